@@ -1,7 +1,9 @@
 //! Changes of bodies: a plan and a stream make the same of a document, however it arrives, and no value becomes markup.
 
 use lockgate_content::Progress;
-use lockgate_content::change::{ChangeError, Changer, Changes, Document, Edit, Part, Plan, Rule, Template};
+use lockgate_content::change::{
+    ChangeError, Changer, Changes, Document, Edit, Part, Plan, Rule, Template,
+};
 
 const MAX: usize = 1 << 22;
 
@@ -12,14 +14,20 @@ const VALUE: &[u8] = b"<zq\"'>";
 ///
 /// `t|find|with`, `p|pattern|with`, `s|selector|edit|with`, `a|selector|attribute|with`; `{0}` is a value.
 pub fn change_body(data: &[u8]) {
-    let Some(at) = data.windows(2).position(|two| two == b"\n\n") else { return };
-    let (Ok(head), content) = (std::str::from_utf8(&data[..at]), &data[at + 2..]) else { return };
+    let Some(at) = data.windows(2).position(|two| two == b"\n\n") else {
+        return;
+    };
+    let (Ok(head), content) = (std::str::from_utf8(&data[..at]), &data[at + 2..]) else {
+        return;
+    };
     // What is long is slow here, and finds nothing more.
     if head.len() > 300 || content.len() > 3000 {
         return;
     }
     let rules: Vec<_> = head.lines().take(5).filter_map(rule).collect();
-    let Ok(changes) = Changes::compile(&rules) else { return };
+    let Ok(changes) = Changes::compile(&rules) else {
+        return;
+    };
     for document in [Document::Html, Document::Other] {
         let plan = Plan::new(&changes, document, content, MAX).map(|plan| {
             let (filled, mut out) = (plan.fill(&[VALUE]), Vec::new());
@@ -30,11 +38,18 @@ pub fn change_body(data: &[u8]) {
         });
         let Ok(plan) = plan else { continue };
         if document == Document::Html && !contains(data, b"zq") {
-            assert!(!contains(&plan, b"<zq") && !contains(&plan, b"zq\"") && !contains(&plan, b"zq'"));
+            assert!(
+                !contains(&plan, b"<zq") && !contains(&plan, b"zq\"") && !contains(&plan, b"zq'")
+            );
         }
         let cuts = crate::cuts(content.len()).step_by(5);
         for cut in cuts {
-            let stream = streamed(&changes, document, [&content[..cut], &content[cut..]], 1 << 20);
+            let stream = streamed(
+                &changes,
+                document,
+                [&content[..cut], &content[cut..]],
+                1 << 20,
+            );
             assert_eq!(stream.as_ref(), Ok(&plan), "{document:?}, cut at {cut}");
         }
         assert_eq!(
@@ -54,15 +69,30 @@ fn rule(line: &str) -> Option<Rule> {
     let (kind, first, second) = (fields.next()?, fields.next()?.to_owned(), fields.next()?);
     let third = fields.next().map(template);
     Some(match kind {
-        "t" => Rule::Text { find: first.into(), with: template(second) },
-        "p" => Rule::Pattern { pattern: first, with: template(second) },
-        "s" => Rule::Select { selector: first, edit: edit(second, third.unwrap_or_default())? },
+        "t" => Rule::Text {
+            find: first.into(),
+            with: template(second),
+        },
+        "p" => Rule::Pattern {
+            pattern: first,
+            with: template(second),
+        },
+        "s" => Rule::Select {
+            selector: first,
+            edit: edit(second, third.unwrap_or_default())?,
+        },
         "a" => {
             let edit = match third {
-                Some(value) => Edit::Set { name: second.into(), value },
+                Some(value) => Edit::Set {
+                    name: second.into(),
+                    value,
+                },
                 None => Edit::Unset(second.into()),
             };
-            Rule::Select { selector: first, edit }
+            Rule::Select {
+                selector: first,
+                edit,
+            }
         }
         _ => return None,
     })
@@ -98,7 +128,10 @@ fn streamed<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     room: usize,
 ) -> Result<Vec<u8>, ChangeError> {
-    let (mut changer, mut out) = (Changer::new(changes, document, &[VALUE], MAX as u64 * 8), Vec::new());
+    let (mut changer, mut out) = (
+        Changer::new(changes, document, &[VALUE], MAX as u64 * 8),
+        Vec::new(),
+    );
     for mut piece in pieces {
         while changer.step(&mut piece, &mut out, room)? == Progress::Full {}
     }

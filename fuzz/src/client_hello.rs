@@ -37,7 +37,11 @@ fn arrives_in_pieces(data: &[u8], result: &Result<Peek<'_>, HelloError>) {
         match peek(&data[..cut]) {
             Ok(Peek::NeedMore { at_least }) => {
                 assert!(at_least > cut);
-                assert!(result.is_err() || at_least <= end || matches!(result, Ok(Peek::NeedMore { .. })));
+                assert!(
+                    result.is_err()
+                        || at_least <= end
+                        || matches!(result, Ok(Peek::NeedMore { .. }))
+                );
             }
             Ok(Peek::Hello(_)) => panic!("a hello before its end"),
             Err(error) => assert_eq!(result, &Err(error)),
@@ -59,7 +63,9 @@ fn agrees_with_rustls(hello: &Hello<'_>, mut bytes: &[u8]) {
             Err(_) => return, // it judges more than we do
             Ok(Some(accepted)) => {
                 let theirs = accepted.client_hello();
-                let name = theirs.server_name().map(|name| name.trim_end_matches('.').to_ascii_lowercase());
+                let name = theirs
+                    .server_name()
+                    .map(|name| name.trim_end_matches('.').to_ascii_lowercase());
                 assert_eq!(hello.server_name.as_deref(), name.as_deref());
                 let protocols: Vec<&[u8]> = theirs.alpn().into_iter().flatten().collect();
                 assert_eq!(hello.alpn().collect::<Vec<_>>(), protocols);
@@ -91,6 +97,8 @@ fn survives_fragments(hello: &Hello<'_>, bytes: &[u8]) {
 }
 
 fn record(content: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(content.len()).expect("at most 16384").to_be_bytes();
+    let length = u16::try_from(content.len())
+        .expect("at most 16384")
+        .to_be_bytes();
     [&[22, 3, 3], &length[..], content].concat()
 }

@@ -7,7 +7,9 @@ const CODED: [Coded; 4] = [Coded::Zstd, Coded::Brotli, Coded::Gzip, Coded::Defla
 
 /// A byte that says which coding, one that says how much may come out, and any bytes.
 pub fn decode(data: &[u8]) {
-    let Some(([which, exponent], coded)) = data.split_first_chunk() else { return };
+    let Some(([which, exponent], coded)) = data.split_first_chunk() else {
+        return;
+    };
     let (kind, max) = (CODED[usize::from(which % 4)], 1 << (exponent % 20));
     let whole = decode_all(kind, coded, max);
     assert!(whole.as_ref().is_ok_and(|out| out.len() as u64 <= max) || whole.is_err());
@@ -27,7 +29,10 @@ pub fn decode(data: &[u8]) {
         }
     }
     encoder.finish(&mut out);
-    assert_eq!(decode_all(coding.into(), &out, coded.len() as u64).as_deref(), Ok(coded));
+    assert_eq!(
+        decode_all(coding.into(), &out, coded.len() as u64).as_deref(),
+        Ok(coded)
+    );
 }
 
 fn in_pieces<'a>(

@@ -6,10 +6,15 @@ use lockgate_config::{Color, Environment, Report, parse_str_in};
 
 /// Any text as a configuration file, in a closed environment with one variable and one more file.
 pub fn config(data: &[u8]) {
-    let Ok(text) = str::from_utf8(data) else { return };
+    let Ok(text) = str::from_utf8(data) else {
+        return;
+    };
     let env = Environment::none()
         .with_var("PORT", "8443")
-        .with_file("/etc/lockgate/more.toml", "[tcp.\":9000\"]\nproxy = \"unix:/run/more.sock\"\n")
+        .with_file(
+            "/etc/lockgate/more.toml",
+            "[tcp.\":9000\"]\nproxy = \"unix:/run/more.sock\"\n",
+        )
         .with_file("/etc/lockgate/secret", "127.0.0.1:3000\n");
     let name = Path::new("/etc/lockgate/fuzz.toml");
     match parse_str_in(text, name, &env) {
@@ -18,7 +23,10 @@ pub fn config(data: &[u8]) {
             assert!(!loaded.warnings.has_errors(), "an error let it through");
             let merged = loaded.merged_toml();
             if let Err(report) = parse_str_in(&merged, name, &env) {
-                panic!("merged, it is refused:\n{merged}\n{}", report.render(Color::Never));
+                panic!(
+                    "merged, it is refused:\n{merged}\n{}",
+                    report.render(Color::Never)
+                );
             }
         }
         Err(report) => {

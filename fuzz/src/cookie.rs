@@ -10,14 +10,27 @@ pub fn cookie(data: &[u8]) {
     let sticky = Sticky::new("lg", "app", ["10.0.0.1:80", "10.0.0.2:80"].into_iter());
     // A second opinion: as if all lines were one (RFC 9113 §8.2.3), cut at every semicolon.
     let all = lines.join(&b';');
-    let pairs: Vec<&[u8]> = all.split(|byte| *byte == b';').map(<[u8]>::trim_ascii).collect();
-    let (ours, theirs): (Vec<_>, Vec<_>) =
-        pairs.into_iter().filter(|pair| !pair.is_empty()).partition(|pair| pair.get(..3) == Some(b"lg="));
+    let pairs: Vec<&[u8]> = all
+        .split(|byte| *byte == b';')
+        .map(<[u8]>::trim_ascii)
+        .collect();
+    let (ours, theirs): (Vec<_>, Vec<_>) = pairs
+        .into_iter()
+        .filter(|pair| !pair.is_empty())
+        .partition(|pair| pair.get(..3) == Some(b"lg="));
     let wish = sticky.wish(&came);
     assert!(wish == Wish::Any || ours.iter().any(|pair| pair.len() == 3 + 16));
     let key = Key::Cookie((*b"lg").into());
-    let asker = Asker { client: None, server_name: None, session: None, fields: Some(&came) };
-    assert_eq!(key.wish(&asker) == Wish::Any, ours.first().is_none_or(|pair| pair.len() == 3));
+    let asker = Asker {
+        client: None,
+        server_name: None,
+        session: None,
+        fields: Some(&came),
+    };
+    assert_eq!(
+        key.wish(&asker) == Wish::Any,
+        ours.first().is_none_or(|pair| pair.len() == 3)
+    );
     let Some(left) = sticky.without_ours(&came) else {
         assert!(ours.is_empty() && wish == Wish::Any);
         return;

@@ -10,9 +10,13 @@ pub fn dns_answer(data: &[u8]) {
             assert!(records.len() <= 256 && ttl >> 31 == 0);
             for record in records {
                 let target = record.target.as_bytes();
-                assert!(record.port != 0 && (1..=253).contains(&target.len()), "{record:?}");
-                let plain =
-                    |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(byte);
+                assert!(
+                    record.port != 0 && (1..=253).contains(&target.len()),
+                    "{record:?}"
+                );
+                let plain = |byte: &u8| {
+                    byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(byte)
+                };
                 assert!(
                     target.iter().all(plain) && !record.target.split('.').any(str::is_empty),
                     "{record:?}"

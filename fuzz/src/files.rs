@@ -10,8 +10,13 @@ use lockgate_http::fields::{Fields, Known};
 use lockgate_http::head::Method;
 use lockgate_http::range::{self, Boundary, MAX_RANGES, Multipart, Part, Selection};
 
-const CONDITIONS: [Known; 5] =
-    [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince, Known::IfRange];
+const CONDITIONS: [Known; 5] = [
+    Known::IfMatch,
+    Known::IfNoneMatch,
+    Known::IfModifiedSince,
+    Known::IfUnmodifiedSince,
+    Known::IfRange,
+];
 const ETAG: &[u8] = b"\"a\"";
 const MODIFIED: u64 = 784_111_777;
 const NOW: u64 = 1_795_305_600;
@@ -21,17 +26,30 @@ pub fn conditional(data: &[u8]) {
     let mut fields = Fields::default();
     let mut dates = Vec::new();
     for line in data.split(|&byte| byte == b'\n') {
-        let Some((kind, value)) = line.split_first() else { continue };
+        let Some((kind, value)) = line.split_first() else {
+            continue;
+        };
         let value = value.trim_ascii();
-        fields.append(CONDITIONS[usize::from(*kind) % CONDITIONS.len()].name().as_bytes(), value);
+        fields.append(
+            CONDITIONS[usize::from(*kind) % CONDITIONS.len()]
+                .name()
+                .as_bytes(),
+            value,
+        );
         dates.push(value);
     }
     dates.into_iter().for_each(read_date);
-    let current = Validators { etag: Some(ETAG), modified: Some(MODIFIED) };
+    let current = Validators {
+        etag: Some(ETAG),
+        modified: Some(MODIFIED),
+    };
     let of = |method| conditional::evaluate(method, &fields, &current, NOW);
     let (get, put) = (of(Method::Get), of(Method::Put));
     assert_eq!(of(Method::Head), get);
-    assert_eq!([Method::Options, Method::Trace, Method::Connect].map(of), [Outcome::Proceed; 3]);
+    assert_eq!(
+        [Method::Options, Method::Trace, Method::Connect].map(of),
+        [Outcome::Proceed; 3]
+    );
     assert_ne!(put, Outcome::NotModified);
     if !fields.may_have(&CONDITIONS[..4]) {
         assert_eq!((get, put), (Outcome::Proceed, Outcome::Proceed));
@@ -48,15 +66,25 @@ pub fn conditional(data: &[u8]) {
         if list && !values.is_empty() {
             merged.append(known.name().as_bytes(), &values.join(&b", "[..]));
         } else {
-            values.iter().for_each(|value| merged.append(known.name().as_bytes(), value));
+            values
+                .iter()
+                .for_each(|value| merged.append(known.name().as_bytes(), value));
         }
     }
-    assert_eq!(conditional::evaluate(Method::Get, &merged, &current, NOW), get);
+    assert_eq!(
+        conditional::evaluate(Method::Get, &merged, &current, NOW),
+        get
+    );
     // One that comes first is always found.
-    for (known, outcome) in [(Known::IfMatch, Outcome::Proceed), (Known::IfNoneMatch, Outcome::NotModified)] {
+    for (known, outcome) in [
+        (Known::IfMatch, Outcome::Proceed),
+        (Known::IfNoneMatch, Outcome::NotModified),
+    ] {
         let mut found = Fields::default();
         found.append(known.name().as_bytes(), ETAG);
-        fields.values(known).for_each(|value| found.append(known.name().as_bytes(), value));
+        fields
+            .values(known)
+            .for_each(|value| found.append(known.name().as_bytes(), value));
         let of = conditional::evaluate(Method::Get, &found, &current, NOW);
         assert_eq!(of, outcome);
     }
@@ -78,16 +106,23 @@ fn read_date(value: &[u8]) {
     }
     // It passes over any whitespace around a date, and takes another century for years of two digits.
     let same = |value: &&str| value.trim() == *value && !value.contains('-');
-    let theirs =
-        std::str::from_utf8(value).ok().filter(same).and_then(|value| httpdate::parse_http_date(value).ok());
+    let theirs = std::str::from_utf8(value)
+        .ok()
+        .filter(same)
+        .and_then(|value| httpdate::parse_http_date(value).ok());
     if let Some(theirs) = theirs {
-        assert_eq!(ours.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)), Some(theirs));
+        assert_eq!(
+            ours.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)),
+            Some(theirs)
+        );
     }
 }
 
 /// Eight bytes for the size of a representation, and any bytes as a Range of it.
 pub fn range(data: &[u8]) {
-    let Some((size, value)) = data.split_first_chunk() else { return };
+    let Some((size, value)) = data.split_first_chunk() else {
+        return;
+    };
     // Small ones as well as large ones.
     let size = u64::from_be_bytes(*size) >> (size[0] & 63);
     let value = value.trim_ascii();
@@ -102,8 +137,12 @@ pub fn range(data: &[u8]) {
     };
     let mut left = size;
     for part in parts {
-        assert!(part.length > 0 && part.offset.checked_add(part.length).expect("no overflow") <= size);
-        left = left.checked_sub(part.length).expect("no more than there is");
+        assert!(
+            part.length > 0 && part.offset.checked_add(part.length).expect("no overflow") <= size
+        );
+        left = left
+            .checked_sub(part.length)
+            .expect("no more than there is");
         let mut written = Vec::new();
         range::content_range(&mut written, *part, size);
         assert_eq!(read_content_range(&written), (*part, size));
@@ -127,8 +166,10 @@ fn select(value: &[u8], size: u64) -> Selection {
 /// What follows from each range alone; `None` if there are none.
 fn of_specs(value: &[u8], size: u64) -> Option<Selection> {
     let set = value.strip_prefix(b"bytes=")?;
-    let specs: Vec<_> =
-        set.split(|&byte| byte == b',').filter(|spec| !spec.trim_ascii().is_empty()).collect();
+    let specs: Vec<_> = set
+        .split(|&byte| byte == b',')
+        .filter(|spec| !spec.trim_ascii().is_empty())
+        .collect();
     let mut parts = Vec::new();
     for spec in &specs {
         match select(&[b"bytes=", *spec].concat(), size) {
@@ -148,10 +189,21 @@ fn of_specs(value: &[u8], size: u64) -> Option<Selection> {
 
 fn read_content_range(value: &[u8]) -> (Part, u64) {
     let value = std::str::from_utf8(value).expect("digits");
-    let (range, size) = value.strip_prefix("bytes ").expect("bytes").split_once('/').expect("a size");
+    let (range, size) = value
+        .strip_prefix("bytes ")
+        .expect("bytes")
+        .split_once('/')
+        .expect("a size");
     let (first, last) = range.split_once('-').expect("a range");
-    let [first, last, size] = [first, last, size].map(|digits| digits.parse::<u64>().expect("a number"));
-    (Part { offset: first, length: last - first + 1 }, size)
+    let [first, last, size] =
+        [first, last, size].map(|digits| digits.parse::<u64>().expect("a number"));
+    (
+        Part {
+            offset: first,
+            length: last - first + 1,
+        },
+        size,
+    )
 }
 
 /// The length is exact, and who reads the body finds the parts where they are.
@@ -161,10 +213,15 @@ fn multipart(parts: Vec<Part>, size: u64, media_type: &[u8]) {
     let media_type = (!media_type.iter().any(u8::is_ascii_control)).then_some(media_type);
     let multipart = Multipart::new(parts.clone(), size, media_type, boundary);
     let (mut heads, mut end) = (Vec::new(), Vec::new());
-    parts.iter().for_each(|part| multipart.head(*part, &mut heads));
+    parts
+        .iter()
+        .for_each(|part| multipart.head(*part, &mut heads));
     multipart.end(&mut end);
     let bytes: u64 = parts.iter().map(|part| part.length).sum();
-    assert_eq!(multipart.length(), ((heads.len() + end.len()) as u64).saturating_add(bytes));
+    assert_eq!(
+        multipart.length(),
+        ((heads.len() + end.len()) as u64).saturating_add(bytes)
+    );
     if size > LARGEST {
         return;
     }
@@ -178,13 +235,23 @@ fn multipart(parts: Vec<Part>, size: u64, media_type: &[u8]) {
     multipart.end(&mut body);
     assert_eq!(multipart.length(), body.len() as u64);
     let content_type = multipart.content_type();
-    let boundary = content_type.strip_prefix(b"multipart/byteranges; boundary=").expect("a boundary");
+    let boundary = content_type
+        .strip_prefix(b"multipart/byteranges; boundary=")
+        .expect("a boundary");
     let mut rest = body.as_slice();
     for part in &parts {
         let head = [b"\r\n--", boundary, b"\r\n"].concat();
-        rest = rest.strip_prefix(head.as_slice()).expect("a boundary before a part");
-        let end = rest.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("the end of a head");
-        let range = rest[..end].windows(15).rposition(|bytes| bytes == b"Content-Range: ").expect("a range");
+        rest = rest
+            .strip_prefix(head.as_slice())
+            .expect("a boundary before a part");
+        let end = rest
+            .windows(4)
+            .position(|bytes| bytes == b"\r\n\r\n")
+            .expect("the end of a head");
+        let range = rest[..end]
+            .windows(15)
+            .rposition(|bytes| bytes == b"Content-Range: ")
+            .expect("a range");
         assert_eq!(read_content_range(&rest[range + 15..end]), (*part, size));
         rest = rest[end + 4..].strip_prefix(of(part)).expect("its bytes");
     }
@@ -194,18 +261,29 @@ fn multipart(parts: Vec<Part>, size: u64, media_type: &[u8]) {
 /// Any bytes as lines of Accept-Encoding, and of Vary.
 pub fn coding(data: &[u8]) {
     const ALL: [Coding; 4] = [Coding::Zstd, Coding::Br, Coding::Gzip, Coding::Identity];
-    let lines: Vec<_> = data.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).collect();
+    let lines: Vec<_> = data
+        .split(|&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .collect();
     let of = |lines: &[&[u8]]| {
         let mut fields = Fields::default();
-        lines.iter().for_each(|line| fields.append(b"Accept-Encoding", line));
+        lines
+            .iter()
+            .for_each(|line| fields.append(b"Accept-Encoding", line));
         Accepted::of(&fields)
     };
     let accepted = of(&lines);
     // RFC 9110 §5.3: lines of a list are one list.
     assert_eq!(of(&[&lines.join(&b','), b""]), accepted);
-    assert_eq!(accepted.takes_any(), ALL[..3].iter().any(|coding| accepted.takes(*coding)));
+    assert_eq!(
+        accepted.takes_any(),
+        ALL[..3].iter().any(|coding| accepted.takes(*coding))
+    );
     for coding in ALL {
-        assert_eq!(accepted.best(&[coding]), accepted.takes(coding).then_some(coding));
+        assert_eq!(
+            accepted.best(&[coding]),
+            accepted.takes(coding).then_some(coding)
+        );
         assert_eq!(Coding::of(coding.name().as_bytes()), Some(coding));
         let named = has(data, coding.name()) || has(data, "*");
         assert!(named || accepted.takes(coding) == (coding == Coding::Identity));
@@ -220,8 +298,10 @@ pub fn coding(data: &[u8]) {
         None => assert!(!ALL.iter().any(|coding| accepted.takes(*coding))),
         Some(best) => {
             for other in ALL {
-                let pair: Vec<_> =
-                    ALL.into_iter().filter(|coding| *coding == other || *coding == best).collect();
+                let pair: Vec<_> = ALL
+                    .into_iter()
+                    .filter(|coding| *coding == other || *coding == best)
+                    .collect();
                 assert_eq!(accepted.best(&pair), Some(best));
             }
         }
@@ -231,11 +311,16 @@ pub fn coding(data: &[u8]) {
     let before = fields.len();
     coding::vary(&mut fields, b"Accept-Encoding");
     let behind = fields.len();
-    assert!(behind == before + 1 || behind == before && (has(data, "*") || has(data, "accept-encoding")));
+    assert!(
+        behind == before + 1
+            || behind == before && (has(data, "*") || has(data, "accept-encoding"))
+    );
     coding::vary(&mut fields, b"accept-encoding");
     assert_eq!(fields.len(), behind);
 }
 
 fn has(data: &[u8], text: &str) -> bool {
-    data.to_ascii_lowercase().windows(text.len()).any(|bytes| bytes == text.as_bytes())
+    data.to_ascii_lowercase()
+        .windows(text.len())
+        .any(|bytes| bytes == text.as_bytes())
 }

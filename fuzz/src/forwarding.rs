@@ -11,9 +11,15 @@ use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, encode, framing};
 use lockgate_http::head::{BodyLength, RequestHead};
 
-const LIMITS: Limits = Limits { head: 1 << 20, fields: 64 };
+const LIMITS: Limits = Limits {
+    head: 1 << 20,
+    fields: 64,
+};
 /// For what we write, which may be longer.
-const WRITTEN: Limits = Limits { head: 1 << 22, fields: 80 };
+const WRITTEN: Limits = Limits {
+    head: 1 << 22,
+    fields: 80,
+};
 
 const HOP_BY_HOP: [&[u8]; 7] = [
     b"connection",
@@ -27,7 +33,9 @@ const HOP_BY_HOP: [&[u8]; 7] = [
 
 /// Any bytes as an element of X-Forwarded-For.
 pub fn forwarded_for(data: &[u8]) {
-    let Some(ip) = element::address(data) else { return };
+    let Some(ip) = element::address(data) else {
+        return;
+    };
     assert_eq!(ip, ip.to_canonical());
     // An address is one in every spelling that a proxy may choose for it.
     let bare = ip.to_string();
@@ -36,17 +44,34 @@ pub fn forwarded_for(data: &[u8]) {
         IpAddr::V6(_) => (format!("[{bare}]:1"), format!("\"[{bare}]\"")),
     };
     for spelling in [bare, plain, quoted] {
-        assert_eq!(element::address(spelling.as_bytes()), Some(ip), "{spelling}");
+        assert_eq!(
+            element::address(spelling.as_bytes()),
+            Some(ip),
+            "{spelling}"
+        );
     }
     // Nothing in it could be read as a list, or as an address followed by something else.
-    assert!(!data.iter().any(|byte| matches!(byte, b',' | b';' | b' ' | b'=' | b'\\')));
+    assert!(
+        !data
+            .iter()
+            .any(|byte| matches!(byte, b',' | b';' | b' ' | b'=' | b'\\'))
+    );
 }
 
 /// Any bytes as the field lines of a request.
 pub fn fields(data: &[u8]) {
-    let Some(head) = read(&[b"GET / HTTP/1.1\r\n", data, b"\r\n\r\n"].concat(), &LIMITS) else { return };
+    let Some(head) = read(
+        &[b"GET / HTTP/1.1\r\n", data, b"\r\n\r\n"].concat(),
+        &LIMITS,
+    ) else {
+        return;
+    };
     let onward = Onward::of(&head.fields);
-    let kept: Vec<_> = head.fields.iter().filter(|field| onward.passes(field)).collect();
+    let kept: Vec<_> = head
+        .fields
+        .iter()
+        .filter(|field| onward.passes(field))
+        .collect();
     let mut out = b"GET / HTTP/1.1\r\n".to_vec();
     head.fields.write(&mut out, |field| onward.passes(field));
     encode::end(&mut out);
@@ -56,15 +81,29 @@ pub fn fields(data: &[u8]) {
     let named = named(&head.fields);
     for field in again.fields.iter() {
         let name = field.name.to_ascii_lowercase();
-        assert!(!HOP_BY_HOP.contains(&name.as_slice()), "{}", name.escape_ascii());
-        assert!(name == b"host" || !named.contains(&name), "{}", name.escape_ascii());
+        assert!(
+            !HOP_BY_HOP.contains(&name.as_slice()),
+            "{}",
+            name.escape_ascii()
+        );
+        assert!(
+            name == b"host" || !named.contains(&name),
+            "{}",
+            name.escape_ascii()
+        );
     }
     detached(&head.fields, &kept);
     for field in head.fields.iter().filter(forwarding::passes_behind) {
         let usual: Vec<u8> = field
             .name
             .iter()
-            .map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() })
+            .map(|byte| {
+                if *byte == b'_' {
+                    b'-'
+                } else {
+                    byte.to_ascii_lowercase()
+                }
+            })
             .collect();
         assert!(Known::of(&usual).is_none(), "{}", usual.escape_ascii());
     }
@@ -72,8 +111,12 @@ pub fn fields(data: &[u8]) {
 
 /// Any bytes as a request, and as an origin gets it.
 pub fn h1_exchange(data: &[u8]) {
-    let Some(head) = read(data, &LIMITS) else { return };
-    let (Ok(asked), Ok(length)) = (asked(&head), framing::request(&head)) else { return };
+    let Some(head) = read(data, &LIMITS) else {
+        return;
+    };
+    let (Ok(asked), Ok(length)) = (asked(&head), framing::request(&head)) else {
+        return;
+    };
     if asked.path.is_empty() {
         // CONNECT is not forwarded.
         return;
@@ -102,23 +145,51 @@ pub fn h1_exchange(data: &[u8]) {
         None => asked.path.to_vec(),
     };
     assert_eq!(again.target(), target);
-    assert_eq!(framing::request(&again), Ok(length), "it is as long for the origin");
+    assert_eq!(
+        framing::request(&again),
+        Ok(length),
+        "it is as long for the origin"
+    );
     let read_again = lockgate_http::asked::asked(&again).expect("it has one host");
-    assert_eq!((read_again.host, read_again.path, read_again.query), (asked.host, asked.path, asked.query));
-    let told = [Known::XForwardedFor, Known::XForwardedHost, Known::XForwardedProto, Known::Forwarded];
+    assert_eq!(
+        (read_again.host, read_again.path, read_again.query),
+        (asked.host, asked.path, asked.query)
+    );
+    let told = [
+        Known::XForwardedFor,
+        Known::XForwardedHost,
+        Known::XForwardedProto,
+        Known::Forwarded,
+    ];
     for known in told {
         // A client that has named no host has none in X-Forwarded-Host.
         let ours = usize::from(known != Known::XForwardedHost || !asked.host.is_empty());
         assert_eq!(again.fields.values(known).count(), ours, "only ours");
     }
-    assert_eq!(again.fields.first(Known::XForwardedFor), Some(&b"192.0.2.7"[..]));
+    assert_eq!(
+        again.fields.first(Known::XForwardedFor),
+        Some(&b"192.0.2.7"[..])
+    );
     // Nothing else was lost, added or changed.
     let ours = |field: &Field<'_>| {
-        matches!(field.known, Some(Known::Host | Known::ContentLength | Known::TransferEncoding))
-            || told.iter().any(|told| field.known == Some(*told))
+        matches!(
+            field.known,
+            Some(Known::Host | Known::ContentLength | Known::TransferEncoding)
+        ) || told.iter().any(|told| field.known == Some(*told))
     };
-    let sent: Vec<_> = head.fields.iter().filter(|field| passes(field) && !ours(field)).collect();
-    assert_eq!(again.fields.iter().filter(|field| !ours(field)).collect::<Vec<_>>(), sent);
+    let sent: Vec<_> = head
+        .fields
+        .iter()
+        .filter(|field| passes(field) && !ours(field))
+        .collect();
+    assert_eq!(
+        again
+            .fields
+            .iter()
+            .filter(|field| !ours(field))
+            .collect::<Vec<_>>(),
+        sent
+    );
 }
 
 fn read(input: &[u8], limits: &Limits) -> Option<RequestHead> {
@@ -131,32 +202,53 @@ fn read(input: &[u8], limits: &Limits) -> Option<RequestHead> {
 fn second_opinion(written: &[u8], head: &RequestHead) {
     let mut lines = [httparse::EMPTY_HEADER; 80];
     let mut other = httparse::Request::new(&mut lines);
-    assert_eq!(other.parse(written), Ok(httparse::Status::Complete(written.len())));
+    assert_eq!(
+        other.parse(written),
+        Ok(httparse::Status::Complete(written.len()))
+    );
     assert_eq!(other.method.map(str::as_bytes), Some(head.method_name()));
     assert_eq!(other.path.map(str::as_bytes), Some(head.target()));
-    let fields: Vec<_> = head.fields.iter().map(|field| (field.name, field.value)).collect();
-    let others: Vec<_> = other.headers.iter().map(|field| (field.name.as_bytes(), field.value)).collect();
+    let fields: Vec<_> = head
+        .fields
+        .iter()
+        .map(|field| (field.name, field.value))
+        .collect();
+    let others: Vec<_> = other
+        .headers
+        .iter()
+        .map(|field| (field.name.as_bytes(), field.value))
+        .collect();
     assert_eq!(others, fields);
 }
 
 /// What Connection names, found in another way than by us.
 fn named(fields: &Fields) -> Vec<Vec<u8>> {
-    let lists = fields.named(b"connection").flat_map(|list| list.split(|byte| *byte == b','));
+    let lists = fields
+        .named(b"connection")
+        .flat_map(|list| list.split(|byte| *byte == b','));
     let names = lists.map(|name| name.trim_ascii().to_ascii_lowercase());
-    names.filter(|name| name != b"close" && name != b"keep-alive").collect()
+    names
+        .filter(|name| name != b"close" && name != b"keep-alive")
+        .collect()
 }
 
 /// Then nothing goes on that would not have, and what is added cannot be named any more.
 fn detached(fields: &Fields, kept: &[Field<'_>]) {
     let mut detached = fields.clone();
     forwarding::detach(&mut detached);
-    let names: Vec<_> = fields.tokens(Known::Connection).map(<[u8]>::to_vec).collect();
+    let names: Vec<_> = fields
+        .tokens(Known::Connection)
+        .map(<[u8]>::to_vec)
+        .collect();
     let usual: [&[u8]; 5] = [b"close", b"keep-alive", b"te", b"upgrade", b"host"];
     for name in &names {
         detached.append(name, b"ours");
     }
     let onward = Onward::of(&detached);
-    let passes: Vec<_> = detached.iter().filter(|field| onward.passes(field)).collect();
+    let passes: Vec<_> = detached
+        .iter()
+        .filter(|field| onward.passes(field))
+        .collect();
     assert_eq!(&passes[..kept.len()], kept);
     let added = names.iter().filter(|name| {
         let name = name.to_ascii_lowercase();

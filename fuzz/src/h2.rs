@@ -11,9 +11,15 @@ use lockgate_http::h2::request::{self, Pseudo};
 use lockgate_http::h2::{response, section};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 
-const LIMITS: Limits = Limits { head: 4096, fields: 32 };
+const LIMITS: Limits = Limits {
+    head: 4096,
+    fields: 32,
+};
 /// For what we write, which may have a few fields more.
-const WRITTEN: Limits = Limits { head: 8192, fields: 40 };
+const WRITTEN: Limits = Limits {
+    head: 8192,
+    fields: 40,
+};
 
 type Lines<'a> = Vec<(&'a [u8], &'a [u8])>;
 
@@ -32,7 +38,10 @@ pub fn h2_head(data: &[u8]) {
         protocol: given(protocol),
     };
     let rest: Vec<_> = parts.collect();
-    let fields: Lines<'_> = rest.chunks(2).map(|pair| (pair[0], *pair.get(1).unwrap_or(&&b""[..]))).collect();
+    let fields: Lines<'_> = rest
+        .chunks(2)
+        .map(|pair| (pair[0], *pair.get(1).unwrap_or(&&b""[..])))
+        .collect();
     one_request(&pseudo, &fields);
     one_response(&fields);
     one_trailer_section(&fields);
@@ -44,7 +53,10 @@ fn one_request(pseudo: &Pseudo<'_>, fields: &Lines<'_>) {
     if read.is_err() {
         return;
     }
-    let (host, target) = (asked(&head).expect("it is certain whom it is for"), head.target());
+    let (host, target) = (
+        asked(&head).expect("it is certain whom it is for"),
+        head.target(),
+    );
     assert_eq!(head.version, Version::Http2);
     assert!(host.secure.is_none() && host.authority.is_some());
     let mut out = Vec::new();
@@ -68,11 +80,17 @@ fn one_request(pseudo: &Pseudo<'_>, fields: &Lines<'_>) {
     let stated = framing::request(&again).expect("a length that we took");
     match length(false) {
         Ok(BodyLength::Chunked) => {
-            assert_eq!((stated, length(true)), (BodyLength::Empty, Ok(BodyLength::Empty)))
+            assert_eq!(
+                (stated, length(true)),
+                (BodyLength::Empty, Ok(BodyLength::Empty))
+            )
         }
         Ok(BodyLength::Known(_)) => assert!(length(true).is_err() && length(false) == Ok(stated)),
         Ok(BodyLength::Empty) => {
-            assert_eq!((stated, length(true)), (BodyLength::Empty, Ok(BodyLength::Empty)))
+            assert_eq!(
+                (stated, length(true)),
+                (BodyLength::Empty, Ok(BodyLength::Empty))
+            )
         }
         other => panic!("{other:?}"),
     }
@@ -85,20 +103,34 @@ fn nothing_else_is_said(pseudo: &Pseudo<'_>, fields: &Lines<'_>, head: &RequestH
     if websocket {
         let ours: Lines<'_> = vec![(b"Upgrade", b"websocket"), (b"Connection", b"Upgrade")];
         assert_eq!(said.split_off(said.len() - 2), ours);
-        assert_eq!((head.method_name(), Some(head.target())), (&b"GET"[..], pseudo.path));
+        assert_eq!(
+            (head.method_name(), Some(head.target())),
+            (&b"GET"[..], pseudo.path)
+        );
     } else {
         assert_eq!(head.method_name(), pseudo.method);
         assert_eq!(
             Some(head.target()),
-            if pseudo.method == b"CONNECT" { pseudo.authority } else { pseudo.path }
+            if pseudo.method == b"CONNECT" {
+                pseudo.authority
+            } else {
+                pseudo.path
+            }
         );
     }
     if let Some(authority) = pseudo.authority {
         assert_eq!(said.remove(0), (&b"Host"[..], authority));
     }
-    let crumbs: Vec<_> = fields.iter().filter(|field| field.0 == b"cookie" && !field.1.is_empty()).collect();
+    let crumbs: Vec<_> = fields
+        .iter()
+        .filter(|field| field.0 == b"cookie" && !field.1.is_empty())
+        .collect();
     if !crumbs.is_empty() {
-        let cookie = crumbs.iter().map(|crumb| crumb.1).collect::<Vec<_>>().join(&b"; "[..]);
+        let cookie = crumbs
+            .iter()
+            .map(|crumb| crumb.1)
+            .collect::<Vec<_>>()
+            .join(&b"; "[..]);
         assert_eq!(said.pop(), Some((&b"cookie"[..], &cookie[..])));
     }
     let kept = |name: &[u8]| match name {
@@ -107,12 +139,23 @@ fn nothing_else_is_said(pseudo: &Pseudo<'_>, fields: &Lines<'_>, head: &RequestH
         // An alias of that key goes with it.
         name => {
             !(websocket
-                && name.iter().map(|byte| if *byte == b'_' { b'-' } else { *byte }).eq(*b"sec-websocket-key"))
+                && name
+                    .iter()
+                    .map(|byte| if *byte == b'_' { b'-' } else { *byte })
+                    .eq(*b"sec-websocket-key"))
         }
     };
-    let sent: Lines<'_> = fields.iter().copied().filter(|field| kept(field.0)).collect();
+    let sent: Lines<'_> = fields
+        .iter()
+        .copied()
+        .filter(|field| kept(field.0))
+        .collect();
     assert_eq!(said, sent);
-    for known in [Known::TransferEncoding, Known::KeepAlive, Known::ProxyConnection] {
+    for known in [
+        Known::TransferEncoding,
+        Known::KeepAlive,
+        Known::ProxyConnection,
+    ] {
         assert_eq!(head.fields.first(known), None);
     }
     assert_eq!(head.fields.values(Known::Host).count(), 1);
@@ -121,11 +164,16 @@ fn nothing_else_is_said(pseudo: &Pseudo<'_>, fields: &Lines<'_>, head: &RequestH
 fn one_response(fields: &Lines<'_>) {
     let mut head = ResponseHead::default();
     let before = b"HTTP/1.0 404 Not Found\r\nConnection: close\r\nContent-Length: 3\r\n\r\n";
-    parse::response(before, &mut Progress::default(), &LIMITS, &mut head).expect("valid").expect("whole");
+    parse::response(before, &mut Progress::default(), &LIMITS, &mut head)
+        .expect("valid")
+        .expect("whole");
     if response::response(200, fields.iter().copied(), &LIMITS, &mut head).is_err() {
         return;
     }
-    assert_eq!((head.version, head.status, lines(&head.fields)), (Version::Http2, 200, fields.clone()));
+    assert_eq!(
+        (head.version, head.status, lines(&head.fields)),
+        (Version::Http2, 200, fields.clone())
+    );
     assert!(head.fields.iter().all(|field| response::passes(&field)));
     let mut out = Vec::new();
     encode::status_line(&mut out, head.status, head.reason());
@@ -141,7 +189,11 @@ fn one_response(fields: &Lines<'_>) {
     assert_eq!(other_lines(other.headers), *fields);
     // Both ways: what HTTP/1 said of it may be said in HTTP/2 again.
     let mut back = ResponseHead::default();
-    let passing = again.fields.iter().filter(response::passes).map(|field| (field.name, field.value));
+    let passing = again
+        .fields
+        .iter()
+        .filter(response::passes)
+        .map(|field| (field.name, field.value));
     response::response(again.status, passing, &LIMITS, &mut back).expect("it passes");
     let ours = response::length(Method::Get, &head, false).expect("a length that we took");
     let stated = framing::response(Method::Get, &again).expect("a length that we took");
@@ -158,7 +210,10 @@ fn one_trailer_section(fields: &Lines<'_>) {
     trailers.write(&mut out, |_| true);
     encode::end(&mut out);
     let (mut decoder, mut again) = (Decoder::new(BodyLength::Chunked), Fields::default());
-    assert_eq!(decoder.decode(&out, &WRITTEN, &mut again), Ok(Part::End(out.len())));
+    assert_eq!(
+        decoder.decode(&out, &WRITTEN, &mut again),
+        Ok(Part::End(out.len()))
+    );
     assert_eq!(lines(&again), *fields);
 }
 
@@ -167,37 +222,59 @@ fn used() -> RequestHead {
     let mut head = RequestHead::default();
     let before =
         b"POST /before HTTP/1.0\r\nHost: before\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
-    parse::request(before, &mut Progress::default(), &LIMITS, &mut head).expect("valid").expect("whole");
+    parse::request(before, &mut Progress::default(), &LIMITS, &mut head)
+        .expect("valid")
+        .expect("whole");
     head
 }
 
 fn second_opinion(written: &[u8], head: &RequestHead) {
     let mut others = [httparse::EMPTY_HEADER; 40];
     let mut other = httparse::Request::new(&mut others);
-    assert_eq!(other.parse(written), Ok(httparse::Status::Complete(written.len())));
+    assert_eq!(
+        other.parse(written),
+        Ok(httparse::Status::Complete(written.len()))
+    );
     assert_eq!(other.method.map(str::as_bytes), Some(head.method_name()));
     assert_eq!(other.path.map(str::as_bytes), Some(head.target()));
     assert_eq!(other_lines(other.headers), lines(&head.fields));
 }
 
 fn lines(fields: &Fields) -> Lines<'_> {
-    fields.iter().map(|Field { name, value, .. }| (name, value)).collect()
+    fields
+        .iter()
+        .map(|Field { name, value, .. }| (name, value))
+        .collect()
 }
 
 fn other_lines<'a>(fields: &'a [httparse::Header<'_>]) -> Lines<'a> {
-    fields.iter().map(|field| (field.name.as_bytes(), field.value)).collect()
+    fields
+        .iter()
+        .map(|field| (field.name.as_bytes(), field.value))
+        .collect()
 }
 
 type Seen = (u8, u8, u32, u32, Vec<u8>);
 
 /// Any bytes as the frames of a peer; the first says in what pieces they come.
 pub fn h2_frames(data: &[u8]) {
-    let Some((&step, data)) = data.split_first() else { return };
+    let Some((&step, data)) = data.split_first() else {
+        return;
+    };
     blocks(usize::from(step), data);
     for client in [true, false] {
-        let scanner = || if client { Scanner::of_client() } else { Scanner::of_server() };
+        let scanner = || {
+            if client {
+                Scanner::of_client()
+            } else {
+                Scanner::of_server()
+            }
+        };
         let whole = seen(scanner(), std::iter::once(data));
-        let expected = plainly(data.get(if client { 24 } else { 0 }..).unwrap_or_default(), client);
+        let expected = plainly(
+            data.get(if client { 24 } else { 0 }..).unwrap_or_default(),
+            client,
+        );
         assert_eq!(whole, expected);
         assert_eq!(seen(scanner(), data.chunks(1 + usize::from(step))), whole);
         assert_eq!(seen(scanner(), data.chunks(1)), whole);
@@ -213,8 +290,13 @@ fn blocks(step: usize, data: &[u8]) {
             scanner.follow(piece, |seen| match seen {
                 Told::Frame(frame) => (left, stream) = (frame.length as usize, frame.stream),
                 Told::Block(piece) => {
-                    left = left.checked_sub(piece.len()).expect("no more than the frame has");
-                    sections.last_mut().expect("one is there").extend_from_slice(piece);
+                    left = left
+                        .checked_sub(piece.len())
+                        .expect("no more than the frame has");
+                    sections
+                        .last_mut()
+                        .expect("one is there")
+                        .extend_from_slice(piece);
                 }
                 Told::Whole => sections.push(Vec::new()),
                 Told::DependsOnItself => dependent.push(stream),
@@ -251,7 +333,13 @@ fn seen<'a>(mut scanner: Scanner, pieces: impl Iterator<Item = &'a [u8]>) -> Vec
     let mut seen = Vec::new();
     for piece in pieces {
         scanner.scan(piece, |frame| {
-            seen.push((frame.kind, frame.flags, frame.stream, frame.length, frame.payload.to_vec()));
+            seen.push((
+                frame.kind,
+                frame.flags,
+                frame.stream,
+                frame.length,
+                frame.payload.to_vec(),
+            ));
         });
     }
     seen
@@ -267,7 +355,11 @@ fn plainly(mut data: &[u8], client: bool) -> Vec<Seen> {
         let reset = *kind == frames::RST_STREAM && !client;
         let kept = (reset || *kind == frames::PRIORITY_UPDATE) && length <= 68;
         if payload.is_some() || !kept {
-            let payload = if kept { payload.unwrap_or_default() } else { b"" };
+            let payload = if kept {
+                payload.unwrap_or_default()
+            } else {
+                b""
+            };
             seen.push((*kind, *flags, stream, length, payload.to_vec()));
         }
         data = rest.get(length as usize..).unwrap_or_default();

@@ -9,7 +9,10 @@ use lockgate_http::h1::{HeadError, Limits, encode, framing};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
 use lockgate_http::target::{self, Target};
 
-const LIMITS: Limits = Limits { head: 4096, fields: 32 };
+const LIMITS: Limits = Limits {
+    head: 4096,
+    fields: 32,
+};
 
 /// Any bytes as a request.
 pub fn h1_request(data: &[u8]) {
@@ -19,11 +22,16 @@ pub fn h1_request(data: &[u8]) {
             .map(|used| used.map(|used| (used, head)))
     };
     let result = read(data);
-    let taken = result.as_ref().map(|read| read.as_ref().map(|(used, _)| *used)).map_err(|error| *error);
+    let taken = result
+        .as_ref()
+        .map(|read| read.as_ref().map(|(used, _)| *used))
+        .map_err(|error| *error);
     arrives_in_pieces(data, taken, |input, progress| {
         parse::request(input, progress, &LIMITS, &mut RequestHead::default())
     });
-    let Ok(Some((used, head))) = result else { return };
+    let Ok(Some((used, head))) = result else {
+        return;
+    };
     second_opinion_on_request(&data[..used], &head);
     if let Ok(length) = framing::request(&head) {
         body(length, &data[used..]);
@@ -34,7 +42,9 @@ pub fn h1_request(data: &[u8]) {
     encode::end(&mut out);
     // Ours may be longer: it has a space behind every colon.
     if out.len() <= LIMITS.head {
-        let (again, copy) = read(&out).expect("we write what we accept").expect("we write all of it");
+        let (again, copy) = read(&out)
+            .expect("we write what we accept")
+            .expect("we write all of it");
         assert_eq!(
             (again, copy.method_name(), copy.target()),
             (out.len(), head.method_name(), head.target())
@@ -58,7 +68,10 @@ pub fn h1_response(data: &[u8]) {
     let mut other = httparse::Response::new(&mut fields);
     // It wants a minor version of 0 or 1, and ASCII in the reason.
     if !later_version(&data[5..8]) && head.reason().is_ascii() {
-        assert_eq!(other.parse(&data[..used]), Ok(httparse::Status::Complete(used)));
+        assert_eq!(
+            other.parse(&data[..used]),
+            Ok(httparse::Status::Complete(used))
+        );
         assert_eq!(other.code, Some(head.status));
         assert_eq!(other_lines(other.headers), lines(&head.fields));
     }
@@ -98,7 +111,11 @@ pub fn h1_target(data: &[u8]) {
         assert_eq!(path.first(), Some(&b'/'));
         if let Ok(decoded) = target::decode(path) {
             let segments = decoded.split(|&byte| byte == b'/');
-            assert!(segments.clone().all(|segment| segment != b"." && segment != b".."));
+            assert!(
+                segments
+                    .clone()
+                    .all(|segment| segment != b"." && segment != b"..")
+            );
             assert_eq!(
                 segments.count(),
                 path.split(|&byte| byte == b'/').count(),
@@ -113,7 +130,11 @@ type Taken = Result<Option<usize>, HeadError>;
 
 /// A whole head is one at its last byte and not before. What is no head is none in pieces either, but of these only the
 /// end is looked for: its error may show later, and be another.
-fn arrives_in_pieces(data: &[u8], whole: Taken, mut read: impl FnMut(&[u8], &mut Progress) -> Taken) {
+fn arrives_in_pieces(
+    data: &[u8],
+    whole: Taken,
+    mut read: impl FnMut(&[u8], &mut Progress) -> Taken,
+) {
     let mut progress = Progress::default();
     let end = whole.ok().flatten().unwrap_or(data.len());
     for cut in crate::cuts(end) {
@@ -133,7 +154,10 @@ fn arrives_in_pieces(data: &[u8], whole: Taken, mut read: impl FnMut(&[u8], &mut
 fn second_opinion_on_request(data: &[u8], head: &RequestHead) {
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let mut other = httparse::Request::new(&mut fields);
-    let line = data.split(|&byte| byte == b'\n').find(|line| line.len() > 1).unwrap_or_default();
+    let line = data
+        .split(|&byte| byte == b'\n')
+        .find(|line| line.len() > 1)
+        .unwrap_or_default();
     if line.len() < 4 || later_version(&line[line.len() - 4..line.len() - 1]) {
         return;
     }
@@ -152,11 +176,17 @@ fn later_version(version: &[u8]) -> bool {
 }
 
 fn lines(fields: &Fields) -> Vec<(&[u8], &[u8])> {
-    fields.iter().map(|field| (field.name, field.value)).collect()
+    fields
+        .iter()
+        .map(|field| (field.name, field.value))
+        .collect()
 }
 
 fn other_lines<'a>(fields: &'a [httparse::Header<'_>]) -> Vec<(&'a [u8], &'a [u8])> {
-    fields.iter().map(|field| (field.name.as_bytes(), field.value)).collect()
+    fields
+        .iter()
+        .map(|field| (field.name.as_bytes(), field.value))
+        .collect()
 }
 
 /// Whatever Connection says, Host goes on and framing does not.

@@ -58,7 +58,10 @@ fn resolved(base: &Base, written: &[u8]) {
             );
             assert!(!target.contains('#'), "{target}");
             let path = target.split('?').next().unwrap_or_default();
-            assert!(!path.split('/').any(|segment| matches!(segment, "." | "..")), "{target}");
+            assert!(
+                !path.split('/').any(|segment| matches!(segment, "." | "..")),
+                "{target}"
+            );
             // What is resolved already leads to itself, unless it begins like an authority.
             if !target.starts_with("//") {
                 assert_eq!(
@@ -69,7 +72,10 @@ fn resolved(base: &Base, written: &[u8]) {
         }
         Some(Reference::Other(url)) => {
             let parsed = Url::parse(&url).expect("a whole URL");
-            assert!(parsed.host != "a.test" || parsed.port != 80 || url.starts_with("https"), "{url}");
+            assert!(
+                parsed.host != "a.test" || parsed.port != 80 || url.starts_with("https"),
+                "{url}"
+            );
         }
         None => {}
     }

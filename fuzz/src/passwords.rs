@@ -39,9 +39,14 @@ pub fn htpasswd(data: &[u8]) {
         Ok(users) => {
             assert!(users.len() <= lines);
             // The same users on lines that end as elsewhere.
-            let elsewhere: Vec<u8> =
-                data.split(|&byte| byte == b'\n').flat_map(|line| [line, b"\r\n"].concat()).collect();
-            assert_eq!(Htpasswd::parse(&elsewhere).map(|users| users.len()).ok(), Some(users.len()));
+            let elsewhere: Vec<u8> = data
+                .split(|&byte| byte == b'\n')
+                .flat_map(|line| [line, b"\r\n"].concat())
+                .collect();
+            assert_eq!(
+                Htpasswd::parse(&elsewhere).map(|users| users.len()).ok(),
+                Some(users.len())
+            );
             // All of them again is all of them twice; only the first byte order mark is none of a name.
             let text = data.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(data);
             let twice = Htpasswd::parse(&[b"\n", text, b"\n", text].concat());
@@ -52,17 +57,31 @@ pub fn htpasswd(data: &[u8]) {
             let told = &mistakes.told;
             assert!((1..=lines).contains(&(told.len() + mistakes.more)));
             assert!(told.is_sorted_by(|one, next| one.line < next.line));
-            assert!(told.iter().all(|mistake| (1..=lines).contains(&mistake.line)));
-            assert!(told.iter().all(|mistake| mistake.problem != Problem::Name || data.contains(&b':')));
-            let error = LoadError::Mistakes { path: "users".into(), mistakes };
+            assert!(
+                told.iter()
+                    .all(|mistake| (1..=lines).contains(&mistake.line))
+            );
+            assert!(
+                told.iter()
+                    .all(|mistake| mistake.problem != Problem::Name || data.contains(&b':'))
+            );
+            let error = LoadError::Mistakes {
+                path: "users".into(),
+                mistakes,
+            };
             assert!(error.to_string().starts_with("users:"));
         }
     }
-    let Ok(text) = str::from_utf8(data) else { return };
+    let Ok(text) = str::from_utf8(data) else {
+        return;
+    };
     if let Ok(hash) = PasswordHash::parse(text) {
         assert!(text.starts_with('$'));
         // Only what is checked fast.
-        if ["$04$", "$rounds=1000$", "$m=64,t=1,p=1$"].iter().any(|cost| text.contains(cost)) {
+        if ["$04$", "$rounds=1000$", "$m=64,t=1,p=1$"]
+            .iter()
+            .any(|cost| text.contains(cost))
+        {
             assert!(!hash.verify("nobody's"));
         }
     }

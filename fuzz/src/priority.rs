@@ -6,7 +6,9 @@ use sfv::{BareItem, Dictionary, ListEntry, Parser};
 /// Any bytes as a value of Priority, and as the payload of a PRIORITY_UPDATE.
 pub fn priority(data: &[u8]) {
     let ours = Priority::parse(data);
-    let theirs = Parser::new(data).with_version(sfv::Version::Rfc9651).parse::<Dictionary>();
+    let theirs = Parser::new(data)
+        .with_version(sfv::Version::Rfc9651)
+        .parse::<Dictionary>();
     match (ours, &theirs) {
         (Some(ours), Ok(theirs)) => assert_eq!(ours, of(theirs)),
         (None, Err(_)) => {}
@@ -17,7 +19,9 @@ pub fn priority(data: &[u8]) {
     let update = priority::priority_update(data);
     assert_eq!(
         update.map(|update| update.1),
-        data.get(4..).and_then(Priority::parse).filter(|_| update.is_some())
+        data.get(4..)
+            .and_then(Priority::parse)
+            .filter(|_| update.is_some())
     );
     if let Some((stream, priority)) = update {
         assert!(stream > 0 && stream < 1 << 31 && priority.urgency <= 7);
@@ -35,5 +39,8 @@ fn of(dictionary: &Dictionary) -> Priority {
         }
         _ => 3,
     };
-    Priority { urgency, incremental: matches!(item("i"), Some(BareItem::Boolean(true))) }
+    Priority {
+        urgency,
+        incremental: matches!(item("i"), Some(BareItem::Boolean(true))),
+    }
 }

@@ -1,8 +1,8 @@
 //! PROXY headers: how bytes arrive does not matter, and what was read can be written and read again.
 
 use lockgate_net::proxy_protocol::{
-    Addresses, Guess, HEADER_MAX, Header, Parsed, ProxyError, Tlvs, VALUE_MAX, encode_v1, encode_v2,
-    may_begin, parse,
+    Addresses, Guess, HEADER_MAX, Header, Parsed, ProxyError, Tlvs, VALUE_MAX, encode_v1,
+    encode_v2, may_begin, parse,
 };
 
 /// Any bytes as the beginning of a connection.
@@ -11,7 +11,10 @@ pub fn proxy_protocol(data: &[u8]) {
     match (&result, may_begin(data)) {
         (Ok(Some(_)), guess) => assert_eq!(guess, Guess::Yes, "a header that was not guessed"),
         (_, Guess::No) => assert_eq!(result, Err(ProxyError::NotProxy)),
-        (Ok(None), guess) => assert!(guess == Guess::Undecided || data.len() < HEADER_MAX, "waits for ever"),
+        (Ok(None), guess) => assert!(
+            guess == Guess::Undecided || data.len() < HEADER_MAX,
+            "waits for ever"
+        ),
         _ => {}
     }
     for cut in cuts_before(data, &result) {
@@ -23,27 +26,47 @@ pub fn proxy_protocol(data: &[u8]) {
     }
     if let Ok(Some(parsed)) = result {
         assert!(parsed.len <= data.len() && parsed.len <= HEADER_MAX);
-        assert_eq!(parse(&data[..parsed.len]).as_ref(), Ok(&Some(parsed.clone())), "what follows matters");
+        assert_eq!(
+            parse(&data[..parsed.len]).as_ref(),
+            Ok(&Some(parsed.clone())),
+            "what follows matters"
+        );
         comes_back(&parsed.header);
     }
 }
 
 /// A complete header ends where it says; an error may show anywhere.
-fn cuts_before(data: &[u8], result: &Result<Option<Parsed>, ProxyError>) -> impl Iterator<Item = usize> {
-    crate::cuts(result.as_ref().ok().and_then(Option::as_ref).map_or(data.len(), |parsed| parsed.len))
+fn cuts_before(
+    data: &[u8],
+    result: &Result<Option<Parsed>, ProxyError>,
+) -> impl Iterator<Item = usize> {
+    crate::cuts(
+        result
+            .as_ref()
+            .ok()
+            .and_then(Option::as_ref)
+            .map_or(data.len(), |parsed| parsed.len),
+    )
 }
 
 fn comes_back(header: &Header) {
     let mut binary = Vec::new();
     encode_v2(&mut binary, &header.addresses, &header.tlvs);
-    let again = parse(&binary).expect("we write what we accept").expect("we write all of it");
-    assert_eq!((&again.header.addresses, again.len), (&header.addresses, binary.len()));
+    let again = parse(&binary)
+        .expect("we write what we accept")
+        .expect("we write all of it");
+    assert_eq!(
+        (&again.header.addresses, again.len),
+        (&header.addresses, binary.len())
+    );
     if all_short(&header.tlvs) {
         assert_eq!(again.header.tlvs, header.tlvs);
     }
     let mut line = Vec::new();
     encode_v1(&mut line, &header.addresses);
-    let again = parse(&line).expect("we write what we accept").expect("we write all of it");
+    let again = parse(&line)
+        .expect("we write what we accept")
+        .expect("we write all of it");
     let told = match &header.addresses {
         inet @ Addresses::Inet { .. } => inet.clone(),
         _ => Addresses::Unknown,
@@ -53,6 +76,9 @@ fn comes_back(header: &Header) {
 
 /// Longer values are read, but not sent.
 fn all_short(tlvs: &Tlvs<'_>) -> bool {
-    let ssl = tlvs.ssl.iter().flat_map(|ssl| [&ssl.version, &ssl.common_name, &ssl.cipher]);
+    let ssl = tlvs
+        .ssl
+        .iter()
+        .flat_map(|ssl| [&ssl.version, &ssl.common_name, &ssl.cipher]);
     ssl.flatten().all(|text| text.len() <= VALUE_MAX)
 }

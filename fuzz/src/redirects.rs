@@ -4,7 +4,9 @@ use lockgate_config::{MapProblem, parse_redirects};
 
 /// Any text as a file of redirects.
 pub fn redirect_map(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     let lines = text.split('\n').count();
     match parse_redirects(text) {
         Ok(entries) => {
@@ -12,7 +14,12 @@ pub fn redirect_map(data: &[u8]) {
             for entry in &entries {
                 assert!(entry.from.starts_with('/') && entry.below <= entry.from.ends_with('/'));
                 assert!(!entry.from.contains(['\0', '\\', '{', '}', '*']));
-                assert!(entry.from.split('/').all(|segment| !matches!(segment, "." | "..")));
+                assert!(
+                    entry
+                        .from
+                        .split('/')
+                        .all(|segment| !matches!(segment, "." | ".."))
+                );
                 let elsewhere = entry.to.starts_with("http://") || entry.to.starts_with("https://");
                 assert!(elsewhere || entry.to.starts_with('/') && !entry.to.starts_with("//"));
                 assert!(entry.to.bytes().all(|byte| byte.is_ascii_graphic()));
@@ -25,7 +32,13 @@ pub fn redirect_map(data: &[u8]) {
                     let encoded: String = entry
                         .from
                         .bytes()
-                        .map(|byte| if byte == b'/' { "/".to_owned() } else { format!("%{byte:02X}") })
+                        .map(|byte| {
+                            if byte == b'/' {
+                                "/".to_owned()
+                            } else {
+                                format!("%{byte:02X}")
+                            }
+                        })
                         .collect();
                     let star = if entry.below { "*" } else { "" };
                     format!("{encoded}{star}\t{} {}\n", entry.to, entry.status)
@@ -42,7 +55,10 @@ pub fn redirect_map(data: &[u8]) {
             for mistake in mistakes {
                 let marked = text.get(mistake.span.clone()).expect("a place in the text");
                 assert!(!marked.is_empty() && !marked.contains('\n'));
-                assert_eq!(text[..mistake.span.start].matches('\n').count() + 1, mistake.line);
+                assert_eq!(
+                    text[..mistake.span.start].matches('\n').count() + 1,
+                    mistake.line
+                );
                 if let MapProblem::Twice(first) = mistake.problem {
                     assert!(first.end < mistake.span.start && text.get(first).is_some());
                 }

@@ -28,7 +28,11 @@ pub fn server_hello(data: &[u8]) {
     }
     let whole = Answer::default().session(data);
     let mut answer = Answer::default();
-    assert_eq!(data.chunks(1 + data.len() / 64).find_map(|piece| answer.session(piece)), whole);
+    assert_eq!(
+        data.chunks(1 + data.len() / 64)
+            .find_map(|piece| answer.session(piece)),
+        whole
+    );
     if let Some(session) = whole {
         let sessions = Sessions::default();
         sessions.learn(&session, 7, 0);

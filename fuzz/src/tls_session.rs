@@ -14,7 +14,9 @@ use script::{Script, Step};
 
 /// A script for a client: which records to send, and how they are cut.
 pub fn tls_session(data: &[u8]) {
-    let Some(script) = Script::parse(data) else { return };
+    let Some(script) = Script::parse(data) else {
+        return;
+    };
     let mut ends = ends::shake_hands(script.terms);
     let mut sent = Sent::default();
     for step in script.steps {
@@ -22,7 +24,10 @@ pub fn tls_session(data: &[u8]) {
     }
     let mut received = Vec::new();
     let outcome = feed(&mut ends.session, &sent.wire, script.cuts, &mut received);
-    assert!(sent.data.starts_with(&received), "data that was not sealed, or not in its turn");
+    assert!(
+        sent.data.starts_with(&received),
+        "data that was not sealed, or not in its turn"
+    );
     match outcome {
         Ok(()) => {
             if sent.is_plain_data {
@@ -47,7 +52,12 @@ struct Sent {
 
 impl Default for Sent {
     fn default() -> Self {
-        Self { wire: Vec::new(), last: 0, data: Vec::new(), is_plain_data: true }
+        Self {
+            wire: Vec::new(),
+            last: 0,
+            data: Vec::new(),
+            is_plain_data: true,
+        }
     }
 }
 
@@ -67,12 +77,19 @@ impl Sent {
             Step::KeyUpdate(request) => {
                 // More than a few in a row may be refused.
                 self.is_plain_data = false;
-                self.seal(&mut ends.sealer, ContentType::Handshake, &[24, 0, 0, 1, request]);
+                self.seal(
+                    &mut ends.sealer,
+                    ContentType::Handshake,
+                    &[24, 0, 0, 1, request],
+                );
                 ends.rekey_sealer();
             }
             Step::Spoil { place, change } => {
                 let record = &mut self.wire[self.last..];
-                if let Some(byte) = place.checked_rem(record.len()).and_then(|place| record.get_mut(place)) {
+                if let Some(byte) = place
+                    .checked_rem(record.len())
+                    .and_then(|place| record.get_mut(place))
+                {
                     *byte ^= change;
                 }
                 self.is_plain_data &= change == 0;
@@ -97,14 +114,22 @@ impl Sent {
 
     fn seal(&mut self, sealer: &mut Sealer, kind: ContentType, content: &[u8]) {
         self.last = self.wire.len();
-        self.wire.resize(self.last + Sealer::sealed_len(content.len()), 0);
-        let used = sealer.seal(kind, content, &mut self.wire[self.last..]).expect("the key is new");
+        self.wire
+            .resize(self.last + Sealer::sealed_len(content.len()), 0);
+        let used = sealer
+            .seal(kind, content, &mut self.wire[self.last..])
+            .expect("the key is new");
         self.wire.truncate(self.last + used);
     }
 }
 
 /// Hands `wire` to the session in pieces, the way a relay does.
-fn feed(session: &mut Session, wire: &[u8], cuts: &[u8], received: &mut Vec<u8>) -> Result<(), SessionError> {
+fn feed(
+    session: &mut Session,
+    wire: &[u8],
+    cuts: &[u8],
+    received: &mut Vec<u8>,
+) -> Result<(), SessionError> {
     let mut cuts = cuts.iter().cycle();
     let mut at = 0;
     while at < wire.len() {
@@ -121,7 +146,10 @@ fn feed(session: &mut Session, wire: &[u8], cuts: &[u8], received: &mut Vec<u8>)
         assert!(done.consumed <= whole.len() && done.produced <= done.consumed);
         received.extend_from_slice(&plain[..done.produced]);
         session.keep_partial(&whole[done.consumed..]);
-        assert!(!session.has_waiting(), "a relay would read what waits for ever");
+        assert!(
+            !session.has_waiting(),
+            "a relay would read what waits for ever"
+        );
     }
     Ok(())
 }
@@ -130,27 +158,46 @@ fn feed(session: &mut Session, wire: &[u8], cuts: &[u8], received: &mut Vec<u8>)
 fn answer(mut ends: Ends) {
     let mut wire = Vec::new();
     let owes = ends.session.owes();
-    ends.session.seal_owed(&mut wire).expect("keys can be derived");
+    ends.session
+        .seal_owed(&mut wire)
+        .expect("keys can be derived");
     if owes {
         let (kind, content) = open_one(&mut ends.opener, &mut wire);
-        assert_eq!((kind, content.as_slice()), (ContentType::Handshake, &[24, 0, 0, 1, 0][..]));
+        assert_eq!(
+            (kind, content.as_slice()),
+            (ContentType::Handshake, &[24, 0, 0, 1, 0][..])
+        );
         ends.rekey_opener();
     }
     assert!(wire.is_empty() && !ends.session.owes());
     wire.resize(Session::sealed_len(6), 0);
-    let used = ends.session.seal(b"answer", &mut wire).expect("the key is new");
+    let used = ends
+        .session
+        .seal(b"answer", &mut wire)
+        .expect("the key is new");
     wire.truncate(used);
     ends.session.seal_close(&mut wire);
-    assert_eq!(open_one(&mut ends.opener, &mut wire), (ContentType::ApplicationData, b"answer".to_vec()));
-    assert_eq!(open_one(&mut ends.opener, &mut wire), (ContentType::Alert, vec![1, 0]));
+    assert_eq!(
+        open_one(&mut ends.opener, &mut wire),
+        (ContentType::ApplicationData, b"answer".to_vec())
+    );
+    assert_eq!(
+        open_one(&mut ends.opener, &mut wire),
+        (ContentType::Alert, vec![1, 0])
+    );
     assert!(wire.is_empty());
 }
 
 /// Takes the first record off `wire`.
 fn open_one(opener: &mut Opener, wire: &mut Vec<u8>) -> (ContentType, Vec<u8>) {
-    let length = opener.frame(wire).expect("we send what is right").expect("and all of it");
+    let length = opener
+        .frame(wire)
+        .expect("we send what is right")
+        .expect("and all of it");
     let mut plain = vec![0; length];
-    let opened = opener.open(&wire[..length], &mut plain).expect("it authenticates");
+    let opened = opener
+        .open(&wire[..length], &mut plain)
+        .expect("it authenticates");
     wire.drain(..length);
     plain.truncate(opened.len);
     (opened.kind, plain)

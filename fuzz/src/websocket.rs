@@ -58,7 +58,12 @@ fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Read {
                     at += used;
                     break;
                 }
-                Err(error) => return Read { error: Some(error), ..read },
+                Err(error) => {
+                    return Read {
+                        error: Some(error),
+                        ..read
+                    };
+                }
             };
         }
         input.drain(..at);
@@ -81,13 +86,27 @@ fn written(opcode: Opcode, payload: &[u8]) {
     frame.drain(head - 4..head);
     frame[1] &= 0x7f;
     let said = vec![(opcode, payload.to_vec())];
-    assert_eq!(read([&frame[..]]), Read { said, ..Read::default() });
+    assert_eq!(
+        read([&frame[..]]),
+        Read {
+            said,
+            ..Read::default()
+        }
+    );
 }
 
 /// RFC 6455 §5.3, byte by byte.
 fn masked(key: [u8; 4], payload: &[u8]) {
     let mut frame = Vec::new();
     frame::encode(&mut frame, Opcode::Binary, payload, key);
-    let expected = payload.iter().enumerate().map(|(index, byte)| byte ^ key[index % 4]);
-    assert!(frame[frame.len() - payload.len()..].iter().copied().eq(expected));
+    let expected = payload
+        .iter()
+        .enumerate()
+        .map(|(index, byte)| byte ^ key[index % 4]);
+    assert!(
+        frame[frame.len() - payload.len()..]
+            .iter()
+            .copied()
+            .eq(expected)
+    );
 }

@@ -38,7 +38,9 @@ fn every_kept_input_holds() {
 }
 
 fn replay(name: &str, target: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(name);
     let files: Vec<_> = fs::read_dir(folder).expect("the corpus is kept").collect();
     assert!(!files.is_empty(), "{name}");
     for file in files {

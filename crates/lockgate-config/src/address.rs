@@ -1,7 +1,7 @@
 //! Addresses as they are written: of listeners, of endpoints, of networks.
 //!
-//! Does not resolve names and does not open sockets. The errors hold no text of the input, because that
-//! may come from `${env:…}` and must not be printed.
+//! Does not resolve names and does not open sockets. The errors hold no text of the input, because
+//! that may come from `${env:…}` and must not be printed.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -104,7 +104,8 @@ impl ListenAddr {
     /// Whether both cannot be bound at once.
     pub(crate) fn conflicts(&self, other: &ListenAddr) -> bool {
         match (self, other) {
-            (ListenAddr::All(port), ListenAddr::Ip(addr)) | (ListenAddr::Ip(addr), ListenAddr::All(port)) => {
+            (ListenAddr::All(port), ListenAddr::Ip(addr))
+            | (ListenAddr::Ip(addr), ListenAddr::All(port)) => {
                 *port != 0 && *port == addr.port() && addr.ip().is_unspecified()
             }
             (ListenAddr::All(a), ListenAddr::All(b)) => a == b && *a != 0,
@@ -126,7 +127,10 @@ impl EndpointAddr {
             Split::HostPort { port: 0, .. } => Err(AddressError::BadPort),
             Split::HostPort { host, port } => match ip(host)? {
                 Some(ip) => Ok(EndpointAddr::Ip(SocketAddr::new(ip, port))),
-                None => Ok(EndpointAddr::Name { host: host.to_owned(), port }),
+                None => Ok(EndpointAddr::Name {
+                    host: host.to_owned(),
+                    port,
+                }),
             },
         }
     }
@@ -197,26 +201,41 @@ fn host_and_port(text: &str) -> Result<Split<'_>, AddressError> {
 
 /// `Some` for an address, `None` for a well-formed name.
 fn ip(host: &str) -> Result<Option<IpAddr>, AddressError> {
-    if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        return inner.parse::<Ipv6Addr>().map(|ip| Some(IpAddr::V6(ip))).map_err(|_| AddressError::BadHost);
+    if let Some(inner) = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+    {
+        return inner
+            .parse::<Ipv6Addr>()
+            .map(|ip| Some(IpAddr::V6(ip)))
+            .map_err(|_| AddressError::BadHost);
     }
     if let Ok(ip) = host.parse::<Ipv4Addr>() {
         return Ok(Some(IpAddr::V4(ip)));
     }
-    if is_name(host) { Ok(None) } else { Err(AddressError::BadHost) }
+    if is_name(host) {
+        Ok(None)
+    } else {
+        Err(AddressError::BadHost)
+    }
 }
 
-/// RFC 1123 §2.1, with `_` as service names in containers use it. A name of digits and dots only would be
-/// a mistyped address.
+/// RFC 1123 §2.1, with `_` as service names in containers use it. A name of digits and dots only
+/// would be a mistyped address.
 pub(crate) fn is_name(host: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
     let host = host.strip_suffix('.').unwrap_or(host);
-    let digits = host.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    let digits = host
+        .rsplit('.')
+        .next()
+        .is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
     host.len() <= 253 && !digits && host.split('.').all(label)
 }
 
@@ -267,7 +286,9 @@ impl Cidr {
         let max = width(addr);
         let prefix = match prefix {
             None => max,
-            Some(digits) if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(digits)
+                if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
                 return Err(CidrError::BadPrefix { max });
             }
             Some(digits) => match digits.parse() {
@@ -275,8 +296,15 @@ impl Cidr {
                 _ => return Err(CidrError::BadPrefix { max }),
             },
         };
-        let network = Cidr { addr: masked(addr, prefix), prefix };
-        if network.addr == addr { Ok(network.mapped_as_v4()) } else { Err(CidrError::HostBits { network }) }
+        let network = Cidr {
+            addr: masked(addr, prefix),
+            prefix,
+        };
+        if network.addr == addr {
+            Ok(network.mapped_as_v4())
+        } else {
+            Err(CidrError::HostBits { network })
+        }
     }
 
     /// Its first address.
@@ -289,8 +317,8 @@ impl Cidr {
         self.prefix
     }
 
-    /// Whether the address lies in this network. An IPv4 address in IPv6 clothes (`::ffff:a.b.c.d`, as
-    /// dual-stack listeners report it) counts as the IPv4 address.
+    /// Whether the address lies in this network. An IPv4 address in IPv6 clothes (`::ffff:a.b.c.d`,
+    /// as dual-stack listeners report it) counts as the IPv4 address.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         width(ip) == width(self.addr) && masked(ip, self.prefix) == self.addr
@@ -298,9 +326,10 @@ impl Cidr {
 
     fn mapped_as_v4(self) -> Cidr {
         match (self.addr.to_canonical(), self.addr) {
-            (addr @ IpAddr::V4(_), IpAddr::V6(_)) if self.prefix >= 96 => {
-                Cidr { addr, prefix: self.prefix - 96 }
-            }
+            (addr @ IpAddr::V4(_), IpAddr::V6(_)) if self.prefix >= 96 => Cidr {
+                addr,
+                prefix: self.prefix - 96,
+            },
             _ => self,
         }
     }

@@ -1,4 +1,5 @@
-//! The little language of caching: `"1h private"` and the value of Cache-Control (RFC 9111 §5.2.2) that it stands for.
+//! The little language of caching: `"1h private"` and the value of Cache-Control (RFC 9111 §5.2.2)
+//! that it stands for.
 //!
 //! The errors hold no text of the input.
 
@@ -9,7 +10,13 @@ use crate::units;
 /// Directives that take a time, besides `max-age`, which is the time that stands first.
 const TIMED: [&str; 3] = ["s-maxage", "stale-while-revalidate", "stale-if-error"];
 /// Directives that stand alone. RFC 9111 §5.2.2, RFC 8246.
-const PLAIN: [&str; 5] = ["public", "private", "immutable", "must-revalidate", "no-transform"];
+const PLAIN: [&str; 5] = [
+    "public",
+    "private",
+    "immutable",
+    "must-revalidate",
+    "no-transform",
+];
 /// What makes no sense together.
 const EXCLUDE: [(&str, &str); 7] = [
     ("private", "public"),
@@ -43,7 +50,9 @@ pub(crate) fn policy(text: &str) -> Result<String, &'static str> {
     }
     let mut after = String::new();
     for word in words {
-        let (name, time) = word.split_once('=').map_or((word, None), |(name, time)| (name, Some(time)));
+        let (name, time) = word
+            .split_once('=')
+            .map_or((word, None), |(name, time)| (name, Some(time)));
         if value == "no-store" {
             return Err("what is not stored needs nothing more said");
         }
@@ -53,11 +62,13 @@ pub(crate) fn policy(text: &str) -> Result<String, &'static str> {
         match time {
             None if PLAIN.contains(&name) => {}
             Some(time) if TIMED.contains(&name) => {
-                let seconds =
-                    seconds(time).ok_or("a time in it is no whole number of seconds with a unit")?;
+                let seconds = seconds(time)
+                    .ok_or("a time in it is no whole number of seconds with a unit")?;
                 after.push_str(&format!(", {name}={seconds}"));
             }
-            None if TIMED.contains(&name) => return Err("a directive lacks its time, such as `=1d`"),
+            None if TIMED.contains(&name) => {
+                return Err("a directive lacks its time, such as `=1d`");
+            }
             _ => return Err("a directive in it is not known"),
         }
         told.push(name);
@@ -68,8 +79,10 @@ pub(crate) fn policy(text: &str) -> Result<String, &'static str> {
     }
     // As they are usually written: for whom, how long, then what besides.
     let alone = |name: &&&str| PLAIN.contains(*name);
-    let (whom, rest): (Vec<&&str>, Vec<&&str>) =
-        told.iter().filter(alone).partition(|name| matches!(**name, "public" | "private"));
+    let (whom, rest): (Vec<&&str>, Vec<&&str>) = told
+        .iter()
+        .filter(alone)
+        .partition(|name| matches!(**name, "public" | "private"));
     if let Some(age) = age {
         value = format!("max-age={age}");
     }
@@ -102,7 +115,10 @@ mod tests {
             ("1y immutable", "max-age=31536000, immutable"),
             ("1y immutable public", "public, max-age=31536000, immutable"),
             ("1h private", "private, max-age=3600"),
-            ("10m stale-while-revalidate=1d", "max-age=600, stale-while-revalidate=86400"),
+            (
+                "10m stale-while-revalidate=1d",
+                "max-age=600, stale-while-revalidate=86400",
+            ),
             (
                 "1m s-maxage=1h must-revalidate stale-if-error=2h",
                 "max-age=60, must-revalidate, s-maxage=3600, stale-if-error=7200",

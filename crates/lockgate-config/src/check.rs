@@ -1,7 +1,7 @@
 //! Walks what was written against the table of keys and turns each value into what it means.
 //!
-//! Every mistake is reported and the walk goes on; what was wrong becomes `Value::Invalid`, so that no
-//! second mistake is made of it. Does not know what keys mean together: see `resolve`.
+//! Every mistake is reported and the walk goes on; what was wrong becomes `Value::Invalid`, so that
+//! no second mistake is made of it. Does not know what keys mean together: see `resolve`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -14,8 +14,8 @@ use crate::codes::Code;
 use crate::document::{Branch, Entry, Item, Node, Syntax};
 use crate::keys::{self, Key, Kind, Unset};
 use crate::model::{
-    Allowance, Cidr, EndpointAddr, Group, HashKey, Host, HttpUrl, LimitKey, MediaRange, Origin, Suite,
-    TlsVersion,
+    Allowance, Cidr, EndpointAddr, Group, HashKey, Host, HttpUrl, LimitKey, MediaRange, Origin,
+    Suite, TlsVersion,
 };
 use crate::newcomers::{self, Meaning};
 use crate::place::At;
@@ -118,7 +118,8 @@ pub(crate) struct Table {
 /// The keys of a table that are not known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Strange {
-    /// Whether there is one, or lines could not be read: what is missing may have been meant by it.
+    /// Whether there is one, or lines could not be read: what is missing may have been meant by
+    /// it.
     pub(crate) any: bool,
     /// Whether one of them holds a table.
     pub(crate) tables: bool,
@@ -155,8 +156,15 @@ impl Checker<'_> {
         at: Option<&At>,
     ) -> Table {
         let lost = self.syntax == Syntax::Damaged;
-        let strange = Strange { any: lost, lost, ..Strange::default() };
-        let mut table = Table { strange, ..Table::default() };
+        let strange = Strange {
+            any: lost,
+            lost,
+            ..Strange::default()
+        };
+        let mut table = Table {
+            strange,
+            ..Table::default()
+        };
         for (name, entry) in &branch.entries {
             match keys::find(keys, name) {
                 Some(key) => {
@@ -165,12 +173,21 @@ impl Checker<'_> {
                     table.strange.any |=
                         matches!((&value, &entry.item.node), (Value::Invalid, Node::Table(_)));
                     table.key_places.insert(key.name, entry.key_at.clone());
-                    table.entries.insert(key.name, Checked { value, at: entry.item.at.clone() });
+                    table.entries.insert(
+                        key.name,
+                        Checked {
+                            value,
+                            at: entry.item.at.clone(),
+                        },
+                    );
                 }
                 None => {
                     table.strange.any = true;
                     table.strange.tables |= matches!(entry.item.node, Node::Table(_));
-                    table.strange.meant.extend(self.unknown(keys, name, entry, path));
+                    table
+                        .strange
+                        .meant
+                        .extend(self.unknown(keys, name, entry, path));
                 }
             }
         }
@@ -190,7 +207,8 @@ impl Checker<'_> {
         for key in keys.iter().filter(missing) {
             let message = format!("`{}` is missing", key.name);
             let cure = format!("add {} = {}", key.name, key.example);
-            self.report.push_at(Code::MissingKey, at, message, "this table needs it", cure);
+            self.report
+                .push_at(Code::MissingKey, at, message, "this table needs it", cure);
         }
     }
 
@@ -208,13 +226,21 @@ impl Checker<'_> {
         let is_path = name.starts_with('/');
         // A key of the site behind the header of a path is no other name for itself.
         let is_ours = |meaning: &Meaning| path == "site.*.path.*" && meaning.key() == Some(name);
-        let meaning = newcomers::meaning(keys, name).filter(|meaning| !is_path && !is_ours(meaning));
+        let meaning =
+            newcomers::meaning(keys, name).filter(|meaning| !is_path && !is_ours(meaning));
         let (code, message, why, cure) = match meaning {
-            Some(Meaning::Write(cure)) => (Code::UnknownKey, unknown, "unknown key", cure.to_owned()),
-            Some(Meaning::Later(cure)) => (Code::NotYet, later, "it will come later", cure.to_owned()),
-            Some(Meaning::Absent(cure)) => {
-                (Code::NotYet, later, "Lockgate does not do this", cure.to_owned())
+            Some(Meaning::Write(cure)) => {
+                (Code::UnknownKey, unknown, "unknown key", cure.to_owned())
             }
+            Some(Meaning::Later(cure)) => {
+                (Code::NotYet, later, "it will come later", cure.to_owned())
+            }
+            Some(Meaning::Absent(cure)) => (
+                Code::NotYet,
+                later,
+                "Lockgate does not do this",
+                cure.to_owned(),
+            ),
             None => {
                 let cure = match path {
                     "" => unquoted::without_section(name, &entry.item),
@@ -238,27 +264,39 @@ impl Checker<'_> {
             (Kind::Either(kinds), _) => self.either(kind, kinds, item, path),
             (Kind::False, Node::Bool(false)) => Value::Bool(false),
             (Kind::Bool, Node::Bool(value)) => Value::Bool(*value),
-            (Kind::Integer { min, max }, Node::Integer(value)) => self.integer(*value, (*min, *max), item),
+            (Kind::Integer { min, max }, Node::Integer(value)) => {
+                self.integer(*value, (*min, *max), item)
+            }
             (Kind::OneOf(numbers), Node::Integer(value)) => self.one_of(*value, numbers, item),
             (kind, Node::Integer(value)) if has_unit(kind) => self.bare(kind, *value, item),
-            (Kind::List { of, least }, Node::List(items)) => self.list(of, *least, items, item, path),
+            (Kind::List { of, least }, Node::List(items)) => {
+                self.list(of, *least, items, item, path)
+            }
             (Kind::Table(keys), Node::Table(branch)) => {
                 Value::Table(self.table(keys, branch, path, Some(&item.at)))
             }
             (Kind::Tables(by, keys), Node::Table(branch)) => self.tables(*by, keys, branch, path),
-            (Kind::Map(names, of, keys), Node::Table(branch)) => self.map(*names, of, keys, branch, path),
+            (Kind::Map(names, of, keys), Node::Table(branch)) => {
+                self.map(*names, of, keys, branch, path)
+            }
             (kind, Node::Text(text)) if is_text(kind) => self.text(kind, text, item),
             _ => self.wrong_type(kind, item, path),
         }
     }
 
-    /// Takes the alternative that fits the form of the value; a word only when it is exactly that word, or
-    /// when no other alternative is a text.
+    /// Takes the alternative that fits the form of the value; a word only when it is exactly that
+    /// word, or when no other alternative is a text.
     fn either(&mut self, whole: &Kind, kinds: &'static [Kind], item: &Item, path: &str) -> Value {
         let fitting = kinds.iter().filter(|kind| fits(kind, item));
-        let chosen = fitting.clone().find(|kind| is_word(kind, item)).or_else(|| {
-            fitting.clone().find(|kind| !matches!(kind, Kind::Word(_))).or_else(|| fitting.clone().next())
-        });
+        let chosen = fitting
+            .clone()
+            .find(|kind| is_word(kind, item))
+            .or_else(|| {
+                fitting
+                    .clone()
+                    .find(|kind| !matches!(kind, Kind::Word(_)))
+                    .or_else(|| fitting.clone().next())
+            });
         match chosen {
             _ if !kinds.iter().any(|kind| is_word(kind, item)) && unlimited(kinds, &item.node) => {
                 self.wrong_type(whole, item, path)
@@ -280,7 +318,13 @@ impl Checker<'_> {
             Some(value) if (min..=max).contains(&value) => Value::Integer(value),
             _ => {
                 let cure = format!("write a number from {min} to {max}");
-                self.report.push_at(Code::OutOfRange, &item.at, "the number is out of range", "", cure);
+                self.report.push_at(
+                    Code::OutOfRange,
+                    &item.at,
+                    "the number is out of range",
+                    "",
+                    cure,
+                );
                 Value::Invalid
             }
         }
@@ -291,7 +335,13 @@ impl Checker<'_> {
             Some(value) if numbers.contains(&value) => Value::Integer(value),
             _ => {
                 let cure = format!("write {}", one_of(numbers));
-                self.report.push_at(Code::OutOfRange, &item.at, "the number is not one of these", "", cure);
+                self.report.push_at(
+                    Code::OutOfRange,
+                    &item.at,
+                    "the number is not one of these",
+                    "",
+                    cure,
+                );
                 Value::Invalid
             }
         }
@@ -300,12 +350,21 @@ impl Checker<'_> {
     fn list(&mut self, of: &Kind, least: usize, items: &[Item], whole: &Item, path: &str) -> Value {
         if items.len() < least {
             let cure = format!("write {}", keys_sentence(of));
-            self.report.push_at(Code::OutOfRange, &whole.at, "the list is empty", "it needs an entry", cure);
+            self.report.push_at(
+                Code::OutOfRange,
+                &whole.at,
+                "the list is empty",
+                "it needs an entry",
+                cure,
+            );
             return Value::Invalid;
         }
         let checked = items.iter().map(|item| {
             let value = self.value(of, item, path);
-            Checked { value, at: item.at.clone() }
+            Checked {
+                value,
+                at: item.at.clone(),
+            }
         });
         Value::List(checked.collect())
     }

@@ -112,16 +112,26 @@ codes! {
 }
 
 impl Code {
-    /// Whether it is about something outside of the configuration: a file that it names, a user, an address.
+    /// Whether it is about something outside of the configuration: a file that it names, a user, an
+    /// address.
     pub fn is_of_machine(self) -> bool {
-        let meanings = [Code::TlsUnusable, Code::Ambiguous, Code::Unreachable, Code::CertificateElsewhere];
+        let meanings = [
+            Code::TlsUnusable,
+            Code::Ambiguous,
+            Code::Unreachable,
+            Code::CertificateElsewhere,
+        ];
         let id = self.id();
         (id.starts_with("E01") || id.starts_with("W01")) && !meanings.contains(&self)
     }
 
     /// Whether it stops the start.
     pub fn severity(self) -> Severity {
-        if self.id().starts_with('W') { Severity::Warning } else { Severity::Error }
+        if self.id().starts_with('W') {
+            Severity::Warning
+        } else {
+            Severity::Error
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! One TOML text as a tree that knows where each part stands, with `${env:…}` and `${file:…}` filled in.
+//! One TOML text as a tree that knows where each part stands, with `${env:…}` and `${file:…}`
+//! filled in.
 //!
-//! Does not know any key: see `check`. Keeps what was written beside what it means, so that no message
-//! ever shows a value that came from outside.
+//! Does not know any key: see `check`. Keeps what was written beside what it means, so that no
+//! message ever shows a value that came from outside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -64,7 +65,8 @@ pub(crate) struct Entry {
 /// Syntax errors beyond this many follow from the first ones.
 const MAX_SYNTAX: usize = 10;
 
-/// Looking for the first of two equal keys reads the text again: so many bytes are read for that in all.
+/// Looking for the first of two equal keys reads the text again: so many bytes are read for that in
+/// all.
 const PAIR_BUDGET: usize = 1 << 20;
 
 impl Text {
@@ -100,10 +102,16 @@ pub(crate) enum Syntax {
 }
 
 /// Reads the whole text, reporting every syntax error and every duplicate key.
-pub(crate) fn parse(source: &Arc<Source>, env: &Environment, report: &mut Report) -> (Branch, Syntax) {
+pub(crate) fn parse(
+    source: &Arc<Source>,
+    env: &Environment,
+    report: &mut Report,
+) -> (Branch, Syntax) {
     let text = source.text.as_str();
     let (table, errors) = DeTable::parse_recoverable(text);
-    let slip = errors.iter().any(|error| error.message() != "duplicate key");
+    let slip = errors
+        .iter()
+        .any(|error| error.message() != "duplicate key");
     if slip && other_language(source, report) {
         return (Branch::default(), Syntax::Damaged);
     }
@@ -119,8 +127,16 @@ pub(crate) fn parse(source: &Arc<Source>, env: &Environment, report: &mut Report
             }
             reopened = reopened_table(text, span.start);
             pairs += text.len();
-            let first = if pairs <= PAIR_BUDGET { first_of(text, span) } else { None };
-            duplicate(report, &at, first.map(|first| At::new(source, first)).as_ref());
+            let first = if pairs <= PAIR_BUDGET {
+                first_of(text, span)
+            } else {
+                None
+            };
+            duplicate(
+                report,
+                &at,
+                first.map(|first| At::new(source, first)).as_ref(),
+            );
             continue;
         }
         if broken.insert(text, at.span.start) && syntax_errors < MAX_SYNTAX {
@@ -128,12 +144,25 @@ pub(crate) fn parse(source: &Arc<Source>, env: &Environment, report: &mut Report
             syntax(report, &at, error.message());
         }
     }
-    let mut reader = Reader { source, env, report, broken: &broken };
+    let mut reader = Reader {
+        source,
+        env,
+        report,
+        broken: &broken,
+    };
     let branch = reader.branch(table.get_ref(), Written::Header);
-    (branch, if broken.lines.is_empty() { Syntax::Whole } else { Syntax::Damaged })
+    (
+        branch,
+        if broken.lines.is_empty() {
+            Syntax::Whole
+        } else {
+            Syntax::Damaged
+        },
+    )
 }
 
-/// The lines that hold a syntax error: what the parser made of them to go on says nothing about the user.
+/// The lines that hold a syntax error: what the parser made of them to go on says nothing about the
+/// user.
 struct BrokenLines {
     starts: Vec<usize>,
     lines: BTreeSet<usize>,
@@ -142,19 +171,24 @@ struct BrokenLines {
 impl BrokenLines {
     fn of(text: &str) -> BrokenLines {
         let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        BrokenLines { starts: newlines.map(|(at, _)| at + 1).collect(), lines: BTreeSet::new() }
+        BrokenLines {
+            starts: newlines.map(|(at, _)| at + 1).collect(),
+            lines: BTreeSet::new(),
+        }
     }
 
     fn line(&self, offset: usize) -> usize {
         self.starts.partition_point(|start| *start <= offset)
     }
 
-    /// Below a header that could not be read stand keys of nobody knows which table: they are broken too.
+    /// Below a header that could not be read stand keys of nobody knows which table: they are
+    /// broken too.
     fn insert(&mut self, text: &str, offset: usize) -> bool {
         let line = self.line(offset);
         let new = self.lines.insert(line);
         if new && self.is_header(text, line) {
-            let below = (line + 1..=self.starts.len()).take_while(|line| !self.is_header(text, *line));
+            let below =
+                (line + 1..=self.starts.len()).take_while(|line| !self.is_header(text, *line));
             let below: Vec<_> = below.collect();
             self.lines.extend(below);
         }
@@ -162,7 +196,11 @@ impl BrokenLines {
     }
 
     fn is_header(&self, text: &str, line: usize) -> bool {
-        let start = line.checked_sub(1).and_then(|before| self.starts.get(before)).copied().unwrap_or(0);
+        let start = line
+            .checked_sub(1)
+            .and_then(|before| self.starts.get(before))
+            .copied()
+            .unwrap_or(0);
         text.get(start..).is_some_and(|text| text.starts_with('['))
     }
 
@@ -171,11 +209,17 @@ impl BrokenLines {
     }
 }
 
-/// The lines up to the next header when the key at `offset` stands in a header: in a table that is written
-/// twice every key is, which need not be said.
+/// The lines up to the next header when the key at `offset` stands in a header: in a table that is
+/// written twice every key is, which need not be said.
 fn reopened_table(text: &str, offset: usize) -> Range<usize> {
-    let line = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
-    if !text.get(line..).is_some_and(|line| line.trim_start().starts_with('[')) {
+    let line = text
+        .get(..offset)
+        .and_then(|before| before.rfind('\n'))
+        .map_or(0, |newline| newline + 1);
+    if !text
+        .get(line..)
+        .is_some_and(|line| line.trim_start().starts_with('['))
+    {
         return 0..0;
     }
     let next = text.get(offset..).and_then(|after| after.find("\n["));
@@ -189,34 +233,52 @@ pub(crate) fn duplicate(report: &mut Report, at: &At, first: Option<&At>) {
     let cure = "keep one of them, or merge the two";
     match first {
         Some(first) => {
-            report.push_pair(Code::Duplicate, at, (message, why, cure), (first, "it was first written here"));
+            report.push_pair(
+                Code::Duplicate,
+                at,
+                (message, why, cure),
+                (first, "it was first written here"),
+            );
         }
         None => report.push_at(Code::Duplicate, at, message, why, cure),
     }
 }
 
 fn quoted(key: &str) -> String {
-    if key.starts_with(['"', '\'']) { key.to_owned() } else { format!("`{key}`") }
+    if key.starts_with(['"', '\'']) {
+        key.to_owned()
+    } else {
+        format!("`{key}`")
+    }
 }
 
 fn syntax(report: &mut Report, at: &At, message: &str) {
     let text = &at.source.text;
-    let start = text[..at.span.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let start = text[..at.span.start]
+        .rfind('\n')
+        .map_or(0, |newline| newline + 1);
     let line = text[start..].lines().next().unwrap_or_default();
     let slip = syntax::slip(line, at.span.start - start, message);
     let at = match slip.span {
         Some(span) => &At::new(&at.source, start + span.start..start + span.end),
         None => at,
     };
-    let why = slip.why.map_or_else(|| message.replace('`', "\""), str::to_owned);
+    let why = slip
+        .why
+        .map_or_else(|| message.replace('`', "\""), str::to_owned);
     report.push_at(Code::Syntax, at, "this is not TOML", why, slip.cure);
 }
 
 /// One mistake for a whole text in another language.
 fn other_language(source: &Arc<Source>, report: &mut Report) -> bool {
-    let Some(found) = newcomers::recognise(&source.text) else { return false };
+    let Some(found) = newcomers::recognise(&source.text) else {
+        return false;
+    };
     let message = format!("this looks like {}", found.name);
-    let cure = format!("in Lockgate this is for example\n{}\nand docs/config.md has all keys", found.example);
+    let cure = format!(
+        "in Lockgate this is for example\n{}\nand docs/config.md has all keys",
+        found.example
+    );
     let at = At::new(source, found.span);
     report.push_at(Code::Syntax, &at, message, "Lockgate reads TOML", cure);
     true
@@ -224,28 +286,39 @@ fn other_language(source: &Arc<Source>, report: &mut Report) -> bool {
 
 /// Where the key that is repeated at `second` was first written.
 ///
-/// The parser says only where the second one is. With that one renamed the text is read again: its new
-/// neighbours include the first.
+/// The parser says only where the second one is. With that one renamed the text is read again: its
+/// new neighbours include the first.
 fn first_of(text: &str, second: Range<usize>) -> Option<Range<usize>> {
     const RENAMED: &str = "lockgate-renamed-key";
     let key = text.get(second.clone())?;
     let bare = key.trim_matches(['"', '\'']);
-    let renamed = format!("{}{RENAMED}{}", text.get(..second.start)?, text.get(second.end..)?);
+    let renamed = format!(
+        "{}{RENAMED}{}",
+        text.get(..second.start)?,
+        text.get(second.end..)?
+    );
     let (table, _) = DeTable::parse_recoverable(&renamed);
     neighbour(table.get_ref(), RENAMED, bare)
 }
 
 fn neighbour(table: &DeTable<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
     if table.contains_key(renamed) {
-        return table.iter().find(|(key, _)| key.get_ref() == wanted).map(|(key, _)| key.span());
+        return table
+            .iter()
+            .find(|(key, _)| key.get_ref() == wanted)
+            .map(|(key, _)| key.span());
     }
-    table.iter().find_map(|(_, value)| inside(value.get_ref(), renamed, wanted))
+    table
+        .iter()
+        .find_map(|(_, value)| inside(value.get_ref(), renamed, wanted))
 }
 
 fn inside(value: &DeValue<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
     match value {
         DeValue::Table(table) => neighbour(table, renamed, wanted),
-        DeValue::Array(array) => array.iter().find_map(|item| inside(item.get_ref(), renamed, wanted)),
+        DeValue::Array(array) => array
+            .iter()
+            .find_map(|item| inside(item.get_ref(), renamed, wanted)),
         _ => None,
     }
 }
@@ -266,16 +339,24 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn branch(&mut self, table: &DeTable<'_>, written: Written) -> Branch {
-        let whole = table.iter().filter(|(key, _)| !self.broken.contains(key.span().start));
+        let whole = table
+            .iter()
+            .filter(|(key, _)| !self.broken.contains(key.span().start));
         let whole: Vec<_> = whole.collect();
         // What takes the place of a match of a regular expression names its groups.
         let groups = whole.iter().any(|(key, _)| key.get_ref() == "regex");
         let entries = whole.into_iter().map(|(key, value)| {
             let item = self.item(value, groups && key.get_ref() == "with");
-            let entry = Entry { key_at: At::new(self.source, key.span()), item };
+            let entry = Entry {
+                key_at: At::new(self.source, key.span()),
+                item,
+            };
             (key.get_ref().to_string(), entry)
         });
-        Branch { entries: entries.collect(), inline: written == Written::Inline }
+        Branch {
+            entries: entries.collect(),
+            inline: written == Written::Inline,
+        }
     }
 
     fn item(&mut self, value: &Spanned<DeValue<'_>>, groups: bool) -> Item {
@@ -289,10 +370,19 @@ impl Reader<'_> {
             DeValue::Float(_) => Node::Float,
             DeValue::Boolean(value) => Node::Bool(*value),
             DeValue::Datetime(_) => Node::Datetime,
-            DeValue::Array(array) => Node::List(array.iter().map(|item| self.item(item, false)).collect()),
+            DeValue::Array(array) => {
+                Node::List(array.iter().map(|item| self.item(item, false)).collect())
+            }
             DeValue::Table(table) => {
                 let inline = at.text().starts_with('{');
-                Node::Table(self.branch(table, if inline { Written::Inline } else { Written::Header }))
+                Node::Table(self.branch(
+                    table,
+                    if inline {
+                        Written::Inline
+                    } else {
+                        Written::Header
+                    },
+                ))
             }
         };
         Item { node, at }
@@ -300,7 +390,10 @@ impl Reader<'_> {
 
     fn text(&mut self, raw: &str, at: &At, groups: bool) -> Node {
         match references::substitute(raw, at, groups, self.env, self.report) {
-            Some(value) => Node::Text(Text { raw: raw.to_owned(), value }),
+            Some(value) => Node::Text(Text {
+                raw: raw.to_owned(),
+                value,
+            }),
             None => Node::Broken,
         }
     }

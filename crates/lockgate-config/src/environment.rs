@@ -24,12 +24,19 @@ const MAX_MATCHES: usize = 100_000;
 impl Environment {
     /// The process's own environment and file system.
     pub fn process() -> Environment {
-        Environment { open: true, ..Environment::none() }
+        Environment {
+            open: true,
+            ..Environment::none()
+        }
     }
 
     /// Nothing: no variable is set and no file exists.
     pub fn none() -> Environment {
-        Environment { open: false, vars: BTreeMap::new(), files: BTreeMap::new() }
+        Environment {
+            open: false,
+            vars: BTreeMap::new(),
+            files: BTreeMap::new(),
+        }
     }
 
     /// Sets a variable, over one of the process.
@@ -63,15 +70,25 @@ impl Environment {
         }
     }
 
-    /// As [`Self::read`], of what a configuration names: a FIFO would be waited for until somebody writes to it, and it
-    /// can be read but once. What was opened by whoever started us (`/dev/stdin`, `/dev/fd/3`) may be one.
+    /// As [`Self::read`], of what a configuration names: a FIFO would be waited for until somebody
+    /// writes to it, and it can be read but once. What was opened by whoever started us
+    /// (`/dev/stdin`, `/dev/fd/3`) may be one.
     pub(crate) fn read_file(&self, path: &Path) -> io::Result<String> {
-        let opened = ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|given| path.starts_with(given));
+        let opened = ["/dev/stdin", "/dev/fd", "/proc/self/fd"]
+            .iter()
+            .any(|given| path.starts_with(given));
         if self.open && !opened && !self.files.contains_key(path) {
             let kind = std::fs::metadata(path)?.file_type();
             if !kind.is_file() {
-                let what = if kind.is_dir() { "a folder" } else { "a FIFO, a socket or a device" };
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a file")));
+                let what = if kind.is_dir() {
+                    "a folder"
+                } else {
+                    "a FIFO, a socket or a device"
+                };
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("it is {what}, not a file"),
+                ));
             }
         }
         self.read(path)
@@ -79,15 +96,19 @@ impl Environment {
 
     /// The path from the root on.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
         if !self.open {
             return Path::new("/").join(path).components().collect();
         }
         std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
     }
 
-    /// Every existing path that matches the pattern, sorted. `*` and `?` match inside one part of the path
-    /// and never a leading dot.
+    /// Every existing path that matches the pattern, sorted. `*` and `?` match inside one part of
+    /// the path and never a leading dot.
     pub(crate) fn glob(&self, pattern: &Path) -> Vec<PathBuf> {
         let mut found = vec![PathBuf::new()];
         let mut parts = pattern.components().peekable();
@@ -126,7 +147,11 @@ impl Environment {
             .map(|part| part.as_os_str().to_string_lossy().into_owned())
             .collect();
         if self.open {
-            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            let folder = if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                folder
+            };
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
             names.extend(entries.filter_map(|entry| entry.file_name().into_string().ok()));
         }
@@ -140,9 +165,14 @@ impl Environment {
 
 fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    let read = std::fs::File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    let read = std::fs::File::open(path)?
+        .take(MAX_FILE + 1)
+        .read_to_string(&mut text)?;
     if read as u64 > MAX_FILE {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "it is larger than 16 MiB",
+        ));
     }
     Ok(text)
 }
@@ -152,12 +182,14 @@ pub(crate) fn is_pattern(name: impl AsRef<OsStr>) -> bool {
     name.as_ref().to_string_lossy().contains(['*', '?'])
 }
 
-/// Whether the name fits the pattern. Steps back only to the last `*`, so it cannot take exponential time.
+/// Whether the name fits the pattern. Steps back only to the last `*`, so it cannot take
+/// exponential time.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.starts_with('.') && !pattern.starts_with('.') {
         return false;
     }
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {
@@ -201,11 +233,16 @@ mod tests {
 
     #[test]
     fn a_closed_environment_holds_only_what_was_put_in() {
-        let env = Environment::none().with_file("/a/x.pem", "").with_file("/a/b/y.pem", "");
+        let env = Environment::none()
+            .with_file("/a/x.pem", "")
+            .with_file("/a/b/y.pem", "");
         assert!(env.var("PATH").is_err());
         assert!(env.read(Path::new("/etc/hostname")).is_err());
         assert_eq!(env.glob(Path::new("/a/*.pem")), [PathBuf::from("/a/x.pem")]);
-        assert_eq!(env.glob(Path::new("/*/*/*.pem")), [PathBuf::from("/a/b/y.pem")]);
+        assert_eq!(
+            env.glob(Path::new("/*/*/*.pem")),
+            [PathBuf::from("/a/b/y.pem")]
+        );
         assert_eq!(env.glob(Path::new("/etc/*")), Vec::<PathBuf>::new());
     }
 
@@ -213,9 +250,18 @@ mod tests {
     fn a_fifo_or_folder_that_a_configuration_names_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
-        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&fifo)
+                .status()
+                .unwrap()
+                .success()
+        );
         for (path, why) in [(&*fifo, "a FIFO"), (dir.path(), "a folder")] {
-            let error = Environment::process().read_file(path).unwrap_err().to_string();
+            let error = Environment::process()
+                .read_file(path)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(why), "{error}");
         }
         let file = dir.path().join("file");
@@ -230,6 +276,9 @@ mod tests {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
         let found = Environment::process().glob(&dir.path().join("*.toml"));
-        assert_eq!(found, [dir.path().join("a.toml"), dir.path().join("b.toml")]);
+        assert_eq!(
+            found,
+            [dir.path().join("a.toml"), dir.path().join("b.toml")]
+        );
     }
 }

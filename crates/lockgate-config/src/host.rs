@@ -13,7 +13,8 @@ use crate::address::{ListenAddr, is_name};
 pub enum Host {
     /// Every host.
     Any,
-    /// That one: a name in lower case without a final dot, an IPv4 address, or an IPv6 address in brackets.
+    /// That one: a name in lower case without a final dot, an IPv4 address, or an IPv6 address in
+    /// brackets.
     Exact(String),
     /// `*.example.com`: every name that ends in a dot and this one, in lower case.
     Under(String),
@@ -60,7 +61,9 @@ impl HostError {
             HostError::BadPort => "the port is not a number from 0 to 65535",
             HostError::Port => "a port has no place here",
             HostError::Star => "every host is meant by a port alone",
-            HostError::InnerStar => "a `*` stands for what is before the first dot, and nowhere else",
+            HostError::InnerStar => {
+                "a `*` stands for what is before the first dot, and nowhere else"
+            }
             HostError::Brackets => "an IPv6 address stands in brackets",
             HostError::BadName => "this is neither a host name nor an IP address",
             HostError::BadSocket => "the path of the socket is missing or longer than 107 bytes",
@@ -88,7 +91,8 @@ impl SiteKey {
 }
 
 impl Host {
-    /// Parses a host without a port: a name, `*.` and a name, an IPv4 address, an IPv6 address in brackets.
+    /// Parses a host without a port: a name, `*.` and a name, an IPv4 address, an IPv6 address in
+    /// brackets.
     pub(crate) fn parse(text: &str) -> Result<Host, HostError> {
         match split(text)? {
             (_, Some(_)) => Err(HostError::Port),
@@ -103,7 +107,10 @@ impl Host {
         if !host.is_ascii() {
             return Err(HostError::NotAscii);
         }
-        if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        if let Some(inner) = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+        {
             let ip = inner.parse::<Ipv6Addr>().map_err(|_| HostError::BadName)?;
             return Ok(Host::Exact(format!("[{ip}]")));
         }
@@ -183,14 +190,26 @@ mod tests {
         for (text, expected) in [
             ("example.com", Ok(SiteKey::Implied(exact("example.com")))),
             ("Example.COM.", Ok(SiteKey::Implied(exact("example.com")))),
-            ("xn--bcher-kva.example", Ok(SiteKey::Implied(exact("xn--bcher-kva.example")))),
-            ("*.Example.com", Ok(SiteKey::Implied(Host::Under("example.com".into())))),
-            ("*.example.com.:8443", Ok(SiteKey::Port(Host::Under("example.com".into()), 8443))),
+            (
+                "xn--bcher-kva.example",
+                Ok(SiteKey::Implied(exact("xn--bcher-kva.example"))),
+            ),
+            (
+                "*.Example.com",
+                Ok(SiteKey::Implied(Host::Under("example.com".into()))),
+            ),
+            (
+                "*.example.com.:8443",
+                Ok(SiteKey::Port(Host::Under("example.com".into()), 8443)),
+            ),
             (":8080", Ok(SiteKey::Port(Host::Any, 8080))),
             ("localhost:0", Ok(SiteKey::Port(exact("localhost"), 0))),
             ("10.0.0.1", Ok(SiteKey::Implied(exact("10.0.0.1")))),
             ("10.0.0.1:81", Ok(SiteKey::Port(exact("10.0.0.1"), 81))),
-            ("[2001:DB8::0:1]", Ok(SiteKey::Implied(exact("[2001:db8::1]")))),
+            (
+                "[2001:DB8::0:1]",
+                Ok(SiteKey::Implied(exact("[2001:db8::1]"))),
+            ),
             ("[::1]:81", Ok(SiteKey::Port(exact("[::1]"), 81))),
             ("unix:/run/a.sock", Ok(SiteKey::Unix("/run/a.sock".into()))),
             ("unix:", Err(HostError::BadSocket)),
@@ -224,7 +243,10 @@ mod tests {
 
     #[test]
     fn an_alias_has_no_port() {
-        assert_eq!(Host::parse("*.example.org"), Ok(Host::Under("example.org".into())));
+        assert_eq!(
+            Host::parse("*.example.org"),
+            Ok(Host::Under("example.org".into()))
+        );
         for text in ["example.org:80", ":80", "[::1]:80"] {
             assert_eq!(Host::parse(text), Err(HostError::Port), "{text}");
         }

@@ -30,12 +30,29 @@ const MAX_FILES: usize = 10_000;
 /// Reads the files; `name` is the main file's path and `text` its content.
 pub(crate) fn read(text: &str, name: &Path, env: &Environment, report: &mut Report) -> Written {
     let path = env.absolute(name);
-    let dir = path.parent().map_or_else(|| env.absolute(Path::new("")), Path::to_owned);
-    let main = Arc::new(Source { name: name.to_owned(), dir, order: 0, text: text.to_owned() });
-    let mut files =
-        Files { env, report, seen: BTreeSet::from([path]), syntax: Syntax::Whole, sources: Vec::new() };
+    let dir = path
+        .parent()
+        .map_or_else(|| env.absolute(Path::new("")), Path::to_owned);
+    let main = Arc::new(Source {
+        name: name.to_owned(),
+        dir,
+        order: 0,
+        text: text.to_owned(),
+    });
+    let mut files = Files {
+        env,
+        report,
+        seen: BTreeSet::from([path]),
+        syntax: Syntax::Whole,
+        sources: Vec::new(),
+    };
     let root = files.tree(&main);
-    Written { root, syntax: files.syntax, main, sources: files.sources }
+    Written {
+        root,
+        syntax: files.syntax,
+        main,
+        sources: files.sources,
+    }
 }
 
 struct Files<'a> {
@@ -54,7 +71,9 @@ impl Files<'_> {
         if syntax == Syntax::Damaged {
             self.syntax = Syntax::Damaged;
         }
-        let Some(include) = root.entries.remove("include") else { return root };
+        let Some(include) = root.entries.remove("include") else {
+            return root;
+        };
         for (pattern, at) in self.patterns(&include.item) {
             for path in self.files(&pattern, &at) {
                 if let Some(source) = self.open(&path, source, &at) {
@@ -67,21 +86,39 @@ impl Files<'_> {
     }
 
     fn patterns(&mut self, item: &Item) -> Vec<(PathBuf, At)> {
-        let Some(key) = keys::find(ROOT, "include") else { return Vec::new() };
-        let mut checker = Checker { report: self.report, syntax: self.syntax, absolute: Absolute::default() };
-        let Value::List(items) = checker.value(&key.kind, item, "include") else { return Vec::new() };
-        let path = |value| if let Value::Path(path) = value { Some(path) } else { None };
-        items.into_iter().filter_map(|item| Some((path(item.value)?, item.at))).collect()
+        let Some(key) = keys::find(ROOT, "include") else {
+            return Vec::new();
+        };
+        let mut checker = Checker {
+            report: self.report,
+            syntax: self.syntax,
+            absolute: Absolute::default(),
+        };
+        let Value::List(items) = checker.value(&key.kind, item, "include") else {
+            return Vec::new();
+        };
+        let path = |value| {
+            if let Value::Path(path) = value {
+                Some(path)
+            } else {
+                None
+            }
+        };
+        items
+            .into_iter()
+            .filter_map(|item| Some((path(item.value)?, item.at)))
+            .collect()
     }
 
-    /// The files that a pattern means, without those that were read already: a pattern may cover its own
-    /// file, but a file that is named twice is a mistake.
+    /// The files that a pattern means, without those that were read already: a pattern may cover
+    /// its own file, but a file that is named twice is a mistake.
     fn files(&mut self, pattern: &Path, at: &At) -> Vec<PathBuf> {
         if !is_pattern(pattern) {
             if self.seen.contains(pattern) {
                 let message = "this file is included already";
                 let cure = "remove one of the two; a pattern skips files that were read";
-                self.report.push_at(Code::IncludedTwice, at, message, "", cure);
+                self.report
+                    .push_at(Code::IncludedTwice, at, message, "", cure);
                 return Vec::new();
             }
             return vec![pattern.to_owned()];
@@ -89,10 +126,20 @@ impl Files<'_> {
         let found = self.env.glob(pattern);
         if found.is_empty() {
             let message = "this pattern matches no file";
-            let cure = "a relative path starts from the folder of this file; `*` does not match `/`";
-            self.report.push_at(Code::IncludesNothing, at, message, "nothing is included", cure);
+            let cure =
+                "a relative path starts from the folder of this file; `*` does not match `/`";
+            self.report.push_at(
+                Code::IncludesNothing,
+                at,
+                message,
+                "nothing is included",
+                cure,
+            );
         }
-        found.into_iter().filter(|path| !self.seen.contains(path)).collect()
+        found
+            .into_iter()
+            .filter(|path| !self.seen.contains(path))
+            .collect()
     }
 
     fn open(&mut self, path: &Path, from: &Source, at: &At) -> Option<Arc<Source>> {
@@ -104,25 +151,35 @@ impl Files<'_> {
         let dir = path.parent().unwrap_or(&from.dir).to_owned();
         let order = self.seen.len() - 1;
         match self.env.read_file(path) {
-            Ok(text) => Some(Arc::new(Source { name, dir, order, text })),
+            Ok(text) => Some(Arc::new(Source {
+                name,
+                dir,
+                order,
+                text,
+            })),
             Err(error) => {
                 let message = format!("{} cannot be read", name.display());
                 let cure = "correct the path, or remove it from `include`";
-                self.report.push_at(Code::FileUnreadable, at, message, error.to_string(), cure);
+                self.report
+                    .push_at(Code::FileUnreadable, at, message, error.to_string(), cure);
                 None
             }
         }
     }
 }
 
-/// The name of an included file in messages: as one would write it from where the main file was named. What
-/// `${…}` brought in is not shown.
+/// The name of an included file in messages: as one would write it from where the main file was
+/// named. What `${…}` brought in is not shown.
 fn shown_name(path: &Path, from: &Source, at: &At) -> PathBuf {
     let written = at.text().trim_matches(['"', '\'']);
     if written.contains("${") {
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         let pattern = is_pattern(written);
-        return PathBuf::from(if pattern { format!("{written} ({file})") } else { written.to_owned() });
+        return PathBuf::from(if pattern {
+            format!("{written} ({file})")
+        } else {
+            written.to_owned()
+        });
     }
     match path.strip_prefix(&from.dir) {
         Ok(below) => from.name.parent().unwrap_or(Path::new("")).join(below),
@@ -144,7 +201,9 @@ fn merge(into: &mut Branch, from: Branch, depth: Depth, report: &mut Report) {
             continue;
         };
         match (&mut first.item.node, entry.item.node) {
-            (Node::Table(into), Node::Table(from)) if depth == Depth::Top && !into.inline && !from.inline => {
+            (Node::Table(into), Node::Table(from))
+                if depth == Depth::Top && !into.inline && !from.inline =>
+            {
                 merge(into, from, Depth::Section, report);
             }
             _ => document::duplicate(report, &entry.key_at, Some(&first.key_at)),

@@ -1,7 +1,7 @@
 //! Every key of the configuration, once: its type, default, unit, example and meaning.
 //!
-//! The checker, the reference in `docs/config.md` and the JSON Schema are made from this table, so that
-//! they cannot disagree. Does not check anything itself.
+//! The checker, the reference in `docs/config.md` and the JSON Schema are made from this table, so
+//! that they cannot disagree. Does not check anything itself.
 
 mod answers;
 mod content;
@@ -35,7 +35,8 @@ pub(crate) struct Key {
     pub(crate) default: Unset,
     /// A value in TOML that is not the default.
     pub(crate) example: &'static str,
-    /// Other entries of the same table without which the example would not be valid or change nothing.
+    /// Other entries of the same table without which the example would not be valid or change
+    /// nothing.
     pub(crate) with: &'static str,
     /// An entry of the table around its own without which the example would not be valid.
     pub(crate) around: &'static str,
@@ -182,7 +183,18 @@ impl Key {
         example: &'static str,
         doc: &'static str,
     ) -> Key {
-        Key { name, kind, default, example, with: "", around: "", inside: "", atop: "", site: "", doc }
+        Key {
+            name,
+            kind,
+            default,
+            example,
+            with: "",
+            around: "",
+            inside: "",
+            atop: "",
+            site: "",
+            doc,
+        }
     }
 
     const fn with(self, with: &'static str) -> Key {
@@ -230,12 +242,15 @@ impl Kind {
 }
 
 use Kind::{
-    Bool, Duration, Either, Endpoint, False, FormattedLog, Host, Integer, List, Listener, LogFile, Map, Name,
-    Path, Pattern, Percent, Size, Table, Tables, Word,
+    Bool, Duration, Either, Endpoint, False, FormattedLog, Host, Integer, List, Listener, LogFile,
+    Map, Name, Path, Pattern, Percent, Size, Table, Tables, Word,
 };
 use Unset::{Absent, Is, Required, Within};
 
-const COUNT: Kind = Integer { min: 1, max: 1_000_000_000 };
+const COUNT: Kind = Integer {
+    min: 1,
+    max: 1_000_000_000,
+};
 const AT_LEAST_1MS: Kind = Duration { min: 1 };
 const OFF: Kind = Word(&["off"]);
 const FALSE: Unset = Is("false");
@@ -447,7 +462,12 @@ const METRICS: &[Key] = &[
     .with(r#"at = "127.0.0.1:9090""#),
 ];
 
-const LOG_KIND: Kind = Either(&[False, Word(&["stdout", "stderr"]), FormattedLog, Table(ACCESS_LOG)]);
+const LOG_KIND: Kind = Either(&[
+    False,
+    Word(&["stdout", "stderr"]),
+    FormattedLog,
+    Table(ACCESS_LOG),
+]);
 
 const ACCESS_LOG: &[Key] = &[
     Key::new(
@@ -465,7 +485,13 @@ const ACCESS_LOG: &[Key] = &[
         r#""combined""#,
         "The form of a line: one JSON object, the combined format that other servers write, or `key=value` pairs.",
     ),
-    Key::new("sample", Percent, Is(r#""100%""#), r#""10%""#, "How many lines of a hundred are written."),
+    Key::new(
+        "sample",
+        Percent,
+        Is(r#""100%""#),
+        r#""10%""#,
+        "How many lines of a hundred are written.",
+    ),
     Key::new(
         "mask_ip",
         Bool,
@@ -487,12 +513,24 @@ const ACCESS_LOG: &[Key] = &[
 const ROTATE: &[Key] = &[
     Key::new(
         "size",
-        Size { min: 1_000, max: u64::MAX },
+        Size {
+            min: 1_000,
+            max: u64::MAX,
+        },
         Is(r#""100MB""#),
         r#""20MB""#,
         "The size past which a new file is begun.",
     ),
-    Key::new("keep", Integer { min: 0, max: 10_000 }, Is("10"), "3", "How many old files are kept."),
+    Key::new(
+        "keep",
+        Integer {
+            min: 0,
+            max: 10_000,
+        },
+        Is("10"),
+        "3",
+        "How many old files are kept.",
+    ),
 ];
 
 const LOG: &[Key] = &[
@@ -503,7 +541,13 @@ const LOG: &[Key] = &[
         r#""warn""#,
         "The least severe level that is written.",
     ),
-    Key::new("format", Word(&["text", "json"]), Is(r#""text""#), r#""json""#, "The form of a line."),
+    Key::new(
+        "format",
+        Word(&["text", "json"]),
+        Is(r#""text""#),
+        r#""json""#,
+        "The form of a line.",
+    ),
 ];
 
 const DRAIN: &[Key] = &[
@@ -565,7 +609,13 @@ const LIMITS: &[Key] = &[
     ),
     Key::new(
         "memory",
-        Either(&[Word(&["auto", "off"]), Size { min: 16_000_000, max: u64::MAX }]),
+        Either(&[
+            Word(&["auto", "off"]),
+            Size {
+                min: 16_000_000,
+                max: u64::MAX,
+            },
+        ]),
         Is(r#""auto""#),
         r#""512MB""#,
         "Memory of the process, with what the kernel holds for its connections. `\"auto\"` is 80 % of the cgroup's \
@@ -576,14 +626,20 @@ const LIMITS: &[Key] = &[
     ),
     Key::new(
         "head",
-        Size { min: 1_000, max: 65_536 },
+        Size {
+            min: 1_000,
+            max: 65_536,
+        },
         Is(r#""64KB""#),
         r#""16KB""#,
         "The longest head of a request or answer. A longer one is refused.",
     ),
     Key::new(
         "fields",
-        Integer { min: 1, max: 10_000 },
+        Integer {
+            min: 1,
+            max: 10_000,
+        },
         Is("128"),
         "64",
         "The most fields in a head, and in the trailers of a body.",
@@ -599,7 +655,10 @@ const LIMITS: &[Key] = &[
 
 const DNS: &[Key] = &[Key::new(
     "servers",
-    List { of: &Endpoint, least: 1 },
+    List {
+        of: &Endpoint,
+        least: 1,
+    },
     Absent("those in /etc/resolv.conf"),
     r#"["10.0.0.53:53", "[fd00::53]:53"]"#,
     "Addresses of name servers, each with its port, in the order in which they are asked.",
@@ -608,7 +667,10 @@ const DNS: &[Key] = &[Key::new(
 const SOCKET: &[Key] = &[
     Key::new(
         "backlog",
-        Integer { min: 1, max: 65_535 },
+        Integer {
+            min: 1,
+            max: 65_535,
+        },
         Is("4096"),
         "1024",
         "How many connections may wait to be accepted, for each worker; a Unix socket is shared by all. The kernel's `net.core.somaxconn` caps it.",

@@ -1,11 +1,12 @@
 //! What the user wrote, checked against one table of keys and turned once into what will run.
 //!
-//! Does not open certificates, sockets or logs: mistakes that only then come to light are added to a
-//! `Report` by whoever finds them, at the place that the model carries along.
+//! Does not open certificates, sockets or logs: mistakes that only then come to light are added to
+//! a `Report` by whoever finds them, at the place that the model carries along.
 //!
 //! # Layout
-//! `include` reads files into a tree (`document`) that knows where each part stands; `check` walks it
-//! against `keys`; `resolve` makes the `model` of it. `reference` and `schema` are written from `keys` too.
+//! `include` reads files into a tree (`document`) that knows where each part stands; `check` walks
+//! it against `keys`; `resolve` makes the `model` of it. `reference` and `schema` are written from
+//! `keys` too.
 
 #![forbid(unsafe_code)]
 

@@ -24,14 +24,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// What was written as one file: includes merged, relative paths made absolute. `${…}` is kept as it was
-    /// written, so that no secret gets in.
+    /// What was written as one file: includes merged, relative paths made absolute. `${…}` is kept
+    /// as it was written, so that no secret gets in.
     pub fn merged_toml(&self) -> String {
         self.merged.clone()
     }
 
-    /// Where a key of the top level was written, for mistakes that are found later: `user`, `state`,
-    /// `metrics`, `access_log`.
+    /// Where a key of the top level was written, for mistakes that are found later: `user`,
+    /// `state`, `metrics`, `access_log`.
     pub fn at(&self, key: &str) -> Option<&At> {
         self.places.get(key)
     }
@@ -51,7 +51,8 @@ impl Draft {
         &self.report
     }
 
-    /// What could be understood of it: with mistakes it lacks what they are in, and is only to be looked at.
+    /// What could be understood of it: with mistakes it lacks what they are in, and is only to be
+    /// looked at.
     pub fn understood(&self) -> &Loaded {
         &self.loaded
     }
@@ -66,7 +67,11 @@ impl Draft {
     /// # Errors
     /// Every mistake in it, with the warnings.
     pub fn finish(self) -> Result<Loaded, Report> {
-        if self.report.has_errors() { Err(self.report) } else { Ok(self.loaded) }
+        if self.report.has_errors() {
+            Err(self.report)
+        } else {
+            Ok(self.loaded)
+        }
     }
 }
 
@@ -110,7 +115,8 @@ fn read_in(path: &Path, env: &Environment) -> Result<Draft, Report> {
     }
 }
 
-/// Reads a configuration from a text. `name` stands in messages, and relative paths start from its folder.
+/// Reads a configuration from a text. `name` stands in messages, and relative paths start from its
+/// folder.
 ///
 /// # Errors
 /// As `load`.
@@ -129,11 +135,24 @@ pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<Loaded
 fn draft(text: &str, name: &Path, env: &Environment) -> Draft {
     let mut report = Report::new();
     let written = include::read(text, name, env, &mut report);
-    let mut checker = Checker { report: &mut report, syntax: written.syntax, absolute: Absolute::default() };
+    let mut checker = Checker {
+        report: &mut report,
+        syntax: written.syntax,
+        absolute: Absolute::default(),
+    };
     let root = checker.table(keys::ROOT, &written.root, "", None);
     let absolute = checker.absolute;
     let config = resolve::resolve(&root, &written, env, &mut report);
     let merged = merged::toml(&written.root, &absolute);
-    let loaded = Loaded { config, warnings: report.clone(), merged, places: root.key_places };
-    Draft { loaded, report, texts: written.sources }
+    let loaded = Loaded {
+        config,
+        warnings: report.clone(),
+        merged,
+        places: root.key_places,
+    };
+    Draft {
+        loaded,
+        report,
+        texts: written.sources,
+    }
 }

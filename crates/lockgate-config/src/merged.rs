@@ -1,4 +1,5 @@
-//! Writes what was written as one TOML file: includes merged, relative paths absolute, `${…}` untouched.
+//! Writes what was written as one TOML file: includes merged, relative paths absolute, `${…}`
+//! untouched.
 //!
 //! It is kept as the last good configuration, so no value from outside may be in it.
 
@@ -10,7 +11,10 @@ use crate::references;
 pub(crate) fn toml(root: &Branch, absolute: &Absolute) -> String {
     let writer = Writer { absolute };
     let mut text = String::new();
-    let (sections, keys): (Vec<_>, Vec<_>) = root.entries.iter().partition(|(_, entry)| has_header(entry));
+    let (sections, keys): (Vec<_>, Vec<_>) = root
+        .entries
+        .iter()
+        .partition(|(_, entry)| has_header(entry));
     for (name, entry) in keys {
         writer.line(&mut text, name, entry);
     }
@@ -30,16 +34,23 @@ fn has_header(entry: &Entry) -> bool {
 
 impl Writer<'_> {
     fn section(&self, text: &mut String, path: &[String], entry: &Entry) {
-        let Node::Table(branch) = &entry.item.node else { return };
-        let (sections, keys): (Vec<_>, Vec<_>) =
-            branch.entries.iter().partition(|(_, entry)| path.len() < 4 && has_header(entry));
+        let Node::Table(branch) = &entry.item.node else {
+            return;
+        };
+        let (sections, keys): (Vec<_>, Vec<_>) = branch
+            .entries
+            .iter()
+            .partition(|(_, entry)| path.len() < 4 && has_header(entry));
         if !keys.is_empty() || sections.is_empty() {
             if !text.is_empty() {
                 text.push('\n');
             }
             text.push_str(&format!(
                 "[{}]\n",
-                path.iter().map(|name| key(name)).collect::<Vec<_>>().join(".")
+                path.iter()
+                    .map(|name| key(name))
+                    .collect::<Vec<_>>()
+                    .join(".")
             ));
         }
         for (name, entry) in keys {
@@ -68,11 +79,22 @@ impl Writer<'_> {
             }
             Node::Table(branch) if branch.entries.is_empty() => "{}".to_owned(),
             Node::Table(branch) => {
-                let entry =
-                    |(name, entry): (&String, &Entry)| format!("{} = {}", key(name), self.value(&entry.item));
-                format!("{{ {} }}", branch.entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+                let entry = |(name, entry): (&String, &Entry)| {
+                    format!("{} = {}", key(name), self.value(&entry.item))
+                };
+                format!(
+                    "{{ {} }}",
+                    branch
+                        .entries
+                        .iter()
+                        .map(entry)
+                        .collect::<Vec<_>>()
+                        .join(", ")
+                )
             }
-            Node::Integer(_) | Node::Float | Node::Datetime | Node::Broken => item.at.text().to_owned(),
+            Node::Integer(_) | Node::Float | Node::Datetime | Node::Broken => {
+                item.at.text().to_owned()
+            }
         }
     }
 }
@@ -83,7 +105,11 @@ fn place(at: &crate::place::At) -> (usize, usize) {
 
 fn key(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { string(name) }
+    if !name.is_empty() && name.chars().all(bare) {
+        name.to_owned()
+    } else {
+        string(name)
+    }
 }
 
 /// A TOML basic string (TOML 1.0, "String").

@@ -1,7 +1,7 @@
 //! What will run: the configuration with every default filled in, valid by construction.
 //!
-//! Does not know what was written or where its defaults come from (`keys`), and nobody downstream of it
-//! checks again. Files named here (certificates, keys, authorities) have not been opened.
+//! Does not know what was written or where its defaults come from (`keys`), and nobody downstream
+//! of it checks again. Files named here (certificates, keys, authorities) have not been opened.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -50,7 +50,8 @@ pub struct Config {
     pub metrics: Option<Metrics>,
     /// The connection log.
     pub access_log: Option<AccessLog>,
-    /// Those of sites that have one of their own, each once, and none of them in a file of another.
+    /// Those of sites that have one of their own, each once, and none of them in a file of
+    /// another.
     pub site_logs: Vec<(AccessLog, At)>,
     /// The operator log, on stderr.
     pub log: Log,
@@ -72,7 +73,8 @@ pub struct Config {
     pub ports: Ports,
     /// Named pools by their names, then one for each address that was written inline.
     pub pools: Vec<Pool>,
-    /// The `[tcp]` tables, by the text of their keys. At least one here, in `tunnels` or in `sites`.
+    /// The `[tcp]` tables, by the text of their keys. At least one here, in `tunnels` or in
+    /// `sites`.
     pub tcp: Vec<Tcp>,
     /// The `[tunnel]` tables, by the text of their keys.
     pub tunnels: Vec<Tunnel>,
@@ -225,7 +227,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// For one attempt to connect to an endpoint.
     pub connect: Duration,
-    /// From the end of a request to the first byte of its answer; `None` waits as long as it takes.
+    /// From the end of a request to the first byte of its answer; `None` waits as long as it
+    /// takes.
     pub response: Option<Duration>,
     /// How long a relayed connection may carry no byte either way.
     pub tunnel_idle: Duration,
@@ -291,7 +294,8 @@ pub struct Tls {
     /// For a client that names no host or one that no certificate covers; `None` refuses it.
     ///
     /// A table that names exactly one certificate of its own has that one here. At least one of
-    /// `certs` and `default` is given, unless every pattern in `certs` matches no file (a warning).
+    /// `certs` and `default` is given, unless every pattern in `certs` matches no file (a
+    /// warning).
     pub default: Option<CertFiles>,
     /// The versions offered; never empty.
     pub versions: Vec<TlsVersion>,
@@ -390,7 +394,8 @@ pub struct UpstreamTls {
     pub name: Option<String>,
     /// Who signs its certificate.
     pub ca: CaSource,
-    /// The application protocols offered, best first; empty: no ALPN. `h2` alone where HTTP/2 is spoken.
+    /// The application protocols offered, best first; empty: no ALPN. `h2` alone where HTTP/2 is
+    /// spoken.
     pub alpn: Vec<String>,
     /// Where it was written.
     pub at: At,

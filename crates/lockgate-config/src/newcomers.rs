@@ -1,4 +1,5 @@
-//! Names of other servers, keys that will come later and slips of the finger: what to write instead.
+//! Names of other servers, keys that will come later and slips of the finger: what to write
+//! instead.
 //!
 //! The names are one table, `ROWS`, in a file for each subject. Does not report: see `check`.
 
@@ -28,7 +29,8 @@ pub(crate) use words::{later_certificate, later_provider, later_word, other_word
 struct Row {
     /// Without case, with `_` between words and spaces between names.
     names: &'static str,
-    /// Keys of the tables in which the names mean this; without any they mean it in every other table.
+    /// Keys of the tables in which the names mean this; without any they mean it in every other
+    /// table.
     beside: &'static [&'static str],
     meaning: Meaning,
 }
@@ -58,11 +60,18 @@ const ROWS: [&[Row]; 8] = [
 impl Row {
     /// The same, in the tables that have all of `keys`.
     const fn beside(self, keys: &'static [&'static str]) -> Row {
-        Row { beside: keys, ..self }
+        Row {
+            beside: keys,
+            ..self
+        }
     }
 
     fn is_for(&self, keys: &'static [Key]) -> bool {
-        !self.beside.is_empty() && self.beside.iter().all(|key| keys::find(keys, key).is_some())
+        !self.beside.is_empty()
+            && self
+                .beside
+                .iter()
+                .all(|key| keys::find(keys, key).is_some())
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
@@ -81,32 +90,57 @@ impl Meaning {
 }
 
 const fn write(names: &'static str, cure: &'static str) -> Row {
-    Row { names, beside: &[], meaning: Meaning::Write(cure) }
+    Row {
+        names,
+        beside: &[],
+        meaning: Meaning::Write(cure),
+    }
 }
 
 const fn later(names: &'static str, cure: &'static str) -> Row {
-    Row { names, beside: &[], meaning: Meaning::Later(cure) }
+    Row {
+        names,
+        beside: &[],
+        meaning: Meaning::Later(cure),
+    }
 }
 
 const fn absent(names: &'static str, cure: &'static str) -> Row {
-    Row { names, beside: &[], meaning: Meaning::Absent(cure) }
+    Row {
+        names,
+        beside: &[],
+        meaning: Meaning::Absent(cure),
+    }
 }
 
 /// What `name` stands for in a table that has `keys`.
 pub(crate) fn meaning(keys: &'static [Key], name: &str) -> Option<Meaning> {
     let name = plain(name)?;
-    let rows = || ROWS.iter().copied().flatten().filter(|row| row.names().any(|one| same(one, &name)));
-    let near = rows().find(|row| row.is_for(keys)).or_else(|| rows().find(|row| row.beside.is_empty()));
+    let rows = || {
+        ROWS.iter()
+            .copied()
+            .flatten()
+            .filter(|row| row.names().any(|one| same(one, &name)))
+    };
+    let near = rows()
+        .find(|row| row.is_for(keys))
+        .or_else(|| rows().find(|row| row.beside.is_empty()));
     near.map(|row| row.meaning)
 }
 
 /// No name is longer.
 const LONGEST: usize = 64;
 
-/// A name without case and without what stands between its words: `proxy_pass`, `ProxyPass` and `proxy-pass` are one.
+/// A name without case and without what stands between its words: `proxy_pass`, `ProxyPass` and
+/// `proxy-pass` are one.
 fn plain(name: &str) -> Option<String> {
     let short = (1..=LONGEST).contains(&name.len());
-    short.then(|| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase())
+    short.then(|| {
+        name.chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect::<String>()
+            .to_ascii_lowercase()
+    })
 }
 
 fn same(name: &str, plain: &str) -> bool {
@@ -125,8 +159,14 @@ mod tests {
 
     #[test]
     fn a_name_in_any_spelling_has_its_meaning() {
-        for name in ["proxy_pass", "ProxyPass", "proxy-pass", "SSL_Certificate", "entryPoints", "stick-table"]
-        {
+        for name in [
+            "proxy_pass",
+            "ProxyPass",
+            "proxy-pass",
+            "SSL_Certificate",
+            "entryPoints",
+            "stick-table",
+        ] {
             assert!(meaning(keys::ROOT, name).is_some(), "{name}");
         }
         for name in ["banana", "", "____", "proxy_päss"] {
@@ -139,15 +179,19 @@ mod tests {
     fn no_name_has_two_meanings_in_one_table() {
         let mut seen = BTreeSet::new();
         let names = rows().flat_map(|row| row.names().map(|name| (row.beside, name)));
-        let twice: Vec<_> =
-            names.filter(|(beside, name)| !seen.insert((*beside, name.replace('_', "")))).collect();
+        let twice: Vec<_> = names
+            .filter(|(beside, name)| !seen.insert((*beside, name.replace('_', ""))))
+            .collect();
         assert!(twice.is_empty(), "{twice:?}");
     }
 
     #[test]
     fn names_stand_beside_keys_that_exist_and_are_unknown_there() {
         for row in rows().filter(|row| !row.beside.is_empty()) {
-            let beside: Vec<_> = tables().into_iter().filter(|keys| row.is_for(keys)).collect();
+            let beside: Vec<_> = tables()
+                .into_iter()
+                .filter(|keys| row.is_for(keys))
+                .collect();
             assert!(!beside.is_empty(), "{:?}", row.beside);
             let known = |name: &&str| beside.iter().all(|keys| keys::find(keys, name).is_some());
             let keys: Vec<_> = row.names().filter(known).collect();
@@ -166,8 +210,14 @@ mod tests {
 
     #[test]
     fn the_key_that_a_cure_says_to_write_is_read_from_it() {
-        assert_eq!(Meaning::Write("write endpoints = [\"a:1\"]").key(), Some("endpoints"));
-        assert_eq!(Meaning::Later("use certbot, and write certs = [\"a\"]").key(), Some("certs"));
+        assert_eq!(
+            Meaning::Write("write endpoints = [\"a:1\"]").key(),
+            Some("endpoints")
+        );
+        assert_eq!(
+            Meaning::Later("use certbot, and write certs = [\"a\"]").key(),
+            Some("certs")
+        );
         assert_eq!(Meaning::Write("write the name into the header").key(), None);
         assert_eq!(Meaning::Absent("remove it").key(), None);
     }

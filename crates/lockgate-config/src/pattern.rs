@@ -1,6 +1,8 @@
-//! The keys of `path` tables as they are written: `"/x"`, `"/x/*"`, `"/x/{id}/y"`, a method before them.
+//! The keys of `path` tables as they are written: `"/x"`, `"/x/*"`, `"/x/{id}/y"`, a method before
+//! them.
 //!
-//! Does not match paths and does not compare patterns: the router does. The errors hold no text of the input.
+//! Does not match paths and does not compare patterns: the router does. The errors hold no text of
+//! the input.
 
 /// The paths of a route, as the decoded path of a request is held against them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,8 +11,8 @@ pub enum Pattern {
     Any,
     /// Segment by segment.
     Path {
-        /// What stands between the slashes. The last literal is empty where the path ends in a slash; no other
-        /// one is.
+        /// What stands between the slashes. The last literal is empty where the path ends in a
+        /// slash; no other one is.
         segments: Vec<Segment>,
         /// Whether `/` and anything may follow: the pattern ends in `/*`.
         tail: bool,
@@ -60,9 +62,13 @@ impl PatternError {
             PatternError::BadMethod => "what stands before the path is not a method",
             PatternError::LowerMethod => "methods are written in capitals",
             PatternError::InnerStar => "a `*` stands alone after the last `/`, and nowhere else",
-            PatternError::BadParam => "a `{name}` stands alone between two `/`, of letters, digits and `_`",
+            PatternError::BadParam => {
+                "a `{name}` stands alone between two `/`, of letters, digits and `_`"
+            }
             PatternError::SameParam => "two of its parameters have the same name",
-            PatternError::Reserved => "`host`, `path`, `query` and `client` mean something else already",
+            PatternError::Reserved => {
+                "`host`, `path`, `query` and `client` mean something else already"
+            }
             PatternError::EmptySegment => "nothing stands between two `/`",
             PatternError::DotSegment => "`.` and `..` are resolved before paths are compared",
             PatternError::Percent => "paths are decoded before they are compared",
@@ -86,7 +92,10 @@ impl PathKey {
             }
             method => method.map(str::to_owned),
         };
-        Ok(PathKey { method, pattern: Pattern::parse(path)? })
+        Ok(PathKey {
+            method,
+            pattern: Pattern::parse(path)?,
+        })
     }
 }
 
@@ -96,7 +105,9 @@ impl Pattern {
         if path.is_empty() {
             return Err(PatternError::Empty);
         }
-        let Some(rest) = path.strip_prefix('/') else { return Err(PatternError::NoSlash) };
+        let Some(rest) = path.strip_prefix('/') else {
+            return Err(PatternError::NoSlash);
+        };
         if path.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
             return Err(PatternError::BadCharacter);
         }
@@ -111,7 +122,12 @@ impl Pattern {
         while let Some(part) = parts.next() {
             let last = parts.peek().is_none();
             let segment = match part {
-                "*" if last => return Ok(Pattern::Path { segments, tail: true }),
+                "*" if last => {
+                    return Ok(Pattern::Path {
+                        segments,
+                        tail: true,
+                    });
+                }
                 "" if !last => return Err(PatternError::EmptySegment),
                 "." | ".." => return Err(PatternError::DotSegment),
                 part if part.contains('*') => return Err(PatternError::InnerStar),
@@ -123,7 +139,10 @@ impl Pattern {
             }
             segments.push(segment);
         }
-        Ok(Pattern::Path { segments, tail: false })
+        Ok(Pattern::Path {
+            segments,
+            tail: false,
+        })
     }
 
     /// Whether `{*}` stands for something.
@@ -145,7 +164,9 @@ impl Pattern {
 }
 
 fn param(part: &str) -> Result<&str, PatternError> {
-    let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
+    let name = part
+        .strip_prefix('{')
+        .and_then(|part| part.strip_suffix('}'));
     match name {
         Some("host" | "path" | "query" | "client") => Err(PatternError::Reserved),
         Some(name) if is_param(name) => Ok(name),
@@ -155,13 +176,19 @@ fn param(part: &str) -> Result<&str, PatternError> {
 
 /// Whether a text can be the name of a parameter.
 pub(crate) fn is_param(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// A token (RFC 9110 §5.6.2): a method, the name of a field.
 pub(crate) fn is_token(text: &str) -> bool {
     let mark = |byte| b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || mark(byte))
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || mark(byte))
 }
 
 #[cfg(test)]
@@ -181,7 +208,13 @@ mod tests {
             ("/x/", path(vec![literal("x"), literal("")], false)),
             ("/*", path(vec![], true)),
             ("/x/*", path(vec![literal("x")], true)),
-            ("/x/{id}/y", path(vec![literal("x"), Segment::Param("id".into()), literal("y")], false)),
+            (
+                "/x/{id}/y",
+                path(
+                    vec![literal("x"), Segment::Param("id".into()), literal("y")],
+                    false,
+                ),
+            ),
             ("/ä", path(vec![literal("ä")], false)),
             ("", Err(PatternError::Empty)),
             ("x", Err(PatternError::NoSlash)),
@@ -201,11 +234,20 @@ mod tests {
             ("/x y", Err(PatternError::BadCharacter)),
             ("/x\\y", Err(PatternError::BadCharacter)),
         ] {
-            assert_eq!(PathKey::parse(text).map(|key| key.pattern), expected, "{text}");
-        }
-        for (text, method) in [("POST /x", Ok(Some("POST"))), ("M-SEARCH  /x", Ok(Some("M-SEARCH")))] {
             assert_eq!(
-                PathKey::parse(text).as_ref().map(|key| key.method.as_deref()),
+                PathKey::parse(text).map(|key| key.pattern),
+                expected,
+                "{text}"
+            );
+        }
+        for (text, method) in [
+            ("POST /x", Ok(Some("POST"))),
+            ("M-SEARCH  /x", Ok(Some("M-SEARCH"))),
+        ] {
+            assert_eq!(
+                PathKey::parse(text)
+                    .as_ref()
+                    .map(|key| key.method.as_deref()),
                 method.as_ref().copied()
             );
         }

@@ -21,8 +21,8 @@ pub(crate) struct Source {
 
 /// The place where a value was written.
 ///
-/// Displays as `file:line:column`, both counted from 1, the column in characters. Two places are always
-/// equal: where something stands never makes two configurations different.
+/// Displays as `file:line:column`, both counted from 1, the column in characters. Two places are
+/// always equal: where something stands never makes two configurations different.
 #[derive(Clone)]
 pub struct At {
     pub(crate) source: Arc<Source>,
@@ -34,7 +34,10 @@ impl At {
         let len = source.text.len();
         let start = floor_boundary(&source.text, span.start.min(len));
         let end = ceil_boundary(&source.text, span.end.clamp(start, len));
-        At { source: Arc::clone(source), span: start..end }
+        At {
+            source: Arc::clone(source),
+            span: start..end,
+        }
     }
 
     /// The file, as it was named on the command line or found through `include`.
@@ -71,7 +74,13 @@ impl At {
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file().display(), self.line(), self.column())
+        write!(
+            f,
+            "{}:{}:{}",
+            self.file().display(),
+            self.line(),
+            self.column()
+        )
     }
 }
 

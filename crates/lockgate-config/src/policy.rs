@@ -51,7 +51,12 @@ impl Policy {
         Policy {
             versions: TlsVersion::ALL.to_vec(),
             suites: Suite::ALL.to_vec(),
-            groups: vec![Group::X25519MlKem768, Group::X25519, Group::Secp256r1, Group::Secp384r1],
+            groups: vec![
+                Group::X25519MlKem768,
+                Group::X25519,
+                Group::Secp256r1,
+                Group::Secp384r1,
+            ],
         }
     }
 
@@ -65,7 +70,8 @@ impl Policy {
     /// Leaves out every other version, and the suites that only they use.
     pub(crate) fn keep_versions(&mut self, versions: &[TlsVersion]) {
         self.versions = versions.to_vec();
-        self.suites.retain(|suite| versions.contains(&suite.version()));
+        self.suites
+            .retain(|suite| versions.contains(&suite.version()));
     }
 }
 
@@ -104,7 +110,9 @@ impl Suite {
             Suite::Tls13Chacha20Poly1305Sha256 => "TLS13_CHACHA20_POLY1305_SHA256",
             Suite::EcdheEcdsaAes128GcmSha256 => "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
             Suite::EcdheEcdsaAes256GcmSha384 => "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-            Suite::EcdheEcdsaChacha20Poly1305Sha256 => "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            Suite::EcdheEcdsaChacha20Poly1305Sha256 => {
+                "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
+            }
             Suite::EcdheRsaAes128GcmSha256 => "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
             Suite::EcdheRsaAes256GcmSha384 => "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
             Suite::EcdheRsaChacha20Poly1305Sha256 => "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
@@ -113,17 +121,25 @@ impl Suite {
 
     /// The only version that can negotiate it.
     pub fn version(self) -> TlsVersion {
-        if self.name().starts_with("TLS13_") { TlsVersion::Tls13 } else { TlsVersion::Tls12 }
+        if self.name().starts_with("TLS13_") {
+            TlsVersion::Tls13
+        } else {
+            TlsVersion::Tls12
+        }
     }
 
     /// Parses the spelling of rustls or of IANA.
     pub(crate) fn parse(text: &str) -> Option<Suite> {
-        Suite::ALL.into_iter().find(|suite| suite.name() == text || suite.iana() == text)
+        Suite::ALL
+            .into_iter()
+            .find(|suite| suite.name() == text || suite.iana() == text)
     }
 
     /// The suite that OpenSSL calls so, for suggestions.
     pub(crate) fn from_openssl(text: &str) -> Option<Suite> {
-        Suite::ALL.into_iter().find(|suite| suite.openssl().eq_ignore_ascii_case(text))
+        Suite::ALL
+            .into_iter()
+            .find(|suite| suite.openssl().eq_ignore_ascii_case(text))
     }
 
     fn iana(self) -> String {
@@ -136,14 +152,21 @@ impl Suite {
             TlsVersion::Tls12 => self.name().replace("TLS_", "").replace("_WITH", ""),
         };
         let name = name.replace("POLY1305_SHA256", "POLY1305");
-        name.replace("AES_128", "AES128").replace("AES_256", "AES256").replace('_', "-")
+        name.replace("AES_128", "AES128")
+            .replace("AES_256", "AES256")
+            .replace('_', "-")
     }
 }
 
 impl Group {
     /// Every group that can be named.
-    pub const ALL: [Group; 5] =
-        [Group::X25519MlKem768, Group::Secp256r1MlKem768, Group::X25519, Group::Secp256r1, Group::Secp384r1];
+    pub const ALL: [Group; 5] = [
+        Group::X25519MlKem768,
+        Group::Secp256r1MlKem768,
+        Group::X25519,
+        Group::Secp256r1,
+        Group::Secp384r1,
+    ];
 
     /// The spelling in IANA's registry.
     pub fn name(self) -> &'static str {
@@ -162,7 +185,9 @@ impl Group {
             "p-256" | "p256" | "prime256v1" => Some(Group::Secp256r1),
             "p-384" | "p384" => Some(Group::Secp384r1),
             "curve25519" => Some(Group::X25519),
-            _ => Group::ALL.into_iter().find(|group| group.name().eq_ignore_ascii_case(text)),
+            _ => Group::ALL
+                .into_iter()
+                .find(|group| group.name().eq_ignore_ascii_case(text)),
         }
     }
 }
@@ -173,8 +198,14 @@ mod tests {
 
     #[test]
     fn a_suite_is_known_by_the_names_of_rustls_and_iana() {
-        assert_eq!(Suite::parse("TLS13_AES_128_GCM_SHA256"), Some(Suite::Tls13Aes128GcmSha256));
-        assert_eq!(Suite::parse("TLS_AES_128_GCM_SHA256"), Some(Suite::Tls13Aes128GcmSha256));
+        assert_eq!(
+            Suite::parse("TLS13_AES_128_GCM_SHA256"),
+            Some(Suite::Tls13Aes128GcmSha256)
+        );
+        assert_eq!(
+            Suite::parse("TLS_AES_128_GCM_SHA256"),
+            Some(Suite::Tls13Aes128GcmSha256)
+        );
         assert_eq!(Suite::parse("ECDHE-RSA-AES128-GCM-SHA256"), None);
         for suite in Suite::ALL {
             assert_eq!(Suite::parse(suite.name()), Some(suite));
@@ -185,8 +216,14 @@ mod tests {
     #[test]
     fn openssl_names_lead_to_ours() {
         let of = |text| Suite::from_openssl(text).map(Suite::name);
-        assert_eq!(of("ECDHE-RSA-CHACHA20-POLY1305"), Some("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"));
-        assert_eq!(of("ECDHE-ECDSA-AES256-GCM-SHA384"), Some("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"));
+        assert_eq!(
+            of("ECDHE-RSA-CHACHA20-POLY1305"),
+            Some("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256")
+        );
+        assert_eq!(
+            of("ECDHE-ECDSA-AES256-GCM-SHA384"),
+            Some("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384")
+        );
         assert_eq!(of("AES128-SHA"), None);
     }
 

@@ -15,8 +15,8 @@ pub struct Moved {
     pub from: String,
     /// Whether anything may follow `from`.
     pub below: bool,
-    /// The target, with the placeholders `{host}`, `{path}`, `{query}` and, where `below`, `{*}`. It begins with `/`,
-    /// `http://` or `https://`.
+    /// The target, with the placeholders `{host}`, `{path}`, `{query}` and, where `below`, `{*}`.
+    /// It begins with `/`, `http://` or `https://`.
     pub to: String,
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
@@ -57,9 +57,10 @@ const LONGEST_LINE: usize = 8_000;
 
 const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// Reads a file of redirects: a path, a target and perhaps a status (else 308) on each line, between spaces or tabs.
-/// A path that ends in `/*` is all that is below it, `{*}` in its target what the `*` was. `#` begins a comment where
-/// a word may begin. What must not stand in a path as it is may stand percent-encoded.
+/// Reads a file of redirects: a path, a target and perhaps a status (else 308) on each line,
+/// between spaces or tabs. A path that ends in `/*` is all that is below it, `{*}` in its target
+/// what the `*` was. `#` begins a comment where a word may begin. What must not stand in a path as
+/// it is may stand percent-encoded.
 ///
 /// # Errors
 /// Every mistake, by line.
@@ -88,15 +89,27 @@ pub fn parse_redirects(text: &str) -> Result<Vec<Moved>, Vec<MapMistake>> {
                         continue;
                     }
                 };
-                mistakes.push(MapMistake { line: index + 1, span, problem });
+                mistakes.push(MapMistake {
+                    line: index + 1,
+                    span,
+                    problem,
+                });
             }
             Err((span, problem)) => {
                 let span = span.start + place..span.end + place;
-                mistakes.push(MapMistake { line: index + 1, span, problem });
+                mistakes.push(MapMistake {
+                    line: index + 1,
+                    span,
+                    problem,
+                });
             }
         }
     }
-    if mistakes.is_empty() { Ok(entries) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        Ok(entries)
+    } else {
+        Err(mistakes)
+    }
 }
 
 /// A mistake and where in its line it stands.
@@ -105,11 +118,15 @@ type Placed = (Range<usize>, MapProblem);
 /// What a line says, and where its path stands.
 fn entry(line: &str) -> Result<Option<(Moved, Range<usize>)>, Placed> {
     let mut words = words(line).take_while(|(_, word)| !word.starts_with('#'));
-    let Some((from_at, from)) = words.next() else { return Ok(None) };
+    let Some((from_at, from)) = words.next() else {
+        return Ok(None);
+    };
     if line.len() > LONGEST_LINE {
         return Err((from_at, MapProblem::TooLong));
     }
-    let Some((to_at, to)) = words.next() else { return Err((from_at, MapProblem::NoTarget)) };
+    let Some((to_at, to)) = words.next() else {
+        return Err((from_at, MapProblem::NoTarget));
+    };
     let (path, below) = path(from).map_err(|why| (from_at.clone(), MapProblem::From(why)))?;
     target(to, below).map_err(|why| (to_at.clone(), MapProblem::To(why)))?;
     if to == from && !below {
@@ -119,13 +136,23 @@ fn entry(line: &str) -> Result<Option<(Moved, Range<usize>)>, Placed> {
         None => 308,
         Some((at, text)) => {
             let status = text.parse().ok().filter(|status| STATUSES.contains(status));
-            status.filter(|_| text.len() == 3).ok_or((at, MapProblem::Status))?
+            status
+                .filter(|_| text.len() == 3)
+                .ok_or((at, MapProblem::Status))?
         }
     };
     if let Some((at, _)) = words.next() {
         return Err((at, MapProblem::More));
     }
-    Ok(Some((Moved { from: path, below, to: to.to_owned(), status }, from_at)))
+    Ok(Some((
+        Moved {
+            from: path,
+            below,
+            to: to.to_owned(),
+            status,
+        },
+        from_at,
+    )))
 }
 
 /// Words and where they stand. A line may end with a carriage return.
@@ -185,7 +212,9 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
 
 /// Whether the target can be sent, and its placeholders stand for something.
 fn target(text: &str, below: bool) -> Result<(), &'static str> {
-    let place = ["/", "http://", "https://"].into_iter().find(|start| text.starts_with(start));
+    let place = ["/", "http://", "https://"]
+        .into_iter()
+        .find(|start| text.starts_with(start));
     let place = place.ok_or("it begins neither with `/` nor with `https://`")?;
     if text.starts_with("//") {
         return Err("it names a host without its scheme");
@@ -198,9 +227,12 @@ fn target(text: &str, below: bool) -> Result<(), &'static str> {
     }
     let host = match place {
         "/" => "",
-        scheme => {
-            text.get(scheme.len()..).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default()
-        }
+        scheme => text
+            .get(scheme.len()..)
+            .unwrap_or_default()
+            .split(['/', '?', '#'])
+            .next()
+            .unwrap_or_default(),
     };
     if placeholders::foreign(text).is_some() {
         return Err("it has a placeholder of another server");
@@ -228,7 +260,12 @@ mod tests {
     use super::*;
 
     fn moved(from: &str, below: bool, to: &str, status: u16) -> Moved {
-        Moved { from: from.to_owned(), below, to: to.to_owned(), status }
+        Moved {
+            from: from.to_owned(),
+            below,
+            to: to.to_owned(),
+            status,
+        }
     }
 
     #[test]
@@ -261,11 +298,23 @@ mod tests {
             ("/a?b /b", "/a?b", None),
             ("/a/../b /b", "/a/../b", None),
             ("/a/%2e%2E/b /b", "/a/%2e%2E/b", None),
-            ("/a%2fb /b", "/a%2fb", from("it holds an encoded `/`, `\\`, `{`, `}`, `*` or NUL")),
+            (
+                "/a%2fb /b",
+                "/a%2fb",
+                from("it holds an encoded `/`, `\\`, `{`, `}`, `*` or NUL"),
+            ),
             ("/a/%2a /b", "/a/%2a", None),
             ("/a%00 /b", "/a%00", None),
-            ("/a%f /b", "/a%f", from("after a `%` stand two hexadecimal digits")),
-            ("/a%ff /b", "/a%ff", from("it is not UTF-8 when it is decoded")),
+            (
+                "/a%f /b",
+                "/a%f",
+                from("after a `%` stand two hexadecimal digits"),
+            ),
+            (
+                "/a%ff /b",
+                "/a%ff",
+                from("it is not UTF-8 when it is decoded"),
+            ),
             ("/a b", "b", None),
             ("/a //b", "//b", None),
             ("/a https://", "https://", None),
@@ -278,32 +327,67 @@ mod tests {
             ("/a/* https://{*}/", "https://{*}/", None),
             ("/a/* https://a.b{*}", "https://a.b{*}", None),
             ("/a /a", "/a", Some(MapProblem::To("it leads to itself"))),
-            ("/a/* /b/$1", "/b/$1", Some(MapProblem::To("it has a placeholder of another server"))),
-            ("/a https://a.b$request_uri", "https://a.b$request_uri", None),
+            (
+                "/a/* /b/$1",
+                "/b/$1",
+                Some(MapProblem::To("it has a placeholder of another server")),
+            ),
+            (
+                "/a https://a.b$request_uri",
+                "https://a.b$request_uri",
+                None,
+            ),
         ] {
             let text = format!("/first /b\n{line}\n");
             let mistakes = parse_redirects(&text).unwrap_err();
-            let [MapMistake { line: 2, span, problem: found }] = &mistakes[..] else {
+            let [
+                MapMistake {
+                    line: 2,
+                    span,
+                    problem: found,
+                },
+            ] = &mistakes[..]
+            else {
                 panic!("{line}: {mistakes:?}")
             };
             assert_eq!(&text[span.clone()], marked, "{line}");
-            assert!(problem.is_none_or(|problem| problem == *found), "{line}: {found:?}");
+            assert!(
+                problem.is_none_or(|problem| problem == *found),
+                "{line}: {found:?}"
+            );
         }
     }
 
     #[test]
     fn a_path_is_told_once() {
         let mistakes = parse_redirects("/a /b\n/a/* /b\n/%61 /c\n/a/ /d\n/a /b 301\n").unwrap_err();
-        let lines: Vec<_> = mistakes.iter().map(|one| (one.line, one.problem.clone())).collect();
-        assert_eq!(lines, [(3, MapProblem::Twice(0..2)), (5, MapProblem::Twice(0..2))]);
+        let lines: Vec<_> = mistakes
+            .iter()
+            .map(|one| (one.line, one.problem.clone()))
+            .collect();
+        assert_eq!(
+            lines,
+            [(3, MapProblem::Twice(0..2)), (5, MapProblem::Twice(0..2))]
+        );
     }
 
     #[test]
     fn a_hundred_thousand_lines_are_read_or_refused() {
-        let text: String = (0..100_000).map(|n| format!("/old/{n} /new/{n}\n")).collect();
-        assert_eq!(parse_redirects(&text).map(|entries| entries.len()), Ok(100_000));
-        assert_eq!(parse_redirects(&text.replace("/old", "old")).map_err(|all| all.len()), Err(100_000));
+        let text: String = (0..100_000)
+            .map(|n| format!("/old/{n} /new/{n}\n"))
+            .collect();
+        assert_eq!(
+            parse_redirects(&text).map(|entries| entries.len()),
+            Ok(100_000)
+        );
+        assert_eq!(
+            parse_redirects(&text.replace("/old", "old")).map_err(|all| all.len()),
+            Err(100_000)
+        );
         let long = format!("/a /{}", "b".repeat(10_000));
-        assert_eq!(parse_redirects(&long).unwrap_err()[0].problem, MapProblem::TooLong);
+        assert_eq!(
+            parse_redirects(&long).unwrap_err()[0].problem,
+            MapProblem::TooLong
+        );
     }
 }

@@ -16,7 +16,10 @@ pub fn reference() -> String {
         text.push_str(&heading(&way));
         let Some(key) = way.last() else { continue };
         match told.get(&(key.name, key.doc)) {
-            Some(first) => text.push_str(&format!("`{name}`: as [`{first}`](#{}).\n\n", anchor(first))),
+            Some(first) => text.push_str(&format!(
+                "`{name}`: as [`{first}`](#{}).\n\n",
+                anchor(first)
+            )),
             None => {
                 text.push_str(&section(&way, &name));
                 told.insert((key.name, key.doc), name);
@@ -35,7 +38,9 @@ fn heading(way: &Way) -> String {
         }
         [first] if first.name == "tls" => "## `[tls]`\n\n".to_owned(),
         [.., last] => match last.kind {
-            Kind::Tables(by, _) => format!("## `[{}.{}]`\n\n", keys::full_name(way), by.placeholder()),
+            Kind::Tables(by, _) => {
+                format!("## `[{}.{}]`\n\n", keys::full_name(way), by.placeholder())
+            }
             _ => String::new(),
         },
         _ => String::new(),
@@ -43,7 +48,9 @@ fn heading(way: &Way) -> String {
 }
 
 fn section(way: &Way, name: &str) -> String {
-    let Some(key) = way.last() else { return String::new() };
+    let Some(key) = way.last() else {
+        return String::new();
+    };
     let mut text = format!("### `{name}`\n\n{}\n\n", key.doc);
     text.push_str(&format!("- Value: {}\n", value(&key.kind)));
     text.push_str(&match key.default {
@@ -62,7 +69,11 @@ fn section(way: &Way, name: &str) -> String {
 fn value(kind: &Kind) -> String {
     let name = |name: &str| format!("`{name}`");
     match kind {
-        Kind::Word(words) => words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", "),
+        Kind::Word(words) => words
+            .iter()
+            .map(|word| format!("`\"{word}\"`"))
+            .collect::<Vec<_>>()
+            .join(", "),
         Kind::False => name("false"),
         Kind::Bool => "`true`, `false`".to_owned(),
         Kind::Suite => names("", crate::model::Suite::ALL.map(crate::model::Suite::name)),
@@ -78,7 +89,12 @@ fn value(kind: &Kind) -> String {
             format!("{}, at least {}", expected(kind), units::smallest(*min))
         }
         Kind::Size { min, max } if *max < u64::MAX => {
-            format!("{}, from {} to {}", expected(kind), units::smallest(*min), units::smallest(*max))
+            format!(
+                "{}, from {} to {}",
+                expected(kind),
+                units::smallest(*min),
+                units::smallest(*max)
+            )
         }
         Kind::OneOf(numbers) => names("", numbers.iter().map(u64::to_string)),
         kind => expected(kind),
@@ -106,7 +122,9 @@ fn unit(kind: &Kind) -> Option<&'static str> {
 
 /// As GitHub makes them: lower case, punctuation left out.
 fn anchor(name: &str) -> String {
-    let kept = name.chars().filter(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    let kept = name
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
     kept.flat_map(char::to_lowercase).collect()
 }
 

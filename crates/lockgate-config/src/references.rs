@@ -13,7 +13,8 @@ use crate::report::Report;
 
 /// Replaces what a string refers to; nothing, after a report, when it cannot be had.
 ///
-/// What was brought in is not read again. Where there are `groups` of a regular expression, `${name}` is one of theirs.
+/// What was brought in is not read again. Where there are `groups` of a regular expression,
+/// `${name}` is one of theirs.
 pub(crate) fn substitute(
     raw: &str,
     at: &At,
@@ -58,12 +59,21 @@ pub(crate) fn substitute(
 fn no_end(report: &mut Report, at: &At) {
     let message = "a reference without an end";
     let why = "the name or the closing brace is missing";
-    report.push_at(Code::BadReference, at, message, why, "write ${env:NAME} or ${file:/path}");
+    report.push_at(
+        Code::BadReference,
+        at,
+        message,
+        why,
+        "write ${env:NAME} or ${file:/path}",
+    );
 }
 
 /// A `${` that is not ours is text, but hardly meant so.
 fn left_as_it_is(report: &mut Report, after: &str, at: &At) {
-    let end = after.bytes().take(LONGEST_REFERENCE).position(|byte| byte == b'}');
+    let end = after
+        .bytes()
+        .take(LONGEST_REFERENCE)
+        .position(|byte| byte == b'}');
     let name = end.and_then(|end| after.get(..end)).unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let cure = match name {
@@ -125,7 +135,10 @@ enum Reference<'a> {
 
 /// The reference after `${` and what follows it.
 fn reference(after: &str) -> Option<(Reference<'_>, &str)> {
-    let end = after.bytes().take(LONGEST_REFERENCE).position(|byte| byte == b'}')?;
+    let end = after
+        .bytes()
+        .take(LONGEST_REFERENCE)
+        .position(|byte| byte == b'}')?;
     let (inner, tail) = (after.get(..end)?, after.get(end + 1..)?);
     let (kind, name) = inner.split_once(':')?;
     match (kind, name) {

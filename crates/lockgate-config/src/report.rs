@@ -1,4 +1,5 @@
-//! Mistakes and warnings, collected and then shown together: as text with the line and a caret, or as JSON.
+//! Mistakes and warnings, collected and then shown together: as text with the line and a caret, or
+//! as JSON.
 //!
 //! Does not print and does not look at the terminal.
 
@@ -96,18 +97,23 @@ impl Report {
             Severity::Error => self.more_errors,
             Severity::Warning => self.more_warnings,
         };
-        more + self.diagnostics.iter().filter(|found| found.code.severity() == severity).count()
+        more + self
+            .diagnostics
+            .iter()
+            .filter(|found| found.code.severity() == severity)
+            .count()
     }
 
-    /// The diagnostics, ordered by file and place; those without a place last. Past 200 they are only counted.
+    /// The diagnostics, ordered by file and place; those without a place last. Past 200 they are
+    /// only counted.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter()
     }
 
     /// Adds a mistake that belongs to a place in a configuration file.
     ///
-    /// `message` says what is wrong in a few words, `why` the cause (shown beside the caret) and `cure` what
-    /// to write or do instead; the last two may be empty.
+    /// `message` says what is wrong in a few words, `why` the cause (shown beside the caret) and
+    /// `cure` what to write or do instead; the last two may be empty.
     pub fn push_at(
         &mut self,
         code: Code,
@@ -116,7 +122,13 @@ impl Report {
         why: impl Into<String>,
         cure: impl Into<String>,
     ) {
-        self.add(code, Some(at.clone()), message.into(), why.into(), cure.into());
+        self.add(
+            code,
+            Some(at.clone()),
+            message.into(),
+            why.into(),
+            cure.into(),
+        );
     }
 
     /// Adds a mistake that belongs to no line.
@@ -132,7 +144,8 @@ impl Report {
 
     /// Takes back what was said of a place, where more is known about it now.
     pub(crate) fn withdraw(&mut self, code: Code, at: &At) {
-        self.diagnostics.retain(|found| found.code != code || found.rank() != at.rank());
+        self.diagnostics
+            .retain(|found| found.code != code || found.rank() != at.rank());
     }
 
     /// Takes over all of another report.
@@ -167,8 +180,9 @@ impl Report {
         text
     }
 
-    /// The same for programs: `{"errors", "warnings", "diagnostics": [{"code", "severity", "message", "file",
-    /// "line", "column", "end_line", "end_column", "why", "cure", "related"}]}`.
+    /// The same for programs: `{"errors", "warnings", "diagnostics": [{"code", "severity",
+    /// "message", "file", "line", "column", "end_line", "end_column", "why", "cure",
+    /// "related"}]}`.
     pub fn to_json(&self) -> Value {
         json!({
             "errors": self.count(Severity::Error),
@@ -177,8 +191,8 @@ impl Report {
         })
     }
 
-    /// Adds a mistake that lies in two places: `at`, and another with what it has to do with it. The texts are message,
-    /// why and cure.
+    /// Adds a mistake that lies in two places: `at`, and another with what it has to do with it.
+    /// The texts are message, why and cure.
     pub fn push_pair(
         &mut self,
         code: Code,
@@ -199,7 +213,14 @@ impl Report {
 
     fn add(&mut self, code: Code, at: Option<At>, message: String, why: String, cure: String) {
         let (message, why, cure) = (printable(message), printable(why), printable(cure));
-        self.insert(Diagnostic { code, message, at, why, cure, related: Vec::new() });
+        self.insert(Diagnostic {
+            code,
+            message,
+            at,
+            why,
+            cure,
+            related: Vec::new(),
+        });
     }
 
     fn insert(&mut self, found: Diagnostic) {
@@ -210,7 +231,9 @@ impl Report {
             }
             return;
         }
-        let index = self.diagnostics.partition_point(|other| other.rank() <= found.rank());
+        let index = self
+            .diagnostics
+            .partition_point(|other| other.rank() <= found.rank());
         self.diagnostics.insert(index, found);
     }
 
@@ -222,7 +245,11 @@ impl Report {
         match (self.count(Severity::Error), self.count(Severity::Warning)) {
             (0, warnings) => plural(warnings, "warning"),
             (errors, 0) => plural(errors, "error"),
-            (errors, warnings) => format!("{}, {}", plural(errors, "error"), plural(warnings, "warning")),
+            (errors, warnings) => format!(
+                "{}, {}",
+                plural(errors, "error"),
+                plural(warnings, "warning")
+            ),
         }
     }
 }
@@ -263,8 +290,12 @@ const LONGEST_LINE: usize = 2_000;
 /// Only the lines of the span: the renderer reads all that it is given, for each diagnostic again.
 fn snippet<'a>(at: &'a At, kind: AnnotationKind, label: &'a str) -> annotate_snippets::Element<'a> {
     let text = &at.source.text;
-    let start = text[..at.span.start].rfind('\n').map_or(0, |newline| newline + 1);
-    let first_end = text[start..].find('\n').map_or(text.len(), |newline| start + newline);
+    let start = text[..at.span.start]
+        .rfind('\n')
+        .map_or(0, |newline| newline + 1);
+    let first_end = text[start..]
+        .find('\n')
+        .map_or(text.len(), |newline| start + newline);
     if text.is_empty() || first_end - start > LONGEST_LINE {
         let origin = Origin::path(at.file().to_string_lossy());
         return origin.line(at.line()).char_column(at.column()).into();
@@ -273,7 +304,11 @@ fn snippet<'a>(at: &'a At, kind: AnnotationKind, label: &'a str) -> annotate_sni
     let end = at.span.end.min(first_end).max(at.span.start);
     let span = at.span.start - start..end - start;
     let annotation = kind.span(span);
-    let annotation = if label.is_empty() { annotation } else { annotation.label(label) };
+    let annotation = if label.is_empty() {
+        annotation
+    } else {
+        annotation.label(label)
+    };
     Snippet::source(&text[start..first_end])
         .path(at.file().to_string_lossy())
         .line_start(at.line())
@@ -306,7 +341,10 @@ fn diagnostic_json(found: &Diagnostic) -> Value {
 }
 
 fn place_json(at: &At) -> Value {
-    let end = At { source: at.source.clone(), span: at.span.end..at.span.end };
+    let end = At {
+        source: at.source.clone(),
+        span: at.span.end..at.span.end,
+    };
     json!({
         "file": at.file().to_string_lossy(),
         "line": at.line(),
@@ -330,7 +368,11 @@ fn printable(mut text: String) -> String {
     }
     let mut clean = String::with_capacity(text.len());
     for c in text.chars() {
-        if moves(c) { clean.extend(c.escape_default()) } else { clean.push(c) }
+        if moves(c) {
+            clean.extend(c.escape_default())
+        } else {
+            clean.push(c)
+        }
     }
     clean
 }

@@ -15,9 +15,9 @@ use crate::environment::Environment;
 use crate::include::Written;
 use crate::keys;
 use crate::model::{
-    AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Level, Limits, Log,
-    LogFormat, LogTarget, Memory, Metrics, Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog,
-    Socket, Tcp, Timeouts, Workers,
+    AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Level,
+    Limits, Log, LogFormat, LogTarget, Memory, Metrics, Ports, Protocol, Rates, RedirectMap,
+    Rotate, Site, SiteLog, Socket, Tcp, Timeouts, Workers,
 };
 use crate::place::At;
 use crate::report::Report;
@@ -71,8 +71,16 @@ struct Shared {
 }
 
 /// Turns the top table into a configuration. It means something only when the report has no errors.
-pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report: &mut Report) -> Config {
-    let top = View { keys: keys::ROOT, layers: vec![root] };
+pub(crate) fn resolve(
+    root: &Table,
+    written: &Written,
+    env: &Environment,
+    report: &mut Report,
+) -> Config {
+    let top = View {
+        keys: keys::ROOT,
+        layers: vec![root],
+    };
     let shared = Shared {
         trusted: top.networks("trusted"),
         timeouts: timeouts(&top.section("timeouts")),
@@ -137,7 +145,10 @@ impl Resolver<'_> {
     /// The tables of a section.
     fn tables(&self, section: &str) -> Vec<Keyed> {
         match self.root.entries.get(section) {
-            Some(Checked { value: Value::Tables(tables), .. }) => tables.clone(),
+            Some(Checked {
+                value: Value::Tables(tables),
+                ..
+            }) => tables.clone(),
             _ => Vec::new(),
         }
     }
@@ -161,7 +172,10 @@ impl Resolver<'_> {
         let rotate = match long.value("rotate") {
             Value::Table(_) => {
                 let rotate = long.section("rotate");
-                Some(Rotate { size: rotate.size("size"), keep: rotate.number("keep") })
+                Some(Rotate {
+                    size: rotate.size("size"),
+                    keep: rotate.number("keep"),
+                })
             }
             _ => None,
         };
@@ -178,13 +192,23 @@ impl Resolver<'_> {
                 cure,
             );
         }
-        Some(AccessLog { to, format, sample: long.number("sample"), mask_ip: long.on("mask_ip"), rotate })
+        Some(AccessLog {
+            to,
+            format,
+            sample: long.number("sample"),
+            mask_ip: long.on("mask_ip"),
+            rotate,
+        })
     }
 
     /// That of a site: the same as another's is the same log.
     fn site_log(&mut self, view: &View<'_>) -> SiteLog {
-        let Some(written) = view.written("access_log") else { return SiteLog::Shared };
-        let Some(log) = self.access_log(view) else { return SiteLog::Off };
+        let Some(written) = view.written("access_log") else {
+            return SiteLog::Shared;
+        };
+        let Some(log) = self.access_log(view) else {
+            return SiteLog::Off;
+        };
         if self.shared_log.as_ref() == Some(&log) {
             return SiteLog::Shared;
         }
@@ -195,7 +219,10 @@ impl Resolver<'_> {
         let shared = self.shared_log.as_ref().map(|shared| (shared, places));
         let others = self.site_logs.iter().map(|(known, at)| (known, Some(at)));
         let file = |to: &LogTarget| matches!(to, LogTarget::File(_));
-        let rival = shared.into_iter().chain(others).find(|(known, _)| file(&log.to) && known.to == log.to);
+        let rival = shared
+            .into_iter()
+            .chain(others)
+            .find(|(known, _)| file(&log.to) && known.to == log.to);
         if let Some((_, at)) = rival {
             let texts = (
                 "this file is written by another access log",
@@ -204,9 +231,12 @@ impl Resolver<'_> {
             );
             match at.cloned() {
                 Some(at) => {
-                    self.report.push_pair(Code::Disagree, &written.at, texts, (&at, "that one"));
+                    self.report
+                        .push_pair(Code::Disagree, &written.at, texts, (&at, "that one"));
                 }
-                None => self.report.push_at(Code::Disagree, &written.at, texts.0, texts.1, texts.2),
+                None => self
+                    .report
+                    .push_at(Code::Disagree, &written.at, texts.0, texts.1, texts.2),
             }
             return SiteLog::Off;
         }
@@ -222,7 +252,13 @@ impl Resolver<'_> {
                 Value::Endpoint(_) => {
                     let message = "a name server is not called by its name";
                     let why = "nobody could be asked for it";
-                    self.report.push_at(Code::BadAddress, &item.at, message, why, "write \"10.0.0.53:53\"");
+                    self.report.push_at(
+                        Code::BadAddress,
+                        &item.at,
+                        message,
+                        why,
+                        "write \"10.0.0.53:53\"",
+                    );
                 }
                 _ => {}
             }
@@ -233,15 +269,21 @@ impl Resolver<'_> {
     fn no_listener(&mut self, written: &Written) {
         let has = |section: &str| self.root.entries.contains_key(section);
         const SECTIONS: [&str; 3] = ["site", "tcp", "tunnel"];
-        let some = SECTIONS.iter().any(|section| !self.tables(section).is_empty());
+        let some = SECTIONS
+            .iter()
+            .any(|section| !self.tables(section).is_empty());
         // A section of another name was meant to serve something.
         let meant = SECTIONS.into_iter().any(has) || self.root.strange.tables;
         if some || self.report.has_errors() && meant {
             return;
         }
         let message = "nothing would be served";
-        let why = format!("{} has neither a [site] nor a [tcp] table", written.main.name.display());
-        self.report.push(Code::NoListener, message, why, FIRST_LINES);
+        let why = format!(
+            "{} has neither a [site] nor a [tcp] table",
+            written.main.name.display()
+        );
+        self.report
+            .push(Code::NoListener, message, why, FIRST_LINES);
     }
 
     fn without_effect(&mut self, config: &Config) {
@@ -259,30 +301,55 @@ impl Resolver<'_> {
             && config.tunnels.iter().all(|tunnel| tunnel.tls.is_none())
             && config.sites.iter().all(plain);
         if let (Some(at), true) = (places.get("tls"), no_tls) {
-            warn(self.report, at, "tls", "write tls = {} in a [site] or [tcp] table, or remove [tls]");
+            warn(
+                self.report,
+                at,
+                "tls",
+                "write tls = {} in a [site] or [tcp] table, or remove [tls]",
+            );
         }
         let no_http = config.sites.is_empty() && config.tunnels.is_empty();
-        for (name, unused) in [("ports", config.sites.is_empty()), ("rates", no_http), ("http2", no_http)] {
+        for (name, unused) in [
+            ("ports", config.sites.is_empty()),
+            ("rates", no_http),
+            ("http2", no_http),
+        ] {
             if let (Some(at), true) = (places.get(name), unused) {
                 warn(self.report, at, name, "it is for [site] tables; remove it");
             }
         }
         let sites = config.sites.iter().map(|site| &site.protocols);
-        let mut protocols = sites.chain(config.tunnels.iter().map(|tunnel| &tunnel.protocols)).flatten();
-        if let (Some(at), false, true) =
-            (places.get("http2"), no_http, protocols.all(|protocol| *protocol == Protocol::Http1))
-        {
+        let mut protocols = sites
+            .chain(config.tunnels.iter().map(|tunnel| &tunnel.protocols))
+            .flatten();
+        if let (Some(at), false, true) = (
+            places.get("http2"),
+            no_http,
+            protocols.all(|protocol| *protocol == Protocol::Http1),
+        ) {
             let message = "`http2` has no effect";
             let cure = "write protocols = [\"http1\", \"h2c\"] in a [site] table without TLS, or remove it";
-            self.report.push_at(Code::NoEffect, at, message, "no site speaks HTTP/2", cure);
+            self.report
+                .push_at(Code::NoEffect, at, message, "no site speaks HTTP/2", cure);
         }
         let is_service = |endpoint: &Endpoint| matches!(endpoint.addr, EndpointAddr::Srv(_));
-        if let (Some(at), false) =
-            (places.get("dns"), config.pools.iter().flat_map(|pool| &pool.endpoints).any(is_service))
-        {
+        if let (Some(at), false) = (
+            places.get("dns"),
+            config
+                .pools
+                .iter()
+                .flat_map(|pool| &pool.endpoints)
+                .any(is_service),
+        ) {
             let message = "`dns` has no effect";
             let cure = "it is for endpoints such as \"srv:_app._tcp.example.internal\"; remove it";
-            self.report.push_at(Code::NoEffect, at, message, "no endpoint is a service", cure);
+            self.report.push_at(
+                Code::NoEffect,
+                at,
+                message,
+                "no endpoint is a service",
+                cure,
+            );
         }
         // Sites believe the forwarding fields of whoever is trusted.
         let never = |tcp: &Tcp| tcp.accept_proxy == AcceptProxy::Never;
@@ -311,7 +378,10 @@ fn metrics(top: &View<'_>) -> Option<Metrics> {
         Value::Table(_) => long.listener("at")?,
         _ => return None,
     };
-    Some(Metrics { at, hosts: long.texts("hosts") })
+    Some(Metrics {
+        at,
+        hosts: long.texts("hosts"),
+    })
 }
 
 fn workers(top: &View<'_>) -> Workers {
@@ -325,11 +395,18 @@ fn workers(top: &View<'_>) -> Workers {
 }
 
 fn rates(rates: &View<'_>) -> Rates {
-    Rates { min_in: rates.rate("min_in"), min_out: rates.rate("min_out"), grace: rates.duration("grace") }
+    Rates {
+        min_in: rates.rate("min_in"),
+        min_out: rates.rate("min_out"),
+        grace: rates.duration("grace"),
+    }
 }
 
 fn ports(ports: &View<'_>) -> Ports {
-    Ports { http: ports.number("http"), https: ports.number("https") }
+    Ports {
+        http: ports.number("http"),
+        https: ports.number("https"),
+    }
 }
 
 fn log(top: &View<'_>) -> Log {
@@ -344,7 +421,14 @@ fn log(top: &View<'_>) -> Log {
         Value::Word("debug") => Level::Debug,
         _ => Level::Info,
     };
-    Log { level, format: if long.word("format") == "json" { LogFormat::Json } else { LogFormat::Text } }
+    Log {
+        level,
+        format: if long.word("format") == "json" {
+            LogFormat::Json
+        } else {
+            LogFormat::Text
+        },
+    }
 }
 
 fn log_target(value: Value) -> LogTarget {
@@ -356,7 +440,10 @@ fn log_target(value: Value) -> LogTarget {
 }
 
 fn drain(drain: &View<'_>) -> Drain {
-    Drain { delay: drain.duration("delay"), deadline: drain.duration("deadline") }
+    Drain {
+        delay: drain.duration("delay"),
+        deadline: drain.duration("deadline"),
+    }
 }
 
 fn limits(limits: &View<'_>) -> Limits {
@@ -371,7 +458,9 @@ fn limits(limits: &View<'_>) -> Limits {
         },
         head: limits.size("head"),
         fields: limits.number("fields"),
-        requests: limits.count("requests").and_then(|count| u64::try_from(count).ok()),
+        requests: limits
+            .count("requests")
+            .and_then(|count| u64::try_from(count).ok()),
     }
 }
 

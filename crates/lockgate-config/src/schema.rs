@@ -1,15 +1,15 @@
 //! A JSON Schema of the configuration, written from the table of keys.
 //!
-//! Editors complete and check with it. It says less than `lockgate check`: nothing about what keys mean
-//! together, and it takes every string with a `${…}`.
+//! Editors complete and check with it. It says less than `lockgate check`: nothing about what keys
+//! mean together, and it takes every string with a `${…}`.
 
 use serde_json::{Map, Value, json};
 
 use crate::keys::{Key, Kind, ROOT, Unset};
 use crate::model::{Group, Suite, TlsVersion};
 
-/// The schema of a configuration file (JSON Schema draft 7). An included file may lack any table, so
-/// nothing is required at the top.
+/// The schema of a configuration file (JSON Schema draft 7). An included file may lack any table,
+/// so nothing is required at the top.
 pub fn schema() -> Value {
     let mut schema = table(ROOT);
     schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
@@ -24,11 +24,17 @@ pub fn schema() -> Value {
 }
 
 fn table(keys: &[Key]) -> Value {
-    let properties: Map<String, Value> =
-        keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
-    let required: Vec<_> =
-        keys.iter().filter(|key| matches!(key.default, Unset::Required)).map(|key| key.name).collect();
-    let mut table = json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    let properties: Map<String, Value> = keys
+        .iter()
+        .map(|key| (key.name.to_owned(), property(key)))
+        .collect();
+    let required: Vec<_> = keys
+        .iter()
+        .filter(|key| matches!(key.default, Unset::Required))
+        .map(|key| key.name)
+        .collect();
+    let mut table =
+        json!({ "type": "object", "additionalProperties": false, "properties": properties });
     if !required.is_empty() {
         table["required"] = json!(required);
     }
@@ -49,7 +55,10 @@ fn property(key: &Key) -> Value {
 
 fn from_toml(value: &str) -> Value {
     let table: toml::Table = toml::from_str(&format!("value = {value}")).unwrap_or_default();
-    table.get("value").and_then(|value| serde_json::to_value(value).ok()).unwrap_or(Value::Null)
+    table
+        .get("value")
+        .and_then(|value| serde_json::to_value(value).ok())
+        .unwrap_or(Value::Null)
 }
 
 fn kind(kind: &Kind) -> Value {
@@ -66,7 +75,9 @@ fn kind(kind: &Kind) -> Value {
             let iana = Suite::ALL.map(|suite| suite.name().replacen("TLS13_", "TLS_", 1));
             let mut names: Vec<&str> = Suite::ALL.map(Suite::name).to_vec();
             names.extend(
-                iana.iter().map(String::as_str).filter(|name| !Suite::ALL.map(Suite::name).contains(name)),
+                iana.iter()
+                    .map(String::as_str)
+                    .filter(|name| !Suite::ALL.map(Suite::name).contains(name)),
             );
             words_of(&names)
         }
@@ -110,7 +121,9 @@ fn kind(kind: &Kind) -> Value {
         | Kind::Token
         | Kind::RequestField
         | Kind::Template => json!({ "type": "string", "minLength": 1 }),
-        Kind::List { of, least } => json!({ "type": "array", "items": self::kind(of), "minItems": least }),
+        Kind::List { of, least } => {
+            json!({ "type": "array", "items": self::kind(of), "minItems": least })
+        }
         Kind::Table(keys) => table(keys),
         Kind::Tables(_, keys) => json!({ "type": "object", "additionalProperties": table(keys) }),
         Kind::Map(_, of, keys) => {

@@ -29,11 +29,23 @@ pub(crate) fn slip(line: &str, at: usize, message: &str) -> Slip {
         return slip;
     }
     let found = match line.trim_start() {
-        mark if ["<<<<<<<", "=======", ">>>>>>>"].iter().any(|sign| mark.starts_with(sign)) => {
-            let cure = "this is the mark of a merge conflict: keep one side, and remove the three marks";
-            Some(Slip { span: Some(0..line.len()), why: None, cure: cure.to_owned() })
+        mark if ["<<<<<<<", "=======", ">>>>>>>"]
+            .iter()
+            .any(|sign| mark.starts_with(sign)) =>
+        {
+            let cure =
+                "this is the mark of a merge conflict: keep one side, and remove the three marks";
+            Some(Slip {
+                span: Some(0..line.len()),
+                why: None,
+                cure: cure.to_owned(),
+            })
         }
-        comment if comment.starts_with("//") || comment.starts_with("/*") || comment.starts_with("--") => {
+        comment
+            if comment.starts_with("//")
+                || comment.starts_with("/*")
+                || comment.starts_with("--") =>
+        {
             Slip::cured("a comment begins with #")
         }
         _ if line.trim_start().starts_with('[') => {
@@ -42,45 +54,67 @@ pub(crate) fn slip(line: &str, at: usize, message: &str) -> Slip {
         }
         block if block.ends_with('{') => block_header(block),
         "}" => Slip::cured("remove it: a table ends where the next [header] begins"),
-        _ if line.contains(CURLED) => {
-            Slip::cured(format!("write straight quotes: {}", straight(line).trim_start()))
-        }
+        _ if line.contains(CURLED) => Slip::cured(format!(
+            "write straight quotes: {}",
+            straight(line).trim_start()
+        )),
         _ => None,
     };
-    found.or_else(|| by_message(line, before, rest, message)).unwrap_or_default()
+    found
+        .or_else(|| by_message(line, before, rest, message))
+        .unwrap_or_default()
 }
 
-/// What looks like a space, or like nothing, and came with a copied line. Within quotes it may be meant.
+/// What looks like a space, or like nothing, and came with a copied line. Within quotes it may be
+/// meant.
 fn invisible(line: &str) -> Option<Slip> {
-    let outside = |at: usize| line[..at].matches('"').count().is_multiple_of(2) && !line[..at].contains('#');
+    let outside =
+        |at: usize| line[..at].matches('"').count().is_multiple_of(2) && !line[..at].contains('#');
     let (at, found) = line.char_indices().find(|(at, c)| {
-        matches!(c, '\u{a0}' | '\u{2000}'..='\u{200f}' | '\u{202f}' | '\u{2060}' | '\u{3000}' | '\u{feff}')
-            && outside(*at)
+        matches!(
+            c,
+            '\u{a0}' | '\u{2000}'..='\u{200f}' | '\u{202f}' | '\u{2060}' | '\u{3000}' | '\u{feff}'
+        ) && outside(*at)
     })?;
     let (why, cure) = match found {
         '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' => {
             ("here stands a character that is not shown", "remove")
         }
-        _ => ("here stands a character that looks like a space and is none", "type a plain space instead of"),
+        _ => (
+            "here stands a character that looks like a space and is none",
+            "type a plain space instead of",
+        ),
     };
     let cure = format!("{cure} U+{:04X}, or type the line anew", u32::from(found));
-    Some(Slip { span: Some(at..at + found.len_utf8()), why: Some(why), cure })
+    Some(Slip {
+        span: Some(at..at + found.len_utf8()),
+        why: Some(why),
+        cure,
+    })
 }
 
 /// `20,000`: what the parser takes for the end of a value.
 fn separators(line: &str, message: &str) -> Option<Slip> {
-    if !["comma", "unexpected key or value", "missing"].iter().any(|part| message.contains(part)) {
+    if !["comma", "unexpected key or value", "missing"]
+        .iter()
+        .any(|part| message.contains(part))
+    {
         return None;
     }
     line.match_indices('=').find_map(|(sign, _)| {
         let value = line.get(sign + 1..)?;
         let start = sign + 1 + (value.len() - value.trim_start().len());
         let value = value.trim_start();
-        let number =
-            value.get(..value.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(value.len()))?;
+        let number = value.get(
+            ..value
+                .find(|c: char| !c.is_ascii_digit() && c != ',')
+                .unwrap_or(value.len()),
+        )?;
         let number = number.trim_end_matches(',');
         let mut groups = number.split(',');
-        let first = groups.next().filter(|first| (1..=3).contains(&first.len()))?;
+        let first = groups
+            .next()
+            .filter(|first| (1..=3).contains(&first.len()))?;
         let rest: Vec<&str> = groups.collect();
         if first.starts_with('0') || rest.is_empty() || rest.iter().any(|group| group.len() != 3) {
             return None;
@@ -88,7 +122,11 @@ fn separators(line: &str, message: &str) -> Option<Slip> {
         Some(Slip {
             span: Some(start..start + number.len()),
             why: Some("no comma stands in a number"),
-            cure: format!("write {} or {}", number.replace(',', ""), number.replace(',', "_")),
+            cure: format!(
+                "write {} or {}",
+                number.replace(',', ""),
+                number.replace(',', "_")
+            ),
         })
     })
 }
@@ -101,7 +139,10 @@ const ASSIGNED: &str = "between a key and its value stands =";
 impl Slip {
     /// For `Option` chains.
     fn cured(cure: impl Into<String>) -> Option<Slip> {
-        Some(Slip { cure: cure.into(), ..Slip::default() })
+        Some(Slip {
+            cure: cure.into(),
+            ..Slip::default()
+        })
     }
 }
 
@@ -114,16 +155,20 @@ fn by_message(line: &str, before: &str, rest: &str, message: &str) -> Option<Sli
     match () {
         () if rest.trim_start().starts_with("//") => Slip::cured("a comment begins with #"),
         () if rest.starts_with(';') => Slip::cured("remove the `;`"),
-        () if has("key with no value") || has("extra `=`") || sign.starts_with("=>") || value.is_empty() => {
+        () if has("key with no value")
+            || has("extra `=`")
+            || sign.starts_with("=>")
+            || value.is_empty() =>
+        {
             assignment(key, value)
         }
         () if has("missing comma") => Slip::cured("put a comma between the two"),
-        () if has("escaped value") => {
-            Slip::cured("write \\\\ for a backslash, or the text in single quotes, where it means itself")
-        }
-        () if has("basic string") || has("literal string,") => {
-            Slip::cured("close the quotes on the same line; text of several lines stands in three: \"\"\"")
-        }
+        () if has("escaped value") => Slip::cured(
+            "write \\\\ for a backslash, or the text in single quotes, where it means itself",
+        ),
+        () if has("basic string") || has("literal string,") => Slip::cured(
+            "close the quotes on the same line; text of several lines stands in three: \"\"\"",
+        ),
         () if has("unquoted key") => unquoted_key(line),
         () if has("string values must be quoted") || has("invalid") || has("leading zero") => {
             word(before, rest)
@@ -154,24 +199,38 @@ fn quoted_header(line: &str) -> Option<Slip> {
     let start = line.find(written)?;
     let plain = straight(written);
     let cure = format!("write {}", header(plain.trim_matches(['[', ']', ' ']))?);
-    Some(Slip { span: Some(start..start + written.len()), why: None, cure })
+    Some(Slip {
+        span: Some(start..start + written.len()),
+        why: None,
+        cure,
+    })
 }
 
 /// `site "a.b" {`: the header instead.
 fn block_header(line: &str) -> Option<Slip> {
     let plain = straight(line);
     let header = header(plain.trim_end_matches('{').trim())?;
-    Slip::cured(format!("write {header} on a line of its own, without braces"))
+    Slip::cured(format!(
+        "write {header} on a line of its own, without braces"
+    ))
 }
 
 fn header(inner: &str) -> Option<String> {
     let section = SECTIONS.into_iter().find(|section| {
-        inner.strip_prefix(section).is_some_and(|rest| rest.starts_with(['.', ' ', '"', '\'']))
+        inner
+            .strip_prefix(section)
+            .is_some_and(|rest| rest.starts_with(['.', ' ', '"', '\'']))
     })?;
     let rest = inner.get(section.len()..)?;
     let parts = rest.split(".path.").flat_map(|part| part.split(".path "));
-    let names: Vec<_> = parts.map(|part| part.trim_matches(['.', ' ', '"', '\''])).collect();
-    if names.is_empty() || names.iter().any(|name| name.is_empty() || name.contains(['"', '\'', '\\'])) {
+    let names: Vec<_> = parts
+        .map(|part| part.trim_matches(['.', ' ', '"', '\'']))
+        .collect();
+    if names.is_empty()
+        || names
+            .iter()
+            .any(|name| name.is_empty() || name.contains(['"', '\'', '\\']))
+    {
         return None;
     }
     Some(format!("[{section}.\"{}\"]", names.join("\".path.\"")))
@@ -184,7 +243,11 @@ fn assignment(key: &str, value: &str) -> Option<Slip> {
         "" => format!("write a value behind it: {key} = \"…\""),
         value => format!("write {key} = {}", in_toml(value)?),
     };
-    Some(Slip { span: None, why: Some(ASSIGNED), cure })
+    Some(Slip {
+        span: None,
+        why: Some(ASSIGNED),
+        cure,
+    })
 }
 
 /// A value as TOML has it; nothing where it is more than one.
@@ -199,9 +262,14 @@ fn in_toml(value: &str) -> Option<String> {
         return Some(number.to_string());
     }
     let whole = value.starts_with(['"', '\'', '[', '{']);
-    match value.strip_prefix('$').map(|name| name.trim_matches(['{', '}'])) {
+    match value
+        .strip_prefix('$')
+        .map(|name| name.trim_matches(['{', '}']))
+    {
         _ if whole => Some(value.to_owned()),
-        Some(name) if !name.is_empty() && name.chars().all(is_bare) => Some(format!("\"${{env:{name}}}\"")),
+        Some(name) if !name.is_empty() && name.chars().all(is_bare) => {
+            Some(format!("\"${{env:{name}}}\""))
+        }
         _ if value.contains(['"', '\\']) || value.is_empty() => None,
         _ => Some(format!("\"{value}\"")),
     }
@@ -213,15 +281,31 @@ fn word(before: &str, rest: &str) -> Option<Slip> {
         .rfind(|c: char| matches!(c, '=' | ',' | '[' | '{') || c.is_whitespace())
         .map_or(0, |at| at + 1);
     let among = before.contains(['[', '{']);
-    let end = if among { rest.find([',', ']', '}', '#']) } else { rest.find('#') };
-    let word = format!("{}{}", before.get(start..)?, rest.get(..end.unwrap_or(rest.len()))?);
+    let end = if among {
+        rest.find([',', ']', '}', '#'])
+    } else {
+        rest.find('#')
+    };
+    let word = format!(
+        "{}{}",
+        before.get(start..)?,
+        rest.get(..end.unwrap_or(rest.len()))?
+    );
     let word = word.trim_end();
     if word.is_empty() {
         return None;
     }
     let value = in_toml(word)?;
-    let why = Some(if value.starts_with('"') { QUOTED_TEXT } else { PLAIN });
-    Some(Slip { span: Some(start..start + word.len()), why, cure: format!("write {value}") })
+    let why = Some(if value.starts_with('"') {
+        QUOTED_TEXT
+    } else {
+        PLAIN
+    });
+    Some(Slip {
+        span: Some(start..start + word.len()),
+        why,
+        cure: format!("write {value}"),
+    })
 }
 
 /// `/api = …`, `sni.*.example.com = …`: what is no letter, digit, `-` or `_` stands in quotes.
@@ -229,9 +313,9 @@ fn unquoted_key(line: &str) -> Option<Slip> {
     let key = line.split('=').next()?.trim();
     match key {
         key if key.contains(['"', '\'']) => None,
-        path if path.starts_with('/') => {
-            Slip::cured(format!("a path is a table of its own: [site.\"example.com\".path.\"{path}\"]"))
-        }
+        path if path.starts_with('/') => Slip::cured(format!(
+            "a path is a table of its own: [site.\"example.com\".path.\"{path}\"]"
+        )),
         key => {
             let (section, name) = ["sni.", "alpn."]
                 .iter()
@@ -270,18 +354,31 @@ mod tests {
         for (written, expected) in [
             ("[tcp.:443]", Some("write [tcp.\":443\"]")),
             ("[tcp.127.0.0.1:443]", Some("write [tcp.\"127.0.0.1:443\"]")),
-            ("[site.example.com:8443] # x", Some("write [site.\"example.com:8443\"]")),
-            ("[site.*.example.com]", Some("write [site.\"*.example.com\"]")),
+            (
+                "[site.example.com:8443] # x",
+                Some("write [site.\"example.com:8443\"]"),
+            ),
+            (
+                "[site.*.example.com]",
+                Some("write [site.\"*.example.com\"]"),
+            ),
             ("[site \"a.b\"]", Some("write [site.\"a.b\"]")),
             ("[site.\"a.b\"", Some("write [site.\"a.b\"]")),
             ("[site.\"a.b]", Some("write [site.\"a.b\"]")),
             ("[site.“a.b”]", Some("write [site.\"a.b\"]")),
-            ("[site.\"a.b\".path./api/*]", Some("write [site.\"a.b\".path.\"/api/*\"]")),
+            (
+                "[site.\"a.b\".path./api/*]",
+                Some("write [site.\"a.b\".path.\"/api/*\"]"),
+            ),
             ("[tunnel.[::1]:3128]", Some("write [tunnel.\"[::1]:3128\"]")),
             ("[tls", None),
             ("[site.]", None),
         ] {
-            assert_eq!(quoted_header(written).map(|slip| slip.cure).as_deref(), expected, "{written}");
+            assert_eq!(
+                quoted_header(written).map(|slip| slip.cure).as_deref(),
+                expected,
+                "{written}"
+            );
         }
     }
 }

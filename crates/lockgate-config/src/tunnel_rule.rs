@@ -33,8 +33,12 @@ impl RuleError {
             RuleError::Host(HostError::BadPort) | RuleError::Port => "ports go from 1 to 65535",
             RuleError::Host(error) => error.reason(),
             RuleError::Network(CidrError::HostBits { .. }) => "it has bits beyond its prefix",
-            RuleError::Network(CidrError::BadPrefix { max: 32 }) => "the prefix of IPv4 goes from 0 to 32",
-            RuleError::Network(CidrError::BadPrefix { .. }) => "the prefix of IPv6 goes from 0 to 128",
+            RuleError::Network(CidrError::BadPrefix { max: 32 }) => {
+                "the prefix of IPv4 goes from 0 to 32"
+            }
+            RuleError::Network(CidrError::BadPrefix { .. }) => {
+                "the prefix of IPv6 goes from 0 to 128"
+            }
             RuleError::Network(CidrError::BadAddress) => "this is no network",
             RuleError::Everything => "every host: at which ports?",
         }
@@ -42,7 +46,8 @@ impl RuleError {
 }
 
 impl TunnelRule {
-    /// Parses `HOST[:PORTS]` and `NETWORK[:PORTS]`. An IPv6 network has brackets where ports follow.
+    /// Parses `HOST[:PORTS]` and `NETWORK[:PORTS]`. An IPv6 network has brackets where ports
+    /// follow.
     pub(crate) fn parse(text: &str) -> Result<TunnelRule, RuleError> {
         if text == "*" {
             return Err(RuleError::Everything);
@@ -51,13 +56,22 @@ impl TunnelRule {
             return Err(RuleError::Host(HostError::Scheme));
         }
         // IPv6 without ports needs no brackets.
-        if text.parse::<std::net::Ipv6Addr>().is_ok() || text.contains("::") && !text.starts_with('[') {
+        if text.parse::<std::net::Ipv6Addr>().is_ok()
+            || text.contains("::") && !text.starts_with('[')
+        {
             let network = Cidr::parse(text).map_err(RuleError::Network)?;
-            return Ok(TunnelRule { named: TargetName::Network(network), ports: None });
+            return Ok(TunnelRule {
+                named: TargetName::Network(network),
+                ports: None,
+            });
         }
         let (name, ports) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((inner, rest)) => {
-                let rest = if rest.is_empty() { None } else { Some(rest.strip_prefix(':')) };
+                let rest = if rest.is_empty() {
+                    None
+                } else {
+                    Some(rest.strip_prefix(':'))
+                };
                 match rest {
                     Some(None) => return Err(RuleError::Host(HostError::BadName)),
                     rest => (inner, rest.flatten()),
@@ -72,7 +86,9 @@ impl TunnelRule {
             },
         };
         let named = named(name, text.starts_with('['))?;
-        let ports = ports.map(|ports| self::ports(ports).ok_or(RuleError::Port)).transpose()?;
+        let ports = ports
+            .map(|ports| self::ports(ports).ok_or(RuleError::Port))
+            .transpose()?;
         Ok(TunnelRule { named, ports })
     }
 }
@@ -83,7 +99,9 @@ fn named(text: &str, bracketed: bool) -> Result<TargetName, RuleError> {
     }
     let address = text.split('/').next().unwrap_or_default();
     if bracketed || address.parse::<std::net::Ipv4Addr>().is_ok() {
-        return Cidr::parse(text).map(TargetName::Network).map_err(RuleError::Network);
+        return Cidr::parse(text)
+            .map(TargetName::Network)
+            .map_err(RuleError::Network);
     }
     match Host::parse(text) {
         Ok(host) => Ok(TargetName::Host(host)),
@@ -123,21 +141,45 @@ mod tests {
         let under = |host: &str| TargetName::Host(Host::Under(host.to_owned()));
         for (text, named, ports) in [
             ("example.com", exact("example.com"), None),
-            ("Example.COM.:443", exact("example.com"), Some(vec![443..=443])),
-            ("*.example.org:443", under("example.org"), Some(vec![443..=443])),
-            ("a:80,443,8000-8999", exact("a"), Some(vec![80..=80, 443..=443, 8000..=8999])),
+            (
+                "Example.COM.:443",
+                exact("example.com"),
+                Some(vec![443..=443]),
+            ),
+            (
+                "*.example.org:443",
+                under("example.org"),
+                Some(vec![443..=443]),
+            ),
+            (
+                "a:80,443,8000-8999",
+                exact("a"),
+                Some(vec![80..=80, 443..=443, 8000..=8999]),
+            ),
             ("*:443", TargetName::Host(Host::Any), Some(vec![443..=443])),
             ("*:*", TargetName::Host(Host::Any), Some(vec![1..=65535])),
-            ("10.1.0.0/16:22", network("10.1.0.0/16"), Some(vec![22..=22])),
+            (
+                "10.1.0.0/16:22",
+                network("10.1.0.0/16"),
+                Some(vec![22..=22]),
+            ),
             ("10.1.0.0/16", network("10.1.0.0/16"), None),
             ("10.1.2.3:22", network("10.1.2.3"), Some(vec![22..=22])),
             ("2001:db8::/32", network("2001:db8::/32"), None),
             ("2001:db8:0:0:0:0:0:1", network("2001:db8::1"), None),
-            ("[2001:db8::/32]:443", network("2001:db8::/32"), Some(vec![443..=443])),
+            (
+                "[2001:db8::/32]:443",
+                network("2001:db8::/32"),
+                Some(vec![443..=443]),
+            ),
             ("[::1]:*", network("::1"), Some(vec![1..=65535])),
             ("[::1]", network("::1"), None),
         ] {
-            assert_eq!(TunnelRule::parse(text), Ok(TunnelRule { named, ports }), "{text}");
+            assert_eq!(
+                TunnelRule::parse(text),
+                Ok(TunnelRule { named, ports }),
+                "{text}"
+            );
         }
     }
 
@@ -164,7 +206,10 @@ mod tests {
             ("2001:db8:1:2:3:4:5:6:443", host(HostError::Brackets)),
             ("[::1]443", host(HostError::BadName)),
             ("[a]:1", RuleError::Network(CidrError::BadAddress)),
-            ("10.0.0.0/33:1", RuleError::Network(CidrError::BadPrefix { max: 32 })),
+            (
+                "10.0.0.0/33:1",
+                RuleError::Network(CidrError::BadPrefix { max: 32 }),
+            ),
         ] {
             assert_eq!(TunnelRule::parse(text), Err(error), "{text:?}");
         }

@@ -23,8 +23,13 @@ pub(crate) enum UnitError {
 const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
 
 /// The units of time, with their milliseconds.
-pub(crate) const TIME: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+pub(crate) const TIME: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
 
 /// The units of size, with their bytes: K, M, G, T count by 1,000, and Ki, Mi, Gi, Ti by 1,024.
 pub(crate) const SIZE: [(&str, u64); 9] = [
@@ -81,7 +86,11 @@ const OTHER_NAMES: [(&str, &str); 34] = [
 pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
     let millis = quantity(text, &TIME)?;
     let duration = Duration::from_millis(millis);
-    if duration > LONGEST { Err(UnitError::TooLarge) } else { Ok(duration) }
+    if duration > LONGEST {
+        Err(UnitError::TooLarge)
+    } else {
+        Ok(duration)
+    }
 }
 
 /// The same, and `"1y"`: so long are answers kept.
@@ -95,7 +104,11 @@ pub(crate) fn age(text: &str) -> Result<Duration, UnitError> {
         ("y", 365 * 86_400_000),
     ];
     let age = Duration::from_millis(quantity(text, &AGE)?);
-    if age > LONGEST { Err(UnitError::TooLarge) } else { Ok(age) }
+    if age > LONGEST {
+        Err(UnitError::TooLarge)
+    } else {
+        Ok(age)
+    }
 }
 
 /// Parses `"512B"`, `"64KB"`, `"100MB"`, `"1GiB"` into bytes.
@@ -122,8 +135,12 @@ pub(crate) fn percent(text: &str) -> Result<u64, UnitError> {
 /// Parses `"20/s"`, `"100/m"`, `"1000/h"`.
 pub(crate) fn frequency(text: &str) -> Result<(u32, Duration), UnitError> {
     const EVERY: [(&str, u64); 3] = [("/s", 1), ("/m", 60), ("/h", 3_600)];
-    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let every = EVERY.iter().find(|(unit, _)| *unit == text.get(unit_at..).unwrap_or_default());
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let every = EVERY
+        .iter()
+        .find(|(unit, _)| *unit == text.get(unit_at..).unwrap_or_default());
     // The scale is not multiplied in: 1,000 an hour are not 17 a minute.
     let number = quantity(text, &[("/s", 1), ("/m", 1), ("/h", 1)])?;
     let count = u32::try_from(number).map_err(|_| UnitError::TooLarge)?;
@@ -133,24 +150,40 @@ pub(crate) fn frequency(text: &str) -> Result<(u32, Duration), UnitError> {
 
 /// The duration in its largest unit without a fraction: `1ms`, `1m`.
 pub(crate) fn shortest(millis: u64) -> String {
-    let scale = TIME.iter().rev().find(|(_, scale)| millis >= *scale && millis.is_multiple_of(*scale));
-    scale.map_or_else(|| format!("{millis}ms"), |(unit, scale)| format!("{}{unit}", millis / scale))
+    let scale = TIME
+        .iter()
+        .rev()
+        .find(|(_, scale)| millis >= *scale && millis.is_multiple_of(*scale));
+    scale.map_or_else(
+        || format!("{millis}ms"),
+        |(unit, scale)| format!("{}{unit}", millis / scale),
+    )
 }
 
 /// The size in its largest unit without a fraction, by 1,000 if it can be: `1KB`, `64KiB`, `500B`.
 pub(crate) fn smallest(bytes: u64) -> String {
     let (by_1000, by_1024) = SIZE.split_at(5);
     let (bytes_alone, by_1000) = by_1000.split_at(1);
-    let mut units = by_1000.iter().rev().chain(by_1024.iter().rev()).chain(bytes_alone);
+    let mut units = by_1000
+        .iter()
+        .rev()
+        .chain(by_1024.iter().rev())
+        .chain(bytes_alone);
     let scale = units.find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale));
-    scale.map_or_else(|| format!("{bytes}B"), |(unit, scale)| format!("{}{unit}", bytes / scale))
+    scale.map_or_else(
+        || format!("{bytes}B"),
+        |(unit, scale)| format!("{}{unit}", bytes / scale),
+    )
 }
 
 /// What a number without a unit may mean as a time, the likeliest first.
 pub(crate) fn duration_readings(number: u64) -> String {
     match number {
         number if number >= 1_000 && number.is_multiple_of(1_000) => {
-            format!("write \"{}\" for {number} milliseconds, or \"{number}s\" for seconds", shortest(number))
+            format!(
+                "write \"{}\" for {number} milliseconds, or \"{number}s\" for seconds",
+                shortest(number)
+            )
         }
         number => format!(
             "write \"{number}s\" for seconds, \"{number}ms\" for milliseconds or \"{number}m\" for minutes"
@@ -166,8 +199,8 @@ pub(crate) fn size_readings(number: u64) -> String {
     }
 }
 
-/// The whole number and unit for what is written with fractions, in several units or in bits: `1h30m`, `1.5GB`,
-/// `100Mbit/s`. The unit is one of its kind.
+/// The whole number and unit for what is written with fractions, in several units or in bits:
+/// `1h30m`, `1.5GB`, `100Mbit/s`. The unit is one of its kind.
 pub(crate) fn whole(text: &str, unit: &str) -> Option<String> {
     match unit {
         "s" => Some(shortest(sum(text, &TIME)?)),
@@ -187,15 +220,27 @@ fn sum(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     while !rest.is_empty() {
         let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(number_end);
-        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let unit_end = after
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(after.len());
         let (unit, next) = after.split_at(unit_end);
-        let (_, scale) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()))?;
+        let (_, scale) = units
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()))?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let parts = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-        let fraction = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+        let fraction = if fraction.is_empty() {
+            0
+        } else {
+            fraction.parse().ok()?
+        };
         let part = scale.checked_mul(fraction)?;
-        let whole = scale.checked_mul(whole.parse().ok()?)?.checked_add(part / parts)?;
-        total = total.checked_add(whole).filter(|_| part.is_multiple_of(parts))?;
+        let whole = scale
+            .checked_mul(whole.parse().ok()?)?
+            .checked_add(part / parts)?;
+        total = total
+            .checked_add(whole)
+            .filter(|_| part.is_multiple_of(parts))?;
         rest = next.trim_start();
     }
     Some(total).filter(|total| *total > 0)
@@ -206,7 +251,12 @@ fn bits(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     let digits = lower.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = lower.split_at(digits);
-    let scale = match unit.trim().trim_end_matches("it/s").trim_end_matches("ps").trim_end_matches("it") {
+    let scale = match unit
+        .trim()
+        .trim_end_matches("it/s")
+        .trim_end_matches("ps")
+        .trim_end_matches("it")
+    {
         "kb" => 1_000,
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
@@ -217,7 +267,9 @@ fn bits(text: &str) -> Option<u64> {
 }
 
 fn quantity(text: &str, units: &'static [(&str, u64)]) -> Result<u64, UnitError> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     if number.is_empty() {
         return Err(if text.starts_with(['-', '+', '.']) {
@@ -233,18 +285,28 @@ fn quantity(text: &str, units: &'static [(&str, u64)]) -> Result<u64, UnitError>
         return Err(UnitError::NotWhole);
     }
     let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(UnitError::Unknown { meant: meant(unit.trim(), units) });
+        return Err(UnitError::Unknown {
+            meant: meant(unit.trim(), units),
+        });
     };
     let number: u64 = number.parse().map_err(|_| UnitError::TooLarge)?;
     number.checked_mul(*scale).ok_or(UnitError::TooLarge)
 }
 
 fn meant(unit: &str, units: &'static [(&str, u64)]) -> Option<&'static str> {
-    let known =
-        |wanted: &str| units.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(wanted));
+    let known = |wanted: &str| {
+        units
+            .iter()
+            .map(|(name, _)| *name)
+            .find(|name| name.eq_ignore_ascii_case(wanted))
+    };
     let lower = unit.to_ascii_lowercase();
-    known(unit)
-        .or_else(|| OTHER_NAMES.iter().filter(|(other, _)| *other == lower).find_map(|(_, ours)| known(ours)))
+    known(unit).or_else(|| {
+        OTHER_NAMES
+            .iter()
+            .filter(|(other, _)| *other == lower)
+            .find_map(|(_, ours)| known(ours))
+    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    Caching, Coding, Compression, Cors, Environment, HeaderChange, Levels, MediaRange, Origin, Origins,
-    Pattern, Route, Segment, parse_str_in,
+    Caching, Coding, Compression, Cors, Environment, HeaderChange, Levels, MediaRange, Origin,
+    Origins, Pattern, Route, Segment, parse_str_in,
 };
 
 fn routes_of(site: &str, inner: &str) -> Vec<Route> {
@@ -32,8 +32,14 @@ fn caching(inner: &str) -> Option<Caching> {
 }
 
 fn below(segments: &[&str]) -> Pattern {
-    let segments = segments.iter().map(|text| Segment::Literal((*text).to_owned())).collect();
-    Pattern::Path { segments, tail: true }
+    let segments = segments
+        .iter()
+        .map(|text| Segment::Literal((*text).to_owned()))
+        .collect();
+    Pattern::Path {
+        segments,
+        tail: true,
+    }
 }
 
 fn some(text: &str) -> Option<String> {
@@ -44,7 +50,10 @@ fn some(text: &str) -> Option<String> {
 fn files_are_asked_about_unless_their_name_changes_with_their_content() {
     let files = caching(FILES).unwrap();
     assert_eq!(files.hashed, some("public, max-age=31536000, immutable"));
-    assert_eq!((files.otherwise, files.paths.len(), files.types.len()), (some("no-cache"), 0, 0));
+    assert_eq!(
+        (files.otherwise, files.paths.len(), files.types.len()),
+        (some("no-cache"), 0, 0)
+    );
     assert_eq!(caching(PROXY), None);
     assert_eq!(caching("respond = 404"), None);
 }
@@ -57,11 +66,13 @@ fn what_stands_behind_a_password_is_kept_by_nobody_between() {
 
 #[test]
 fn a_policy_replaces_only_what_it_matches_and_a_star_matches_all() {
-    let table =
-        "cache = { \"/a/*\" = \"1h\", \"/a/b/*\" = \"no-store\", \"text/*\" = \"2h\", \"Text/CSS\" = false }";
+    let table = "cache = { \"/a/*\" = \"1h\", \"/a/b/*\" = \"no-store\", \"text/*\" = \"2h\", \"Text/CSS\" = false }";
     let files = caching(&format!("{FILES}{table}")).unwrap();
     let expected = Caching {
-        paths: vec![(below(&["a", "b"]), some("no-store")), (below(&["a"]), some("max-age=3600"))],
+        paths: vec![
+            (below(&["a", "b"]), some("no-store")),
+            (below(&["a"]), some("max-age=3600")),
+        ],
         types: vec![
             (MediaRange::Exact("text/css".to_owned()), None),
             (MediaRange::Under("text".to_owned()), some("max-age=7200")),
@@ -71,9 +82,19 @@ fn a_policy_replaces_only_what_it_matches_and_a_star_matches_all() {
     };
     assert_eq!(files, expected);
     let proxied = caching(&format!("{PROXY}{table}")).unwrap();
-    assert_eq!(proxied, Caching { hashed: None, otherwise: None, ..expected });
+    assert_eq!(
+        proxied,
+        Caching {
+            hashed: None,
+            otherwise: None,
+            ..expected
+        }
+    );
     for star in ["cache = \"1m\"", "cache = { \"*\" = \"1m\" }"] {
-        let all = Caching { otherwise: some("max-age=60"), ..Caching::default() };
+        let all = Caching {
+            otherwise: some("max-age=60"),
+            ..Caching::default()
+        };
         assert_eq!(caching(&format!("{FILES}{star}")), Some(all.clone()));
         assert_eq!(caching(&format!("{PROXY}{star}")), Some(all));
     }
@@ -87,14 +108,28 @@ fn policies_are_merged_by_key_and_what_a_path_says_for_all_holds_for_all_of_it()
          [site.\":1\".path.\"/a/*\"]\ncache = {{ \"text/css\" = \"2h\", \"image/*\" = \"3h\" }}\n\
          [site.\":1\".path.\"/b/*\"]\ncache = \"no-store\"\n[site.\":1\".path.\"/c/*\"]\ncache = false\n"
     ));
-    let [a, b, c, _] = &routes[..] else { panic!("{routes:?}") };
+    let [a, b, c, _] = &routes[..] else {
+        panic!("{routes:?}")
+    };
     let a = a.rules.cache.as_ref().unwrap();
     let types = [
-        (MediaRange::Exact("text/css".to_owned()), some("max-age=7200")),
+        (
+            MediaRange::Exact("text/css".to_owned()),
+            some("max-age=7200"),
+        ),
         (MediaRange::Under("image".to_owned()), some("max-age=10800")),
     ];
-    assert_eq!((&a.types[..], &a.otherwise, &a.hashed), (&types[..], &some("max-age=60"), &None));
-    assert_eq!(b.rules.cache, Some(Caching { otherwise: some("no-store"), ..Caching::default() }));
+    assert_eq!(
+        (&a.types[..], &a.otherwise, &a.hashed),
+        (&types[..], &some("max-age=60"), &None)
+    );
+    assert_eq!(
+        b.rules.cache,
+        Some(Caching {
+            otherwise: some("no-store"),
+            ..Caching::default()
+        })
+    );
     assert_eq!(c.rules.cache, None);
 }
 
@@ -120,16 +155,35 @@ fn a_media_range_is_held_against_types_without_their_parameters() {
 fn files_are_encoded_without_a_word_and_what_is_proxied_is_not() {
     let compress = |inner: &str| routes(inner).remove(0).rules.compress;
     let of_files = compress(FILES).unwrap();
-    assert_eq!(of_files.codings, [Coding::Zstd, Coding::Brotli, Coding::Gzip]);
+    assert_eq!(
+        of_files.codings,
+        [Coding::Zstd, Coding::Brotli, Coding::Gzip]
+    );
     assert_eq!((of_files.min, of_files.levels), (1_000, Levels::default()));
-    assert!(of_files.types.iter().any(|range| range.matches("text/html")));
+    assert!(
+        of_files
+            .types
+            .iter()
+            .any(|range| range.matches("text/html"))
+    );
     assert_eq!(compress(PROXY), None);
-    assert_eq!(compress(&format!("{PROXY}compress = true")).as_ref(), Some(&of_files));
+    assert_eq!(
+        compress(&format!("{PROXY}compress = true")).as_ref(),
+        Some(&of_files)
+    );
     assert_eq!(compress(&format!("{FILES}compress = false")), None);
     let own = "compress = { codings = [\"br\"], types = [\"image/*\"], min = \"0B\", level = { br = 11 } }";
-    let levels = Levels { brotli: Some(11), ..Levels::default() };
+    let levels = Levels {
+        brotli: Some(11),
+        ..Levels::default()
+    };
     let types = vec![MediaRange::Under("image".to_owned())];
-    let expected = Compression { codings: vec![Coding::Brotli], types, min: 0, levels };
+    let expected = Compression {
+        codings: vec![Coding::Brotli],
+        types,
+        min: 0,
+        levels,
+    };
     assert_eq!(compress(&format!("{PROXY}{own}")), Some(expected));
 }
 
@@ -139,16 +193,32 @@ fn a_path_that_encodes_again_keeps_what_its_site_said_about_it() {
         "{FILES}compress = {{ min = \"9KB\" }}\n[site.\":1\".path.\"/a\"]\ncompress = {{ codings = [\"gzip\"] }}\n\
          [site.\":1\".path.\"/b\"]\n{PROXY}[site.\":1\".path.\"/c\"]\ncompress = false"
     ));
-    let found =
-        routes.iter().map(|route| route.rules.compress.as_ref().map(|one| (one.codings.len(), one.min)));
-    assert_eq!(found.collect::<Vec<_>>(), [Some((1, 9_000)), Some((3, 9_000)), None, Some((3, 9_000))]);
+    let found = routes.iter().map(|route| {
+        route
+            .rules
+            .compress
+            .as_ref()
+            .map(|one| (one.codings.len(), one.min))
+    });
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [Some((1, 9_000)), Some((3, 9_000)), None, Some((3, 9_000))]
+    );
 }
 
 #[test]
 fn other_origins_are_named_as_browsers_name_them() {
-    let cors = |value: &str| routes(&format!("respond = 404\ncors = {value}")).remove(0).rules.cors;
+    let cors = |value: &str| {
+        routes(&format!("respond = 404\ncors = {value}"))
+            .remove(0)
+            .rules
+            .cors
+    };
     let any = cors("true").unwrap();
-    assert_eq!((any.origins, any.headers, any.credentials), (Origins::Any, None, false));
+    assert_eq!(
+        (any.origins, any.headers, any.credentials),
+        (Origins::Any, None, false)
+    );
     assert_eq!(any.max_age, Duration::from_secs(3_600));
     assert_eq!(cors("false"), None);
     assert_eq!(cors("\"*\"").unwrap().origins, Origins::Any);
@@ -180,14 +250,19 @@ fn who_may_read_is_said_by_the_nearest_table_alone() {
         "respond = 404\ncors = { origins = \"https://a.b\", credentials = true }\n\
          [site.\":1\".path.\"/a\"]\ncors = true\n[site.\":1\".path.\"/b\"]\ncors = false\n",
     );
-    let carried = routes.iter().map(|route| route.rules.cors.as_ref().map(|cors| cors.credentials));
+    let carried = routes
+        .iter()
+        .map(|route| route.rules.cors.as_ref().map(|cors| cors.credentials));
     assert_eq!(carried.collect::<Vec<_>>(), [Some(false), None, Some(true)]);
 }
 
 #[test]
 fn secure_fields_give_way_and_tls_is_asked_for_over_tls_only() {
     let fields = |site: &str, inner: &str| {
-        let rules = routes_of(site, &format!("respond = 404\n{inner}")).remove(0).rules.headers;
+        let rules = routes_of(site, &format!("respond = 404\n{inner}"))
+            .remove(0)
+            .rules
+            .headers;
         let shown = rules.iter().map(|rule| match &rule.change {
             HeaderChange::Default(value) => format!("{}? {value}", rule.name),
             HeaderChange::Set(values) => format!("{}: {}", rule.name, values.concat()),
@@ -204,13 +279,29 @@ fn secure_fields_give_way_and_tls_is_asked_for_over_tls_only() {
     assert_eq!(fields(":1", "headers = { secure = true }"), plain);
     assert_eq!(fields(":1", "headers = { secure = false }"), [""; 0]);
     let over_tls = |inner: &str| fields("a.b", &format!("tls = \"/a.pem\"\n{inner}"));
-    assert_eq!(over_tls("headers = { secure = true }")[0], "strict-transport-security? max-age=31536000");
+    assert_eq!(
+        over_tls("headers = { secure = true }")[0],
+        "strict-transport-security? max-age=31536000"
+    );
     let long = "headers = { secure = { hsts = \"30d\", subdomains = true } }";
-    assert_eq!(over_tls(long)[0], "strict-transport-security? max-age=2592000; includeSubDomains");
+    assert_eq!(
+        over_tls(long)[0],
+        "strict-transport-security? max-age=2592000; includeSubDomains"
+    );
     assert_eq!(over_tls("headers = { secure = { hsts = false } }"), plain);
-    let own =
-        fields(":1", "headers = { secure = true, X-Frame-Options = \"DENY\", referrer-policy = false }");
-    assert_eq!(own, ["X-Frame-Options: DENY", "referrer-policy Remove", plain[0], plain[3]]);
+    let own = fields(
+        ":1",
+        "headers = { secure = true, X-Frame-Options = \"DENY\", referrer-policy = false }",
+    );
+    assert_eq!(
+        own,
+        [
+            "X-Frame-Options: DENY",
+            "referrer-policy Remove",
+            plain[0],
+            plain[3]
+        ]
+    );
 }
 
 #[test]

@@ -8,7 +8,9 @@ use lockgate_config::{Environment, parse_str_in};
 use serde_json::Value;
 
 fn same(name: &str, text: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(name);
     if std::env::var_os("LOCKGATE_WRITE_DOCS").is_some() {
         std::fs::write(&path, text).expect("docs can be written");
     }
@@ -26,7 +28,9 @@ fn schema_text() -> String {
 fn examples() -> Vec<String> {
     let reference = lockgate_config::reference();
     let blocks = reference.split("```toml\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
+    blocks
+        .map(|block| block.split("```").next().unwrap_or_default().to_owned())
+        .collect()
 }
 
 #[test]
@@ -43,11 +47,16 @@ fn the_schema_is_what_the_table_of_keys_says() {
 fn every_example_in_the_reference_is_valid() {
     let examples = examples();
     assert!(examples.len() > 50);
-    let env = Environment::none().with_file("/sites/a.toml", "").with_file("/etc/tls/a.pem", "");
+    let env = Environment::none()
+        .with_file("/sites/a.toml", "")
+        .with_file("/etc/tls/a.pem", "");
     let env = env.with_file("/etc/lockgate/redirects", "");
     for example in examples {
         let rest = "[tcp.\":8443\"]\nproxy = \"127.0.0.1:3000\"\n";
-        let text = if ["[tcp.", "[tunnel.", "[site."].iter().any(|section| example.contains(section)) {
+        let text = if ["[tcp.", "[tunnel.", "[site."]
+            .iter()
+            .any(|section| example.contains(section))
+        {
             example
         } else {
             format!("{example}\n{rest}")
@@ -74,7 +83,10 @@ fn every_example_in_the_reference_fits_the_schema() {
         "timeouts = { connect = 5 }",
     ] {
         let table: toml::Table = toml::from_str(wrong).unwrap();
-        assert!(!fits(&schema, &serde_json::to_value(&table).unwrap()), "{wrong}");
+        assert!(
+            !fits(&schema, &serde_json::to_value(&table).unwrap()),
+            "{wrong}"
+        );
     }
 }
 
@@ -82,7 +94,9 @@ fn every_example_in_the_reference_fits_the_schema() {
 fn fits(schema: &Value, value: &Value) -> bool {
     if let Some(alternatives) = schema["anyOf"].as_array() {
         let reference = |one: &Value| one.get("$ref").is_some();
-        return alternatives.iter().any(|one| !reference(one) && fits(one, value));
+        return alternatives
+            .iter()
+            .any(|one| !reference(one) && fits(one, value));
     }
     if let Some(words) = schema["enum"].as_array() {
         return words.contains(value);
@@ -90,7 +104,10 @@ fn fits(schema: &Value, value: &Value) -> bool {
     if let Some(constant) = schema.get("const") {
         return constant == value;
     }
-    match (schema["type"].as_str().expect("every schema has a type"), value) {
+    match (
+        schema["type"].as_str().expect("every schema has a type"),
+        value,
+    ) {
         ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => true,
         ("integer", Value::Number(number)) => {
             let number = number.as_u64();
@@ -100,12 +117,15 @@ fn fits(schema: &Value, value: &Value) -> bool {
         ("object", Value::Object(fields)) => {
             let required = schema["required"].as_array();
             let missing = required.is_some_and(|names| {
-                names.iter().any(|name| !fields.contains_key(name.as_str().unwrap_or_default()))
+                names
+                    .iter()
+                    .any(|name| !fields.contains_key(name.as_str().unwrap_or_default()))
             });
             let field = |(name, value): (&String, &Value)| match schema["properties"].get(name) {
                 Some(property) => fits(property, value),
                 None => {
-                    schema["additionalProperties"].is_object() && fits(&schema["additionalProperties"], value)
+                    schema["additionalProperties"].is_object()
+                        && fits(&schema["additionalProperties"], value)
                 }
             };
             !missing && fields.iter().all(field)

@@ -9,7 +9,11 @@ use lockgate_config::{
 /// The routes of a site on port 1, which needs no certificate.
 fn routes(inner: &str) -> Vec<Route> {
     let text = format!("[site.\":1\"]\n{inner}\n");
-    match parse_str_in(&text, Path::new("/etc/lockgate/lockgate.toml"), &Environment::none()) {
+    match parse_str_in(
+        &text,
+        Path::new("/etc/lockgate/lockgate.toml"),
+        &Environment::none(),
+    ) {
         Ok(mut loaded) => {
             assert!(loaded.warnings.is_empty(), "{text}\n{}", loaded.warnings);
             loaded.config.sites.remove(0).routes
@@ -26,7 +30,13 @@ fn files(route: &Route) -> &Files {
 }
 
 fn prefix(segments: &[&str], tail: bool) -> Pattern {
-    Pattern::Path { segments: segments.iter().map(|text| Segment::Literal((*text).into())).collect(), tail }
+    Pattern::Path {
+        segments: segments
+            .iter()
+            .map(|text| Segment::Literal((*text).into()))
+            .collect(),
+        tail,
+    }
 }
 
 #[test]
@@ -34,7 +44,10 @@ fn a_root_alone_serves_what_is_safe_to_serve() {
     let routes = routes("root = \"www\"");
     let files = files(&routes[0]);
     assert_eq!(files.root, Path::new("/etc/lockgate/www"));
-    assert_eq!((&*files.index, files.charset.as_deref()), (&["index.html".to_owned()][..], Some("utf-8")));
+    assert_eq!(
+        (&*files.index, files.charset.as_deref()),
+        (&["index.html".to_owned()][..], Some("utf-8"))
+    );
     assert!(files.precompressed && !files.clean_urls && !files.listing && !files.hidden);
     assert_eq!(files.symlinks, Symlinks::Inside);
     assert!(files.attempts.is_empty() && files.fallback.is_none() && files.not_found.is_none());
@@ -50,7 +63,12 @@ fn what_belongs_to_a_root_is_inherited_by_the_paths_of_a_site() {
     );
     let [a, b, site] = [files(&routes[0]), files(&routes[1]), files(&routes[2])];
     assert!(a.root == Path::new("/srv") && a.clean_urls && a.listing && a.not_found.is_none());
-    assert!(b.root == Path::new("/other") && !b.clean_urls && !b.listing && routes[1].rules.strip_prefix);
+    assert!(
+        b.root == Path::new("/other")
+            && !b.clean_urls
+            && !b.listing
+            && routes[1].rules.strip_prefix
+    );
     assert_eq!(b.not_found.as_deref(), Some("/404.html"));
     assert!(site.clean_urls && !site.listing && !routes[2].rules.strip_prefix);
 }
@@ -62,7 +80,10 @@ fn the_nearer_of_try_and_spa_holds() {
          [site.\":1\".path.\"/b/*\"]\nspa = false\n[site.\":1\".path.\"/c/{id}\"]\nspa = \"/c.html\"\n",
     );
     let tried = |route: &Route| (files(route).attempts.clone(), files(route).fallback.clone());
-    assert_eq!(tried(&routes[0]), (vec!["/{*}".to_owned(), "{path}/".to_owned()], None));
+    assert_eq!(
+        tried(&routes[0]),
+        (vec!["/{*}".to_owned(), "{path}/".to_owned()], None)
+    );
     assert_eq!(tried(&routes[1]), (vec![], None));
     assert_eq!(tried(&routes[2]), (vec![], Some("/c.html".to_owned())));
     assert_eq!(tried(&routes[3]), (vec![], Some("/index.html".to_owned())));
@@ -75,15 +96,26 @@ fn types_are_merged_by_key_and_the_more_specific_path_comes_first() {
          [site.\":1\".path.\"/x/*\"]\ntypes = { \".log\" = \"text/csv\", \"/x/y\" = \"a/y\", \"/x/*\" = \"b/x\" }\n",
     );
     let types = &files(&routes[0]).types;
-    assert_eq!(types.extensions, [("log".to_owned(), "text/csv".to_owned())]);
-    let paths =
-        [(prefix(&["x", "y"], false), "a/y"), (prefix(&["x"], true), "b/x"), (prefix(&[], true), "a/all")];
-    assert_eq!(types.paths, paths.map(|(pattern, media_type)| (pattern, media_type.to_owned())));
+    assert_eq!(
+        types.extensions,
+        [("log".to_owned(), "text/csv".to_owned())]
+    );
+    let paths = [
+        (prefix(&["x", "y"], false), "a/y"),
+        (prefix(&["x"], true), "b/x"),
+        (prefix(&[], true), "a/all"),
+    ];
+    assert_eq!(
+        types.paths,
+        paths.map(|(pattern, media_type)| (pattern, media_type.to_owned()))
+    );
 }
 
 #[test]
 fn what_only_some_paths_use_may_stand_in_their_site() {
-    routes("proxy = \"127.0.0.1:1\"\nlisting = true\n[site.\":1\".path.\"/a/*\"]\nroot = \"/srv\"\n");
+    routes(
+        "proxy = \"127.0.0.1:1\"\nlisting = true\n[site.\":1\".path.\"/a/*\"]\nroot = \"/srv\"\n",
+    );
     routes(
         "root = \"/srv\"\nbody = { max = \"1MB\" }\n[site.\":1\".path.\"/a/*\"]\nproxy = \"127.0.0.1:1\"\n",
     );

@@ -27,15 +27,25 @@ fn report(text: &str) -> Report {
 fn found(report: &Report, text: &str) -> Vec<(String, String)> {
     let json = report.to_json();
     let under = |one: &serde_json::Value| {
-        let line =
-            one["line"].as_u64().map_or("", |line| text.lines().nth(line as usize - 1).unwrap_or_default());
+        let line = one["line"].as_u64().map_or("", |line| {
+            text.lines().nth(line as usize - 1).unwrap_or_default()
+        });
         let from = one["column"].as_u64().unwrap_or(1) as usize - 1;
         let to = one["end_column"].as_u64().unwrap_or(1) as usize - 1;
         let same = one["line"] == one["end_line"];
-        line.chars().skip(from).take(if same { to - from } else { usize::MAX }).collect::<String>()
+        line.chars()
+            .skip(from)
+            .take(if same { to - from } else { usize::MAX })
+            .collect::<String>()
     };
     let all = json["diagnostics"].as_array().into_iter().flatten();
-    all.map(|one| (one["code"].as_str().unwrap_or_default().to_owned(), under(one))).collect()
+    all.map(|one| {
+        (
+            one["code"].as_str().unwrap_or_default().to_owned(),
+            under(one),
+        )
+    })
+    .collect()
 }
 
 #[test]
@@ -50,7 +60,8 @@ fn fifteen_mistakes_are_told_at_once() {
     assert!(rendered == golden, "{rendered}");
 }
 
-/// Each line: a text, then the code, the text under the caret and a part of the cure of its only mistake.
+/// Each line: a text, then the code, the text under the caret and a part of the cure of its only
+/// mistake.
 #[test]
 fn every_mistake_has_its_code_its_place_and_its_cure() {
     let tls = |inner: &str| format!("[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\ntls = {inner}\n");
@@ -65,16 +76,21 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
     let top = |line: &str| format!("{line}\n{LISTENER}");
     let site = |line: &str| format!("{SITE}{line}\n");
     let key = |key: &str| format!("[site.\"{key}\"]\nrespond = 404\n{LISTENER}");
-    let path = |path: &str, lines: &str| format!("{SITE}[site.\"example.com\".path.\"{path}\"]\n{lines}\n");
+    let path = |path: &str, lines: &str| {
+        format!("{SITE}[site.\"example.com\".path.\"{path}\"]\n{lines}\n")
+    };
     let tunnel = |line: &str| format!("[tunnel.\":1\"]\n{line}\n");
     let pool = |line: &str| {
         format!("[tcp.\":1\"]\nproxy = \"pool:app\"\n[pool.app]\nendpoints = [\"a.b:1\"]\n{line}\n")
     };
     let http = |pool: &str| {
-        format!("[site.\":1\"]\nproxy = \"pool:app\"\n[pool.app]\nendpoints = [\"a.b:1\"]\n{pool}\n")
+        format!(
+            "[site.\":1\"]\nproxy = \"pool:app\"\n[pool.app]\nendpoints = [\"a.b:1\"]\n{pool}\n"
+        )
     };
     let over_tls = |line: &str| format!("[site.\":1\"]\nrespond = 404\ntls = \"/a.pem\"\n{line}\n");
-    let http2 = |line: &str| format!("http2 = {line}\n[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\n");
+    let http2 =
+        |line: &str| format!("http2 = {line}\n[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\n");
     let files = |lines: &str| format!("[site.\":1\"]\nroot = \"/srv\"\n{lines}\n");
     let edit = |rule: &str| format!("{SITE}rewrite_body = [{rule}]\n");
     let value = |lines: &str| format!("[values.app]\n{lines}\n{SITE}");
@@ -527,15 +543,26 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
     assert!(wrong.is_empty(), "{wrong}");
     // The codes from 0101 on belong to those who open files and sockets.
     for code in Code::ALL.iter().filter(|code| &code.id()[1..] < "0100") {
-        assert!(seen.iter().any(|id| id == code.id()), "{} has no sample", code.id());
+        assert!(
+            seen.iter().any(|id| id == code.id()),
+            "{} has no sample",
+            code.id()
+        );
     }
 }
 
 #[test]
 fn several_syntax_errors_are_told_at_once_and_nothing_that_follows_from_them() {
-    let text = "workers = \nuser = lockgate\n[tls]\npolcy = 1\n[tcp.\":1\"\nproxy = \"127.0.0.1:1\"\n";
-    let lines: Vec<_> = report(text).iter().map(|one| (one.code().id(), one.at().unwrap().line())).collect();
-    assert_eq!(lines, [("E0001", 1), ("E0001", 2), ("E0010", 4), ("E0001", 5)]);
+    let text =
+        "workers = \nuser = lockgate\n[tls]\npolcy = 1\n[tcp.\":1\"\nproxy = \"127.0.0.1:1\"\n";
+    let lines: Vec<_> = report(text)
+        .iter()
+        .map(|one| (one.code().id(), one.at().unwrap().line()))
+        .collect();
+    assert_eq!(
+        lines,
+        [("E0001", 1), ("E0001", 2), ("E0010", 4), ("E0001", 5)]
+    );
 }
 
 #[test]
@@ -548,17 +575,25 @@ fn a_mistake_is_shown_with_colours_on_request_only() {
 
 #[test]
 fn what_was_written_cannot_move_the_cursor() {
-    for text in
-        ["\"a\\u001b[2J\" = 1\n", "user = \"\u{1b}[2J\"\n", "user = \"a\\u001b[2J b\"\n", "\u{1b}[2J = 1"]
-    {
-        assert!(!report(text).render(Color::Never).contains('\u{1b}'), "{text:?}");
+    for text in [
+        "\"a\\u001b[2J\" = 1\n",
+        "user = \"\u{1b}[2J\"\n",
+        "user = \"a\\u001b[2J b\"\n",
+        "\u{1b}[2J = 1",
+    ] {
+        assert!(
+            !report(text).render(Color::Never).contains('\u{1b}'),
+            "{text:?}"
+        );
     }
 }
 
 #[test]
 fn a_secret_is_never_shown() {
     const SECRET: &str = "S3CRET:99/x";
-    let env = Environment::none().with_var("S", SECRET).with_file("/s", format!("{SECRET}\n"));
+    let env = Environment::none()
+        .with_var("S", SECRET)
+        .with_file("/s", format!("{SECRET}\n"));
     for key in [
         "user = \"V V\"",
         "metrics = \"V\"",
@@ -599,15 +634,24 @@ fn a_secret_is_never_shown() {
             let report = report_in(&key.replace('V', reference), &env);
             let shown = format!("{report}{}", report.to_json());
             assert!(report.has_errors(), "{key}");
-            assert!(!shown.contains("S3CRET") && !shown.contains("99"), "{key}: {shown}");
+            assert!(
+                !shown.contains("S3CRET") && !shown.contains("99"),
+                "{key}: {shown}"
+            );
         }
     }
 }
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    let report = lockgate_config::load_in(Path::new("gone.toml"), &Environment::none()).unwrap_err();
-    assert!(report.to_string().contains("E0003]: gone.toml cannot be read"), "{report}");
+    let report =
+        lockgate_config::load_in(Path::new("gone.toml"), &Environment::none()).unwrap_err();
+    assert!(
+        report
+            .to_string()
+            .contains("E0003]: gone.toml cannot be read"),
+        "{report}"
+    );
     let place = report.to_json();
     assert_eq!(place["diagnostics"][0].get("file"), None);
 }
@@ -615,10 +659,15 @@ fn a_file_that_is_not_there_is_named() {
 #[test]
 fn every_mistake_in_a_file_of_redirects_is_told_once_with_its_line() {
     let env = Environment::none().with_file("/etc/redirects", "/a /b\n/c\n/a /d\n/e /f 200\n");
-    let site = |port: u16| format!("[site.\":{port}\"]\nredirects = \"/etc/redirects\"\nrespond = 404\n");
+    let site =
+        |port: u16| format!("[site.\":{port}\"]\nredirects = \"/etc/redirects\"\nrespond = 404\n");
     let report = report_in(&(site(1) + &site(2)), &env);
-    let told =
-        report.iter().map(|one| (one.code().id(), one.at().map(ToString::to_string).unwrap_or_default()));
+    let told = report.iter().map(|one| {
+        (
+            one.code().id(),
+            one.at().map(ToString::to_string).unwrap_or_default(),
+        )
+    });
     assert_eq!(
         told.collect::<Vec<_>>(),
         [
@@ -628,7 +677,10 @@ fn every_mistake_in_a_file_of_redirects_is_told_once_with_its_line() {
         ]
     );
     let shown = report.render(Color::Never);
-    assert!(shown.contains("/etc/redirects:1:1") && shown.contains("4 | /e /f 200"), "{shown}");
+    assert!(
+        shown.contains("/etc/redirects:1:1") && shown.contains("4 | /e /f 200"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -637,11 +689,19 @@ fn programs_get_the_same_as_json() {
     let one = &json["diagnostics"][0];
     assert_eq!(json["errors"], 2);
     assert_eq!(
-        (one["code"].as_str(), one["severity"].as_str(), one["file"].as_str()),
+        (
+            one["code"].as_str(),
+            one["severity"].as_str(),
+            one["file"].as_str()
+        ),
         (Some("E0010"), Some("error"), Some("lockgate.toml"))
     );
     assert_eq!(
-        (one["line"].as_u64(), one["column"].as_u64(), one["end_column"].as_u64()),
+        (
+            one["line"].as_u64(),
+            one["column"].as_u64(),
+            one["end_column"].as_u64()
+        ),
         (Some(1), Some(1), Some(8))
     );
     assert_eq!(one["cure"], "did you mean `workers`?");

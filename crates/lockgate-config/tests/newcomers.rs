@@ -1,4 +1,5 @@
-//! What people see who write what they know from nginx, HAProxy, Caddy, Apache or Traefik, or what they guess.
+//! What people see who write what they know from nginx, HAProxy, Caddy, Apache or Traefik, or what
+//! they guess.
 
 use std::path::Path;
 
@@ -18,22 +19,31 @@ fn report(text: &str) -> Report {
 /// Each mistake on a line: `CODE LINE:COLUMN MARKED: CURE`.
 fn told(text: &str) -> String {
     let marked = |one: &serde_json::Value| {
-        let line =
-            one["line"].as_u64().map_or("", |line| text.lines().nth(line as usize - 1).unwrap_or_default());
+        let line = one["line"].as_u64().map_or("", |line| {
+            text.lines().nth(line as usize - 1).unwrap_or_default()
+        });
         let from = one["column"].as_u64().unwrap_or(1) as usize - 1;
         let to = one["end_column"].as_u64().unwrap_or(1) as usize - 1;
-        let more = if one["line"] == one["end_line"] { to.saturating_sub(from) } else { usize::MAX };
+        let more = if one["line"] == one["end_line"] {
+            to.saturating_sub(from)
+        } else {
+            usize::MAX
+        };
         line.chars().skip(from).take(more).collect::<String>()
     };
     let json = report(text).to_json();
-    let lines = json["diagnostics"].as_array().into_iter().flatten().map(|one| {
-        let field = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
-        let place = match one["line"].as_u64() {
-            Some(line) => format!("{line}:{} {}", one["column"], marked(one)),
-            None => "nowhere".to_owned(),
-        };
-        format!("{} {place}: {}", field("code"), field("cure"))
-    });
+    let lines = json["diagnostics"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| {
+            let field = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+            let place = match one["line"].as_u64() {
+                Some(line) => format!("{line}:{} {}", one["column"], marked(one)),
+                None => "nowhere".to_owned(),
+            };
+            format!("{} {place}: {}", field("code"), field("cure"))
+        });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -84,15 +94,24 @@ fn keys_of_other_servers_are_told_with_ours_and_nothing_else() {
             format!("timeout = 30\n{SITE}"),
             "E0010 1:1 timeout: write timeouts = { idle = \"75s\", response = \"60s\" }; there are handshake, head, connect and tunnel_idle too",
         ),
-        (health("interval = \"2s\""), "E0010 5:25 interval: write every = \"2s\""),
-        (health("inter = \"2s\""), "E0010 5:25 inter: write every = \"2s\""),
+        (
+            health("interval = \"2s\""),
+            "E0010 5:25 interval: write every = \"2s\"",
+        ),
+        (
+            health("inter = \"2s\""),
+            "E0010 5:25 inter: write every = \"2s\"",
+        ),
         (health("fails = 3"), "E0010 5:25 fails: write fall = 3"),
         (health("passes = 2"), "E0010 5:25 passes: write rise = 2"),
         (
             site("redirect_code = 301").replace("proxy = \"127.0.0.1:3000\"", "redirect = \"/y\""),
             "E0010 3:1 redirect_code: write redirect = { to = \"https://example.org{path}\", status = 301 }",
         ),
-        (site("hsts = true"), "E0010 3:1 hsts: write headers = { secure = true }"),
+        (
+            site("hsts = true"),
+            "E0010 3:1 hsts: write headers = { secure = true }",
+        ),
         (
             site("maintenance = true"),
             "E0010 3:1 maintenance: write respond = { status = 503, body = \"back soon\\n\" } instead of proxy, and restart; the page for when no endpoint is up is maintenance in [pool.NAME]",
@@ -115,7 +134,10 @@ fn keys_of_other_servers_are_told_with_ours_and_nothing_else() {
 #[test]
 fn unknown_keys_show_at_most_five_similar_ones() {
     for (text, cure) in [
-        (site("banana = 1"), "docs/config.md lists the keys in [site.\"HOST\"]"),
+        (
+            site("banana = 1"),
+            "docs/config.md lists the keys in [site.\"HOST\"]",
+        ),
         (
             site("headers_of_requests = 1"),
             "perhaps one of headers, request_headers? docs/config.md lists the keys in [site.\"HOST\"]",
@@ -125,14 +147,21 @@ fn unknown_keys_show_at_most_five_similar_ones() {
             "write health = { path = \"/health\", every = \"2s\", fall = 3, rise = 2 } in [pool.NAME]",
         ),
         (site("clients = []"), "it belongs in [tunnel.\"ADDR\"]"),
-        (format!("auth = false\n{SITE}"), "it belongs in [site.\"HOST\"] or [tunnel.\"ADDR\"]"),
+        (
+            format!("auth = false\n{SITE}"),
+            "it belongs in [site.\"HOST\"] or [tunnel.\"ADDR\"]",
+        ),
         (
             site("auth = { banana = 1, basic = \"/u\" }"),
             "the keys in `auth` of [site.\"HOST\"] are basic, realm, forward, path, copy",
         ),
     ] {
         let report = report(&text);
-        assert_eq!(report.iter().map(|one| one.cure()).collect::<Vec<_>>(), [cure], "{text}");
+        assert_eq!(
+            report.iter().map(|one| one.cure()).collect::<Vec<_>>(),
+            [cure],
+            "{text}"
+        );
     }
 }
 
@@ -140,11 +169,14 @@ fn unknown_keys_show_at_most_five_similar_ones() {
 fn keys_that_will_come_are_told_with_what_to_do_today() {
     let acme = "get certificates with certbot or lego and write tls = { cert = \"/etc/letsencrypt/live/app.example.com/fullchain.pem\", \
          key = \"/etc/letsencrypt/live/app.example.com/privkey.pem\" }; renewed files are taken up by themselves";
-    let export =
-        "write metrics = \"127.0.0.1:9090\" at the top and let Prometheus, Telegraf or an agent ask there";
+    let export = "write metrics = \"127.0.0.1:9090\" at the top and let Prometheus, Telegraf or an agent ask there";
     let scripts = "there are no scripts: ask a service of your own with auth = { forward = \"127.0.0.1:4181\" }, or change pages with rewrite_body";
     for (text, name, cure) in [
-        ("[acme]\nemail = \"me@example.com\"\n[site.\"a.b\"]\nrespond = 404\n".into(), "acme", acme),
+        (
+            "[acme]\nemail = \"me@example.com\"\n[site.\"a.b\"]\nrespond = 404\n".into(),
+            "acme",
+            acme,
+        ),
         (
             format!("reload = \"watch\"\n{SITE}"),
             "reload",
@@ -160,7 +192,11 @@ fn keys_that_will_come_are_told_with_what_to_do_today() {
             "ddns",
             "let ddclient or your router keep the name at this address",
         ),
-        (format!("{SITE}[export]\ngraphite = \"10.0.0.9:2003\"\n"), "export", export),
+        (
+            format!("{SITE}[export]\ngraphite = \"10.0.0.9:2003\"\n"),
+            "export",
+            export,
+        ),
         (
             format!("{SITE}[fleet]\nredis = \"rediss://10.0.0.7:6379\"\n"),
             "fleet",
@@ -176,9 +212,21 @@ fn keys_that_will_come_are_told_with_what_to_do_today() {
             "hints",
             "let the application send Link fields: browsers read them in its answer",
         ),
-        (site("early_data = \"safe\""), "early_data", "remove it: clients resume without early data"),
-        (site("push = true"), "push", "remove it: browsers have dropped HTTP/2 push"),
-        (site("http3 = true"), "http3", "remove it: clients get HTTP/2 over TLS"),
+        (
+            site("early_data = \"safe\""),
+            "early_data",
+            "remove it: clients resume without early data",
+        ),
+        (
+            site("push = true"),
+            "push",
+            "remove it: browsers have dropped HTTP/2 push",
+        ),
+        (
+            site("http3 = true"),
+            "http3",
+            "remove it: clients get HTTP/2 over TLS",
+        ),
         (
             site("php_fastcgi = \"unix:/run/php.sock\""),
             "php_fastcgi",
@@ -207,17 +255,28 @@ fn keys_that_will_come_are_told_with_what_to_do_today() {
         ),
     ] {
         let report = report(&text);
-        let found: Vec<_> =
-            report.iter().map(|one| (one.code().id(), one.message().to_owned(), one.cure())).collect();
-        assert_eq!(found, [("E0011", format!("`{name}` is not in this version"), cure)], "{text}");
+        let found: Vec<_> = report
+            .iter()
+            .map(|one| (one.code().id(), one.message().to_owned(), one.cure()))
+            .collect();
+        assert_eq!(
+            found,
+            [("E0011", format!("`{name}` is not in this version"), cure)],
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn hosts_and_addresses_without_quotes_are_told_once() {
-    let quoted = |host: &str, at: &str| format!("E0033 {at} {host}: put it in quotes: [site.\"{host}\"]");
+    let quoted =
+        |host: &str, at: &str| format!("E0033 {at} {host}: put it in quotes: [site.\"{host}\"]");
     let app = quoted("app.example.com", "1:7");
-    let both = format!("{}\n{}", quoted("a.example.com", "1:7"), quoted("a.example.org", "3:7"));
+    let both = format!(
+        "{}\n{}",
+        quoted("a.example.com", "1:7"),
+        quoted("a.example.org", "3:7")
+    );
     check(&[
         ("[site.app.example.com]\nproxy = \"a.b:1\"\n".into(), &app),
         (
@@ -286,19 +345,46 @@ fn slips_of_toml_are_told_with_the_line_that_was_meant() {
             "[site.\":1\"]\nproxy = \"a.b:1\"\nbody = { max = 10MB }\n".into(),
             "E0001 3:16 10MB: write \"10MB\"",
         ),
-        ("[site.\":1\"]\nroot = \"/srv\"\nlisting = yes\n".into(), "E0001 3:11 yes: write true"),
-        ("[site.\":1\"]\nroot = \"/srv\"\nlisting = True\n".into(), "E0001 3:11 True: write true"),
-        ("[site.\":1\"]\nproxy = \"a.b:1\";\n".into(), "E0001 2:16 : remove the `;`"),
-        ("[site.\":1\"]\nproxy: \"a.b:1\"\n".into(), "E0001 2:8 : write proxy = \"a.b:1\""),
-        ("[site.\":1\"]\nproxy 127.0.0.1:3000\n".into(), "E0001 2:7 : write proxy = \"127.0.0.1:3000\""),
+        (
+            "[site.\":1\"]\nroot = \"/srv\"\nlisting = yes\n".into(),
+            "E0001 3:11 yes: write true",
+        ),
+        (
+            "[site.\":1\"]\nroot = \"/srv\"\nlisting = True\n".into(),
+            "E0001 3:11 True: write true",
+        ),
+        (
+            "[site.\":1\"]\nproxy = \"a.b:1\";\n".into(),
+            "E0001 2:16 : remove the `;`",
+        ),
+        (
+            "[site.\":1\"]\nproxy: \"a.b:1\"\n".into(),
+            "E0001 2:8 : write proxy = \"a.b:1\"",
+        ),
+        (
+            "[site.\":1\"]\nproxy 127.0.0.1:3000\n".into(),
+            "E0001 2:7 : write proxy = \"127.0.0.1:3000\"",
+        ),
         (
             "[site.\":1\"]\nproxy = “a.b:1”\n".into(),
             "E0001 2:9 “a.b:1”: write straight quotes: proxy = \"a.b:1\"",
         ),
-        ("[site.\":1\"]\nproxy => \"a.b:1\"\n".into(), "E0001 2:10 : write proxy = \"a.b:1\""),
-        ("// comment\n[site.\":1\"]\nproxy = \"a.b:1\"\n".into(), "E0001 1:4 : a comment begins with #"),
-        ("user = $USER\n[site.\":1\"]\nproxy = \"a.b:1\"\n".into(), "E0001 1:8 $USER: write \"${env:USER}\""),
-        ("[site.\":1\"]\nproxy =\n".into(), "E0001 2:8 : write a value behind it: proxy = \"…\""),
+        (
+            "[site.\":1\"]\nproxy => \"a.b:1\"\n".into(),
+            "E0001 2:10 : write proxy = \"a.b:1\"",
+        ),
+        (
+            "// comment\n[site.\":1\"]\nproxy = \"a.b:1\"\n".into(),
+            "E0001 1:4 : a comment begins with #",
+        ),
+        (
+            "user = $USER\n[site.\":1\"]\nproxy = \"a.b:1\"\n".into(),
+            "E0001 1:8 $USER: write \"${env:USER}\"",
+        ),
+        (
+            "[site.\":1\"]\nproxy =\n".into(),
+            "E0001 2:8 : write a value behind it: proxy = \"…\"",
+        ),
     ]);
 }
 
@@ -313,12 +399,18 @@ fn files_of_other_servers_are_one_mistake() {
             "an HAProxy configuration",
             "global\n  maxconn 2000\ndefaults\n  mode http\n  timeout connect 5s\nfrontend web\n  bind :80\n  default_backend app\nbackend app\n  server s1 10.0.0.1:81 check\n",
         ),
-        ("a Caddyfile", "shop.test {\n  encode zstd gzip\n  reverse_proxy 10.0.0.1:81\n}\n"),
+        (
+            "a Caddyfile",
+            "shop.test {\n  encode zstd gzip\n  reverse_proxy 10.0.0.1:81\n}\n",
+        ),
         (
             "an Apache configuration",
             "<VirtualHost *:80>\n  ServerName shop.test\n  ProxyPass / http://10.0.0.1:81/\n</VirtualHost>\n",
         ),
-        ("JSON", "{\n  \"apps\": { \"http\": { \"servers\": {} } }\n}\n"),
+        (
+            "JSON",
+            "{\n  \"apps\": { \"http\": { \"servers\": {} } }\n}\n",
+        ),
         (
             "YAML",
             "entryPoints:\n  web:\n    address: \":80\"\nhttp:\n  routers:\n    app:\n      rule: Host(`shop.test`)\n",
@@ -326,12 +418,25 @@ fn files_of_other_servers_are_one_mistake() {
     ];
     for (name, text) in files {
         let report = report(text);
-        let found: Vec<_> =
-            report.iter().map(|one| (one.code().id(), one.message().to_owned(), one.why())).collect();
-        assert_eq!(found, [("E0001", format!("this looks like {name}"), "Lockgate reads TOML")], "{report}");
+        let found: Vec<_> = report
+            .iter()
+            .map(|one| (one.code().id(), one.message().to_owned(), one.why()))
+            .collect();
+        assert_eq!(
+            found,
+            [(
+                "E0001",
+                format!("this looks like {name}"),
+                "Lockgate reads TOML"
+            )],
+            "{report}"
+        );
         let cure = report.iter().next().unwrap().cure().to_owned();
-        let example =
-            cure.lines().filter(|line| line.starts_with(['[', 't', 'p'])).collect::<Vec<_>>().join("\n");
+        let example = cure
+            .lines()
+            .filter(|line| line.starts_with(['[', 't', 'p']))
+            .collect::<Vec<_>>()
+            .join("\n");
         assert_eq!(told(&example), "", "{cure}");
     }
     let whole = "error[E0001]: this looks like a Caddyfile
@@ -355,29 +460,61 @@ fn files_of_other_servers_are_one_mistake() {
 fn values_of_another_type_or_unit_are_told_as_they_were_meant() {
     let files = |line: &str| format!("[site.\":1\"]\nroot = \"/srv\"\n{line}\n");
     let everybody = "leave it out: without allow everybody may come, and allow = [\"10.0.0.0/8\"] refuses all others; every address is \"0.0.0.0/0\" and \"::/0\"";
-    let (all, deny_all) =
-        (format!("E0012 3:9 \"all\": {everybody}"), format!("E0017 3:9 \"all\": {everybody}"));
+    let (all, deny_all) = (
+        format!("E0012 3:9 \"all\": {everybody}"),
+        format!("E0017 3:9 \"all\": {everybody}"),
+    );
     check(&[
-        (files("spa = \"yes\""), "E0012 3:7 \"yes\": write true, or for example \"/app.html\""),
+        (
+            files("spa = \"yes\""),
+            "E0012 3:7 \"yes\": write true, or for example \"/app.html\"",
+        ),
         (files("listing = \"on\""), "E0012 3:11 \"on\": write true"),
-        (files("headers = { \"X-Foo\" = 1 }"), "E0012 3:23 1: write \"1\""),
-        (files("headers = { \"X-Foo\" = true }"), "E0012 3:23 true: write \"true\""),
-        (files("headers = { hsts = true }"), "E0012 3:20 true: write headers = { secure = true }"),
+        (
+            files("headers = { \"X-Foo\" = 1 }"),
+            "E0012 3:23 1: write \"1\"",
+        ),
+        (
+            files("headers = { \"X-Foo\" = true }"),
+            "E0012 3:23 true: write \"true\"",
+        ),
+        (
+            files("headers = { hsts = true }"),
+            "E0012 3:20 true: write headers = { secure = true }",
+        ),
         (files("headers = { x-accel-buffering = \"no\" }"), ""),
-        (site("body = { min_rate = \"10KB\" }"), "E0013 3:21 \"10KB\": write \"10KB/s\""),
-        (site("body = { min_rate = \"10kb/s\" }"), "E0013 3:21 \"10kb/s\": write \"10KB/s\""),
-        (site("body = { min_rate = \"10Mbit/s\" }"), "E0013 3:21 \"10Mbit/s\": write \"1250KB/s\""),
-        (site("body = { max = 10000000 }"), "E0013 3:16 10000000: write \"10MB\", which is 10000000 bytes"),
+        (
+            site("body = { min_rate = \"10KB\" }"),
+            "E0013 3:21 \"10KB\": write \"10KB/s\"",
+        ),
+        (
+            site("body = { min_rate = \"10kb/s\" }"),
+            "E0013 3:21 \"10kb/s\": write \"10KB/s\"",
+        ),
+        (
+            site("body = { min_rate = \"10Mbit/s\" }"),
+            "E0013 3:21 \"10Mbit/s\": write \"1250KB/s\"",
+        ),
+        (
+            site("body = { max = 10000000 }"),
+            "E0013 3:16 10000000: write \"10MB\", which is 10000000 bytes",
+        ),
         (
             site("body = { max = \"1048576\" }"),
             "E0013 3:16 \"1048576\": write \"1MiB\", which is 1048576 bytes",
         ),
-        (site("body = { max = \"1.5GB\" }"), "E0013 3:16 \"1.5GB\": write \"1500MB\""),
+        (
+            site("body = { max = \"1.5GB\" }"),
+            "E0013 3:16 \"1.5GB\": write \"1500MB\"",
+        ),
         (
             site("timeouts = { response = 5000 }"),
             "E0013 3:25 5000: write \"5s\" for 5000 milliseconds, or \"5000s\" for seconds",
         ),
-        (site("timeouts = { response = \"1h30m\" }"), "E0013 3:25 \"1h30m\": write \"90m\""),
+        (
+            site("timeouts = { response = \"1h30m\" }"),
+            "E0013 3:25 \"1h30m\": write \"90m\"",
+        ),
         (
             site("deny = [\"192.168.1.0/255.255.255.0\"]"),
             "E0017 3:9 \"192.168.1.0/255.255.255.0\": write \"192.168.1.0/24\"",
@@ -386,10 +523,16 @@ fn values_of_another_type_or_unit_are_told_as_they_were_meant() {
             site("deny = [\"192.168.1.7/255.255.0.0\"]"),
             "E0017 3:9 \"192.168.1.7/255.255.0.0\": write \"192.168.0.0/16\"",
         ),
-        (site("deny = [\"10.1.*\"]"), "E0017 3:9 \"10.1.*\": write \"10.1.0.0/16\""),
+        (
+            site("deny = [\"10.1.*\"]"),
+            "E0017 3:9 \"10.1.*\": write \"10.1.0.0/16\"",
+        ),
         (site("allow = \"all\""), &all),
         (site("deny = [\"all\"]"), &deny_all),
-        (site("allow = \"10.0.0.0/8\""), "E0012 3:9 \"10.0.0.0/8\": write [\"10.0.0.0/8\"]"),
+        (
+            site("allow = \"10.0.0.0/8\""),
+            "E0012 3:9 \"10.0.0.0/8\": write [\"10.0.0.0/8\"]",
+        ),
         (
             pool("maintenance = true"),
             "E0012 5:15 true: write maintenance = { body = \"back soon\\n\" }, the answer while no endpoint is up; to take a site out write respond = { status = 503, body = \"back soon\\n\" } instead of proxy",
@@ -398,13 +541,19 @@ fn values_of_another_type_or_unit_are_told_as_they_were_meant() {
             "[site.\":1\"]\nrespond = \"404\"\n".into(),
             "E0012 2:11 \"404\": write 404 without quotes for the status; a body is { body = \"404\" }",
         ),
-        ("[site.\":1\"]\nproxy = 3000\n".into(), "E0012 2:9 3000: write \"127.0.0.1:3000\""),
+        (
+            "[site.\":1\"]\nproxy = 3000\n".into(),
+            "E0012 2:9 3000: write \"127.0.0.1:3000\"",
+        ),
         (site("auth = \"off\""), "E0012 3:8 \"off\": write false"),
         (
             site("auth = \"/etc/htpasswd\""),
             "E0012 3:8 \"/etc/htpasswd\": write auth = { basic = \"/etc/lockgate/htpasswd\" }",
         ),
-        ("[site.\":1\"]\nproxy = { to = \"a.b:1\", tls = true }\n".into(), "E0012 2:31 true: write tls = {}"),
+        (
+            "[site.\":1\"]\nproxy = { to = \"a.b:1\", tls = true }\n".into(),
+            "E0012 2:31 true: write tls = {}",
+        ),
         (
             "[site.\"a.b\"]\nrespond = 404\ntls = \"internal\"\n".into(),
             "E0011 3:7 \"internal\": write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: mkcert or openssl makes them; `lockgate proxy --tls self` is for a try",
@@ -417,7 +566,10 @@ fn values_of_another_type_or_unit_are_told_as_they_were_meant() {
             "[site.\":1\"]\nproxy = \"docker:label=app\"\n".into(),
             "E0011 2:9 \"docker:label=app\": write the addresses, or \"srv:_app._tcp.service.consul\": SRV records are followed as they change",
         ),
-        (site("protocols = [\"h3\"]"), "E0011 3:14 \"h3\": write \"h2\", or \"h2c\" without TLS"),
+        (
+            site("protocols = [\"h3\"]"),
+            "E0011 3:14 \"h3\": write \"h2\", or \"h2c\" without TLS",
+        ),
     ]);
 }
 
@@ -437,7 +589,10 @@ fn placeholders_of_other_servers_are_errors_in_urls_and_warnings_in_texts() {
         ("https://%[req.hdr(host)]/", "write {host}"),
         ("https://%{HTTP_HOST}/", "write {host}"),
         ("https://{{host}}/", "write {host}"),
-        ("/$1", "write one of {*}, {host}, {path}, {query}; a `$` itself is %24"),
+        (
+            "/$1",
+            "write one of {*}, {host}, {path}, {query}; a `$` itself is %24",
+        ),
     ];
     for (target, cure) in urls {
         assert_eq!(told(&to(target)), of(target, cure));
@@ -456,12 +611,18 @@ fn placeholders_of_other_servers_are_errors_in_urls_and_warnings_in_texts() {
             below("request_headers = { x-a = \"{http.request.host}\" }"),
             "W0004 3:27 \"{http.request.host}\": write {host}",
         ),
-        (below("request_headers = { x-a = \"%[src]\" }"), "W0004 3:27 \"%[src]\": write {client}"),
+        (
+            below("request_headers = { x-a = \"%[src]\" }"),
+            "W0004 3:27 \"%[src]\": write {client}",
+        ),
         (
             below("request_headers = { x-a = \"${remote_addr}\" }"),
             "W0004 3:27 \"${remote_addr}\": write {client} for that of a request, ${env:remote_addr} for a variable of the environment",
         ),
-        (below("headers = { x-a = \"costs $1, or $5 with {{ mustaches }}\" }"), ""),
+        (
+            below("headers = { x-a = \"costs $1, or $5 with {{ mustaches }}\" }"),
+            "",
+        ),
     ]);
 }
 
@@ -469,8 +630,9 @@ fn placeholders_of_other_servers_are_errors_in_urls_and_warnings_in_texts() {
 fn what_people_guess_is_told_as_it_is_written() {
     let key = |key: &str| format!("[site.\"{key}\"]\ntls = false\nrespond = 404\n");
     let path = |path: &str| format!("[site.\":1\".path.\"{path}\"]\nrespond = 404\n");
-    let to =
-        |value: &str| format!("[site.\":1\"]\nproxy = \"{value}\"\n[pool.app]\nendpoints = [\"a.b:1\"]\n");
+    let to = |value: &str| {
+        format!("[site.\":1\"]\nproxy = \"{value}\"\n[pool.app]\nendpoints = [\"a.b:1\"]\n")
+    };
     let redirect = |value: &str| format!("[site.\":1\"]\nredirect = {value}\n");
     let off = "write \"off\"";
     check(&[
@@ -480,8 +642,14 @@ fn what_people_guess_is_told_as_it_is_written() {
             "E0033 1:7 \"a.b, www.a.b\": write \"a.b\", and alias = [\"www.a.b\"] in the table",
         ),
         // What nginx and Apache call every host.
-        (key("_"), "E0033 1:7 \"_\": write \":443\" with tls, or \":80\""),
-        (key("0.0.0.0:8080"), "E0033 1:7 \"0.0.0.0:8080\": write \":8080\""),
+        (
+            key("_"),
+            "E0033 1:7 \"_\": write \":443\" with tls, or \":80\"",
+        ),
+        (
+            key("0.0.0.0:8080"),
+            "E0033 1:7 \"0.0.0.0:8080\": write \":8080\"",
+        ),
         // A port alone.
         (key("8080"), "E0033 1:7 \"8080\": write \":8080\""),
         // The first site of somebody who begins.
@@ -498,8 +666,14 @@ fn what_people_guess_is_told_as_it_is_written() {
             path("/"),
             "W0009 1:17 \"/\": write what it has into the [site] table, which answers every path; or \"/*\"",
         ),
-        (path("/users/:id"), "W0004 1:17 \"/users/:id\": write \"/users/{id}\""),
-        (path("/users/<id>"), "W0004 1:17 \"/users/<id>\": write \"/users/{id}\""),
+        (
+            path("/users/:id"),
+            "W0004 1:17 \"/users/:id\": write \"/users/{id}\"",
+        ),
+        (
+            path("/users/<id>"),
+            "W0004 1:17 \"/users/<id>\": write \"/users/{id}\"",
+        ),
         (
             path("^/api/(.*)$"),
             "E0035 1:17 \"^/api/(.*)$\": regular expressions are not read: write \"/api/*\" for all that is below",
@@ -508,7 +682,10 @@ fn what_people_guess_is_told_as_it_is_written() {
             path("*.php"),
             "E0035 1:17 \"*.php\": a path is matched from its beginning, not by its ending: write \"/x/*\"",
         ),
-        (path("/files/**"), "E0035 1:17 \"/files/**\": write \"/files/*\""),
+        (
+            path("/files/**"),
+            "E0035 1:17 \"/files/**\": write \"/files/*\"",
+        ),
         // Names of pools.
         (to("pool.app"), "E0016 2:9 \"pool.app\": write \"pool:app\""),
         (
@@ -519,15 +696,36 @@ fn what_people_guess_is_told_as_it_is_written() {
             to("http://app"),
             "E0016 2:9 \"http://app\": write \"app:80\"; of [pool.app] the address is \"pool:app\"",
         ),
-        (pool("balance = \"ip_hash\""), "E0015 5:11 \"ip_hash\": write balance = { hash = \"client\" }"),
-        (pool("balance = \"sticky\""), "E0015 5:11 \"sticky\": write balance = { sticky = \"cookie:lg\" }"),
+        (
+            pool("balance = \"ip_hash\""),
+            "E0015 5:11 \"ip_hash\": write balance = { hash = \"client\" }",
+        ),
+        (
+            pool("balance = \"sticky\""),
+            "E0015 5:11 \"sticky\": write balance = { sticky = \"cookie:lg\" }",
+        ),
         // No limit.
-        (site("timeouts = { response = 0 }"), &format!("E0012 3:25 0: {off}")),
-        (site("timeouts = { response = \"0s\" }"), &format!("E0012 3:25 \"0s\": {off}")),
-        (site("body = { max = \"unlimited\" }"), &format!("E0012 3:16 \"unlimited\": {off}")),
+        (
+            site("timeouts = { response = 0 }"),
+            &format!("E0012 3:25 0: {off}"),
+        ),
+        (
+            site("timeouts = { response = \"0s\" }"),
+            &format!("E0012 3:25 \"0s\": {off}"),
+        ),
+        (
+            site("body = { max = \"unlimited\" }"),
+            &format!("E0012 3:16 \"unlimited\": {off}"),
+        ),
         // Limits and caching in other words.
-        (site("limit = \"20 per second\""), "E0041 3:9 \"20 per second\": write \"20/s\""),
-        (site("limit = \"20r/s burst=40\""), "E0041 3:9 \"20r/s burst=40\": write \"20/s burst 40\""),
+        (
+            site("limit = \"20 per second\""),
+            "E0041 3:9 \"20 per second\": write \"20/s\"",
+        ),
+        (
+            site("limit = \"20r/s burst=40\""),
+            "E0041 3:9 \"20r/s burst=40\": write \"20/s burst 40\"",
+        ),
         (
             site("cache = \"public, max-age=3600, immutable\""),
             "E0018 3:9 \"public, max-age=3600, immutable\": write \"1h immutable\"",
@@ -537,7 +735,10 @@ fn what_people_guess_is_told_as_it_is_written() {
             redirect("\"example.org{path}\""),
             "E0035 2:12 \"example.org{path}\": write \"https://example.org{path}\"",
         ),
-        (redirect("\"https://{path}\""), "E0035 2:12 \"https://{path}\": write \"https://{host}{path}\""),
+        (
+            redirect("\"https://{path}\""),
+            "E0035 2:12 \"https://{path}\": write \"https://{host}{path}\"",
+        ),
         (
             redirect("\"301 https://example.org/\""),
             "E0035 2:12 \"301 https://example.org/\": write { to = \"https://example.org/\", status = 301 }",
@@ -572,12 +773,18 @@ fn what_people_guess_is_told_as_it_is_written() {
             pool("health = \"GET /health\""),
             "E0035 5:10 \"GET /health\": write { path = \"/health\", method = \"GET\" }",
         ),
-        (site("headers = { \"X-Foo:\" = \"a\" }"), "E0039 3:13 \"X-Foo:\": write x-foo, without the colon"),
+        (
+            site("headers = { \"X-Foo:\" = \"a\" }"),
+            "E0039 3:13 \"X-Foo:\": write x-foo, without the colon",
+        ),
         (
             site("error_pages = { \"5xx\" = \"/e.html\" }"),
             "E0014 3:17 \"5xx\": write each status: 500, 502, 503, 504",
         ),
-        (format!("drain = {{ timeout = \"30s\" }}\n{SITE}"), "E0010 1:11 timeout: write deadline = \"30s\""),
+        (
+            format!("drain = {{ timeout = \"30s\" }}\n{SITE}"),
+            "E0010 1:11 timeout: write deadline = \"30s\"",
+        ),
         (
             format!("log = {{ file = \"/var/log/x.log\" }}\n{SITE}"),
             "E0010 1:9 file: remove it: the operator log goes to stderr, which systemd keeps; requests are in access_log",
@@ -589,17 +796,18 @@ fn what_people_guess_is_told_as_it_is_written() {
     ]);
 }
 
-/// Twenty mistakes that were invented and judged without knowledge of the code, and what came with them.
+/// Twenty mistakes that were invented and judged without knowledge of the code, and what came with
+/// them.
 #[test]
 fn new_mistakes_are_told_with_a_cure_that_works() {
     const PLACES: &str =
         "[site.\"a.b:1\"]\nproxy = \"a.b:1\"\n[site.\"a.b:1\".path.\"/x/*\"]\nproxy = \"a.b:2\"\n";
     const ABOVE: &str = "it belongs in [site.\"HOST\"]: move it above the header of the path, which begins a table of its own";
     let top = |line: &str| format!("{line}\n{SITE}");
-    let verb =
-        "write headers = { x-name = \"value\", server = false }; { add = \"value\" } as the value adds one";
+    let verb = "write headers = { x-name = \"value\", server = false }; { add = \"value\" } as the value adds one";
     let several = "write each in quotes of its own: [\"127.0.0.1:3000\", \"127.0.0.1:3001\"]";
-    let conflict = "this is the mark of a merge conflict: keep one side, and remove the three marks";
+    let conflict =
+        "this is the mark of a merge conflict: keep one side, and remove the three marks";
     check(&[
         (format!("{PLACES}alias = [\"www.a.b\"]"), &format!("E0010 5:1 alias: {ABOVE}")),
         (format!("{PLACES}access_log = \"/var/log/a.log\""), &format!("E0010 5:1 access_log: {ABOVE}")),

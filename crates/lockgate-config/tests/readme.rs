@@ -10,15 +10,23 @@ fn pages() -> String {
     let guides = std::fs::read_dir(root.join("docs/guides")).expect("the guides are there");
     let guides = guides.map(|guide| guide.expect("the guide is there").path());
     let pages = std::iter::once(root.join("README.md")).chain(guides);
-    pages.map(|page| std::fs::read_to_string(page).expect("the page is there")).collect()
+    pages
+        .map(|page| std::fs::read_to_string(page).expect("the page is there"))
+        .collect()
 }
 
 #[test]
 fn every_configuration_in_the_readme_and_the_guides_is_valid_and_without_a_warning() {
     let pages = pages();
-    let blocks: Vec<&str> =
-        pages.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap_or_default()).collect();
-    assert!(blocks.len() >= 16, "the README and the guides show everyday configurations");
+    let blocks: Vec<&str> = pages
+        .split("```toml\n")
+        .skip(1)
+        .map(|block| block.split("```").next().unwrap_or_default())
+        .collect();
+    assert!(
+        blocks.len() >= 16,
+        "the README and the guides show everyday configurations"
+    );
     let env = Environment::none().with_file("/etc/tls/app.example.com.pem", "");
     for text in blocks {
         match parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), &env) {

@@ -4,13 +4,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Eject, Environment, HashKey,
-    HeaderChange, HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern, Pool, Probe, Protocol, ProxyVersion,
-    Retry, Route, Segment, SentHeader, Site, SiteLog, UpstreamTls, parse_str_in,
+    AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Eject,
+    Environment, HashKey, HeaderChange, HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern,
+    Pool, Probe, Protocol, ProxyVersion, Retry, Route, Segment, SentHeader, Site, SiteLog,
+    UpstreamTls, parse_str_in,
 };
 
 fn config(text: &str) -> Config {
-    match parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), &Environment::none()) {
+    match parse_str_in(
+        text,
+        Path::new("/etc/lockgate/lockgate.toml"),
+        &Environment::none(),
+    ) {
         Ok(loaded) => {
             assert!(loaded.warnings.is_empty(), "{text}\n{}", loaded.warnings);
             loaded.config
@@ -33,7 +38,11 @@ fn listeners(text: &str) -> Vec<String> {
     let shown = |site: &Site| {
         let each = site.listen.iter().map(|listen| {
             let marks = [(listen.secure, "s"), (listen.redirects, "r")];
-            let marks: String = marks.iter().filter(|(on, _)| *on).map(|(_, mark)| *mark).collect();
+            let marks: String = marks
+                .iter()
+                .filter(|(on, _)| *on)
+                .map(|(_, mark)| *mark)
+                .collect();
             format!("{} {marks}", listen.addr)
         });
         each.collect()
@@ -53,13 +62,26 @@ fn the_listener_is_implied_by_the_key() {
         (":8080", "tls = false\n", vec![":8080 "]),
         ("unix:/run/a.sock", "", vec!["unix:/run/a.sock "]),
         ("unix:a.sock", tls, vec!["unix:/etc/lockgate/a.sock s"]),
-        (":81", "listen = [\"127.0.0.1\", \"[::1]\", \"::1\"]\n", vec!["127.0.0.1:81 ", "[::1]:81 "]),
-        ("a.b", "listen = [\"::\"]\ntls = \"/a.pem\"\n", vec!["[::]:443 s", "[::]:80 r"]),
+        (
+            ":81",
+            "listen = [\"127.0.0.1\", \"[::1]\", \"::1\"]\n",
+            vec!["127.0.0.1:81 ", "[::1]:81 "],
+        ),
+        (
+            "a.b",
+            "listen = [\"::\"]\ntls = \"/a.pem\"\n",
+            vec!["[::]:443 s", "[::]:80 r"],
+        ),
         (":81", "listen = [\"0.0.0.0\", \"::\"]\n", vec![":81 "]),
     ] {
-        assert_eq!(listeners(&format!("[site.\"{key}\"]\nrespond = 404\n{rest}")), expected, "{key} {rest}");
+        assert_eq!(
+            listeners(&format!("[site.\"{key}\"]\nrespond = 404\n{rest}")),
+            expected,
+            "{key} {rest}"
+        );
     }
-    let moved = "ports = { http = 8080, https = 8443 }\n[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\n";
+    let moved =
+        "ports = { http = 8080, https = 8443 }\n[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\n";
     assert_eq!(listeners(moved), [":8443 s", ":8080 r"]);
     let free = "ports = { http = 0, https = 0 }\n[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\n";
     assert_eq!(listeners(free), [":0 s", ":0 r"]);
@@ -67,9 +89,13 @@ fn the_listener_is_implied_by_the_key() {
 
 #[test]
 fn a_site_without_a_word_about_tls_takes_that_of_all() {
-    let site = site("[tls]\ncerts = [\"/a.pem\"]\npolicy = \"modern\"\n[site.\"a.b\"]\nrespond = 404\n");
+    let site =
+        site("[tls]\ncerts = [\"/a.pem\"]\npolicy = \"modern\"\n[site.\"a.b\"]\nrespond = 404\n");
     let tls = site.tls.unwrap();
-    assert_eq!((tls.certs.len(), tls.versions.len(), tls.alpn), (1, 1, vec!["h2".into(), "http/1.1".into()]));
+    assert_eq!(
+        (tls.certs.len(), tls.versions.len(), tls.alpn),
+        (1, 1, vec!["h2".into(), "http/1.1".into()])
+    );
 }
 
 #[test]
@@ -79,7 +105,15 @@ fn hosts_are_compared_as_requests_name_them() {
     );
     let exact = |host: &str| Host::Exact(host.to_owned());
     let under = Host::Under("b.example".to_owned());
-    assert_eq!(site.hosts, [exact("example.com"), under, exact("10.0.0.1"), exact("[::1]")]);
+    assert_eq!(
+        site.hosts,
+        [
+            exact("example.com"),
+            under,
+            exact("10.0.0.1"),
+            exact("[::1]")
+        ]
+    );
     assert_eq!(site.name, "Example.COM.");
 }
 
@@ -101,13 +135,31 @@ fn the_site_itself_is_the_last_route_and_paths_keep_its_verb() {
     );
     let names: Vec<_> = routes.iter().map(|route| route.name.as_str()).collect();
     assert_eq!(names, ["/a/*", "POST /b/{id}", ""]);
-    assert_eq!((&routes[0].action, &routes[2].action), (&Action::Proxy(0), &Action::Proxy(0)));
+    assert_eq!(
+        (&routes[0].action, &routes[2].action),
+        (&Action::Proxy(0), &Action::Proxy(0))
+    );
     assert!(routes[0].rules.strip_prefix && !routes[2].rules.strip_prefix);
-    assert_eq!(routes[1].action, Action::Redirect { to: "/c/{id}?{query}".into(), status: 303 });
+    assert_eq!(
+        routes[1].action,
+        Action::Redirect {
+            to: "/c/{id}?{query}".into(),
+            status: 303
+        }
+    );
     assert_eq!(routes[1].method.as_deref(), Some("POST"));
     let segments = vec![Segment::Literal("b".into()), Segment::Param("id".into())];
-    assert_eq!(routes[1].pattern, Pattern::Path { segments, tail: false });
-    assert_eq!((&routes[2].pattern, &routes[1].rules.limit), (&Pattern::Any, &None));
+    assert_eq!(
+        routes[1].pattern,
+        Pattern::Path {
+            segments,
+            tail: false
+        }
+    );
+    assert_eq!(
+        (&routes[2].pattern, &routes[1].rules.limit),
+        (&Pattern::Any, &None)
+    );
     assert_eq!(routes[0].rules.limit, routes[2].rules.limit);
 }
 
@@ -117,13 +169,21 @@ fn a_file_of_redirects_is_read_once_for_a_site_and_its_paths() {
     let text = "[site.\":1\"]\nrespond = 404\nredirects = \"moved\"\n[site.\":1\".path.\"/a\"]\nrespond = 200\n\
                 [site.\":1\".path.\"/b\"]\nredirects = false\n";
     let loaded = parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), &env).unwrap();
-    let maps: Vec<_> =
-        loaded.config.sites[0].routes.iter().map(|route| route.rules.redirects.clone()).collect();
-    let [Some(a), None, Some(site)] = &maps[..] else { panic!("{maps:?}") };
+    let maps: Vec<_> = loaded.config.sites[0]
+        .routes
+        .iter()
+        .map(|route| route.rules.redirects.clone())
+        .collect();
+    let [Some(a), None, Some(site)] = &maps[..] else {
+        panic!("{maps:?}")
+    };
     assert!(std::sync::Arc::ptr_eq(a, site));
     assert_eq!(site.file, Path::new("/etc/lockgate/moved"));
     let entry = &site.entries[0];
-    assert_eq!((&*entry.from, entry.below, &*entry.to, entry.status), ("/old/", true, "/new/{*}", 301));
+    assert_eq!(
+        (&*entry.from, entry.below, &*entry.to, entry.status),
+        ("/old/", true, "/new/{*}", 301)
+    );
 }
 
 #[test]
@@ -144,24 +204,44 @@ fn sites_that_say_the_same_share_a_log() {
     let logs: Vec<_> = config.sites.iter().map(|site| site.access_log).collect();
     let (own, shared) = (SiteLog::Own, SiteLog::Shared);
     assert_eq!(logs, [shared, SiteLog::Off, own(0), own(0), shared, own(1)]);
-    let targets: Vec<_> = config.site_logs.iter().map(|(log, _)| log.to.clone()).collect();
-    assert_eq!(targets, [LogTarget::File("/a.log".into()), LogTarget::Stdout]);
+    let targets: Vec<_> = config
+        .site_logs
+        .iter()
+        .map(|(log, _)| log.to.clone())
+        .collect();
+    assert_eq!(
+        targets,
+        [LogTarget::File("/a.log".into()), LogTarget::Stdout]
+    );
 }
 
 #[test]
 fn a_site_may_answer_some_paths_only() {
     let routes = routes("[site.\":1\".path.\"/a\"]\nrespond = \"hello {client}\"");
     let body = "hello {client}".to_owned();
-    let answer = Answer { status: 200, body, media_type: "text/plain; charset=utf-8".into() };
-    assert_eq!((routes.len(), &routes[0].action), (1, &Action::Respond(answer)));
+    let answer = Answer {
+        status: 200,
+        body,
+        media_type: "text/plain; charset=utf-8".into(),
+    };
+    assert_eq!(
+        (routes.len(), &routes[0].action),
+        (1, &Action::Respond(answer))
+    );
 }
 
 #[test]
 fn short_forms_mean_the_same_as_long_ones() {
     for (short, long) in [
         ("respond = 404", "respond = { status = 404 }"),
-        ("respond = \"{\\\"a\\\": 1}\"", "respond = { body = \"{\\\"a\\\": 1}\" }"),
-        ("redirect = \"/a\"", "redirect = { to = \"/a\", status = 308 }"),
+        (
+            "respond = \"{\\\"a\\\": 1}\"",
+            "respond = { body = \"{\\\"a\\\": 1}\" }",
+        ),
+        (
+            "redirect = \"/a\"",
+            "redirect = { to = \"/a\", status = 308 }",
+        ),
         (
             "proxy = \"127.0.0.1:1\"",
             "proxy = { to = [{ addr = \"127.0.0.1:1\", weight = 1 }], protocol = \"http1\" }",
@@ -174,16 +254,29 @@ fn short_forms_mean_the_same_as_long_ones() {
             "respond = 404\nlimit = \"5/m per header:X-Key burst 9\"",
             "respond = 404\nlimit = { rate = \"5/m\", per = \"header:x-key\", burst = 9 }",
         ),
-        ("respond = 404\nheaders = { a = \"b\" }", "respond = 404\nheaders = { a = [\"b\"] }"),
+        (
+            "respond = 404\nheaders = { a = \"b\" }",
+            "respond = 404\nheaders = { a = [\"b\"] }",
+        ),
     ] {
         let text = |inner: &str| config(&format!("[site.\":1\"]\n{inner}\n"));
         assert_eq!(text(short), text(long), "{short}");
     }
-    let log =
-        |value: &str| config(&format!("access_log = {value}\n[site.\":1\"]\nrespond = 404\n")).access_log;
-    assert_eq!(log("\"combined:/a.log\""), log("{ to = \"/a.log\", format = \"combined\" }"));
+    let log = |value: &str| {
+        config(&format!(
+            "access_log = {value}\n[site.\":1\"]\nrespond = 404\n"
+        ))
+        .access_log
+    };
+    assert_eq!(
+        log("\"combined:/a.log\""),
+        log("{ to = \"/a.log\", format = \"combined\" }")
+    );
     let stdout = log("\"logfmt:stdout\"").unwrap();
-    assert_eq!((stdout.format, stdout.to), (AccessFormat::Logfmt, LogTarget::Stdout));
+    assert_eq!(
+        (stdout.format, stdout.to),
+        (AccessFormat::Logfmt, LogTarget::Stdout)
+    );
     assert_eq!(log("{ sample = \"10%\" }").map(|log| log.sample), Some(10));
 }
 
@@ -198,7 +291,10 @@ fn modifiers_are_merged_by_key_and_false_removes() {
          strip_prefix = true\npaths = \"strict\"",
     );
     let (path, own) = (&routes[0].rules, &routes[1].rules);
-    let rule = |name: &str, change| HeaderRule { name: name.to_owned(), change };
+    let rule = |name: &str, change| HeaderRule {
+        name: name.to_owned(),
+        change,
+    };
     assert_eq!(
         path.headers,
         [
@@ -207,24 +303,49 @@ fn modifiers_are_merged_by_key_and_false_removes() {
             rule("c", HeaderChange::Remove)
         ]
     );
-    assert_eq!(own.headers[0], rule("A", HeaderChange::Set(vec!["site".into()])));
+    assert_eq!(
+        own.headers[0],
+        rule("A", HeaderChange::Set(vec!["site".into()]))
+    );
     assert_eq!((own.body_max, path.body_max), (Some(1_000_000), None));
     assert_eq!(
         (own.rates.min_in, path.rates.min_in, path.rates.min_out),
         (Some(2_000), Some(2_000), Some(1_000))
     );
     let seconds = Duration::from_secs;
-    assert_eq!((own.timeouts.response, path.timeouts.response), (Some(seconds(1)), None));
-    assert_eq!((path.timeouts.connect, path.timeouts.tunnel_idle), (seconds(2), seconds(3600)));
-    let Some(Auth::Basic(basic)) = &own.auth else { panic!("{:?}", own.auth) };
-    assert_eq!((basic.file.to_str(), basic.realm.as_str()), (Some("/etc/lockgate/users"), "restricted"));
-    assert_eq!((&path.auth, path.allow.len(), own.allow.len()), (&None, 0, 1));
-    let pages =
-        |rules: &lockgate_config::Rules| rules.error_pages.iter().map(|page| page.0).collect::<Vec<_>>();
+    assert_eq!(
+        (own.timeouts.response, path.timeouts.response),
+        (Some(seconds(1)), None)
+    );
+    assert_eq!(
+        (path.timeouts.connect, path.timeouts.tunnel_idle),
+        (seconds(2), seconds(3600))
+    );
+    let Some(Auth::Basic(basic)) = &own.auth else {
+        panic!("{:?}", own.auth)
+    };
+    assert_eq!(
+        (basic.file.to_str(), basic.realm.as_str()),
+        (Some("/etc/lockgate/users"), "restricted")
+    );
+    assert_eq!(
+        (&path.auth, path.allow.len(), own.allow.len()),
+        (&None, 0, 1)
+    );
+    let pages = |rules: &lockgate_config::Rules| {
+        rules
+            .error_pages
+            .iter()
+            .map(|page| page.0)
+            .collect::<Vec<_>>()
+    };
     assert_eq!((pages(path), pages(own)), (vec![503], vec![502, 503]));
     assert_eq!((path.rewrite_location, own.rewrite_location), (false, true));
     assert_eq!((path.strip_prefix, &path.rewrite), (true, &None));
-    assert_eq!((own.strip_prefix, own.rewrite.as_deref()), (false, Some("/v1/{*}")));
+    assert_eq!(
+        (own.strip_prefix, own.rewrite.as_deref()),
+        (false, Some("/v1/{*}"))
+    );
     assert_eq!((path.raw_paths, own.raw_paths), (false, true));
 }
 
@@ -234,7 +355,10 @@ fn what_removes_one_way_to_change_the_path_keeps_the_other() {
         "proxy = \"127.0.0.1:1\"\nrewrite = \"/v1{path}\"\n[site.\":1\".path.\"/p/*\"]\nstrip_prefix = false\n\
          [site.\":1\".path.\"/q/*\"]\nrewrite = false",
     );
-    let rewrites: Vec<_> = rewritten.iter().map(|route| route.rules.rewrite.as_deref()).collect();
+    let rewrites: Vec<_> = rewritten
+        .iter()
+        .map(|route| route.rules.rewrite.as_deref())
+        .collect();
     assert_eq!(rewrites, [Some("/v1{path}"), None, Some("/v1{path}")]);
 }
 
@@ -242,16 +366,33 @@ fn what_removes_one_way_to_change_the_path_keeps_the_other() {
 fn the_globals_of_http_have_their_defaults() {
     let config = config("[site.\":1\"]\nrespond = 404\n");
     assert_eq!((config.ports.http, config.ports.https), (80, 443));
-    assert_eq!((config.limits.head, config.limits.fields, config.limits.requests), (64_000, 128, None));
+    assert_eq!(
+        (
+            config.limits.head,
+            config.limits.fields,
+            config.limits.requests
+        ),
+        (64_000, 128, None)
+    );
     let seconds = Duration::from_secs;
-    assert_eq!((config.timeouts.head, config.timeouts.idle), (seconds(10), seconds(75)));
+    assert_eq!(
+        (config.timeouts.head, config.timeouts.idle),
+        (seconds(10), seconds(75))
+    );
     assert_eq!(config.timeouts.response, Some(seconds(60)));
     assert_eq!(
-        (config.rates.min_in, config.rates.min_out, config.rates.grace),
+        (
+            config.rates.min_in,
+            config.rates.min_out,
+            config.rates.grace
+        ),
         (Some(1_000), Some(1_000), seconds(10))
     );
     let rules = &config.sites[0].routes[0].rules;
-    assert_eq!((rules.body_max, &rules.limit, rules.rewrite_location), (None, &None, true));
+    assert_eq!(
+        (rules.body_max, &rules.limit, rules.rewrite_location),
+        (None, &None, true)
+    );
     assert_eq!(config.sites[0].accept_proxy, AcceptProxy::Never);
 }
 
@@ -265,28 +406,67 @@ fn pool(inner: &str) -> Pool {
 
 #[test]
 fn a_pool_without_a_word_is_that_of_an_inline_address() {
-    let inline = config("[site.\":1\"]\nproxy = \"10.0.0.1:1\"\n").pools.remove(0);
+    let inline = config("[site.\":1\"]\nproxy = \"10.0.0.1:1\"\n")
+        .pools
+        .remove(0);
     let named = pool("");
-    assert_eq!((named.queue.max, named.queue.wait), (1_000, Duration::from_secs(2)));
-    assert_eq!((named.idle.max, named.idle.age, named.idle.requests), (256, Duration::from_secs(60), 10_000));
-    assert_eq!((named.retry, &named.balance), (Some(Retry { times: 1, budget: 20 }), &None));
-    assert_eq!(Pool { name: None, ..named }, inline);
+    assert_eq!(
+        (named.queue.max, named.queue.wait),
+        (1_000, Duration::from_secs(2))
+    );
+    assert_eq!(
+        (named.idle.max, named.idle.age, named.idle.requests),
+        (256, Duration::from_secs(60), 10_000)
+    );
+    assert_eq!(
+        (named.retry, &named.balance),
+        (
+            Some(Retry {
+                times: 1,
+                budget: 20
+            }),
+            &None
+        )
+    );
+    assert_eq!(
+        Pool {
+            name: None,
+            ..named
+        },
+        inline
+    );
 }
 
 #[test]
 fn a_pool_says_when_endpoints_are_ejected_and_how_slowly_they_come_back() {
-    let eject =
-        |errors, seconds| Some(Eject { errors, time: Duration::from_secs(seconds), statuses: Vec::new() });
-    let with = Eject { statuses: vec![500..=500, 502..=504], ..eject(5, 10).unwrap() };
+    let eject = |errors, seconds| {
+        Some(Eject {
+            errors,
+            time: Duration::from_secs(seconds),
+            statuses: Vec::new(),
+        })
+    };
+    let with = Eject {
+        statuses: vec![500..=500, 502..=504],
+        ..eject(5, 10).unwrap()
+    };
     for (keys, expected, slow_start) in [
         ("", eject(5, 10), 0),
         ("eject = false\nslow_start = \"30s\"", None, 30),
         ("eject = { errors = 3 }", eject(3, 10), 0),
         ("eject = { for = \"1m\" }", eject(5, 60), 0),
-        ("eject = { statuses = [\"500\", \"502-504\"] }", Some(with), 0),
+        (
+            "eject = { statuses = [\"500\", \"502-504\"] }",
+            Some(with),
+            0,
+        ),
     ] {
         let pool = pool(keys);
-        assert_eq!((pool.eject, pool.slow_start), (expected, Duration::from_secs(slow_start)), "{keys}");
+        assert_eq!(
+            (pool.eject, pool.slow_start),
+            (expected, Duration::from_secs(slow_start)),
+            "{keys}"
+        );
     }
 }
 
@@ -308,7 +488,10 @@ fn a_pool_says_by_what_clients_are_told_apart() {
             "[pool.a]\nendpoints = [\"a.b:1\"]\nbalance = {{ hash = \"{key}\" }}\n[tcp.\":1\"]\nproxy = \"pool:a\"\n"
         )
     };
-    assert_eq!(config(&relayed("sni")).pools[0].balance, Some(Balance::Hash(HashKey::Sni)));
+    assert_eq!(
+        config(&relayed("sni")).pools[0].balance,
+        Some(Balance::Hash(HashKey::Sni))
+    );
     let by_session = relayed("sni").replace("hash = \"sni\"", "sticky = \"tls-session\"");
     assert_eq!(config(&by_session).pools[0].balance, Some(Balance::Session));
 }
@@ -317,7 +500,13 @@ fn a_pool_says_by_what_clients_are_told_apart() {
 fn an_endpoint_may_be_a_backup() {
     let toml = "[site.\":1\"]\nproxy = [\"a.b:1\", { addr = \"a.b:2\", backup = true }]\n";
     let pool = config(toml).pools.remove(0);
-    assert_eq!(pool.endpoints.iter().map(|one| one.backup).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(
+        pool.endpoints
+            .iter()
+            .map(|one| one.backup)
+            .collect::<Vec<_>>(),
+        [false, true]
+    );
 }
 
 #[test]
@@ -337,23 +526,41 @@ fn a_pool_says_how_its_endpoints_are_chosen_checked_and_spoken_to() {
         expect: vec![200..=299, 401..=401],
         body: Some("ok".into()),
     };
-    assert_eq!((&health.probe, health.port, &health.tls), (&probe, Some(81), &None));
-    assert_eq!((health.fall, health.rise, health.every), (3, 2, Duration::from_secs(2)));
+    assert_eq!(
+        (&health.probe, health.port, &health.tls),
+        (&probe, Some(81), &None)
+    );
+    assert_eq!(
+        (health.fall, health.rise, health.every),
+        (3, 2, Duration::from_secs(2))
+    );
     assert_eq!(pool.maintenance.map(|answer| answer.status), Some(503));
-    let short = |value: &str| self::pool(&format!("health = {value}\ntls = {{}}")).health.unwrap();
-    let tcp =
-        |send: &str, expect: Option<&str>| Probe::Tcp { send: send.into(), expect: expect.map(Into::into) };
+    let short = |value: &str| {
+        self::pool(&format!("health = {value}\ntls = {{}}"))
+            .health
+            .unwrap()
+    };
+    let tcp = |send: &str, expect: Option<&str>| Probe::Tcp {
+        send: send.into(),
+        expect: expect.map(Into::into),
+    };
     for (written, probe) in [
         ("\"tcp\"", tcp("", None)),
         ("{ tcp = true }", tcp("", None)),
         ("{ every = \"1s\" }", tcp("", None)),
-        ("{ tcp = true, send = \"PING\\r\\n\\u0000\", expect = \"200\" }", tcp("PING\r\n\0", Some("200"))),
+        (
+            "{ tcp = true, send = \"PING\\r\\n\\u0000\", expect = \"200\" }",
+            tcp("PING\r\n\0", Some("200")),
+        ),
         ("{ send = \"x\" }", tcp("x", None)),
         ("{ tcp = true, expect = \"220 \" }", tcp("", Some("220 "))),
     ] {
         assert_eq!(short(written).probe, probe, "{written}");
     }
-    assert_eq!(short("\"/h\""), short("{ path = \"/h\", expect = \"200-399\" }"));
+    assert_eq!(
+        short("\"/h\""),
+        short("{ path = \"/h\", expect = \"200-399\" }")
+    );
     assert!(short("\"/h\"").tls.is_some());
 }
 
@@ -368,11 +575,22 @@ fn a_pool_is_shared_by_all_that_name_it() {
     let relays: Vec<_> = config.tcp.iter().flat_map(|tcp| tcp.relays()).collect();
     assert_eq!((relays[0].pool, relays[1].pool), (0, 0));
     let versions: Vec<_> = relays.iter().map(|relay| relay.proxy_protocol).collect();
-    assert_eq!(versions, [ProxyVersion::V1, ProxyVersion::V2].map(|version| Some(SentHeader::Own(version))));
-    let actions: Vec<_> = config.sites[0].routes.iter().map(|route| &route.action).collect();
+    assert_eq!(
+        versions,
+        [ProxyVersion::V1, ProxyVersion::V2].map(|version| Some(SentHeader::Own(version)))
+    );
+    let actions: Vec<_> = config.sites[0]
+        .routes
+        .iter()
+        .map(|route| &route.action)
+        .collect();
     assert_eq!(actions, [&Action::Proxy(1), &Action::Proxy(0)]);
-    let ends: Vec<_> =
-        config.pools.iter().flat_map(|pool| &pool.endpoints).map(|end| (end.weight, end.max)).collect();
+    let ends: Vec<_> = config
+        .pools
+        .iter()
+        .flat_map(|pool| &pool.endpoints)
+        .map(|end| (end.weight, end.max))
+        .collect();
     assert_eq!(ends, [(3, Some(7)), (1, Some(7)), (1, None)]);
 }
 
@@ -382,49 +600,85 @@ fn a_pool_that_speaks_http_2_offers_nothing_else() {
         "protocol = \"h2\"\ntls = { name = \"a.b\" }\nhealth = { path = \"/h\", tls = { name = \"c.d\" } }",
     );
     let offered = |tls: &Option<UpstreamTls>| tls.as_ref().map(|tls| tls.alpn.join(","));
-    assert_eq!((h2.protocol, offered(&h2.tls).as_deref()), (Protocol::H2, Some("h2")));
+    assert_eq!(
+        (h2.protocol, offered(&h2.tls).as_deref()),
+        (Protocol::H2, Some("h2"))
+    );
     assert_eq!(offered(&h2.health.unwrap().tls).as_deref(), Some("h2"));
     let inline = "[site.\":1\"]\nproxy = { to = \"10.0.0.1:1\", protocol = \"h2c\" }\n";
     let h2c = config(inline).pools.remove(0);
     assert_eq!((h2c.protocol, h2c.tls), (Protocol::H2c, None));
     let plain = pool("protocol = \"http1\"\ntls = { alpn = [\"http/1.1\"] }");
-    assert_eq!((plain.protocol, offered(&plain.tls).as_deref()), (Protocol::Http1, Some("http/1.1")));
+    assert_eq!(
+        (plain.protocol, offered(&plain.tls).as_deref()),
+        (Protocol::Http1, Some("http/1.1"))
+    );
 }
 
 #[test]
 fn a_check_by_grpc_asks_about_the_server_or_a_service() {
     let probe = |grpc: &str| {
-        pool(&format!("protocol = \"h2c\"\nhealth = {{ grpc = {grpc} }}")).health.map(|health| health.probe)
+        pool(&format!("protocol = \"h2c\"\nhealth = {{ grpc = {grpc} }}"))
+            .health
+            .map(|health| health.probe)
     };
-    assert_eq!(probe("true"), Some(Probe::Grpc { service: String::new() }));
-    assert_eq!(probe("\"shop.Cart\""), Some(Probe::Grpc { service: "shop.Cart".into() }));
-    assert_eq!(probe("false"), Some(Probe::Tcp { send: String::new(), expect: None }));
+    assert_eq!(
+        probe("true"),
+        Some(Probe::Grpc {
+            service: String::new()
+        })
+    );
+    assert_eq!(
+        probe("\"shop.Cart\""),
+        Some(Probe::Grpc {
+            service: "shop.Cart".into()
+        })
+    );
+    assert_eq!(
+        probe("false"),
+        Some(Probe::Tcp {
+            send: String::new(),
+            expect: None
+        })
+    );
 }
 
 #[test]
 fn a_site_speaks_what_fits_its_listener() {
-    let spoken =
-        |key: &str, lines: &str| site(&format!("[site.\"{key}\"]\nrespond = 404\n{lines}\n")).protocols;
+    let spoken = |key: &str, lines: &str| {
+        site(&format!("[site.\"{key}\"]\nrespond = 404\n{lines}\n")).protocols
+    };
     let (http1, h2, h2c) = (Protocol::Http1, Protocol::H2, Protocol::H2c);
     let tls = "tls = \"/a.pem\"";
     assert_eq!(spoken("a.b", tls), [h2, http1]);
     assert_eq!(spoken(":8443", tls), [h2, http1]);
-    assert_eq!(spoken("a.b", &format!("{tls}\nprotocols = [\"http1\", \"h2\"]")), [http1, h2]);
-    assert_eq!(spoken("a.b", &format!("{tls}\nprotocols = [\"http1\"]")), [http1]);
+    assert_eq!(
+        spoken("a.b", &format!("{tls}\nprotocols = [\"http1\", \"h2\"]")),
+        [http1, h2]
+    );
+    assert_eq!(
+        spoken("a.b", &format!("{tls}\nprotocols = [\"http1\"]")),
+        [http1]
+    );
     assert_eq!(spoken("a.b", "tls = false"), [http1]);
     assert_eq!(spoken("unix:/a", ""), [http1]);
     // There is nothing to prefer: clients begin with one or the other.
-    assert_eq!(spoken(":80", "protocols = [\"h2c\", \"http1\"]"), [http1, h2c]);
+    assert_eq!(
+        spoken(":80", "protocols = [\"h2c\", \"http1\"]"),
+        [http1, h2c]
+    );
     assert_eq!(spoken(":80", "protocols = [\"h2c\"]"), [h2c]);
 }
 
 #[test]
 fn over_tls_clients_are_offered_what_the_site_speaks() {
     let offered = |protocols: &str| {
-        site(&format!("[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\nprotocols = {protocols}\n"))
-            .tls
-            .unwrap()
-            .alpn
+        site(&format!(
+            "[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\nprotocols = {protocols}\n"
+        ))
+        .tls
+        .unwrap()
+        .alpn
     };
     assert_eq!(offered("[\"h2\", \"http1\"]"), ["h2", "http/1.1"]);
     assert_eq!(offered("[\"http1\", \"h2\"]"), ["http/1.1", "h2"]);
@@ -442,7 +696,10 @@ fn what_redirects_takes_the_protocols_of_those_that_serve_there() {
     let disagree = "[tls]\ncerts = [\"/a.pem\"]\n[site.\"a.b\"]\nrespond = 404\n[site.\"c.d:80\"]\nrespond = 404\n\
                     [site.\"e.f:80\"]\nrespond = 404\nprotocols = [\"h2c\"]\n";
     let report = parse_str_in(disagree, Path::new("x"), &Environment::none()).unwrap_err();
-    let found: Vec<_> = report.iter().map(|one| (one.code().id(), one.at().unwrap().line())).collect();
+    let found: Vec<_> = report
+        .iter()
+        .map(|one| (one.code().id(), one.at().unwrap().line()))
+        .collect();
     assert_eq!(found, [("E0042", 7)], "{report}");
 }
 
@@ -454,25 +711,56 @@ fn what_one_connection_may_ask_for_over_http_2_is_limited_without_a_word() {
         streams: 128,
         window: 1_000_000,
         connection_window: 8_000_000,
-        resets: Allowance { count: 20, every: second, burst: 200 },
-        control: Allowance { count: 100, every: second, burst: 1_000 },
+        resets: Allowance {
+            count: 20,
+            every: second,
+            burst: 200,
+        },
+        control: Allowance {
+            count: 100,
+            every: second,
+            burst: 1_000,
+        },
     };
     assert_eq!(config(site).http2, expected);
     let own = config(&format!(
         "http2 = {{ window = \"64KiB\", connection_window = \"64KiB\", resets = \"60/m\" }}\n{site}"
     ));
-    let resets = Allowance { count: 60, every: 60 * second, burst: 60 };
-    assert_eq!(own.http2, Http2 { window: 65_536, connection_window: 65_536, resets, ..expected });
+    let resets = Allowance {
+        count: 60,
+        every: 60 * second,
+        burst: 60,
+    };
+    assert_eq!(
+        own.http2,
+        Http2 {
+            window: 65_536,
+            connection_window: 65_536,
+            resets,
+            ..expected
+        }
+    );
 }
 
 #[test]
 fn a_limit_is_counted_by_what_it_says() {
-    let limit =
-        |text: &str| routes(&format!("respond = 404\nlimit = \"{text}\""))[0].rules.limit.clone().unwrap();
+    let limit = |text: &str| {
+        routes(&format!("respond = 404\nlimit = \"{text}\""))[0]
+            .rules
+            .limit
+            .clone()
+            .unwrap()
+    };
     let hourly = limit("100/h per route");
-    assert_eq!((hourly.count, hourly.every, hourly.per), (100, Duration::from_secs(3_600), LimitKey::Route));
+    assert_eq!(
+        (hourly.count, hourly.every, hourly.per),
+        (100, Duration::from_secs(3_600), LimitKey::Route)
+    );
     let bursting = limit("20/s burst 40 per client");
-    assert_eq!((bursting.burst, bursting.status, bursting.per), (40, 429, LimitKey::Client));
+    assert_eq!(
+        (bursting.burst, bursting.status, bursting.per),
+        (40, 429, LimitKey::Client)
+    );
 }
 
 #[test]
@@ -482,7 +770,10 @@ fn what_is_kept_means_the_same_anywhere() {
     let env = Environment::none();
     let first = parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), &env).unwrap();
     let merged = first.merged_toml();
-    assert!(merged.contains("[site.\"unix:/etc/lockgate/s.sock\".path.\"/x\"]"), "{merged}");
+    assert!(
+        merged.contains("[site.\"unix:/etc/lockgate/s.sock\".path.\"/x\"]"),
+        "{merged}"
+    );
     let mut again = parse_str_in(&merged, Path::new("/var/last.toml"), &env)
         .unwrap_or_else(|report| panic!("{merged}\n{report}"));
     assert_eq!(again.merged_toml(), merged);
@@ -511,7 +802,9 @@ fn a_service_is_asked_where_the_nearest_table_says_so_and_routes_that_inherit_it
             _ => None,
         })
         .collect();
-    let [Some(inherited), Some(own), None, None, Some(sites)] = &asked[..] else { panic!("{asked:?}") };
+    let [Some(inherited), Some(own), None, None, Some(sites)] = &asked[..] else {
+        panic!("{asked:?}")
+    };
     assert_eq!(inherited, sites);
     assert_eq!((sites.1, sites.2.as_str()), ("/", "Remote-User"));
     assert_eq!((own.1, own.2.as_str()), ("/v?x", ""));
@@ -535,9 +828,21 @@ fn rates_of_bytes_are_inherited_whole_and_are_then_those_of_the_site() {
         [site.\":1\".path.\"/b\"]\nshape = \"3MB/s\"\n\
         [site.\":1\".path.\"/c\"]\nshape = false\n";
     let routes = &config(text).sites[0].routes;
-    let shape = |name: &str| routes.iter().find(|route| route.name == name).unwrap().rules.shape.as_ref();
+    let shape = |name: &str| {
+        routes
+            .iter()
+            .find(|route| route.name == name)
+            .unwrap()
+            .rules
+            .shape
+            .as_ref()
+    };
     assert_eq!(shape("/a"), shape(""));
-    assert!(shape("").is_some_and(|shape| shape.per_connection.is_empty() && !shape.total.is_empty()));
-    assert!(shape("/b").is_some_and(|shape| !shape.per_connection.is_empty() && shape.total.is_empty()));
+    assert!(
+        shape("").is_some_and(|shape| shape.per_connection.is_empty() && !shape.total.is_empty())
+    );
+    assert!(
+        shape("/b").is_some_and(|shape| !shape.per_connection.is_empty() && shape.total.is_empty())
+    );
     assert_eq!(shape("/c"), None);
 }

@@ -1,4 +1,5 @@
-//! How fast codings and changes are on a page of 105,600 bytes, and what an encoder takes in memory.
+//! How fast codings and changes are on a page of 105,600 bytes, and what an encoder takes in
+//! memory.
 //!
 //! `cargo run --release -p lockgate-content --example speed [codings] [changes] [memory]`
 
@@ -19,7 +20,10 @@ fn main() {
     if let [what, token, level] = &asked[..]
         && what == "memory-of"
     {
-        let coding = Coding::ALL.into_iter().find(|coding| coding.token() == token).expect("a coding");
+        let coding = Coding::ALL
+            .into_iter()
+            .find(|coding| coding.token() == token)
+            .expect("a coding");
         return memory_of(&page, coding, level.parse().expect("a level"));
     }
     if is_asked("codings") {
@@ -36,19 +40,27 @@ fn main() {
 /// A page like one that people write: words with a skewed frequency in paragraphs, links and lists.
 fn page(len: usize) -> Vec<u8> {
     const SYLLABLES: [&str; 24] = [
-        "ta", "lo", "mi", "ren", "so", "ka", "ti", "per", "an", "es", "in", "tro", "va", "ne", "ri", "con",
-        "st", "de", "ma", "ble", "or", "ing", "ed", "er",
+        "ta", "lo", "mi", "ren", "so", "ka", "ti", "per", "an", "es", "in", "tro", "va", "ne",
+        "ri", "con", "st", "de", "ma", "ble", "or", "ing", "ed", "er",
     ];
     let mut state = 9_u64;
     let mut below = move |n: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % n
     };
-    let words: Vec<String> =
-        (0..2000).map(|_| (0..1 + below(4)).map(|_| SYLLABLES[below(24) as usize]).collect()).collect();
+    let words: Vec<String> = (0..2000)
+        .map(|_| {
+            (0..1 + below(4))
+                .map(|_| SYLLABLES[below(24) as usize])
+                .collect()
+        })
+        .collect();
     let mut out = String::from("<!doctype html><html><head><title>A page</title></head><body>\n");
     while out.len() < len {
-        let text = (0..20 + below(60)).map(|_| words[(below(2000) * below(2000) / 2000) as usize].as_str());
+        let text = (0..20 + below(60))
+            .map(|_| words[(below(2000) * below(2000) / 2000) as usize].as_str());
         let text = text.collect::<Vec<_>>().join(" ");
         let class = below(9);
         out.push_str(&format!(
@@ -75,7 +87,9 @@ fn time(mut call: impl FnMut()) -> f64 {
 }
 
 fn codings(page: &[u8]) {
-    println!("| coding | level | MB/s | ratio | µs for 1 KB, new | used again |\n|---|---|---|---|---|---|");
+    println!(
+        "| coding | level | MB/s | ratio | µs for 1 KB, new | used again |\n|---|---|---|---|---|---|"
+    );
     for coding in Coding::ALL {
         for level in coding.levels() {
             let mut encoder = Encoder::new(coding, level);
@@ -89,7 +103,10 @@ fn codings(page: &[u8]) {
             let again = time(|| whole(&page[..1024], &mut out));
             let new = time(|| drop(black_box(encode_all(coding, level, &page[..1024]))));
             let speed = page.len() as f64 / all;
-            println!("| {} | {level} | {speed:.1} | {ratio:.3} | {new:.1} | {again:.1} |", coding.token());
+            println!(
+                "| {} | {level} | {speed:.1} | {ratio:.3} | {new:.1} | {again:.1} |",
+                coding.token()
+            );
         }
     }
 }
@@ -99,20 +116,42 @@ fn template(text: &str) -> Template {
 }
 
 fn changes(page: &[u8]) {
-    let text = |find: &str| Rule::Text { find: find.into(), with: template("<!--") };
-    let pattern = |pattern: &str| Rule::Pattern { pattern: pattern.into(), with: template("$0") };
-    let select = |selector: &str, edit: Edit| Rule::Select { selector: selector.into(), edit };
-    let href = Edit::Set { name: "href".into(), value: template("/x/") };
+    let text = |find: &str| Rule::Text {
+        find: find.into(),
+        with: template("<!--"),
+    };
+    let pattern = |pattern: &str| Rule::Pattern {
+        pattern: pattern.into(),
+        with: template("$0"),
+    };
+    let select = |selector: &str, edit: Edit| Rule::Select {
+        selector: selector.into(),
+        edit,
+    };
+    let href = Edit::Set {
+        name: "href".into(),
+        value: template("/x/"),
+    };
     let rules = [
         ("one text, once", vec![text("</head>")]),
         (
             "ten texts, once",
-            ["</head>", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9"].map(text).into(),
+            [
+                "</head>", "b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9",
+            ]
+            .map(text)
+            .into(),
         ),
         ("one text, often", vec![text("card")]),
         ("a pattern, often", vec![pattern(r"/item/(\d+)")]),
-        ("a pattern of any length", vec![pattern("<title>[^<]*</title>")]),
-        ("head, append", vec![select("head", Edit::Append(template("<!--")))]),
+        (
+            "a pattern of any length",
+            vec![pattern("<title>[^<]*</title>")],
+        ),
+        (
+            "head, append",
+            vec![select("head", Edit::Append(template("<!--")))],
+        ),
         ("a[href], set", vec![select("a[href]", href)]),
     ];
     println!(
@@ -135,7 +174,9 @@ fn changes(page: &[u8]) {
             let mut changer = Changer::new(&changes, Document::Html, &[b"a value"], u64::MAX);
             for mut piece in page.chunks(16 * 1024) {
                 out.clear();
-                let progress = changer.step(&mut piece, &mut out, usize::MAX).expect("short enough");
+                let progress = changer
+                    .step(&mut piece, &mut out, usize::MAX)
+                    .expect("short enough");
                 assert_eq!(progress, Progress::Done);
             }
             changer.finish(&mut out, usize::MAX).expect("short enough");
@@ -149,18 +190,26 @@ fn changes(page: &[u8]) {
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
 }
 
 fn memory() {
     println!("\n| coding | level | KB for each encoder in the middle of 4 MB |\n|---|---|---|");
     for coding in Coding::ALL {
         let levels = coding.levels();
-        for level in [*levels.start(), coding.fast_level(), coding.kept_level(), *levels.end()] {
+        for level in [
+            *levels.start(),
+            coding.fast_level(),
+            coding.kept_level(),
+            *levels.end(),
+        ] {
             // Each in its own process: what one has freed would be the next one's.
             let this = std::env::current_exe().expect("a program");
             let mut command = std::process::Command::new(this);
-            let status = command.args(["memory-of", coding.token(), &level.to_string()]).status();
+            let status = command
+                .args(["memory-of", coding.token(), &level.to_string()])
+                .status();
             assert!(status.is_ok_and(|status| status.success()));
         }
     }
@@ -179,5 +228,9 @@ fn memory_of(page: &[u8], coding: Coding, level: u8) {
             encoder
         })
         .collect();
-    println!("| {} | {level} | {} |", coding.token(), (resident() - before) / encoders.len() as u64);
+    println!(
+        "| {} | {level} | {} |",
+        coding.token(),
+        (resident() - before) / encoders.len() as u64
+    );
 }

@@ -1,53 +1,64 @@
-//! Changes of a document's body: [`Changes`] are compiled once, and run over any number of documents.
+//! Changes of a document's body: [`Changes`] are compiled once, and run over any number of
+//! documents.
 //!
 //! There are two ways to run them, which give the same bytes:
-//! - A [`Plan`] is what they make of a whole document, with places left open for values. Each request only fills those
-//!   in: nothing is searched and no text is copied. For files that are held in memory.
-//! - A [`Changer`] changes a document as it streams by, however it is cut, in bounded memory. For proxied answers, and
-//!   for files that are too long to be held.
+//! - A [`Plan`] is what they make of a whole document, with places left open for values. Each
+//!   request only fills those in: nothing is searched and no text is copied. For files that are
+//!   held in memory.
+//! - A [`Changer`] changes a document as it streams by, however it is cut, in bounded memory. For
+//!   proxied answers, and for files that are too long to be held.
 //!
 //! # What is replaced, and in which order
 //! Two steps, each in one pass over the document:
-//! 1. **Selectors**, in HTML only. Each sees the document as it came, not what others have made of it. On an element
-//!    that several select, they act one after the other, as written: of two `append` the second one stands behind the
-//!    first, of two `prepend` before it; what follows a `remove` or `replace` of the element does nothing.
-//! 2. **Texts and patterns**, together, on what the first step has left of the document. From left to right: where the
-//!    next match of any begins, it is replaced, and what follows is searched on; where several begin at the same byte,
-//!    the one that was written first is taken.
+//! 1. **Selectors**, in HTML only. Each sees the document as it came, not what others have made of
+//!    it. On an element that several select, they act one after the other, as written: of two
+//!    `append` the second one stands behind the first, of two `prepend` before it; what follows a
+//!    `remove` or `replace` of the element does nothing.
+//! 2. **Texts and patterns**, together, on what the first step has left of the document. From left
+//!    to right: where the next match of any begins, it is replaced, and what follows is searched
+//!    on; where several begin at the same byte, the one that was written first is taken.
 //!
-//! What any rule has put in is never matched again, be it text of the configuration or a value: no client can choose a
-//! value that a later rule takes for the document's, and no rule can run in circles. For texts and patterns it is an edge:
-//! nothing matches across it, `^` and `$` match at it.
+//! What any rule has put in is never matched again, be it text of the configuration or a value: no
+//! client can choose a value that a later rule takes for the document's, and no rule can run in
+//! circles. For texts and patterns it is an edge: nothing matches across it, `^` and `$` match at
+//! it.
 //!
-//! One pass rather than one for each rule, because that is what makes it cheap and what bounds it: ten texts cost
-//! hardly more than one, and memory is that of one window.
+//! One pass rather than one for each rule, because that is what makes it cheap and what bounds it:
+//! ten texts cost hardly more than one, and memory is that of one window.
 //!
 //! # Bounds
-//! - A text is found wherever it stands, and so is a pattern's match of up to [`LONGEST_MATCH`] bytes, unless matches are
-//!   many: behind the n-th within some kilobytes, matches of up to 8 KB / n are found for certain, and always those of 256
-//!   bytes. Where a longer one can be written (`.*`), it may end early, or be missed, at places that depend on the
-//!   document alone, never on how it arrives.
+//! - A text is found wherever it stands, and so is a pattern's match of up to [`LONGEST_MATCH`]
+//!   bytes, unless matches are many: behind the n-th within some kilobytes, matches of up to 8 KB /
+//!   n are found for certain, and always those of 256 bytes. Where a longer one can be written
+//!   (`.*`), it may end early, or be missed, at places that depend on the document alone, never on
+//!   how it arrives.
 //! - A tag that takes more memory than [`LONGEST_TAG`] is an error, and so is output beyond `max`.
-//! - Time is that of one pass. A pattern that has to look far to find short matches (`a(.*z)?`) looks at each byte some
-//!   hundred times at most.
+//! - Time is that of one pass. A pattern that has to look far to find short matches (`a(.*z)?`)
+//!   looks at each byte some hundred times at most.
 //!
 //! # Values and where they come to stand
-//! Values come from requests, so clients choose them. [`Part::Value`] is escaped by the kind of the [`Document`]:
-//! - HTML and XML: `& < > " '` as character references, so it can be neither a tag nor end a quoted attribute.
-//! - JSON and JavaScript: as `\uXXXX` what could end a string or a script. A value must stand in a string there.
+//! Values come from requests, so clients choose them. [`Part::Value`] is escaped by the kind of the
+//! [`Document`]:
+//! - HTML and XML: `& < > " '` as character references, so it can be neither a tag nor end a quoted
+//!   attribute.
+//! - JSON and JavaScript: as `\uXXXX` what could end a string or a script. A value must stand in a
+//!   string there.
 //! - Others: as it is, because there is nothing that a browser would take for code.
 //!
-//! Where escaping cannot help, values do not go: inside `<script>` and `<style>` selectors put in only the text around
-//! them, and an attribute that is code (`onclick`, `style`, `srcdoc`), or a URL whose scheme or host the value would
-//! choose, is refused when the rule is compiled. So are the same places in the tags of a template, its own `<script>` and
-//! `<style>`, and a value in a tag without quotes. A text or a pattern does not know where in the page it matches: in an
-//! unquoted attribute, in a script or right behind `href="`, escaping is not enough, and such a place must not be chosen.
-//! [`Part::Raw`] is a value as it is: for those that clients do not choose.
+//! Where escaping cannot help, values do not go: inside `<script>` and `<style>` selectors put in
+//! only the text around them, and an attribute that is code (`onclick`, `style`, `srcdoc`), or a
+//! URL whose scheme or host the value would choose, is refused when the rule is compiled. So are
+//! the same places in the tags of a template, its own `<script>` and `<style>`, and a value in a
+//! tag without quotes. A text or a pattern does not know where in the page it matches: in an
+//! unquoted attribute, in a script or right behind `href="`, escaping is not enough, and such a
+//! place must not be chosen. [`Part::Raw`] is a value as it is: for those that clients do not
+//! choose.
 //!
 //! # What selectors see
-//! Tags as they are written: an element of which the end tag is left out has no end, so `append` and `after` do nothing
-//! for it; `<head>` and `<body>` that are not written are not there. Bytes are taken as UTF-8 or any other coding that
-//! has ASCII in it, and those that no rule touches come out as they went in. Text that is put in is UTF-8.
+//! Tags as they are written: an element of which the end tag is left out has no end, so `append`
+//! and `after` do nothing for it; `<head>` and `<body>` that are not written are not there. Bytes
+//! are taken as UTF-8 or any other coding that has ASCII in it, and those that no rule touches come
+//! out as they went in. Text that is put in is UTF-8.
 
 mod changer;
 mod compile;
@@ -71,7 +82,8 @@ pub struct Template(pub Vec<Part>);
 /// A part of a [`Template`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// As it is. In a pattern's replacement `$1` and `${name}` are what a group has matched, `$$` is a dollar.
+    /// As it is. In a pattern's replacement `$1` and `${name}` are what a group has matched, `$$`
+    /// is a dollar.
     Text(Vec<u8>),
     /// The value of this number, escaped by where it stands.
     Value(usize),
@@ -95,8 +107,8 @@ pub enum Rule {
         /// What takes their place.
         with: Template,
     },
-    /// Wherever this pattern matches: the syntax of the `regex` crate, on bytes. `.` does not match a line feed, `^` and
-    /// `$` are the document's ends unless `(?m)` is said.
+    /// Wherever this pattern matches: the syntax of the `regex` crate, on bytes. `.` does not match
+    /// a line feed, `^` and `$` are the document's ends unless `(?m)` is said.
     Pattern {
         /// It matches at least one byte.
         pattern: String,
@@ -105,8 +117,8 @@ pub enum Rule {
     },
     /// In HTML, every element that this CSS selector selects.
     Select {
-        /// What `lol_html` knows: types, classes, ids, attributes, `:not`, `:nth-child`, `:nth-of-type`, descendants and
-        /// children.
+        /// What `lol_html` knows: types, classes, ids, attributes, `:not`, `:nth-child`,
+        /// `:nth-of-type`, descendants and children.
         selector: String,
         /// What is done with it.
         edit: Edit,
@@ -157,7 +169,10 @@ pub enum Document {
 impl Document {
     /// By a media type, with or without parameters, in any case.
     pub fn of(media_type: &[u8]) -> Self {
-        let essence = media_type.split(|byte| *byte == b';').next().unwrap_or_default();
+        let essence = media_type
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default();
         let essence = essence.trim_ascii().to_ascii_lowercase();
         match &essence[..] {
             b"text/html" => Self::Html,

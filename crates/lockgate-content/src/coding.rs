@@ -1,4 +1,5 @@
-//! Content codings (RFC 9110 §8.4.1): what they are called, how hard they try, and the way in and out of them.
+//! Content codings (RFC 9110 §8.4.1): what they are called, how hard they try, and the way in and
+//! out of them.
 //!
 //! Which of them a client takes is not decided here: that is Accept-Encoding's, in `lockgate-http`.
 
@@ -52,8 +53,8 @@ impl Coding {
         }
     }
 
-    /// The level for what is encoded as it is sent: 0.5 ms of CPU time for 100 KB of HTML with zstd, 1.7 with the
-    /// others (`examples/speed`).
+    /// The level for what is encoded as it is sent: 0.5 ms of CPU time for 100 KB of HTML with
+    /// zstd, 1.7 with the others (`examples/speed`).
     pub fn fast_level(self) -> u8 {
         match self {
             Self::Zstd => 3,
@@ -62,8 +63,9 @@ impl Coding {
         }
     }
 
-    /// The level for what is encoded once and sent often: 2 to 4 ms for 100 KB. What is above it takes the worker's time
-    /// for the last few percent: for files that were encoded beforehand.
+    /// The level for what is encoded once and sent often: 2 to 4 ms for 100 KB. What is above it
+    /// takes the worker's time for the last few percent: for files that were encoded
+    /// beforehand.
     pub fn kept_level(self) -> u8 {
         match self {
             Self::Zstd => 6,

@@ -11,7 +11,8 @@ pub struct Asked<'a> {
     pub host: &'a [u8],
     /// The same, taken apart.
     pub authority: Option<Authority<'a>>,
-    /// The path from its first slash on, as it was sent; `*` for the server as a whole, empty for CONNECT.
+    /// The path from its first slash on, as it was sent; `*` for the server as a whole, empty for
+    /// CONNECT.
     pub path: &'a [u8],
     /// What follows the first question mark.
     pub query: Option<&'a [u8]>,
@@ -55,17 +56,48 @@ pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
     let host = host.unwrap_or_default();
     let whole = head.target();
     Ok(match target::parse(head.method, whole)? {
-        Target::Origin { path, query } => Asked { host, authority: named, path, query, secure: None },
-        Target::Asterisk => Asked { host, authority: named, path: whole, query: None, secure: None },
-        Target::Authority(authority) => {
-            Asked { host: whole, authority: Some(authority), path: b"", query: None, secure: None }
-        }
+        Target::Origin { path, query } => Asked {
+            host,
+            authority: named,
+            path,
+            query,
+            secure: None,
+        },
+        Target::Asterisk => Asked {
+            host,
+            authority: named,
+            path: whole,
+            query: None,
+            secure: None,
+        },
+        Target::Authority(authority) => Asked {
+            host: whole,
+            authority: Some(authority),
+            path: b"",
+            query: None,
+            secure: None,
+        },
         // RFC 9112 §3.2.2: then Host is passed over, and made anew from the target.
-        Target::Absolute { secure, authority, path, query } => {
+        Target::Absolute {
+            secure,
+            authority,
+            path,
+            query,
+        } => {
             let (host, rest) = split(whole);
             // RFC 9112 §3.2.4: then it is about the server as a whole.
-            let path = if head.method == Method::Options && rest.is_empty() { b"*" } else { path };
-            Asked { host, authority: Some(authority), path, query, secure: Some(secure) }
+            let path = if head.method == Method::Options && rest.is_empty() {
+                b"*"
+            } else {
+                path
+            };
+            Asked {
+                host,
+                authority: Some(authority),
+                path,
+                query,
+                secure: Some(secure),
+            }
         }
     })
 }
@@ -87,7 +119,14 @@ mod tests {
         let mut head = RequestHead::default();
         let input = format!("{request}\r\n\r\n");
         let limits = Limits::default();
-        parse::request(input.as_bytes(), &mut Progress::default(), &limits, &mut head).unwrap().unwrap();
+        parse::request(
+            input.as_bytes(),
+            &mut Progress::default(),
+            &limits,
+            &mut head,
+        )
+        .unwrap()
+        .unwrap();
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
         asked(&head).map(|asked| (text(asked.host), text(asked.path), asked.query.map(text)))
     }
@@ -100,23 +139,42 @@ mod tests {
         Ok((host.to_owned(), path.to_owned(), query.map(str::to_owned)))
     }
 
-    /// RFC 9112 §3.2: "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that
-    /// lacks a Host header field and to any request message that contains more than one Host header field line or a
-    /// Host header field with an invalid field value."
+    /// RFC 9112 §3.2: "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1
+    /// request message that lacks a Host header field and to any request message that contains
+    /// more than one Host header field line or a Host header field with an invalid field
+    /// value."
     #[test]
     fn a_request_without_one_good_host_is_refused() {
         assert_eq!(of("GET / HTTP/1.1"), Err(AskedError::NoHost));
         assert_eq!(of("GET / HTTP/1.0"), is("", "/", None));
-        assert_eq!(of("GET / HTTP/1.1\r\nHost: a\r\nHost: a"), Err(AskedError::Hosts));
-        assert_eq!(of("GET / HTTP/1.0\r\nHost: a\r\nhost: b"), Err(AskedError::Hosts));
-        for host in ["a b", "a/b", "user@a", "a:b", "a:99999", "[::1", "a,b", "a..b", "http://a"] {
-            assert_eq!(of(&format!("GET / HTTP/1.1\r\nHost: {host}")), Err(AskedError::BadHost), "{host}");
+        assert_eq!(
+            of("GET / HTTP/1.1\r\nHost: a\r\nHost: a"),
+            Err(AskedError::Hosts)
+        );
+        assert_eq!(
+            of("GET / HTTP/1.0\r\nHost: a\r\nhost: b"),
+            Err(AskedError::Hosts)
+        );
+        for host in [
+            "a b", "a/b", "user@a", "a:b", "a:99999", "[::1", "a,b", "a..b", "http://a",
+        ] {
+            assert_eq!(
+                of(&format!("GET / HTTP/1.1\r\nHost: {host}")),
+                Err(AskedError::BadHost),
+                "{host}"
+            );
         }
-        assert_eq!(of("GET / HTTP/1.1\r\nHost: A.example.:8080"), is("A.example.:8080", "/", None));
+        assert_eq!(
+            of("GET / HTTP/1.1\r\nHost: A.example.:8080"),
+            is("A.example.:8080", "/", None)
+        );
         assert_eq!(of("GET / HTTP/1.1\r\nHost:"), is("", "/", None));
         assert_eq!(of("OPTIONS * HTTP/1.1\r\nHost: a"), is("a", "*", None));
         // RFC 9113 §8.3.1: in HTTP/2 it is made of :authority.
-        let head = RequestHead { version: Version::Http2, ..RequestHead::default() };
+        let head = RequestHead {
+            version: Version::Http2,
+            ..RequestHead::default()
+        };
         assert_eq!(asked(&head), Err(AskedError::NoHost));
     }
 
@@ -126,7 +184,10 @@ mod tests {
         assert_eq!(with("http://a:81/b?c"), is("a:81", "/b", Some("c")));
         assert_eq!(with("https://a"), is("a", "/", None));
         assert_eq!(with("http://a?c"), is("a", "/", Some("c")));
-        assert_eq!(of("CONNECT a:443 HTTP/1.1\r\nHost: other"), is("a:443", "", None));
+        assert_eq!(
+            of("CONNECT a:443 HTTP/1.1\r\nHost: other"),
+            is("a:443", "", None)
+        );
         // RFC 9112 §3.2.4.
         let options = |target: &str| of(&format!("OPTIONS {target} HTTP/1.1\r\nHost: other"));
         assert_eq!(options("http://a:81"), is("a:81", "*", None));

@@ -51,14 +51,17 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// What is taken by who says nothing of it, or has an empty field. RFC 9110 §12.5.3 would allow any coding for the
-    /// former; no server does that, as clients that cannot decode say nothing.
-    pub const IDENTITY: Self = Self { weights: [None, None, None, Some(0)] };
+    /// What is taken by who says nothing of it, or has an empty field. RFC 9110 §12.5.3 would allow
+    /// any coding for the former; no server does that, as clients that cannot decode say
+    /// nothing.
+    pub const IDENTITY: Self = Self {
+        weights: [None, None, None, Some(0)],
+    };
 
     /// What the Accept-Encoding of a request says, over all its lines, in one pass.
     ///
-    /// Of several elements for one coding the first holds. One that is malformed, in its weight or elsewhere, is passed
-    /// over.
+    /// Of several elements for one coding the first holds. One that is malformed, in its weight or
+    /// elsewhere, is passed over.
     pub fn of(fields: &Fields) -> Self {
         if !fields.may_have(&[Known::AcceptEncoding]) {
             return Self::IDENTITY;
@@ -68,7 +71,10 @@ impl Accepted {
         for element in fields.tokens(Known::AcceptEncoding) {
             let (name, weight) = match memchr::memchr(b';', element) {
                 None => (element, Some(1_000)),
-                Some(at) => (element[..at].trim_ascii_end(), weight(element[at + 1..].trim_ascii_start())),
+                Some(at) => (
+                    element[..at].trim_ascii_end(),
+                    weight(element[at + 1..].trim_ascii_start()),
+                ),
             };
             let Some(weight) = weight else { continue };
             if name == b"*" {
@@ -77,7 +83,8 @@ impl Accepted {
                 named[coding as usize].get_or_insert(weight);
             }
         }
-        // §12.5.3: `*` is every coding that is not named. Without either, identity is taken after all others.
+        // §12.5.3: `*` is every coding that is not named. Without either, identity is taken after
+        // all others.
         let mut weights = named.map(|weight| weight.or(others).filter(|weight| *weight > 0));
         let identity = Coding::Identity as usize;
         if named[identity].or(others).is_none() {
@@ -93,17 +100,22 @@ impl Accepted {
 
     /// Whether a client takes anything but what has no coding.
     pub fn takes_any(&self) -> bool {
-        self.weights[..Coding::Identity as usize].iter().any(Option::is_some)
+        self.weights[..Coding::Identity as usize]
+            .iter()
+            .any(Option::is_some)
     }
 
     /// Which of `offered` is wanted most; of those wanted alike, the one that is offered first.
     ///
-    /// `None` if none is acceptable. RFC 9110 §12.4.1 and §15.5.7 let a server answer 406 or disregard the field: send
-    /// what has no coding, as nginx and Caddy do. A client that forbids identity can read it nevertheless, but not a 406.
+    /// `None` if none is acceptable. RFC 9110 §12.4.1 and §15.5.7 let a server answer 406 or
+    /// disregard the field: send what has no coding, as nginx and Caddy do. A client that
+    /// forbids identity can read it nevertheless, but not a 406.
     pub fn best(&self, offered: &[Coding]) -> Option<Coding> {
         let mut best: Option<(Coding, u16)> = None;
         for coding in offered {
-            let Some(weight) = self.weights[*coding as usize] else { continue };
+            let Some(weight) = self.weights[*coding as usize] else {
+                continue;
+            };
             if best.is_none_or(|(_, most)| weight > most) {
                 best = Some((*coding, weight));
             }
@@ -114,7 +126,9 @@ impl Accepted {
 
 /// Thousandths of `q=…` (RFC 9110 §12.4.2); `None` if it is malformed.
 fn weight(parameter: &[u8]) -> Option<u16> {
-    let (b'q' | b'Q', value) = parameter.split_first()? else { return None };
+    let (b'q' | b'Q', value) = parameter.split_first()? else {
+        return None;
+    };
     let (whole, decimals) = match value.strip_prefix(b"=")? {
         [whole @ (b'0' | b'1')] => (whole, &[][..]),
         [whole @ (b'0' | b'1'), b'.', decimals @ ..] if decimals.len() <= 3 => (whole, decimals),
@@ -122,12 +136,15 @@ fn weight(parameter: &[u8]) -> Option<u16> {
     };
     let mut thousandths = u16::from(whole - b'0') * 1_000;
     for (digit, worth) in decimals.iter().zip([100, 10, 1]) {
-        thousandths += digit.is_ascii_digit().then(|| u16::from(digit - b'0') * worth)?;
+        thousandths += digit
+            .is_ascii_digit()
+            .then(|| u16::from(digit - b'0') * worth)?;
     }
     (thousandths <= 1_000).then_some(thousandths)
 }
 
-/// Says in Vary that a field of the request had a part in the answer (RFC 9110 §12.5.5), unless it is said already.
+/// Says in Vary that a field of the request had a part in the answer (RFC 9110 §12.5.5), unless it
+/// is said already.
 pub fn vary(fields: &mut Fields, name: &[u8]) {
     let said = fields
         .named(b"vary")
@@ -178,7 +195,8 @@ mod tests {
             ("gzip;q=0, *", Some(Zstd)),
             ("zstd;q=0, *;q=0.1", Some(Br)),
             ("*;q=0, gzip;q=0.1", Some(Gzip)),
-            // "If the representation has no content coding, then it is acceptable by default unless specifically excluded"
+            // "If the representation has no content coding, then it is acceptable by default
+            // unless specifically excluded"
             ("identity;q=0, gzip", Some(Gzip)),
             ("identity;q=0", None),
             ("*;q=0", None),
@@ -256,29 +274,56 @@ mod tests {
             "g zip",
         ] {
             assert_eq!(of(value), Accepted::IDENTITY, "{value}");
-            assert_eq!(of(&format!("{value}, br;q=0.1")).best(&ALL), Some(Br), "{value}");
+            assert_eq!(
+                of(&format!("{value}, br;q=0.1")).best(&ALL),
+                Some(Br),
+                "{value}"
+            );
         }
         // One that forbids identity has to be well-formed.
         assert_eq!(of("identity;q=0.0000").best(&ALL), Some(Identity));
-        for (text, thousandths) in
-            [("0", 0), ("0.", 0), ("0.5", 500), ("0.05", 50), ("0.123", 123), ("1", 1_000), ("1.000", 1_000)]
-        {
-            assert_eq!(weight(format!("q={text}").as_bytes()), Some(thousandths), "{text}");
+        for (text, thousandths) in [
+            ("0", 0),
+            ("0.", 0),
+            ("0.5", 500),
+            ("0.05", 50),
+            ("0.123", 123),
+            ("1", 1_000),
+            ("1.000", 1_000),
+        ] {
+            assert_eq!(
+                weight(format!("q={text}").as_bytes()),
+                Some(thousandths),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_list_is_the_same_on_several_lines() {
         let of = |lines: &[(&str, &str)]| Accepted::of(&fields(lines));
-        let lines = [("Accept-Encoding", "gzip;q=0.5"), ("x", "y"), ("accept-encoding", "br;q=0.7, *;q=0")];
-        assert_eq!(of(&lines), of(&[("Accept-Encoding", "gzip;q=0.5, br;q=0.7, *;q=0")]));
+        let lines = [
+            ("Accept-Encoding", "gzip;q=0.5"),
+            ("x", "y"),
+            ("accept-encoding", "br;q=0.7, *;q=0"),
+        ];
+        assert_eq!(
+            of(&lines),
+            of(&[("Accept-Encoding", "gzip;q=0.5, br;q=0.7, *;q=0")])
+        );
         assert_eq!(of(&lines).best(&ALL), Some(Br));
         assert!(!of(&lines).takes(Zstd) && !of(&lines).takes(Identity) && of(&lines).takes(Gzip));
     }
 
     #[test]
     fn a_megabyte_is_read_once() {
-        for (many, best) in [("gzip;q=0.5,", Gzip), (",", Br), (";q=", Br), ("x,", Br), ("*;q=0.1;", Br)] {
+        for (many, best) in [
+            ("gzip;q=0.5,", Gzip),
+            (",", Br),
+            (";q=", Br),
+            ("x,", Br),
+            ("*;q=0.1;", Br),
+        ] {
             let value = format!("{}, br;q=0.4, *;q=0", many.repeat((1 << 20) / many.len()));
             assert_eq!(of(&value).best(&ALL), Some(best), "{many}");
         }

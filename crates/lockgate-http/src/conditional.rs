@@ -1,6 +1,7 @@
 //! Conditional requests (RFC 9110 §13): whether the answer that is there is wanted.
 //!
-//! Knows no representation but by its validators, and no clock. Takes no memory, and time that grows with the request.
+//! Knows no representation but by its validators, and no clock. Takes no memory, and time that
+//! grows with the request.
 
 use crate::date;
 use crate::etag::{EntityTag, EntityTags};
@@ -10,10 +11,11 @@ use crate::head::Method;
 /// What names the state of the representation that a request would get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validators<'a> {
-    /// Its entity tag as it is sent, with quotes; `None` if it has none. One that is malformed is none.
+    /// Its entity tag as it is sent, with quotes; `None` if it has none. One that is malformed is
+    /// none.
     pub etag: Option<&'a [u8]>,
-    /// When it was changed, in seconds since 1970; `None` if that is not known. What is sent as Last-Modified must not be
-    /// later than the answer's Date (RFC 9110 §8.8.2.1).
+    /// When it was changed, in seconds since 1970; `None` if that is not known. What is sent as
+    /// Last-Modified must not be later than the answer's Date (RFC 9110 §8.8.2.1).
     pub modified: Option<u64>,
 }
 
@@ -28,12 +30,17 @@ pub enum Outcome {
     PreconditionFailed,
 }
 
-/// Evaluates the conditions of a request in the order of RFC 9110 §13.2.2. `now` is in seconds since 1970.
+/// Evaluates the conditions of a request in the order of RFC 9110 §13.2.2. `now` is in seconds
+/// since 1970.
 ///
 /// Only for what would be answered with 2xx without them (§13.2.1).
 pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: u64) -> Outcome {
-    const CONDITIONS: [Known; 4] =
-        [Known::IfMatch, Known::IfModifiedSince, Known::IfNoneMatch, Known::IfUnmodifiedSince];
+    const CONDITIONS: [Known; 4] = [
+        Known::IfMatch,
+        Known::IfModifiedSince,
+        Known::IfNoneMatch,
+        Known::IfUnmodifiedSince,
+    ];
     // §13.2.1: methods that neither select nor change a representation have no conditions.
     let no_matter = matches!(method, Method::Connect | Method::Options | Method::Trace);
     if !fields.may_have(&CONDITIONS) || no_matter {
@@ -42,7 +49,8 @@ pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: 
     let failed = if fields.first(Known::IfMatch).is_some() {
         !lists(fields, Known::IfMatch, current, EntityTag::is_same)
     } else {
-        since(fields, Known::IfUnmodifiedSince, current, now).is_some_and(|since| since.modified > since.date)
+        since(fields, Known::IfUnmodifiedSince, current, now)
+            .is_some_and(|since| since.modified > since.date)
     };
     if failed {
         return Outcome::PreconditionFailed;
@@ -55,26 +63,35 @@ pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: 
             true => Outcome::PreconditionFailed,
         };
     }
-    // A date to come was never our Last-Modified: until it has passed, every change would be missed. Apache passes over it
-    // too, and RFC 2616 §14.25 had it so.
+    // A date to come was never our Last-Modified: until it has passed, every change would be
+    // missed. Apache passes over it too, and RFC 2616 §14.25 had it so.
     let unmodified = since(fields, Known::IfModifiedSince, current, now)
         .is_some_and(|since| since.modified <= since.date && since.date <= now);
-    if reads && unmodified { Outcome::NotModified } else { Outcome::Proceed }
+    if reads && unmodified {
+        Outcome::NotModified
+    } else {
+        Outcome::Proceed
+    }
 }
 
 /// Whether Range counts, as If-Range has it (RFC 9110 §13.1.5); without If-Range it does.
 ///
-/// A date is compared as a strong validator: it must be our Last-Modified, and that be at least a second ago
-/// (§8.8.2.2), or what is there could have been changed after the client got its part, in the same second.
+/// A date is compared as a strong validator: it must be our Last-Modified, and that be at least a
+/// second ago (§8.8.2.2), or what is there could have been changed after the client got its part,
+/// in the same second.
 pub fn range_applies(fields: &Fields, current: &Validators<'_>, now: u64) -> bool {
     if fields.first(Known::IfRange).is_none() {
         return true;
     }
-    let Some(value) = fields.only(Known::IfRange) else { return false };
+    let Some(value) = fields.only(Known::IfRange) else {
+        return false;
+    };
     if let Some(tag) = EntityTag::parse(value) {
         return current.tag().is_some_and(|current| current.is_same(tag));
     }
-    current.modified.is_some_and(|modified| modified < now && date::parse(value, now) == Some(modified))
+    current
+        .modified
+        .is_some_and(|modified| modified < now && date::parse(value, now) == Some(modified))
 }
 
 impl<'a> Validators<'a> {
@@ -85,8 +102,8 @@ impl<'a> Validators<'a> {
 
 /// Whether a list has the current tag, or is `*`: there is a representation, whatever it is.
 ///
-/// What is behind the first malformed tag, on whatever line, is not in the list: then a change is refused, and a copy is
-/// sent anew.
+/// What is behind the first malformed tag, on whatever line, is not in the list: then a change is
+/// refused, and a copy is sent anew.
 fn lists<'a>(
     fields: &'a Fields,
     known: Known,
@@ -96,7 +113,9 @@ fn lists<'a>(
     if fields.only(known) == Some(b"*") {
         return true;
     }
-    let Some(current) = current.tag() else { return false };
+    let Some(current) = current.tag() else {
+        return false;
+    };
     for line in fields.values(known) {
         let mut tags = EntityTags::of(line);
         if tags.any(|tag| matches(current, tag)) {
@@ -114,11 +133,14 @@ struct Since {
     date: u64,
 }
 
-/// A condition on the time of the last change. It is passed over if that is not known, or it is not one valid date
-/// (RFC 9110 §13.1.3, §13.1.4).
+/// A condition on the time of the last change. It is passed over if that is not known, or it is not
+/// one valid date (RFC 9110 §13.1.3, §13.1.4).
 fn since(fields: &Fields, known: Known, current: &Validators<'_>, now: u64) -> Option<Since> {
     let date = date::parse(fields.only(known)?, now)?;
-    Some(Since { modified: current.modified?, date })
+    Some(Since {
+        modified: current.modified?,
+        date,
+    })
 }
 
 #[cfg(test)]
@@ -129,7 +151,10 @@ mod tests {
 
     const MODIFIED: u64 = 784_111_777;
     const NOW: u64 = 1_795_305_600;
-    const CURRENT: Validators<'_> = Validators { etag: Some(b"\"a\""), modified: Some(MODIFIED) };
+    const CURRENT: Validators<'_> = Validators {
+        etag: Some(b"\"a\""),
+        modified: Some(MODIFIED),
+    };
     const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
@@ -140,7 +165,11 @@ mod tests {
     #[track_caller]
     fn check(cases: &[Case<'_>]) {
         for (method, lines, outcome) in cases {
-            assert_eq!(evaluate(*method, &fields(lines), &CURRENT, NOW), *outcome, "{method:?} {lines:?}");
+            assert_eq!(
+                evaluate(*method, &fields(lines), &CURRENT, NOW),
+                *outcome,
+                "{method:?} {lines:?}"
+            );
         }
     }
 
@@ -151,16 +180,28 @@ mod tests {
             (Method::Get, &[("If-Match", "\"a\"")], Proceed),
             (Method::Put, &[("If-Match", "\"a\"")], Proceed),
             (Method::Put, &[("If-Match", "\"b\", \"a\"")], Proceed),
-            (Method::Put, &[("If-Match", "\"b\""), ("if-match", "\"a\"")], Proceed),
+            (
+                Method::Put,
+                &[("If-Match", "\"b\""), ("if-match", "\"a\"")],
+                Proceed,
+            ),
             (Method::Put, &[("If-Match", "*")], Proceed),
             (Method::Get, &[("If-Match", "\"b\"")], PreconditionFailed),
             (Method::Put, &[("If-Match", "W/\"a\"")], PreconditionFailed),
             (Method::Put, &[("If-Match", "")], PreconditionFailed),
             (Method::Put, &[("If-Match", "a")], PreconditionFailed),
             (Method::Put, &[("If-Match", "a, \"a\"")], PreconditionFailed),
-            (Method::Put, &[("If-Match", "\"b"), ("If-Match", "\"a\"")], PreconditionFailed),
+            (
+                Method::Put,
+                &[("If-Match", "\"b"), ("If-Match", "\"a\"")],
+                PreconditionFailed,
+            ),
             (Method::Put, &[("If-Match", "*, \"b\"")], PreconditionFailed),
-            (Method::Put, &[("If-Match", "\"b\""), ("If-Match", "*")], PreconditionFailed),
+            (
+                Method::Put,
+                &[("If-Match", "\"b\""), ("If-Match", "*")],
+                PreconditionFailed,
+            ),
         ]);
     }
 
@@ -170,11 +211,23 @@ mod tests {
         check(&[
             (Method::Get, &[("If-None-Match", "\"a\"")], NotModified),
             (Method::Head, &[("If-None-Match", "W/\"a\"")], NotModified),
-            (Method::Get, &[("If-None-Match", "\"b\",W/\"a\"")], NotModified),
-            (Method::Get, &[("If-None-Match", "\"b\""), ("If-None-Match", "\"a\"")], NotModified),
+            (
+                Method::Get,
+                &[("If-None-Match", "\"b\",W/\"a\"")],
+                NotModified,
+            ),
+            (
+                Method::Get,
+                &[("If-None-Match", "\"b\""), ("If-None-Match", "\"a\"")],
+                NotModified,
+            ),
             (Method::Get, &[("If-None-Match", "*")], NotModified),
             (Method::Put, &[("If-None-Match", "*")], PreconditionFailed),
-            (Method::Post, &[("If-None-Match", "\"a\"")], PreconditionFailed),
+            (
+                Method::Post,
+                &[("If-None-Match", "\"a\"")],
+                PreconditionFailed,
+            ),
             (Method::Get, &[("If-None-Match", "\"b\"")], Proceed),
             (Method::Put, &[("If-None-Match", "\"b\"")], Proceed),
             (Method::Get, &[("If-None-Match", "")], Proceed),
@@ -184,25 +237,53 @@ mod tests {
         ]);
     }
 
-    /// RFC 9110 §13.1.3: passed over if it is no valid date, has more than one member, the method is another, or there
-    /// is If-None-Match.
+    /// RFC 9110 §13.1.3: passed over if it is no valid date, has more than one member, the method
+    /// is another, or there is If-None-Match.
     #[test]
     fn if_modified_since_wants_a_later_one() {
         check(&[
             (Method::Get, &[("If-Modified-Since", AT)], NotModified),
             (Method::Head, &[("If-Modified-Since", AFTER)], NotModified),
-            (Method::Get, &[("If-Modified-Since", "Sunday, 06-Nov-94 08:49:37 GMT")], NotModified),
-            (Method::Get, &[("If-Modified-Since", "Sun Nov  6 08:49:37 1994")], NotModified),
+            (
+                Method::Get,
+                &[("If-Modified-Since", "Sunday, 06-Nov-94 08:49:37 GMT")],
+                NotModified,
+            ),
+            (
+                Method::Get,
+                &[("If-Modified-Since", "Sun Nov  6 08:49:37 1994")],
+                NotModified,
+            ),
             (Method::Get, &[("If-Modified-Since", BEFORE)], Proceed),
             (Method::Get, &[("If-Modified-Since", TO_COME)], Proceed),
             (Method::Get, &[("If-Modified-Since", "")], Proceed),
             (Method::Get, &[("If-Modified-Since", "yesterday")], Proceed),
-            (Method::Get, &[("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 +0100")], Proceed),
-            (Method::Get, &[("If-Modified-Since", AT), ("If-Modified-Since", AT)], Proceed),
+            (
+                Method::Get,
+                &[("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 +0100")],
+                Proceed,
+            ),
+            (
+                Method::Get,
+                &[("If-Modified-Since", AT), ("If-Modified-Since", AT)],
+                Proceed,
+            ),
             (Method::Post, &[("If-Modified-Since", AT)], Proceed),
-            (Method::Get, &[("If-None-Match", "\"b\""), ("If-Modified-Since", AT)], Proceed),
-            (Method::Get, &[("If-None-Match", "?"), ("If-Modified-Since", AT)], Proceed),
-            (Method::Get, &[("If-None-Match", "\"a\""), ("If-Modified-Since", BEFORE)], NotModified),
+            (
+                Method::Get,
+                &[("If-None-Match", "\"b\""), ("If-Modified-Since", AT)],
+                Proceed,
+            ),
+            (
+                Method::Get,
+                &[("If-None-Match", "?"), ("If-Modified-Since", AT)],
+                Proceed,
+            ),
+            (
+                Method::Get,
+                &[("If-None-Match", "\"a\""), ("If-Modified-Since", BEFORE)],
+                NotModified,
+            ),
         ]);
     }
 
@@ -213,12 +294,35 @@ mod tests {
             (Method::Get, &[("If-Unmodified-Since", AT)], Proceed),
             (Method::Put, &[("If-Unmodified-Since", AFTER)], Proceed),
             (Method::Put, &[("If-Unmodified-Since", TO_COME)], Proceed),
-            (Method::Get, &[("If-Unmodified-Since", BEFORE)], PreconditionFailed),
-            (Method::Put, &[("If-Unmodified-Since", BEFORE)], PreconditionFailed),
+            (
+                Method::Get,
+                &[("If-Unmodified-Since", BEFORE)],
+                PreconditionFailed,
+            ),
+            (
+                Method::Put,
+                &[("If-Unmodified-Since", BEFORE)],
+                PreconditionFailed,
+            ),
             (Method::Put, &[("If-Unmodified-Since", "never")], Proceed),
-            (Method::Put, &[("If-Unmodified-Since", BEFORE), ("If-Unmodified-Since", BEFORE)], Proceed),
-            (Method::Put, &[("If-Match", "\"a\""), ("If-Unmodified-Since", BEFORE)], Proceed),
-            (Method::Put, &[("If-Match", "\"b\""), ("If-Unmodified-Since", AT)], PreconditionFailed),
+            (
+                Method::Put,
+                &[
+                    ("If-Unmodified-Since", BEFORE),
+                    ("If-Unmodified-Since", BEFORE),
+                ],
+                Proceed,
+            ),
+            (
+                Method::Put,
+                &[("If-Match", "\"a\""), ("If-Unmodified-Since", BEFORE)],
+                Proceed,
+            ),
+            (
+                Method::Put,
+                &[("If-Match", "\"b\""), ("If-Unmodified-Since", AT)],
+                PreconditionFailed,
+            ),
         ]);
     }
 
@@ -227,10 +331,26 @@ mod tests {
     fn what_is_required_goes_before_what_is_cached() {
         check(&[
             (Method::Get, &[], Proceed),
-            (Method::Get, &[("If-None-Match", "\"a\""), ("If-Match", "\"b\"")], PreconditionFailed),
-            (Method::Get, &[("If-None-Match", "\"a\""), ("If-Match", "\"a\"")], NotModified),
-            (Method::Get, &[("If-Unmodified-Since", BEFORE), ("If-None-Match", "\"a\"")], PreconditionFailed),
-            (Method::Get, &[("If-Unmodified-Since", AT), ("If-Modified-Since", AT)], NotModified),
+            (
+                Method::Get,
+                &[("If-None-Match", "\"a\""), ("If-Match", "\"b\"")],
+                PreconditionFailed,
+            ),
+            (
+                Method::Get,
+                &[("If-None-Match", "\"a\""), ("If-Match", "\"a\"")],
+                NotModified,
+            ),
+            (
+                Method::Get,
+                &[("If-Unmodified-Since", BEFORE), ("If-None-Match", "\"a\"")],
+                PreconditionFailed,
+            ),
+            (
+                Method::Get,
+                &[("If-Unmodified-Since", AT), ("If-Modified-Since", AT)],
+                NotModified,
+            ),
         ]);
     }
 
@@ -249,7 +369,10 @@ mod tests {
     /// RFC 9110 §13.1.3, §13.1.4: passed over if there is no modification date.
     #[test]
     fn what_has_no_validators_is_never_the_same() {
-        let none = Validators { etag: None, modified: None };
+        let none = Validators {
+            etag: None,
+            modified: None,
+        };
         for (lines, outcome) in [
             (("If-Match", "*"), Proceed),
             (("If-Match", "\"a\""), PreconditionFailed),
@@ -258,10 +381,18 @@ mod tests {
             (("If-Modified-Since", AT), Proceed),
             (("If-Unmodified-Since", BEFORE), Proceed),
         ] {
-            assert_eq!(evaluate(Method::Get, &fields(&[lines]), &none, NOW), outcome, "{lines:?}");
+            assert_eq!(
+                evaluate(Method::Get, &fields(&[lines]), &none, NOW),
+                outcome,
+                "{lines:?}"
+            );
         }
         assert!(!range_applies(&fields(&[("If-Range", AT)]), &none, NOW));
-        assert!(!range_applies(&fields(&[("If-Range", "\"a\"")]), &none, NOW));
+        assert!(!range_applies(
+            &fields(&[("If-Range", "\"a\"")]),
+            &none,
+            NOW
+        ));
         assert!(range_applies(&fields(&[]), &none, NOW));
     }
 
@@ -284,10 +415,21 @@ mod tests {
             (&[("If-Range", AFTER)], false),
             (&[("If-Range", "\"a\""), ("If-Range", "\"a\"")], false),
         ] {
-            assert_eq!(range_applies(&fields(lines), &CURRENT, NOW), applies, "{lines:?}");
+            assert_eq!(
+                range_applies(&fields(lines), &CURRENT, NOW),
+                applies,
+                "{lines:?}"
+            );
         }
-        let weak = Validators { etag: Some(b"W/\"a\""), ..CURRENT };
-        assert!(!range_applies(&fields(&[("If-Range", "W/\"a\"")]), &weak, NOW));
+        let weak = Validators {
+            etag: Some(b"W/\"a\""),
+            ..CURRENT
+        };
+        assert!(!range_applies(
+            &fields(&[("If-Range", "W/\"a\"")]),
+            &weak,
+            NOW
+        ));
     }
 
     /// RFC 9110 §8.8.2.2.
@@ -295,14 +437,21 @@ mod tests {
     fn a_change_in_this_second_is_no_strong_validator() {
         let lines = fields(&[("If-Range", AT)]);
         let applies = |now| range_applies(&lines, &CURRENT, now);
-        assert_eq!([MODIFIED - 1, MODIFIED, MODIFIED + 1].map(applies), [false, false, true]);
+        assert_eq!(
+            [MODIFIED - 1, MODIFIED, MODIFIED + 1].map(applies),
+            [false, false, true]
+        );
     }
 
     #[test]
     fn a_megabyte_of_tags_is_read_once() {
         let long = "\"b\",".repeat(1 << 18);
         let broken = "\"b".repeat(1 << 19);
-        for (value, outcome) in [(format!("{long}\"a\""), NotModified), (long, Proceed), (broken, Proceed)] {
+        for (value, outcome) in [
+            (format!("{long}\"a\""), NotModified),
+            (long, Proceed),
+            (broken, Proceed),
+        ] {
             let fields = fields(&[("If-None-Match", &value)]);
             assert_eq!(evaluate(Method::Get, &fields, &CURRENT, NOW), outcome);
         }

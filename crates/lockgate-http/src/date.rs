@@ -1,13 +1,16 @@
 //! Days of the calendar, and the date as HTTP writes and reads it.
 //!
-//! Knows no clock: seconds since 1970 come in and go out, leap seconds do not exist, years go to 9999.
+//! Knows no clock: seconds since 1970 come in and go out, leap seconds do not exist, years go to
+//! 9999.
 
 /// Length of [`imf_fixdate`].
 pub const LENGTH: usize = 29;
 
 const WEEKDAYS: &[u8; 21] = b"SunMonTueWedThuFriSat";
 /// What follows a weekday's first three letters.
-const WEEKDAY_ENDS: [&[u8]; 7] = [b"day", b"day", b"sday", b"nesday", b"rsday", b"day", b"urday"];
+const WEEKDAY_ENDS: [&[u8]; 7] = [
+    b"day", b"day", b"sday", b"nesday", b"rsday", b"day", b"urday",
+];
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 /// The last second of the year 9999: what is later is shown as that.
 const LAST: u64 = 253_402_300_799;
@@ -34,7 +37,8 @@ pub struct Calendar {
 impl Calendar {
     /// The moment so many seconds after 1970-01-01 00:00 UTC.
     ///
-    /// Days to date by Howard Hinnant's `civil_from_days`: years start in March, so that the leap day is a year's last.
+    /// Days to date by Howard Hinnant's `civil_from_days`: years start in March, so that the leap
+    /// day is a year's last.
     pub const fn of_unix(seconds: u64) -> Self {
         let seconds = if seconds < LAST { seconds } else { LAST };
         let (since_1970, of_day) = (seconds / 86_400, seconds % 86_400);
@@ -45,7 +49,11 @@ impl Calendar {
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+        let month = if month_from_march < 10 {
+            month_from_march + 3
+        } else {
+            month_from_march - 9
+        };
         let year = era * 400 + year_of_era + (month <= 2) as u64;
         Self {
             year: year as u16,
@@ -88,10 +96,12 @@ pub fn imf_fixdate(unix_seconds: u64) -> [u8; LENGTH] {
     out
 }
 
-/// Reads a date in any of the three forms that a recipient must know (RFC 9110 §5.6.7): seconds since 1970.
+/// Reads a date in any of the three forms that a recipient must know (RFC 9110 §5.6.7): seconds
+/// since 1970.
 ///
-/// `now`, in the same seconds, tells the century of a year that has two digits. `None` if it is no date, or one before
-/// 1970. Which weekday it is said to be is nothing to us; a leap second is the second after it.
+/// `now`, in the same seconds, tells the century of a year that has two digits. `None` if it is no
+/// date, or one before 1970. Which weekday it is said to be is nothing to us; a leap second is the
+/// second after it.
 pub fn parse(value: &[u8], now: u64) -> Option<u64> {
     let mut text = Text(value);
     let weekday = text.name(WEEKDAYS)?;
@@ -105,8 +115,11 @@ pub fn parse(value: &[u8], now: u64) -> Option<u64> {
     } else if text.takes(b" ") {
         // Sun Nov  6 08:49:37 1994
         month = text.name(MONTHS)? as u64 + 1;
-        day =
-            if text.takes(b"  ") { text.number(1)? } else { text.between(b" ", |text| text.number(2), b"")? };
+        day = if text.takes(b"  ") {
+            text.number(1)?
+        } else {
+            text.between(b" ", |text| text.number(2), b"")?
+        };
         time = text.between(b" ", Text::time, b" ")?;
         year = text.number(4)?;
     } else {
@@ -123,26 +136,33 @@ pub fn parse(value: &[u8], now: u64) -> Option<u64> {
     fits.then(|| days_since_1970(year, month, day) * 86_400 + time)
 }
 
-/// RFC 9110 §5.6.7: a date that appears to be more than 50 years in the future is in the latest year before that has
-/// the same last two digits.
+/// RFC 9110 §5.6.7: a date that appears to be more than 50 years in the future is in the latest
+/// year before that has the same last two digits.
 fn full_year(of_century: u64, of_year: (u64, u64, u64), now: u64) -> u64 {
     let at = Calendar::of_unix(now);
     let farthest = u64::from(at.year) + 50;
     let year = farthest - (farthest - of_century) % 100;
     let now_of_year = (u64::from(at.month), u64::from(at.day), now % 86_400);
-    if year == farthest && of_year > now_of_year { year - 100 } else { year }
+    if year == farthest && of_year > now_of_year {
+        year - 100
+    } else {
+        year
+    }
 }
 
 fn days_of(year: u64, month: u64) -> u64 {
     match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
+            29
+        }
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     }
 }
 
-/// Howard Hinnant's `days_from_civil`, the way back of [`Calendar::of_unix`]; not for years before 1970.
+/// Howard Hinnant's `days_from_civil`, the way back of [`Calendar::of_unix`]; not for years before
+/// 1970.
 fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year / 400, year % 400);
@@ -179,7 +199,9 @@ impl Text<'_> {
         let (number, rest) = self.0.split_at_checked(digits)?;
         self.0 = rest;
         number.iter().try_fold(0, |number, digit| {
-            digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
+            digit
+                .is_ascii_digit()
+                .then(|| number * 10 + u64::from(digit - b'0'))
         })
     }
 
@@ -234,10 +256,15 @@ mod tests {
         for day in 1..60_000 {
             let now = Calendar::of_unix(day * 86_400);
             assert_eq!(now.weekday, (before.weekday + 1) % 7);
-            let tomorrow = (now.year, now.month, now.day) == (before.year, before.month, before.day + 1);
+            let tomorrow =
+                (now.year, now.month, now.day) == (before.year, before.month, before.day + 1);
             let next_month = (now.year, now.month, now.day) == (before.year, before.month + 1, 1);
-            let next_year = (now.year, now.month, now.day) == (before.year + 1, 1, 1) && before.month == 12;
-            assert!((tomorrow && now.day <= 31) || next_month && before.day >= 28 || next_year, "{now:?}");
+            let next_year =
+                (now.year, now.month, now.day) == (before.year + 1, 1, 1) && before.month == 12;
+            assert!(
+                (tomorrow && now.day <= 31) || next_month && before.day >= 28 || next_year,
+                "{now:?}"
+            );
             before = now;
         }
     }
@@ -248,9 +275,11 @@ mod tests {
     /// RFC 9110 §5.6.7.
     #[test]
     fn a_date_has_three_forms() {
-        for value in
-            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
-        {
+        for value in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
             assert_eq!(parse(value.as_bytes(), NOW), Some(784_111_777), "{value}");
         }
         for (value, seconds) in [
@@ -306,12 +335,14 @@ mod tests {
         }
     }
 
-    /// RFC 9110 §5.6.7: "Recipients of a timestamp value in rfc850-date format, which uses a two-digit year, MUST
-    /// interpret a timestamp that appears to be more than 50 years in the future as representing the most recent year in
-    /// the past that had the same last two digits."
+    /// RFC 9110 §5.6.7: "Recipients of a timestamp value in rfc850-date format, which uses a
+    /// two-digit year, MUST interpret a timestamp that appears to be more than 50 years in the
+    /// future as representing the most recent year in the past that had the same last two
+    /// digits."
     #[test]
     fn two_digits_of_a_year_are_at_most_fifty_years_ahead() {
-        let year = |value: &str, now| parse(value.as_bytes(), now).map(|at| Calendar::of_unix(at).year);
+        let year =
+            |value: &str, now| parse(value.as_bytes(), now).map(|at| Calendar::of_unix(at).year);
         assert_eq!(year("Friday, 01-Jan-76 00:00:00 GMT", NOW), Some(2076));
         assert_eq!(year("Sunday, 22-Nov-76 00:00:00 GMT", NOW), Some(2076));
         assert_eq!(year("Sunday, 22-Nov-76 00:00:01 GMT", NOW), Some(1976));
@@ -320,7 +351,10 @@ mod tests {
         // 1969 is farther off than 2069.
         assert_eq!(year("Tuesday, 01-Jan-69 00:00:00 GMT", NOW), Some(2069));
         assert_eq!(year("Tuesday, 01-Jan-69 00:00:00 GMT", 0), None);
-        assert_eq!(year("Tuesday, 01-Jan-69 00:00:00 GMT", u64::MAX), Some(9969));
+        assert_eq!(
+            year("Tuesday, 01-Jan-69 00:00:00 GMT", u64::MAX),
+            Some(9969)
+        );
     }
 
     #[test]

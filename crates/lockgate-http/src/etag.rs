@@ -22,7 +22,13 @@ impl<'a> EntityTag<'a> {
         let end = memchr::memchr(b'"', quoted.strip_prefix(b"\"")?)?;
         let (opaque, rest) = quoted.split_at(end + 2);
         let sound = opaque.iter().all(|byte| !matches!(byte, 0..=b' ' | 0x7f));
-        sound.then_some((Self { opaque, weak: strong.is_some() }, rest))
+        sound.then_some((
+            Self {
+                opaque,
+                weak: strong.is_some(),
+            },
+            rest,
+        ))
     }
 
     /// Whether it stands for representations that are alike, rather than for the same bytes.
@@ -43,7 +49,8 @@ impl<'a> EntityTag<'a> {
 
 /// The entity tags of a list (RFC 9110 §5.6.1): empty elements are passed over.
 ///
-/// A list ends where it is none any more: as a tag may have commas in it, nobody could say where the next one begins.
+/// A list ends where it is none any more: as a tag may have commas in it, nobody could say where
+/// the next one begins.
 #[derive(Debug, Clone)]
 pub struct EntityTags<'a> {
     rest: &'a [u8],
@@ -66,7 +73,11 @@ impl<'a> Iterator for EntityTags<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let empty = |byte: &u8| matches!(byte, b' ' | b'\t' | b',');
-        let start = self.rest.iter().position(|byte| !empty(byte)).unwrap_or(self.rest.len());
+        let start = self
+            .rest
+            .iter()
+            .position(|byte| !empty(byte))
+            .unwrap_or(self.rest.len());
         self.rest = &self.rest[start..];
         let (tag, behind) = EntityTag::first(self.rest)?;
         let behind = behind.trim_ascii_start();
@@ -96,17 +107,26 @@ mod tests {
         ] {
             let tag = |text: &'static str| EntityTag::parse(text.as_bytes()).unwrap();
             let (one, other) = (tag(one), tag(other));
-            assert_eq!((one.is_same(other), one.is_alike(other)), (same, alike), "{one:?} {other:?}");
-            assert_eq!((other.is_same(one), other.is_alike(one)), (same, alike), "{one:?} {other:?}");
+            assert_eq!(
+                (one.is_same(other), one.is_alike(other)),
+                (same, alike),
+                "{one:?} {other:?}"
+            );
+            assert_eq!(
+                (other.is_same(one), other.is_alike(one)),
+                (same, alike),
+                "{one:?} {other:?}"
+            );
         }
     }
 
     /// RFC 9110 §8.8.3: `etagc = %x21 / %x23-7E / obs-text`.
     #[test]
     fn what_is_no_tag_is_none() {
-        for text in
-            ["", "a", "*", "\"", "\"a", "a\"", "w/\"a\"", "W/a", "W\"a\"", "W/ \"a\"", "\"a\"b", "\"a\" "]
-        {
+        for text in [
+            "", "a", "*", "\"", "\"a", "a\"", "w/\"a\"", "W/a", "W\"a\"", "W/ \"a\"", "\"a\"b",
+            "\"a\" ",
+        ] {
             assert_eq!(EntityTag::parse(text.as_bytes()), None, "{text}");
         }
         for byte in 0..=255_u8 {
@@ -120,7 +140,10 @@ mod tests {
     fn a_list_goes_on_as_long_as_it_is_one() {
         let of = |text: &str| {
             let mut tags = EntityTags::of(text.as_bytes());
-            let read: Vec<_> = tags.by_ref().map(|tag| tag.opaque.escape_ascii().to_string()).collect();
+            let read: Vec<_> = tags
+                .by_ref()
+                .map(|tag| tag.opaque.escape_ascii().to_string())
+                .collect();
             (read.join(" ").replace("\\\"", ""), tags.is_broken())
         };
         for (text, tags, broken) in [

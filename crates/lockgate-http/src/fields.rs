@@ -1,7 +1,8 @@
 //! The fields of one head, in the order and the spelling in which they came.
 //!
-//! One buffer holds the text of the whole head; a line is two ranges of it. Names that framing, forwarding, routing or a
-//! file server ask for are recognised once, while parsing, and found without comparing text again.
+//! One buffer holds the text of the whole head; a line is two ranges of it. Names that framing,
+//! forwarding, routing or a file server ask for are recognised once, while parsing, and found
+//! without comparing text again.
 
 use std::ops::Range;
 
@@ -65,7 +66,8 @@ impl Known {
 
     /// What `name` is, whatever its case.
     pub fn of(name: &[u8]) -> Option<Self> {
-        // Length and first letter leave one candidate (If-Match and If-Range aside), which most names of that length are not.
+        // Length and first letter leave one candidate (If-Match and If-Range aside), which most
+        // names of that length are not.
         let known = match (name.len(), name.first()? | 0x20) {
             (2, b't') => Self::Te,
             (3, b'v') => Self::Via,
@@ -100,16 +102,23 @@ impl Known {
     }
 }
 
-/// Whether a token is `known`, which has only letters and hyphens, in any case: setting one bit makes letters small and
-/// leaves a hyphen what it is, and no other byte of a token becomes one of these by it.
+/// Whether a token is `known`, which has only letters and hyphens, in any case: setting one bit
+/// makes letters small and leaves a hyphen what it is, and no other byte of a token becomes one of
+/// these by it.
 fn is_spelled(known: &[u8], token: &[u8]) -> bool {
     known.len() == token.len() && known.iter().zip(token).all(|(a, b)| a | 0x20 == b | 0x20)
 }
 
-/// Whether applications that are told of fields as variables could take one name for the other (RFC 3875 §4.1.18): they
-/// see no case there, and no difference between `-` and `_`.
+/// Whether applications that are told of fields as variables could take one name for the other (RFC
+/// 3875 §4.1.18): they see no case there, and no difference between `-` and `_`.
 pub fn alike(name: &[u8], other: &[u8]) -> bool {
-    let letter = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    let letter = |byte: &u8| {
+        if *byte == b'_' {
+            b'-'
+        } else {
+            byte.to_ascii_lowercase()
+        }
+    };
     name.len() == other.len() && name.iter().map(letter).eq(other.iter().map(letter))
 }
 
@@ -123,7 +132,10 @@ pub(crate) struct Span {
 impl Span {
     /// Limits keep heads far below 4 GB.
     pub(crate) fn new(range: Range<usize>) -> Self {
-        Self { start: range.start as u32, end: range.end as u32 }
+        Self {
+            start: range.start as u32,
+            end: range.end as u32,
+        }
     }
 
     pub(crate) fn of(self, text: &[u8]) -> &[u8] {
@@ -143,7 +155,8 @@ struct Line {
 impl Line {
     /// The whole of it in the text, if it is plain.
     fn whole(&self) -> Option<Range<usize>> {
-        self.plain.then(|| self.name.start as usize..self.value.end as usize + 2)
+        self.plain
+            .then(|| self.name.start as usize..self.value.end as usize + 2)
     }
 }
 
@@ -170,10 +183,15 @@ pub struct Fields {
 
 impl Clone for Fields {
     fn clone(&self) -> Self {
-        Self { text: self.text.clone(), lines: self.lines.clone(), present: self.present }
+        Self {
+            text: self.text.clone(),
+            lines: self.lines.clone(),
+            present: self.present,
+        }
     }
 
-    /// Takes no new memory where there is enough: answers that are always the same are made this way.
+    /// Takes no new memory where there is enough: answers that are always the same are made this
+    /// way.
     fn clone_from(&mut self, from: &Self) {
         self.text.clone_from(&from.text);
         self.lines.clone_from(&from.lines);
@@ -204,7 +222,12 @@ impl Fields {
         let between = text.get(name.end..value.start);
         let behind = text.get(value.end..value.end + 2);
         let plain = between == Some(b": ") && behind == Some(b"\r\n");
-        self.add(Line { name: Span::new(name), value: Span::new(value), known, plain });
+        self.add(Line {
+            name: Span::new(name),
+            value: Span::new(value),
+            known,
+            plain,
+        });
     }
 
     fn add(&mut self, line: Line) {
@@ -239,7 +262,8 @@ impl Fields {
         self.present & any.iter().fold(0, |bits, known| bits | known.bit()) != 0
     }
 
-    /// The value of a name that may have one line only: `None` if there is none, or there are several.
+    /// The value of a name that may have one line only: `None` if there is none, or there are
+    /// several.
     pub fn only(&self, known: Known) -> Option<&[u8]> {
         let mut values = self.values(known);
         values.next().filter(|_| values.next().is_none())
@@ -247,8 +271,15 @@ impl Fields {
 
     /// The values of one name, a line each.
     pub fn values(&self, known: Known) -> impl Iterator<Item = &[u8]> {
-        let lines = if self.present & known.bit() == 0 { &[] } else { self.lines.as_slice() };
-        lines.iter().filter(move |line| line.known == Some(known)).map(|line| line.value.of(&self.text))
+        let lines = if self.present & known.bit() == 0 {
+            &[]
+        } else {
+            self.lines.as_slice()
+        };
+        lines
+            .iter()
+            .filter(move |line| line.known == Some(known))
+            .map(|line| line.value.of(&self.text))
     }
 
     /// The value of a name's first line.
@@ -256,7 +287,8 @@ impl Fields {
         self.values(known).next()
     }
 
-    /// The elements of a list, over all lines of that name (RFC 9110 §5.6.1): empty ones are left out.
+    /// The elements of a list, over all lines of that name (RFC 9110 §5.6.1): empty ones are left
+    /// out.
     ///
     /// For lists of tokens: a quoted string with a comma in it would be cut.
     pub fn tokens(&self, known: Known) -> impl Iterator<Item = &[u8]> {
@@ -268,7 +300,9 @@ impl Fields {
 
     /// The values of a name that may be any, whatever its case.
     pub fn named(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
-        self.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+        self.iter()
+            .filter(move |field| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value)
     }
 
     /// Appends to `out` the lines that `keep` says yes to, as they go over the wire.
@@ -277,14 +311,19 @@ impl Fields {
     pub fn write(&self, out: &mut Vec<u8>, mut keep: impl FnMut(&Field<'_>) -> bool) {
         let mut run = 0..0;
         for line in &self.lines {
-            let field =
-                Field { name: line.name.of(&self.text), value: line.value.of(&self.text), known: line.known };
+            let field = Field {
+                name: line.name.of(&self.text),
+                value: line.value.of(&self.text),
+                known: line.known,
+            };
             if !keep(&field) {
                 continue;
             }
             match line.whole() {
                 Some(whole) if whole.start == run.end => run.end = whole.end,
-                Some(whole) => out.extend_from_slice(&self.text[std::mem::replace(&mut run, whole)]),
+                Some(whole) => {
+                    out.extend_from_slice(&self.text[std::mem::replace(&mut run, whole)])
+                }
                 None => {
                     out.extend_from_slice(&self.text[std::mem::take(&mut run)]);
                     crate::h1::encode::field(out, field.name, field.value);
@@ -294,7 +333,8 @@ impl Fields {
         out.extend_from_slice(&self.text[run]);
     }
 
-    /// Adds a line at the end. Name and value are the caller's to have checked: they go over the wire as they are.
+    /// Adds a line at the end. Name and value are the caller's to have checked: they go over the
+    /// wire as they are.
     pub fn append(&mut self, name: &[u8], value: &[u8]) {
         self.place(name, value, Known::of(name));
     }
@@ -305,23 +345,36 @@ impl Fields {
         crate::h1::encode::field(&mut self.text, name, value);
         let behind = start + name.len();
         let value = Span::new(behind + 2..self.text.len() - 2);
-        self.add(Line { name: Span::new(start..behind), value, known, plain: true });
+        self.add(Line {
+            name: Span::new(start..behind),
+            value,
+            known,
+            plain: true,
+        });
     }
 
     /// Leaves only the lines that `keep` says yes to.
     pub fn retain(&mut self, mut keep: impl FnMut(Field<'_>) -> bool) {
         let text = &self.text;
         self.lines.retain(|line| {
-            keep(Field { name: line.name.of(text), value: line.value.of(text), known: line.known })
+            keep(Field {
+                name: line.name.of(text),
+                value: line.value.of(text),
+                known: line.known,
+            })
         });
     }
 
-    /// Gives lines other values, in their places: `change` is asked about each, writes a new value and says that it did.
+    /// Gives lines other values, in their places: `change` is asked about each, writes a new value
+    /// and says that it did.
     pub fn revise(&mut self, mut change: impl FnMut(Field<'_>, &mut Vec<u8>) -> bool) {
         let mut value = Vec::new();
         for line in &mut self.lines {
-            let field =
-                Field { name: line.name.of(&self.text), value: line.value.of(&self.text), known: line.known };
+            let field = Field {
+                name: line.name.of(&self.text),
+                value: line.value.of(&self.text),
+                known: line.known,
+            };
             if change(field, &mut value) {
                 let start = self.text.len();
                 self.text.extend_from_slice(&value);
@@ -358,16 +411,29 @@ pub(crate) mod tests {
 
     fn shown(fields: &Fields) -> Vec<String> {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        fields.iter().map(|field| format!("{}: {}", text(field.name), text(field.value))).collect()
+        fields
+            .iter()
+            .map(|field| format!("{}: {}", text(field.name), text(field.value)))
+            .collect()
     }
 
     #[test]
     fn every_known_name_is_found_in_any_case() {
         for &known in Known::ALL {
             assert_eq!(Known::of(known.name().as_bytes()), Some(known));
-            assert_eq!(Known::of(known.name().to_uppercase().as_bytes()), Some(known));
+            assert_eq!(
+                Known::of(known.name().to_uppercase().as_bytes()),
+                Some(known)
+            );
         }
-        for other in ["", "Hos", "Hosts", "Cookie", "Content_Length", "Transfer-Encodinh"] {
+        for other in [
+            "",
+            "Hos",
+            "Hosts",
+            "Cookie",
+            "Content_Length",
+            "Transfer-Encodinh",
+        ] {
             assert_eq!(Known::of(other.as_bytes()), None, "{other}");
         }
     }
@@ -384,11 +450,19 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_not_there_is_known_at_once() {
-        let mut some = fields(&[("if-range", "a"), ("Range", "b"), ("RANGE", "c"), ("If_Match", "d")]);
+        let mut some = fields(&[
+            ("if-range", "a"),
+            ("Range", "b"),
+            ("RANGE", "c"),
+            ("If_Match", "d"),
+        ]);
         assert!(some.may_have(&[Known::IfMatch, Known::IfRange]));
         assert!(!some.may_have(&[Known::IfMatch, Known::IfNoneMatch]) && !some.may_have(&[]));
         assert_eq!(some.only(Known::IfRange), Some(&b"a"[..]));
-        assert_eq!([Known::Range, Known::IfMatch].map(|known| some.only(known)), [None; 2]);
+        assert_eq!(
+            [Known::Range, Known::IfMatch].map(|known| some.only(known)),
+            [None; 2]
+        );
         some.set(Known::Range, b"e");
         assert_eq!(some.only(Known::Range), Some(&b"e"[..]));
     }
@@ -414,7 +488,10 @@ pub(crate) mod tests {
                 .map(|token| String::from_utf8_lossy(token).into_owned())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(list(&[("Connection", "close, TE"), ("connection", " x")]), ["close", "TE", "x"]);
+        assert_eq!(
+            list(&[("Connection", "close, TE"), ("connection", " x")]),
+            ["close", "TE", "x"]
+        );
         assert_eq!(list(&[("Connection", ",, a ,\t,b,")]), ["a", "b"]);
         assert!(list(&[("Connection", "")]).is_empty());
     }

@@ -1,14 +1,17 @@
 //! One element of X-Forwarded-For: the address that a proxy has named as its client.
 //!
-//! The field has no standard. Proxies write a bare address, some with its port (`192.0.2.1:4711`), some as RFC 7239 §6 has
-//! nodes of Forwarded: IPv6 in brackets, what has a colon in quotes, and `unknown` or `_hidden` where they name nobody.
+//! The field has no standard. Proxies write a bare address, some with its port (`192.0.2.1:4711`),
+//! some as RFC 7239 §6 has nodes of Forwarded: IPv6 in brackets, what has a colon in quotes, and
+//! `unknown` or `_hidden` where they name nobody.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The address in `element`, which has no whitespace around it; IPv4 where it stands for that (RFC 4291 §2.5.5.2).
+/// The address in `element`, which has no whitespace around it; IPv4 where it stands for that (RFC
+/// 4291 §2.5.5.2).
 ///
-/// `None` for everything that is no address: an empty element, `unknown`, an obfuscated identifier, a name, half of a quoted
-/// string, an IPv6 address with a zone, IPv4 in other spellings than four decimal numbers.
+/// `None` for everything that is no address: an empty element, `unknown`, an obfuscated identifier,
+/// a name, half of a quoted string, an IPv6 address with a zone, IPv4 in other spellings than four
+/// decimal numbers.
 pub fn address(element: &[u8]) -> Option<IpAddr> {
     let text = str::from_utf8(element).ok()?;
     let text = match text.strip_prefix('"') {
@@ -18,7 +21,9 @@ pub fn address(element: &[u8]) -> Option<IpAddr> {
     let ip = match text.strip_prefix('[') {
         Some(rest) => {
             let (ip, port) = rest.split_once(']')?;
-            port.is_empty().then_some(()).or_else(|| is_port(port.strip_prefix(':')?))?;
+            port.is_empty()
+                .then_some(())
+                .or_else(|| is_port(port.strip_prefix(':')?))?;
             IpAddr::V6(ip.parse::<Ipv6Addr>().ok()?)
         }
         // Without brackets a last group of IPv6 cannot be told from a port: then it is a group.

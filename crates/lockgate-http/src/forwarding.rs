@@ -1,13 +1,16 @@
-//! What an intermediary must change on the way (RFC 9110 §7.6), and what it tells of who came to it (RFC 7239).
+//! What an intermediary must change on the way (RFC 9110 §7.6), and what it tells of who came to it
+//! (RFC 7239).
 
 use crate::fields::{Field, Fields, Known, alike};
 use crate::h1::encode;
 use crate::head::{Method, RequestHead, Version};
 
-/// Which fields of a message go on: all but those that are for this connection only (RFC 9110 §7.6.1).
+/// Which fields of a message go on: all but those that are for this connection only (RFC 9110
+/// §7.6.1).
 ///
-/// A field that Connection names goes no further, except those that framing and routing rest on: a client that could
-/// have them removed would decide how the next server reads its message ("hop-by-hop abuse").
+/// A field that Connection names goes no further, except those that framing and routing rest on: a
+/// client that could have them removed would decide how the next server reads its message
+/// ("hop-by-hop abuse").
 #[derive(Debug)]
 pub struct Onward<'a> {
     /// Names that Connection has and that are known by no other reason to end here.
@@ -18,40 +21,56 @@ impl<'a> Onward<'a> {
     /// For the message with these fields.
     pub fn of(fields: &'a Fields) -> Self {
         let usual = |token: &&[u8]| {
-            [&b"close"[..], b"keep-alive"].iter().any(|usual| usual.eq_ignore_ascii_case(token))
+            [&b"close"[..], b"keep-alive"]
+                .iter()
+                .any(|usual| usual.eq_ignore_ascii_case(token))
         };
-        Self { named: fields.tokens(Known::Connection).filter(|token| !usual(token)).collect() }
+        Self {
+            named: fields
+                .tokens(Known::Connection)
+                .filter(|token| !usual(token))
+                .collect(),
+        }
     }
 
-    /// Whether a field goes on. Framing is not forwarded but made anew: Content-Length and Transfer-Encoding are the
-    /// encoder's.
+    /// Whether a field goes on. Framing is not forwarded but made anew: Content-Length and
+    /// Transfer-Encoding are the encoder's.
     pub fn passes(&self, field: &Field<'_>) -> bool {
         match field.known {
             Some(known) if ends_here(known) => false,
             Some(Known::Host) => true,
-            _ => !self.named.iter().any(|name| name.eq_ignore_ascii_case(field.name)),
+            _ => !self
+                .named
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(field.name)),
         }
     }
 }
 
-/// Removes what Connection names, and the names: what is added after that is ours, and no peer can have it removed
-/// (CVE-2022-1388, CVE-2022-31813).
+/// Removes what Connection names, and the names: what is added after that is ours, and no peer can
+/// have it removed (CVE-2022-1388, CVE-2022-31813).
 pub fn detach(fields: &mut Fields) {
     let ours = |token: &[u8]| {
-        [&b"close"[..], b"keep-alive", b"te", b"upgrade"].iter().any(|ours| ours.eq_ignore_ascii_case(token))
+        [&b"close"[..], b"keep-alive", b"te", b"upgrade"]
+            .iter()
+            .any(|ours| ours.eq_ignore_ascii_case(token))
     };
     if fields.tokens(Known::Connection).all(ours) {
         return;
     }
-    let kept: Vec<&[u8]> = fields.tokens(Known::Connection).filter(|token| ours(token)).collect();
+    let kept: Vec<&[u8]> = fields
+        .tokens(Known::Connection)
+        .filter(|token| ours(token))
+        .collect();
     let (kept, named) = (kept.join(&b", "[..]), fields.clone());
     let onward = Onward::of(&named);
     fields.retain(|field| field.known.is_some_and(ends_here) || onward.passes(&field));
     fields.set(Known::Connection, &kept);
 }
 
-/// Whether a trailer goes on. What would be framing, routing, credentials, or a word about who asks, were it in a head,
-/// does not (RFC 9110 §6.5.1): whoever merges the two would be told by a peer what only we say.
+/// Whether a trailer goes on. What would be framing, routing, credentials, or a word about who
+/// asks, were it in a head, does not (RFC 9110 §6.5.1): whoever merges the two would be told by a
+/// peer what only we say.
 pub fn passes_behind(field: &Field<'_>) -> bool {
     const NEVER: [&[u8]; 34] = [
         b"accept-encoding",
@@ -89,7 +108,9 @@ pub fn passes_behind(field: &Field<'_>) -> bool {
         b"x-accel-redirect",
         b"x-real-ip",
     ];
-    field.known.is_none() && !is_like_ours(field.name) && !NEVER.iter().any(|never| alike(never, field.name))
+    field.known.is_none()
+        && !is_like_ours(field.name)
+        && !NEVER.iter().any(|never| alike(never, field.name))
 }
 
 /// Who a request is for, by its Max-Forwards (RFC 9110 §7.6.2).
@@ -101,10 +122,11 @@ pub enum Recipient {
     Us,
 }
 
-/// Who a request is for, and the Max-Forwards that the next hop gets if it has one: one less than came, for OPTIONS and TRACE.
-/// That of other methods is nothing to us, and goes on as it came.
+/// Who a request is for, and the Max-Forwards that the next hop gets if it has one: one less than
+/// came, for OPTIONS and TRACE. That of other methods is nothing to us, and goes on as it came.
 ///
-/// More than fits into 64 bits is the most that does: the maximum that we support, as RFC 9110 §7.6.2 has it.
+/// More than fits into 64 bits is the most that does: the maximum that we support, as RFC 9110
+/// §7.6.2 has it.
 ///
 /// # Errors
 /// When it is no number, or there are several.
@@ -121,7 +143,10 @@ pub fn count_hop(head: &RequestHead) -> Result<(Recipient, Option<u64>), HopsErr
 
 /// Writes the Max-Forwards that the next hop gets.
 pub fn set_hops(left: u64, fields: &mut Fields) {
-    fields.set(Known::MaxForwards, itoa::Buffer::new().format(left).as_bytes());
+    fields.set(
+        Known::MaxForwards,
+        itoa::Buffer::new().format(left).as_bytes(),
+    );
 }
 
 fn max_forwards(fields: &Fields) -> Result<Option<u64>, HopsError> {
@@ -160,7 +185,9 @@ fn ends_here(known: Known) -> bool {
 /// Whether the connection is to be kept after this message, as its sender wants it (RFC 9112 §9.3).
 pub fn keeps_alive(version: Version, fields: &Fields) -> bool {
     let has = |token: &str| {
-        fields.tokens(Known::Connection).any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
+        fields
+            .tokens(Known::Connection)
+            .any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
     };
     !has("close") && (version >= Version::Http11 || has("keep-alive"))
 }
@@ -178,21 +205,34 @@ pub struct Client {
 }
 
 impl Client {
-    /// `address` is that of the other end of the connection, or of whom a PROXY header named, `unknown` where it has
-    /// none; `secure` is whether it came over TLS. One that is `trusted` may speak for others: what it says of earlier
-    /// clients is kept, and ours is added behind it.
+    /// `address` is that of the other end of the connection, or of whom a PROXY header named,
+    /// `unknown` where it has none; `secure` is whether it came over TLS. One that is `trusted`
+    /// may speak for others: what it says of earlier clients is kept, and ours is added behind
+    /// it.
     pub fn new(address: String, secure: bool, trusted: bool) -> Self {
         let proto = proto(secure);
         let lines = (
-            format!("X-Forwarded-For: {address}\r\nX-Forwarded-Proto: {proto}\r\nX-Forwarded-Host: "),
+            format!(
+                "X-Forwarded-For: {address}\r\nX-Forwarded-Proto: {proto}\r\nX-Forwarded-Host: "
+            ),
             format!("\r\nForwarded: {};host=\"", element(&address, proto)),
         );
-        Self { address, secure, trusted, unnamed: false, lines }
+        Self {
+            address,
+            secure,
+            trusted,
+            unnamed: false,
+            lines,
+        }
     }
 
-    /// One that nobody is told of: it has asked for a proxy, and what it says of itself goes on as it came.
+    /// One that nobody is told of: it has asked for a proxy, and what it says of itself goes on as
+    /// it came.
     pub fn unnamed() -> Self {
-        Self { unnamed: true, ..Self::new(String::new(), false, false) }
+        Self {
+            unnamed: true,
+            ..Self::new(String::new(), false, false)
+        }
     }
 
     /// Whether nobody is told of it.
@@ -210,7 +250,8 @@ impl Client {
         self.trusted
     }
 
-    /// Whether a field must not go on beside what [`tell`](Self::tell) writes: anybody could have sent it.
+    /// Whether a field must not go on beside what [`tell`](Self::tell) writes: anybody could have
+    /// sent it.
     pub fn replaces(&self, field: &Field<'_>) -> bool {
         match field.known {
             _ if self.unnamed => false,
@@ -218,13 +259,14 @@ impl Client {
             // The first hop knows best what the user asked for.
             Some(Known::XForwardedProto | Known::XForwardedHost) => !self.trusted,
             Some(_) => false,
-            // What applications that are told of fields as variables cannot tell apart (RFC 3875 §4.1.18).
+            // What applications that are told of fields as variables cannot tell apart (RFC 3875
+            // §4.1.18).
             None => is_like_ours(field.name),
         }
     }
 
-    /// Writes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4), for a message with these fields
-    /// that asks for `host`, which is as it was written, with its port.
+    /// Writes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4), for a message
+    /// with these fields that asks for `host`, which is as it was written, with its port.
     pub fn tell(&self, host: &[u8], fields: &Fields, out: &mut Vec<u8>) {
         if self.unnamed {
             return;
@@ -236,7 +278,10 @@ impl Client {
             return self.tell_without_host(out);
         }
         let (before, behind) = &self.lines;
-        put(out, &[before.as_bytes(), host, behind.as_bytes(), host, b"\"\r\n"]);
+        put(
+            out,
+            &[before.as_bytes(), host, behind.as_bytes(), host, b"\"\r\n"],
+        );
     }
 
     /// The same of a client that has named no host.
@@ -257,7 +302,10 @@ impl Client {
             put(out, &[value, b", "]);
         }
         put(out, &[self.address.as_bytes(), b"\r\n"]);
-        for (known, ours) in [(Known::XForwardedProto, proto.as_bytes()), (Known::XForwardedHost, host)] {
+        for (known, ours) in [
+            (Known::XForwardedProto, proto.as_bytes()),
+            (Known::XForwardedHost, host),
+        ] {
             if fields.first(known).is_none() && !ours.is_empty() {
                 encode::field(out, known.name().as_bytes(), ours);
             }
@@ -296,7 +344,9 @@ fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
 /// Whether a name is, but for underscores, one that we refuse, replace or make anew.
 fn is_like_ours(name: &[u8]) -> bool {
     let mut usual = [0; 17];
-    let Some(usual) = usual.get_mut(..name.len()) else { return false };
+    let Some(usual) = usual.get_mut(..name.len()) else {
+        return false;
+    };
     if memchr::memchr(b'_', name).is_none() {
         return false;
     }
@@ -306,7 +356,8 @@ fn is_like_ours(name: &[u8]) -> bool {
     Known::of(usual).is_some_and(|known| !is_for_the_end(known))
 }
 
-/// Whether a field is only known because who has the answer asks for it: to who forwards it, it is like any other.
+/// Whether a field is only known because who has the answer asks for it: to who forwards it, it is
+/// like any other.
 fn is_for_the_end(known: Known) -> bool {
     matches!(
         known,
@@ -347,7 +398,10 @@ mod tests {
             ("X-Other", "2"),
         ]);
         let onward = Onward::of(&sent);
-        assert_eq!(shown(&sent, |field| onward.passes(field)), ["Host: a.example", "X-Other: 2"]);
+        assert_eq!(
+            shown(&sent, |field| onward.passes(field)),
+            ["Host: a.example", "X-Other: 2"]
+        );
     }
 
     #[test]
@@ -385,21 +439,34 @@ mod tests {
     #[test]
     fn a_hop_is_counted_for_the_methods_that_trace_a_way() {
         let counted = |method, values: &[&str]| {
-            let lines: Vec<_> = values.iter().map(|value| ("max-forwards", *value)).collect();
-            count_hop(&RequestHead { method, fields: fields(&lines), ..RequestHead::default() })
+            let lines: Vec<_> = values
+                .iter()
+                .map(|value| ("max-forwards", *value))
+                .collect();
+            count_hop(&RequestHead {
+                method,
+                fields: fields(&lines),
+                ..RequestHead::default()
+            })
         };
         for method in [Method::Options, Method::Trace] {
             assert_eq!(counted(method, &[]), Ok((Recipient::Next, None)));
             assert_eq!(counted(method, &["0"]), Ok((Recipient::Us, None)));
             assert_eq!(counted(method, &["1"]), Ok((Recipient::Next, Some(0))));
             assert_eq!(counted(method, &["010"]), Ok((Recipient::Next, Some(9))));
-            assert_eq!(counted(method, &["99999999999999999999"]), Ok((Recipient::Next, Some(u64::MAX - 1))));
+            assert_eq!(
+                counted(method, &["99999999999999999999"]),
+                Ok((Recipient::Next, Some(u64::MAX - 1)))
+            );
             for malformed in [&[""][..], &["-1"], &["1.0"], &["1, 2"], &["1", "1"], &["x"]] {
                 assert_eq!(counted(method, malformed), Err(HopsError), "{malformed:?}");
             }
         }
         assert_eq!(counted(Method::Get, &["0"]), Ok((Recipient::Next, None)));
-        assert_eq!(counted(Method::Other, &["x", "y"]), Ok((Recipient::Next, None)));
+        assert_eq!(
+            counted(Method::Other, &["x", "y"]),
+            Ok((Recipient::Next, None))
+        );
         let mut some = fields(&[("max-forwards", "7"), ("x", "y")]);
         set_hops(6, &mut some);
         assert_eq!(shown(&some, |_| true), ["x: y", "Max-Forwards: 6"]);
@@ -447,7 +514,11 @@ mod tests {
         let mut out = Vec::new();
         sent.write(&mut out, |field| !client.replaces(field));
         client.tell(host.as_bytes(), &sent, &mut out);
-        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+        String::from_utf8(out)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]

@@ -9,11 +9,13 @@ pub enum Version {
     Http10,
     /// HTTP/1.1, and every later HTTP/1 (RFC 9110 §2.5).
     Http11,
-    /// HTTP/2, in the words of HTTP/1: its streams say where bodies end, and no field is about the connection.
+    /// HTTP/2, in the words of HTTP/1: its streams say where bodies end, and no field is about the
+    /// connection.
     Http2,
 }
 
-/// What a request asks for: those methods that change how messages are read or whether they may be repeated.
+/// What a request asks for: those methods that change how messages are read or whether they may be
+/// repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the method of that name")]
 pub enum Method {
@@ -49,7 +51,10 @@ impl Method {
 
     /// Whether doing it twice is the same as doing it once (RFC 9110 §9.2.2).
     pub fn is_idempotent(self) -> bool {
-        matches!(self, Self::Get | Self::Head | Self::Put | Self::Delete | Self::Options | Self::Trace)
+        matches!(
+            self,
+            Self::Get | Self::Head | Self::Put | Self::Delete | Self::Options | Self::Trace
+        )
     }
 }
 
@@ -60,7 +65,8 @@ pub struct RequestHead {
     pub method: Method,
     /// Which HTTP the client speaks.
     pub version: Version,
-    /// Whether its `:scheme` is https; `None` in HTTP/1, and of CONNECT, which have none (RFC 9113 §8.3.1, §8.5).
+    /// Whether its `:scheme` is https; `None` in HTTP/1, and of CONNECT, which have none (RFC 9113
+    /// §8.3.1, §8.5).
     pub secure: Option<bool>,
     /// Its fields.
     pub fields: Fields,
@@ -69,7 +75,8 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    /// One without fields, for a request of our own. `method` is a token, `target` a request-target.
+    /// One without fields, for a request of our own. `method` is a token, `target` a
+    /// request-target.
     pub fn of(version: Version, method: &[u8], target: &[u8]) -> Self {
         let mut head = Self::default();
         head.begin(version, method, target);
@@ -126,7 +133,10 @@ pub struct ResponseHead {
 
 impl Clone for ResponseHead {
     fn clone(&self) -> Self {
-        Self { fields: self.fields.clone(), ..*self }
+        Self {
+            fields: self.fields.clone(),
+            ..*self
+        }
     }
 
     /// As that of its fields.
@@ -142,7 +152,12 @@ impl ResponseHead {
         let mut fields = Fields::default();
         let reason = crate::status::reason(status).as_bytes();
         fields.hold(reason);
-        Self { status, fields, reason: Span::new(0..reason.len()), ..Self::default() }
+        Self {
+            status,
+            fields,
+            reason: Span::new(0..reason.len()),
+            ..Self::default()
+        }
     }
 
     /// The reason phrase as it was sent, maybe empty; nobody may rest anything on it (RFC 9112 §4).
@@ -166,7 +181,12 @@ impl ResponseHead {
 
 impl Default for ResponseHead {
     fn default() -> Self {
-        Self { status: 0, version: Version::Http11, fields: Fields::default(), reason: Span::default() }
+        Self {
+            status: 0,
+            version: Version::Http11,
+            fields: Fields::default(),
+            reason: Span::default(),
+        }
     }
 }
 

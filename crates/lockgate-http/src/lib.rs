@@ -1,10 +1,12 @@
 //! HTTP without IO: the words of a message, the HTTP/1 codec, and HTTP/2 in those words.
 //!
-//! Takes bytes and gives bytes; knows no socket, no clock, no runtime and no configuration. Strict by RFC 9112: what two
-//! implementations could read in two ways is refused, because a proxy that forwards it lets one request pass for two.
+//! Takes bytes and gives bytes; knows no socket, no clock, no runtime and no configuration. Strict
+//! by RFC 9112: what two implementations could read in two ways is refused, because a proxy that
+//! forwards it lets one request pass for two.
 //!
 //! # Layout
-//! - [`fields`], [`head`]: one message's head, owned, in one buffer that is used again for the next.
+//! - [`fields`], [`head`]: one message's head, owned, in one buffer that is used again for the
+//!   next.
 //! - [`target`]: the forms of a request-target, authorities, and the path as routing sees it.
 //! - [`readings`]: what servers are known to take one path for.
 //! - [`h1`]: bytes to heads, how long a body is, bodies, and heads to bytes.

@@ -1,6 +1,7 @@
 //! Which media type a file has by its name, and what is done with some of them.
 //!
-//! Knows the usual ones, as registered with IANA where they are; a site's own come from its configuration.
+//! Knows the usual ones, as registered with IANA where they are; a site's own come from its
+//! configuration.
 
 /// What a file is taken for of which nothing is known (RFC 9110 §8.3): browsers offer to save it.
 pub const DEFAULT: &str = "application/octet-stream";
@@ -191,8 +192,8 @@ const BY_EXTENSION: [(&str, &str); 178] = [
 /// How long the longest of them is.
 const LONGEST: usize = 12;
 
-/// The media type of a file with this name or path, by its last extension in any case; [`DEFAULT`] if it has none that is
-/// known. A name that only begins with a dot has no extension.
+/// The media type of a file with this name or path, by its last extension in any case; [`DEFAULT`]
+/// if it has none that is known. A name that only begins with a dot has no extension.
 pub fn of(path: &[u8]) -> &'static str {
     extension(path).and_then(by_extension).unwrap_or(DEFAULT)
 }
@@ -200,7 +201,9 @@ pub fn of(path: &[u8]) -> &'static str {
 /// What follows the last dot of the last segment, if something stands before it.
 pub fn extension(path: &[u8]) -> Option<&[u8]> {
     let name = memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..]);
-    memchr::memrchr(b'.', name).filter(|dot| *dot > 0).map(|dot| &name[dot + 1..])
+    memchr::memrchr(b'.', name)
+        .filter(|dot| *dot > 0)
+        .map(|dot| &name[dot + 1..])
 }
 
 fn by_extension(extension: &[u8]) -> Option<&'static str> {
@@ -208,13 +211,17 @@ fn by_extension(extension: &[u8]) -> Option<&'static str> {
     let small = small.get_mut(..extension.len())?;
     small.copy_from_slice(extension);
     small.make_ascii_lowercase();
-    let found = BY_EXTENSION.binary_search_by(|(known, _)| known.as_bytes().cmp(small)).ok()?;
+    let found = BY_EXTENSION
+        .binary_search_by(|(known, _)| known.as_bytes().cmp(small))
+        .ok()?;
     Some(BY_EXTENSION[found].1)
 }
 
-/// Whether a Content-Type is to be told the charset of what it is sent with: it is text, and tells none.
+/// Whether a Content-Type is to be told the charset of what it is sent with: it is text, and tells
+/// none.
 ///
-/// Not so XML, which says it itself, and would be overruled (RFC 7303 §3), nor JSON, which has but one (RFC 8259 §8.1).
+/// Not so XML, which says it itself, and would be overruled (RFC 7303 §3), nor JSON, which has but
+/// one (RFC 8259 §8.1).
 pub fn wants_charset(content_type: &[u8]) -> bool {
     let (essence, parameters) = split(content_type);
     begins(essence, b"text/")
@@ -224,8 +231,8 @@ pub fn wants_charset(content_type: &[u8]) -> bool {
             .any(|parameter| begins(parameter.trim_ascii_start(), b"charset="))
 }
 
-/// Whether what has this Content-Type is usually worth compressing: text in any shape, and the few binary formats that
-/// are not compressed in themselves. Parameters are nothing to it.
+/// Whether what has this Content-Type is usually worth compressing: text in any shape, and the few
+/// binary formats that are not compressed in themselves. Parameters are nothing to it.
 pub fn is_compressible(content_type: &[u8]) -> bool {
     /// Beside text/* and what ends in +json, +xml, +text or +yaml (RFC 6839, RFC 9512).
     const OTHERS: [&str; 43] = [
@@ -275,11 +282,18 @@ pub fn is_compressible(content_type: &[u8]) -> bool {
     ];
     let (essence, _) = split(content_type);
     let ends = |end: &[u8]| {
-        essence.len().checked_sub(end.len()).is_some_and(|at| essence[at..].eq_ignore_ascii_case(end))
+        essence
+            .len()
+            .checked_sub(end.len())
+            .is_some_and(|at| essence[at..].eq_ignore_ascii_case(end))
     };
     begins(essence, b"text/")
-        || [&b"+json"[..], b"+xml", b"+text", b"+yaml"].into_iter().any(ends)
-        || OTHERS.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(essence))
+        || [&b"+json"[..], b"+xml", b"+text", b"+yaml"]
+            .into_iter()
+            .any(ends)
+        || OTHERS
+            .iter()
+            .any(|other| other.as_bytes().eq_ignore_ascii_case(essence))
 }
 
 /// Type and subtype, and the parameters behind them.
@@ -291,7 +305,8 @@ fn split(content_type: &[u8]) -> (&[u8], &[u8]) {
 
 /// Whether a text begins so, in any case of letters.
 fn begins(text: &[u8], start: &[u8]) -> bool {
-    text.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
+    text.get(..start.len())
+        .is_some_and(|found| found.eq_ignore_ascii_case(start))
 }
 
 #[cfg(test)]
@@ -302,11 +317,23 @@ mod tests {
     #[test]
     fn the_table_is_in_order_and_sound() {
         assert!(BY_EXTENSION.is_sorted_by(|(before, _), (behind, _)| before < behind));
-        assert_eq!(BY_EXTENSION.iter().map(|(extension, _)| extension.len()).max(), Some(LONGEST));
+        assert_eq!(
+            BY_EXTENSION
+                .iter()
+                .map(|(extension, _)| extension.len())
+                .max(),
+            Some(LONGEST)
+        );
         for (extension, media_type) in BY_EXTENSION {
-            assert!(extension.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9')), "{extension}");
+            assert!(
+                extension
+                    .bytes()
+                    .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9')),
+                "{extension}"
+            );
             let (kind, subtype) = media_type.split_once('/').expect(media_type);
-            let token = |text: &str| !text.is_empty() && text.bytes().all(|byte| TOKEN[usize::from(byte)]);
+            let token =
+                |text: &str| !text.is_empty() && text.bytes().all(|byte| TOKEN[usize::from(byte)]);
             assert!(token(kind) && token(subtype), "{media_type}");
             assert_eq!(media_type, media_type.to_ascii_lowercase());
         }
@@ -351,7 +378,10 @@ mod tests {
         assert_eq!(of(&[&b"a."[..], &b"x".repeat(1 << 20)].concat()), DEFAULT);
         for (extension, media_type) in BY_EXTENSION {
             assert_eq!(of(format!("a.{extension}").as_bytes()), media_type);
-            assert_eq!(of(format!("a.{}", extension.to_uppercase()).as_bytes()), media_type);
+            assert_eq!(
+                of(format!("a.{}", extension.to_uppercase()).as_bytes()),
+                media_type
+            );
         }
     }
 
@@ -373,7 +403,11 @@ mod tests {
             ("text", false),
             ("", false),
         ] {
-            assert_eq!(wants_charset(content_type.as_bytes()), wants, "{content_type}");
+            assert_eq!(
+                wants_charset(content_type.as_bytes()),
+                wants,
+                "{content_type}"
+            );
         }
     }
 
@@ -409,13 +443,19 @@ mod tests {
             "xhtml",
             "vtt",
         ] {
-            assert!(is_compressible(of(format!("a.{extension}").as_bytes()).as_bytes()), "{extension}");
+            assert!(
+                is_compressible(of(format!("a.{extension}").as_bytes()).as_bytes()),
+                "{extension}"
+            );
         }
         for extension in [
-            "png", "jpg", "gif", "webp", "avif", "jxl", "woff", "woff2", "mp3", "mp4", "webm", "zip", "gz",
-            "zst", "pdf", "docx", "epub", "jar", "bin", "ts", "unknown",
+            "png", "jpg", "gif", "webp", "avif", "jxl", "woff", "woff2", "mp3", "mp4", "webm",
+            "zip", "gz", "zst", "pdf", "docx", "epub", "jar", "bin", "ts", "unknown",
         ] {
-            assert!(!is_compressible(of(format!("a.{extension}").as_bytes()).as_bytes()), "{extension}");
+            assert!(
+                !is_compressible(of(format!("a.{extension}").as_bytes()).as_bytes()),
+                "{extension}"
+            );
         }
         for (content_type, compressible) in [
             ("TEXT/HTML; charset=utf-8", true),
@@ -426,7 +466,11 @@ mod tests {
             ("json", false),
             ("", false),
         ] {
-            assert_eq!(is_compressible(content_type.as_bytes()), compressible, "{content_type}");
+            assert_eq!(
+                is_compressible(content_type.as_bytes()),
+                compressible,
+                "{content_type}"
+            );
         }
     }
 }

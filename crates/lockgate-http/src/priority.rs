@@ -1,4 +1,5 @@
-//! Which answer a client wants first (RFC 9218): the field, what an origin makes of it, the frame that changes it.
+//! Which answer a client wants first (RFC 9218): the field, what an origin makes of it, the frame
+//! that changes it.
 
 use std::borrow::Cow;
 
@@ -19,15 +20,18 @@ pub struct Priority {
 
 impl Default for Priority {
     fn default() -> Self {
-        Self { urgency: 3, incremental: false }
+        Self {
+            urgency: 3,
+            incremental: false,
+        }
     }
 }
 
 impl Priority {
     /// Reads a value of Priority: what it does not say is the default (RFC 9218 §4).
     ///
-    /// `None` if it is no dictionary: then nothing of it holds (RFC 9651 §4.2), as if it were not there. A member that is
-    /// not known, or is not of its type or range, is passed over.
+    /// `None` if it is no dictionary: then nothing of it holds (RFC 9651 §4.2), as if it were not
+    /// there. A member that is not known, or is not of its type or range, is passed over.
     pub fn parse(value: &[u8]) -> Option<Self> {
         Members::parse(value).map(|members| members.over(Self::default()))
     }
@@ -37,21 +41,26 @@ impl Priority {
         Members::of(fields).map(|members| members.over(Self::default()))
     }
 
-    /// What is made of a request's priority by an answer with these fields: the origin knows best, as far as it speaks
-    /// (RFC 9218 §8).
+    /// What is made of a request's priority by an answer with these fields: the origin knows best,
+    /// as far as it speaks (RFC 9218 §8).
     #[must_use]
     pub fn revised(self, answer: &Fields) -> Self {
         Members::of(answer).map_or(self, |members| members.over(self))
     }
 }
 
-/// Reads the payload of a PRIORITY_UPDATE (RFC 9218 §7.1): a stream and its new priority, which is all that is said of it.
+/// Reads the payload of a PRIORITY_UPDATE (RFC 9218 §7.1): a stream and its new priority, which is
+/// all that is said of it.
 ///
 /// `None` if it is too short, names no stream, or the value is no dictionary.
 pub fn priority_update(payload: &[u8]) -> Option<(u32, Priority)> {
     let (stream, value) = payload.split_first_chunk()?;
     let stream = u32::from_be_bytes(*stream) & 0x7fff_ffff;
-    if stream == 0 { None } else { Some((stream, Priority::parse(value)?)) }
+    if stream == 0 {
+        None
+    } else {
+        Some((stream, Priority::parse(value)?))
+    }
 }
 
 /// What is said, where it may be used.
@@ -64,7 +73,8 @@ struct Members {
 impl Members {
     fn parse(value: &[u8]) -> Option<Self> {
         let mut members = Self::default();
-        // RFC 9651 §4.2.2: of members with the same key the last one holds, here even one that means nothing.
+        // RFC 9651 §4.2.2: of members with the same key the last one holds, here even one that
+        // means nothing.
         dictionary::parse(value, |key, item| match (key, item) {
             (b"u", Item::Integer(urgency)) => {
                 members.urgency = u8::try_from(urgency).ok().filter(|urgency| *urgency <= 7);
@@ -103,7 +113,10 @@ mod tests {
     use crate::fields::tests::fields;
 
     fn is(urgency: u8, incremental: bool) -> Option<Priority> {
-        Some(Priority { urgency, incremental })
+        Some(Priority {
+            urgency,
+            incremental,
+        })
     }
 
     /// RFC 9218 §4.
@@ -118,8 +131,8 @@ mod tests {
             ("u=5,i=?1", is(5, true)),
             ("i=?0,\tu=1", is(1, false)),
             ("  u=2  ", is(2, false)),
-            // RFC 9218 §4: "unknown priority parameters, priority parameters with out-of-range values, or values of
-            // unexpected types MUST be ignored".
+            // RFC 9218 §4: "unknown priority parameters, priority parameters with out-of-range
+            // values, or values of unexpected types MUST be ignored".
             ("u=8", is(3, false)),
             ("u=-1", is(3, false)),
             ("u=256", is(3, false)),
@@ -170,14 +183,20 @@ mod tests {
         let of = |lines: &[(&str, &str)]| Priority::of(&fields(lines));
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[("x-priority", "u=1")]), None);
-        assert_eq!(of(&[("Priority", "u=1"), ("x", "y"), ("priority", "i, u=2")]), is(2, true));
+        assert_eq!(
+            of(&[("Priority", "u=1"), ("x", "y"), ("priority", "i, u=2")]),
+            is(2, true)
+        );
         assert_eq!(of(&[("priority", "u=1"), ("priority", "=")]), None);
     }
 
     /// RFC 9218 §8: what the answer does not say is as the request had it.
     #[test]
     fn an_answer_changes_what_it_speaks_of() {
-        let asked = Priority { urgency: 5, incremental: true };
+        let asked = Priority {
+            urgency: 5,
+            incremental: true,
+        };
         let revised = |value| asked.revised(&fields(&[("priority", value)]));
         assert_eq!(asked.revised(&fields(&[])), asked);
         assert_eq!(Some(revised("u=1")), is(1, true));
@@ -193,9 +212,15 @@ mod tests {
             let payload = [&stream.to_be_bytes()[..], value.as_bytes()].concat();
             priority_update(&payload)
         };
-        assert_eq!(update(5, "u=1, i"), is(1, true).map(|priority| (5, priority)));
+        assert_eq!(
+            update(5, "u=1, i"),
+            is(1, true).map(|priority| (5, priority))
+        );
         // What is left out is the default again (§7).
-        assert_eq!(update(0x8000_0005, ""), is(3, false).map(|priority| (5, priority)));
+        assert_eq!(
+            update(0x8000_0005, ""),
+            is(3, false).map(|priority| (5, priority))
+        );
         assert_eq!(update(0, "u=1"), None);
         assert_eq!(update(5, "u=1,"), None);
         assert_eq!([&b""[..], b"\0\0\0"].map(priority_update), [None; 2]);

@@ -1,6 +1,8 @@
-//! Parts of a representation (RFC 9110 §14): which bytes a request asks for, and how the answer says which it has.
+//! Parts of a representation (RFC 9110 §14): which bytes a request asks for, and how the answer
+//! says which it has.
 //!
-//! Knows neither content nor If-Range: see [`conditional::range_applies`](crate::conditional::range_applies).
+//! Knows neither content nor If-Range: see
+//! [`conditional::range_applies`](crate::conditional::range_applies).
 
 use crate::fields::{Fields, Known};
 use crate::head::Method;
@@ -9,8 +11,8 @@ mod multipart;
 
 pub use multipart::{Boundary, Multipart};
 
-/// How many ranges one request may list. Who asks for more gets the whole, as with Apache's `MaxRanges` and nginx's
-/// `max_ranges`: players ask for one, readers of documents for a few.
+/// How many ranges one request may list. Who asks for more gets the whole, as with Apache's
+/// `MaxRanges` and nginx's `max_ranges`: players ask for one, readers of documents for a few.
 pub const MAX_RANGES: usize = 32;
 
 /// One part of a representation: at least one byte, all within it.
@@ -29,8 +31,8 @@ pub enum Selection {
     Whole,
     /// 206, with the [`content_range`] of the part.
     Single(Part),
-    /// 206, as a [`Multipart`]: two to [`MAX_RANGES`] parts in the order in which they were asked for, together no
-    /// longer than the whole.
+    /// 206, as a [`Multipart`]: two to [`MAX_RANGES`] parts in the order in which they were asked
+    /// for, together no longer than the whole.
     Several(Vec<Part>),
     /// 416, with [`unsatisfied_range`].
     Unsatisfiable,
@@ -38,15 +40,19 @@ pub enum Selection {
 
 /// What a request's Range selects of a representation of `size` bytes (RFC 9110 §14.2).
 ///
-/// Passed over, as the RFC allows or demands, are: one with another method than GET, in another unit than bytes, on
-/// several lines, or malformed in any place; more than [`MAX_RANGES`]; ranges that are together longer than the whole,
-/// which only those that overlap can be (CVE-2011-3192; nginx and Go do the same); and any of an empty representation,
-/// of which there is nothing to say that 206 or 416 could say.
+/// Passed over, as the RFC allows or demands, are: one with another method than GET, in another
+/// unit than bytes, on several lines, or malformed in any place; more than [`MAX_RANGES`]; ranges
+/// that are together longer than the whole, which only those that overlap can be (CVE-2011-3192;
+/// nginx and Go do the same); and any of an empty representation, of which there is nothing to say
+/// that 206 or 416 could say.
 pub fn select(method: Method, fields: &Fields, size: u64) -> Selection {
     if !fields.may_have(&[Known::Range]) || method != Method::Get || size == 0 {
         return Selection::Whole;
     }
-    fields.only(Known::Range).and_then(|value| of(value, size)).unwrap_or(Selection::Whole)
+    fields
+        .only(Known::Range)
+        .and_then(|value| of(value, size))
+        .unwrap_or(Selection::Whole)
 }
 
 /// `None` if the value is to be passed over.
@@ -66,7 +72,9 @@ fn of(value: &[u8], size: u64) -> Option<Selection> {
         if listed > MAX_RANGES {
             return None;
         }
-        let Some(part) = part(spec, size)? else { continue };
+        let Some(part) = part(spec, size)? else {
+            continue;
+        };
         left = left.checked_sub(part.length)?;
         selection = match selection {
             Selection::Single(first) => Selection::Several(vec![first, part]),
@@ -87,15 +95,25 @@ fn part(spec: &[u8], size: u64) -> Option<Option<Part>> {
     let last = &last[1..];
     if first.is_empty() {
         let length = number(last)?.min(size);
-        return Some((length > 0).then_some(Part { offset: size - length, length }));
+        return Some((length > 0).then_some(Part {
+            offset: size - length,
+            length,
+        }));
     }
     let offset = number(first)?;
-    let last = if last.is_empty() { u64::MAX } else { number(last)? };
+    let last = if last.is_empty() {
+        u64::MAX
+    } else {
+        number(last)?
+    };
     if last < offset {
         // §14.1.1: invalid, however long the representation is.
         return None;
     }
-    Some((offset < size).then(|| Part { offset, length: (last - offset).min(size - offset - 1) + 1 }))
+    Some((offset < size).then(|| Part {
+        offset,
+        length: (last - offset).min(size - offset - 1) + 1,
+    }))
 }
 
 /// More than fits into 64 bits is the most that does, and is behind the end of everything.
@@ -127,7 +145,14 @@ fn spelled(part: Part, size: u64, digits: &mut [itoa::Buffer; 3]) -> [&[u8]; 6] 
     let [first, last, whole] = digits;
     let last = last.format(part.offset + (part.length - 1));
     let (first, whole) = (first.format(part.offset), whole.format(size));
-    [b"bytes ", first.as_bytes(), b"-", last.as_bytes(), b"/", whole.as_bytes()]
+    [
+        b"bytes ",
+        first.as_bytes(),
+        b"-",
+        last.as_bytes(),
+        b"/",
+        whole.as_bytes(),
+    ]
 }
 
 #[cfg(test)]
@@ -158,8 +183,14 @@ mod tests {
                 Several(vec![part(0, 1_000), part(4_500, 1_000), part(9_000, 1_000)]),
             ),
             // "Other valid (but not canonical) specifications of the second 500 bytes".
-            ("bytes=500-600,601-999", Several(vec![part(500, 101), part(601, 399)])),
-            ("bytes=500-700,601-999", Several(vec![part(500, 201), part(601, 399)])),
+            (
+                "bytes=500-600,601-999",
+                Several(vec![part(500, 101), part(601, 399)]),
+            ),
+            (
+                "bytes=500-700,601-999",
+                Several(vec![part(500, 201), part(601, 399)]),
+            ),
         ] {
             assert_eq!(of(value, 10_000), selection, "{value}");
         }
@@ -187,13 +218,22 @@ mod tests {
             ("bytes=10-,20-30,-0", Unsatisfiable),
             // One that can be had is enough.
             ("bytes=10-20, 2-3", Single(part(2, 2))),
-            ("bytes=-0, 2-3, 10-, 5-", Several(vec![part(2, 2), part(5, 5)])),
+            (
+                "bytes=-0, 2-3, 10-, 5-",
+                Several(vec![part(2, 2), part(5, 5)]),
+            ),
         ] {
             assert_eq!(of(value, 10), selection, "{value}");
         }
         assert_eq!(of("bytes=0-", u64::MAX), Single(part(0, u64::MAX)));
-        assert_eq!(of("bytes=-18446744073709551615", u64::MAX), Single(part(0, u64::MAX)));
-        assert_eq!(of("bytes=18446744073709551614-", u64::MAX), Single(part(u64::MAX - 1, 1)));
+        assert_eq!(
+            of("bytes=-18446744073709551615", u64::MAX),
+            Single(part(0, u64::MAX))
+        );
+        assert_eq!(
+            of("bytes=18446744073709551614-", u64::MAX),
+            Single(part(u64::MAX - 1, 1))
+        );
         assert_eq!(of("bytes=18446744073709551615-", u64::MAX), Unsatisfiable);
     }
 
@@ -240,23 +280,36 @@ mod tests {
         }
         let twice = fields(&[("Range", "bytes=0-1"), ("range", "bytes=0-1")]);
         assert_eq!(select(Method::Get, &twice, 10), Whole);
-        assert_eq!(select(Method::Get, &fields(&[("X", "bytes=0-1")]), 10), Whole);
+        assert_eq!(
+            select(Method::Get, &fields(&[("X", "bytes=0-1")]), 10),
+            Whole
+        );
     }
 
-    /// RFC 9110 §14.2: "A server MUST ignore a Range header field received with a request method that is unrecognized or
-    /// for which range handling is not defined. For this specification, GET is the only method for which range handling is
-    /// defined."
+    /// RFC 9110 §14.2: "A server MUST ignore a Range header field received with a request method
+    /// that is unrecognized or for which range handling is not defined. For this specification,
+    /// GET is the only method for which range handling is defined."
     #[test]
     fn only_get_has_ranges() {
         for method in [Method::Head, Method::Post, Method::Options, Method::Other] {
-            assert_eq!(select(method, &fields(&[("Range", "bytes=0-1")]), 10), Whole, "{method:?}");
+            assert_eq!(
+                select(method, &fields(&[("Range", "bytes=0-1")]), 10),
+                Whole,
+                "{method:?}"
+            );
         }
     }
 
     /// Clients that limit every answer by a range are not told that there is an error.
     #[test]
     fn of_nothing_everything_is_sent() {
-        for value in ["bytes=0-", "bytes=0-499", "bytes=-5", "bytes=-0", "bytes=5-"] {
+        for value in [
+            "bytes=0-",
+            "bytes=0-499",
+            "bytes=-5",
+            "bytes=-0",
+            "bytes=5-",
+        ] {
             assert_eq!(of(value, 0), Whole, "{value}");
         }
     }
@@ -266,19 +319,33 @@ mod tests {
     fn more_is_never_asked_for_than_there_is() {
         assert_eq!(of("bytes=0-9,0-9", 10), Whole);
         assert_eq!(of("bytes=0-4,4-9", 10), Whole);
-        assert_eq!(of("bytes=0-4,5-9", 10), Several(vec![part(0, 5), part(5, 5)]));
+        assert_eq!(
+            of("bytes=0-4,5-9", 10),
+            Several(vec![part(0, 5), part(5, 5)])
+        );
         let list = |count: usize| {
             let specs: Vec<_> = (0..count).map(|at| format!("{at}-{at}")).collect();
             format!("bytes={}", specs.join(","))
         };
-        assert!(matches!(of(&list(MAX_RANGES), 1_000), Several(parts) if parts.len() == MAX_RANGES));
+        assert!(
+            matches!(of(&list(MAX_RANGES), 1_000), Several(parts) if parts.len() == MAX_RANGES)
+        );
         assert_eq!(of(&list(MAX_RANGES + 1), 1_000), Whole);
         assert_eq!(of(&list(10_000), 1 << 40), Whole);
         // Those that select nothing count.
-        assert_eq!(of(&format!("bytes=0-0{}", ",9-".repeat(MAX_RANGES)), 5), Whole);
+        assert_eq!(
+            of(&format!("bytes=0-0{}", ",9-".repeat(MAX_RANGES)), 5),
+            Whole
+        );
         assert_eq!(of(&format!("bytes={}", "0-,".repeat(1 << 18)), 10), Whole);
-        assert_eq!(of(&format!("bytes={}1-2", ",".repeat(1 << 20)), 10), Single(part(1, 2)));
-        assert_eq!(of(&format!("bytes={}-", "0".repeat(1 << 20)), 10), Single(part(0, 10)));
+        assert_eq!(
+            of(&format!("bytes={}1-2", ",".repeat(1 << 20)), 10),
+            Single(part(1, 2))
+        );
+        assert_eq!(
+            of(&format!("bytes={}-", "0".repeat(1 << 20)), 10),
+            Single(part(0, 10))
+        );
     }
 
     /// RFC 9110 §14.4.
@@ -289,7 +356,10 @@ mod tests {
         assert_eq!(out.as_slice(), b"bytes 0-499/1234");
         out.clear();
         content_range(&mut out, part(0, u64::MAX), u64::MAX);
-        assert_eq!(out.as_slice(), b"bytes 0-18446744073709551614/18446744073709551615");
+        assert_eq!(
+            out.as_slice(),
+            b"bytes 0-18446744073709551614/18446744073709551615"
+        );
         out.clear();
         unsatisfied_range(&mut out, 1_234);
         assert_eq!(out.as_slice(), b"bytes */1234");

@@ -1,8 +1,9 @@
-//! What servers are known to take one path for: rules that hold for one of these and not for another can be gone around.
+//! What servers are known to take one path for: rules that hold for one of these and not for
+//! another can be gone around.
 //!
-//! Whether an escaped slash is a slash, a backslash is one, what follows a semicolon belongs to a segment, and dot segments
-//! are resolved, each server answers for itself ("Breaking Parser Logic", Tsai 2018; CVE-2020-5902, CVE-2021-41773). Not for
-//! the usual path, which has none of these.
+//! Whether an escaped slash is a slash, a backslash is one, what follows a semicolon belongs to a
+//! segment, and dot segments are resolved, each server answers for itself ("Breaking Parser Logic",
+//! Tsai 2018; CVE-2020-5902, CVE-2021-41773). Not for the usual path, which has none of these.
 
 /// Every reading of a path whose escapes are well-formed, with slashes in a row as one.
 pub fn readings(path: &[u8]) -> impl Iterator<Item = Vec<u8>> {
@@ -12,7 +13,8 @@ pub fn readings(path: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// The path without what follows semicolons in its segments: parameters of a segment to some (RFC 3986 §3.3).
+/// The path without what follows semicolons in its segments: parameters of a segment to some (RFC
+/// 3986 §3.3).
 pub fn without_parameters(path: &[u8]) -> Vec<u8> {
     resolve(path, true, false)
 }
@@ -26,7 +28,11 @@ fn read(path: &[u8], unescape: bool, backslash: bool, parameters: bool, dots: bo
             Some((byte, behind)) => (byte, behind),
             None => (*byte, behind),
         };
-        text.push(if byte == b'\\' && backslash { b'/' } else { byte });
+        text.push(if byte == b'\\' && backslash {
+            b'/'
+        } else {
+            byte
+        });
         rest = behind;
     }
     resolve(&text, parameters, dots)
@@ -34,7 +40,9 @@ fn read(path: &[u8], unescape: bool, backslash: bool, parameters: bool, dots: bo
 
 /// The byte that three begin with an escape for, and what is behind them.
 fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
-    let [b'%', high, low, behind @ ..] = text else { return None };
+    let [b'%', high, low, behind @ ..] = text else {
+        return None;
+    };
     let digit = |byte: u8| (byte as char).to_digit(16);
     Some(((digit(*high)? * 16 + digit(*low)?) as u8, behind))
 }
@@ -44,7 +52,11 @@ fn resolve(path: &[u8], parameters: bool, dots: bool) -> Vec<u8> {
     // A path that ends in a slash, or in a dot segment, ends in an empty one.
     let mut open = false;
     for segment in path.split(|&byte| byte == b'/') {
-        let end = if parameters { memchr::memchr(b';', segment) } else { None };
+        let end = if parameters {
+            memchr::memchr(b';', segment)
+        } else {
+            None
+        };
         let segment = &segment[..end.unwrap_or(segment.len())];
         open = true;
         match segment {
@@ -75,8 +87,9 @@ mod tests {
     use super::*;
 
     fn all(path: &str) -> Vec<String> {
-        let mut all: Vec<_> =
-            readings(path.as_bytes()).map(|reading| reading.escape_ascii().to_string()).collect();
+        let mut all: Vec<_> = readings(path.as_bytes())
+            .map(|reading| reading.escape_ascii().to_string())
+            .collect();
         all.sort();
         all.dedup();
         all
@@ -106,7 +119,11 @@ mod tests {
             ("/a/..%2fx", "/x"),
             ("/x%5c..%5ca;b/c", "/a/c"),
         ] {
-            assert!(all(path).iter().any(|reading| reading == hidden), "{path}: {:?}", all(path));
+            assert!(
+                all(path).iter().any(|reading| reading == hidden),
+                "{path}: {:?}",
+                all(path)
+            );
         }
         assert_eq!(without_parameters(b"/;x/a;b=c/d"), b"/a/d");
     }

@@ -1,6 +1,7 @@
 //! What the numbers of answers are called.
 
-/// The reason phrase of a registered status code (IANA's registry, RFC 9110 §16.2.1); empty for any other.
+/// The reason phrase of a registered status code (IANA's registry, RFC 9110 §16.2.1); empty for any
+/// other.
 ///
 /// Nobody may rest anything on it (RFC 9112 §4): it is for people who read traces and pages.
 pub const fn reason(status: u16) -> &'static str {

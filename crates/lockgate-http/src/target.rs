@@ -1,5 +1,5 @@
-//! What a request is for: the forms of a request-target (RFC 9112 §3.2), authorities (RFC 3986 §3.2), and the path as
-//! routing, rules and files see it.
+//! What a request is for: the forms of a request-target (RFC 9112 §3.2), authorities (RFC 3986
+//! §3.2), and the path as routing, rules and files see it.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -42,10 +42,12 @@ pub enum TargetError {
     /// No host and port: userinfo, characters that hosts have not, a port above 65535.
     #[error("host and port are malformed")]
     Authority,
-    /// A `%` without two hexadecimal digits, or those that stand for NUL, or for a character in more bytes than it has.
+    /// A `%` without two hexadecimal digits, or those that stand for NUL, or for a character in
+    /// more bytes than it has.
     #[error("the path has a malformed escape")]
     Escape,
-    /// One that an origin could read otherwise than we do: an escaped slash or backslash, a backslash, dot segments.
+    /// One that an origin could read otherwise than we do: an escaped slash or backslash, a
+    /// backslash, dot segments.
     #[error("the path could be read in two ways")]
     Ambiguous,
 }
@@ -83,15 +85,23 @@ fn absolute(target: &[u8]) -> Result<Target<'_>, TargetError> {
         (None, Some(rest)) => (true, rest),
         (None, None) => return Err(TargetError::Form),
     };
-    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+    let end = rest
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b'?'))
+        .unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(end);
     let (path, query) = split_query(rest)?;
     let path = if path.is_empty() { b"/" } else { path };
-    Ok(Target::Absolute { secure, authority: Authority::parse(authority)?, path, query })
+    Ok(Target::Absolute {
+        secure,
+        authority: Authority::parse(authority)?,
+        path,
+        query,
+    })
 }
 
-/// A target as it may be shown: the user and password that an authority may begin with (RFC 3986 §3.2.1) are refused, but
-/// whoever sent them means them to stay secret.
+/// A target as it may be shown: the user and password that an authority may begin with (RFC 3986
+/// §3.2.1) are refused, but whoever sent them means them to stay secret.
 pub fn without_userinfo(target: &[u8]) -> Cow<'_, [u8]> {
     let start = match target.windows(3).position(|text| text == b"://") {
         _ if target.starts_with(b"/") => return Cow::Borrowed(target),
@@ -99,7 +109,10 @@ pub fn without_userinfo(target: &[u8]) -> Cow<'_, [u8]> {
         None => 0,
     };
     let (scheme, rest) = target.split_at(start);
-    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    let end = rest
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
+        .unwrap_or(rest.len());
     match rest[..end].iter().rposition(|byte| *byte == b'@') {
         Some(at) => Cow::Owned([scheme, b"***", &rest[at..]].concat()),
         None => Cow::Borrowed(target),
@@ -113,7 +126,11 @@ fn split_query(target: &[u8]) -> Result<(&[u8], Option<&[u8]>), TargetError> {
         None => (target, None),
     };
     // RFC 9112 §3.2: no fragment goes over the wire.
-    if query.is_some_and(|query| query.contains(&b'#')) { Err(TargetError::Form) } else { Ok((path, query)) }
+    if query.is_some_and(|query| query.contains(&b'#')) {
+        Err(TargetError::Form)
+    } else {
+        Ok((path, query))
+    }
 }
 
 /// A host and perhaps a port, as in Host.
@@ -129,14 +146,17 @@ impl<'a> Authority<'a> {
     /// Reads `host[:port]`. An empty port is none (RFC 3986 §3.2.3).
     ///
     /// # Errors
-    /// Userinfo, an empty host, an address in brackets that is none, characters beyond letters, digits, `-`, `.` and
-    /// `_`: names in other letters come as `xn--` (RFC 5890), and escapes would be a second spelling.
+    /// Userinfo, an empty host, an address in brackets that is none, characters beyond letters,
+    /// digits, `-`, `.` and `_`: names in other letters come as `xn--` (RFC 5890), and escapes
+    /// would be a second spelling.
     pub fn parse(text: &'a [u8]) -> Result<Self, TargetError> {
         let text = std::str::from_utf8(text).map_err(|_| TargetError::Authority)?;
         let end = match text.strip_prefix('[') {
             Some(rest) => {
                 let end = rest.find(']').ok_or(TargetError::Authority)?;
-                rest[..end].parse::<Ipv6Addr>().map_err(|_| TargetError::Authority)?;
+                rest[..end]
+                    .parse::<Ipv6Addr>()
+                    .map_err(|_| TargetError::Authority)?;
                 end + 2
             }
             None => host_length(text.as_bytes())?,
@@ -150,8 +170,8 @@ impl<'a> Authority<'a> {
         Ok(Self { host, port })
     }
 
-    /// The host as routing compares it: in lower case, without the last dot (RFC 1034 §3.1); an IPv6 address in its one
-    /// usual spelling (RFC 5952 §4).
+    /// The host as routing compares it: in lower case, without the last dot (RFC 1034 §3.1); an
+    /// IPv6 address in its one usual spelling (RFC 5952 §4).
     pub fn name(&self) -> Cow<'a, str> {
         let host = self.host.strip_suffix('.').unwrap_or(self.host);
         if host.starts_with('[') {
@@ -168,9 +188,13 @@ impl<'a> Authority<'a> {
 /// The usual spelling of an IPv6 host, which stands in brackets.
 #[cold]
 fn ipv6_name(host: &str) -> Cow<'_, str> {
-    let ip = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok());
+    let ip = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok());
     let usual = ip.map(|ip| format!("[{ip}]"));
-    usual.filter(|usual| usual != host).map_or(host.into(), Cow::Owned)
+    usual
+        .filter(|usual| usual != host)
+        .map_or(host.into(), Cow::Owned)
 }
 
 /// How long the name or IPv4 address at the front of `text` is, which a port may follow.
@@ -189,18 +213,30 @@ fn host_length(text: &[u8]) -> Result<usize, TargetError> {
         }
     }
     // A dot at the end is of no label.
-    let (last, behind) = if label == end { (last, end.saturating_sub(1)) } else { (label, end) };
+    let (last, behind) = if label == end {
+        (last, end.saturating_sub(1))
+    } else {
+        (label, end)
+    };
     if last == behind || end > 254 {
         return Err(TargetError::Authority);
     }
-    // "1.2.3.400" is neither a name nor an address, and "0x7f.1" is an address to some (RFC 3986 §7.4).
+    // "1.2.3.400" is neither a name nor an address, and "0x7f.1" is an address to some (RFC 3986
+    // §7.4).
     let label = &text[last..behind];
     let numeric = label[0].is_ascii_digit()
-        && (label.iter().all(u8::is_ascii_digit) || label.starts_with(b"0x") || label.starts_with(b"0X"));
-    if numeric && !is_ipv4(&text[..end]) { Err(TargetError::Authority) } else { Ok(end) }
+        && (label.iter().all(u8::is_ascii_digit)
+            || label.starts_with(b"0x")
+            || label.starts_with(b"0X"));
+    if numeric && !is_ipv4(&text[..end]) {
+        Err(TargetError::Authority)
+    } else {
+        Ok(end)
+    }
 }
 
-/// RFC 3986 §3.2.2: four numbers up to 255 without leading zeros. The library's parser takes five times as long.
+/// RFC 3986 §3.2.2: four numbers up to 255 without leading zeros. The library's parser takes five
+/// times as long.
 fn is_ipv4(text: &[u8]) -> bool {
     let (mut octets, mut digits, mut octet) = (1, 0, 0_u16);
     for &byte in text {
@@ -223,19 +259,27 @@ fn port_of(digits: &[u8]) -> Result<u16, TargetError> {
     if digits.len() > 5 || !digits.iter().all(u8::is_ascii_digit) {
         return Err(TargetError::Authority);
     }
-    let port = digits.iter().fold(0_u32, |port, digit| port * 10 + u32::from(digit - b'0'));
+    let port = digits
+        .iter()
+        .fold(0_u32, |port, digit| port * 10 + u32::from(digit - b'0'));
     u16::try_from(port).map_err(|_| TargetError::Authority)
 }
 
 /// The path with its escapes resolved: what rules compare, so that no spelling goes around them.
 ///
 /// # Errors
-/// Malformed escapes, NUL, and whatever an origin could read otherwise: `%2f`, `%5c`, a backslash, dot segments in any
-/// spelling. Traversal in every published form is among these (CWE-22, CWE-180).
+/// Malformed escapes, NUL, and whatever an origin could read otherwise: `%2f`, `%5c`, a backslash,
+/// dot segments in any spelling. Traversal in every published form is among these (CWE-22,
+/// CWE-180).
 pub fn decode(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
     let decoded = unescape(path)?;
     // With parameters, too: some take these off first (CVE-2020-5902).
-    let dotted = |segment: &[u8]| matches!(segment, b"." | b".." | [b'.', b';', ..] | [b'.', b'.', b';', ..]);
+    let dotted = |segment: &[u8]| {
+        matches!(
+            segment,
+            b"." | b".." | [b'.', b';', ..] | [b'.', b'.', b';', ..]
+        )
+    };
     if memchr::memchr2(b'.', b'\\', &decoded).is_some()
         && (decoded.contains(&b'\\') || decoded.split(|&byte| byte == b'/').any(dotted))
     {
@@ -245,7 +289,9 @@ pub fn decode(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
 }
 
 fn unescape(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
-    let Some(first) = memchr::memchr(b'%', path) else { return Ok(Cow::Borrowed(path)) };
+    let Some(first) = memchr::memchr(b'%', path) else {
+        return Ok(Cow::Borrowed(path));
+    };
     let mut decoded = path[..first].to_vec();
     let mut rest = &path[first..];
     let mut ambiguous = false;
@@ -255,7 +301,9 @@ fn unescape(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
             decoded.push(*byte);
             continue;
         }
-        let &[high, low, ref behind @ ..] = behind else { return Err(TargetError::Escape) };
+        let &[high, low, ref behind @ ..] = behind else {
+            return Err(TargetError::Escape);
+        };
         let digit = |byte: u8| (byte as char).to_digit(16).ok_or(TargetError::Escape);
         match (digit(high)? * 16 + digit(low)?) as u8 {
             0 => return Err(TargetError::Escape),
@@ -269,7 +317,11 @@ fn unescape(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
         rest = behind;
     }
     // Only now: what could not be read at all is that first.
-    if ambiguous { Err(TargetError::Ambiguous) } else { Ok(Cow::Owned(decoded)) }
+    if ambiguous {
+        Err(TargetError::Ambiguous)
+    } else {
+        Ok(Cow::Owned(decoded))
+    }
 }
 
 /// Whether two bytes begin a character of UTF-8 in more bytes than it has.
@@ -297,18 +349,36 @@ mod tests {
     /// RFC 9112 §3.2.1 to §3.2.4.
     #[test]
     fn each_form_goes_with_its_methods() {
-        assert_eq!(origin(Method::Get, "/a/b?c?d"), Some(("/a/b".into(), Some("c?d".into()))));
+        assert_eq!(
+            origin(Method::Get, "/a/b?c?d"),
+            Some(("/a/b".into(), Some("c?d".into())))
+        );
         assert_eq!(origin(Method::Get, "//a"), Some(("//a".into(), None)));
         assert_eq!(parse(Method::Options, b"*"), Ok(Target::Asterisk));
-        let host = |port| super::Authority { host: "a.example", port };
-        assert_eq!(parse(Method::Connect, b"a.example:443"), Ok(Target::Authority(host(Some(443)))));
+        let host = |port| super::Authority {
+            host: "a.example",
+            port,
+        };
+        assert_eq!(
+            parse(Method::Connect, b"a.example:443"),
+            Ok(Target::Authority(host(Some(443))))
+        );
         for (target, path, query) in [
             ("HTTP://a.example", &b"/"[..], None),
             ("http://a.example/b?c", b"/b", Some(&b"c"[..])),
             ("http://a.example?c", b"/", Some(b"c")),
         ] {
-            let absolute = Target::Absolute { secure: false, authority: host(None), path, query };
-            assert_eq!(parse(Method::Get, target.as_bytes()), Ok(absolute), "{target}");
+            let absolute = Target::Absolute {
+                secure: false,
+                authority: host(None),
+                path,
+                query,
+            };
+            assert_eq!(
+                parse(Method::Get, target.as_bytes()),
+                Ok(absolute),
+                "{target}"
+            );
         }
         use TargetError::*;
         for (method, target, error) in [
@@ -326,7 +396,11 @@ mod tests {
             (Method::Connect, "/", Authority),
             (Method::Connect, "http://a:1/", Authority),
         ] {
-            assert_eq!(parse(method, target.as_bytes()), Err(error), "{method:?} {target}");
+            assert_eq!(
+                parse(method, target.as_bytes()),
+                Err(error),
+                "{method:?} {target}"
+            );
         }
     }
 
@@ -403,7 +477,11 @@ mod tests {
             ("/%e2%82%ac%f0%9f%98%80", "/\u{20ac}\u{1f600}"),
             ("/a;b/c.;", "/a;b/c.;"),
         ] {
-            assert_eq!(decode(path.as_bytes()).unwrap(), decoded.as_bytes(), "{path}");
+            assert_eq!(
+                decode(path.as_bytes()).unwrap(),
+                decoded.as_bytes(),
+                "{path}"
+            );
         }
     }
 

@@ -1,5 +1,5 @@
-//! Which trace a request is a part of (W3C Trace Context): what says so goes on as it came where it is valid, else not at
-//! all; a trace that nobody has begun may begin here.
+//! Which trace a request is a part of (W3C Trace Context): what says so goes on as it came where it
+//! is valid, else not at all; a trace that nobody has begun may begin here.
 
 use std::fmt;
 
@@ -24,38 +24,56 @@ impl TraceId {
     /// Of versions to come as much is read as they must have in common with ours (§3.2.4).
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (known, rest) = value.split_first_chunk::<55>()?;
-        let (version, trace, parent, flags) = (&known[..2], &known[3..35], &known[36..52], &known[53..]);
+        let (version, trace, parent, flags) =
+            (&known[..2], &known[3..35], &known[36..52], &known[53..]);
         let dashes = [2, 35, 52].iter().all(|&place| known[place] == b'-');
         let ends = rest.is_empty() || version != b"00" && rest.starts_with(b"-");
-        let hex = [version, trace, parent, flags].into_iter().flatten().all(|digit| is_digit(*digit));
+        let hex = [version, trace, parent, flags]
+            .into_iter()
+            .flatten()
+            .all(|digit| is_digit(*digit));
         let some = |digits: &[u8]| digits.iter().any(|digit| *digit != b'0');
         // §3.2.2.1: "Version ff is invalid."
         let valid = dashes && ends && hex && version != b"ff" && some(trace) && some(parent);
         valid.then(|| trace.try_into().map(Self).ok()).flatten()
     }
 
-    /// The trace that a request with these fields is a part of, if it is certain which. What Connection names goes no
-    /// further (RFC 9110 §7.6.1): the next hop would be in another trace than this says.
+    /// The trace that a request with these fields is a part of, if it is certain which. What
+    /// Connection names goes no further (RFC 9110 §7.6.1): the next hop would be in another
+    /// trace than this says.
     pub fn of(fields: &Fields) -> Option<Self> {
-        let ends_here =
-            || fields.tokens(Known::Connection).any(|name| name.eq_ignore_ascii_case(b"traceparent"));
-        fields.only(Known::Traceparent).and_then(Self::parse).filter(|_| !ends_here())
+        let ends_here = || {
+            fields
+                .tokens(Known::Connection)
+                .any(|name| name.eq_ignore_ascii_case(b"traceparent"))
+        };
+        fields
+            .only(Known::Traceparent)
+            .and_then(Self::parse)
+            .filter(|_| !ends_here())
     }
 
-    /// Whether fields that are part of no trace may have something about one: it is to be [removed](Self::remove).
+    /// Whether fields that are part of no trace may have something about one: it is to be
+    /// [removed](Self::remove).
     pub fn is_in_doubt(fields: &Fields) -> bool {
         fields.may_have(&[Known::Traceparent, Known::Tracestate])
     }
 
-    /// Removes what fields have about a trace: `tracestate` means nothing without a valid `traceparent` (Trace Context §3.3).
+    /// Removes what fields have about a trace: `tracestate` means nothing without a valid
+    /// `traceparent` (Trace Context §3.3).
     pub fn remove(fields: &mut Fields) {
         fields.remove(Known::Traceparent);
         fields.remove(Known::Tracestate);
     }
 
-    /// Begins a trace with the request that has these fields, and says so in them. Both ids are hexadecimal digits, and
-    /// what is all 0 becomes 1.
-    pub fn begin(mut trace: [u8; 32], mut parent: [u8; 16], sampled: Sampled, fields: &mut Fields) -> Self {
+    /// Begins a trace with the request that has these fields, and says so in them. Both ids are
+    /// hexadecimal digits, and what is all 0 becomes 1.
+    pub fn begin(
+        mut trace: [u8; 32],
+        mut parent: [u8; 16],
+        sampled: Sampled,
+        fields: &mut Fields,
+    ) -> Self {
         for id in [&mut trace[..], &mut parent[..]] {
             if let (true, Some(last)) = (id.iter().all(|digit| *digit == b'0'), id.last_mut()) {
                 *last = b'1';
@@ -65,7 +83,10 @@ impl TraceId {
             Sampled::Yes => b"01",
             Sampled::No => b"00",
         };
-        fields.set(Known::Traceparent, &[&b"00"[..], &trace, &parent, flags].join(&b'-'));
+        fields.set(
+            Known::Traceparent,
+            &[&b"00"[..], &trace, &parent, flags].join(&b'-'),
+        );
         Self(trace)
     }
 
@@ -100,42 +121,118 @@ mod tests {
     #[test]
     fn an_id_is_read_from_what_is_valid_only() {
         for (value, valid, why) in [
-            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", true, "§3.2.3"),
-            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", true, "§3.2.3"),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                true,
+                "§3.2.3",
+            ),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00",
+                true,
+                "§3.2.3",
+            ),
             (
                 "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff",
                 true,
                 "§3.2.2.5.2: others are passed over",
             ),
-            ("ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", false, "§3.2.2.1"),
-            ("0g-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", false, "§3.2.2.1"),
+            (
+                "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                false,
+                "§3.2.2.1",
+            ),
+            (
+                "0g-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                false,
+                "§3.2.2.1",
+            ),
             (
                 "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
                 false,
                 "§3.2.2.2: of 00 that is all",
             ),
-            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 ", false, "§3.2.2.2"),
-            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1", false, "§3.2.2.2"),
-            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7", false, "§3.2.2.2"),
-            ("00_4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7_01", false, "§3.2.2.2"),
-            ("00-00000000000000000000000000000000-00f067aa0ba902b7-01", false, "§3.2.2.3"),
-            ("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", false, "§3.2.2.3: small letters"),
-            ("00-4bf92f3577b34da6a3ce929d0e0e473-000f067aa0ba902b7-01", false, "§3.2.2.3"),
-            ("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01", false, "§3.2.2.4"),
-            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902bX-01", false, "§3.2.2.4"),
-            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x", false, "§3.2.2.5"),
-            ("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", true, "§3.2.4"),
-            ("fe-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-comes", true, "§3.2.4"),
-            ("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-", true, "§3.2.4"),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 ",
+                false,
+                "§3.2.2.2",
+            ),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1",
+                false,
+                "§3.2.2.2",
+            ),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+                false,
+                "§3.2.2.2",
+            ),
+            (
+                "00_4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7_01",
+                false,
+                "§3.2.2.2",
+            ),
+            (
+                "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+                false,
+                "§3.2.2.3",
+            ),
+            (
+                "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+                false,
+                "§3.2.2.3: small letters",
+            ),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e473-000f067aa0ba902b7-01",
+                false,
+                "§3.2.2.3",
+            ),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+                false,
+                "§3.2.2.4",
+            ),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902bX-01",
+                false,
+                "§3.2.2.4",
+            ),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x",
+                false,
+                "§3.2.2.5",
+            ),
+            (
+                "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                true,
+                "§3.2.4",
+            ),
+            (
+                "fe-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-comes",
+                true,
+                "§3.2.4",
+            ),
+            (
+                "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
+                true,
+                "§3.2.4",
+            ),
             (
                 "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.x",
                 false,
                 "§3.2.4: a dash, or the end",
             ),
-            ("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-012", false, "§3.2.4"),
+            (
+                "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-012",
+                false,
+                "§3.2.4",
+            ),
             ("", false, "§3.2.2"),
         ] {
-            assert_eq!(id(value).as_deref(), valid.then_some(TRACE), "{value:?}: {why}");
+            assert_eq!(
+                id(value).as_deref(),
+                valid.then_some(TRACE),
+                "{value:?}: {why}"
+            );
         }
         assert_eq!(id(&"0".repeat(1_000_000)), None);
     }
@@ -143,8 +240,16 @@ mod tests {
     #[test]
     fn what_connection_names_goes_no_further_and_says_nothing() {
         let good = format!("00-{TRACE}-00f067aa0ba902b7-01");
-        for (named, stays) in [("close", true), ("tracestate", true), ("close, TraceParent", false)] {
-            let fields = fields(&[("connection", named), ("traceparent", &good), ("tracestate", "a=1")]);
+        for (named, stays) in [
+            ("close", true),
+            ("tracestate", true),
+            ("close, TraceParent", false),
+        ] {
+            let fields = fields(&[
+                ("connection", named),
+                ("traceparent", &good),
+                ("tracestate", "a=1"),
+            ]);
             assert_eq!(TraceId::of(&fields).is_some(), stays, "{named}");
             assert!(TraceId::is_in_doubt(&fields), "{named}");
         }
@@ -159,17 +264,41 @@ mod tests {
             if id.is_none() && TraceId::is_in_doubt(&fields) {
                 TraceId::remove(&mut fields);
             }
-            (id.is_some(), fields.iter().map(|field| field.value.to_vec()).collect::<Vec<_>>())
+            (
+                id.is_some(),
+                fields
+                    .iter()
+                    .map(|field| field.value.to_vec())
+                    .collect::<Vec<_>>(),
+            )
         };
         let state = ("TraceState", "a=1");
         assert_eq!(
-            settled(&[("Traceparent", &good), state, ("tracestate", "b=2"), ("x", "y")]),
-            (true, vec![good.clone().into_bytes(), b"a=1".to_vec(), b"b=2".to_vec(), b"y".to_vec()])
+            settled(&[
+                ("Traceparent", &good),
+                state,
+                ("tracestate", "b=2"),
+                ("x", "y")
+            ]),
+            (
+                true,
+                vec![
+                    good.clone().into_bytes(),
+                    b"a=1".to_vec(),
+                    b"b=2".to_vec(),
+                    b"y".to_vec()
+                ]
+            )
         );
         for lines in [
             &[("traceparent", "x"), state, ("x", "y")][..],
             &[state, ("x", "y")],
-            &[("traceparent", &good), ("Traceparent", &good), state, ("x", "y")],
+            &[
+                ("traceparent", &good),
+                ("Traceparent", &good),
+                state,
+                ("x", "y"),
+            ],
             &[("x", "y")],
         ] {
             assert_eq!(settled(lines), (false, vec![b"y".to_vec()]), "{lines:?}");

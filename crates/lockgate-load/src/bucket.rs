@@ -1,11 +1,13 @@
-//! A slow link: a token bucket on what clients read, one for all connections and threads of a run, as an access line is.
+//! A slow link: a token bucket on what clients read, one for all connections and threads of a run,
+//! as an access line is.
 //!
-//! Bytes are taken from sockets only as the link would have delivered them, in pieces of a packet or a millisecond, and
-//! sockets have small receive buffers, so that whoever sends is held up. What remains: up to
-//! [`buffer`](LinkRate::buffer) bytes of each connection are in the kernel already when their turn comes, which a real
-//! link would have in a queue at its far end; and nothing is delayed that is not queued, since there is no latency.
-//! Bytes are those of TCP's stream, TLS included, without headers of packets. Handshakes of TLS are paid for when they
-//! are over, the first answer of each target before the run is free, and what clients send is not slowed down.
+//! Bytes are taken from sockets only as the link would have delivered them, in pieces of a packet
+//! or a millisecond, and sockets have small receive buffers, so that whoever sends is held up. What
+//! remains: up to [`buffer`](LinkRate::buffer) bytes of each connection are in the kernel already
+//! when their turn comes, which a real link would have in a queue at its far end; and nothing is
+//! delayed that is not queued, since there is no latency. Bytes are those of TCP's stream, TLS
+//! included, without headers of packets. Handshakes of TLS are paid for when they are over, the
+//! first answer of each target before the run is free, and what clients send is not slowed down.
 
 mod line;
 
@@ -64,10 +66,15 @@ impl FromStr for LinkRate {
 
     fn from_str(text: &str) -> Result<Self, LinkRateError> {
         let wrong = || LinkRateError::Word(text.to_owned());
-        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let end = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(wrong)?;
         let (number, unit) = text.split_at(end);
         let number: f64 = number.parse().map_err(|_| wrong())?;
-        let (_, scale) = UNITS.iter().find(|(name, _)| *name == unit.trim_start()).ok_or_else(wrong)?;
+        let (_, scale) = UNITS
+            .iter()
+            .find(|(name, _)| *name == unit.trim_start())
+            .ok_or_else(wrong)?;
         let bits = number * scale;
         if (1e3..=1e11).contains(&bits) {
             Ok(Self(bits as u64))
@@ -100,21 +107,28 @@ impl LinkRate {
     /// What one read may take.
     fn piece(self) -> usize {
         let worth = u128::from(self.0) * u128::from(PIECE) / 8 / u128::from(SECOND);
-        usize::try_from(worth).unwrap_or(usize::MAX).clamp(PACKET as usize, 64 * 1024)
+        usize::try_from(worth)
+            .unwrap_or(usize::MAX)
+            .clamp(PACKET as usize, 64 * 1024)
     }
 
-    /// The receive buffer that connections ask the kernel for, in bytes: 16 KB, and above 20 Mbit/s a tenth of a second's
-    /// worth. What lies between stalls on loopback: a window smaller than some segments, of 64 KB there, opens in leaps.
+    /// The receive buffer that connections ask the kernel for, in bytes: 16 KB, and above 20 Mbit/s
+    /// a tenth of a second's worth. What lies between stalls on loopback: a window smaller than
+    /// some segments, of 64 KB there, opens in leaps.
     pub fn buffer(self) -> usize {
         let tenth = usize::try_from(self.0 / 80).unwrap_or(usize::MAX);
-        if tenth < 250_000 { 16 * 1024 } else { tenth.min(4 << 20) }
+        if tenth < 250_000 {
+            16 * 1024
+        } else {
+            tenth.min(4 << 20)
+        }
     }
 }
 
 /// The bucket: when the link has delivered everything that was taken from it.
 ///
-/// A read is paid for when its length is known, so that the link is at most one piece ahead for each thread, and never
-/// faster in the long run.
+/// A read is paid for when its length is known, so that the link is at most one piece ahead for
+/// each thread, and never faster in the long run.
 #[derive(Debug)]
 pub struct Bucket {
     rate: LinkRate,
@@ -127,7 +141,12 @@ pub struct Bucket {
 impl Bucket {
     /// A link that is free.
     pub fn new(rate: LinkRate) -> Self {
-        Self { rate, zero: Instant::now(), free: AtomicU64::new(0), passed: AtomicU64::new(0) }
+        Self {
+            rate,
+            zero: Instant::now(),
+            free: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn rate(&self) -> LinkRate {
@@ -144,7 +163,11 @@ impl Bucket {
         // The first piece is there at once, and what is paid last is not waited for.
         let share = (busy as f64 / elapsed.as_nanos().max(1) as f64).min(1.0);
         (share > LIMITING).then(|| {
-            format!("the link of {} was busy {:.0} % of the time: it was the limit", self.rate, share * 100.0)
+            format!(
+                "the link of {} was busy {:.0} % of the time: it was the limit",
+                self.rate,
+                share * 100.0
+            )
         })
     }
 
@@ -166,7 +189,9 @@ impl Bucket {
         let cost = self.rate.time_of(bytes);
         let next = |free: Moment| Some(free.max(now.saturating_sub(DEPTH)).saturating_add(cost));
         // It always has a next value.
-        let _ = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let _ = self
+            .free
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 }
 
@@ -194,14 +219,30 @@ mod tests {
             assert_eq!(rate(text).0, bits, "{text}");
             assert_eq!(rate(text).to_string(), shown);
         }
-        for text in
-            ["", "1024", "kbit/s", "1024kbit", "1024Kbit/s", "1..5Mbit/s", "1024kbps", "-1kbit/s", "1KiB/s"]
-        {
+        for text in [
+            "",
+            "1024",
+            "kbit/s",
+            "1024kbit",
+            "1024Kbit/s",
+            "1..5Mbit/s",
+            "1024kbps",
+            "-1kbit/s",
+            "1KiB/s",
+        ] {
             let error = text.parse::<LinkRate>().unwrap_err();
-            assert!(error.to_string().contains("write a number and its unit, 1024kbit/s"), "{text}: {error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains("write a number and its unit, 1024kbit/s"),
+                "{text}: {error}"
+            );
         }
         for text in ["0kbit/s", "999bit/s", "101Gbit/s"] {
-            assert_eq!(text.parse::<LinkRate>(), Err(LinkRateError::Range(text.to_owned())));
+            assert_eq!(
+                text.parse::<LinkRate>(),
+                Err(LinkRateError::Range(text.to_owned()))
+            );
         }
     }
 
@@ -242,7 +283,10 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(bucket.note(500 * MS, second), None);
         let note = bucket.note(970 * MS, second).unwrap();
-        assert_eq!(note, "the link of 1024 kbit/s was busy 97 % of the time: it was the limit");
+        assert_eq!(
+            note,
+            "the link of 1024 kbit/s was busy 97 % of the time: it was the limit"
+        );
         assert!(bucket.note(1010 * MS, second).unwrap().contains("100 %"));
     }
 

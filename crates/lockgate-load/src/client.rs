@@ -35,15 +35,20 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { failure, text: text.into(), again: false, ours: false }
+        Self {
+            failure,
+            text: text.into(),
+            again: false,
+            ours: false,
+        }
     }
 
     /// A connection that broke while an answer was due.
     fn broken(error: &StreamError) -> Self {
         match error {
-            StreamError::Tls(SessionError::Alerted(_)) | StreamError::Truncated | StreamError::Io(_) => {
-                Self::new(Failure::Closed, error.to_string())
-            }
+            StreamError::Tls(SessionError::Alerted(_))
+            | StreamError::Truncated
+            | StreamError::Io(_) => Self::new(Failure::Closed, error.to_string()),
             StreamError::Tls(_) => Self::new(Failure::Tls, error.to_string()),
         }
     }
@@ -87,11 +92,16 @@ pub(crate) async fn open(
 ///
 /// # Errors
 /// When no connection comes about.
-pub(crate) async fn connect(peer: &Peer, address: &dial::Target, scratch: &Scratch) -> Result<Link, Fault> {
+pub(crate) async fn connect(
+    peer: &Peer,
+    address: &dial::Target,
+    scratch: &Scratch,
+) -> Result<Link, Fault> {
     link::open(peer, address, &scratch.blocks, scratch.line.as_ref()).await
 }
 
-/// Looks at what has come since the last exchange on `link`: whether it can have another, or has ended.
+/// Looks at what has come since the last exchange on `link`: whether it can have another, or has
+/// ended.
 ///
 /// # Errors
 /// When something came that nobody asked for, behind the exchange before.
@@ -108,10 +118,20 @@ pub(crate) async fn look(
         Ask::WebSocket(_) => messages::look(link, scratch, done).await,
         Ask::Http(_) | Ask::Http2(_) | Ask::Bytes(_) => match link.read_now(done).await {
             None => Ok(true),
-            // To connections without a request some servers say so before they close them (RFC 9110 §15.5.9).
-            Some(true) if !link.inbox.bytes().get(8..).is_some_and(|rest| rest.starts_with(b" 408 ")) => {
+            // To connections without a request some servers say so before they close them (RFC 9110
+            // §15.5.9).
+            Some(true)
+                if !link
+                    .inbox
+                    .bytes()
+                    .get(8..)
+                    .is_some_and(|rest| rest.starts_with(b" 408 ")) =>
+            {
                 let more = link.inbox.bytes().len();
-                Err(Fault::new(Failure::Length, format!("{more} bytes behind the end, after a while")))
+                Err(Fault::new(
+                    Failure::Length,
+                    format!("{more} bytes behind the end, after a while"),
+                ))
             }
             Some(_) => Ok(false),
         },

@@ -1,8 +1,9 @@
 //! Programs side by side under the same load: what `lockgate compare` does.
 //!
-//! Makes no load itself: `lockgate load` does, as a process of its own, and says what came of it. From file to table:
-//! [`mod@file`] and [`template`] say what is compared, [`session`] starts and measures, [`sample`] reads what a load said,
-//! [`comparison`] and [`statistics`] say what that shows, [`document`] writes it down.
+//! Makes no load itself: `lockgate load` does, as a process of its own, and says what came of it.
+//! From file to table: [`mod@file`] and [`template`] say what is compared, [`session`] starts and
+//! measures, [`sample`] reads what a load said, [`comparison`] and [`statistics`] say what that
+//! shows, [`document`] writes it down.
 
 mod certificate;
 mod command;

@@ -42,7 +42,11 @@ pub enum Bytes {
 impl Default for Expect {
     /// A page: 2xx, as long as the first.
     fn default() -> Self {
-        Self { status: vec![200..=299], length: Length::First, body: Bytes::Any }
+        Self {
+            status: vec![200..=299],
+            length: Length::First,
+            body: Bytes::Any,
+        }
     }
 }
 
@@ -60,7 +64,8 @@ impl Expect {
         self.body != Bytes::Any
     }
 
-    /// What is wrong with an answer, if something is; `first` is the first of its target that was right.
+    /// What is wrong with an answer, if something is; `first` is the first of its target that was
+    /// right.
     pub(crate) fn judge(&self, seen: &Seen, first: Option<&Seen>) -> Result<(), (Failure, String)> {
         if let Some(status) = seen.status
             && !self.status.iter().any(|range| range.contains(&status))
@@ -73,7 +78,10 @@ impl Expect {
             Length::Any => None,
         };
         if let Some(length) = length.filter(|length| *length != seen.length) {
-            return Err((Failure::Length, format!("{} bytes instead of {length}", seen.length)));
+            return Err((
+                Failure::Length,
+                format!("{} bytes instead of {length}", seen.length),
+            ));
         }
         let hash = match self.body {
             Bytes::Any => None,
@@ -113,7 +121,11 @@ mod tests {
     use super::*;
 
     fn page(status: u16, length: u64) -> Seen {
-        Seen { status: Some(status), length, hash: None }
+        Seen {
+            status: Some(status),
+            length,
+            hash: None,
+        }
     }
 
     #[test]
@@ -123,15 +135,27 @@ mod tests {
         assert_eq!(judge(200, 105_600), Ok(()));
         assert_eq!(judge(301, 170).unwrap_err().0, Failure::Status);
         assert_eq!(judge(404, 105_600).unwrap_err().0, Failure::Status);
-        assert_eq!(judge(200, 170).unwrap_err(), (Failure::Length, "170 bytes instead of 105600".to_owned()));
+        assert_eq!(
+            judge(200, 170).unwrap_err(),
+            (Failure::Length, "170 bytes instead of 105600".to_owned())
+        );
     }
 
     #[test]
     fn what_is_told_wins_over_what_came_first() {
         let first = page(200, 9);
-        let expect = Expect { length: Length::Exactly(5), ..Expect::default() };
-        assert_eq!(expect.judge(&page(200, 9), Some(&first)).unwrap_err().0, Failure::Length);
-        let any = Expect { length: Length::Any, ..Expect::default() };
+        let expect = Expect {
+            length: Length::Exactly(5),
+            ..Expect::default()
+        };
+        assert_eq!(
+            expect.judge(&page(200, 9), Some(&first)).unwrap_err().0,
+            Failure::Length
+        );
+        let any = Expect {
+            length: Length::Any,
+            ..Expect::default()
+        };
         assert_eq!(any.judge(&page(200, 1), Some(&first)), Ok(()));
     }
 
@@ -142,12 +166,22 @@ mod tests {
             hasher.update(data);
             Some(hasher.finish())
         };
-        let seen = |data: &[u8]| Seen { status: None, length: data.len() as u64, hash: hash(data) };
-        let expect = Expect { body: Bytes::First, ..Expect::default() };
+        let seen = |data: &[u8]| Seen {
+            status: None,
+            length: data.len() as u64,
+            hash: hash(data),
+        };
+        let expect = Expect {
+            body: Bytes::First,
+            ..Expect::default()
+        };
         assert!(expect.wants_hash());
         let first = seen(b"one");
         assert_eq!(expect.judge(&first, None), Ok(()));
         assert_eq!(expect.judge(&seen(b"one"), Some(&first)), Ok(()));
-        assert_eq!(expect.judge(&seen(b"two"), Some(&first)).unwrap_err().0, Failure::Body);
+        assert_eq!(
+            expect.judge(&seen(b"two"), Some(&first)).unwrap_err().0,
+            Failure::Body
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The first answer of each target, before anything is measured: whether it is there, and what the others must be like.
+//! The first answer of each target, before anything is measured: whether it is there, and what the
+//! others must be like.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -21,11 +22,15 @@ use crate::worker::{Stop, TICK};
 /// # Errors
 /// When a target does not answer as expected, unless the plan says to go on.
 pub(crate) fn ask(plan: &Plan, stop: &Stop) -> Result<Vec<FirstAnswer>, StartError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build_local(Default::default())?;
     runtime.block_on(async {
         let mut answers = Vec::new();
         for place in 0..plan.targets.len() {
-            let Some(answer) = one(plan, place, stop).await? else { break };
+            let Some(answer) = one(plan, place, stop).await? else {
+                break;
+            };
             answers.push(answer);
         }
         Ok(answers)
@@ -41,7 +46,12 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
     let begun = Instant::now();
     let mut done = Done::default();
     let asked = {
-        let mut asking = pin!(try_all(&plan.targets[place], plan.timeout, &mut scratch, &mut done));
+        let mut asking = pin!(try_all(
+            &plan.targets[place],
+            plan.timeout,
+            &mut scratch,
+            &mut done
+        ));
         poll_fn(|cx| {
             while timer.poll(cx)?.is_ready() {
                 if stop.is_asked() {
@@ -57,13 +67,18 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
         })
         .await?
     };
-    let Some((link, made)) = asked else { return Ok(None) };
+    let Some((link, made)) = asked else {
+        return Ok(None);
+    };
     let target = &plan.targets[place];
     if let Err(fault) = made
         && !plan.anyway
     {
         let text = format!("{}{}", fault.text, advice(target, &fault, &done));
-        return Err(StartError::First { target: target.written.clone(), text });
+        return Err(StartError::First {
+            target: target.written.clone(),
+            text,
+        });
     }
     Ok(Some(FirstAnswer {
         target: target.written.clone(),
@@ -71,12 +86,14 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
         length: done.seen.length,
         protocol: target.ask.protocol(),
         streams: link.as_ref().and_then(|link| link.allowed),
-        tls: link.and_then(|link| link.tls).map(|tls| format!("{} {}", tls.version, tls.cipher)),
+        tls: link
+            .and_then(|link| link.tls)
+            .map(|tls| format!("{} {}", tls.version, tls.cipher)),
     }))
 }
 
-/// Asks at one address after the other until one can be connected to; the others are not asked again. Each has its share
-/// of the time, so that one that is silent does not stand for all.
+/// Asks at one address after the other until one can be connected to; the others are not asked
+/// again. Each has its share of the time, so that one that is silent does not stand for all.
 async fn try_all(
     target: &Target,
     timeout: Duration,
@@ -85,7 +102,10 @@ async fn try_all(
 ) -> (Option<Link>, Result<(), Fault>) {
     let mut failed = Fault::new(Failure::Connect, "its name has no address");
     let peer = &target.peer;
-    let places = peer.chosen.get().map_or(0..peer.addresses.len(), |chosen| *chosen..chosen + 1);
+    let places = peer
+        .chosen
+        .get()
+        .map_or(0..peer.addresses.len(), |chosen| *chosen..chosen + 1);
     let each = timeout / places.len().max(1) as u32;
     for place in places {
         let address = &peer.addresses[place];
@@ -97,7 +117,10 @@ async fn try_all(
             }
             Some(Err(fault)) => failed = fault,
             None => {
-                failed = Fault::new(Failure::Timeout, format!("{address}: no connection within {each:?}"))
+                failed = Fault::new(
+                    Failure::Timeout,
+                    format!("{address}: no connection within {each:?}"),
+                )
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The network interface towards a target, as the kernel counts it: whether it was the limit.
 //!
-//! What stays on this machine has none, and virtual interfaces do not say how fast they are: then nothing is known.
+//! What stays on this machine has none, and virtual interfaces do not say how fast they are: then
+//! nothing is known.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -27,8 +28,12 @@ pub(crate) struct Moved {
 impl Interface {
     /// That which packets to `target` leave by.
     pub(crate) fn towards(target: &Target) -> Option<Self> {
-        let Target::Tcp(address) = target else { return None };
-        let IpAddr::V4(ip) = address.ip() else { return None };
+        let Target::Tcp(address) = target else {
+            return None;
+        };
+        let IpAddr::V4(ip) = address.ip() else {
+            return None;
+        };
         // What is connected sends nothing, and says which of our addresses it would send from.
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
         socket.connect(address).ok()?;
@@ -37,24 +42,37 @@ impl Interface {
         }
         let name = route(&std::fs::read_to_string("/proc/net/route").ok()?, ip)?;
         // What is no device, as one end of a pair to a container is none, says any speed.
-        PathBuf::from("/sys/class/net").join(&name).join("device").exists().then_some(())?;
+        PathBuf::from("/sys/class/net")
+            .join(&name)
+            .join("device")
+            .exists()
+            .then_some(())?;
         let speed: u64 = read(&name, "speed")?;
-        Some(Self { name, speed: speed * 1_000_000 })
+        Some(Self {
+            name,
+            speed: speed * 1_000_000,
+        })
     }
 
     pub(crate) fn moved(&self) -> Moved {
         let count = |name| read(&self.name, name).unwrap_or_default();
-        Moved { received: count("statistics/rx_bytes"), sent: count("statistics/tx_bytes") }
+        Moved {
+            received: count("statistics/rx_bytes"),
+            sent: count("statistics/tx_bytes"),
+        }
     }
 
-    /// The share of its speed that was used since `before` in its busier direction, all programs together.
+    /// The share of its speed that was used since `before` in its busier direction, all programs
+    /// together.
     pub(crate) fn used(&self, before: Moved, now: Moved, elapsed: Duration) -> f64 {
-        let bytes = (now.received.saturating_sub(before.received)).max(now.sent.saturating_sub(before.sent));
+        let bytes = (now.received.saturating_sub(before.received))
+            .max(now.sent.saturating_sub(before.sent));
         bytes as f64 * 8.0 / self.speed.max(1) as f64 / elapsed.as_secs_f64().max(1e-9)
     }
 }
 
-/// A number that the kernel tells of an interface; none where it is negative, as the speed of virtual ones is.
+/// A number that the kernel tells of an interface; none where it is negative, as the speed of
+/// virtual ones is.
 fn read(interface: &str, name: &str) -> Option<u64> {
     let path = PathBuf::from("/sys/class/net").join(interface).join(name);
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -70,7 +88,8 @@ fn route(table: &str, to: Ipv4Addr) -> Option<String> {
         let (destination, mask) = (number(1)?, number(7)?);
         let metric: u32 = words.get(6)?.parse().ok()?;
         // Of two that are alike the lower metric is preferred.
-        (to & mask == destination).then(|| (mask.count_ones(), Reverse(metric), words[0].to_owned()))
+        (to & mask == destination)
+            .then(|| (mask.count_ones(), Reverse(metric), words[0].to_owned()))
     });
     routes.max().map(|(_, _, name)| name)
 }
@@ -96,15 +115,27 @@ mod tests {
 
     #[test]
     fn what_stays_here_has_no_interface() {
-        assert_eq!(Interface::towards(&Target::Tcp("127.0.0.1:80".parse().unwrap())), None);
+        assert_eq!(
+            Interface::towards(&Target::Tcp("127.0.0.1:80".parse().unwrap())),
+            None
+        );
         assert_eq!(Interface::towards(&Target::Unix("/x".into())), None);
     }
 
     #[test]
     fn the_busier_direction_counts() {
-        let interface = Interface { name: "eth0".to_owned(), speed: 1_000_000 };
-        let before = Moved { received: 1_000, sent: 500 };
-        let now = Moved { received: 1_500, sent: 125_500 };
+        let interface = Interface {
+            name: "eth0".to_owned(),
+            speed: 1_000_000,
+        };
+        let before = Moved {
+            received: 1_000,
+            sent: 500,
+        };
+        let now = Moved {
+            received: 1_500,
+            sent: 125_500,
+        };
         assert_eq!(interface.used(before, now, Duration::from_secs(1)), 1.0);
         assert_eq!(interface.used(now, before, Duration::from_secs(1)), 0.0);
     }

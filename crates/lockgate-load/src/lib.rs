@@ -1,7 +1,7 @@
 //! Makes load and says what came of it, in numbers that cannot lie: what `lockgate load` does.
 //!
-//! Shares the codec, dialling and TLS with the proxy, and never its heart: what measures must not inherit the mistakes
-//! of what it measures.
+//! Shares the codec, dialling and TLS with the proxy, and never its heart: what measures must not
+//! inherit the mistakes of what it measures.
 
 #![forbid(unsafe_code)]
 

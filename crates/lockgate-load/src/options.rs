@@ -1,4 +1,5 @@
-//! From what was written on the command line to a plan: the only place that reads files and resolves names.
+//! From what was written on the command line to a plan: the only place that reads files and
+//! resolves names.
 
 use std::net::ToSocketAddrs as _;
 use std::path::PathBuf;
@@ -103,7 +104,8 @@ pub struct Tls {
     pub versions: Vec<String>,
     /// Suites by their IANA names; the usual ones where there are none.
     pub suites: Vec<String>,
-    /// Key exchange groups, the first of which is offered with a share; the usual ones where there are none.
+    /// Key exchange groups, the first of which is offered with a share; the usual ones where there
+    /// are none.
     pub groups: Vec<String>,
     /// Whether sessions are resumed.
     pub resume: bool,
@@ -150,15 +152,18 @@ impl Options {
     pub fn plan(&self) -> Result<Plan, OptionsError> {
         self.check()?;
         let stages = self.stages()?;
-        let warm_up = stages.first().filter(|_| !self.warm_up.is_zero()).map(|first| Stage {
-            round: 0,
-            name: "warm-up".to_owned(),
-            shape: match &first.shape {
-                Loop::Closed => Loop::Closed,
-                Loop::Open(schedule) => Loop::Open(Schedule::Constant(schedule.at_first())),
-            },
-            until: Until::Time(self.warm_up),
-        });
+        let warm_up = stages
+            .first()
+            .filter(|_| !self.warm_up.is_zero())
+            .map(|first| Stage {
+                round: 0,
+                name: "warm-up".to_owned(),
+                shape: match &first.shape {
+                    Loop::Closed => Loop::Closed,
+                    Loop::Open(schedule) => Loop::Open(Schedule::Constant(schedule.at_first())),
+                },
+                until: Until::Time(self.warm_up),
+            });
         Ok(Plan {
             command: self.command.clone(),
             targets: self.targets()?,
@@ -183,7 +188,11 @@ impl Options {
             return together("--weights needs one number for each URL");
         }
         if self.weights.contains(&0)
-            || self.weights.iter().try_fold(0_u32, |sum, weight| sum.checked_add(*weight)).is_none()
+            || self
+                .weights
+                .iter()
+                .try_fold(0_u32, |sum, weight| sum.checked_add(*weight))
+                .is_none()
         {
             return together("--weights takes numbers from 1 on that add up to less than 2^32");
         }
@@ -195,17 +204,34 @@ impl Options {
         }
         self.check_for_schemes()?;
         self.check_for_http2()?;
-        if let Some(method) = self.method.as_ref().filter(|method| !is_token(method.as_bytes())) {
+        if let Some(method) = self
+            .method
+            .as_ref()
+            .filter(|method| !is_token(method.as_bytes()))
+        {
             return Err(OptionsError::Field(method.clone(), "a method is letters"));
         }
-        let varying =
-            self.varying.iter().flat_map(|field| field.values.iter().map(|value| (&field.name, value)));
-        for (name, value) in self.headers.iter().map(|(name, value)| (name, value)).chain(varying) {
+        let varying = self
+            .varying
+            .iter()
+            .flat_map(|field| field.values.iter().map(|value| (&field.name, value)));
+        for (name, value) in self
+            .headers
+            .iter()
+            .map(|(name, value)| (name, value))
+            .chain(varying)
+        {
             if !is_token(name.as_bytes()) {
-                return Err(OptionsError::Field(format!("{name}: {value}"), "its name is no field name"));
+                return Err(OptionsError::Field(
+                    format!("{name}: {value}"),
+                    "its name is no field name",
+                ));
             }
             if value.chars().any(|char| char.is_control() && char != '\t') {
-                return Err(OptionsError::Field(format!("{name}: {value}"), "it has control characters"));
+                return Err(OptionsError::Field(
+                    format!("{name}: {value}"),
+                    "it has control characters",
+                ));
             }
         }
         Ok(())
@@ -219,19 +245,60 @@ impl Options {
         let is_bytes = |scheme: &Scheme| matches!(scheme, Scheme::Tcp | Scheme::Tls);
         let (all_http, some_bytes) = (schemes.iter().all(is_http), schemes.iter().any(is_bytes));
         let some_http = schemes.iter().any(is_http);
-        let some_tls =
-            schemes.iter().any(|scheme| matches!(scheme, Scheme::Https | Scheme::Wss | Scheme::Tls));
+        let some_tls = schemes
+            .iter()
+            .any(|scheme| matches!(scheme, Scheme::Https | Scheme::Wss | Scheme::Tls));
         let (tls, over_tls) = (&self.tls, "https, wss and tls");
         for (option, said, fits, fitting) in [
-            ("--http2", self.streams.is_some(), all_http, "http and https"),
-            ("--method", self.method.is_some(), all_http, "http and https"),
-            ("--header", !self.headers.is_empty(), !some_bytes, "http, https, ws and wss"),
-            ("--header-any", !self.varying.is_empty(), all_http, "http and https"),
-            ("--expect-sha256", self.expect.wants_hash(), all_http, "http and https"),
-            ("--expect-status", self.expect.status != [200..=299], some_http, "http and https"),
-            ("--stop-on", !self.stop_on.is_empty(), !schemes.iter().all(is_bytes), "http, https, ws and wss"),
+            (
+                "--http2",
+                self.streams.is_some(),
+                all_http,
+                "http and https",
+            ),
+            (
+                "--method",
+                self.method.is_some(),
+                all_http,
+                "http and https",
+            ),
+            (
+                "--header",
+                !self.headers.is_empty(),
+                !some_bytes,
+                "http, https, ws and wss",
+            ),
+            (
+                "--header-any",
+                !self.varying.is_empty(),
+                all_http,
+                "http and https",
+            ),
+            (
+                "--expect-sha256",
+                self.expect.wants_hash(),
+                all_http,
+                "http and https",
+            ),
+            (
+                "--expect-status",
+                self.expect.status != [200..=299],
+                some_http,
+                "http and https",
+            ),
+            (
+                "--stop-on",
+                !self.stop_on.is_empty(),
+                !schemes.iter().all(is_bytes),
+                "http, https, ws and wss",
+            ),
             ("--insecure", tls.ca == CaSource::Anyone, some_tls, over_tls),
-            ("--ca", matches!(tls.ca, CaSource::File(_)), some_tls, over_tls),
+            (
+                "--ca",
+                matches!(tls.ca, CaSource::File(_)),
+                some_tls,
+                over_tls,
+            ),
             ("--sni", tls.name.is_some(), some_tls, over_tls),
             ("--tls", !tls.versions.is_empty(), some_tls, over_tls),
             ("--suites", !tls.suites.is_empty(), some_tls, over_tls),
@@ -240,14 +307,17 @@ impl Options {
             ("--cert", tls.identity.is_some(), some_tls, over_tls),
         ] {
             if said && !fits {
-                return Err(OptionsError::Together(format!("{option} is for {fitting} only")));
+                return Err(OptionsError::Together(format!(
+                    "{option} is for {fitting} only"
+                )));
             }
         }
         if some_bytes
             && self.body.is_empty()
             && matches!(self.expect.length, Length::First | Length::Exactly(0))
         {
-            let text = "tcp and tls need something to send, or an --expect-length of what comes by itself";
+            let text =
+                "tcp and tls need something to send, or an --expect-length of what comes by itself";
             return Err(OptionsError::Together(text.to_owned()));
         }
         Ok(())
@@ -255,11 +325,20 @@ impl Options {
 
     /// What HTTP/1 has and HTTP/2 has not (RFC 9113 §8.2.2, §8.5).
     fn check_for_http2(&self) -> Result<(), OptionsError> {
-        const OF_CONNECTIONS: [&str; 5] =
-            ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+        const OF_CONNECTIONS: [&str; 5] = [
+            "connection",
+            "keep-alive",
+            "proxy-connection",
+            "transfer-encoding",
+            "upgrade",
+        ];
         let together = |text: &str| Err(OptionsError::Together(text.to_owned()));
         if self.streams.is_none() {
-            return if self.grpc { together("--grpc needs --http2") } else { Ok(()) };
+            return if self.grpc {
+                together("--grpc needs --http2")
+            } else {
+                Ok(())
+            };
         }
         if self.grpc && (self.method.is_some() || matches!(self.body, Body::Random(_))) {
             return together(
@@ -272,14 +351,21 @@ impl Options {
                 "over HTTP/2 it opens a tunnel, which is no request",
             ));
         }
-        if self.varying.iter().any(|field| field.name.eq_ignore_ascii_case("host")) {
+        if self
+            .varying
+            .iter()
+            .any(|field| field.name.eq_ignore_ascii_case("host"))
+        {
             return Err(OptionsError::Field(
                 "Host".to_owned(),
                 "it is no field of HTTP/2, and one with each request: say -H",
             ));
         }
         match OF_CONNECTIONS.into_iter().find(|name| self.says(name)) {
-            Some(name) => Err(OptionsError::Field(name.to_owned(), "HTTP/2 has no fields of a connection")),
+            Some(name) => Err(OptionsError::Field(
+                name.to_owned(),
+                "HTTP/2 has no fields of a connection",
+            )),
             None => Ok(()),
         }
     }
@@ -289,22 +375,35 @@ impl Options {
         if let Some(profile) = &self.profile {
             let changes = profile.spike.is_some() || matches!(profile.rates, Rates::Range(..));
             if changes && self.count.is_some() {
-                let text =
-                    "--count cannot end a ramp or a spike, which take their time: say --duration instead";
+                let text = "--count cannot end a ramp or a spike, which take their time: say --duration instead";
                 return Err(OptionsError::Together(text.to_owned()));
             }
             for planned in profile.stages(USUAL)? {
                 let until = self.count.map_or(Until::Time(planned.lasts), Until::Count);
                 let shape = Loop::Open(planned.schedule);
-                once.push(Stage { round: 1, name: planned.name, shape, until });
+                once.push(Stage {
+                    round: 1,
+                    name: planned.name,
+                    shape,
+                    until,
+                });
             }
         } else {
             let time = Until::Time(self.duration.unwrap_or(USUAL));
             let until = self.count.map_or(time, Until::Count);
-            once.push(Stage { round: 1, name: "closed loop".to_owned(), shape: Loop::Closed, until });
+            once.push(Stage {
+                round: 1,
+                name: "closed loop".to_owned(),
+                shape: Loop::Closed,
+                until,
+            });
         }
-        let rounds = (1..=self.rounds)
-            .flat_map(|round| once.iter().map(move |stage| Stage { round, ..stage.clone() }));
+        let rounds = (1..=self.rounds).flat_map(|round| {
+            once.iter().map(move |stage| Stage {
+                round,
+                ..stage.clone()
+            })
+        });
         Ok(rounds.collect())
     }
 
@@ -316,7 +415,9 @@ impl Options {
             let key = (url.scheme, url.host.clone(), url.port);
             let is_web_socket = matches!(url.scheme, Scheme::Ws | Scheme::Wss);
             // Each WebSocket is of one target.
-            let known = peers.iter().find(|(other, _)| *other == key && !is_web_socket);
+            let known = peers
+                .iter()
+                .find(|(other, _)| *other == key && !is_web_socket);
             let peer = match known {
                 Some((_, peer)) => Arc::clone(peer),
                 None => {
@@ -345,7 +446,12 @@ impl Options {
             Scheme::Tls => Vec::new(),
             Scheme::Http | Scheme::Ws | Scheme::Tcp => return Ok(None),
         };
-        let Tls { versions, suites, groups, .. } = &self.tls;
+        let Tls {
+            versions,
+            suites,
+            groups,
+            ..
+        } = &self.tls;
         let policy = Policy::from_names(&borrowed(versions), &borrowed(suites), &borrowed(groups))?;
         let settings = ClientSettings {
             name: self.tls.name.clone(),
@@ -364,7 +470,9 @@ impl Options {
             Some(written) => {
                 let proxy = Url::parse(written)?;
                 if proxy.scheme != Scheme::Http {
-                    let text = format!("--proxy takes http://HOST:PORT, and `{written}` is something else");
+                    let text = format!(
+                        "--proxy takes http://HOST:PORT, and `{written}` is something else"
+                    );
                     return Err(OptionsError::Together(text));
                 }
                 Some((proxy, written.clone()))
@@ -375,13 +483,19 @@ impl Options {
             (None, Some((proxy, _))) => resolve(&proxy.host, proxy.port)?,
             (None, None) => resolve(&url.host, url.port)?,
         };
-        let authorization = self.proxy_user.as_ref().map(|user| format!("Basic {}", base64(user)));
+        let authorization = self
+            .proxy_user
+            .as_ref()
+            .map(|user| format!("Basic {}", base64(user)));
         Ok(Peer {
             addresses,
             host: url.host.clone(),
             port: url.port,
             tls: self.connector(url.scheme)?,
-            through: through.map(|(_, written)| Through { written, authorization }),
+            through: through.map(|(_, written)| Through {
+                written,
+                authorization,
+            }),
             proxy_protocol: self.proxy_protocol,
             chosen: Default::default(),
         })
@@ -390,9 +504,14 @@ impl Options {
     fn ask(&self, url: &Url) -> Ask {
         match url.scheme {
             Scheme::Http | Scheme::Https => {
-                let usual = if self.body.is_empty() && !self.grpc { "GET" } else { "POST" };
+                let usual = if self.body.is_empty() && !self.grpc {
+                    "GET"
+                } else {
+                    "POST"
+                };
                 let method = self.method.as_deref().unwrap_or(usual);
-                let wants_length = !self.body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
+                let wants_length =
+                    !self.body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
                 let wants_length = wants_length && !self.says("content-length");
                 if self.streams.is_some() {
                     return Ask::Http2(self.http2(method, url, wants_length));
@@ -409,20 +528,33 @@ impl Options {
                 }
                 let varying = self.varying.clone();
                 let body = self.body.clone();
-                Ask::Http(Request { method: Method::of(method.as_bytes()), head, varying, body })
+                Ask::Http(Request {
+                    method: Method::of(method.as_bytes()),
+                    head,
+                    varying,
+                    body,
+                })
             }
-            Scheme::Ws | Scheme::Wss => {
-                Ask::WebSocket(WebSocket { head: self.head("GET", url), message: self.body.clone() })
-            }
+            Scheme::Ws | Scheme::Wss => Ask::WebSocket(WebSocket {
+                head: self.head("GET", url),
+                message: self.body.clone(),
+            }),
             Scheme::Tcp | Scheme::Tls => Ask::Bytes(self.body.clone()),
         }
     }
 
     /// The same request over HTTP/2 (RFC 9113 §8.3.1).
     pub(crate) fn http2(&self, method: &str, url: &Url, wants_length: bool) -> Http2 {
-        let host = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let host = self
+            .headers
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let authority = host.map_or_else(|| url.authority(), |(_, value)| value.clone());
-        let scheme = if url.scheme == Scheme::Https { "https" } else { "http" };
+        let scheme = if url.scheme == Scheme::Https {
+            "https"
+        } else {
+            "http"
+        };
         let mut fields = vec![
             (":method".to_owned(), method.to_owned()),
             (":scheme".to_owned(), scheme.to_owned()),
@@ -435,7 +567,11 @@ impl Options {
             }
         };
         usual("user-agent", USER_AGENT);
-        let body = if self.grpc { grpc_message(&self.body) } else { self.body.clone() };
+        let body = if self.grpc {
+            grpc_message(&self.body)
+        } else {
+            self.body.clone()
+        };
         if self.grpc {
             usual("content-type", "application/grpc");
             usual("te", "trailers");
@@ -445,14 +581,23 @@ impl Options {
         if wants_length && !self.grpc {
             usual("content-length", &body.len().to_string());
         }
-        let said = self.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
-        fields.extend(said.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
-        let varying = self
-            .varying
+        let said = self
+            .headers
             .iter()
-            .map(|field| Varying { name: field.name.to_ascii_lowercase(), values: field.values.clone() });
+            .filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
+        fields.extend(said.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
+        let varying = self.varying.iter().map(|field| Varying {
+            name: field.name.to_ascii_lowercase(),
+            values: field.values.clone(),
+        });
         let varying = varying.collect();
-        Http2 { method: Method::of(method.as_bytes()), fields, varying, body, is_grpc: self.grpc }
+        Http2 {
+            method: Method::of(method.as_bytes()),
+            fields,
+            varying,
+            body,
+            is_grpc: self.grpc,
+        }
     }
 
     /// The first line and the fields that were asked for; without an end.
@@ -475,12 +620,18 @@ impl Options {
     }
 
     pub(crate) fn says(&self, name: &str) -> bool {
-        self.headers.iter().any(|(said, _)| said.eq_ignore_ascii_case(name))
-            || self.varying.iter().any(|field| field.name.eq_ignore_ascii_case(name))
+        self.headers
+            .iter()
+            .any(|(said, _)| said.eq_ignore_ascii_case(name))
+            || self
+                .varying
+                .iter()
+                .any(|field| field.name.eq_ignore_ascii_case(name))
     }
 }
 
-/// A message with its prefix: not compressed, and so many bytes (gRPC over HTTP/2, Length-Prefixed-Message).
+/// A message with its prefix: not compressed, and so many bytes (gRPC over HTTP/2,
+/// Length-Prefixed-Message).
 fn grpc_message(message: &Body) -> Body {
     let message = message.or(&[]);
     let length = (message.len() as u32).to_be_bytes();
@@ -488,9 +639,15 @@ fn grpc_message(message: &Body) -> Body {
 }
 
 fn resolve(host: &str, port: u16) -> Result<Vec<dial::Target>, OptionsError> {
-    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host);
     let found = (bare, port).to_socket_addrs();
-    let addresses = found.map_err(|error| OptionsError::Resolve { host: host.to_owned(), error })?;
+    let addresses = found.map_err(|error| OptionsError::Resolve {
+        host: host.to_owned(),
+        error,
+    })?;
     Ok(addresses.map(dial::Target::Tcp).collect())
 }
 

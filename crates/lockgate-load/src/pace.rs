@@ -1,9 +1,10 @@
 //! Who makes the next request, and when: one thread's share of a stage.
 //!
-//! A client asks for its turn. In a closed loop there is always one, until the stage has ended. In an open loop turns
-//! come by a schedule: the client whose turn it is may be waiting for it, and is woken by the alarm, or come for it
-//! late, because no client was free. That lateness is the target's doing and part of the latency; that of a client which
-//! had been waiting is the generator's own, and measured apart.
+//! A client asks for its turn. In a closed loop there is always one, until the stage has ended. In
+//! an open loop turns come by a schedule: the client whose turn it is may be waiting for it, and is
+//! woken by the alarm, or come for it late, because no client was free. That lateness is the
+//! target's doing and part of the latency; that of a client which had been waiting is the
+//! generator's own, and measured apart.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -33,7 +34,8 @@ pub(crate) struct Turn {
 /// One client, as the pace sees it.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Set once the client runs: it is one task, whose waker stays the same, or one of several that a task has.
+    /// Set once the client runs: it is one task, whose waker stays the same, or one of several
+    /// that a task has.
     waker: RefCell<Option<Waker>>,
     turn: Cell<Option<Turn>>,
     waiting: Cell<bool>,
@@ -184,7 +186,8 @@ impl Pace {
     pub(crate) fn poll_turn(&self, client: usize, cx: &mut Context<'_>) -> Poll<Turn> {
         let slot = &self.slots[client];
         if let Some(mut turn) = slot.turn.take() {
-            // In a closed loop it is due when it is taken: what other clients did first is none of its latency.
+            // In a closed loop it is due when it is taken: what other clients did first is none of
+            // its latency.
             if !turn.scheduled {
                 turn.due = self.now();
             }
@@ -225,7 +228,9 @@ impl Pace {
     /// Gives due turns to those who wait.
     fn deal(&self) {
         loop {
-            let Some(&client) = self.waiting.borrow().front() else { break };
+            let Some(&client) = self.waiting.borrow().front() else {
+                break;
+            };
             let Some(turn) = self.take(true) else { break };
             self.waiting.borrow_mut().pop_front();
             let slot = &self.slots[client];
@@ -248,7 +253,11 @@ impl Pace {
         }
         let now = self.now();
         let turn = match &share.shape {
-            Loop::Closed if now < share.end => Turn { due: now, scheduled: false, awaited: false },
+            Loop::Closed if now < share.end => Turn {
+                due: now,
+                scheduled: false,
+                awaited: false,
+            },
             Loop::Closed => return None,
             Loop::Open(_) => {
                 self.skip(share, now);
@@ -257,7 +266,11 @@ impl Pace {
                     return None;
                 }
                 share.next += share.stride;
-                Turn { due, scheduled: true, awaited }
+                Turn {
+                    due,
+                    scheduled: true,
+                    awaited,
+                }
             }
         };
         share.left -= 1;
@@ -266,7 +279,9 @@ impl Pace {
 
     /// Passes over turns that could only be too late: an absurd rate must not make an absurd queue.
     fn skip(&self, share: &mut Share, now: Moment) {
-        let Some(latest) = now.checked_sub(share.timeout) else { return };
+        let Some(latest) = now.checked_sub(share.timeout) else {
+            return;
+        };
         if share.due().is_none_or(|due| due > latest) {
             return;
         }
@@ -281,10 +296,14 @@ impl Pace {
             return;
         }
         let share = self.share.borrow();
-        let Some(share) = share.as_ref().filter(|share| share.left > 0) else { return };
+        let Some(share) = share.as_ref().filter(|share| share.left > 0) else {
+            return;
+        };
         if let (Loop::Open(_), Some(due)) = (&share.shape, share.due()) {
             // Without a descriptor left to fail for, it cannot.
-            let _ = self.alarm.set(Duration::from_nanos(due.saturating_sub(self.now())));
+            let _ = self
+                .alarm
+                .set(Duration::from_nanos(due.saturating_sub(self.now())));
         }
     }
 
@@ -321,16 +340,22 @@ impl Pace {
         self.slots[client].overdue.get()
     }
 
-    /// How often a deadline was found to have passed: who has many clients need not look at each of them.
+    /// How often a deadline was found to have passed: who has many clients need not look at each of
+    /// them.
     pub(crate) fn expired(&self) -> u64 {
         self.expired.get()
     }
 
-    /// Wakes those whose deadlines have passed; asked for every few milliseconds. With `all`, those too who have time.
+    /// Wakes those whose deadlines have passed; asked for every few milliseconds. With `all`, those
+    /// too who have time.
     pub(crate) fn sweep(&self, all: bool) {
         let now = self.now();
         for slot in &self.slots {
-            if slot.deadline.get().is_some_and(|deadline| all || deadline <= now) {
+            if slot
+                .deadline
+                .get()
+                .is_some_and(|deadline| all || deadline <= now)
+            {
                 slot.overdue.set(true);
                 self.expired.set(self.expired.get() + 1);
                 if let Some(waker) = &*slot.waker.borrow() {
@@ -345,17 +370,25 @@ impl Pace {
 impl Share {
     /// When the next turn is due, if it is within the stage.
     fn due(&self) -> Option<Moment> {
-        let Loop::Open(schedule) = &self.shape else { return None };
-        let due = self.begin.saturating_add(nanoseconds(schedule.due(self.next)));
+        let Loop::Open(schedule) = &self.shape else {
+            return None;
+        };
+        let due = self
+            .begin
+            .saturating_add(nanoseconds(schedule.due(self.next)));
         (due < self.end).then_some(due)
     }
 
     /// How many turns were due before `moment` and are not taken.
     fn behind(&self, moment: Moment) -> u64 {
-        let Loop::Open(schedule) = &self.shape else { return 0 };
+        let Loop::Open(schedule) = &self.shape else {
+            return 0;
+        };
         let passed = moment.min(self.end).saturating_sub(self.begin);
         let due = schedule.count(Duration::from_nanos(passed));
-        due.saturating_sub(self.next).div_ceil(self.stride).min(self.left)
+        due.saturating_sub(self.next)
+            .div_ceil(self.stride)
+            .min(self.left)
     }
 }
 
@@ -382,7 +415,10 @@ mod tests {
 
     /// Two clients at moment 0, with nothing to do yet, in a runtime that the alarm needs.
     fn paced(test: impl FnOnce(&Pace)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let mut pace = Pace::new(2).unwrap();
             pace.clock = Clock::Set(Cell::new(0));
@@ -392,7 +428,9 @@ mod tests {
 
     impl Pace {
         fn set(&self, now: Moment) {
-            let Clock::Set(clock) = &self.clock else { panic!("it runs by itself") };
+            let Clock::Set(clock) = &self.clock else {
+                panic!("it runs by itself")
+            };
             clock.set(now);
         }
 
@@ -405,7 +443,12 @@ mod tests {
         }
 
         fn start(&self, shape: Loop, until: Until, timeout: Duration, first: usize, stride: usize) {
-            let stage = Stage { round: 1, name: String::new(), shape, until };
+            let stage = Stage {
+                round: 1,
+                name: String::new(),
+                shape,
+                until,
+            };
             self.begin(self.now(), &stage, timeout, Own { first, stride });
         }
     }
@@ -415,13 +458,23 @@ mod tests {
     }
 
     fn due(due: Moment, awaited: bool) -> Option<Turn> {
-        Some(Turn { due, scheduled: true, awaited })
+        Some(Turn {
+            due,
+            scheduled: true,
+            awaited,
+        })
     }
 
     #[test]
     fn turns_come_when_they_are_due_and_late_ones_are_still_due_when_they_were() {
         paced(|pace| {
-            pace.start(every_tenth(), Until::Time(Duration::from_secs(1)), Duration::from_secs(60), 0, 1);
+            pace.start(
+                every_tenth(),
+                Until::Time(Duration::from_secs(1)),
+                Duration::from_secs(60),
+                0,
+                1,
+            );
             assert_eq!((pace.ask(0), pace.ask(0)), (due(0, false), None));
             pace.set(SECOND / 10);
             // What it is late by was nobody's but ours: somebody waited.
@@ -435,7 +488,9 @@ mod tests {
             assert_eq!(pace.ask(0), None);
             // From the end on none is due; those before it are.
             pace.set(2 * SECOND);
-            let rest: Vec<_> = std::iter::from_fn(|| pace.ask(1)).map(|turn| turn.due).collect();
+            let rest: Vec<_> = std::iter::from_fn(|| pace.ask(1))
+                .map(|turn| turn.due)
+                .collect();
             assert_eq!(rest, [5, 6, 7, 8, 9].map(|tenth| tenth * SECOND / 10));
         });
     }
@@ -443,7 +498,13 @@ mod tests {
     #[test]
     fn who_comes_for_a_turn_before_the_alarm_gave_it_to_who_waits_takes_one_that_was_awaited() {
         paced(|pace| {
-            pace.start(every_tenth(), Until::Count(3), Duration::from_secs(60), 1, 1);
+            pace.start(
+                every_tenth(),
+                Until::Count(3),
+                Duration::from_secs(60),
+                1,
+                1,
+            );
             assert_eq!(pace.ask(0), None);
             pace.set(SECOND / 10 + 7);
             assert_eq!(pace.ask(1), due(SECOND / 10, true));
@@ -454,8 +515,17 @@ mod tests {
     fn a_stage_lasts_as_long_as_it_was_to_though_its_last_turn_is_long_over() {
         paced(|pace| {
             let rare = Loop::Open(Schedule::Constant(Rate::new(0.1).unwrap()));
-            pace.start(rare, Until::Time(Duration::from_secs(5)), Duration::from_secs(1), 0, 1);
-            assert_eq!((pace.ask(0), pace.ask(0), pace.ask(1)), (due(0, false), None, None));
+            pace.start(
+                rare,
+                Until::Time(Duration::from_secs(5)),
+                Duration::from_secs(1),
+                0,
+                1,
+            );
+            assert_eq!(
+                (pace.ask(0), pace.ask(0), pace.ask(1)),
+                (due(0, false), None, None)
+            );
             pace.set(5 * SECOND - 1);
             assert!(!pace.is_over());
             pace.set(5 * SECOND);
@@ -466,13 +536,22 @@ mod tests {
     #[test]
     fn what_was_due_when_a_stage_was_ended_early_is_cut() {
         paced(|pace| {
-            pace.start(every_tenth(), Until::Time(Duration::from_secs(60)), Duration::from_secs(60), 1, 2);
+            pace.start(
+                every_tenth(),
+                Until::Time(Duration::from_secs(60)),
+                Duration::from_secs(60),
+                1,
+                2,
+            );
             assert_eq!(pace.ask(0), None);
             // The turns at 0.1 s, 0.3 s … 1.9 s are this thread's.
             pace.set(2 * SECOND);
             assert_eq!(pace.ask(1), due(SECOND / 10, true));
             pace.stop();
-            assert_eq!((pace.take_cut(), pace.take_cut(), pace.take_unsent()), (9, 0, 0));
+            assert_eq!(
+                (pace.take_cut(), pace.take_cut(), pace.take_unsent()),
+                (9, 0, 0)
+            );
             pace.stop();
             assert_eq!((pace.take_cut(), pace.ask(1)), (0, None));
         });
@@ -485,7 +564,8 @@ mod tests {
             let hour = Duration::from_secs(3600);
             pace.start(shape, Until::Time(hour), Duration::from_secs(1), 0, 2);
             assert_eq!((pace.ask(0).unwrap().due, pace.ask(0)), (0, None));
-            // Half an hour later what was due a second ago is in time as yet, and half of it is this thread's.
+            // Half an hour later what was due a second ago is in time as yet, and half of it is
+            // this thread's.
             pace.set(1800 * SECOND);
             assert_eq!(pace.ask(1).unwrap().due, 1799 * SECOND);
             // The one that the first client was given when it came, and that of now.
@@ -516,13 +596,24 @@ mod tests {
             let mut all = Vec::new();
             for first in 0..threads {
                 paced(|pace| {
-                    pace.start(every_tenth(), Until::Count(count), Duration::from_secs(60), first, threads);
+                    pace.start(
+                        every_tenth(),
+                        Until::Count(count),
+                        Duration::from_secs(60),
+                        first,
+                        threads,
+                    );
                     pace.set(59 * SECOND);
                     all.extend(std::iter::from_fn(|| pace.ask(0)).map(|turn| turn.due));
                 });
             }
             all.sort_unstable();
-            assert_eq!(all, (0..count).map(|tenth| tenth * SECOND / 10).collect::<Vec<_>>());
+            assert_eq!(
+                all,
+                (0..count)
+                    .map(|tenth| tenth * SECOND / 10)
+                    .collect::<Vec<_>>()
+            );
         }
     }
 
@@ -533,10 +624,20 @@ mod tests {
             pace.start(Loop::Closed, until, Duration::from_secs(60), 0, 1);
             for now in [0, 1, SECOND - 1] {
                 pace.set(now);
-                assert_eq!(pace.ask(0), Some(Turn { due: now, scheduled: false, awaited: false }));
+                assert_eq!(
+                    pace.ask(0),
+                    Some(Turn {
+                        due: now,
+                        scheduled: false,
+                        awaited: false
+                    })
+                );
             }
             pace.set(SECOND);
-            assert_eq!((pace.ask(0), pace.is_over(), pace.ask(1), pace.is_over()), (None, false, None, true));
+            assert_eq!(
+                (pace.ask(0), pace.is_over(), pace.ask(1), pace.is_over()),
+                (None, false, None, true)
+            );
         });
     }
 
@@ -544,11 +645,20 @@ mod tests {
     fn a_stage_that_is_stopped_has_no_turn_left_and_the_same_end() {
         for shape in [Loop::Closed, every_tenth()] {
             paced(|pace| {
-                pace.start(shape, Until::Time(Duration::from_secs(1)), Duration::from_secs(60), 0, 1);
+                pace.start(
+                    shape,
+                    Until::Time(Duration::from_secs(1)),
+                    Duration::from_secs(60),
+                    0,
+                    1,
+                );
                 assert!(pace.ask(0).is_some());
                 pace.stop();
                 pace.set(SECOND / 2);
-                assert_eq!((pace.ask(0), pace.ask(1), pace.is_over()), (None, None, true));
+                assert_eq!(
+                    (pace.ask(0), pace.ask(1), pace.is_over()),
+                    (None, None, true)
+                );
                 assert_eq!(pace.end(), Some(SECOND), "what ends now is not late");
             });
         }

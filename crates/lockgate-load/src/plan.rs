@@ -14,7 +14,8 @@ pub struct Plan {
     pub command: Vec<String>,
     /// What is asked for.
     pub targets: Vec<Target>,
-    /// Connections at once, over all threads; each has one exchange at a time, or as many as it has streams.
+    /// Connections at once, over all threads; each has one exchange at a time, or as many as it
+    /// has streams.
     pub connections: usize,
     /// Streams of each connection at once, where HTTP/2 is spoken.
     pub streams: Option<usize>,

@@ -13,7 +13,13 @@ const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
 const MOST_STEPS: f64 = 1_000.0;
 
 /// The units of time in seconds.
-const TIME: [(&str, f64); 5] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
+const TIME: [(&str, f64); 5] = [
+    ("ms", 0.001),
+    ("s", 1.0),
+    ("m", 60.0),
+    ("h", 3_600.0),
+    ("d", 86_400.0),
+];
 /// What a rate is by, in seconds.
 const BY: [(&str, f64); 4] = [("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3_600.0)];
 
@@ -32,7 +38,9 @@ pub enum WordError {
     #[error("`{0}` is no range: write both of its ends, as in 1k..25k")]
     Range(String),
     /// No spike.
-    #[error("`{0}` is no spike: write its rate, when it begins and how long it lasts, as in 10k@5s+2s")]
+    #[error(
+        "`{0}` is no spike: write its rate, when it begins and how long it lasts, as in 10k@5s+2s"
+    )]
     Spike(String),
     /// No time.
     #[error("`{0}` is no time: write a number and its unit, such as 500ms, 10s, 1.5m, 2h")]
@@ -49,7 +57,10 @@ pub enum WordError {
 pub fn duration(text: &str) -> Result<Duration, WordError> {
     let wrong = || WordError::Time(text.to_owned());
     let (number, unit) = number(text).ok_or_else(wrong)?;
-    let (_, scale) = TIME.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    let (_, scale) = TIME
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .ok_or_else(wrong)?;
     match Duration::try_from_secs_f64(number * scale) {
         Ok(duration) if duration <= LONGEST => Ok(duration),
         _ => Err(WordError::TooLong(text.to_owned())),
@@ -58,7 +69,9 @@ pub fn duration(text: &str) -> Result<Duration, WordError> {
 
 /// A number of digits and at most one point, and what follows it.
 fn number(text: &str) -> Option<(f64, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     let is_number = digits.starts_with(|c: char| c.is_ascii_digit()) && !digits.ends_with('.');
     Some((digits.parse().ok().filter(|_| is_number)?, rest))
@@ -79,7 +92,12 @@ impl FromStr for Rate {
         let seconds = match by.strip_prefix('/') {
             None if by.is_empty() => 1.0,
             None => return Err(wrong()),
-            Some(unit) => BY.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1,
+            Some(unit) => {
+                BY.iter()
+                    .find(|(name, _)| *name == unit)
+                    .ok_or_else(wrong)?
+                    .1
+            }
         };
         Ok(Self::new(number * scale / seconds)?)
     }
@@ -98,7 +116,9 @@ impl FromStr for Rates {
     type Err = WordError;
 
     fn from_str(text: &str) -> Result<Self, WordError> {
-        let Some((from, to)) = text.split_once("..") else { return Ok(Self::One(text.parse()?)) };
+        let Some((from, to)) = text.split_once("..") else {
+            return Ok(Self::One(text.parse()?));
+        };
         if from.is_empty() || to.is_empty() {
             return Err(WordError::Range(text.to_owned()));
         }
@@ -129,8 +149,16 @@ impl FromStr for Spike {
         let wrong = || WordError::Spike(text.to_owned());
         let (rate, when) = text.split_once('@').ok_or_else(wrong)?;
         let (at, lasts) = when.split_once('+').ok_or_else(wrong)?;
-        let spike = Self { rate: rate.parse()?, at: duration(at)?, lasts: duration(lasts)? };
-        if spike.lasts.is_zero() { Err(wrong()) } else { Ok(spike) }
+        let spike = Self {
+            rate: rate.parse()?,
+            at: duration(at)?,
+            lasts: duration(lasts)?,
+        };
+        if spike.lasts.is_zero() {
+            Err(wrong())
+        } else {
+            Ok(spike)
+        }
     }
 }
 
@@ -155,7 +183,9 @@ pub enum ProfileError {
     )]
     HoldWithoutStep,
     /// A ladder's time is that of its steps.
-    #[error("a ladder lasts as long as its steps: leave --duration out, or --step for one even ramp")]
+    #[error(
+        "a ladder lasts as long as its steps: leave --duration out, or --step for one even ramp"
+    )]
     DurationOfLadder,
     /// A ladder of too many steps.
     #[error(
@@ -209,13 +239,18 @@ pub struct Planned {
 }
 
 impl Profile {
-    /// The stages that it means, at least one. `usual` is how long a run lasts if nothing was written of that.
+    /// The stages that it means, at least one. `usual` is how long a run lasts if nothing was
+    /// written of that.
     ///
     /// # Errors
     /// When the words do not go together.
     pub fn stages(&self, usual: Duration) -> Result<Vec<Planned>, ProfileError> {
         use ProfileError::*;
-        for (name, time) in [("every", self.every), ("hold", self.hold), ("duration", self.duration)] {
+        for (name, time) in [
+            ("every", self.every),
+            ("hold", self.hold),
+            ("duration", self.duration),
+        ] {
             if time == Some(Duration::ZERO) {
                 return Err(NoTime(name));
             }
@@ -227,14 +262,31 @@ impl Profile {
             (Rates::Range(from, to), Some(step), None) => return self.ladder(from, to, step),
             _ if self.every.is_some() => return Err(EveryWithoutStep),
             _ if self.hold.is_some() => return Err(HoldWithoutStep),
-            (Rates::Range(from, to), None, None) => Schedule::Ramp { from, to, over: duration },
+            (Rates::Range(from, to), None, None) => Schedule::Ramp {
+                from,
+                to,
+                over: duration,
+            },
             (Rates::One(rate), None, None) => Schedule::Constant(rate),
-            (Rates::One(base), None, Some(Spike { rate: peak, at, lasts })) => {
+            (
+                Rates::One(base),
+                None,
+                Some(Spike {
+                    rate: peak,
+                    at,
+                    lasts,
+                }),
+            ) => {
                 let ends = at.saturating_add(lasts);
                 if ends > duration {
                     return Err(SpikeBehindEnd { ends, duration });
                 }
-                Schedule::Spike { base, peak, at, lasts }
+                Schedule::Spike {
+                    base,
+                    peak,
+                    at,
+                    lasts,
+                }
             }
         };
         Ok(vec![planned(schedule, duration)])
@@ -252,17 +304,23 @@ impl Profile {
         if steps >= MOST_STEPS {
             return Err(ProfileError::TooManySteps(steps + 1.0));
         }
-        let before =
-            (0..steps as u32).map(|number| first + f64::from(number) * step.per_second().copysign(way));
+        let before = (0..steps as u32)
+            .map(|number| first + f64::from(number) * step.per_second().copysign(way));
         let before = before.map(|rate| Rate::new(rate).expect("it is between two rates"));
-        let mut stages: Vec<_> = before.map(|rate| planned(Schedule::Constant(rate), every)).collect();
+        let mut stages: Vec<_> = before
+            .map(|rate| planned(Schedule::Constant(rate), every))
+            .collect();
         stages.push(planned(Schedule::Constant(to), self.hold.unwrap_or(every)));
         Ok(stages)
     }
 }
 
 fn planned(schedule: Schedule, lasts: Duration) -> Planned {
-    Planned { name: schedule.to_string(), schedule, lasts }
+    Planned {
+        name: schedule.to_string(),
+        schedule,
+        lasts,
+    }
 }
 
 #[cfg(test)]
@@ -272,7 +330,9 @@ mod tests {
     const USUAL: Duration = Duration::from_secs(10);
 
     fn per_second(text: &str) -> f64 {
-        text.parse::<Rate>().unwrap_or_else(|error| panic!("{text}: {error}")).per_second()
+        text.parse::<Rate>()
+            .unwrap_or_else(|error| panic!("{text}: {error}"))
+            .per_second()
     }
 
     #[test]
@@ -310,9 +370,10 @@ mod tests {
         ] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in
-            ["", "s", "10", "-1s", "1e3s", "1m30s", "10 s", "10sec", ".5s", "5.s", "1.2.3s", "NaNs", "ms"]
-        {
+        for text in [
+            "", "s", "10", "-1s", "1e3s", "1m30s", "10 s", "10sec", ".5s", "5.s", "1.2.3s", "NaNs",
+            "ms",
+        ] {
             assert_eq!(duration(text), Err(WordError::Time(text.to_owned())));
         }
         for text in ["3650.1d", "99999999999999999999999999h"] {
@@ -323,21 +384,33 @@ mod tests {
     #[test]
     fn what_is_no_rate_is_told_what_to_write() {
         for text in [
-            "", "k", "x", "-1", "+1", "1e3", "0x10", "1,000", "1_000", "1 000", " 1", "1.", ".5", "1.2.3",
-            "1kk", "1m", "1G", "1k/", "1/ms", "1/d", "1//s", "1/s/s", "1000rps", "1000r/s", "NaN", "inf",
-            "½", "1\u{663}",
+            "", "k", "x", "-1", "+1", "1e3", "0x10", "1,000", "1_000", "1 000", " 1", "1.", ".5",
+            "1.2.3", "1kk", "1m", "1G", "1k/", "1/ms", "1/d", "1//s", "1/s/s", "1000rps",
+            "1000r/s", "NaN", "inf", "½", "1\u{663}",
         ] {
             let error = text.parse::<Rate>().unwrap_err();
             assert_eq!(error, WordError::Rate(text.to_owned()));
             assert!(
-                error.to_string().contains("1000, 2.5k or 1M, or one by a unit, 100/s, 60/min, 10/h"),
+                error
+                    .to_string()
+                    .contains("1000, 2.5k or 1M, or one by a unit, 100/s, 60/min, 10/h"),
                 "{error}"
             );
         }
         let endless = "9".repeat(400);
-        for text in ["0", "0.0000001", "1000000000000000", "1001M", "1000000000M", &endless] {
+        for text in [
+            "0",
+            "0.0000001",
+            "1000000000000000",
+            "1001M",
+            "1000000000M",
+            &endless,
+        ] {
             let error = text.parse::<Rate>().unwrap_err().to_string();
-            assert!(error.ends_with("from 0.000001 (one in 11 days) to 1,000,000,000"), "{error}");
+            assert!(
+                error.ends_with("from 0.000001 (one in 11 days) to 1,000,000,000"),
+                "{error}"
+            );
         }
     }
 
@@ -369,19 +442,47 @@ mod tests {
     #[test]
     fn a_spike_is_a_rate_a_moment_and_a_time() {
         let [at, lasts] = [5, 2].map(Duration::from_secs);
-        assert_eq!("10k@5s+2s".parse(), Ok(Spike { rate: rate(10_000.0), at, lasts }));
-        assert_eq!("60/min@0s+2s".parse(), Ok(Spike { rate: rate(1.0), at: Duration::ZERO, lasts }));
+        assert_eq!(
+            "10k@5s+2s".parse(),
+            Ok(Spike {
+                rate: rate(10_000.0),
+                at,
+                lasts
+            })
+        );
+        assert_eq!(
+            "60/min@0s+2s".parse(),
+            Ok(Spike {
+                rate: rate(1.0),
+                at: Duration::ZERO,
+                lasts
+            })
+        );
         for text in ["10k", "10k@5s", "10k+2s", "10k+2s@5s", "10k@5s+0s"] {
-            assert_eq!(text.parse::<Spike>(), Err(WordError::Spike(text.to_owned())));
+            assert_eq!(
+                text.parse::<Spike>(),
+                Err(WordError::Spike(text.to_owned()))
+            );
         }
-        assert_eq!("10k@5+2s".parse::<Spike>(), Err(WordError::Time("5".to_owned())));
-        assert_eq!("x@5s+2s".parse::<Spike>(), Err(WordError::Rate("x".to_owned())));
+        assert_eq!(
+            "10k@5+2s".parse::<Spike>(),
+            Err(WordError::Time("5".to_owned()))
+        );
+        assert_eq!(
+            "x@5s+2s".parse::<Spike>(),
+            Err(WordError::Rate("x".to_owned()))
+        );
     }
 
     /// From the words of a command line.
     fn profile(words: &str) -> Profile {
         let words: Vec<_> = words.split(' ').collect();
-        let behind = |name: &str| words.iter().position(|word| *word == name).map(|at| words[at + 1]);
+        let behind = |name: &str| {
+            words
+                .iter()
+                .position(|word| *word == name)
+                .map(|at| words[at + 1])
+        };
         let time = |name| behind(name).map(|text| duration(text).unwrap());
         Profile {
             rates: behind("--rate").unwrap().parse().unwrap(),
@@ -395,8 +496,13 @@ mod tests {
 
     /// Each stage's name and its seconds.
     fn stages(words: &str) -> Vec<String> {
-        let stages = profile(words).stages(USUAL).unwrap_or_else(|error| panic!("{words}: {error}"));
-        stages.iter().map(|stage| format!("{} {:?}", stage.name, stage.lasts)).collect()
+        let stages = profile(words)
+            .stages(USUAL)
+            .unwrap_or_else(|error| panic!("{words}: {error}"));
+        stages
+            .iter()
+            .map(|stage| format!("{} {:?}", stage.name, stage.lasts))
+            .collect()
     }
 
     #[test]
@@ -406,16 +512,43 @@ mod tests {
             ("--rate 60/min --duration 1h", &["1/s 3600s"]),
             ("--rate 1k..25k", &["1000/s to 25000/s 10s"]),
             ("--rate 25k..1k --duration 1m", &["25000/s to 1000/s 60s"]),
-            ("--rate 1k --spike 10k@5s+2s", &["1000/s, from 5s for 2s 10000/s 10s"]),
-            ("--rate 1k --spike 10k@8s+2s", &["1000/s, from 8s for 2s 10000/s 10s"]),
-            ("--rate 1k..3k --step 1k --every 10s", &["1000/s 10s", "2000/s 10s", "3000/s 10s"]),
-            ("--rate 3k..1k --step 1k --every 5s", &["3000/s 5s", "2000/s 5s", "1000/s 5s"]),
-            ("--rate 1k..2.5k --step 1k --every 1s", &["1000/s 1s", "2000/s 1s", "2500/s 1s"]),
-            ("--rate 2.5k..1k --step 1k --every 1s", &["2500/s 1s", "1500/s 1s", "1000/s 1s"]),
-            ("--rate 1k..2k --step 1k --every 10s --hold 60s", &["1000/s 10s", "2000/s 60s"]),
-            ("--rate 1k..2k --step 5k --every 10s", &["1000/s 10s", "2000/s 10s"]),
+            (
+                "--rate 1k --spike 10k@5s+2s",
+                &["1000/s, from 5s for 2s 10000/s 10s"],
+            ),
+            (
+                "--rate 1k --spike 10k@8s+2s",
+                &["1000/s, from 8s for 2s 10000/s 10s"],
+            ),
+            (
+                "--rate 1k..3k --step 1k --every 10s",
+                &["1000/s 10s", "2000/s 10s", "3000/s 10s"],
+            ),
+            (
+                "--rate 3k..1k --step 1k --every 5s",
+                &["3000/s 5s", "2000/s 5s", "1000/s 5s"],
+            ),
+            (
+                "--rate 1k..2.5k --step 1k --every 1s",
+                &["1000/s 1s", "2000/s 1s", "2500/s 1s"],
+            ),
+            (
+                "--rate 2.5k..1k --step 1k --every 1s",
+                &["2500/s 1s", "1500/s 1s", "1000/s 1s"],
+            ),
+            (
+                "--rate 1k..2k --step 1k --every 10s --hold 60s",
+                &["1000/s 10s", "2000/s 60s"],
+            ),
+            (
+                "--rate 1k..2k --step 5k --every 10s",
+                &["1000/s 10s", "2000/s 10s"],
+            ),
             ("--rate 1k..1k --step 1k --every 10s", &["1000/s 10s"]),
-            ("--rate 0.1..0.4 --step 0.1 --every 1s", &["0.1/s 1s", "0.2/s 1s", "0.3/s 1s", "0.4/s 1s"]),
+            (
+                "--rate 0.1..0.4 --step 0.1 --every 1s",
+                &["0.1/s 1s", "0.2/s 1s", "0.3/s 1s", "0.4/s 1s"],
+            ),
         ] {
             assert_eq!(stages(words), expected, "{words}");
         }
@@ -423,21 +556,51 @@ mod tests {
         assert_eq!((steps.len(), steps[24].as_str()), (25, "25000/s 10s"));
         assert_eq!(stages("--rate 1..1k --step 1 --every 1s").len(), 1000);
         // All the way between the limits, both ways.
-        assert_eq!(stages("--rate 0.000001..1000M --step 2M --every 1s").len(), 501);
-        assert_eq!(stages("--rate 1000M..0.000001 --step 2M --every 1s").len(), 501);
+        assert_eq!(
+            stages("--rate 0.000001..1000M --step 2M --every 1s").len(),
+            501
+        );
+        assert_eq!(
+            stages("--rate 1000M..0.000001 --step 2M --every 1s").len(),
+            501
+        );
     }
 
     #[test]
     fn a_stage_has_the_schedule_that_its_name_says() {
-        let schedules = |words| profile(words).stages(USUAL).unwrap().into_iter().map(|stage| stage.schedule);
+        let schedules = |words| {
+            profile(words)
+                .stages(USUAL)
+                .unwrap()
+                .into_iter()
+                .map(|stage| stage.schedule)
+        };
         let ladder: Vec<_> = schedules("--rate 1k..2k --step 1k --every 3s").collect();
-        assert_eq!(ladder, [1000.0, 2000.0].map(|per_second| Schedule::Constant(rate(per_second))));
+        assert_eq!(
+            ladder,
+            [1000.0, 2000.0].map(|per_second| Schedule::Constant(rate(per_second)))
+        );
         let ramp: Vec<_> = schedules("--rate 1k..2k --duration 3s").collect();
         let over = Duration::from_secs(3);
-        assert_eq!(ramp, [Schedule::Ramp { from: rate(1000.0), to: rate(2000.0), over }]);
+        assert_eq!(
+            ramp,
+            [Schedule::Ramp {
+                from: rate(1000.0),
+                to: rate(2000.0),
+                over
+            }]
+        );
         let spike: Vec<_> = schedules("--rate 1k --spike 2k@3s+4s").collect();
         let (at, lasts) = (over, Duration::from_secs(4));
-        assert_eq!(spike, [Schedule::Spike { base: rate(1000.0), peak: rate(2000.0), at, lasts }]);
+        assert_eq!(
+            spike,
+            [Schedule::Spike {
+                base: rate(1000.0),
+                peak: rate(2000.0),
+                at,
+                lasts
+            }]
+        );
     }
 
     #[test]
@@ -448,25 +611,65 @@ mod tests {
             duration: Duration::from_secs(duration),
         };
         for (words, error, cure) in [
-            ("--rate 1k --step 1k --every 1s", StepWithoutRange, "--rate 1k..25k"),
+            (
+                "--rate 1k --step 1k --every 1s",
+                StepWithoutRange,
+                "--rate 1k..25k",
+            ),
             ("--rate 1k..2k --step 1k", StepWithoutEvery, "--every 10s"),
             ("--rate 1k..2k --every 1s", EveryWithoutStep, "--step 1k"),
             ("--rate 1k --every 1s", EveryWithoutStep, "--step 1k"),
-            ("--rate 1k..2k --hold 1s", HoldWithoutStep, "--step 1k --every 10s"),
-            ("--rate 1k..2k --step 1k --every 1s --duration 1m", DurationOfLadder, "leave --duration out"),
-            ("--rate 1..1001 --step 1 --every 1s", TooManySteps(1001.0), "longer --step"),
+            (
+                "--rate 1k..2k --hold 1s",
+                HoldWithoutStep,
+                "--step 1k --every 10s",
+            ),
+            (
+                "--rate 1k..2k --step 1k --every 1s --duration 1m",
+                DurationOfLadder,
+                "leave --duration out",
+            ),
+            (
+                "--rate 1..1001 --step 1 --every 1s",
+                TooManySteps(1001.0),
+                "longer --step",
+            ),
             (
                 "--rate 1..1000M --step 0.000001 --every 1s",
                 TooManySteps(999_999_999_000_001.0),
                 "longer --step",
             ),
             ("--rate 1k..2k --spike 5k@1s+1s", SpikeOnRange, "--rate 1k"),
-            ("--rate 1k..2k --step 1k --every 1s --spike 5k@1s+1s", SpikeOnRange, "--rate 1k"),
-            ("--rate 1k --spike 5k@9s+2s", behind(11, 10), "longer --duration"),
-            ("--rate 1k --spike 5k@9s+2s --duration 3s", behind(11, 3), "longer --duration"),
-            ("--rate 1k --duration 0s", NoTime("duration"), "--duration 10s"),
-            ("--rate 1k..2k --step 1k --every 0s", NoTime("every"), "--every 10s"),
-            ("--rate 1k..2k --step 1k --every 1s --hold 0s", NoTime("hold"), "--hold 10s"),
+            (
+                "--rate 1k..2k --step 1k --every 1s --spike 5k@1s+1s",
+                SpikeOnRange,
+                "--rate 1k",
+            ),
+            (
+                "--rate 1k --spike 5k@9s+2s",
+                behind(11, 10),
+                "longer --duration",
+            ),
+            (
+                "--rate 1k --spike 5k@9s+2s --duration 3s",
+                behind(11, 3),
+                "longer --duration",
+            ),
+            (
+                "--rate 1k --duration 0s",
+                NoTime("duration"),
+                "--duration 10s",
+            ),
+            (
+                "--rate 1k..2k --step 1k --every 0s",
+                NoTime("every"),
+                "--every 10s",
+            ),
+            (
+                "--rate 1k..2k --step 1k --every 1s --hold 0s",
+                NoTime("hold"),
+                "--hold 10s",
+            ),
         ] {
             assert_eq!(profile(words).stages(USUAL), Err(error.clone()), "{words}");
             assert!(error.to_string().contains(cure), "{error}");

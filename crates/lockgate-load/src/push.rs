@@ -1,14 +1,15 @@
 //! Pushes what a run counts to a Prometheus push gateway while it goes on: `--push`.
 //!
-//! Everything that was counted goes in one group, named by its job, at the beginning of each stage, every ten seconds
-//! and at the end of the run. Each push replaces the group (PUT), so that nothing of an earlier run of the same job
-//! stands beside it. At the end the group stays: deleted, it would be gone before Prometheus had scraped the last
-//! values, which are the result. The gateway's own `push_time_seconds` says how old they are; `curl -X DELETE
-//! http://HOST:PORT/metrics/job/NAME` forgets them. Generators that run at once need jobs of their own.
+//! Everything that was counted goes in one group, named by its job, at the beginning of each stage,
+//! every ten seconds and at the end of the run. Each push replaces the group (PUT), so that nothing
+//! of an earlier run of the same job stands beside it. At the end the group stays: deleted, it
+//! would be gone before Prometheus had scraped the last values, which are the result. The gateway's
+//! own `push_time_seconds` says how old they are; `curl -X DELETE http://HOST:PORT/metrics/job/NAME` forgets them. Generators that run at once need jobs of their own.
 //! <https://github.com/prometheus/pushgateway#api>
 //!
-//! A thread of its own sends. The run hands over its counts and goes on: what has not left yet when there is newer is
-//! replaced by it. Nothing is lost by that, nor by a push that fails, since counts are of all that was until then.
+//! A thread of its own sends. The run hands over its counts and goes on: what has not left yet when
+//! there is newer is replaced by it. Nothing is lost by that, nor by a push that fails, since
+//! counts are of all that was until then.
 
 mod exposition;
 mod gateway;
@@ -93,7 +94,11 @@ impl Push {
             let known = names.iter().position(|name| *name == stage.name);
             known.unwrap_or_else(|| {
                 if names.len() <= MOST_STAGES {
-                    names.push(if names.len() < MOST_STAGES { &stage.name } else { OTHERS });
+                    names.push(if names.len() < MOST_STAGES {
+                        &stage.name
+                    } else {
+                        OTHERS
+                    });
                 }
                 names.len() - 1
             })
@@ -103,19 +108,36 @@ impl Push {
         let desk = Arc::new(Desk::default());
         let patience = gateway.patience() * 2;
         let sender = Arc::clone(&desk);
-        thread::Builder::new().name("push".to_owned()).spawn(move || sender.send_all(&gateway))?;
-        Ok(Self { desk, series, over, current: None, patience })
+        thread::Builder::new()
+            .name("push".to_owned())
+            .spawn(move || sender.send_all(&gateway))?;
+        Ok(Self {
+            desk,
+            series,
+            over,
+            current: None,
+            patience,
+        })
     }
 
-    /// Takes in what the engine tells. Gives back a warning when it turned out that the gateway takes nothing: once.
+    /// Takes in what the engine tells. Gives back a warning when it turned out that the gateway
+    /// takes nothing: once.
     pub fn tell(&mut self, progress: &Progress<'_>) -> Option<String> {
         match progress {
             // Nothing of a warm-up is counted.
             Progress::Begun { place: None, .. } => self.current = None,
-            Progress::Begun { place: Some(place), stage } => {
+            Progress::Begun {
+                place: Some(place),
+                stage,
+            } => {
                 let series = self.series.get(*place).copied().unwrap_or_default();
                 let (stage, counted) = ((*stage).clone(), Counted::default());
-                self.current = Some(Current { series, stage, counted, passed: 0 });
+                self.current = Some(Current {
+                    series,
+                    stage,
+                    counted,
+                    passed: 0,
+                });
                 self.push();
             }
             Progress::Second { tally, .. } => {
@@ -144,7 +166,10 @@ impl Push {
         let mut state = self.desk.lock();
         state.closed = true;
         self.desk.changed.notify_all();
-        let waited = self.desk.changed.wait_timeout_while(state, self.patience, |state| !state.done);
+        let waited = self
+            .desk
+            .changed
+            .wait_timeout_while(state, self.patience, |state| !state.done);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let mut pushes = state.pushes.clone();
         if !state.done {
@@ -167,7 +192,9 @@ impl Push {
 impl Current {
     /// Requests a second that are due about now.
     fn due(&self) -> Option<f64> {
-        let Loop::Open(schedule) = &self.stage.shape else { return None };
+        let Loop::Open(schedule) = &self.stage.shape else {
+            return None;
+        };
         let within = |seconds: u64| schedule.count(Duration::from_secs(seconds));
         Some(match (self.passed, self.stage.rate()) {
             (_, Some(rate)) => rate,
@@ -192,9 +219,13 @@ impl Desk {
     fn send_all(&self, gateway: &Gateway) {
         let mut state = self.lock();
         loop {
-            let waited = self.changed.wait_while(state, |state| state.next.is_none() && !state.closed);
+            let waited = self
+                .changed
+                .wait_while(state, |state| state.next.is_none() && !state.closed);
             state = waited.unwrap_or_else(PoisonError::into_inner);
-            let Some(counts) = state.next.take() else { break };
+            let Some(counts) = state.next.take() else {
+                break;
+            };
             drop(state);
             let sent = gateway.put(&counts.text());
             state = self.lock();
@@ -203,8 +234,9 @@ impl Desk {
                 Err(error) => {
                     let text = error.to_string();
                     if state.pushes.why.is_none() {
-                        state.warning =
-                            Some(format!("the push gateway takes nothing, the run goes on: {text}"));
+                        state.warning = Some(format!(
+                            "the push gateway takes nothing, the run goes on: {text}"
+                        ));
                     }
                     state.pushes.failed += 1;
                     state.pushes.why = Some(text);

@@ -1,4 +1,5 @@
-//! A [`Report`](crate::result::Report) for its readers: people at a terminal or in a browser, and programs.
+//! A [`Report`](crate::result::Report) for its readers: people at a terminal or in a browser, and
+//! programs.
 //!
 //! Everybody gets the same figures, which are computed in [`summary`] and nowhere else.
 

@@ -1,6 +1,7 @@
 //! What a run has found, before anybody prints it.
 //!
-//! Successes and failures are never in one number: a histogram that holds both says nothing about either.
+//! Successes and failures are never in one number: a histogram that holds both says nothing about
+//! either.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -20,7 +21,8 @@ pub struct Report {
     pub first: Vec<FirstAnswer>,
     /// Its stages in their order; warm-up is none.
     pub stages: Vec<Stage>,
-    /// Requests that were made before the first stage and are in none: the first of each target, and the warm-up.
+    /// Requests that were made before the first stage and are in none: the first of each target,
+    /// and the warm-up.
     pub uncounted: u64,
     /// How it ended.
     pub end: End,
@@ -89,11 +91,14 @@ pub enum End {
 pub struct Stage {
     /// From 1 on.
     pub round: usize,
-    /// Requests a second that were due, where there was one rate: none for a closed loop, a ramp and a spike.
+    /// Requests a second that were due, where there was one rate: none for a closed loop, a ramp
+    /// and a spike.
     pub rate: Option<f64>,
-    /// What this stage is among the others, for people: `3000/s`, `1000/s to 5000/s`, `closed loop`.
+    /// What this stage is among the others, for people: `3000/s`, `1000/s to 5000/s`, `closed
+    /// loop`.
     pub name: String,
-    /// What its rate counts by: its time, or until its last request was answered where a count ended it.
+    /// What its rate counts by: its time, or until its last request was answered where a count
+    /// ended it.
     pub elapsed: Duration,
     /// What came of its requests.
     pub tally: Tally,
@@ -107,7 +112,8 @@ pub struct Stage {
     pub cpus: Vec<CpuTime>,
     /// Why its figures are not the target's; empty for a valid stage.
     pub invalid: Vec<Invalid>,
-    /// What its readers must know, and what makes it no less valid: that the link was the limit that was asked for.
+    /// What its readers must know, and what makes it no less valid: that the link was the limit
+    /// that was asked for.
     pub notes: Vec<String>,
 }
 
@@ -123,7 +129,8 @@ pub struct Invalid {
 /// What may limit a run in place of its targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// The generator had no CPU time left: rate and latency are its own. What a target took for each answer is not.
+    /// The generator had no CPU time left: rate and latency are its own. What a target took for
+    /// each answer is not.
     Generator,
     /// The generator was late with requests that it had time and connections for.
     Lateness,
@@ -148,9 +155,11 @@ pub type Nanoseconds = Histogram<u64>;
 /// What came of requests.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// Of successes, from when they were due; in a closed loop that is when a client was free, so that connecting is in it.
+    /// Of successes, from when they were due; in a closed loop that is when a client was free, so
+    /// that connecting is in it.
     pub latency: Nanoseconds,
-    /// Of successes, from when a client took them up; connecting is in it. Empty in a closed loop, where it is the same.
+    /// Of successes, from when a client took them up; connecting is in it. Empty in a closed loop,
+    /// where it is the same.
     pub service: Nanoseconds,
     /// Of failures, from when they were due.
     pub failed: Nanoseconds,
@@ -160,7 +169,8 @@ pub struct Tally {
     pub connect: Nanoseconds,
     /// Failures of each kind, by [`Failure`].
     pub failures: [u64; Failure::ALL.len()],
-    /// Of these, connections that did not come about for reasons of this side: descriptors, ports, memory.
+    /// Of these, connections that did not come about for reasons of this side: descriptors, ports,
+    /// memory.
     pub exhausted: u64,
     /// What was said of the first failure of each kind.
     pub examples: [Option<String>; Failure::ALL.len()],
@@ -172,17 +182,21 @@ pub struct Tally {
     pub resumed: u64,
     /// Exchanges on connections that had had one before.
     pub reused: u64,
-    /// Bytes of messages sent, heads included; under TLS those inside it. Without PROXY headers and what a CONNECT takes.
+    /// Bytes of messages sent, heads included; under TLS those inside it. Without PROXY headers
+    /// and what a CONNECT takes.
     pub sent: u64,
     /// Bytes of messages received, likewise.
     pub received: u64,
-    /// Successes that came after the end of the stage's time, to requests from within it: no part of its rate.
+    /// Successes that came after the end of the stage's time, to requests from within it: no part
+    /// of its rate.
     pub late: u64,
-    /// Bytes sent and received by exchanges that ended after the stage's time: no part of its rates.
+    /// Bytes sent and received by exchanges that ended after the stage's time: no part of its
+    /// rates.
     pub late_sent: u64,
     /// See `late_sent`.
     pub late_received: u64,
-    /// Requests that were due or under way when the run was ended early: neither successes nor failures.
+    /// Requests that were due or under way when the run was ended early: neither successes nor
+    /// failures.
     pub cut: u64,
 }
 
@@ -265,7 +279,8 @@ impl Default for Tally {
 }
 
 fn histogram() -> Nanoseconds {
-    let mut histogram = Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("three digits are allowed");
+    let mut histogram =
+        Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("three digits are allowed");
     histogram.auto(true);
     histogram
 }
@@ -289,7 +304,8 @@ pub enum Failure {
     Reset,
     /// It refused the stream, and did nothing about the request.
     Refused,
-    /// It ended the connection of HTTP/2 for an error, or twice before it did anything about the request.
+    /// It ended the connection of HTTP/2 for an error, or twice before it did anything about the
+    /// request.
     Goaway,
     /// What came is no answer.
     Garbage,
@@ -367,8 +383,8 @@ pub struct Generator {
     pub user: Duration,
     /// And in the kernel.
     pub system: Duration,
-    /// The busiest thread's share of one CPU, 0 to 1, the time that it was ready and had none counted as busy; of the
-    /// stage's time, without what came late.
+    /// The busiest thread's share of one CPU, 0 to 1, the time that it was ready and had none
+    /// counted as busy; of the stage's time, without what came late.
     pub busiest: f64,
     /// The longest share of that time that a thread was ready to run and had no CPU.
     pub waited: f64,

@@ -1,4 +1,5 @@
-//! A whole run, from the main thread: the first answers, the threads, one stage after the other, and what came of them.
+//! A whole run, from the main thread: the first answers, the threads, one stage after the other,
+//! and what came of them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +34,8 @@ const FULL: f64 = 0.9;
 const LATE: Duration = Duration::from_millis(5);
 /// And so late where it is a half of what one of a hundred takes at all.
 const LITTLE: Duration = Duration::from_millis(1);
-/// A thread that waited for a CPU for more than this share of the time has waited within latencies, too.
+/// A thread that waited for a CPU for more than this share of the time has waited within latencies,
+/// too.
 const NOTED: f64 = 0.05;
 
 /// Why a run did not begin.
@@ -101,8 +103,8 @@ pub enum Progress<'a> {
         /// Since the stage began.
         elapsed: Duration,
     },
-    /// A whole second of it has passed, of the warm-up too. Told in their order, from the first one on; not told is what
-    /// is left at the end of a stage.
+    /// A whole second of it has passed, of the warm-up too. Told in their order, from the first one
+    /// on; not told is what is left at the end of a stage.
     Second {
         /// How much of the stage has passed.
         elapsed: Duration,
@@ -119,20 +121,36 @@ pub enum Progress<'a> {
 ///
 /// # Errors
 /// When it cannot begin. What goes wrong later is in the report.
-pub fn run(plan: Plan, stop: &Arc<Stop>, mut tell: impl FnMut(Progress<'_>)) -> Result<Report, StartError> {
+pub fn run(
+    plan: Plan,
+    stop: &Arc<Stop>,
+    mut tell: impl FnMut(Progress<'_>),
+) -> Result<Report, StartError> {
     reserve(&plan)?;
     // The main thread reads memory and adds up: it has no business on the CPUs of who is measured.
     worker::pin_to(&plan.cpus)?;
     // What the first connection takes of a program counts for its connections.
-    let trees = plan.watch.iter().map(|(name, pid)| (name.clone(), Tree::new(*pid)));
+    let trees = plan
+        .watch
+        .iter()
+        .map(|(name, pid)| (name.clone(), Tree::new(*pid)));
     let watched: Vec<_> = trees
         .map(|(name, tree)| {
             let before = tree.memory();
-            WatchedTree { name, tree, before, peak: None }
+            WatchedTree {
+                name,
+                tree,
+                before,
+                peak: None,
+            }
         })
         .collect();
     for (watched, (name, pid)) in watched.iter().zip(&plan.watch) {
-        let gone = |error| StartError::Watch { name: name.clone(), pid: *pid, error };
+        let gone = |error| StartError::Watch {
+            name: name.clone(),
+            pid: *pid,
+            error,
+        };
         watched.tree.cpu().map_err(gone)?;
     }
     let first = first::ask(&plan, stop)?;
@@ -156,7 +174,10 @@ pub fn run(plan: Plan, stop: &Arc<Stop>, mut tell: impl FnMut(Progress<'_>)) -> 
         if stop.is_asked() {
             break;
         }
-        tell(Progress::Begun { place: Some(place), stage });
+        tell(Progress::Begun {
+            place: Some(place),
+            stage,
+        });
         let done = crew.run(stage, stop, &mut tell)?;
         tell(Progress::Over(&done));
         report.stages.push(done);
@@ -170,10 +191,17 @@ pub fn run(plan: Plan, stop: &Arc<Stop>, mut tell: impl FnMut(Progress<'_>)) -> 
 }
 
 fn describe(plan: &Plan) -> Description {
-    let open = plan.stages.iter().any(|stage| matches!(stage.shape, Loop::Open(_)));
+    let open = plan
+        .stages
+        .iter()
+        .any(|stage| matches!(stage.shape, Loop::Open(_)));
     Description {
         command: plan.command.clone(),
-        targets: plan.targets.iter().map(|target| target.written.clone()).collect(),
+        targets: plan
+            .targets
+            .iter()
+            .map(|target| target.written.clone())
+            .collect(),
         model: if open { Model::Open } else { Model::Closed },
         connections: plan.connections,
         streams: plan.streams,
@@ -183,20 +211,32 @@ fn describe(plan: &Plan) -> Description {
     }
 }
 
-/// Sees to it that there are descriptors and ports for every connection: better said before than found out within.
+/// Sees to it that there are descriptors and ports for every connection: better said before than
+/// found out within.
 fn reserve(plan: &Plan) -> Result<(), StartError> {
     let connections = plan.connections;
     let peers = plan.peers();
-    let needed =
-        (connections * peers.len()) as u64 + OWN_DESCRIPTORS + THREAD_DESCRIPTORS * plan.threads as u64;
+    let needed = (connections * peers.len()) as u64
+        + OWN_DESCRIPTORS
+        + THREAD_DESCRIPTORS * plan.threads as u64;
     let limit = getrlimit(Resource::Nofile);
     let allowed = limit.maximum.unwrap_or(u64::MAX);
     if needed > allowed {
-        return Err(StartError::Descriptors { connections, needed, allowed });
+        return Err(StartError::Descriptors {
+            connections,
+            needed,
+            allowed,
+        });
     }
     if limit.current.is_some_and(|current| current < needed) {
         // Up to the hard limit everybody may.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: limit.maximum,
+                maximum: limit.maximum,
+            },
+        );
     }
     let ports = local_ports().unwrap_or(usize::MAX);
     if connections > ports && peers.iter().any(|peer| peer.is_tcp()) {
@@ -207,7 +247,9 @@ fn reserve(plan: &Plan) -> Result<(), StartError> {
 
 fn local_ports() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
-    let mut ends = text.split_ascii_whitespace().filter_map(|word| word.parse::<usize>().ok());
+    let mut ends = text
+        .split_ascii_whitespace()
+        .filter_map(|word| word.parse::<usize>().ok());
     let (low, high) = (ends.next()?, ends.next()?);
     Some((high + 1).saturating_sub(low))
 }
@@ -244,7 +286,11 @@ impl Crew {
             interfaces: Vec::new(),
             link: plan.link.clone(),
         };
-        for found in plan.peers().iter().filter_map(|peer| Interface::towards(peer.address())) {
+        for found in plan
+            .peers()
+            .iter()
+            .filter_map(|peer| Interface::towards(peer.address()))
+        {
             if !crew.interfaces.contains(&found) {
                 crew.interfaces.push(found);
             }
@@ -254,7 +300,14 @@ impl Crew {
             let share = plan.connections / plan.threads;
             let clients = share + usize::from(thread < plan.connections % plan.threads);
             let (plan, stop, news) = (Arc::clone(plan), Arc::clone(stop), tell.clone());
-            let setup = Setup { plan, thread, clients, stop, orders, news };
+            let setup = Setup {
+                plan,
+                thread,
+                clients,
+                stop,
+                orders,
+                news,
+            };
             let named = thread::Builder::new().name(format!("load-{thread}"));
             crew.threads.push(named.spawn(move || worker::run(setup))?);
             crew.orders.push(order);
@@ -278,7 +331,10 @@ impl Crew {
         let begin = Instant::now();
         for order in &self.orders {
             // A thread that has gone has told why.
-            let _ = order.send(Order { stage: Arc::clone(&shared), begin });
+            let _ = order.send(Order {
+                stage: Arc::clone(&shared),
+                begin,
+            });
         }
         // The other threads would go on to the end of the stage.
         let gathered = self.gather(begin, tell).inspect_err(|_| stop.now())?;
@@ -302,9 +358,14 @@ impl Crew {
             let used = interface.used(before, interface.moved(), whole);
             if used >= FULL {
                 let name = &interface.name;
-                let text =
-                    format!("the link was the limit: {name} was used by {:.0} % of its speed", used * 100.0);
-                invalid.push(Invalid { limit: Limit::Link, text });
+                let text = format!(
+                    "the link was the limit: {name} was used by {:.0} % of its speed",
+                    used * 100.0
+                );
+                invalid.push(Invalid {
+                    limit: Limit::Link,
+                    text,
+                });
             }
         }
         let mut lost = Vec::new();
@@ -315,7 +376,13 @@ impl Crew {
             match (before, watched.tree.cpu()) {
                 (Some(before), Ok(now)) => {
                     let Cpu { user, system } = now.since(before);
-                    seen.push(Watched { name, user, system, before: memory, peak });
+                    seen.push(Watched {
+                        name,
+                        user,
+                        system,
+                        before: memory,
+                        peak,
+                    });
                 }
                 _ => lost.push(format!("{name} has ended: what it took is not known")),
             }
@@ -327,7 +394,10 @@ impl Crew {
                 waited * 100.0
             )
         });
-        let slow = self.link.iter().filter_map(|link| link.note(link.busy() - busy_before, whole));
+        let slow = self
+            .link
+            .iter()
+            .filter_map(|link| link.note(link.busy() - busy_before, whole));
         let notes = slow.chain(waits);
         Ok(result::Stage {
             round: stage.round,
@@ -346,16 +416,26 @@ impl Crew {
 
     /// CPU times so far; none of what is gone.
     fn cpu(&self) -> Vec<Option<Cpu>> {
-        self.watched.iter().map(|watched| watched.tree.cpu().ok()).collect()
+        self.watched
+            .iter()
+            .map(|watched| watched.tree.cpu().ok())
+            .collect()
     }
 
     /// Hears the threads out until each is over.
-    fn gather(&mut self, begin: Instant, tell: &mut impl FnMut(Progress<'_>)) -> io::Result<Gathered> {
+    fn gather(
+        &mut self,
+        begin: Instant,
+        tell: &mut impl FnMut(Progress<'_>),
+    ) -> io::Result<Gathered> {
         let mut gathered = Gathered::default();
         let mut working = self.orders.len();
         let mut look = Instant::now() + LOOK;
         while working > 0 {
-            match self.news.recv_timeout(look.saturating_duration_since(Instant::now())) {
+            match self
+                .news
+                .recv_timeout(look.saturating_duration_since(Instant::now()))
+            {
                 Ok(News::Second(second, tally)) => {
                     gathered.tally.add(&tally);
                     gathered.hear(second, &tally);
@@ -370,7 +450,9 @@ impl Crew {
                 Ok(News::Broken(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) => {
                     look = Instant::now() + LOOK;
-                    tell(Progress::Tick { elapsed: begin.elapsed() });
+                    tell(Progress::Tick {
+                        elapsed: begin.elapsed(),
+                    });
                     for watched in &mut self.watched {
                         watched.peak = watched.peak.max(watched.tree.memory());
                     }
@@ -380,7 +462,11 @@ impl Crew {
             let elapsed = begin.elapsed();
             while gathered.knows(self.orders.len(), elapsed) {
                 let second = gathered.close();
-                tell(Progress::Second { elapsed, second, tally: &gathered.tally });
+                tell(Progress::Second {
+                    elapsed,
+                    second,
+                    tally: &gathered.tally,
+                });
             }
         }
         while !gathered.open.is_empty() {
@@ -426,11 +512,14 @@ impl Gathered {
         *heard += 1;
     }
 
-    /// Whether the first open second has passed and everything is known of it: by each thread, or by one that is a
-    /// second further, where another had nothing to tell.
+    /// Whether the first open second has passed and everything is known of it: by each thread, or
+    /// by one that is a second further, where another had nothing to tell.
     fn knows(&self, threads: usize, elapsed: Duration) -> bool {
         let passed = elapsed >= Duration::from_secs(self.seconds.len() as u64 + 1);
-        self.open.front().is_some_and(|(_, heard)| *heard >= threads && passed) || self.open.len() > 1
+        self.open
+            .front()
+            .is_some_and(|(_, heard)| *heard >= threads && passed)
+            || self.open.len() > 1
     }
 
     /// Sums up the first open second: a histogram is a megabyte, and a run may take days.
@@ -462,14 +551,20 @@ fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<Invalid> 
              fewer requests",
             generator.busiest * 100.0
         );
-        reasons.push(Invalid { limit: Limit::Generator, text });
+        reasons.push(Invalid {
+            limit: Limit::Generator,
+            text,
+        });
     }
     if tally.exhausted > 0 {
         let text = format!(
             "connections failed for reasons of this side: {} times it had no descriptors, local ports or memory left",
             tally.exhausted
         );
-        reasons.push(Invalid { limit: Limit::Generator, text });
+        reasons.push(Invalid {
+            limit: Limit::Generator,
+            text,
+        });
     }
     let late = Duration::from_nanos(tally.lateness.value_at_quantile(0.99));
     let latency = Duration::from_nanos(tally.latency.value_at_quantile(0.99));
@@ -480,7 +575,10 @@ fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<Invalid> 
              connection was free",
             late.as_secs_f64() * 1e3
         );
-        reasons.push(Invalid { limit: Limit::Lateness, text });
+        reasons.push(Invalid {
+            limit: Limit::Lateness,
+            text,
+        });
     }
     reasons
 }

@@ -1,7 +1,7 @@
 //! When requests are due: how many a second, and the moment of each.
 //!
-//! Knows no clock. Every moment is computed from the request's index alone, so that nothing adds up over hours and a
-//! request that is late makes no other one late.
+//! Knows no clock. Every moment is computed from the request's index alone, so that nothing adds up
+//! over hours and a request that is late makes no other one late.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,9 @@ pub struct Rate(f64);
 
 /// What is no rate.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{0} requests a second is no rate: it must be from 0.000001 (one in 11 days) to 1,000,000,000")]
+#[error(
+    "{0} requests a second is no rate: it must be from 0.000001 (one in 11 days) to 1,000,000,000"
+)]
 pub struct RateError(pub f64);
 
 impl Rate {
@@ -27,7 +29,11 @@ impl Rate {
     /// When it is not within the limits, or no number.
     pub fn new(per_second: f64) -> Result<Self, RateError> {
         let within = (Self::LOWEST..=Self::HIGHEST).contains(&per_second);
-        if within { Ok(Self(per_second)) } else { Err(RateError(per_second)) }
+        if within {
+            Ok(Self(per_second))
+        } else {
+            Err(RateError(per_second))
+        }
     }
 
     /// Requests a second.
@@ -44,7 +50,8 @@ impl fmt::Display for Rate {
     }
 }
 
-/// When the requests of one stage are due. Where a shape has come to its end, its last rate goes on.
+/// When the requests of one stage are due. Where a shape has come to its end, its last rate goes
+/// on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Schedule {
     /// One after the other, equally far apart.
@@ -75,33 +82,46 @@ impl Schedule {
     /// The rate that it begins with.
     pub fn at_first(&self) -> Rate {
         match *self {
-            Self::Constant(rate) | Self::Ramp { from: rate, .. } | Self::Spike { base: rate, .. } => rate,
+            Self::Constant(rate)
+            | Self::Ramp { from: rate, .. }
+            | Self::Spike { base: rate, .. } => rate,
         }
     }
 
-    /// When the request of this index, from 0 on, is due after the stage has begun: to the nearest nanosecond for
-    /// months, and [`Duration::MAX`] where no duration is long enough.
+    /// When the request of this index, from 0 on, is due after the stage has begun: to the nearest
+    /// nanosecond for months, and [`Duration::MAX`] where no duration is long enough.
     ///
     /// The inverse of how many are due until a moment, which is the integral of the rate.
     pub fn due(&self, index: u64) -> Duration {
         let index = index as f64;
         let seconds = match *self {
             Self::Constant(rate) => index / rate.0,
-            Self::Ramp { from: Rate(from), to: Rate(to), over } => {
+            Self::Ramp {
+                from: Rate(from),
+                to: Rate(to),
+                over,
+            } => {
                 let over = over.as_secs_f64();
                 let total = (from + to) / 2.0 * over;
                 if index < total {
-                    // The square of the rate grows evenly with the index. Written as a mean of both ends it takes no
-                    // difference of what is nearly equal, and no slope is divided by: that may be tiny or negative.
+                    // The square of the rate grows evenly with the index. Written as a mean of both
+                    // ends it takes no difference of what is nearly equal, and
+                    // no slope is divided by: that may be tiny or negative.
                     let squares = from * from * (total - index) + to * to * index;
                     let now = (squares / total).sqrt();
-                    // So far the rate was, on average, in the middle between its first value and this one.
+                    // So far the rate was, on average, in the middle between its first value and
+                    // this one.
                     index / ((from + now) / 2.0)
                 } else {
                     over + (index - total) / to
                 }
             }
-            Self::Spike { base: Rate(base), peak: Rate(peak), at, lasts } => {
+            Self::Spike {
+                base: Rate(base),
+                peak: Rate(peak),
+                at,
+                lasts,
+            } => {
                 let (at, lasts) = (at.as_secs_f64(), lasts.as_secs_f64());
                 let (before, meanwhile) = (base * at, peak * lasts);
                 if index < before {
@@ -116,9 +136,11 @@ impl Schedule {
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// How many requests are due before `duration` is over, and so the index of the first that is not.
+    /// How many requests are due before `duration` is over, and so the index of the first that is
+    /// not.
     ///
-    /// Looked for among the moments that [`Schedule::due`] gives: an integral of its own would round otherwise.
+    /// Looked for among the moments that [`Schedule::due`] gives: an integral of its own would
+    /// round otherwise.
     pub fn count(&self, duration: Duration) -> u64 {
         let (mut low, mut high) = (0, u64::MAX);
         while low < high {
@@ -139,7 +161,12 @@ impl fmt::Display for Schedule {
         match self {
             Self::Constant(rate) => write!(f, "{rate}"),
             Self::Ramp { from, to, .. } => write!(f, "{from} to {to}"),
-            Self::Spike { base, peak, at, lasts } => write!(f, "{base}, from {at:?} for {lasts:?} {peak}"),
+            Self::Spike {
+                base,
+                peak,
+                at,
+                lasts,
+            } => write!(f, "{base}, from {at:?} for {lasts:?} {peak}"),
         }
     }
 }
@@ -159,20 +186,41 @@ mod tests {
     }
 
     fn ramp(from: f64, to: f64, over: f64) -> Schedule {
-        Schedule::Ramp { from: rate(from), to: rate(to), over: Duration::from_secs_f64(over) }
+        Schedule::Ramp {
+            from: rate(from),
+            to: rate(to),
+            over: Duration::from_secs_f64(over),
+        }
     }
 
     fn spike(base: f64, peak: f64, at: f64, lasts: f64) -> Schedule {
         let [at, lasts] = [at, lasts].map(Duration::from_secs_f64);
-        Schedule::Spike { base: rate(base), peak: rate(peak), at, lasts }
+        Schedule::Spike {
+            base: rate(base),
+            peak: rate(peak),
+            at,
+            lasts,
+        }
     }
 
     #[test]
     fn a_rate_is_a_number_that_a_clock_can_keep() {
-        for absurd in [0.0, -0.0, -1.0, 1e-7, 1e15, 1.000_000_1e9, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]
-        {
+        for absurd in [
+            0.0,
+            -0.0,
+            -1.0,
+            1e-7,
+            1e15,
+            1.000_000_1e9,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+        ] {
             let error = Rate::new(absurd).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("{absurd} requests a second is no rate")), "{error}");
+            assert!(
+                error.starts_with(&format!("{absurd} requests a second is no rate")),
+                "{error}"
+            );
         }
         for (per_second, text) in [
             (1e-6, "0.000001/s"),
@@ -246,7 +294,11 @@ mod tests {
         for slope in [0.0, 2e-13, -2e-13, 4e-12, -4e-12] {
             let ramp = ramp(1000.0, 1000.0 + slope, 36_000.0);
             for index in [1, 999, 1_000_000, 36_000_000 - 1] {
-                assert_eq!(ramp.due(index), constant(1000.0).due(index), "{slope}: {index}");
+                assert_eq!(
+                    ramp.due(index),
+                    constant(1000.0).due(index),
+                    "{slope}: {index}"
+                );
             }
         }
     }
@@ -260,10 +312,18 @@ mod tests {
             let (a, b) = (any(), any());
             let mut time = || draw(1e-9, 1e6);
             let (t, d) = (time(), time());
-            for schedule in [constant(a), ramp(a, b, t), ramp(a, a * 1.000_000_1, t), spike(a, b, t, d)] {
+            for schedule in [
+                constant(a),
+                ramp(a, b, t),
+                ramp(a, a * 1.000_000_1, t),
+                spike(a, b, t, d),
+            ] {
                 for duration in [t, d, t + d, t / 3.0].map(Duration::from_secs_f64) {
                     let count = schedule.count(duration);
-                    assert!(duration <= schedule.due(count), "{schedule:?} {duration:?} {count}");
+                    assert!(
+                        duration <= schedule.due(count),
+                        "{schedule:?} {duration:?} {count}"
+                    );
                     assert!(
                         count == 0 || schedule.due(count - 1) < duration,
                         "{schedule:?} {duration:?} {count}"
@@ -281,10 +341,18 @@ mod tests {
     #[test]
     fn no_index_and_no_duration_is_too_large() {
         let far = Duration::MAX.as_secs_f64() / 2.0;
-        for (a, b) in [(Rate::LOWEST, Rate::HIGHEST), (Rate::HIGHEST, Rate::LOWEST), (1.0, 1.0)] {
-            for schedule in
-                [constant(a), ramp(a, b, far), ramp(a, b, 1e-9), spike(a, b, far, far), spike(a, b, 1.0, far)]
-            {
+        for (a, b) in [
+            (Rate::LOWEST, Rate::HIGHEST),
+            (Rate::HIGHEST, Rate::LOWEST),
+            (1.0, 1.0),
+        ] {
+            for schedule in [
+                constant(a),
+                ramp(a, b, far),
+                ramp(a, b, 1e-9),
+                spike(a, b, far, far),
+                spike(a, b, 1.0, far),
+            ] {
                 assert!(schedule.due(u64::MAX) >= schedule.due(u64::MAX / 2));
                 assert!(schedule.count(Duration::MAX) >= schedule.count(Duration::MAX / 2));
             }

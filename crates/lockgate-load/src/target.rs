@@ -36,7 +36,8 @@ impl Target {
             self.expect.judge(seen, None)?;
         }
         // Another thread may have been first meanwhile.
-        self.expect.judge(seen, Some(self.first.get_or_init(|| *seen)))
+        self.expect
+            .judge(seen, Some(self.first.get_or_init(|| *seen)))
     }
 }
 
@@ -115,7 +116,8 @@ impl Ask {
 pub struct Request {
     /// Its method, which says whether the answer has a body.
     pub method: Method,
-    /// The head up to what changes from request to request; with its empty line where nothing does.
+    /// The head up to what changes from request to request; with its empty line where nothing
+    /// does.
     pub head: Vec<u8>,
     /// Fields of which each request has one value out of several.
     pub varying: Vec<Varying>,
@@ -273,7 +275,9 @@ impl Url {
     /// When it is none that can be asked for.
     pub fn parse(written: &str) -> Result<Self, UrlError> {
         let whole = || written.to_owned();
-        let Some((scheme, rest)) = written.split_once("://") else { return Err(UrlError::NoScheme(whole())) };
+        let Some((scheme, rest)) = written.split_once("://") else {
+            return Err(UrlError::NoScheme(whole()));
+        };
         let scheme = Scheme::ALL
             .into_iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(scheme))
@@ -295,9 +299,16 @@ impl Url {
         }
         let Authority { host, port } =
             Authority::parse(authority.as_bytes()).map_err(|_| UrlError::Authority(whole()))?;
-        let port = port.or(scheme.default_port()).ok_or_else(|| UrlError::NoPort(whole()))?;
+        let port = port
+            .or(scheme.default_port())
+            .ok_or_else(|| UrlError::NoPort(whole()))?;
         let slash = if target.starts_with('/') { "" } else { "/" };
-        Ok(Self { scheme, host: host.to_owned(), port, target: format!("{slash}{target}") })
+        Ok(Self {
+            scheme,
+            host: host.to_owned(),
+            port,
+            target: format!("{slash}{target}"),
+        })
     }
 
     /// Host and port as `Host` has them: without the port that goes without saying (RFC 9110 §7.2).
@@ -318,16 +329,40 @@ mod tests {
     fn urls_are_taken_apart() {
         let parts = |text: &str| {
             let url = Url::parse(text).unwrap();
-            (url.scheme, url.host.clone(), url.port, url.target.clone(), url.authority())
+            (
+                url.scheme,
+                url.host.clone(),
+                url.port,
+                url.target.clone(),
+                url.authority(),
+            )
         };
         let expected = |scheme, host: &str, port, target: &str, authority: &str| {
-            (scheme, host.to_owned(), port, target.to_owned(), authority.to_owned())
+            (
+                scheme,
+                host.to_owned(),
+                port,
+                target.to_owned(),
+                authority.to_owned(),
+            )
         };
         assert_eq!(parts("http://a"), expected(Scheme::Http, "a", 80, "/", "a"));
-        assert_eq!(parts("http://a?q"), expected(Scheme::Http, "a", 80, "/?q", "a"));
-        assert_eq!(parts("HTTPS://a:443/b?c=//"), expected(Scheme::Https, "a", 443, "/b?c=//", "a"));
-        assert_eq!(parts("ws://[::1]:8080/x"), expected(Scheme::Ws, "[::1]", 8080, "/x", "[::1]:8080"));
-        assert_eq!(parts("tcp://127.0.0.1:7"), expected(Scheme::Tcp, "127.0.0.1", 7, "/", "127.0.0.1:7"));
+        assert_eq!(
+            parts("http://a?q"),
+            expected(Scheme::Http, "a", 80, "/?q", "a")
+        );
+        assert_eq!(
+            parts("HTTPS://a:443/b?c=//"),
+            expected(Scheme::Https, "a", 443, "/b?c=//", "a")
+        );
+        assert_eq!(
+            parts("ws://[::1]:8080/x"),
+            expected(Scheme::Ws, "[::1]", 8080, "/x", "[::1]:8080")
+        );
+        assert_eq!(
+            parts("tcp://127.0.0.1:7"),
+            expected(Scheme::Tcp, "127.0.0.1", 7, "/", "127.0.0.1:7")
+        );
     }
 
     #[test]

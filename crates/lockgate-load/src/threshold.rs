@@ -7,12 +7,13 @@
 //! operator    = ">" / ">=" / "<" / "<=" / "==" / "!="
 //! ```
 //!
-//! Metrics: `p50` `p75` `p90` `p95` `p99` `p99.9` `p99.99` `max` `mean` (of latency; a number with `ns`, `us`, `ms`
-//! or `s`), `rate` (successes a second; `5000`, `5k`, `5k/s`), `error_rate` (failures among what ended; `1%`),
-//! `errors` (all failures), `unsent` (those of them that were never sent), `cut` and `invalid` (reasons): numbers.
+//! Metrics: `p50` `p75` `p90` `p95` `p99` `p99.9` `p99.99` `max` `mean` (of latency; a number with
+//! `ns`, `us`, `ms` or `s`), `rate` (successes a second; `5000`, `5k`, `5k/s`), `error_rate`
+//! (failures among what ended; `1%`), `errors` (all failures), `unsent` (those of them that were
+//! never sent), `cut` and `invalid` (reasons): numbers.
 //!
-//! A run must not pass because nothing worked: latency where nothing succeeded is longer than any, and `error_rate`
-//! where nothing ended is 100 %.
+//! A run must not pass because nothing worked: latency where nothing succeeded is longer than any,
+//! and `error_rate` where nothing ended is 100 %.
 
 mod parse;
 
@@ -89,7 +90,10 @@ const METRICS: [(&str, Metric); 15] = [
 
 impl Metric {
     fn name(self) -> &'static str {
-        METRICS.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name)
+        METRICS
+            .iter()
+            .find(|(_, metric)| *metric == self)
+            .map_or("", |(name, _)| name)
     }
 
     fn kind(self) -> Kind {
@@ -108,7 +112,9 @@ impl Metric {
                 .unwrap_or(f64::INFINITY),
             Self::Rate => StageSummary::of(stage, connections).rate,
             Self::Errors => stage.tally.failed() as f64,
-            Self::ErrorRate => StageSummary::of(stage, connections).failed_share.unwrap_or(1.0),
+            Self::ErrorRate => StageSummary::of(stage, connections)
+                .failed_share
+                .unwrap_or(1.0),
             Self::Unsent => stage.tally.failures[Failure::Unsent as usize] as f64,
             Self::Cut => stage.tally.cut as f64,
             Self::Invalid => stage.invalid.len() as f64,
@@ -149,7 +155,10 @@ const OPERATORS: [(&str, Operator); 6] = [
 
 impl Operator {
     fn name(self) -> &'static str {
-        OPERATORS.iter().find(|(_, operator)| *operator == self).map_or("", |(name, _)| name)
+        OPERATORS
+            .iter()
+            .find(|(_, operator)| *operator == self)
+            .map_or("", |(name, _)| name)
     }
 
     fn holds(self, figure: f64, value: f64) -> bool {
@@ -173,15 +182,18 @@ impl Threshold {
         parse::condition(text).map(Self)
     }
 
-    /// The stages that meet the condition, with the comparisons that hold there; none if the run has passed.
+    /// The stages that meet the condition, with the comparisons that hold there; none if the run
+    /// has passed.
     pub fn broken(&self, report: &Report) -> Vec<Breach> {
         let breach = |stage: &Stage| {
             let mut figures = Vec::new();
-            self.0.meets(stage, report.run.connections, &mut figures).then(|| Breach {
-                stage: stage.name.clone(),
-                round: stage.round,
-                figures,
-            })
+            self.0
+                .meets(stage, report.run.connections, &mut figures)
+                .then(|| Breach {
+                    stage: stage.name.clone(),
+                    round: stage.round,
+                    figures,
+                })
         };
         report.stages.iter().filter_map(breach).collect()
     }
@@ -194,12 +206,15 @@ impl Condition {
         let meets = match self {
             Self::Is(comparison) => {
                 let figure = comparison.metric.of(stage, connections);
-                found.push(Figure { comparison: *comparison, figure });
+                found.push(Figure {
+                    comparison: *comparison,
+                    figure,
+                });
                 comparison.operator.holds(figure, comparison.value)
             }
-            Self::All(conditions) => {
-                conditions.iter().all(|condition| condition.meets(stage, connections, found))
-            }
+            Self::All(conditions) => conditions
+                .iter()
+                .all(|condition| condition.meets(stage, connections, found)),
             // Each of them is told, not the first alone.
             Self::Any(conditions) => conditions
                 .iter()
@@ -238,7 +253,10 @@ impl fmt::Display for Breach {
             let (name, kind) = (comparison.metric.name(), comparison.metric.kind());
             let (operator, value) = (comparison.operator.name(), kind.show(comparison.value));
             let figure = kind.show(*figure);
-            write!(f, "{separator}{name} is {figure} (fails if {name} {operator} {value})")?;
+            write!(
+                f,
+                "{separator}{name} is {figure} (fails if {name} {operator} {value})"
+            )?;
         }
         Ok(())
     }

@@ -32,7 +32,11 @@ impl Ticks {
         let cpus = text.lines().filter_map(|line| {
             let mut words = line.strip_prefix("cpu")?.split_whitespace();
             // The first line, of all together, has a blank before its first figure.
-            let number = line.chars().nth(3)?.is_ascii_digit().then(|| words.next())??;
+            let number = line
+                .chars()
+                .nth(3)?
+                .is_ascii_digit()
+                .then(|| words.next())??;
             let ticks: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
             let [user, nice, system, idle, waiting, hard, soft, stolen] = *ticks.first_chunk()?;
             let processes = user + nice + system + stolen;
@@ -65,7 +69,11 @@ impl Ticks {
 impl CpuTime {
     /// How much of the time it was busy, 0 to 1.
     pub fn share(&self) -> f64 {
-        if self.whole.is_zero() { 0.0 } else { self.busy.as_secs_f64() / self.whole.as_secs_f64() }
+        if self.whole.is_zero() {
+            0.0
+        } else {
+            self.busy.as_secs_f64() / self.whole.as_secs_f64()
+        }
     }
 }
 
@@ -76,13 +84,21 @@ mod tests {
     #[test]
     fn a_cpu_is_busy_with_processes_and_interrupts_and_not_while_it_waits_for_a_disk() {
         let before = Ticks::parse("cpu  9 9 9 9 9 9 9 9\ncpu0 10 0 10 100 0 0 0 0 0 0\nintr 5\n");
-        let after =
-            Ticks::parse("cpu  9 9 9 9 9 9 9 9\ncpu0 30 0 20 150 10 1 4 5 0 0\ncpu7 1 1 1 1 1 1 1 1\n");
-        let [used] = after.since(&before)[..] else { panic!("one CPU is in both") };
+        let after = Ticks::parse(
+            "cpu  9 9 9 9 9 9 9 9\ncpu0 30 0 20 150 10 1 4 5 0 0\ncpu7 1 1 1 1 1 1 1 1\n",
+        );
+        let [used] = after.since(&before)[..] else {
+            panic!("one CPU is in both")
+        };
         let ticks = |ticks: u64| {
             Duration::from_nanos(ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second())
         };
-        let expected = CpuTime { cpu: 0, processes: ticks(35), busy: ticks(40), whole: ticks(100) };
+        let expected = CpuTime {
+            cpu: 0,
+            processes: ticks(35),
+            busy: ticks(40),
+            whole: ticks(100),
+        };
         assert_eq!(used, expected);
         assert_eq!(used.share(), 0.4);
     }

@@ -1,4 +1,5 @@
-//! What a program takes while it is measured: CPU time and memory of a process with all its descendants, from /proc.
+//! What a program takes while it is measured: CPU time and memory of a process with all its
+//! descendants, from /proc.
 //!
 //! Changes nothing about them, and decides nothing: who asks subtracts what was before.
 
@@ -7,9 +8,10 @@ use std::time::Duration;
 
 /// A process and its descendants, as they are whenever they are asked about.
 ///
-/// A descendant that has ended and was waited for is in the time of the one that waited. What escapes: children of a
-/// process that ignores SIGCHLD, which nobody waits for, and a daemon that left the tree because its parent ended,
-/// unless the process at the top adopts such orphans (PR_SET_CHILD_SUBREAPER).
+/// A descendant that has ended and was waited for is in the time of the one that waited. What
+/// escapes: children of a process that ignores SIGCHLD, which nobody waits for, and a daemon that
+/// left the tree because its parent ended, unless the process at the top adopts such orphans
+/// (PR_SET_CHILD_SUBREAPER).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tree {
     top: u32,
@@ -17,8 +19,8 @@ pub(crate) struct Tree {
 
 /// CPU time since each process of a tree began.
 ///
-/// The kernel tells both in clock ticks, 10 ms on most machines; their sum comes from the scheduler's own clock, and
-/// which part of it was the kernel's from where the ticks fell.
+/// The kernel tells both in clock ticks, 10 ms on most machines; their sum comes from the
+/// scheduler's own clock, and which part of it was the kernel's from where the ticks fell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Cpu {
     /// In user mode.
@@ -37,8 +39,8 @@ impl Cpu {
     }
 }
 
-/// The name of a process that only holds a program's processes together (`lockgate guard`). It is none of them: its own
-/// time and memory do not count.
+/// The name of a process that only holds a program's processes together (`lockgate guard`). It is
+/// none of them: its own time and memory do not count.
 pub(crate) const GUARD: &str = "lockgate-guard";
 
 impl Tree {
@@ -57,15 +59,25 @@ impl Tree {
         let (user, system) = (ticks(Stat::user), ticks(Stat::system));
         let second = rustix::param::clock_ticks_per_second();
         let time = |ticks: u64| Duration::from_nanos(ticks * (1_000_000_000 / second));
-        Ok(Cpu { user: time(user), system: time(system) })
+        Ok(Cpu {
+            user: time(user),
+            system: time(system),
+        })
     }
 
-    /// The proportional set size of all in bytes: a page that several processes have is divided among them.
+    /// The proportional set size of all in bytes: a page that several processes have is divided
+    /// among them.
     ///
-    /// `None` where the process at the top is gone, or one of them belongs to a user whom we may not look at.
+    /// `None` where the process at the top is gone, or one of them belongs to a user whom we may
+    /// not look at.
     pub(crate) fn memory(&self) -> Option<u64> {
         let mut sum = 0;
-        for member in self.members().ok()?.iter().filter(|member| !member.is_guard()) {
+        for member in self
+            .members()
+            .ok()?
+            .iter()
+            .filter(|member| !member.is_guard())
+        {
             match std::fs::read_to_string(format!("/proc/{}/smaps_rollup", member.pid)) {
                 Ok(text) => sum += proportional_set_size(&text)?,
                 // Ended meanwhile, or a zombie: it has none.
@@ -81,18 +93,27 @@ impl Tree {
     /// # Errors
     /// As [`Tree::cpu`].
     pub(crate) fn below(&self) -> io::Result<Vec<u32>> {
-        Ok(self.members()?.iter().skip(1).map(|member| member.pid).collect())
+        Ok(self
+            .members()?
+            .iter()
+            .skip(1)
+            .map(|member| member.pid)
+            .collect())
     }
 
     /// The members, each read when none of them came or went.
     ///
-    /// One that ends between its parent's reading and its own would be in neither: the walk is right when the one before
-    /// it found the same processes. A tree that forks all the time never holds still; its last walk must do.
+    /// One that ends between its parent's reading and its own would be in neither: the walk is
+    /// right when the one before it found the same processes. A tree that forks all the time
+    /// never holds still; its last walk must do.
     fn settled(&self) -> io::Result<Vec<Stat>> {
         let mut members = self.members()?;
         for _ in 0..16 {
             let again = self.members()?;
-            let same = again.iter().map(Stat::identity).eq(members.iter().map(Stat::identity));
+            let same = again
+                .iter()
+                .map(Stat::identity)
+                .eq(members.iter().map(Stat::identity));
             members = again;
             if same {
                 break;
@@ -138,13 +159,17 @@ impl Stat {
     fn of(pid: u32) -> io::Result<Self> {
         let text = std::fs::read(format!("/proc/{pid}/stat"))?;
         let text = String::from_utf8_lossy(&text);
-        Self::parse(pid, &text).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has another form")))
+        Self::parse(pid, &text)
+            .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has another form")))
     }
 
     /// proc_pid_stat(5). The name may have blanks and parentheses; nothing after it has.
     fn parse(pid: u32, text: &str) -> Option<Self> {
         let name = text.get(text.find('(')? + 1..text.rfind(')')?)?;
-        let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();
+        let fields: Vec<&str> = text
+            .get(text.rfind(')')? + 1..)?
+            .split_whitespace()
+            .collect();
         // The first one after the name is field 3.
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
@@ -184,7 +209,10 @@ fn children(pid: u32) -> io::Result<Vec<u32>> {
     for thread in threads {
         let Ok(thread) = thread else { continue };
         match std::fs::read_to_string(thread.path().join("children")) {
-            Ok(text) => found.extend(text.split_whitespace().filter_map(|word| word.parse::<u32>().ok())),
+            Ok(text) => found.extend(
+                text.split_whitespace()
+                    .filter_map(|word| word.parse::<u32>().ok()),
+            ),
             Err(error) if is_gone(&error) && thread.path().join("stat").exists() => {
                 let text = "this kernel does not tell a process's children (CONFIG_PROC_CHILDREN)";
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
@@ -204,8 +232,15 @@ fn is_gone(error: &io::Error) -> bool {
 
 /// The line `Pss:` in bytes; 0 for a process that has no memory any more.
 fn proportional_set_size(text: &str) -> Option<u64> {
-    let Some(line) = text.lines().find_map(|line| line.strip_prefix("Pss:")) else { return Some(0) };
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    let Some(line) = text.lines().find_map(|line| line.strip_prefix("Pss:")) else {
+        return Some(0);
+    };
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()
+        .map(|kilobytes| kilobytes * 1024)
 }
 
 #[cfg(test)]
@@ -230,7 +265,10 @@ mod tests {
     impl Shell {
         fn start() -> Self {
             let mut shell = Command::new("sh");
-            shell.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+            shell
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .process_group(0);
             let mut child = shell.spawn().unwrap();
             let said = BufReader::new(child.stdout.take().unwrap());
             Self { child, said }
@@ -243,7 +281,10 @@ mod tests {
         /// The next line that it or a child of it says.
         fn line(&mut self) -> String {
             let mut line = String::new();
-            assert!(self.said.read_line(&mut line).unwrap() > 0, "the shell has ended");
+            assert!(
+                self.said.read_line(&mut line).unwrap() > 0,
+                "the shell has ended"
+            );
             line.trim().to_owned()
         }
 
@@ -269,7 +310,10 @@ mod tests {
         let text = format!("7 (a) (b c) S {}\n", fields.join(" "));
         let stat = Stat::parse(7, &text).unwrap();
         assert_eq!(stat.name, "a) (b c");
-        assert_eq!((stat.own, stat.reaped, stat.began), ([14, 15], [16, 17], 22));
+        assert_eq!(
+            (stat.own, stat.reaped, stat.began),
+            ([14, 15], [16, 17], 22)
+        );
         assert_eq!((stat.user(), stat.system()), (30, 32));
         assert_eq!(Stat::parse(7, "7 (a) S 1 2"), None);
         assert_eq!(Stat::parse(7, "7 )a( S"), None);
@@ -285,7 +329,9 @@ mod tests {
     #[test]
     fn pss_is_in_bytes_and_a_process_without_memory_has_none() {
         assert_eq!(
-            proportional_set_size("55f-7ff ---p [rollup]\nRss:  9 kB\nPss:   12 kB\nPss_Anon: 3 kB\n"),
+            proportional_set_size(
+                "55f-7ff ---p [rollup]\nRss:  9 kB\nPss:   12 kB\nPss_Anon: 3 kB\n"
+            ),
             Some(12288)
         );
         assert_eq!(proportional_set_size(""), Some(0));
@@ -296,7 +342,9 @@ mod tests {
     fn children_count_while_they_live_and_once_they_were_waited_for() {
         let mut shell = Shell::start();
         let before = shell.tree().cpu().unwrap();
-        shell.tell(&format!("({BUSY}; echo worked; exec sh -c 'kill -STOP $$') &"));
+        shell.tell(&format!(
+            "({BUSY}; echo worked; exec sh -c 'kill -STOP $$') &"
+        ));
         shell.tell("child=$!");
         assert_eq!(shell.line(), "worked");
         let alive = shell.tree().cpu().unwrap().since(before);
@@ -305,7 +353,10 @@ mod tests {
         assert_eq!(shell.line(), "waited");
         let waited = shell.tree().cpu().unwrap().since(before);
         assert!(waited.total() >= alive.total(), "{alive:?} {waited:?}");
-        assert!(waited.total() < alive.total() * 2, "counted twice: {alive:?} {waited:?}");
+        assert!(
+            waited.total() < alive.total() * 2,
+            "counted twice: {alive:?} {waited:?}"
+        );
     }
 
     #[test]
@@ -326,7 +377,10 @@ mod tests {
         for _ in 0..2000 {
             let now = tree.cpu().unwrap();
             // A child's own ticks are cut off, its part of its parent's are not.
-            assert!(now.total() + Duration::from_millis(20) >= last.total(), "{last:?} {now:?}");
+            assert!(
+                now.total() + Duration::from_millis(20) >= last.total(),
+                "{last:?} {now:?}"
+            );
             last = now;
         }
     }

@@ -29,7 +29,8 @@ use streams::Streams;
 
 /// How often deadlines are looked at, in time.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
-/// Ticks until a client tries again after it could not connect: whoever refuses would be asked without end.
+/// Ticks until a client tries again after it could not connect: whoever refuses would be asked
+/// without end.
 const PAUSE: usize = 10;
 const SECOND: Moment = 1_000_000_000;
 
@@ -116,8 +117,9 @@ pub(crate) fn run(setup: Setup) {
         if !setup.plan.cpus.is_empty() {
             pin_to(&[setup.plan.cpus[setup.thread % setup.plan.cpus.len()]])?;
         }
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build_local(Default::default())?;
         runtime.block_on(work(setup))
     };
     if let Err(error) = run() {
@@ -146,8 +148,18 @@ pub(crate) fn pin_to(cpus: &[usize]) -> io::Result<()> {
 }
 
 async fn work(setup: Setup) -> io::Result<()> {
-    let Setup { plan, thread, clients, stop, orders, news } = setup;
-    let own = Own { first: thread, stride: plan.threads };
+    let Setup {
+        plan,
+        thread,
+        clients,
+        stop,
+        orders,
+        news,
+    } = setup;
+    let own = Own {
+        first: thread,
+        stride: plan.threads,
+    };
     let worker = Rc::new(Worker {
         pace: Pace::new(clients * plan.streams.unwrap_or(1))?,
         blocks: Blocks::new(),
@@ -169,7 +181,9 @@ async fn work(setup: Setup) -> io::Result<()> {
         match worker.plan.streams {
             None => drop(tokio::task::spawn_local(worker.client(client))),
             Some(streams) => {
-                drop(tokio::task::spawn_local(Streams::new(worker, client * streams, streams).run()));
+                drop(tokio::task::spawn_local(
+                    Streams::new(worker, client * streams, streams).run(),
+                ));
             }
         }
     }
@@ -212,13 +226,21 @@ impl Busy {
         const PATH: &str = "/proc/thread-self/schedstat";
         let text = std::fs::read_to_string(PATH)
             .map_err(|error| io::Error::new(error.kind(), format!("{PATH}: {error}")))?;
-        let mut times = text.split_ascii_whitespace().map(|word| word.parse().unwrap_or_default());
+        let mut times = text
+            .split_ascii_whitespace()
+            .map(|word| word.parse().unwrap_or_default());
         let mut next = || Duration::from_nanos(times.next().unwrap_or_default());
-        Ok(Self { ran: next(), waited: next() })
+        Ok(Self {
+            ran: next(),
+            waited: next(),
+        })
     }
 
     fn since(self, before: Self) -> Self {
-        Self { ran: self.ran.saturating_sub(before.ran), waited: self.waited.saturating_sub(before.waited) }
+        Self {
+            ran: self.ran.saturating_sub(before.ran),
+            waited: self.waited.saturating_sub(before.waited),
+        }
     }
 }
 
@@ -233,7 +255,9 @@ impl Worker {
         let (second, _) = self.second.get();
         self.tell(second);
         let busy = self.at_end.take().map_or_else(Busy::now, Ok)?;
-        let _ = self.news.send(News::Over { busy: busy.since(before) });
+        let _ = self.news.send(News::Over {
+            busy: busy.since(before),
+        });
         Ok(())
     }
 
@@ -244,7 +268,8 @@ impl Worker {
         }
         self.pace.sweep(stopping);
         // What is still waited for after the stage's time takes the thread little.
-        if self.at_end.get().is_none() && self.pace.end().is_some_and(|end| self.pace.now() >= end) {
+        if self.at_end.get().is_none() && self.pace.end().is_some_and(|end| self.pace.now() >= end)
+        {
             self.at_end.set(Busy::now().ok());
         }
         self.roll(self.pace.now());
@@ -259,7 +284,8 @@ impl Worker {
         if now >= end {
             self.tell(second);
             let passed = 1 + (now - end) / SECOND;
-            self.second.set((second + passed as usize, end + passed * SECOND));
+            self.second
+                .set((second + passed as usize, end + passed * SECOND));
         }
     }
 
@@ -281,14 +307,21 @@ impl Worker {
             let (target, peer) = self.draw.next(&mut scratch.rng);
             let target = &self.plan.targets[target];
             // In a closed loop a turn is due when it is given.
-            let begun = if turn.scheduled { self.pace.now() } else { turn.due };
+            let begun = if turn.scheduled {
+                self.pace.now()
+            } else {
+                turn.due
+            };
             let mut done = Done::default();
-            let made = self.make(me, turn, target, &mut links[peer], &mut scratch, &mut done).await;
+            let made = self
+                .make(me, turn, target, &mut links[peer], &mut scratch, &mut done)
+                .await;
             self.note(turn, begun, made, &done);
             if !done.connected && !turn.scheduled {
                 self.pause(PAUSE).await;
             } else if !done.connected {
-                // Refused without waiting for anything, as a Unix socket does it, it would never let go of the thread.
+                // Refused without waiting for anything, as a Unix socket does it, it would never
+                // let go of the thread.
                 tokio::task::yield_now().await;
             }
         }
@@ -304,7 +337,10 @@ impl Worker {
         scratch: &mut Scratch,
         done: &mut Done,
     ) -> Result<(), Fault> {
-        self.pace.expect_by(me, Some(turn.due.saturating_add(nanoseconds(self.plan.timeout))));
+        self.pace.expect_by(
+            me,
+            Some(turn.due.saturating_add(nanoseconds(self.plan.timeout))),
+        );
         let made = {
             let mut making = pin!(self.attempt(target, link, scratch, done));
             poll_fn(|cx| match self.pace.is_overdue(me) {
@@ -315,10 +351,15 @@ impl Worker {
         };
         self.pace.expect_by(me, None);
         let made = made.unwrap_or_else(|| {
-            let text = if link.is_some() { "no whole answer in time" } else { "not connected in time" };
+            let text = if link.is_some() {
+                "no whole answer in time"
+            } else {
+                "not connected in time"
+            };
             Err(Fault::new(Failure::Timeout, text))
         });
-        // An answer that is whole and another than was expected leaves its connection as good as it was.
+        // An answer that is whole and another than was expected leaves its connection as good as it
+        // was.
         if !done.keep {
             *link = None;
         }
@@ -334,8 +375,9 @@ impl Worker {
     ) -> Result<(), Fault> {
         if let Some(kept) = link {
             let usable = client::look(kept, target, scratch, done).await;
-            // What the origin has closed meanwhile is no failure of this request, and what it has sent is none either:
-            // that belongs to the one before, of which the latency was told.
+            // What the origin has closed meanwhile is no failure of this request, and what it has
+            // sent is none either: that belongs to the one before, of which the latency
+            // was told.
             if !matches!(usable, Ok(true)) {
                 *link = None;
             }
@@ -353,15 +395,24 @@ impl Worker {
         done.connected = true;
         let judged = client::exchange(link, target, scratch, done).await;
         link.exchanges += 1;
-        done.keep &= self.plan.per_connection.is_none_or(|most| link.exchanges < most);
+        done.keep &= self
+            .plan
+            .per_connection
+            .is_none_or(|most| link.exchanges < most);
         judged
     }
 
-    async fn open(&self, target: &Target, scratch: &mut Scratch, done: &mut Done) -> Result<Link, Fault> {
+    async fn open(
+        &self,
+        target: &Target,
+        scratch: &mut Scratch,
+        done: &mut Done,
+    ) -> Result<Link, Fault> {
         let begun = self.pace.now();
         let link = loop {
             match client::open(target, target.peer.address(), scratch, done).await {
-                // The backlog of a Unix socket is full: over TCP the kernel would try again by itself.
+                // The backlog of a Unix socket is full: over TCP the kernel would try again by
+                // itself.
                 Err(fault) if fault.again => self.pause(1).await,
                 opened => break opened?,
             }
@@ -417,7 +468,9 @@ impl Worker {
                 tally.late += u64::from(is_late);
             }
             // Neither way of ending is known of what was cut.
-            Err(fault) if fault.failure == Failure::Timeout && self.stop.is_asked() => tally.cut += 1,
+            Err(fault) if fault.failure == Failure::Timeout && self.stop.is_asked() => {
+                tally.cut += 1
+            }
             Err(fault) => {
                 let kind = fault.failure as usize;
                 tally.failures[kind] += 1;
@@ -449,9 +502,18 @@ impl Draw {
         let mut sum = 0;
         let targets = plan.targets.iter().map(|target| {
             sum += target.weight;
-            (sum, peers.iter().position(|peer| Arc::ptr_eq(peer, &target.peer)).unwrap_or(0))
+            (
+                sum,
+                peers
+                    .iter()
+                    .position(|peer| Arc::ptr_eq(peer, &target.peer))
+                    .unwrap_or(0),
+            )
         });
-        Self { targets: targets.collect(), peers: peers.len() }
+        Self {
+            targets: targets.collect(),
+            peers: peers.len(),
+        }
     }
 
     fn peers(&self) -> std::ops::Range<usize> {

@@ -70,7 +70,8 @@ impl Bounds {
         Duration::from_secs(24 * 3_600),
     ]);
 
-    /// For an exchange or a part of it: 0.5 ms (a small answer from nearby) to a minute, past which only downloads are.
+    /// For an exchange or a part of it: 0.5 ms (a small answer from nearby) to a minute, past which
+    /// only downloads are.
     pub const EXCHANGE: Self = Self::new(&[
         Duration::from_micros(500),
         Duration::from_millis(1),
@@ -97,7 +98,10 @@ impl Bounds {
         assert!(bounds.len() <= MOST, "too many bounds");
         let mut i = 1;
         while i < bounds.len() {
-            assert!(bounds[i - 1].as_nanos() < bounds[i].as_nanos(), "bounds must increase");
+            assert!(
+                bounds[i - 1].as_nanos() < bounds[i].as_nanos(),
+                "bounds must increase"
+            );
             i += 1;
         }
         Self(bounds)
@@ -106,7 +110,8 @@ impl Bounds {
 
 /// Durations in buckets, written by one thread and readable from every other.
 ///
-/// The buckets lie inside the value, not on the heap, so that the padding of [`Shards`](crate::Shards) covers them.
+/// The buckets lie inside the value, not on the heap, so that the padding of
+/// [`Shards`](crate::Shards) covers them.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: Bounds,
@@ -118,7 +123,11 @@ pub struct Histogram {
 impl Histogram {
     /// An empty histogram.
     pub const fn new(bounds: Bounds) -> Self {
-        Self { bounds, buckets: [const { Counter::new() }; MOST + 1], sum: Counter::new() }
+        Self {
+            bounds,
+            buckets: [const { Counter::new() }; MOST + 1],
+            sum: Counter::new(),
+        }
     }
 
     /// Counts one duration. Its part of the sum is cut to whole microseconds.
@@ -127,7 +136,8 @@ impl Histogram {
         if let Some(bucket) = self.buckets.get(index) {
             bucket.inc();
         }
-        self.sum.add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+        self.sum
+            .add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Counts a duration that was measured so many times; their part of the sum is cut once.
@@ -142,7 +152,8 @@ impl Histogram {
 
     /// Reads all buckets, from any thread.
     ///
-    /// What is recorded meanwhile may be in the sum and not yet in a bucket, or the other way round.
+    /// What is recorded meanwhile may be in the sum and not yet in a bucket, or the other way
+    /// round.
     pub fn snapshot(&self) -> HistogramSnapshot {
         HistogramSnapshot {
             bounds: self.bounds,
@@ -164,7 +175,10 @@ impl HistogramSnapshot {
     /// Adds another worker's buckets, which must have the same bounds.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
-        debug_assert_eq!(self.bounds, other.bounds, "histograms of different bounds do not add up");
+        debug_assert_eq!(
+            self.bounds, other.bounds,
+            "histograms of different bounds do not add up"
+        );
         for (bucket, more) in self.buckets.iter_mut().zip(other.buckets) {
             *bucket = bucket.wrapping_add(more);
         }
@@ -182,13 +196,17 @@ impl HistogramSnapshot {
         self.sum as f64 / 1e6
     }
 
-    /// Each bound in seconds with the number of durations up to it, as Prometheus wants them; the number above the
-    /// last bound is what is left of [`count`](Self::count).
+    /// Each bound in seconds with the number of durations up to it, as Prometheus wants them; the
+    /// number above the last bound is what is left of [`count`](Self::count).
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
-        self.bounds.0.iter().zip(self.buckets).scan(0_u64, |sum, (bound, n)| {
-            *sum = sum.wrapping_add(n);
-            Some((bound.as_secs_f64(), *sum))
-        })
+        self.bounds
+            .0
+            .iter()
+            .zip(self.buckets)
+            .scan(0_u64, |sum, (bound, n)| {
+                *sum = sum.wrapping_add(n);
+                Some((bound.as_secs_f64(), *sum))
+            })
     }
 }
 
@@ -207,7 +225,10 @@ mod tests {
         histogram.record(Duration::from_millis(10));
         histogram.record(Duration::from_secs(1));
         let read = histogram.snapshot();
-        assert_eq!(read.cumulative().collect::<Vec<_>>(), [(0.001, 2), (0.01, 4)]);
+        assert_eq!(
+            read.cumulative().collect::<Vec<_>>(),
+            [(0.001, 2), (0.01, 4)]
+        );
         assert_eq!(read.count(), 5);
         assert_eq!(read.sum(), 1.012);
     }
@@ -226,7 +247,10 @@ mod tests {
         histogram.record_many(Duration::from_millis(5), 2);
         histogram.record_many(Duration::from_secs(1), 0);
         let read = histogram.snapshot();
-        assert_eq!(read.cumulative().collect::<Vec<_>>(), [(0.001, 1_000), (0.01, 1_002)]);
+        assert_eq!(
+            read.cumulative().collect::<Vec<_>>(),
+            [(0.001, 1_000), (0.01, 1_002)]
+        );
         assert_eq!(read.count(), 1_002);
         assert_eq!(read.sum(), 0.0115);
         histogram.record_many(Duration::MAX, u64::MAX);

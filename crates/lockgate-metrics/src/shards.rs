@@ -1,6 +1,7 @@
 //! One set of cells per worker, kept apart in memory and summed on read.
 //!
-//! Does not know what the cells count: the set is the caller's own struct of counters, gauges and histograms.
+//! Does not know what the cells count: the set is the caller's own struct of counters, gauges and
+//! histograms.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use crate::{Counter, Gauge, Histogram, HistogramSnapshot};
 
 /// A value that shares no cache line with its neighbours.
 ///
-/// 128 bytes rather than 64, because x86-64 fetches lines in pairs and some 64-bit ARM cores have lines of 128.
+/// 128 bytes rather than 64, because x86-64 fetches lines in pairs and some 64-bit ARM cores have
+/// lines of 128.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Padded<T>(T);
@@ -32,7 +34,11 @@ pub struct Shards<T>(Box<[Shard<T>]>);
 impl<T> Shards<T> {
     /// Makes `workers` sets of cells; `make` is given the worker's number.
     pub fn new(workers: usize, mut make: impl FnMut(usize) -> T) -> Self {
-        Self((0..workers).map(|worker| Arc::new(Padded(make(worker)))).collect())
+        Self(
+            (0..workers)
+                .map(|worker| Arc::new(Padded(make(worker))))
+                .collect(),
+        )
     }
 
     /// The cells that worker number `worker` writes; `None` when there are fewer workers.
@@ -47,22 +53,26 @@ impl<T> Shards<T> {
 
     /// The sum of one counter over all workers.
     pub fn counter(&self, cell: impl Fn(&T) -> &Counter) -> u64 {
-        self.iter().fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))
+        self.iter()
+            .fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))
     }
 
     /// The sum of one gauge over all workers.
     ///
-    /// Cells are read one after the other, so the sum may be off by what happened meanwhile, even below zero for a
-    /// moment when one worker counts down what another counted up.
+    /// Cells are read one after the other, so the sum may be off by what happened meanwhile, even
+    /// below zero for a moment when one worker counts down what another counted up.
     pub fn gauge(&self, cell: impl Fn(&T) -> &Gauge) -> i64 {
-        self.iter().fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))
+        self.iter()
+            .fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))
     }
 
     /// The sum of one histogram over all workers; `None` when there is no worker.
     ///
     /// All workers' histograms behind `cell` must have the same bounds.
     pub fn histogram(&self, cell: impl Fn(&T) -> &Histogram) -> Option<HistogramSnapshot> {
-        self.iter().map(|cells| cell(cells).snapshot()).reduce(HistogramSnapshot::merge)
+        self.iter()
+            .map(|cells| cell(cells).snapshot())
+            .reduce(HistogramSnapshot::merge)
     }
 }
 
@@ -126,10 +136,17 @@ mod tests {
     fn histograms_are_summed_over_workers() {
         let shards = Shards::new(2, |_| Histogram::new(Bounds::HANDSHAKE));
         for worker in 0..2 {
-            shards.shard(worker).unwrap().record(Duration::from_millis(3));
+            shards
+                .shard(worker)
+                .unwrap()
+                .record(Duration::from_millis(3));
         }
         let sum = shards.histogram(|cell| cell).unwrap();
         assert_eq!((sum.count(), sum.sum()), (2, 0.006));
-        assert!(Shards::new(0, |_| Histogram::new(Bounds::CONNECT)).histogram(|cell| cell).is_none());
+        assert!(
+            Shards::new(0, |_| Histogram::new(Bounds::CONNECT))
+                .histogram(|cell| cell)
+                .is_none()
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Prometheus text exposition format 0.0.4: families and samples to text.
 //!
-//! Does not collect and keeps no registry: whoever answers a scrape writes family after family. OpenMetrics and
-//! native histograms are not written. Format:
+//! Does not collect and keeps no registry: whoever answers a scrape writes family after family.
+//! OpenMetrics and native histograms are not written. Format:
 //! <https://github.com/prometheus/docs/blob/main/docs/instrumenting/exposition_formats.md>
 
 use std::fmt::Write;
@@ -42,8 +42,9 @@ impl From<f64> for Number {
 
 /// An exposition being written: open a family, write its samples, open the next.
 ///
-/// A family's samples stay together because the borrow of the open one must end first. Names of metrics and labels
-/// come from the source, so mistakes in them, and a family opened twice, are caught by debug assertions only.
+/// A family's samples stay together because the borrow of the open one must end first. Names of
+/// metrics and labels come from the source, so mistakes in them, and a family opened twice, are
+/// caught by debug assertions only.
 #[derive(Debug, Default)]
 pub struct Text {
     out: String,
@@ -58,7 +59,10 @@ impl Text {
 
     /// Opens a family of counters; its name ends in `_total`.
     pub fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        debug_assert!(name.ends_with("_total"), "{name}: a counter's name ends in _total");
+        debug_assert!(
+            name.ends_with("_total"),
+            "{name}: a counter's name ends in _total"
+        );
         self.open(name, help, "counter");
         Family { text: self, name }
     }
@@ -82,7 +86,10 @@ impl Text {
 
     fn open(&mut self, name: &'static str, help: &str, kind: &str) {
         debug_assert!(is_name(name, Colon::Allowed), "{name}: not a metric name");
-        debug_assert!(!self.families.contains(&name), "{name}: a family is written once");
+        debug_assert!(
+            !self.families.contains(&name),
+            "{name}: a family is written once"
+        );
         self.families.push(name);
         self.put(format_args!("# HELP {name} "));
         escape(&mut self.out, help, Quote::AsIs);
@@ -96,7 +103,10 @@ impl Text {
             self.out.push('{');
             for (label, value) in labels {
                 debug_assert!(is_name(label, Colon::Refused), "{label}: not a label name");
-                debug_assert!(!label.starts_with("__"), "{label}: reserved for Prometheus itself");
+                debug_assert!(
+                    !label.starts_with("__"),
+                    "{label}: reserved for Prometheus itself"
+                );
                 self.put(format_args!("{label}=\""));
                 escape(&mut self.out, value, Quote::Escaped);
                 self.out.push_str("\",");
@@ -141,7 +151,8 @@ pub struct Family<'a> {
 impl Family<'_> {
     /// Writes one sample. No two samples of a family may have the same labels.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Into<Number>) -> &mut Self {
-        self.text.sample([self.name, ""], labels, None, value.into());
+        self.text
+            .sample([self.name, ""], labels, None, value.into());
         self
     }
 }
@@ -156,14 +167,20 @@ pub struct HistogramFamily<'a> {
 impl HistogramFamily<'_> {
     /// Writes one histogram: its buckets, `_sum` and `_count`. The label `le` is taken.
     pub fn sample(&mut self, labels: &[(&str, &str)], histogram: &HistogramSnapshot) -> &mut Self {
-        debug_assert!(labels.iter().all(|(label, _)| *label != "le"), "le is the bound's label");
+        debug_assert!(
+            labels.iter().all(|(label, _)| *label != "le"),
+            "le is the bound's label"
+        );
         let count = histogram.count().into();
         let name = self.name;
         for (bound, below) in histogram.cumulative() {
-            self.text.sample([name, "_bucket"], labels, Some(bound), below.into());
+            self.text
+                .sample([name, "_bucket"], labels, Some(bound), below.into());
         }
-        self.text.sample([name, "_bucket"], labels, Some(f64::INFINITY), count);
-        self.text.sample([name, "_sum"], labels, None, histogram.sum().into());
+        self.text
+            .sample([name, "_bucket"], labels, Some(f64::INFINITY), count);
+        self.text
+            .sample([name, "_sum"], labels, None, histogram.sum().into());
         self.text.sample([name, "_count"], labels, None, count);
         self
     }
@@ -177,7 +194,8 @@ enum Colon {
 
 /// `[a-zA-Z_:][a-zA-Z0-9_:]*`; label names have no colon.
 fn is_name(name: &str, colon: Colon) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || (c == ':' && colon == Colon::Allowed);
+    let allowed =
+        |c: char| c.is_ascii_alphanumeric() || c == '_' || (c == ':' && colon == Colon::Allowed);
     name.starts_with(|c: char| !c.is_ascii_digit()) && name.chars().all(allowed)
 }
 

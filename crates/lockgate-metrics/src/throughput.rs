@@ -1,7 +1,8 @@
 //! Bytes per second over a sliding window, in two counts.
 //!
-//! The window slides by interpolation: what the previous fixed window carried counts for the part of it that the
-//! sliding window still covers, as if it had been carried evenly. Exact for an even flow; integers only, no clock.
+//! The window slides by interpolation: what the previous fixed window carried counts for the part
+//! of it that the sliding window still covers, as if it had been carried evenly. Exact for an even
+//! flow; integers only, no clock.
 
 /// Length of the window in milliseconds.
 pub const WINDOW: u64 = 5_000;
@@ -26,7 +27,8 @@ impl Bytes {
 
 /// What was carried lately.
 ///
-/// Windows start at multiples of [`WINDOW`] of the caller's clock, so those of two workers with one clock coincide.
+/// Windows start at multiples of [`WINDOW`] of the caller's clock, so those of two workers with one
+/// clock coincide.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Throughput {
     window: u64,
@@ -35,7 +37,8 @@ pub(crate) struct Throughput {
 }
 
 impl Throughput {
-    /// Counts what was carried by `now` (milliseconds). Time that runs backwards counts as standing still.
+    /// Counts what was carried by `now` (milliseconds). Time that runs backwards counts as standing
+    /// still.
     pub(crate) fn add(&mut self, now: u64, bytes: Bytes) {
         self.advance(now);
         self.current.add(bytes);
@@ -62,7 +65,11 @@ impl Throughput {
             return;
         }
         let follows = window == self.window + 1;
-        self.previous = if follows { self.current } else { Bytes::default() };
+        self.previous = if follows {
+            self.current
+        } else {
+            Bytes::default()
+        };
         self.current = Bytes::default();
         self.window = window;
     }
@@ -80,10 +87,19 @@ mod tests {
     fn an_even_flow_reads_the_same_at_every_moment() {
         let mut flow = Throughput::default();
         for now in (100..60_000).step_by(100) {
-            flow.add(now, Bytes { received: 1_000, sent: 200 });
+            flow.add(
+                now,
+                Bytes {
+                    received: 1_000,
+                    sent: 200,
+                },
+            );
             if now > 2 * WINDOW {
                 let rate = flow.per_second(now);
-                assert!((9_900..=10_200).contains(&rate.received), "{rate:?} at {now}");
+                assert!(
+                    (9_900..=10_200).contains(&rate.received),
+                    "{rate:?} at {now}"
+                );
                 assert!((1_980..=2_040).contains(&rate.sent), "{rate:?} at {now}");
             }
         }

@@ -1,8 +1,9 @@
 //! Who moves most: bytes and throughput per key in bounded memory.
 //!
-//! The Space-Saving algorithm (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements
-//! in data streams", ICDT 2005), weighted by bytes. With `m` entries and `B` bytes in all, every key that moved
-//! more than `B / m` has an entry, and no entry's error is larger than that.
+//! The Space-Saving algorithm (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and
+//! top-k elements in data streams", ICDT 2005), weighted by bytes. With `m` entries and `B` bytes
+//! in all, every key that moved more than `B / m` has an entry, and no entry's error is larger than
+//! that.
 //!
 //! Plain data of one worker: no sharing, no clock. What leaves the worker is a [`TopSnapshot`].
 
@@ -15,9 +16,10 @@ use crate::throughput::{Bytes, Throughput};
 
 /// Bytes and throughput per key, at most `capacity` keys.
 ///
-/// The paper keeps entries in a list of buckets, which suits increments of one. Bytes come by the thousand, so this
-/// is a heap whose order is put right only when the smallest entry is wanted: counts only grow, so a stale weight
-/// is a lower bound, and a root whose weight is up to date is the smallest. A known key costs one look-up.
+/// The paper keeps entries in a list of buckets, which suits increments of one. Bytes come by the
+/// thousand, so this is a heap whose order is put right only when the smallest entry is wanted:
+/// counts only grow, so a stale weight is a lower bound, and a root whose weight is up to date is
+/// the smallest. A known key costs one look-up.
 #[derive(Debug)]
 pub struct Top<K, S = RandomState> {
     capacity: usize,
@@ -72,13 +74,14 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
 
     /// Counts bytes for `key`; `now` is in milliseconds of any clock, the same for all calls.
     ///
-    /// Call it while a connection lives, not only at its end: the throughput is as even as the calls are.
+    /// Call it while a connection lives, not only at its end: the throughput is as even as the
+    /// calls are.
     pub fn add(&mut self, key: &K, now: u64, received: u64, sent: u64) {
         self.add_borrowed(key, now, received, sent);
     }
 
-    /// As [`add`](Self::add) by a borrowed form of the key, as `str` for `Box<str>`: an own one is made only when it gets
-    /// an entry.
+    /// As [`add`](Self::add) by a borrowed form of the key, as `str` for `Box<str>`: an own one is
+    /// made only when it gets an entry.
     pub fn add_borrowed<Q>(&mut self, key: &Q, now: u64, received: u64, sent: u64)
     where
         K: Borrow<Q>,
@@ -104,7 +107,12 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
     /// The result is owned and can be sent to whoever asked: 1,024 keys are some 70 KB.
     pub fn snapshot(&self, now: u64) -> TopSnapshot<K> {
         let full = self.entries.len() == self.capacity;
-        let least = self.entries.iter().map(Tracked::weight).min().filter(|_| full);
+        let least = self
+            .entries
+            .iter()
+            .map(Tracked::weight)
+            .min()
+            .filter(|_| full);
         let entries = self.entries.iter().map(|entry| TopEntry {
             key: entry.key.clone(),
             traffic: Traffic::of(entry.bytes, entry.throughput.per_second(now)),
@@ -117,7 +125,8 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
         }
     }
 
-    /// Gives a key that has no entry one: a fresh one, or the smallest one's with its weight as error.
+    /// Gives a key that has no entry one: a fresh one, or the smallest one's with its weight as
+    /// error.
     fn admit(&mut self, key: K) -> usize {
         if self.entries.len() < self.capacity {
             let slot = self.entries.len();
@@ -127,8 +136,8 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
                 error: 0,
                 throughput: Throughput::default(),
             });
-            // Zero is a lower bound like any other, and a heap stays one with it at the end only while all are
-            // zero: until the table is full nobody asks for the smallest.
+            // Zero is a lower bound like any other, and a heap stays one with it at the end only
+            // while all are zero: until the table is full nobody asks for the smallest.
             self.heap.push(Ranked { weight: 0, slot });
             self.slots.insert(key, slot);
             return slot;
@@ -138,7 +147,12 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
         let error = entry.weight();
         let evicted = std::mem::replace(
             entry,
-            Tracked { key: key.clone(), bytes: Bytes::default(), error, throughput: Throughput::default() },
+            Tracked {
+                key: key.clone(),
+                bytes: Bytes::default(),
+                error,
+                throughput: Throughput::default(),
+            },
         );
         self.slots.remove(&evicted.key);
         self.slots.insert(key, slot);
@@ -162,7 +176,9 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
         let mut at = 0;
         loop {
             let children = 2 * at + 1..(2 * at + 3).min(self.heap.len());
-            let Some(child) = children.min_by_key(|&child| self.heap[child].weight) else { return };
+            let Some(child) = children.min_by_key(|&child| self.heap[child].weight) else {
+                return;
+            };
             if self.heap[at].weight <= self.heap[child].weight {
                 return;
             }
@@ -172,7 +188,8 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
     }
 }
 
-/// What was moved: bytes since the start and bytes per second over the last [`WINDOW`](crate::WINDOW).
+/// What was moved: bytes since the start and bytes per second over the last
+/// [`WINDOW`](crate::WINDOW).
 ///
 /// *Received* is from downstream, *sent* is to downstream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -195,7 +212,8 @@ impl Traffic {
 
     /// Bytes of both directions per second.
     pub fn per_second(&self) -> u64 {
-        self.received_per_second.saturating_add(self.sent_per_second)
+        self.received_per_second
+            .saturating_add(self.sent_per_second)
     }
 
     fn of(bytes: Bytes, rate: Bytes) -> Self {
@@ -224,7 +242,8 @@ pub struct TopEntry<K> {
     pub key: K,
     /// What was seen since the key has its entry: never too much.
     pub traffic: Traffic,
-    /// The most bytes (both directions) that the key can have moved beyond that, before it had its entry.
+    /// The most bytes (both directions) that the key can have moved beyond that, before it had its
+    /// entry.
     pub error: u64,
 }
 
@@ -249,14 +268,19 @@ pub struct TopSnapshot<K> {
 impl<K: Eq + Hash + Clone> TopSnapshot<K> {
     /// Adds up the tables of several workers.
     ///
-    /// A key that one of them lacks may have moved there what keyless entries can at most, so that is added to its
-    /// error (Agarwal et al., "Mergeable summaries", PODS 2012).
+    /// A key that one of them lacks may have moved there what keyless entries can at most, so that
+    /// is added to its error (Agarwal et al., "Mergeable summaries", PODS 2012).
     pub fn merge(snapshots: impl IntoIterator<Item = Self>) -> Self {
-        let mut merged = Self { entries: Vec::new(), total: Traffic::default(), floor: 0 };
+        let mut merged = Self {
+            entries: Vec::new(),
+            total: Traffic::default(),
+            floor: 0,
+        };
         let mut slots = HashMap::new();
         for snapshot in snapshots {
             merged.total = merged.total.zip(snapshot.total, u64::saturating_add);
-            // Everybody is first charged with what this worker may have missed; those it knows get it back.
+            // Everybody is first charged with what this worker may have missed; those it knows get
+            // it back.
             for entry in &mut merged.entries {
                 entry.error = entry.error.saturating_add(snapshot.floor);
             }
@@ -290,8 +314,9 @@ impl<K: Eq + Hash + Clone> TopSnapshot<K> {
             })
         });
         sorted.truncate(n);
-        let listed =
-            sorted.iter().fold(Traffic::default(), |sum, entry| sum.zip(entry.traffic, u64::saturating_add));
+        let listed = sorted.iter().fold(Traffic::default(), |sum, entry| {
+            sum.zip(entry.traffic, u64::saturating_add)
+        });
         Listing {
             entries: sorted.into_iter().cloned().collect(),
             other: self.total.zip(listed, u64::saturating_sub),

@@ -1,9 +1,11 @@
-//! When a peer's data is acknowledged: at once, where the peer may hold back the rest of a message until then.
+//! When a peer's data is acknowledged: at once, where the peer may hold back the rest of a message
+//! until then.
 //!
-//! A peer that writes a message in pieces with Nagle's algorithm on (RFC 896) sends the first piece and waits for its
-//! acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of data to send it with (RFC 1122 §4.2.3.2),
-//! unless TCP_QUICKACK says otherwise, which holds until something is sent. Readers of messages know when they wait for
-//! the rest of one, and say so: [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`] and [`Pauses`],
+//! A peer that writes a message in pieces with Nagle's algorithm on (RFC 896) sends the first piece
+//! and waits for its acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of
+//! data to send it with (RFC 1122 §4.2.3.2), unless TCP_QUICKACK says otherwise, which holds until
+//! something is sent. Readers of messages know when they wait for the rest of one, and say so:
+//! [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`] and [`Pauses`],
 //! and for relays early acknowledgements.
 
 use std::cell::Cell;
@@ -24,11 +26,13 @@ const REMEMBERED: u8 = u8::MAX;
 const EARLY: u8 = 8;
 /// How soon it comes then at the most: a round trip.
 const SOON: Moment = 250_000_000;
-/// How often a message is acknowledged at once. Asked for one piece, the kernel acknowledges those that follow, too, but not
-/// always: not the second of two that have one length. So it is asked again, and not for each read of a large body.
+/// How often a message is acknowledged at once. Asked for one piece, the kernel acknowledges those
+/// that follow, too, but not always: not the second of two that have one length. So it is asked
+/// again, and not for each read of a large body.
 pub const PIECES: u8 = 8;
 
-/// What one connection has received since it last sent: that has carried an acknowledgement of all that came before.
+/// What one connection has received since it last sent: that has carried an acknowledgement of all
+/// that came before.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     reads: Cell<u8>,
@@ -52,7 +56,8 @@ impl Acks {
     /// Whether the kernel is to be asked now: where it may delay something.
     pub(crate) fn ask(&self) -> bool {
         let due = self.due.replace(false);
-        self.asked.set(self.asked.get().saturating_add(u8::from(due)));
+        self.asked
+            .set(self.asked.get().saturating_add(u8::from(due)));
         due
     }
 
@@ -72,8 +77,8 @@ impl Acks {
     }
 }
 
-/// How an endpoint sends, as far as it was seen on all its connections: whether it pauses as if it waited for
-/// acknowledgements. A few pauses are needed, since one may be the application's own.
+/// How an endpoint sends, as far as it was seen on all its connections: whether it pauses as if it
+/// waited for acknowledgements. A few pauses are needed, since one may be the application's own.
 #[derive(Debug, Default)]
 pub struct Habits {
     stalls: AtomicU8,
@@ -100,8 +105,9 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Notes a read that took all there was; acknowledges it at once where the peer is known to wait for that: by `habits`,
-    /// where its other connections have some, or by a pause of this one.
+    /// Notes a read that took all there was; acknowledges it at once where the peer is known to
+    /// wait for that: by `habits`, where its other connections have some, or by a pause of this
+    /// one.
     pub fn note(&mut self, socket: &Socket, habits: Option<&Habits>) {
         if self.is_known(habits) {
             socket.acknowledge_now();
@@ -141,9 +147,10 @@ impl Pauses {
     }
 }
 
-/// Acknowledges what a relay's client has sent sooner than the kernel does, and finds out by that whether the client waits for it,
-/// without a stall of 40 ms first. Of the first messages that are not answered within a millisecond or two, what has come is
-/// acknowledged then. When more comes soon after that, the client has waited for it.
+/// Acknowledges what a relay's client has sent sooner than the kernel does, and finds out by that
+/// whether the client waits for it, without a stall of 40 ms first. Of the first messages that are
+/// not answered within a millisecond or two, what has come is acknowledged then. When more comes
+/// soon after that, the client has waited for it.
 #[derive(Debug)]
 pub(crate) struct EarlyAck {
     left: u8,
@@ -153,7 +160,11 @@ pub(crate) struct EarlyAck {
 
 impl Default for EarlyAck {
     fn default() -> Self {
-        Self { left: EARLY, due: None, acknowledged: None }
+        Self {
+            left: EARLY,
+            due: None,
+            acknowledged: None,
+        }
     }
 }
 
@@ -186,7 +197,8 @@ impl EarlyAck {
             return;
         }
         let soon = acknowledged.is_some_and(|since| line.now() < since + SOON);
-        // Or the client is known, and its messages still come in pieces: a stream in bulk, without an answer, is not taken for one.
+        // Or the client is known, and its messages still come in pieces: a stream in bulk, without
+        // an answer, is not taken for one.
         let again = pauses.left > 0 && (1..=PIECES).contains(&socket.acknowledged());
         if soon || again {
             pauses.remember();
@@ -234,7 +246,10 @@ mod tests {
         assert!(stalls(&[44; 300], true), "the count stays at its end");
         assert!(!stalls(&[40; 7], true), "not often enough");
         assert!(!stalls(&[40; 8], false), "something was sent in between");
-        assert!(!stalls(&[10, 100, 30, 61, 1, 200, 35, 80, 5], true), "of other lengths");
+        assert!(
+            !stalls(&[10, 100, 30, 61, 1, 200, 35, 80, 5], true),
+            "of other lengths"
+        );
     }
 
     #[test]

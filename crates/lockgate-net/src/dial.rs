@@ -1,4 +1,5 @@
-//! Sockets that connect to an endpoint. Does not choose one, resolve its name or give up: see the heart.
+//! Sockets that connect to an endpoint. Does not choose one, resolve its name or give up: see the
+//! heart.
 
 mod race;
 
@@ -21,7 +22,8 @@ use crate::socket::{Family, Socket};
 pub enum Target {
     /// Over TCP.
     Tcp(SocketAddr),
-    /// Over a Unix socket, looked up by its path at every dial: the file may be replaced at any time.
+    /// Over a Unix socket, looked up by its path at every dial: the file may be replaced at any
+    /// time.
     Unix(PathBuf),
 }
 
@@ -34,17 +36,19 @@ impl fmt::Display for Target {
     }
 }
 
-/// Connects; nothing that is sent waits for an acknowledgement (RFC 896). Probing a silent peer is switched on by the relay,
-/// once it is worth it.
+/// Connects; nothing that is sent waits for an acknowledgement (RFC 896). Probing a silent peer is
+/// switched on by the relay, once it is worth it.
 ///
 /// # Errors
-/// As connect(2) says. [`io::ErrorKind::WouldBlock`] is a Unix socket whose backlog is full: worth another try soon.
+/// As connect(2) says. [`io::ErrorKind::WouldBlock`] is a Unix socket whose backlog is full: worth
+/// another try soon.
 pub async fn dial(target: &Target) -> io::Result<Socket> {
     dial_with_buffer(target, None).await
 }
 
-/// The same, with a receive buffer of so many bytes of the kernel's accounting (SO_RCVBUF, socket(7)): a small one makes
-/// the peer feel how slowly we read. Over a Unix socket the peer's send buffer alone decides, and none is set.
+/// The same, with a receive buffer of so many bytes of the kernel's accounting (SO_RCVBUF,
+/// socket(7)): a small one makes the peer feel how slowly we read. Over a Unix socket the peer's
+/// send buffer alone decides, and none is set.
 ///
 /// # Errors
 /// As [`dial`].
@@ -56,7 +60,11 @@ pub async fn dial_with_buffer(target: &Target, receive: Option<usize>) -> io::Re
 }
 
 async fn dial_tcp(address: SocketAddr, receive: Option<usize>) -> io::Result<Socket> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
     let fd = rustix::net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
     if let Some(bytes) = receive {
         // Before it connects: the window scale of the connection follows from it (tcp(7)).
@@ -77,11 +85,12 @@ fn dial_unix(path: &Path) -> io::Result<Socket> {
     Socket::connecting(fd, Family::Unix)
 }
 
-/// Whether an error of [`dial`] is ours: descriptors or memory have run out, of the process or the system. Another
-/// endpoint would fare no better.
+/// Whether an error of [`dial`] is ours: descriptors or memory have run out, of the process or the
+/// system. Another endpoint would fare no better.
 pub fn is_exhaustion(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| {
-        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&Errno::from_raw_os_error(code))
+        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
+            .contains(&Errno::from_raw_os_error(code))
     })
 }
 

@@ -1,7 +1,8 @@
-//! Questions to name servers about the records of a service, and their answers (RFC 1035 §4, RFC 2782), without IO.
+//! Questions to name servers about the records of a service, and their answers (RFC 1035 §4, RFC
+//! 2782), without IO.
 //!
-//! Only what that needs: one question, by whoever is asked for us to its end (RD), and SRV records of the answer. Addresses are
-//! the system's to resolve.
+//! Only what that needs: one question, by whoever is asked for us to its end (RD), and SRV records
+//! of the answer. Addresses are the system's to resolve.
 
 use std::fmt;
 
@@ -32,8 +33,8 @@ pub struct Srv {
 /// What a name server has answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// These records, and for how many seconds they hold; none where the service is decidedly not there (RFC 2782: a target
-    /// of `.`).
+    /// These records, and for how many seconds they hold; none where the service is decidedly not
+    /// there (RFC 2782: a target of `.`).
     Records(Vec<Srv>, u32),
     /// More than fits into a datagram.
     Truncated,
@@ -72,7 +73,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// A question about the SRV records of `name`, under a number that nobody can guess. `None` if that is no name.
+/// A question about the SRV records of `name`, under a number that nobody can guess. `None` if that
+/// is no name.
 pub fn question(id: u16, name: &str) -> Option<Vec<u8>> {
     let mut message = Vec::with_capacity(HEADER + name.len() + 6);
     // RFC 1035 §4.1.1: one question, to be followed to its end.
@@ -80,7 +82,9 @@ pub fn question(id: u16, name: &str) -> Option<Vec<u8>> {
         message.extend_from_slice(&word.to_be_bytes());
     }
     for label in name.strip_suffix('.').unwrap_or(name).split('.') {
-        let length = u8::try_from(label.len()).ok().filter(|length| (1..=63).contains(length))?;
+        let length = u8::try_from(label.len())
+            .ok()
+            .filter(|length| (1..=63).contains(length))?;
         message.push(length);
         message.extend_from_slice(label.as_bytes());
     }
@@ -103,9 +107,11 @@ pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
     let header: [u16; 6] = reader.words().map_err(|_| DnsError::NotOurs)?;
     let [id, flags, questions, answers, ..] = header;
     let asked = question.get(HEADER..).unwrap_or_default();
-    let echoed =
-        message.get(HEADER..HEADER + asked.len()).is_some_and(|echo| echo.eq_ignore_ascii_case(asked));
-    // RFC 5452 §9.1: an answer, to this question, under this number. Who refuses may leave the question out.
+    let echoed = message
+        .get(HEADER..HEADER + asked.len())
+        .is_some_and(|echo| echo.eq_ignore_ascii_case(asked));
+    // RFC 5452 §9.1: an answer, to this question, under this number. Who refuses may leave the
+    // question out.
     let is_ours = question.starts_with(&id.to_be_bytes()) && flags & 0x8000 != 0;
     let code = (flags & 0xf) as u8;
     match (is_ours, questions, echoed) {
@@ -137,7 +143,12 @@ pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
             let lasts = u32::from(high) << 16 | u32::from(low);
             ttl = ttl.min(if lasts >> 31 == 0 { lasts } else { 0 });
             if let Some(target) = target.filter(|_| port != 0) {
-                records.push(Srv { priority, weight, port, target });
+                records.push(Srv {
+                    priority,
+                    weight,
+                    port,
+                    target,
+                });
             }
         }
         if end > message.len() {
@@ -145,7 +156,11 @@ pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
         }
         reader.at = end;
     }
-    if found { Ok(Answer::Records(records, ttl)) } else { Err(DnsError::NoRecord) }
+    if found {
+        Ok(Answer::Records(records, ttl))
+    } else {
+        Err(DnsError::NoRecord)
+    }
 }
 
 struct Reader<'m> {
@@ -155,7 +170,11 @@ struct Reader<'m> {
 
 impl Reader<'_> {
     fn byte(&mut self) -> Result<u8, DnsError> {
-        let byte = self.message.get(self.at).copied().ok_or(DnsError::Malformed)?;
+        let byte = self
+            .message
+            .get(self.at)
+            .copied()
+            .ok_or(DnsError::Malformed)?;
         self.at += 1;
         Ok(byte)
     }
@@ -180,7 +199,8 @@ impl Reader<'_> {
         Ok((!name.is_empty()).then(|| name.to_ascii_lowercase()))
     }
 
-    /// A name, of which a part may stand further to the front (RFC 1035 §4.1.4). A dot within a label becomes a 0.
+    /// A name, of which a part may stand further to the front (RFC 1035 §4.1.4). A dot within a
+    /// label becomes a 0.
     ///
     /// Each jump leads in front of the last, so that none goes round in circles.
     fn name(&mut self) -> Result<Vec<u8>, DnsError> {
@@ -198,7 +218,11 @@ impl Reader<'_> {
                     if name.len() + label.len() + 2 > NAME {
                         return Err(DnsError::Malformed);
                     }
-                    name.extend(label.iter().map(|byte| if *byte == b'.' { 0 } else { *byte }));
+                    name.extend(
+                        label
+                            .iter()
+                            .map(|byte| if *byte == b'.' { 0 } else { *byte }),
+                    );
                 }
                 length @ 0xc0.. => {
                     let to = usize::from(length & 0x3f) << 8 | usize::from(self.byte()?);
@@ -238,7 +262,15 @@ mod tests {
     /// A record of the name that was asked for (RFC 1035 §4.1.3), with the name at its place 12.
     fn record(kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
         let length = (data.len() as u16).to_be_bytes();
-        [&[0xc0, 12][..], &kind.to_be_bytes(), &[0, 1], &ttl.to_be_bytes(), &length, data].concat()
+        [
+            &[0xc0, 12][..],
+            &kind.to_be_bytes(),
+            &[0, 1],
+            &ttl.to_be_bytes(),
+            &length,
+            data,
+        ]
+        .concat()
     }
 
     fn srv(priority: u16, weight: u16, port: u16, target: &[u8]) -> Vec<u8> {
@@ -252,41 +284,80 @@ mod tests {
     #[test]
     fn a_question_is_one_that_is_followed_to_its_end() {
         assert_eq!(asked()[..12], [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(&asked()[12..], b"\x04_app\x04_tcp\x07example\x08internal\x00\x00\x21\x00\x01");
-        for bad in ["", ".", "a..b", &"x".repeat(64), &format!("{0}.{0}.{0}.{0}", "x".repeat(63))] {
+        assert_eq!(
+            &asked()[12..],
+            b"\x04_app\x04_tcp\x07example\x08internal\x00\x00\x21\x00\x01"
+        );
+        for bad in [
+            "",
+            ".",
+            "a..b",
+            &"x".repeat(64),
+            &format!("{0}.{0}.{0}.{0}", "x".repeat(63)),
+        ] {
             assert_eq!(question(ID, bad), None, "{bad}");
         }
         assert!(
-            question(ID, &["x".repeat(63), "x".repeat(63), "x".repeat(63), "x".repeat(61)].join("."))
-                .is_some()
+            question(
+                ID,
+                &[
+                    "x".repeat(63),
+                    "x".repeat(63),
+                    "x".repeat(63),
+                    "x".repeat(61)
+                ]
+                .join(".")
+            )
+            .is_some()
         );
     }
 
     /// RFC 2782.
     #[test]
     fn records_say_where_a_service_is() {
-        let one = Srv { priority: 1, weight: 2, port: 80, target: "a1.example.internal".into() };
-        let other = Srv { priority: 0, weight: 0, port: 81, target: "b.example.internal".into() };
+        let one = Srv {
+            priority: 1,
+            weight: 2,
+            port: 80,
+            target: "a1.example.internal".into(),
+        };
+        let other = Srv {
+            priority: 0,
+            weight: 0,
+            port: 81,
+            target: "b.example.internal".into(),
+        };
         // The second target ends in what stands in the question.
         let records = [srv(1, 2, 80, TARGET), srv(0, 0, 81, b"\x01b\xc0\x16")].concat();
         let found = answer(&answered(0x8180, 2, &records), &asked());
         assert_eq!(found, Ok(Answer::Records(vec![one.clone(), other], 30)));
         // Others stand between: a name that leads to another, and its signature.
-        let records = [record(5, 1, b"\xc0\x0c"), srv(1, 2, 80, TARGET), record(46, 1, b"x")].concat();
+        let records = [
+            record(5, 1, b"\xc0\x0c"),
+            srv(1, 2, 80, TARGET),
+            record(46, 1, b"x"),
+        ]
+        .concat();
         assert_eq!(
             answer(&answered(0x8180, 3, &records), &asked()),
             Ok(Answer::Records(vec![one.clone()], 30))
         );
         // The least holds.
-        let records =
-            [srv(1, 2, 80, TARGET), record(SRV, 7, &[&[0, 1, 0, 2, 0, 80], TARGET].concat())].concat();
+        let records = [
+            srv(1, 2, 80, TARGET),
+            record(SRV, 7, &[&[0, 1, 0, 2, 0, 80], TARGET].concat()),
+        ]
+        .concat();
         assert_eq!(
             answer(&answered(0x8180, 2, &records), &asked()),
             Ok(Answer::Records(vec![one.clone(), one], 7))
         );
         // RFC 2181 §8.
         let records = record(SRV, 1 << 31, &[&[0, 1, 0, 2, 0, 80], TARGET].concat());
-        assert!(matches!(answer(&answered(0x8180, 1, &records), &asked()), Ok(Answer::Records(_, 0))));
+        assert!(matches!(
+            answer(&answered(0x8180, 1, &records), &asked()),
+            Ok(Answer::Records(_, 0))
+        ));
         // "A Target of "." means that the service is decidedly not available at this domain."
         let none = answer(&answered(0x8180, 1, &srv(0, 0, 0, b"\0")), &asked());
         assert_eq!(none, Ok(Answer::Records(Vec::new(), 30)));
@@ -317,7 +388,10 @@ mod tests {
         assert_eq!(with(3, 0x83), Err(DnsError::NoName));
         assert_eq!(with(3, 0x82), Err(DnsError::Refused(2)));
         assert_eq!(with(2, 0x83), Ok(Answer::Truncated));
-        assert_eq!(answer(&answered(0x8180, 0, b""), &asked()), Err(DnsError::NoRecord));
+        assert_eq!(
+            answer(&answered(0x8180, 0, b""), &asked()),
+            Err(DnsError::NoRecord)
+        );
         assert_eq!(
             answer(&answered(0x8180, 1, &record(1, 1, &[1, 2, 3, 4])), &asked()),
             Err(DnsError::NoRecord)
@@ -327,14 +401,21 @@ mod tests {
             answer(&[0x12, 0x34, 0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0], &asked()),
             Err(DnsError::Refused(5))
         );
-        assert_eq!(answer(&[0x12, 0x34, 0x80, 3, 0, 0, 0, 0, 0, 0, 0, 0], &asked()), Err(DnsError::NotOurs));
+        assert_eq!(
+            answer(&[0x12, 0x34, 0x80, 3, 0, 0, 0, 0, 0, 0, 0, 0], &asked()),
+            Err(DnsError::NotOurs)
+        );
     }
 
     #[test]
     fn what_cannot_be_read_is_refused_wherever_it_ends() {
         let good = answered(0x8180, 1, &srv(1, 2, 80, TARGET));
         for end in asked().len()..good.len() {
-            assert_eq!(answer(&good[..end], &asked()), Err(DnsError::Malformed), "{end}");
+            assert_eq!(
+                answer(&good[..end], &asked()),
+                Err(DnsError::Malformed),
+                "{end}"
+            );
         }
         let at = (asked().len() + 18) as u8;
         for (target, why) in [
@@ -345,12 +426,18 @@ mod tests {
             (b"\x01.\0", "a dot within"),
             (b"\x01\xff\0", "no letter"),
             (b"\x01a\0\0", "longer than its name"),
-            (&[&[63; 64][..], &[63; 64], &[63; 64], &[63; 64], &[0]].concat(), "RFC 1035 §2.3.4"),
+            (
+                &[&[63; 64][..], &[63; 64], &[63; 64], &[63; 64], &[0]].concat(),
+                "RFC 1035 §2.3.4",
+            ),
         ] {
             let found = answer(&answered(0x8180, 1, &srv(1, 2, 80, target)), &asked());
             assert_eq!(found, Err(DnsError::Malformed), "{why}");
         }
         // A count that is too high is no loop.
-        assert_eq!(answer(&answered(0x8180, u16::MAX, b""), &asked()), Err(DnsError::Malformed));
+        assert_eq!(
+            answer(&answered(0x8180, u16::MAX, b""), &asked()),
+            Err(DnsError::Malformed)
+        );
     }
 }

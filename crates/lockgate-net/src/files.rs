@@ -1,7 +1,8 @@
-//! Files below a root: found and opened by descriptors, never by strings that were checked, and read without waiting for a
-//! disk where the caller must not wait.
+//! Files below a root: found and opened by descriptors, never by strings that were checked, and
+//! read without waiting for a disk where the caller must not wait.
 //!
-//! Does not know what a URL is, and keeps nothing: the caller says which path, and for how long it holds a descriptor.
+//! Does not know what a URL is, and keeps nothing: the caller says which path, and for how long it
+//! holds a descriptor.
 
 use std::ffi::OsStr;
 use std::io;
@@ -43,8 +44,8 @@ pub enum Kind {
     Other,
 }
 
-/// What tells one state of a file from another: of two that are alike the bytes are the same, as far as the file system
-/// notes changes.
+/// What tells one state of a file from another: of two that are alike the bytes are the same, as
+/// far as the file system notes changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
@@ -56,7 +57,8 @@ pub struct Stamp {
     pub modified: i64,
     /// … and nanoseconds.
     pub modified_nanos: u32,
-    /// When anything about it was changed last, its name and mode too, which nobody can set: seconds since 1970 …
+    /// When anything about it was changed last, its name and mode too, which nobody can set:
+    /// seconds since 1970 …
     pub changed: i64,
     /// … and nanoseconds.
     pub changed_nanos: u32,
@@ -65,7 +67,11 @@ pub struct Stamp {
 impl Stamp {
     fn of(stat: &Stat) -> Self {
         // The kernel's fields have other types on other machines.
-        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, clippy::cast_possible_truncation)]
+        #[allow(
+            clippy::unnecessary_cast,
+            clippy::cast_sign_loss,
+            clippy::cast_possible_truncation
+        )]
         Self {
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
@@ -77,8 +83,9 @@ impl Stamp {
         }
     }
 
-    /// Whether the bytes of the same open file are what they were. It may have lost its name since, or been given to
-    /// somebody: that alone changes when it was changed, but nothing that is read.
+    /// Whether the bytes of the same open file are what they were. It may have lost its name since,
+    /// or been given to somebody: that alone changes when it was changed, but nothing that is
+    /// read.
     pub fn has_bytes_of(&self, before: &Self) -> bool {
         let of = |stamp: &Self| (stamp.size, stamp.modified, stamp.modified_nanos);
         of(self) == of(before)
@@ -99,22 +106,41 @@ impl Root {
     /// # Errors
     /// As openat2(2) says; EAGAIN where it would have to wait.
     pub fn open(path: &Path, symlinks: Symlinks, wait: Wait) -> Result<Self, Errno> {
-        let cached = if wait == Wait::No { ResolveFlags::CACHED } else { ResolveFlags::empty() };
+        let cached = if wait == Wait::No {
+            ResolveFlags::CACHED
+        } else {
+            ResolveFlags::empty()
+        };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = retry(|| rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), cached));
+        let directory =
+            retry(|| rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), cached));
         let directory = directory.map_err(|error| unsure(error, wait))?;
         let inside = match symlinks {
             Symlinks::Inside => ResolveFlags::BENEATH,
             Symlinks::Follow => ResolveFlags::NO_MAGICLINKS,
         };
-        Ok(Self { directory, resolve: inside | cached, wait })
+        Ok(Self {
+            directory,
+            resolve: inside | cached,
+            wait,
+        })
     }
 
     fn at(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let path = if path.is_empty() { b".".as_slice() } else { path };
+        let path = if path.is_empty() {
+            b".".as_slice()
+        } else {
+            path
+        };
         retry(|| {
             let flags = flags | OFlags::CLOEXEC;
-            rustix::fs::openat2(&self.directory, OsStr::from_bytes(path), flags, Mode::empty(), self.resolve)
+            rustix::fs::openat2(
+                &self.directory,
+                OsStr::from_bytes(path),
+                flags,
+                Mode::empty(),
+                self.resolve,
+            )
         })
         .map_err(|error| unsure(error, self.wait))
     }
@@ -133,7 +159,8 @@ impl Root {
         Ok((kind, Stamp::of(&stat)))
     }
 
-    /// Opens the file at `path` for reading. Nothing else is opened: that alone has effects on devices and FIFOs.
+    /// Opens the file at `path` for reading. Nothing else is opened: that alone has effects on
+    /// devices and FIFOs.
     ///
     /// # Errors
     /// As openat2(2) says; EISDIR for a directory, EINVAL for what is no file either.
@@ -152,11 +179,13 @@ impl Root {
         }
     }
 
-    /// The files and directories in the directory at `path` whose names are `wanted`, in no order: at most `most`, and how
-    /// many names there are beside these. What cannot be looked at, or leads outside, is left out.
+    /// The files and directories in the directory at `path` whose names are `wanted`, in no order:
+    /// at most `most`, and how many names there are beside these. What cannot be looked at, or
+    /// leads outside, is left out.
     ///
     /// # Errors
-    /// As openat2(2) and getdents(2) say; EAGAIN where it may not wait, as reading a directory always may.
+    /// As openat2(2) and getdents(2) say; EAGAIN where it may not wait, as reading a directory
+    /// always may.
     pub fn list(
         &self,
         path: &[u8],
@@ -186,7 +215,12 @@ impl Root {
             whole.truncate(prefix);
             whole.extend_from_slice(name);
             if let Ok((kind @ (Kind::File | Kind::Directory), stamp)) = self.look(&whole) {
-                entries.push(Entry { name: name.into(), kind, size: stamp.size, modified: stamp.modified });
+                entries.push(Entry {
+                    name: name.into(),
+                    kind,
+                    size: stamp.size,
+                    modified: stamp.modified,
+                });
             }
         }
         Ok((entries, more))
@@ -218,8 +252,17 @@ pub fn stamp(file: impl AsFd) -> Result<Stamp, Errno> {
 ///
 /// # Errors
 /// As preadv2(2) says; EAGAIN where it would have to wait for some of it.
-pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64, wait: Wait) -> Result<usize, Errno> {
-    let flags = if wait == Wait::No { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };
+pub fn read_at(
+    file: impl AsFd,
+    buffer: &mut [u8],
+    offset: u64,
+    wait: Wait,
+) -> Result<usize, Errno> {
+    let flags = if wait == Wait::No {
+        ReadWriteFlags::NOWAIT
+    } else {
+        ReadWriteFlags::empty()
+    };
     let mut filled = 0;
     while filled < buffer.len() {
         let mut into = [io::IoSliceMut::new(&mut buffer[filled..])];
@@ -240,9 +283,14 @@ pub fn would_wait(error: Errno) -> bool {
     error == Errno::AGAIN
 }
 
-/// Kernels before 5.12 do not know how not to wait, and say EINVAL as of a path that cannot be: who may wait finds out.
+/// Kernels before 5.12 do not know how not to wait, and say EINVAL as of a path that cannot be: who
+/// may wait finds out.
 fn unsure(error: Errno, wait: Wait) -> Errno {
-    if error == Errno::INVAL && wait == Wait::No { Errno::AGAIN } else { error }
+    if error == Errno::INVAL && wait == Wait::No {
+        Errno::AGAIN
+    } else {
+        error
+    }
 }
 
 fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {

@@ -1,7 +1,7 @@
 //! The wire: sockets, TLS, the PROXY protocol, and the loop that relays bytes.
 //!
-//! Everything here serves one worker thread and is driven by polling; only certificates, ticket keys
-//! and resolved settings are shared. Nothing here knows the configuration or HTTP.
+//! Everything here serves one worker thread and is driven by polling; only certificates, ticket
+//! keys and resolved settings are shared. Nothing here knows the configuration or HTTP.
 //!
 //! # Layout
 //!

@@ -1,5 +1,5 @@
-//! Sockets that accept. One address gives every worker a socket of its own (SO_REUSEPORT), so that the kernel
-//! spreads connections; a Unix socket is shared.
+//! Sockets that accept. One address gives every worker a socket of its own (SO_REUSEPORT), so that
+//! the kernel spreads connections; a Unix socket is shared.
 //!
 //! TCP_NODELAY is set on the listening socket: Linux hands it on to what it accepts.
 
@@ -45,12 +45,13 @@ impl fmt::Display for Address {
 /// How to listen.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Connections that wait to be accepted, for each worker; the kernel caps it at `net.core.somaxconn`.
+    /// Connections that wait to be accepted, for each worker; the kernel caps it at
+    /// `net.core.somaxconn`.
     pub backlog: u32,
     /// Whether data may come in the first packet (RFC 7413).
     pub fast_open: bool,
-    /// Whether to be woken by the first data rather than by the connection. Only where the client speaks first:
-    /// a client that waits for a server's greeting would wait for this long.
+    /// Whether to be woken by the first data rather than by the connection. Only where the client
+    /// speaks first: a client that waits for a server's greeting would wait for this long.
     pub defer_accept: Option<Duration>,
 }
 
@@ -59,7 +60,8 @@ pub struct Options {
 pub enum Owner {
     /// We bound it: when we close it, nobody listens.
     Us,
-    /// It was handed to us, and whoever did keeps it open: it goes on queueing connections for who comes next.
+    /// It was handed to us, and whoever did keeps it open: it goes on queueing connections for who
+    /// comes next.
     Another,
 }
 
@@ -77,8 +79,8 @@ pub struct Bound {
 /// Binds `address` for `workers` workers and listens.
 ///
 /// # Errors
-/// When the address is in use by anybody, not ours, or not permitted; a Unix socket file that nobody listens on
-/// any more is replaced.
+/// When the address is in use by anybody, not ours, or not permitted; a Unix socket file that
+/// nobody listens on any more is replaced.
 pub fn bind(address: &Address, options: &Options, workers: usize) -> io::Result<Bound> {
     match address {
         Address::Ip(ip) => bind_tcp(*ip, options, workers, address),
@@ -87,7 +89,12 @@ pub fn bind(address: &Address, options: &Options, workers: usize) -> io::Result<
             match bind_tcp(v6, options, workers, address) {
                 // A host without IPv6.
                 Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
-                    bind_tcp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port), options, workers, address)
+                    bind_tcp(
+                        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port),
+                        options,
+                        workers,
+                        address,
+                    )
                 }
                 bound => bound,
             }
@@ -117,7 +124,10 @@ pub fn try_bind(address: &Address, trial: Trial) -> io::Result<()> {
             let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port);
             match try_bind_tcp(v6, address) {
                 Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
-                    try_bind_tcp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port), address)
+                    try_bind_tcp(
+                        SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port),
+                        address,
+                    )
                 }
                 tried => tried,
             }
@@ -129,13 +139,20 @@ pub fn try_bind(address: &Address, trial: Trial) -> io::Result<()> {
 
 /// As the first socket of [`bind_tcp`]: it conflicts with every socket that listens there.
 fn try_bind_tcp(ip: SocketAddr, address: &Address) -> io::Result<()> {
-    let options = Options { backlog: 0, fast_open: false, defer_accept: None };
+    let options = Options {
+        backlog: 0,
+        fast_open: false,
+        defer_accept: None,
+    };
     tcp_socket(ip, &options, address)?.bind(&ip.into())
 }
 
 fn try_bind_unix(path: &Path, trial: Trial) -> io::Result<()> {
     let local = SockAddr::unix(path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AddrInUse.into()),
         Ok(_) if trial == Trial::Port && !is_stale(path, &local) => {
@@ -143,11 +160,20 @@ fn try_bind_unix(path: &Path, trial: Trial) -> io::Result<()> {
         }
         _ => {}
     }
-    Ok(rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)?)
+    Ok(rustix::fs::access(
+        folder,
+        rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK,
+    )?)
 }
 
-fn bind_tcp(ip: SocketAddr, options: &Options, workers: usize, address: &Address) -> io::Result<Bound> {
-    // The first socket is bound without SO_REUSEPORT: else another process that has it would share the port silently.
+fn bind_tcp(
+    ip: SocketAddr,
+    options: &Options,
+    workers: usize,
+    address: &Address,
+) -> io::Result<Bound> {
+    // The first socket is bound without SO_REUSEPORT: else another process that has it would share
+    // the port silently.
     let first = tcp_socket(ip, options, address)?;
     first.bind(&ip.into())?;
     first.set_reuse_port(true)?;
@@ -166,7 +192,11 @@ fn bind_tcp(ip: SocketAddr, options: &Options, workers: usize, address: &Address
         Address::All(_) => Address::All(ip.port()),
         _ => Address::Ip(ip),
     };
-    Ok(Bound { address, sockets: sockets.into_iter().map(OwnedFd::from).collect(), owner: Owner::Us })
+    Ok(Bound {
+        address,
+        sockets: sockets.into_iter().map(OwnedFd::from).collect(),
+        owner: Owner::Us,
+    })
 }
 
 fn tcp_socket(ip: SocketAddr, options: &Options, address: &Address) -> io::Result<socket2::Socket> {
@@ -185,7 +215,12 @@ fn tcp_socket(ip: SocketAddr, options: &Options, address: &Address) -> io::Resul
     Ok(socket)
 }
 
-fn bind_unix(path: &Path, options: &Options, workers: usize, address: &Address) -> io::Result<Bound> {
+fn bind_unix(
+    path: &Path,
+    options: &Options,
+    workers: usize,
+    address: &Address,
+) -> io::Result<Bound> {
     let local = SockAddr::unix(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
     match socket.bind(&local) {
@@ -201,10 +236,15 @@ fn bind_unix(path: &Path, options: &Options, workers: usize, address: &Address) 
         sockets.push(socket.try_clone()?.into());
     }
     sockets.push(socket.into());
-    Ok(Bound { address: address.clone(), sockets, owner: Owner::Us })
+    Ok(Bound {
+        address: address.clone(),
+        sockets,
+        owner: Owner::Us,
+    })
 }
 
-/// Whether a Unix socket file is left over: nobody answers it. Whatever else is at the path is somebody's.
+/// Whether a Unix socket file is left over: nobody answers it. Whatever else is at the path is
+/// somebody's.
 fn is_stale(path: &Path, local: &SockAddr) -> bool {
     // Not through a symbolic link: what it points to is not ours to judge.
     if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
@@ -264,7 +304,12 @@ impl Listener {
     /// When the runtime cannot watch it.
     pub fn new(fd: OwnedFd, family: Family, owner: Owner) -> io::Result<Self> {
         let fd = syscall::watch(fd, Interest::READABLE)?;
-        Ok(Self { fd, family, owner, openings: Cell::new(Openings::Taken) })
+        Ok(Self {
+            fd,
+            family,
+            owner,
+            openings: Cell::new(Openings::Taken),
+        })
     }
 
     /// Whose it is.
@@ -282,13 +327,17 @@ impl Listener {
     /// # Errors
     /// When the runtime is shutting down.
     pub async fn ready(&self) -> io::Result<Waiting<'_>> {
-        Ok(Waiting { guard: self.fd.readable().await? })
+        Ok(Waiting {
+            guard: self.fd.readable().await?,
+        })
     }
 
-    /// Lets no new connection begin, while those that have begun can still be accepted: closing a listener resets
-    /// what it has not accepted, and a client counts its connection as open before we can.
+    /// Lets no new connection begin, while those that have begun can still be accepted: closing a
+    /// listener resets what it has not accepted, and a client counts its connection as open
+    /// before we can.
     ///
-    /// Newer kernels let only CAP_NET_ADMIN attach a filter to a TCP socket. Where we may not, the TTL is the filter.
+    /// Newer kernels let only CAP_NET_ADMIN attach a filter to a TCP socket. Where we may not, the
+    /// TTL is the filter.
     ///
     /// # Errors
     /// When the kernel takes neither.
@@ -304,9 +353,10 @@ impl Listener {
         Ok(())
     }
 
-    /// The kernel holds a SYN against the listener's least TTL, but not the packet that completes a handshake
-    /// (`tcp_v4_rcv`, `tcp_v6_rcv`). 255 is what no packet has that a router has passed on, and what no common system
-    /// sends; those few that do, from the same link, may still be reset.
+    /// The kernel holds a SYN against the listener's least TTL, but not the packet that completes a
+    /// handshake (`tcp_v4_rcv`, `tcp_v6_rcv`). 255 is what no packet has that a router has
+    /// passed on, and what no common system sends; those few that do, from the same link, may
+    /// still be reset.
     fn refuse_by_ttl(&self) -> io::Result<()> {
         set_least_ttl(&self.fd, u8::MAX)?;
         self.openings.set(Openings::BelowTtl);
@@ -316,14 +366,18 @@ impl Listener {
     /// Accepts one connection if one waits.
     ///
     /// # Errors
-    /// Running out of descriptors or memory (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the connection stays in the
-    /// backlog. A client that has given up meanwhile is no error.
+    /// Running out of descriptors or memory (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the
+    /// connection stays in the backlog. A client that has given up meanwhile is no error.
     pub fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         loop {
-            match rustix::net::acceptfrom_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            match rustix::net::acceptfrom_with(
+                &self.fd,
+                SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+            ) {
                 Ok((fd, address)) => {
                     if self.openings.get() == Openings::BelowTtl {
-                        // It has the listener's least TTL. What its client sent meanwhile, the client sends again.
+                        // It has the listener's least TTL. What its client sent meanwhile, the
+                        // client sends again.
                         set_least_ttl(&fd, 0)?;
                     }
                     return Ok(Some((fd, peer(address))));
@@ -348,8 +402,9 @@ impl Listener {
     }
 }
 
-/// Drops the packets that open connections and lets all others pass, as the kernel runs it on packets to a listener
-/// (classic BPF, `linux/filter.h`): a dropped SYN is sent again later, to whoever listens then.
+/// Drops the packets that open connections and lets all others pass, as the kernel runs it on
+/// packets to a listener (classic BPF, `linux/filter.h`): a dropped SYN is sent again later, to
+/// whoever listens then.
 const DROP_OPENINGS: [SockFilter; 5] = {
     const LOAD_BYTE: u16 = 0x30; // BPF_LD | BPF_B | BPF_ABS
     const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
@@ -391,7 +446,9 @@ fn peer(address: Option<SocketAddrAny>) -> Peer {
 /// When the socket has none.
 pub fn local_address(fd: impl AsFd) -> io::Result<SocketAddr> {
     let address = rustix::net::getsockname(fd)?;
-    SocketAddr::try_from(address).map(canonical).map_err(|_| io::ErrorKind::AddrNotAvailable.into())
+    SocketAddr::try_from(address)
+        .map(canonical)
+        .map_err(|_| io::ErrorKind::AddrNotAvailable.into())
 }
 
 fn canonical(address: SocketAddr) -> SocketAddr {

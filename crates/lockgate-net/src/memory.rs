@@ -1,9 +1,10 @@
-//! The memory of the process as it grows: what was allocated, what libraries in C hold for us, what the kernel holds
-//! for our sockets; and how near all of that is to its limit.
+//! The memory of the process as it grows: what was allocated, what libraries in C hold for us, what
+//! the kernel holds for our sockets; and how near all of that is to its limit.
 //!
-//! Counted where it grows and shrinks, by thread, and added to the process's sums in steps of 64 KB: a thousand
-//! connections may come between two ticks, and a reading of /proc would come too late. What this cannot see, such as
-//! fragments between allocations, is [told](Budget::tell_surplus) by who measures. Does not decide what gives way.
+//! Counted where it grows and shrinks, by thread, and added to the process's sums in steps of 64
+//! KB: a thousand connections may come between two ticks, and a reading of /proc would come too
+//! late. What this cannot see, such as fragments between allocations, is
+//! [told](Budget::tell_surplus) by who measures. Does not decide what gives way.
 
 mod allocator;
 #[cfg(test)]
@@ -16,7 +17,8 @@ pub use allocator::{Counting, collect};
 
 /// What a thread may have changed before the process hears of it.
 const STEP: isize = 64 * 1024;
-/// What the kernel keeps for a socket beside its data: the socket itself, its file, its place in epoll.
+/// What the kernel keeps for a socket beside its data: the socket itself, its file, its place in
+/// epoll.
 pub(crate) const SOCKET: usize = 5 * 1024;
 /// What a socket may hold that was not sent, at the least and at the most.
 const UNSENT: std::ops::RangeInclusive<usize> = 64 * 1024..=1024 * 1024;
@@ -38,8 +40,11 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, and their names.
-    pub const ALL: [(Self, &'static str); 3] =
-        [(Self::Heap, "heap"), (Self::Coding, "coding"), (Self::Kernel, "kernel")];
+    pub const ALL: [(Self, &'static str); 3] = [
+        (Self::Heap, "heap"),
+        (Self::Coding, "coding"),
+        (Self::Kernel, "kernel"),
+    ];
 }
 
 /// How much of the limit is in use.
@@ -63,7 +68,8 @@ impl Level {
         }
     }
 
-    /// The level for so much of a limit. A level is left at less than it is entered at, so that it does not flutter.
+    /// The level for so much of a limit. A level is left at less than it is entered at, so that it
+    /// does not flutter.
     fn after(self, used: usize, limit: usize) -> Self {
         let is_past = |percent: usize| used / 100 >= limit / 10_000 * percent;
         match self {
@@ -96,8 +102,8 @@ pub struct Budget {
     level: Apart<AtomicU8>,
 }
 
-/// In cache lines of its own, and so that the next one may be fetched with it: what every thread reads all the time does not share
-/// them with what every thread writes now and then.
+/// In cache lines of its own, and so that the next one may be fetched with it: what every thread
+/// reads all the time does not share them with what every thread writes now and then.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Apart<T>(T);
@@ -153,14 +159,14 @@ pub fn charge(kind: Kind, bytes: isize) {
     });
 }
 
-/// Moves `bytes` to whatever is [measured](mark) now from what the worker keeps for all, or back where negative; of the
-/// process it is as much as before.
+/// Moves `bytes` to whatever is [measured](mark) now from what the worker keeps for all, or back
+/// where negative; of the process it is as much as before.
 pub(crate) fn lend(bytes: isize) {
     THREAD.with(|thread| thread.settled.set(thread.settled.get().wrapping_add(bytes)));
 }
 
-/// What this thread has taken so far, less what it has given back: the difference of two marks is what was taken
-/// between them.
+/// What this thread has taken so far, less what it has given back: the difference of two marks is
+/// what was taken between them.
 pub fn mark() -> isize {
     THREAD.with(|thread| {
         let sum = |sum: isize, unsettled: &Cell<isize>| sum.wrapping_add(unsettled.get());
@@ -202,7 +208,9 @@ impl Budget {
 
     /// Sets the limit.
     pub fn set_limit(&self, bytes: Option<u64>) {
-        let bytes = bytes.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX).max(1));
+        let bytes = bytes.map_or(0, |bytes| {
+            usize::try_from(bytes).unwrap_or(usize::MAX).max(1)
+        });
         self.limit.store(bytes, Relaxed);
         self.settle();
     }
@@ -229,7 +237,9 @@ impl Budget {
 
     /// All that is used.
     pub fn total(&self) -> usize {
-        Kind::ALL.iter().fold(self.surplus(), |sum, (kind, _)| sum.saturating_add(self.used(*kind)))
+        Kind::ALL.iter().fold(self.surplus(), |sum, (kind, _)| {
+            sum.saturating_add(self.used(*kind))
+        })
     }
 
     /// Bytes that must be given back for the level to fall below [`Level::Full`].
@@ -238,10 +248,14 @@ impl Budget {
         self.total().saturating_sub(limit / 100 * LEAVES_FULL)
     }
 
-    /// Takes note of what was measured beyond what is counted. It counts for less of the limit than the lowest level ends at: it
-    /// cannot give way, and with more of it memory would be scarce for as long as the process lives.
+    /// Takes note of what was measured beyond what is counted. It counts for less of the limit than
+    /// the lowest level ends at: it cannot give way, and with more of it memory would be scarce
+    /// for as long as the process lives.
     pub fn tell_surplus(&self, bytes: usize) {
-        self.surplus.store(bytes.min(self.limit.load(Relaxed) / 100 * MOST_SURPLUS), Relaxed);
+        self.surplus.store(
+            bytes.min(self.limit.load(Relaxed) / 100 * MOST_SURPLUS),
+            Relaxed,
+        );
         self.settle();
     }
 
@@ -250,7 +264,8 @@ impl Budget {
         self.settle();
     }
 
-    /// Finds the level anew. Of two threads that do so at once either may be the last: the next step corrects it.
+    /// Finds the level anew. Of two threads that do so at once either may be the last: the next
+    /// step corrects it.
     fn settle(&self) {
         let before = self.level();
         let level = before.after(self.total(), self.limit.load(Relaxed));
@@ -264,7 +279,9 @@ impl Budget {
         match (self.limit(), self.level()) {
             (None, _) => *UNSENT.end(),
             (Some(_), Level::Lean | Level::Full) => UNSENT_LEAN,
-            (Some(limit), Level::Easy) => (limit / FULL_SOCKETS).clamp(*UNSENT.start(), *UNSENT.end()),
+            (Some(limit), Level::Easy) => {
+                (limit / FULL_SOCKETS).clamp(*UNSENT.start(), *UNSENT.end())
+            }
         }
     }
 }

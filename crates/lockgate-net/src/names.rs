@@ -1,8 +1,10 @@
-//! Addresses of host names that clients ask for: looked up off the workers, kept for a while, asked for once at a time.
+//! Addresses of host names that clients ask for: looked up off the workers, kept for a while, asked
+//! for once at a time.
 //!
-//! Uses the system's getaddrinfo, so `/etc/hosts`, `nsswitch.conf` and search domains count. It tells no TTL: whoever asks
-//! says how old an answer may be. Does not know which names are allowed, and does not dial. The names of endpoints are few,
-//! known beforehand and kept up to date by others.
+//! Uses the system's getaddrinfo, so `/etc/hosts`, `nsswitch.conf` and search domains count. It
+//! tells no TTL: whoever asks says how old an answer may be. Does not know which names are allowed,
+//! and does not dial. The names of endpoints are few, known beforehand and kept up to date by
+//! others.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,17 +18,20 @@ use tokio::sync::{oneshot, watch};
 
 use crate::threads::Threads;
 
-/// A name server that does not answer is waited for up to half a minute (resolv.conf(5)), and getaddrinfo cannot be
-/// interrupted: so many names may hang at once before others have to wait. A thread that waits costs some 20 KB.
+/// A name server that does not answer is waited for up to half a minute (resolv.conf(5)), and
+/// getaddrinfo cannot be interrupted: so many names may hang at once before others have to wait. A
+/// thread that waits costs some 20 KB.
 const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 /// Names that are kept, in each of two generations.
 const KEPT: usize = 4096;
 /// Addresses of one name that are kept; nobody would try more.
 const ADDRESSES: usize = 32;
-/// For how long the lack of an answer is one. Short: it may be a name server that was just restarted.
+/// For how long the lack of an answer is one. Short: it may be a name server that was just
+/// restarted.
 const FAILED_FOR: Duration = Duration::from_secs(5);
 
-/// The least time between two look-ups of a name that cannot be reached, however often that is tried.
+/// The least time between two look-ups of a name that cannot be reached, however often that is
+/// tried.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The addresses of a name, in the order of the system's preference (RFC 6724).
@@ -53,8 +58,9 @@ pub struct Names {
     kept: Mutex<Kept>,
 }
 
-/// Two generations: when the younger is full the older is forgotten, which costs the same however many there are. Clients
-/// choose the names, so they are hashed by what nobody can foresee (SipHash, that of the library).
+/// Two generations: when the younger is full the older is forgotten, which costs the same however
+/// many there are. Clients choose the names, so they are hashed by what nobody can foresee
+/// (SipHash, that of the library).
 #[derive(Default)]
 struct Kept {
     young: HashMap<Box<str>, Entry>,
@@ -81,10 +87,15 @@ impl Names {
     }
 
     fn asking(lookup: Lookup) -> Arc<Self> {
-        Arc::new(Self { threads: Threads::new("names", THREADS), lookup, kept: Mutex::default() })
+        Arc::new(Self {
+            threads: Threads::new("names", THREADS),
+            lookup,
+            kept: Mutex::default(),
+        })
     }
 
-    /// What is known of `host`, in lower case, and not older than `fresh`. `None` when it has to be looked up.
+    /// What is known of `host`, in lower case, and not older than `fresh`. `None` when it has to be
+    /// looked up.
     ///
     /// # Errors
     /// When it was looked up in vain a moment ago.
@@ -92,11 +103,12 @@ impl Names {
         self.kept().known(host, fresh)
     }
 
-    /// The addresses of `host`, in lower case: what is known if that is not older than `fresh`, else what the system says
-    /// now. Whoever asks meanwhile waits for the same answer. Dropping the future leaves the others theirs.
+    /// The addresses of `host`, in lower case: what is known if that is not older than `fresh`,
+    /// else what the system says now. Whoever asks meanwhile waits for the same answer.
+    /// Dropping the future leaves the others theirs.
     ///
-    /// `place` is dropped when the system has answered, also where nobody waits for that any more: it cannot be interrupted,
-    /// and who leaves must not have it asked for more than his share.
+    /// `place` is dropped when the system has answered, also where nobody waits for that any more:
+    /// it cannot be interrupted, and who leaves must not have it asked for more than his share.
     ///
     /// # Errors
     /// When it has none, or too many others are being looked up.
@@ -110,12 +122,17 @@ impl Names {
             Begun::Known(found) => return found,
             Begun::Asked(answer) => answer,
         };
-        let found = answer.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+        let found = answer
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|found| found.clone());
         // Without an answer nobody has looked.
         found.unwrap_or(Err(NameError::Busy))
     }
 
-    /// None of the addresses of `host` could be reached: whoever asks next has it looked up again, unless it was just now.
+    /// None of the addresses of `host` could be reached: whoever asks next has it looked up again,
+    /// unless it was just now.
     pub fn doubt(&self, host: &str) {
         let mut kept = self.kept();
         let Kept { young, old } = &mut *kept;
@@ -145,12 +162,26 @@ impl Names {
                 Err(error) => Err(NameError::Failed(error.to_string().into())),
             };
             drop(place);
-            names.kept().keep(name, Entry::Known { found: found.clone(), at: Instant::now() });
+            names.kept().keep(
+                name,
+                Entry::Known {
+                    found: found.clone(),
+                    at: Instant::now(),
+                },
+            );
             // Whoever asked may have gone meanwhile.
             let _ = tell.send(Some(found));
         };
-        let Ok(job) = self.threads.submit(job) else { return Begun::Known(Err(NameError::Busy)) };
-        kept.keep(host.into(), Entry::Asked { answer: answer.clone(), _job: job });
+        let Ok(job) = self.threads.submit(job) else {
+            return Begun::Known(Err(NameError::Busy));
+        };
+        kept.keep(
+            host.into(),
+            Entry::Asked {
+                answer: answer.clone(),
+                _job: job,
+            },
+        );
         Begun::Asked(answer)
     }
 
@@ -171,8 +202,14 @@ impl Kept {
     }
 
     fn known(&self, host: &str, fresh: Duration) -> Option<Found> {
-        let Some(Entry::Known { found, at }) = self.find(host) else { return None };
-        let fresh = if found.is_ok() { fresh } else { fresh.min(FAILED_FOR) };
+        let Some(Entry::Known { found, at }) = self.find(host) else {
+            return None;
+        };
+        let fresh = if found.is_ok() {
+            fresh
+        } else {
+            fresh.min(FAILED_FOR)
+        };
         (at.elapsed() < fresh).then(|| found.clone())
     }
 
@@ -191,12 +228,17 @@ impl Kept {
 impl fmt::Debug for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kept = self.kept();
-        f.debug_struct("Names").field("kept", &(kept.young.len() + kept.old.len())).finish_non_exhaustive()
+        f.debug_struct("Names")
+            .field("kept", &(kept.young.len() + kept.old.len()))
+            .finish_non_exhaustive()
     }
 }
 
 fn ask_system(host: &str) -> io::Result<Vec<IpAddr>> {
-    Ok((host, 0).to_socket_addrs()?.map(|address: SocketAddr| address.ip()).collect())
+    Ok((host, 0)
+        .to_socket_addrs()?
+        .map(|address: SocketAddr| address.ip())
+        .collect())
 }
 
 fn distinct(found: Vec<IpAddr>) -> Addresses {

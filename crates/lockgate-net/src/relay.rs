@@ -1,8 +1,9 @@
 //! Bytes from one side of a connection to the other, both ways, until both have ended.
 //!
-//! A direction that ends is ended on the other side too, while the opposite one goes on (half-close). What a side
-//! does not take at once is kept, at most one read's worth, and nothing more is read until it is gone: that is
-//! all the memory a direction can use. Plain TCP in bulk is spliced. Has no deadlines and does not log.
+//! A direction that ends is ended on the other side too, while the opposite one goes on
+//! (half-close). What a side does not take at once is kept, at most one read's worth, and nothing
+//! more is read until it is gone: that is all the memory a direction can use. Plain TCP in bulk is
+//! spliced. Has no deadlines and does not log.
 
 mod bulk;
 mod flow;
@@ -59,7 +60,15 @@ impl Scratch {
         let wire = vec![0; ReadSize::MOST_WIRE].into();
         let plain: Box<[u8]> = vec![0; ReadSize::MOST_WIRE].into();
         let sealed = vec![0; Session::sealed_len(plain.len())].into();
-        Rc::new(Self { buffers: RefCell::new(Buffers { wire, plain, sealed }), pipes, line })
+        Rc::new(Self {
+            buffers: RefCell::new(Buffers {
+                wire,
+                plain,
+                sealed,
+            }),
+            pipes,
+            line,
+        })
     }
 }
 
@@ -73,12 +82,18 @@ pub struct Side {
 impl Side {
     /// A side that speaks in plain.
     pub fn plain(socket: Socket) -> Self {
-        Self { socket, session: None }
+        Self {
+            socket,
+            session: None,
+        }
     }
 
     /// A side that speaks TLS.
     pub fn tls(socket: Socket, session: Box<Session>) -> Self {
-        Self { socket, session: Some(session) }
+        Self {
+            socket,
+            session: Some(session),
+        }
     }
 
     /// The socket under it.
@@ -90,7 +105,8 @@ impl Side {
         self.session.as_ref().is_some_and(|session| session.owes())
     }
 
-    /// Whether nothing more can come, as far as that is known: all of it was read, and that it was all.
+    /// Whether nothing more can come, as far as that is known: all of it was read, and that it was
+    /// all.
     fn is_over(&self) -> bool {
         match &self.session {
             Some(session) => session.is_closed(),
@@ -132,8 +148,8 @@ pub struct Preface {
 
 /// Somebody who hears what passes by, until it has heard enough.
 pub trait Tap: fmt::Debug {
-    /// Is shown the bytes of a direction from its beginning, in the pieces in which they are read, each before it is sent on;
-    /// says whether it wants to hear more. The bytes wait for it.
+    /// Is shown the bytes of a direction from its beginning, in the pieces in which they are read,
+    /// each before it is sent on; says whether it wants to hear more. The bytes wait for it.
     fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()>;
 }
 
@@ -166,24 +182,35 @@ impl Relay {
         };
         let upward = Flow::pending(pending);
         let downward = Flow::holding(preface.downstream);
-        Ok(Self { down, up, upward, downward, first: None, refused: None })
+        Ok(Self {
+            down,
+            up,
+            upward,
+            downward,
+            first: None,
+            refused: None,
+        })
     }
 
-    /// Moves bytes until both sides have ended or one has broken; `habits` are those of the endpoint.
+    /// Moves bytes until both sides have ended or one has broken; `habits` are those of the
+    /// endpoint.
     ///
-    /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both connections.
+    /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both
+    /// connections.
     pub async fn run(&mut self, scratch: &Scratch, meter: &Meter, habits: &Habits) -> End {
         poll_fn(|cx| {
             let end = self.poll(cx, scratch, meter, habits);
-            meter.held.set(self.upward.is_held() || self.downward.is_held());
+            meter
+                .held
+                .set(self.upward.is_held() || self.downward.is_held());
             meter.note(self.upward.has_ended(), self.downward.has_ended());
             end
         })
         .await
     }
 
-    /// Holds both directions to rates: what is read of the client's side, and of the origin's. What goes beyond is not
-    /// lost: it is read later.
+    /// Holds both directions to rates: what is read of the client's side, and of the origin's. What
+    /// goes beyond is not lost: it is read later.
     pub fn shape(&mut self, received: Option<Shaper>, sent: Option<Shaper>) {
         self.upward.shaper = received.map(Box::new);
         self.downward.shaper = sent.map(Box::new);
@@ -194,13 +221,15 @@ impl Relay {
         self.downward.tap = Some(tap);
     }
 
-    /// Has the kernel probe silent peers from now on: not at once, since most connections do not live to need it,
-    /// and the options cost calls and timers.
+    /// Has the kernel probe silent peers from now on: not at once, since most connections do not
+    /// live to need it, and the options cost calls and timers.
     ///
     /// # Errors
     /// When an option cannot be set.
     pub fn probe(&self, idle: Duration) -> io::Result<()> {
-        [&self.down, &self.up].into_iter().try_for_each(|side| side.socket.probe(idle))
+        [&self.down, &self.up]
+            .into_iter()
+            .try_for_each(|side| side.socket.probe(idle))
     }
 
     /// Whether tickets for the client wait for data to share a packet with.
@@ -231,7 +260,13 @@ impl Relay {
         self.up.socket.reset_on_close();
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, scratch: &Scratch, meter: &Meter, habits: &Habits) -> Poll<End> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &Scratch,
+        meter: &Meter,
+        habits: &Habits,
+    ) -> Poll<End> {
         let mut buffers = scratch.buffers.borrow_mut();
         loop {
             let mut lane = Lane {
@@ -249,13 +284,18 @@ impl Relay {
             };
             let upward = self.upward.poll(cx, &mut lane);
             let upward = match upward {
-                // An origin that has begun to answer and takes no more may have said why: that is delivered first.
-                Poll::Ready(Err(Fault::Sink(error))) if self.refused.is_none() && meter.sent.get() > 0 => {
+                // An origin that has begun to answer and takes no more may have said why: that is
+                // delivered first.
+                Poll::Ready(Err(Fault::Sink(error)))
+                    if self.refused.is_none() && meter.sent.get() > 0 =>
+                {
                     self.refused = Some(error);
                     self.upward.refuse();
                     continue;
                 }
-                Poll::Ready(Err(fault)) => return Poll::Ready(self.fail(cx, fault, Which::Downstream)),
+                Poll::Ready(Err(fault)) => {
+                    return Poll::Ready(self.fail(cx, fault, Which::Downstream));
+                }
                 upward => upward,
             };
             let mut lane = Lane {
@@ -286,15 +326,20 @@ impl Relay {
                 };
             }
             match (upward, downward, self.first) {
-                // Clients are known to leave without a word; an endpoint that does may have been cut off.
+                // Clients are known to leave without a word; an endpoint that does may have been
+                // cut off.
                 (Poll::Ready(_), Poll::Ready(_), Some(_)) if self.downward.truncated => {
                     return Poll::Ready(End::Failed(Which::Upstream, StreamError::Truncated));
                 }
                 (Poll::Ready(_), Poll::Ready(_), Some(first)) => {
-                    let refused = self.refused.take().map(|error| End::Failed(Which::Upstream, error));
+                    let refused = self
+                        .refused
+                        .take()
+                        .map(|error| End::Failed(Which::Upstream, error));
                     return Poll::Ready(refused.unwrap_or(End::Finished(first)));
                 }
-                // The upstream's TLS wants to answer in the direction that was polled before it was read.
+                // The upstream's TLS wants to answer in the direction that was polled before it was
+                // read.
                 _ if self.up.owes() && self.upward.is_idle() => {}
                 _ => return Poll::Pending,
             }
@@ -312,12 +357,17 @@ impl Relay {
             self.alert(cx, which, alert);
         }
         // The other side must not take what it got for the whole.
-        let other = if which == Which::Downstream { &self.up } else { &self.down };
+        let other = if which == Which::Downstream {
+            &self.up
+        } else {
+            &self.down
+        };
         other.socket.reset_on_close();
         End::Failed(which, error)
     }
 
-    /// Tells a TLS peer why we end, unless it is in the middle of a record or its socket takes nothing now.
+    /// Tells a TLS peer why we end, unless it is in the middle of a record or its socket takes
+    /// nothing now.
     fn alert(&mut self, cx: &mut Context<'_>, which: Which, alert: u8) {
         let (side, flow) = match which {
             Which::Downstream => (&mut self.down, &mut self.downward),

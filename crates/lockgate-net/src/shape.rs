@@ -1,9 +1,11 @@
-//! Rates that hold for the process: token buckets that workers share, one atomic word each. Pure arithmetic on given time.
+//! Rates that hold for the process: token buckets that workers share, one atomic word each. Pure
+//! arithmetic on given time.
 //!
-//! A bucket is GCRA (the leaky bucket of ITU-T I.371): it keeps until when the bytes that were asked for so far are earned.
-//! Whoever wants to move bytes reserves a piece, which is earned at a certain moment, and waits until then. So those who
-//! wait have their turns in the order of asking, across workers, without a queue; what is reserved and not moved is given
-//! back. The rate is exact in the long run: late alarms cost nothing up to [`BURST`].
+//! A bucket is GCRA (the leaky bucket of ITU-T I.371): it keeps until when the bytes that were
+//! asked for so far are earned. Whoever wants to move bytes reserves a piece, which is earned at a
+//! certain moment, and waits until then. So those who wait have their turns in the order of asking,
+//! across workers, without a queue; what is reserved and not moved is given back. The rate is exact
+//! in the long run: late alarms cost nothing up to [`BURST`].
 //!
 //! Does not wait: see [`Shaper`] and [`Line`].
 
@@ -50,7 +52,12 @@ impl Bucket {
     pub fn new(rate: NonZeroU64) -> Arc<Self> {
         let piece = (rate.get() / (SECOND / PIECE)).clamp(LEAST, MOST);
         let depth = BURST.max(time_of(piece, rate));
-        Arc::new(Self { rate, piece, depth, earned: AtomicU64::new(0) })
+        Arc::new(Self {
+            rate,
+            piece,
+            depth,
+            earned: AtomicU64::new(0),
+        })
     }
 
     /// Whether it is as full at `now` as it gets: then it is as good as a new one.
@@ -58,8 +65,8 @@ impl Bucket {
         self.earned.load(Ordering::Relaxed) <= now.saturating_sub(self.depth)
     }
 
-    /// What is worth waiting for. Where many wait pieces are smaller, so that turns come round sooner: that of the last
-    /// one in a line of `n` by the square root of `n`.
+    /// What is worth waiting for. Where many wait pieces are smaller, so that turns come round
+    /// sooner: that of the last one in a line of `n` by the square root of `n`.
     fn piece(&self, now: Moment) -> u64 {
         let wait = self.earned.load(Ordering::Relaxed).saturating_sub(now);
         (self.piece * PIECE / PIECE.saturating_add(wait)).max(LEAST)
@@ -70,16 +77,22 @@ impl Bucket {
         let (full, cost) = (now.saturating_sub(self.depth), time_of(bytes, self.rate));
         let then = |earned: Moment| earned.max(full).saturating_add(cost);
         // It always has a next value.
-        let before =
-            self.earned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |earned| Some(then(earned)));
+        let before = self
+            .earned
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |earned| {
+                Some(then(earned))
+            });
         then(before.unwrap_or_else(|earned| earned))
     }
 
-    /// Gives back what was reserved and not moved. Others who wait already do so as long as they were told.
+    /// Gives back what was reserved and not moved. Others who wait already do so as long as they
+    /// were told.
     fn give_back(&self, bytes: u64) {
         let cost = time_of(bytes, self.rate);
         let less = |earned: Moment| Some(earned.saturating_sub(cost));
-        let _ = self.earned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let _ = self
+            .earned
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
 
@@ -91,5 +104,9 @@ fn time_of(bytes: u64, rate: NonZeroU64) -> Moment {
 
 /// What is asked for of all of them: the smallest piece of any.
 fn piece(buckets: &[Arc<Bucket>], now: Moment) -> u64 {
-    buckets.iter().map(|bucket| bucket.piece(now)).min().unwrap_or(MOST)
+    buckets
+        .iter()
+        .map(|bucket| bucket.piece(now))
+        .min()
+        .unwrap_or(MOST)
 }

@@ -1,8 +1,9 @@
 //! One connected stream socket, TCP or Unix, and its readiness.
 //!
 //! Every call is a single system call on a non-blocking descriptor. A read or write that moved less
-//! than was asked clears the readiness at once, which saves the extra call that would only say EAGAIN; and one that took
-//! all that was there before an end of which is known already saves the call that would only say so.
+//! than was asked clears the readiness at once, which saves the extra call that would only say
+//! EAGAIN; and one that took all that was there before an end of which is known already saves the
+//! call that would only say so.
 
 #[cfg(test)]
 mod tests;
@@ -73,11 +74,13 @@ pub struct Socket {
     acks: Acks,
 }
 
-/// Bytes after which a socket is told how much it may hold: until then it holds little, and most never get there.
+/// Bytes after which a socket is told how much it may hold: until then it holds little, and most
+/// never get there.
 const FEW: usize = 64 * 1024;
 
-/// How far Nagle's algorithm (RFC 896) may still hold back what is sent. It never holds the first write on a connection,
-/// since nothing is on its way by then: many connections need no more, and save the call that switches it off.
+/// How far Nagle's algorithm (RFC 896) may still hold back what is sent. It never holds the first
+/// write on a connection, since nothing is on its way by then: many connections need no more, and
+/// save the call that switches it off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nagle {
     /// It is off, or there is none.
@@ -159,10 +162,13 @@ impl Socket {
     /// # Errors
     /// As send(2) says.
     pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_write_with(cx, buf.len(), |fd| rustix::net::send(fd, buf, SendFlags::NOSIGNAL))
+        self.poll_write_with(cx, buf.len(), |fd| {
+            rustix::net::send(fd, buf, SendFlags::NOSIGNAL)
+        })
     }
 
-    /// Writes once from all of `parts`, which have `len` bytes together, and says how much went out.
+    /// Writes once from all of `parts`, which have `len` bytes together, and says how much went
+    /// out.
     ///
     /// # Errors
     /// As sendmsg(2) says.
@@ -178,8 +184,8 @@ impl Socket {
         })
     }
 
-    /// The same from one slice, when more follows at once: the kernel waits for it before it sends a short segment
-    /// (MSG_MORE).
+    /// The same from one slice, when more follows at once: the kernel waits for it before it sends
+    /// a short segment (MSG_MORE).
     ///
     /// # Errors
     /// As send(2) says.
@@ -189,7 +195,8 @@ impl Socket {
         })
     }
 
-    /// Has the kernel send up to `len` bytes of `file` from `offset` on, and says how many; 0 is the end of the file.
+    /// Has the kernel send up to `len` bytes of `file` from `offset` on, and says how many; 0 is
+    /// the end of the file.
     ///
     /// # Errors
     /// As sendfile(2) says.
@@ -200,7 +207,8 @@ impl Socket {
         offset: u64,
         len: usize,
     ) -> Poll<io::Result<usize>> {
-        // That less was sent may be the file's doing: whether there is room left, the next call finds out.
+        // That less was sent may be the file's doing: whether there is room left, the next call
+        // finds out.
         self.poll_write_with(cx, 0, |fd| {
             let mut from = offset;
             rustix::fs::sendfile(fd, file, Some(&mut from), len)
@@ -231,7 +239,8 @@ impl Socket {
             match call(self.fd.as_fd()) {
                 Ok(moved) => {
                     self.acks.received();
-                    // A read that was filled may have left something, of which nothing will be heard again.
+                    // A read that was filled may have left something, of which nothing will be
+                    // heard again.
                     self.unread.set(forgotten && moved == wanted);
                     // 0 is the end of the stream, which stays readable.
                     if let Some(guard) = guard.as_mut().filter(|_| moved < wanted && moved > 0) {
@@ -249,15 +258,16 @@ impl Socket {
         }
     }
 
-    /// Learns from a read that took less than it asked for when the end had been heard of. What came before the end of a
-    /// TCP connection was there by then: nothing can follow. A read ends early at urgent data too, though (tcp(7)), and
-    /// what broke has an error to tell.
+    /// Learns from a read that took less than it asked for when the end had been heard of. What
+    /// came before the end of a TCP connection was there by then: nothing can follow. A read
+    /// ends early at urgent data too, though (tcp(7)), and what broke has an error to tell.
     fn note_end(&self) {
         let all = Interest::READABLE | Interest::PRIORITY | Interest::ERROR;
         if let (Family::Tcp, Poll::Ready(Ok(guard))) =
             (self.family, pin!(self.fd.ready(all)).poll(&mut nobody()))
         {
-            self.ended.set(!guard.ready().is_priority() && !guard.ready().is_error());
+            self.ended
+                .set(!guard.ready().is_priority() && !guard.ready().is_error());
         }
     }
 
@@ -303,8 +313,8 @@ impl Socket {
         }
     }
 
-    /// Takes note of a write: a socket that has had much is told how much it may hold, and one that takes less than all
-    /// is full.
+    /// Takes note of a write: a socket that has had much is told how much it may hold, and one that
+    /// takes less than all is full.
     fn wrote(&self, moved: usize, wanted: usize) {
         let written = self.written.get();
         if written < FEW {
@@ -324,15 +334,17 @@ impl Socket {
     fn fills(&self) {
         if self.full.get() == 0 {
             self.bound(memory::unsent());
-            // An estimate: most peers that are slow have a window of less. What is missing is seen where it is measured.
+            // An estimate: most peers that are slow have a window of less. What is missing is seen
+            // where it is measured.
             let holds = self.unsent.get().min(FEW * 4);
             self.full.set(holds);
             memory::charge(Kind::Kernel, holds.cast_signed());
         }
     }
 
-    /// Has it hold no more than its share of the process's memory. By itself the kernel keeps megabytes for a peer that
-    /// was fast once, or is on this host. What it was denied while memory was scarce it has again later.
+    /// Has it hold no more than its share of the process's memory. By itself the kernel keeps
+    /// megabytes for a peer that was fast once, or is on this host. What it was denied while
+    /// memory was scarce it has again later.
     fn bound(&self, share: usize) {
         let most = share.min(self.allowed.get());
         if most != self.unsent.get() {
@@ -348,7 +360,9 @@ impl Socket {
         if self.writable.get() {
             return Poll::Ready(Ok(()));
         }
-        self.fd.poll_write_ready(cx).map_ok(|mut guard| guard.retain_ready())
+        self.fd
+            .poll_write_ready(cx)
+            .map_ok(|mut guard| guard.retain_ready())
     }
 
     /// Whether all was read, and the end with it, as far as that is known without a call.
@@ -375,7 +389,8 @@ impl Socket {
         poll_fn(|cx| self.poll_readable(cx)).await
     }
 
-    /// The same, to be polled: reading then may still find nothing, where what was heard of has been read meanwhile.
+    /// The same, to be polled: reading then may still find nothing, where what was heard of has
+    /// been read meanwhile.
     ///
     /// # Errors
     /// When the runtime is shutting down.
@@ -383,7 +398,9 @@ impl Socket {
         if self.unread.get() {
             return Poll::Ready(Ok(()));
         }
-        self.fd.poll_read_ready(cx).map_ok(|mut guard| guard.retain_ready())
+        self.fd
+            .poll_read_ready(cx)
+            .map_ok(|mut guard| guard.retain_ready())
     }
 
     /// Completes when a [connecting](Self::connecting) socket has connected.
@@ -391,7 +408,8 @@ impl Socket {
     /// # Errors
     /// As connect(2) says.
     pub(crate) async fn connected(&self) -> io::Result<()> {
-        // On one host the connection is there before connect(2) returns: asking is cheaper than a turn through epoll.
+        // On one host the connection is there before connect(2) returns: asking is cheaper than a
+        // turn through epoll.
         if rustix::net::getpeername(&self.fd).is_ok() {
             self.writable.set(true);
             return Ok(());
@@ -405,8 +423,8 @@ impl Socket {
         }
     }
 
-    /// Whether there is nothing to read and no end, as far as the runtime has heard; what it heard is looked after by
-    /// one system call.
+    /// Whether there is nothing to read and no end, as far as the runtime has heard; what it heard
+    /// is looked after by one system call.
     pub fn is_quiet(&self) -> bool {
         self.poll_read_with(&mut nobody(), 1, peek).is_pending()
     }
@@ -416,7 +434,8 @@ impl Socket {
         peek(self.fd.as_fd()) == Err(Errno::AGAIN)
     }
 
-    /// Completes when the peer has reset the connection; that it has finished sending is no reason to.
+    /// Completes when the peer has reset the connection; that it has finished sending is no reason
+    /// to.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match ready!(self.fd.poll_read_ready(cx)) {
@@ -427,8 +446,8 @@ impl Socket {
                         Poll::Ready(())
                     };
                 }
-                // What nobody reads now must not hide what comes after it: the next event is waited for, and the next
-                // read finds by itself what this one told of.
+                // What nobody reads now must not hide what comes after it: the next event is waited
+                // for, and the next read finds by itself what this one told of.
                 Ok(mut guard) => {
                     guard.clear_ready();
                     self.unread.set(true);
@@ -443,7 +462,9 @@ impl Socket {
     /// # Errors
     /// When the option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(rustix::net::sockopt::socket_error(&self.fd)?.err().map(io::Error::from))
+        Ok(rustix::net::sockopt::socket_error(&self.fd)?
+            .err()
+            .map(io::Error::from))
     }
 
     /// Has the kernel probe a silent TCP peer from now on; a Unix socket needs no probes.
@@ -451,7 +472,11 @@ impl Socket {
     /// # Errors
     /// When an option cannot be set.
     pub fn probe(&self, idle: Duration) -> io::Result<()> {
-        if self.family == Family::Tcp { crate::dial::set_keepalive(&self.fd, idle) } else { Ok(()) }
+        if self.family == Family::Tcp {
+            crate::dial::set_keepalive(&self.fd, idle)
+        } else {
+            Ok(())
+        }
     }
 
     /// Says that nothing more will be written, and keeps reading: half-close.
@@ -462,8 +487,9 @@ impl Socket {
         Ok(rustix::net::shutdown(&self.fd, Shutdown::Write)?)
     }
 
-    /// Is told that the rest of a message is waited for, of which a piece has come: that is acknowledged at once, so that the
-    /// peer does not wait for it. Says whether the kernel was asked for it: only for the first pieces, until something is sent.
+    /// Is told that the rest of a message is waited for, of which a piece has come: that is
+    /// acknowledged at once, so that the peer does not wait for it. Says whether the kernel was
+    /// asked for it: only for the first pieces, until something is sent.
     pub fn await_rest(&self) -> bool {
         let asked = self.acks.asked();
         if asked < PIECES {
@@ -472,8 +498,9 @@ impl Socket {
         self.acks.asked() > asked
     }
 
-    /// Acknowledges what was received at once instead of with the next data that is sent (TCP_QUICKACK). Without a call
-    /// where nothing was received since that was asked for, or something was sent.
+    /// Acknowledges what was received at once instead of with the next data that is sent
+    /// (TCP_QUICKACK). Without a call where nothing was received since that was asked for, or
+    /// something was sent.
     pub fn acknowledge_now(&self) {
         if self.family == Family::Tcp && self.acks.ask() {
             // A hint; that it cannot be given changes nothing.
@@ -481,7 +508,8 @@ impl Socket {
         }
     }
 
-    /// Whether something was received that may not be acknowledged yet: nothing was sent since, and the kernel was not asked.
+    /// Whether something was received that may not be acknowledged yet: nothing was sent since, and
+    /// the kernel was not asked.
     pub(crate) fn owes_acknowledgement(&self) -> bool {
         self.family == Family::Tcp && self.acks.is_due()
     }
@@ -496,8 +524,9 @@ impl Socket {
         self.acks.reads_again()
     }
 
-    /// Has it take no more than can be sent soon: what waits here is in nobody's order any more. With `bytes` that were not
-    /// sent it is full; what was sent and not acknowledged is not counted, so that no path is too long.
+    /// Has it take no more than can be sent soon: what waits here is in nobody's order any more.
+    /// With `bytes` that were not sent it is full; what was sent and not acknowledged is not
+    /// counted, so that no path is too long.
     pub fn limit_unsent(&self, bytes: i32) {
         self.allowed.set(usize::try_from(bytes).unwrap_or(0));
         self.set_unsent(bytes);

@@ -12,8 +12,8 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::memory::{self, Kind, Level};
 
-/// How much one pipe is asked to hold at the least. A Linux pipe has 64 KB by default; for data that comes as it likes
-/// 256 KB measured as well as 1 MB.
+/// How much one pipe is asked to hold at the least. A Linux pipe has 64 KB by default; for data
+/// that comes as it likes 256 KB measured as well as 1 MB.
 const LEAST: usize = 256 * 1024;
 
 /// And at the most: what an unprivileged user may have (`/proc/sys/fs/pipe-max-size`).
@@ -41,11 +41,16 @@ struct Ends {
 impl Pipes {
     /// Keeps at most `limit` pipes open at once, each worth two descriptors.
     pub fn new(limit: usize) -> Rc<Self> {
-        Rc::new(Self { idle: RefCell::default(), open: Cell::new(0), limit })
+        Rc::new(Self {
+            idle: RefCell::default(),
+            open: Cell::new(0),
+            limit,
+        })
     }
 
-    /// A pipe to splice `room` bytes at a time through, which 256 KB and 1 MB bound, or `None` when there are too many or
-    /// descriptors or memory have run out: the transfer then goes on by copying.
+    /// A pipe to splice `room` bytes at a time through, which 256 KB and 1 MB bound, or `None` when
+    /// there are too many or descriptors or memory have run out: the transfer then goes on by
+    /// copying.
     pub fn take(self: &Rc<Self>, room: usize) -> Option<Pipe> {
         if memory::level() > Level::Easy {
             return None;
@@ -55,21 +60,33 @@ impl Pipes {
             Some(ends) => ends,
             None if self.open.get() >= self.limit => return None,
             None => {
-                let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+                let (read, write) =
+                    rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
                 self.open.set(self.open.get() + 1);
-                Ends { read, write, capacity: 0 }
+                Ends {
+                    read,
+                    write,
+                    capacity: 0,
+                }
             }
         };
         if ends.capacity < room {
-            // Where the user's share of pipe memory is used up the pipe stays small, which only costs calls.
+            // Where the user's share of pipe memory is used up the pipe stays small, which only
+            // costs calls.
             let _ = rustix::pipe::fcntl_setpipe_size(&ends.write, room);
             ends.capacity = room;
         }
-        Some(Pipe { ends: Some(ends), room, holds: 0, pipes: Rc::clone(self) })
+        Some(Pipe {
+            ends: Some(ends),
+            room,
+            holds: 0,
+            pipes: Rc::clone(self),
+        })
     }
 }
 
-/// One pipe, lent by [`Pipes`]; given back when dropped empty, closed when dropped with bytes in it.
+/// One pipe, lent by [`Pipes`]; given back when dropped empty, closed when dropped with bytes in
+/// it.
 #[derive(Debug)]
 pub struct Pipe {
     ends: Option<Ends>,

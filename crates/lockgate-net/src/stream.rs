@@ -1,7 +1,8 @@
-//! A connected socket with its TLS, if it has any, for whoever reads messages: bytes come into an [`Inbox`] and leave
-//! from slices.
+//! A connected socket with its TLS, if it has any, for whoever reads messages: bytes come into an
+//! [`Inbox`] and leave from slices.
 //!
-//! Each call is one system call at the most. Where the relay moves bytes on unread, this is for those that look at them.
+//! Each call is one system call at the most. Where the relay moves bytes on unread, this is for
+//! those that look at them.
 
 mod inbox;
 #[cfg(test)]
@@ -39,7 +40,8 @@ pub enum StreamError {
     Truncated,
 }
 
-/// The buffers for TLS that all streams of one worker share: nothing stays in them between two calls.
+/// The buffers for TLS that all streams of one worker share: nothing stays in them between two
+/// calls.
 #[derive(Debug)]
 pub(crate) struct Sealing {
     /// Received.
@@ -53,7 +55,11 @@ pub(crate) struct Sealing {
 impl Sealing {
     fn new() -> RefCell<Self> {
         let sealed = vec![0; Session::sealed_len(SEALED)].into();
-        RefCell::new(Self { wire: vec![0; READ].into(), plain: Vec::new(), sealed })
+        RefCell::new(Self {
+            wire: vec![0; READ].into(),
+            plain: Vec::new(),
+            sealed,
+        })
     }
 }
 
@@ -73,7 +79,11 @@ pub struct Stream {
 
 /// How much of `usual` is moved at once.
 fn within(usual: usize) -> usize {
-    if memory::level() == Level::Easy { usual } else { LEAN }
+    if memory::level() == Level::Easy {
+        usual
+    } else {
+        LEAN
+    }
 }
 
 /// A stream taken apart: what a relay begins with.
@@ -91,7 +101,14 @@ impl Stream {
     /// A stream over `socket`; `unsent` (session tickets) leaves with the first data.
     pub fn new(socket: Socket, session: Option<Box<Session>>, unsent: Vec<u8>) -> Self {
         let held = !unsent.is_empty();
-        Self { socket, session, unsent, sent: 0, held, finished: false }
+        Self {
+            socket,
+            session,
+            unsent,
+            sent: 0,
+            held,
+            finished: false,
+        }
     }
 
     /// The socket under it.
@@ -107,20 +124,29 @@ impl Stream {
     /// Takes it apart.
     pub fn into_parts(mut self) -> Parts {
         self.unsent.drain(..self.sent);
-        Parts { socket: self.socket, session: self.session, unsent: self.unsent }
+        Parts {
+            socket: self.socket,
+            session: self.session,
+            unsent: self.unsent,
+        }
     }
 
     /// Reads once, behind what `inbox` holds; `false` when the peer has finished.
     ///
     /// # Errors
     /// When the connection or its TLS has broken.
-    pub fn poll_read(&mut self, cx: &mut Context<'_>, inbox: &mut Inbox) -> Poll<Result<bool, StreamError>> {
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        inbox: &mut Inbox,
+    ) -> Poll<Result<bool, StreamError>> {
         let mut allowed = usize::MAX;
         self.poll_read_within(cx, inbox, &mut allowed)
     }
 
-    /// The same, with no more than `allowed` bytes taken from the socket, which are taken off it: under TLS those of its
-    /// records. Where that ends before there is data, this is `true` without any.
+    /// The same, with no more than `allowed` bytes taken from the socket, which are taken off it:
+    /// under TLS those of its records. Where that ends before there is data, this is `true`
+    /// without any.
     ///
     /// # Errors
     /// When the connection or its TLS has broken.
@@ -133,7 +159,8 @@ impl Stream {
         if self.session.is_some() {
             return self.poll_open(cx, inbox, allowed);
         }
-        // A read that fills all of the room may have left something: only a shorter one has emptied the socket.
+        // A read that fills all of the room may have left something: only a shorter one has emptied
+        // the socket.
         let wanted = inbox.room().min(within(READ)).min(*allowed);
         if *allowed == 0 {
             return Poll::Ready(Ok(true));
@@ -160,7 +187,9 @@ impl Stream {
         inbox: &mut Inbox,
         allowed: &mut usize,
     ) -> Poll<Result<bool, StreamError>> {
-        let Some(session) = &mut self.session else { return Poll::Ready(Ok(false)) };
+        let Some(session) = &mut self.session else {
+            return Poll::Ready(Ok(false));
+        };
         // Where no record fits, no read could ever help.
         if inbox.is_full() {
             return Poll::Ready(Err(io::Error::from(io::ErrorKind::StorageFull).into()));
@@ -178,7 +207,9 @@ impl Stream {
                 if session.is_closed() {
                     return Poll::Ready(Ok(false));
                 }
-                let end = wire.len().min(filled.saturating_add(within(READ).min(*allowed)));
+                let end = wire
+                    .len()
+                    .min(filled.saturating_add(within(READ).min(*allowed)));
                 if end == filled {
                     return Poll::Ready(Ok(true));
                 }
@@ -215,8 +246,9 @@ impl Stream {
         self.socket.await_rest()
     }
 
-    /// Writes from the front of `parts`, which are taken as one, and says how many of their bytes it took; under TLS
-    /// these may still wait to be sent: see [`poll_flush`](Self::poll_flush).
+    /// Writes from the front of `parts`, which are taken as one, and says how many of their bytes
+    /// it took; under TLS these may still wait to be sent: see
+    /// [`poll_flush`](Self::poll_flush).
     ///
     /// # Errors
     /// When the connection or its TLS has broken.
@@ -245,8 +277,9 @@ impl Stream {
         Poll::Ready(sent.map_err(StreamError::from))
     }
 
-    /// Sends `head` and then up to `len` bytes of `file` from `offset` on, which do not pass through us; says how many of
-    /// both went. Only without TLS: see [`is_secure`](Self::is_secure).
+    /// Sends `head` and then up to `len` bytes of `file` from `offset` on, which do not pass
+    /// through us; says how many of both went. Only without TLS: see
+    /// [`is_secure`](Self::is_secure).
     ///
     /// # Errors
     /// When the connection has broken, or the file cannot be read.
@@ -264,7 +297,9 @@ impl Stream {
         }
         match self.socket.poll_send_file(cx, file, offset, len) {
             Poll::Pending if !head.is_empty() => Poll::Ready(Ok((head.len(), 0))),
-            polled => polled.map_ok(|sent| (head.len(), sent)).map_err(StreamError::from),
+            polled => polled
+                .map_ok(|sent| (head.len(), sent))
+                .map_err(StreamError::from),
         }
     }
 
@@ -277,7 +312,9 @@ impl Stream {
         // What waits for room goes first; only what waits for company is taken along.
         ready!(self.poll_flush(cx))?;
         self.held = false;
-        let Some(session) = &mut self.session else { return Poll::Ready(Ok(0)) };
+        let Some(session) = &mut self.session else {
+            return Poll::Ready(Ok(0));
+        };
         if session.owes() {
             session.seal_owed(&mut self.unsent)?;
         }
@@ -330,7 +367,11 @@ impl Stream {
     /// # Errors
     /// When the connection has broken.
     pub fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
-        if self.unsent.is_empty() { Poll::Ready(Ok(())) } else { self.poll_flush(cx) }
+        if self.unsent.is_empty() {
+            Poll::Ready(Ok(()))
+        } else {
+            self.poll_flush(cx)
+        }
     }
 
     /// Completes when something would be taken and sent, as far as is known without a system call.
@@ -342,12 +383,14 @@ impl Stream {
         self.socket.poll_writable(cx).map_err(StreamError::from)
     }
 
-    /// Completes when the peer has reset the connection. A peer that has only finished sending still listens.
+    /// Completes when the peer has reset the connection. A peer that has only finished sending
+    /// still listens.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.socket.poll_gone(cx)
     }
 
-    /// Whether nothing has come and the peer is still there, as far as the runtime has heard: mostly no system call.
+    /// Whether nothing has come and the peer is still there, as far as the runtime has heard:
+    /// mostly no system call.
     pub fn is_quiet(&self) -> bool {
         let waiting = |session: &Session| session.has_waiting() || session.is_closed();
         !self.session.as_deref().is_some_and(waiting) && self.socket.is_quiet()
@@ -358,7 +401,8 @@ impl Stream {
         self.is_quiet() && self.socket.is_quiet_now()
     }
 
-    /// Says that nothing more will be written, by TLS too, once everything that was taken has been sent.
+    /// Says that nothing more will be written, by TLS too, once everything that was taken has been
+    /// sent.
     ///
     /// # Errors
     /// When the connection has broken.

@@ -1,4 +1,5 @@
-//! What no safe wrapper offers: some socket options, and watching a descriptor. The only `unsafe` of this crate.
+//! What no safe wrapper offers: some socket options, and watching a descriptor. The only `unsafe`
+//! of this crate.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,12 +14,14 @@ use tokio::io::unix::AsyncFd;
 /// # Errors
 /// When the kernel has no room for another watch.
 pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: what is watched must stay the same open descriptor until it is dropped. An `OwnedFd` does: nothing can
-    // close or replace it while it is owned, and nobody takes it out of the `AsyncFd` by `get_mut`.
+    // SAFETY: what is watched must stay the same open descriptor until it is dropped. An `OwnedFd`
+    // does: nothing can close or replace it while it is owned, and nobody takes it out of the
+    // `AsyncFd` by `get_mut`.
     Ok(unsafe { AsyncFd::register_with_interest(fd, interest) }?)
 }
 
-/// Lets a listener take data with the first packet (TCP_FASTOPEN, RFC 7413), for `queue` connections at a time.
+/// Lets a listener take data with the first packet (TCP_FASTOPEN, RFC 7413), for `queue`
+/// connections at a time.
 ///
 /// # Errors
 /// When the kernel has no fast open.
@@ -26,16 +29,22 @@ pub(crate) fn set_fast_open(fd: impl AsFd, queue: i32) -> io::Result<()> {
     set_tcp_int(fd, libc::TCP_FASTOPEN, queue)
 }
 
-/// Wakes the acceptor with the first data instead of with the connection (TCP_DEFER_ACCEPT); after `wait`, which is
-/// rounded up to a step of retransmission, a silent connection is accepted all the same.
+/// Wakes the acceptor with the first data instead of with the connection (TCP_DEFER_ACCEPT); after
+/// `wait`, which is rounded up to a step of retransmission, a silent connection is accepted all the
+/// same.
 ///
 /// # Errors
 /// When the socket is not TCP.
 pub(crate) fn set_defer_accept(fd: impl AsFd, wait: Duration) -> io::Result<()> {
-    set_tcp_int(fd, libc::TCP_DEFER_ACCEPT, i32::try_from(wait.as_secs().max(1)).unwrap_or(i32::MAX))
+    set_tcp_int(
+        fd,
+        libc::TCP_DEFER_ACCEPT,
+        i32::try_from(wait.as_secs().max(1)).unwrap_or(i32::MAX),
+    )
 }
 
-/// Has a socket take no more than it can send soon: with `bytes` that were not sent it is full (TCP_NOTSENT_LOWAT).
+/// Has a socket take no more than it can send soon: with `bytes` that were not sent it is full
+/// (TCP_NOTSENT_LOWAT).
 ///
 /// # Errors
 /// When the socket is not TCP.
@@ -43,17 +52,22 @@ pub(crate) fn set_unsent_limit(fd: impl AsFd, bytes: i32) -> io::Result<()> {
     set_tcp_int(fd, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Has the kernel say that a socket is readable only once it holds so many bytes, or its end (SO_RCVLOWAT, socket(7)).
-/// It makes room for that many, and says so before where it finds none.
+/// Has the kernel say that a socket is readable only once it holds so many bytes, or its end
+/// (SO_RCVLOWAT, socket(7)). It makes room for that many, and says so before where it finds none.
 ///
 /// # Errors
 /// When the descriptor is no socket.
 pub(crate) fn set_low_water(fd: impl AsFd, bytes: usize) -> io::Result<()> {
-    set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, i32::try_from(bytes).unwrap_or(i32::MAX))
+    set_int(
+        fd,
+        libc::SOL_SOCKET,
+        libc::SO_RCVLOWAT,
+        i32::try_from(bytes).unwrap_or(i32::MAX),
+    )
 }
 
-/// Sets the least TTL of a packet that a socket takes (IP_MINTTL and IPV6_MINHOPCOUNT, RFC 5082); 0 takes all. On a
-/// socket of IPv6 it holds for IPv4 as well.
+/// Sets the least TTL of a packet that a socket takes (IP_MINTTL and IPV6_MINHOPCOUNT, RFC 5082); 0
+/// takes all. On a socket of IPv6 it holds for IPv4 as well.
 ///
 /// # Errors
 /// When the socket is of neither family.
@@ -69,11 +83,28 @@ fn set_tcp_int(fd: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Re
     set_int(fd, libc::IPPROTO_TCP, option, value)
 }
 
-fn set_int(fd: impl AsFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+fn set_int(
+    fd: impl AsFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     let fd = fd.as_fd();
     let size = size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed, so it is open for the whole call; the pointer is to a live integer of the
-    // size that is told, and the kernel only reads it.
-    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), size) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // SAFETY: the descriptor is borrowed, so it is open for the whole call; the pointer is to a
+    // live integer of the size that is told, and the kernel only reads it.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

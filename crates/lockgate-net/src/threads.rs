@@ -1,4 +1,5 @@
-//! A few threads for what takes long: a disk that is waited for, a file that is compressed. Never a worker's time.
+//! A few threads for what takes long: a disk that is waited for, a file that is compressed. Never a
+//! worker's time.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -30,11 +31,16 @@ pub struct Busy;
 impl Threads {
     /// So many, called `name` and a number.
     pub fn new(name: &'static str, count: NonZeroUsize) -> Arc<Self> {
-        Arc::new(Self { name, count, jobs: OnceLock::new(), waiting: Arc::default() })
+        Arc::new(Self {
+            name,
+            count,
+            jobs: OnceLock::new(),
+            waiting: Arc::default(),
+        })
     }
 
-    /// Has `job` done; what it gives comes through the channel. A job for which nobody waits any more when a thread comes
-    /// to it is not done.
+    /// Has `job` done; what it gives comes through the channel. A job for which nobody waits any
+    /// more when a thread comes to it is not done.
     ///
     /// # Errors
     /// When there is no room for it.
@@ -42,11 +48,15 @@ impl Threads {
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<oneshot::Receiver<T>, Busy> {
-        if self.waiting.load(Ordering::Relaxed) >= WAITING { Err(Busy) } else { self.go_on(job) }
+        if self.waiting.load(Ordering::Relaxed) >= WAITING {
+            Err(Busy)
+        } else {
+            self.go_on(job)
+        }
     }
 
-    /// The same of a job that goes on with what was begun, and finds room always: whoever calls this sees to it that one
-    /// thing has one job at a time.
+    /// The same of a job that goes on with what was begun, and finds room always: whoever calls
+    /// this sees to it that one thing has one job at a time.
     ///
     /// # Errors
     /// When there are no threads.
@@ -63,7 +73,11 @@ impl Threads {
                 let _ = answer.send(job());
             }
         });
-        let jobs = self.jobs.get_or_init(|| self.start()).as_ref().ok_or(Busy)?;
+        let jobs = self
+            .jobs
+            .get_or_init(|| self.start())
+            .as_ref()
+            .ok_or(Busy)?;
         self.waiting.fetch_add(1, Ordering::Relaxed);
         jobs.send(job).map_err(|_| Busy)?;
         Ok(answered)
@@ -74,9 +88,13 @@ impl Threads {
         let waiting = Arc::new(Mutex::new(waiting));
         let start = |number: usize| {
             let waiting = Arc::clone(&waiting);
-            thread::Builder::new().name(format!("{}-{number}", self.name)).spawn(move || work(&waiting))
+            thread::Builder::new()
+                .name(format!("{}-{number}", self.name))
+                .spawn(move || work(&waiting))
         };
-        let started = (0..self.count.get()).filter(|number| start(*number).is_ok()).count();
+        let started = (0..self.count.get())
+            .filter(|number| start(*number).is_ok())
+            .count();
         (started > 0).then_some(jobs)
     }
 }
@@ -118,9 +136,15 @@ mod tests {
             })
             .unwrap();
         began.recv().unwrap();
-        let mut others: Vec<_> = (0..WAITING).map(|number| threads.submit(move || number).unwrap()).collect();
+        let mut others: Vec<_> = (0..WAITING)
+            .map(|number| threads.submit(move || number).unwrap())
+            .collect();
         let busy = threads.submit(|| ()).unwrap_err();
-        assert_eq!(busy.to_string(), "too much waits for a thread", "whatever it would do");
+        assert_eq!(
+            busy.to_string(),
+            "too much waits for a thread",
+            "whatever it would do"
+        );
         others.push(threads.go_on(|| WAITING).unwrap());
         go.send(()).unwrap();
         assert_eq!(first.blocking_recv(), Ok(1));

@@ -1,5 +1,6 @@
-//! An alarm of the worker's runtime, right to microseconds (timerfd_create(2)). The runtime's own timers round up to
-//! milliseconds, and cost every wait of the worker something once they are switched on.
+//! An alarm of the worker's runtime, right to microseconds (timerfd_create(2)). The runtime's own
+//! timers round up to milliseconds, and cost every wait of the worker something once they are
+//! switched on.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +8,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -24,18 +26,25 @@ impl Timer {
     /// # Errors
     /// When there is no descriptor for it.
     pub fn new() -> io::Result<Self> {
-        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        let fd = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+        )?;
         Ok(Self(syscall::watch(fd, Interest::READABLE)?))
     }
 
-    /// Goes off once, so much later; at once for no time at all. What it was set to before is forgotten.
+    /// Goes off once, so much later; at once for no time at all. What it was set to before is
+    /// forgotten.
     ///
     /// # Errors
     /// When the kernel takes no such time.
     pub fn set(&self, after: Duration) -> io::Result<()> {
         // Zero would unset it.
         let after = timespec(after.max(Duration::from_nanos(1)));
-        let times = Itimerspec { it_value: after, it_interval: timespec(Duration::ZERO) };
+        let times = Itimerspec {
+            it_value: after,
+            it_interval: timespec(Duration::ZERO),
+        };
         Ok(timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &times).map(|_| ())?)
     }
 
@@ -44,7 +53,8 @@ impl Timer {
     /// # Errors
     /// When the runtime is shutting down.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The runtime watches for edges, and an alarm that goes off is one: its count needs no reading.
+        // The runtime watches for edges, and an alarm that goes off is one: its count needs no
+        // reading.
         ready!(self.0.poll_read_ready(cx))?.clear_ready();
         Poll::Ready(Ok(()))
     }
@@ -53,7 +63,10 @@ impl Timer {
 fn timespec(duration: Duration) -> Timespec {
     // A century is for ever.
     let secs = duration.as_secs().min(100 * 366 * 86_400);
-    Timespec { tv_sec: secs as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+    Timespec {
+        tv_sec: secs as i64,
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
 }
 
 #[cfg(test)]
@@ -64,7 +77,10 @@ mod tests {
     use std::time::Instant;
 
     fn run(test: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
         runtime.block_on(test);
     }
 

@@ -1,11 +1,15 @@
-//! The access log: one record per relayed connection or tunnel on a stream of HTTP/2, one per exchange, and the worker's end of the way to the file.
+//! The access log: one record per relayed connection or tunnel on a stream of HTTP/2, one per
+//! exchange, and the worker's end of the way to the file.
 //!
-//! Writes no file: whole buffers of whole lines go to a channel. The record of an exchange is in `exchange`.
+//! Writes no file: whole buffers of whole lines go to a channel. The record of an exchange is in
+//! `exchange`.
 //!
-//! The fields of the line of a connection, in their order: [`reference::CONNECTION`]. One that does not apply is left out.
+//! The fields of the line of a connection, in their order: [`reference::CONNECTION`]. One that does
+//! not apply is left out.
 //!
-//! With [`MaskIp::Mask`] addresses lose their last octet (IPv4) or all but the first 48 bits (IPv6), and the ports
-//! are left out: behind a shared address a port and a time are as good as a name.
+//! With [`MaskIp::Mask`] addresses lose their last octet (IPv4) or all but the first 48 bits
+//! (IPv6), and the ports are left out: behind a shared address a port and a time are as good as a
+//! name.
 
 mod exchange;
 mod line;
@@ -21,7 +25,8 @@ use line::{Fields, Json, Logfmt, Syntax, key, write_number};
 pub use log::{Log, Sample, Style};
 use stamp::Stamps;
 
-/// Why a connection ended. The names are the same in the log, in metric labels and in the documentation.
+/// Why a connection ended. The names are the same in the log, in metric labels and in the
+/// documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Cause {
@@ -155,8 +160,8 @@ pub enum MaskIp {
 }
 
 impl MaskIp {
-    /// The address as it is shown. An IPv4 client of an IPv6 listener is an IPv4 client: masked as `::ffff:a.b.c.d` it
-    /// would lose everything.
+    /// The address as it is shown. An IPv4 client of an IPv6 listener is an IPv4 client: masked as
+    /// `::ffff:a.b.c.d` it would lose everything.
     pub fn shown(self, ip: IpAddr) -> IpAddr {
         match (ip.to_canonical(), self) {
             (ip, Self::Keep) => ip,
@@ -178,7 +183,8 @@ pub enum Format {
     /// One JSON object.
     #[default]
     Json,
-    /// What Apache and nginx call combined. A connection that is relayed has no request: `-` stands for what is missing.
+    /// What Apache and nginx call combined. A connection that is relayed has no request: `-` stands
+    /// for what is missing.
     Combined,
     /// `name=value`, with the names of the JSON.
     Logfmt,
@@ -194,7 +200,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// Bytes a second, where the connection took `duration`; nothing where that is too short to say.
+    /// Bytes a second, where the connection took `duration`; nothing where that is too short to
+    /// say.
     fn rate(self, bytes: u64, duration: Duration) -> Option<u64> {
         let millis = self.end.unwrap_or(duration).as_millis();
         let rate = (u128::from(bytes) * 1_000).checked_div(millis)?;
@@ -271,7 +278,9 @@ impl Record<'_> {
     /// Texts longer than 512 bytes are cut, so that no peer can make a line longer than some 30 KB.
     fn write(&self, out: &mut Vec<u8>, stamps: &mut Stamps, format: Format, mask: MaskIp) {
         match format {
-            Format::Json => self.write_fields(Fields::<Json>::begin(out, stamps, self.accepted), mask),
+            Format::Json => {
+                self.write_fields(Fields::<Json>::begin(out, stamps, self.accepted), mask)
+            }
             Format::Logfmt => {
                 self.write_fields(Fields::<Logfmt>::begin(out, stamps, self.accepted), mask);
             }
@@ -355,8 +364,14 @@ mod tests {
             received: 100,
             sent: 20_000,
             spans: Some([
-                Span { first: Some(Duration::from_millis(2)), end: Some(Duration::from_secs(1)) },
-                Span { first: Some(Duration::from_millis(30)), end: None },
+                Span {
+                    first: Some(Duration::from_millis(2)),
+                    end: Some(Duration::from_secs(1)),
+                },
+                Span {
+                    first: Some(Duration::from_millis(30)),
+                    end: None,
+                },
             ]),
             handshake: Some(Duration::from_micros(1_250)),
             connect: Some(Duration::from_nanos(90_999)),
@@ -399,15 +414,44 @@ mod tests {
 
     /// A line that leaves no field out.
     pub(super) fn connection_with_every_field() -> String {
-        let opened = OpenedBy { id: "0123", host: b"a.test:443", user: Some("alice") };
-        let spans = record().spans.map(|[received, sent]| [received, Span { end: received.end, ..sent }]);
-        line(&Record { opened: Some(opened), spans, ..record() }, MaskIp::Keep)
+        let opened = OpenedBy {
+            id: "0123",
+            host: b"a.test:443",
+            user: Some("alice"),
+        };
+        let spans = record().spans.map(|[received, sent]| {
+            [
+                received,
+                Span {
+                    end: received.end,
+                    ..sent
+                },
+            ]
+        });
+        line(
+            &Record {
+                opened: Some(opened),
+                spans,
+                ..record()
+            },
+            MaskIp::Keep,
+        )
     }
 
     #[test]
     fn what_a_request_has_opened_is_told_with_it() {
-        let opened = OpenedBy { id: "0123", host: b"a.test:443", user: Some("alice") };
-        let line = line(&Record { opened: Some(opened), ..plain() }, MaskIp::Keep);
+        let opened = OpenedBy {
+            id: "0123",
+            host: b"a.test:443",
+            user: Some("alice"),
+        };
+        let line = line(
+            &Record {
+                opened: Some(opened),
+                ..plain()
+            },
+            MaskIp::Keep,
+        );
         let expected =
             r#""peer":"unix","request":"0123","host":"a.test:443","user":"alice","received_bytes""#;
         assert!(line.contains(expected), "{line}");
@@ -449,16 +493,30 @@ mod tests {
         for (address, kept, masked) in [
             ("203.0.113.9:1", "203.0.113.9", "203.0.113.0"),
             ("255.255.255.255:1", "255.255.255.255", "255.255.255.0"),
-            ("[2001:db8:aaaa:bbbb::1]:1", "2001:db8:aaaa:bbbb::1", "2001:db8:aaaa::"),
+            (
+                "[2001:db8:aaaa:bbbb::1]:1",
+                "2001:db8:aaaa:bbbb::1",
+                "2001:db8:aaaa::",
+            ),
             ("[::ffff:203.0.113.9]:1", "203.0.113.9", "203.0.113.0"),
             ("[::1]:1", "::1", "::"),
         ] {
             for at in [ip(address), Address::Unix] {
-                let record = Record { client: ip(address), peer: at, ..plain() };
+                let record = Record {
+                    client: ip(address),
+                    peer: at,
+                    ..plain()
+                };
                 let keep = line(&record, MaskIp::Keep);
-                assert!(keep.contains(&format!(r#""client":"{kept}","client_port":1,"#)), "{keep}");
+                assert!(
+                    keep.contains(&format!(r#""client":"{kept}","client_port":1,"#)),
+                    "{keep}"
+                );
                 let mask = line(&record, MaskIp::Mask);
-                assert!(mask.contains(&format!(r#""client":"{masked}","peer":"#)), "{mask}");
+                assert!(
+                    mask.contains(&format!(r#""client":"{masked}","peer":"#)),
+                    "{mask}"
+                );
                 assert!(!mask.contains("port"), "{mask}");
             }
         }
@@ -468,7 +526,11 @@ mod tests {
     fn names_are_distinct_and_stand_at_their_index() {
         for (i, cause) in Cause::ALL.into_iter().enumerate() {
             assert_eq!(cause.index(), i);
-            assert!(Cause::ALL[..i].iter().all(|other| other.as_str() != cause.as_str()));
+            assert!(
+                Cause::ALL[..i]
+                    .iter()
+                    .all(|other| other.as_str() != cause.as_str())
+            );
         }
         for (i, side) in Side::ALL.into_iter().enumerate() {
             assert_eq!(side.index(), i);

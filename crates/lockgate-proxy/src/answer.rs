@@ -1,7 +1,7 @@
 //! Answers that Lockgate gives itself because something went wrong.
 //!
-//! Pure functions from what happened to a head and a body. Does not decide that an error is answered, and does not know
-//! what else the connection has to say (`Date`, `Connection`).
+//! Pure functions from what happened to a head and a body. Does not decide that an error is
+//! answered, and does not know what else the connection has to say (`Date`, `Connection`).
 
 mod fault;
 mod form;
@@ -72,7 +72,10 @@ impl ErrorAnswer<'_> {
     pub fn make<'p>(&self, form: Form, page: Option<&'p Page>) -> (ResponseHead, Cow<'p, [u8]>) {
         let mut head = ResponseHead::of(self.status);
         let (media_type, mut content) = match page {
-            Some(page) => (page.media_type.as_str(), Cow::Borrowed(page.body.as_slice())),
+            Some(page) => (
+                page.media_type.as_str(),
+                Cow::Borrowed(page.body.as_slice()),
+            ),
             None => {
                 let mut built_in = Vec::with_capacity(2_048);
                 page::write(&mut built_in, form, self);
@@ -88,7 +91,10 @@ impl ErrorAnswer<'_> {
             head.fields.append(b"Content-Length", length.as_bytes());
         }
         head.fields.append(b"Cache-Control", b"no-store");
-        head.fields.append(b"Proxy-Status", &proxy_status::value(self.fault, self.detail));
+        head.fields.append(
+            b"Proxy-Status",
+            &proxy_status::value(self.fault, self.detail),
+        );
         self.advise(&mut head.fields);
         (head, content)
     }
@@ -96,7 +102,10 @@ impl ErrorAnswer<'_> {
     /// The same for a call of gRPC: a head without a body.
     pub fn make_grpc(&self) -> ResponseHead {
         let mut head = grpc::answer(self.fault.grpc_status(), self.detail);
-        head.fields.append(b"Proxy-Status", &proxy_status::value(self.fault, self.detail));
+        head.fields.append(
+            b"Proxy-Status",
+            &proxy_status::value(self.fault, self.detail),
+        );
         self.advise(&mut head.fields);
         head
     }
@@ -105,10 +114,15 @@ impl ErrorAnswer<'_> {
         match self.advice {
             Advice::None => {}
             Advice::RetryAfter(seconds) => {
-                fields.append(b"Retry-After", itoa::Buffer::new().format(seconds).as_bytes());
+                fields.append(
+                    b"Retry-After",
+                    itoa::Buffer::new().format(seconds).as_bytes(),
+                );
             }
             Advice::Challenge(realm) => fields.append(b"WWW-Authenticate", &challenge(realm)),
-            Advice::ProxyChallenge(realm) => fields.append(b"Proxy-Authenticate", &challenge(realm)),
+            Advice::ProxyChallenge(realm) => {
+                fields.append(b"Proxy-Authenticate", &challenge(realm))
+            }
             Advice::Allow(methods) => fields.append(b"Allow", methods.as_bytes()),
         }
     }
@@ -138,12 +152,18 @@ mod tests {
     use super::*;
 
     fn value<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
-        head.fields.named(name.as_bytes()).next().map(|value| std::str::from_utf8(value).unwrap())
+        head.fields
+            .named(name.as_bytes())
+            .next()
+            .map(|value| std::str::from_utf8(value).unwrap())
     }
 
     #[test]
     fn an_answer_says_why_in_its_head_and_in_its_body() {
-        let answer = ErrorAnswer { id: "0123", ..ErrorAnswer::of(Fault::ConnectionRefused) };
+        let answer = ErrorAnswer {
+            id: "0123",
+            ..ErrorAnswer::of(Fault::ConnectionRefused)
+        };
         let (head, body) = answer.make(Form::Text, None);
         let mut fields = Vec::new();
         head.fields.write(&mut fields, |_| true);
@@ -155,8 +175,7 @@ mod tests {
         );
         assert_eq!((head.status, head.reason()), (502, &b"Bad Gateway"[..]));
         assert_eq!(String::from_utf8(fields).unwrap(), expected);
-        let expected =
-            "502 Bad Gateway\nthe application cannot be reached\ncause: connect_failed\nrequest: 0123\n";
+        let expected = "502 Bad Gateway\nthe application cannot be reached\ncause: connect_failed\nrequest: 0123\n";
         assert_eq!(std::str::from_utf8(&body).unwrap(), expected);
     }
 
@@ -167,7 +186,10 @@ mod tests {
                 let (head, body) = ErrorAnswer::of(fault).make(form, None);
                 assert_eq!(head.status, fault.status());
                 assert_eq!(value(&head, "content-type"), Some(form.media_type()));
-                assert_eq!(value(&head, "content-length"), Some(body.len().to_string().as_str()));
+                assert_eq!(
+                    value(&head, "content-length"),
+                    Some(body.len().to_string().as_str())
+                );
                 assert_eq!(value(&head, "cache-control"), Some("no-store"));
             }
         }
@@ -177,9 +199,15 @@ mod tests {
     #[test]
     fn what_ends_with_its_head_has_neither_length_nor_body() {
         for status in [204, 304] {
-            let answer = ErrorAnswer { status, ..ErrorAnswer::of(Fault::NoEndpoint) };
+            let answer = ErrorAnswer {
+                status,
+                ..ErrorAnswer::of(Fault::NoEndpoint)
+            };
             let (head, body) = answer.make(Form::Text, None);
-            assert_eq!((value(&head, "content-length"), value(&head, "content-type")), (None, None));
+            assert_eq!(
+                (value(&head, "content-length"), value(&head, "content-type")),
+                (None, None)
+            );
             assert!(body.is_empty(), "{status}");
         }
     }
@@ -188,7 +216,10 @@ mod tests {
     fn every_fault_ends_a_grpc_call_with_a_status_and_a_message() {
         for fault in Fault::ALL {
             let head = ErrorAnswer::of(fault).make_grpc();
-            assert_eq!((head.status, value(&head, "content-type")), (200, Some("application/grpc")));
+            assert_eq!(
+                (head.status, value(&head, "content-type")),
+                (200, Some("application/grpc"))
+            );
             let status = grpc::status(&head.fields).unwrap();
             assert!((1..=16).contains(&status), "{fault:?}");
             assert_eq!(value(&head, "grpc-message"), Some(fault.detail()));
@@ -198,13 +229,23 @@ mod tests {
 
     #[test]
     fn a_page_of_the_configuration_replaces_body_and_type_only() {
-        let page = Page { body: b"back soon\n".to_vec(), media_type: "text/x-own".to_owned() };
-        let answer = ErrorAnswer { advice: Advice::RetryAfter(30), ..ErrorAnswer::of(Fault::NoEndpoint) };
+        let page = Page {
+            body: b"back soon\n".to_vec(),
+            media_type: "text/x-own".to_owned(),
+        };
+        let answer = ErrorAnswer {
+            advice: Advice::RetryAfter(30),
+            ..ErrorAnswer::of(Fault::NoEndpoint)
+        };
         let (head, body) = answer.make(Form::Html, Some(&page));
         assert_eq!(&*body, b"back soon\n");
         assert_eq!(value(&head, "content-type"), Some("text/x-own"));
         assert_eq!(value(&head, "retry-after"), Some("30"));
-        assert!(value(&head, "proxy-status").unwrap().contains("error=destination_unavailable;"));
+        assert!(
+            value(&head, "proxy-status")
+                .unwrap()
+                .contains("error=destination_unavailable;")
+        );
     }
 
     #[test]
@@ -222,10 +263,23 @@ mod tests {
                 "proxy-authenticate",
                 r#"Basic realm="way out", charset="UTF-8""#,
             ),
-            (Fault::MethodNotAllowed, Advice::Allow("GET, HEAD"), "allow", "GET, HEAD"),
-            (Fault::TooManyRequests, Advice::RetryAfter(0), "retry-after", "0"),
+            (
+                Fault::MethodNotAllowed,
+                Advice::Allow("GET, HEAD"),
+                "allow",
+                "GET, HEAD",
+            ),
+            (
+                Fault::TooManyRequests,
+                Advice::RetryAfter(0),
+                "retry-after",
+                "0",
+            ),
         ] {
-            let answer = ErrorAnswer { advice, ..ErrorAnswer::of(fault) };
+            let answer = ErrorAnswer {
+                advice,
+                ..ErrorAnswer::of(fault)
+            };
             let (head, _) = answer.make(Form::Text, None);
             assert_eq!(value(&head, name), Some(expected));
         }

@@ -1,6 +1,8 @@
-//! Bodies of messages, whatever HTTP they come in: as they come, as they go, and from one connection to another.
+//! Bodies of messages, whatever HTTP they come in: as they come, as they go, and from one
+//! connection to another.
 //!
-//! Everything is polled and may be dropped between two polls: what was received and not used stays where it is.
+//! Everything is polled and may be dropped between two polls: what was received and not used stays
+//! where it is.
 
 use std::fmt;
 use std::task::{Context, Poll, ready};
@@ -32,9 +34,15 @@ pub struct Reset {
 
 impl fmt::Display for Reset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(code) = self.code else { return f.write_str("the connection has broken") };
+        let Some(code) = self.code else {
+            return f.write_str("the connection has broken");
+        };
         let name = frames::error_name(code).unwrap_or("an unknown error");
-        if self.by_peer { write!(f, "reset: {name}") } else { f.write_str(name) }
+        if self.by_peer {
+            write!(f, "reset: {name}")
+        } else {
+            f.write_str(name)
+        }
     }
 }
 
@@ -119,8 +127,12 @@ pub trait Sink {
     ///
     /// # Errors
     /// When the connection has broken.
-    fn poll_take(&mut self, cx: &mut Context<'_>, data: &[u8], last: bool)
-    -> Poll<Result<usize, WriteError>>;
+    fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>>;
 
     /// The same of data that is shared, which some need not copy.
     ///
@@ -135,8 +147,8 @@ pub trait Sink {
         self.poll_take(cx, data, last)
     }
 
-    /// Completes when nothing that was taken waits here for room: what would be read meanwhile would only be held. One
-    /// that keeps nothing itself always has room.
+    /// Completes when nothing that was taken waits here for room: what would be read meanwhile
+    /// would only be held. One that keeps nothing itself always has room.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -162,12 +174,13 @@ pub trait Sink {
     /// How much of the body's data was taken so far.
     fn moved(&self) -> u64;
 
-    /// Completes when the other side is gone, and has not only said all that it had to say. Where these look the same, as on
-    /// a connection of HTTP/1, it does not.
+    /// Completes when the other side is gone, and has not only said all that it had to say. Where
+    /// these look the same, as on a connection of HTTP/1, it does not.
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// One end of what both sides have switched to (RFC 9110 §7.8): bytes both ways, each way until its end.
+/// One end of what both sides have switched to (RFC 9110 §7.8): bytes both ways, each way until its
+/// end.
 pub trait Tunnel: Source + Sink {
     /// Begins it, behind the heads of both messages.
     ///
@@ -191,8 +204,8 @@ pub enum Fault {
     Sink(WriteError),
 }
 
-/// Moves a body until all of it has left; `keep` sees all data on its way. What `rules` take out of its message's head
-/// they take out of its trailers.
+/// Moves a body until all of it has left; `keep` sees all data on its way. What `rules` take out of
+/// its message's head they take out of its trailers.
 ///
 /// What is gathered leaves when no more has come.
 ///

@@ -10,14 +10,14 @@ pub enum ClientAddress {
     Ip(IpAddr),
     /// A Unix socket, whose clients have no address.
     Unix,
-    /// A trusted proxy has named none that can be read. It is not the proxy's own address: that would pass rules that are
-    /// meant for proxies or private networks.
+    /// A trusted proxy has named none that can be read. It is not the proxy's own address: that
+    /// would pass rules that are meant for proxies or private networks.
     Unknown,
 }
 
 impl ClientAddress {
-    /// The address for tables that tell clients apart. All unknown clients share one of their own, which no client can have
-    /// (RFC 919); those of Unix sockets are told apart by nothing.
+    /// The address for tables that tell clients apart. All unknown clients share one of their own,
+    /// which no client can have (RFC 919); those of Unix sockets are told apart by nothing.
     pub fn key(self) -> Option<IpAddr> {
         match self {
             Self::Ip(ip) => Some(ip),

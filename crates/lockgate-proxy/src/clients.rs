@@ -1,6 +1,8 @@
-//! The accounts of the clients that are connected: what each of them holds of what the process has, over all workers.
+//! The accounts of the clients that are connected: what each of them holds of what the process has,
+//! over all workers.
 //!
-//! One table for the process. Does not say how much a client may hold: that is for each thing that is scarce to say.
+//! One table for the process. Does not say how much a client may hold: that is for each thing that
+//! is scarce to say.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -31,7 +33,8 @@ type Key = (IpAddr, Standing);
 pub enum Standing {
     /// It may hold its share of what is scarce.
     Ordinary,
-    /// A trusted peer or a peer on a Unix socket: it speaks for many clients, and may hold all there is.
+    /// A trusted peer or a peer on a Unix socket: it speaks for many clients, and may hold all
+    /// there is.
     Exempt,
 }
 
@@ -76,14 +79,20 @@ pub struct Turn<'a> {
 
 impl Default for Waits {
     fn default() -> Self {
-        Self { first: Semaphore::new(1), count: AtomicUsize::new(0) }
+        Self {
+            first: Semaphore::new(1),
+            count: AtomicUsize::new(0),
+        }
     }
 }
 
 impl Waits {
     async fn turn(&self) -> Turn<'_> {
         let wait = Counted::one(&self.count);
-        Turn { _first: self.first.acquire().await.expect("it is never closed"), _wait: wait }
+        Turn {
+            _first: self.first.acquire().await.expect("it is never closed"),
+            _wait: wait,
+        }
     }
 }
 
@@ -119,7 +128,8 @@ impl Held {
 
     /// Takes away what was added.
     pub fn remove(&self, less: usize) {
-        // A request that waits reads this after it has said that it waits: one of both sees the other.
+        // A request that waits reads this after it has said that it waits: one of both sees the
+        // other.
         self.0.fetch_sub(less, Ordering::SeqCst);
     }
 }
@@ -128,14 +138,20 @@ impl Clients {
     /// A table without clients.
     pub fn new() -> Arc<Self> {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Arc::new(Self { hasher: RandomState::default(), shards })
+        Arc::new(Self {
+            hasher: RandomState::default(),
+            shards,
+        })
     }
 
     /// The account of the client at `ip`. A client without an address is at the unspecified one.
     pub fn of(self: &Arc<Self>, ip: IpAddr, standing: Standing) -> Arc<Account> {
         let key = (client(ip), standing);
         // The lock is held for one look-up, never over a wait.
-        let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self
+            .shard(key)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(account) = shard.get(&key).and_then(Weak::upgrade) {
             return account;
         }
@@ -175,9 +191,14 @@ impl Account {
         self.key.1 == Standing::Exempt
     }
 
-    /// Waits until a handshake of the client may wait for a place among those of others. An exempt client's need not.
+    /// Waits until a handshake of the client may wait for a place among those of others. An exempt
+    /// client's need not.
     pub(crate) async fn handshake_turn(&self) -> Option<Turn<'_>> {
-        if self.is_exempt() { None } else { Some(self.handshakes.turn().await) }
+        if self.is_exempt() {
+            None
+        } else {
+            Some(self.handshakes.turn().await)
+        }
     }
 
     /// Waits until the request is the first of those of the client that wait for its share.
@@ -205,10 +226,18 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        let Some(table) = self.table.upgrade() else { return };
-        let mut shard = table.shard(self.key).lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(table) = self.table.upgrade() else {
+            return;
+        };
+        let mut shard = table
+            .shard(self.key)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         // The client may have come back meanwhile: that account is another one.
-        if shard.get(&self.key).is_some_and(|account| account.strong_count() == 0) {
+        if shard
+            .get(&self.key)
+            .is_some_and(|account| account.strong_count() == 0)
+        {
             shard.remove(&self.key);
         }
     }
@@ -226,7 +255,12 @@ mod tests {
     fn connections_of_one_client_share_an_account() {
         let clients = Clients::new();
         let of = |text| clients.of(ip(text), Standing::Ordinary);
-        let held = [of("192.0.2.1"), of("::ffff:192.0.2.1"), of("2001:db8::1"), of("2001:db8::2")];
+        let held = [
+            of("192.0.2.1"),
+            of("::ffff:192.0.2.1"),
+            of("2001:db8::1"),
+            of("2001:db8::2"),
+        ];
         assert!(Arc::ptr_eq(&held[0], &held[1]) && Arc::ptr_eq(&held[2], &held[3]));
         assert_eq!(held[2].client(), ip("2001:db8::"));
         let other = [of("192.0.2.2"), of("2001:db8:0:1::1")];
@@ -238,8 +272,8 @@ mod tests {
     #[test]
     fn an_exempt_account_is_never_that_of_an_ordinary_client() {
         let clients = Clients::new();
-        let [ordinary, exempt] =
-            [Standing::Ordinary, Standing::Exempt].map(|standing| clients.of(ip("192.0.2.1"), standing));
+        let [ordinary, exempt] = [Standing::Ordinary, Standing::Exempt]
+            .map(|standing| clients.of(ip("192.0.2.1"), standing));
         assert!(!Arc::ptr_eq(&ordinary, &exempt) && exempt.is_exempt() && !ordinary.is_exempt());
     }
 
@@ -260,7 +294,10 @@ mod tests {
                 });
             }
         });
-        assert!(Arc::ptr_eq(&kept, &clients.of(ip("192.0.2.1"), Standing::Ordinary)));
+        assert!(Arc::ptr_eq(
+            &kept,
+            &clients.of(ip("192.0.2.1"), Standing::Ordinary)
+        ));
         assert_eq!((clients.count(), kept.connections.now()), (1, 0));
     }
 }

@@ -1,9 +1,10 @@
 //! Coarse time for one worker, and deadlines that cost a comparison instead of a timer.
 //!
-//! The supervisor's tick comes ten times a second while a worker has connections. Each connection has one
-//! [`Watch`] with a deadline cell; a tick compares them and wakes whoever is late. That costs nothing per wait,
-//! where a runtime timer cost 1.4 µs a request (`docs/notes/002-deadlines.md`). Deadlines are therefore off by up to
-//! one tick, and late by up to one second where a worker has thousands of connections.
+//! The supervisor's tick comes ten times a second while a worker has connections. Each connection
+//! has one [`Watch`] with a deadline cell; a tick compares them and wakes whoever is late. That
+//! costs nothing per wait, where a runtime timer cost 1.4 µs a request
+//! (`docs/notes/002-deadlines.md`). Deadlines are therefore off by up to one tick, and late by up
+//! to one second where a worker has thousands of connections.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -25,7 +26,8 @@ use crate::upstream::Tried;
 pub const TICK: Duration = Duration::from_millis(100);
 /// Connections that are looked at in every tick; of more, a tenth each.
 const SWEPT_EACH_TICK: usize = 1024;
-/// Ticks that a worker still gets after its last connection, so that rates over some seconds fall to zero.
+/// Ticks that a worker still gets after its last connection, so that rates over some seconds fall
+/// to zero.
 const AFTERGLOW: u32 = 64;
 const NEVER: u64 = u64::MAX;
 /// What clocks count from: one for the process, because workers tell each other times.
@@ -138,7 +140,8 @@ pub enum Waiting {
     ForRoom,
     /// The client, to close: the connection is over.
     ForClose,
-    /// A place that others have: a socket towards an endpoint, or one of what an endpoint takes at once.
+    /// A place that others have: a socket towards an endpoint, or one of what an endpoint takes at
+    /// once.
     ForPlace,
     /// The streams of the connection, each of which is watched by itself.
     ForStreams,
@@ -149,12 +152,15 @@ pub enum Waiting {
 impl Waiting {
     /// Whether the client is waited for.
     pub fn is_for_client(self) -> bool {
-        matches!(self, Self::ForRequest | Self::ForOpening | Self::ForBody | Self::ForRoom | Self::ForClose)
+        matches!(
+            self,
+            Self::ForRequest | Self::ForOpening | Self::ForBody | Self::ForRoom | Self::ForClose
+        )
     }
 }
 
-/// The least that a client must move while it is waited for, in bytes a second, and for how many milliseconds of
-/// waiting it may stay below.
+/// The least that a client must move while it is waited for, in bytes a second, and for how many
+/// milliseconds of waiting it may stay below.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pace {
     /// Of a body that is due; `None` is any.
@@ -173,7 +179,8 @@ struct Waited {
 }
 
 impl Waited {
-    /// Whether less than `least` was moved by `grace` milliseconds of waiting, which it has now waited `millis` longer.
+    /// Whether less than `least` was moved by `grace` milliseconds of waiting, which it has now
+    /// waited `millis` longer.
     fn is_slow(&self, millis: u64, moved: u64, least: Option<u64>, grace: u64) -> bool {
         let Some(least) = least else { return false };
         let waited = self.millis.get() + millis;
@@ -181,7 +188,8 @@ impl Waited {
         if waited < grace {
             return false;
         }
-        let slow = moved.saturating_sub(self.from.get()).saturating_mul(1_000) < least.saturating_mul(waited);
+        let slow = moved.saturating_sub(self.from.get()).saturating_mul(1_000)
+            < least.saturating_mul(waited);
         self.begin(moved);
         slow
     }
@@ -224,7 +232,8 @@ impl Clock {
         })
     }
 
-    /// Milliseconds since the process began to work, the same for every worker, as of the last tick or connection.
+    /// Milliseconds since the process began to work, the same for every worker, as of the last tick
+    /// or connection.
     pub fn now(&self) -> u64 {
         self.now.get()
     }
@@ -246,10 +255,14 @@ impl Clock {
         let mut watches = self.watches.borrow_mut();
         watch.index.set(watches.len());
         watches.push(Rc::clone(&watch));
-        // It may be gone before a tick has seen it, and leaves something to be looked after all the same.
+        // It may be gone before a tick has seen it, and leaves something to be looked after all the
+        // same.
         self.empty.set(0);
         self.pulse.want(true);
-        Guard { watch, clock: Rc::clone(self) }
+        Guard {
+            watch,
+            clock: Rc::clone(self),
+        }
     }
 
     /// Takes a tick: cuts what is late, and hands every connection that it looks at to `visit`.
@@ -267,7 +280,11 @@ impl Clock {
             return;
         }
         self.empty.set(0);
-        let count = if watches.len() <= SWEPT_EACH_TICK { watches.len() } else { watches.len() / 10 + 1 };
+        let count = if watches.len() <= SWEPT_EACH_TICK {
+            watches.len()
+        } else {
+            watches.len() / 10 + 1
+        };
         let from = self.swept.get() % watches.len();
         for watch in watches.iter().cycle().skip(from).take(count) {
             watch.look(self.now());
@@ -291,8 +308,8 @@ impl Clock {
         self.watches.borrow().iter().for_each(visit);
     }
 
-    /// Cuts connections for which `order` says when their turn is, the least first, and says how many: as many as `count`
-    /// makes of how many there are.
+    /// Cuts connections for which `order` says when their turn is, the least first, and says how
+    /// many: as many as `count` makes of how many there are.
     pub fn make_room<K: Ord>(
         &self,
         order: impl Fn(&Watch) -> Option<K>,
@@ -300,12 +317,17 @@ impl Clock {
     ) -> usize {
         let watches = self.watches.borrow();
         let ordered = watches.iter().filter(|watch| watch.cut.get().is_none());
-        let mut ordered: Vec<_> = ordered.filter_map(|watch| Some((order(watch)?, watch))).collect();
+        let mut ordered: Vec<_> = ordered
+            .filter_map(|watch| Some((order(watch)?, watch)))
+            .collect();
         let count = count(ordered.len()).min(ordered.len());
         if count < ordered.len() {
             ordered.select_nth_unstable_by(count, |(one, _), (other, _)| one.cmp(other));
         }
-        ordered.iter().take(count).for_each(|(_, watch)| watch.cut(Cut::Crowded));
+        ordered
+            .iter()
+            .take(count)
+            .for_each(|(_, watch)| watch.cut(Cut::Crowded));
         count
     }
 
@@ -324,7 +346,8 @@ impl Clock {
     }
 
     fn refresh(&self) {
-        self.now.set(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(NEVER));
+        self.now
+            .set(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(NEVER));
     }
 
     fn forget(&self, index: usize) {
@@ -343,7 +366,8 @@ pub struct Watch {
     pub meter: Meter,
     /// Who it belongs to, once that is known.
     pub client: Cell<Option<IpAddr>>,
-    /// The account of its client, once that is known; none where this is part of another connection.
+    /// The account of its client, once that is known; none where this is part of another
+    /// connection.
     pub account: OnceCell<Connected>,
     /// Which listener it came by, where its bytes count for one.
     pub listener: Cell<Option<usize>>,
@@ -418,7 +442,11 @@ impl Watch {
     /// Ends the connection's current wait, and every later one, with `cut`.
     pub fn cut(&self, cut: Cut) {
         // What ends a phase may be followed by another: whatever ends the connection is stronger.
-        if self.cut.get().is_none_or(|before| before.is_of_phase() && !cut.is_of_phase()) {
+        if self
+            .cut
+            .get()
+            .is_none_or(|before| before.is_of_phase() && !cut.is_of_phase())
+        {
             self.cut.set(Some(cut));
             if let Some(waker) = self.waker.take() {
                 waker.wake();
@@ -431,27 +459,44 @@ impl Watch {
         self.cut.get().is_some()
     }
 
-    /// Charges it with memory that was taken, or given back where negative. What others have taken for it may be given back
-    /// here: that does not hide what it takes later.
+    /// Charges it with memory that was taken, or given back where negative. What others have taken
+    /// for it may be given back here: that does not hide what it takes later.
     pub fn takes(&self, bytes: isize) {
         let held = self.held.get().saturating_add(bytes).max(0);
-        self.held.set(if self.resting.take() { *self.held_at_rest.get_or_init(|| held) } else { held });
+        self.held.set(if self.resting.take() {
+            *self.held_at_rest.get_or_init(|| held)
+        } else {
+            held
+        });
     }
 
-    /// Notes that it is between two exchanges: it holds what it held when this was noted first. What an exchange has
-    /// left beyond that is the worker's, as connections to endpoints are, and what it has had of the worker is back.
+    /// Notes that it is between two exchanges: it holds what it held when this was noted first.
+    /// What an exchange has left beyond that is the worker's, as connections to endpoints are,
+    /// and what it has had of the worker is back.
     pub fn rests(&self) {
         self.resting.set(true);
     }
 
     /// For how many milliseconds nothing has moved.
     pub fn still_for(&self, now: u64) -> u64 {
-        if self.moves() == self.moved.get() { now.saturating_sub(self.moved_at.get()) } else { 0 }
+        if self.moves() == self.moved.get() {
+            now.saturating_sub(self.moved_at.get())
+        } else {
+            0
+        }
     }
 
     fn moves(&self) -> u64 {
-        let Meter { received, sent, flushed, .. } = &self.meter;
-        received.get().wrapping_add(sent.get()).wrapping_add(flushed.get())
+        let Meter {
+            received,
+            sent,
+            flushed,
+            ..
+        } = &self.meter;
+        received
+            .get()
+            .wrapping_add(sent.get())
+            .wrapping_add(flushed.get())
     }
 
     /// What it waits for; noted with every wait, looked at with every tick.
@@ -480,8 +525,14 @@ impl Watch {
         let millis = now.saturating_sub(self.looked_at.replace(now));
         let (pace, meter) = (self.pace.get(), &self.meter);
         match self.waiting.get() {
-            Waiting::ForBody => self.body.is_slow(millis, meter.received.get(), pace.min_in, pace.grace),
-            Waiting::ForRoom => self.room.is_slow(millis, meter.sent.get(), pace.min_out, pace.grace),
+            Waiting::ForBody => {
+                self.body
+                    .is_slow(millis, meter.received.get(), pace.min_in, pace.grace)
+            }
+            Waiting::ForRoom => {
+                self.room
+                    .is_slow(millis, meter.sent.get(), pace.min_out, pace.grace)
+            }
             _ => false,
         }
     }
@@ -529,8 +580,8 @@ impl Guard {
         self.watch.cut.get() == Some(Cut::Memory)
     }
 
-    /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last, also one that has
-    /// run out.
+    /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last,
+    /// also one that has run out.
     pub fn phase(&self, limit: Duration) {
         self.settle();
         self.watch.since.set(self.clock.now());
@@ -543,8 +594,9 @@ impl Guard {
         self.watch.moved_at.set(self.clock.now());
     }
 
-    /// Ends the phase, which the connection has outlived: only the idle limit and its lifetime hold from here on. A
-    /// client that was too slow is done with too: what follows is telling it so.
+    /// Ends the phase, which the connection has outlived: only the idle limit and its lifetime hold
+    /// from here on. A client that was too slow is done with too: what follows is telling it
+    /// so.
     pub fn settle(&self) {
         self.watch.deadline.set(NEVER);
         if self.watch.cut.get().is_some_and(Cut::is_of_phase) {
@@ -567,8 +619,8 @@ impl Guard {
         self.watch.lifetime.set(self.after(lifetime));
     }
 
-    /// Limits how many bytes may move from now on, both ways together. Who has moved them moves no more, and is cut by the
-    /// next tick.
+    /// Limits how many bytes may move from now on, both ways together. Who has moved them moves no
+    /// more, and is cut by the next tick.
     pub fn spend(&self, bytes: u64) {
         let meter = &self.watch.meter;
         let moved = meter.received.get().saturating_add(meter.sent.get());
@@ -589,7 +641,10 @@ impl Guard {
                 return Poll::Ready(Ok(output));
             }
             let mut waker = self.watch.waker.borrow_mut();
-            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            if !waker
+                .as_ref()
+                .is_some_and(|waker| waker.will_wake(cx.waker()))
+            {
                 *waker = Some(cx.waker().clone());
             }
             Poll::Pending

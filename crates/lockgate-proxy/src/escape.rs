@@ -1,14 +1,16 @@
 //! Texts made safe for where they are written: JSON, the quotes of a log line, HTML.
 //!
-//! Texts come from peers: none can end the string it stands in, forge a line, or move the cursor of a terminal.
-//! Nearly all are plain ASCII, which is looked through by sixteen bytes at a time and copied whole.
+//! Texts come from peers: none can end the string it stands in, forge a line, or move the cursor of
+//! a terminal. Nearly all are plain ASCII, which is looked through by sixteen bytes at a time and
+//! copied whole.
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Appends a JSON string (RFC 8259 §7) with its quotes.
 ///
-/// Beyond what JSON asks for, everything that a terminal or an editor could act on is escaped: DEL, C1 controls, line
-/// and paragraph separators, bidirectional overrides. A byte that is no UTF-8 becomes the character of that number.
+/// Beyond what JSON asks for, everything that a terminal or an editor could act on is escaped: DEL,
+/// C1 controls, line and paragraph separators, bidirectional overrides. A byte that is no UTF-8
+/// becomes the character of that number.
 pub(crate) fn json(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     json_inside(out, text);
@@ -23,7 +25,10 @@ pub(crate) fn json_inside(out: &mut Vec<u8>, text: &[u8]) {
     }
     for chunk in text.utf8_chunks() {
         chunk.valid().chars().for_each(|c| json_char(out, c));
-        chunk.invalid().iter().for_each(|&byte| code_point(out, u32::from(byte)));
+        chunk
+            .invalid()
+            .iter()
+            .for_each(|&byte| code_point(out, u32::from(byte)));
     }
 }
 
@@ -59,7 +64,8 @@ pub(crate) enum Space {
     Escaped,
 }
 
-/// The inside of a quoted text in the combined format: all but printable ASCII, and quotes and backslashes, as `\xNN`.
+/// The inside of a quoted text in the combined format: all but printable ASCII, and quotes and
+/// backslashes, as `\xNN`.
 pub(crate) fn quoted(out: &mut Vec<u8>, text: &[u8], space: Space) {
     if space == Space::AsIs && is_plain(text) {
         out.extend_from_slice(text);
@@ -71,7 +77,12 @@ pub(crate) fn quoted(out: &mut Vec<u8>, text: &[u8], space: Space) {
             b'!'..=b'~' if byte != b'"' && byte != b'\\' => out.push(byte),
             _ => {
                 let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
-                out.extend_from_slice(&[b'\\', b'x', high.to_ascii_uppercase(), low.to_ascii_uppercase()]);
+                out.extend_from_slice(&[
+                    b'\\',
+                    b'x',
+                    high.to_ascii_uppercase(),
+                    low.to_ascii_uppercase(),
+                ]);
             }
         }
     }
@@ -91,14 +102,21 @@ pub(crate) fn html(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// The first `longest` bytes of a text, fewer if a character would be cut, and whether there is more.
+/// The first `longest` bytes of a text, fewer if a character would be cut, and whether there is
+/// more.
 pub(crate) fn cut(text: &[u8], longest: usize) -> (&[u8], bool) {
-    let Some(&next) = text.get(longest) else { return (text, false) };
+    let Some(&next) = text.get(longest) else {
+        return (text, false);
+    };
     let is_inside = |byte: u8| byte & 0b1100_0000 == 0b1000_0000;
     let mut end = longest;
     if is_inside(next) {
         // A character has at most three bytes behind its first.
-        let before = text[..longest].iter().rev().take(3).position(|&byte| !is_inside(byte));
+        let before = text[..longest]
+            .iter()
+            .rev()
+            .take(3)
+            .position(|&byte| !is_inside(byte));
         end -= before.map_or(0, |inside| inside + 1);
     }
     (&text[..end], true)
@@ -116,7 +134,9 @@ fn is_plain(text: &[u8]) -> bool {
 
 /// Without a way out in the middle the compiler makes a vector of it.
 fn all_plain(bytes: &[u8; 16]) -> bool {
-    bytes.iter().fold(true, |all, &byte| all & matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\'))
+    bytes.iter().fold(true, |all, &byte| {
+        all & matches!(byte, b' '..=b'~') & (byte != b'"') & (byte != b'\\')
+    })
 }
 
 const PLAIN: [bool; 256] = {
@@ -150,8 +170,14 @@ mod tests {
             (b"a\nb\r\tc", r#""a\nb\r\tc""#),
             (b"\0\x1f\x1b[31m", r#""\u0000\u001f\u001b[31m""#),
             ("\u{7f}\u{9b}".as_bytes(), r#""\u007f\u009b""#),
-            ("\u{2028}\u{202e}\u{2066}".as_bytes(), r#""\u2028\u202e\u2066""#),
-            ("bücher.example 本 🚢".as_bytes(), r#""bücher.example 本 🚢""#),
+            (
+                "\u{2028}\u{202e}\u{2066}".as_bytes(),
+                r#""\u2028\u202e\u2066""#,
+            ),
+            (
+                "bücher.example 本 🚢".as_bytes(),
+                r#""bücher.example 本 🚢""#,
+            ),
             (b"caf\xe9\xff \xc3", r#""caf\u00e9\u00ff \u00c3""#),
         ] {
             assert_eq!(written(|out| json(out, raw)), expected);
@@ -160,8 +186,9 @@ mod tests {
 
     #[test]
     fn every_character_is_read_back_as_itself() {
-        for c in
-            (0..=0x10_ffff).filter_map(char::from_u32).filter(|c| u32::from(*c) < 0x3000 || c.is_control())
+        for c in (0..=0x10_ffff)
+            .filter_map(char::from_u32)
+            .filter(|c| u32::from(*c) < 0x3000 || c.is_control())
         {
             let text = format!("a{c}b");
             let line = written(|out| json(out, text.as_bytes()));
@@ -192,7 +219,10 @@ mod tests {
         ] {
             assert_eq!(written(|out| quoted(out, raw, Space::AsIs)), expected);
         }
-        assert_eq!(written(|out| quoted(out, b"a b", Space::Escaped)), r"a\x20b");
+        assert_eq!(
+            written(|out| quoted(out, b"a b", Space::Escaped)),
+            r"a\x20b"
+        );
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub use outgoing::OutgoingHead;
 
 /// The way back to a client, and that of the request's body from it.
 ///
-/// Dropped before the answer was whole, it breaks the answer off: the client never takes a part for the whole.
+/// Dropped before the answer was whole, it breaks the answer off: the client never takes a part for
+/// the whole.
 pub trait Downstream: Source + Sink {
     /// Completes when the client has gone.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
@@ -57,11 +58,18 @@ pub trait Downstream: Source + Sink {
     /// Writes an answer before the answer (RFC 9110 §15.2), which leaves by a flush.
     fn interim(&mut self, request: &RequestHead, answer: &ResponseHead);
 
-    /// Begins the answer, which leaves with the first data or by a flush; `keep` is whether the connection will take
-    /// another request.
-    fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, keep: bool);
+    /// Begins the answer, which leaves with the first data or by a flush; `keep` is whether the
+    /// connection will take another request.
+    fn respond(
+        &mut self,
+        request: &RequestHead,
+        answer: &ResponseHead,
+        length: BodyLength,
+        keep: bool,
+    );
 
-    /// Completes when data of the answer would be taken now: what can be read later is not read before.
+    /// Completes when data of the answer would be taken now: what can be read later is not read
+    /// before.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -70,8 +78,9 @@ pub trait Downstream: Source + Sink {
     /// Whether [`poll_file`](Self::poll_file) takes any.
     fn takes_files(&self) -> bool;
 
-    /// Takes data of the body from a file, up to `len` bytes from `offset` on, that does not pass through us, and says how
-    /// much; `last` when none follows. `None` where it must pass through us: then it is to be read.
+    /// Takes data of the body from a file, up to `len` bytes from `offset` on, that does not pass
+    /// through us, and says how much; `last` when none follows. `None` where it must pass
+    /// through us: then it is to be read.
     ///
     /// # Errors
     /// When the connection has broken, or the file cannot be read.
@@ -88,10 +97,12 @@ pub trait Downstream: Source + Sink {
     /// Forgets what was not sent of an answer that is given up.
     fn discard(&mut self);
 
-    /// Completes when all that was taken of an answer has left, or cannot: what breaks it off must not overtake it.
+    /// Completes when all that was taken of an answer has left, or cannot: what breaks it off must
+    /// not overtake it.
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Makes certain that the client does not take what was sent for the whole, and that nothing is kept for it.
+    /// Makes certain that the client does not take what was sent for the whole, and that nothing is
+    /// kept for it.
     fn abort(&mut self);
 }
 
@@ -120,18 +131,20 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether a field of the head goes to the endpoint as it came. Those that say where the request is for, who asks and
-    /// how it is named are ours.
+    /// Whether a field of the head goes to the endpoint as it came. Those that say where the
+    /// request is for, who asks and how it is named are ours.
     pub fn hands_on(&self, onward: &Onward<'_>, field: &Field<'_>) -> bool {
         let ours = match field.known {
             Some(Known::Host) => true,
             Some(Known::XRequestId) => !self.client.is_unnamed(),
             _ => self.client.replaces(field),
         };
-        // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
+        // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in
+        // HTTP/1.1.
         let unknown = self.head.version == Version::Http10 && field.known == Some(Known::Expect);
         let cookie = self.cookies.is_some() && field.name.eq_ignore_ascii_case(b"cookie");
-        // To CGI it is HTTP_PROXY, which libraries take for the way out ("httpoxy", CVE-2016-5385). No standard has it.
+        // To CGI it is HTTP_PROXY, which libraries take for the way out ("httpoxy", CVE-2016-5385).
+        // No standard has it.
         let proxy = field.known.is_none() && field.name.eq_ignore_ascii_case(b"proxy");
         onward.passes(field) && !ours && !unknown && !cookie && !proxy
     }
@@ -159,22 +172,32 @@ impl Request<'_> {
     pub fn takes_trailers(&self) -> bool {
         let fields = self.outgoing.fields();
         fields.first(Known::Te).is_some()
-            && fields.tokens(Known::Te).any(|token| token.eq_ignore_ascii_case(b"trailers"))
+            && fields
+                .tokens(Known::Te)
+                .any(|token| token.eq_ignore_ascii_case(b"trailers"))
     }
 
-    /// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS (RFC 2817): what an
-    /// origin would then be sent unread is requests ("h2c smuggling").
+    /// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS
+    /// (RFC 2817): what an origin would then be sent unread is requests ("h2c smuggling").
     pub fn upgrade(&self) -> Option<&[u8]> {
         let fields = self.outgoing.fields();
         let offered = fields.first(Known::Upgrade)?;
-        let asks = fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
-        let is =
-            |name: &[u8]| offered.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name));
+        let asks = fields
+            .tokens(Known::Connection)
+            .any(|token| token.eq_ignore_ascii_case(b"upgrade"));
+        let is = |name: &[u8]| {
+            offered
+                .get(..name.len())
+                .is_some_and(|front| front.eq_ignore_ascii_case(name))
+        };
         let is_http = is(b"h2") || is(b"http") || is(b"tls");
-        // A token with perhaps a version: in anything more, an origin might find what was not looked at here.
+        // A token with perhaps a version: in anything more, an origin might find what was not
+        // looked at here.
         let one = fields.values(Known::Upgrade).count() == 1
             && !offered.is_empty()
-            && offered.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
+            && offered
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
         (asks && one && !is_http && self.head.version >= Version::Http11).then_some(offered)
     }
 }
@@ -187,7 +210,8 @@ pub struct Exchange<'a, D> {
     pub guard: &'a Guard,
     /// What the client holds of what the process has.
     pub account: Option<&'a Arc<Account>>,
-    /// The account whose share of sockets towards endpoints this uses: that of a stream. A connection of HTTP/1 uses one at a time.
+    /// The account whose share of sockets towards endpoints this uses: that of a stream. A
+    /// connection of HTTP/1 uses one at a time.
     pub share_of: Option<&'a Arc<Account>>,
     /// Where the body comes from and the answer goes.
     pub down: &'a mut D,
@@ -226,12 +250,13 @@ pub struct Outcome {
     pub grpc_status: Option<u16>,
     /// Until an endpoint was chosen and had room.
     pub wait: Option<Duration>,
-    /// Connecting to it, if that was needed. Like `wait`, of all attempts together: what an attempt that failed has
-    /// taken was waited for the one that did not.
+    /// Connecting to it, if that was needed. Like `wait`, of all attempts together: what an
+    /// attempt that failed has taken was waited for the one that did not.
     pub connect: Option<Duration>,
     /// From there to the answer's head.
     pub first_byte: Option<Duration>,
-    /// Whether the endpoint answered with the whole request before it, or had asked for the rest (RFC 9110 §10.1.1).
+    /// Whether the endpoint answered with the whole request before it, or had asked for the rest
+    /// (RFC 9110 §10.1.1).
     pub awaited: bool,
     /// Whether the client's connection can take another request.
     pub reusable: bool,
@@ -272,7 +297,11 @@ pub struct Opener {
 impl Opener {
     /// As the log has it.
     pub fn told(&self) -> OpenedBy<'_> {
-        OpenedBy { id: self.id.as_str(), host: &self.host, user: self.user.as_deref() }
+        OpenedBy {
+            id: self.id.as_str(),
+            host: &self.host,
+            user: self.user.as_deref(),
+        }
     }
 }
 
@@ -299,11 +328,25 @@ pub struct Bounds {
 }
 
 impl Switched {
-    /// The connection of a request that has switched, on which nothing moves for no longer than `idle`.
+    /// The connection of a request that has switched, on which nothing moves for no longer than
+    /// `idle`.
     pub fn of(lease: Lease, idle: Duration) -> Self {
         let (up, hold, in_flight) = lease.into_parts();
-        let bounds = Bounds { idle, keepalive: None, lifetime: None, bytes: None };
-        Self { up, hold, in_flight, bounds, shares: Shares::default(), shapers: None, opener: None }
+        let bounds = Bounds {
+            idle,
+            keepalive: None,
+            lifetime: None,
+            bytes: None,
+        };
+        Self {
+            up,
+            hold,
+            in_flight,
+            bounds,
+            shares: Shares::default(),
+            shapers: None,
+            opener: None,
+        }
     }
 }
 
@@ -325,16 +368,27 @@ impl<D: Downstream> Exchange<'_, D> {
     ///
     /// # Errors
     /// When the client does not take the answer.
-    pub async fn switch(&mut self, answer: &ResponseHead, switched: Switched) -> Result<(), Failure> {
+    pub async fn switch(
+        &mut self,
+        answer: &ResponseHead,
+        switched: Switched,
+    ) -> Result<(), Failure> {
         self.down.switch(self.request.head, answer);
         self.outcome.status = answer.status;
         self.guard.watch().waits(Waiting::ForRoom);
-        match self.guard.within(poll_fn(|cx| self.down.poll_flush(cx))).await {
+        match self
+            .guard
+            .within(poll_fn(|cx| self.down.poll_flush(cx)))
+            .await
+        {
             Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,
             Err(cut) => return Err(Failure::cut(cut, Fault::ResponseTimeout)),
         }
         let shapers = self.shapers.take();
-        self.outcome.switched = Some(Box::new(Switched { shapers, ..switched }));
+        self.outcome.switched = Some(Box::new(Switched {
+            shapers,
+            ..switched
+        }));
         Ok(())
     }
 }
@@ -344,8 +398,9 @@ impl Outcome {
     pub fn leased(&mut self, took: Duration, dialled: Option<Duration>) {
         let wait = took.saturating_sub(dialled.unwrap_or_default());
         self.wait = Some(self.wait.unwrap_or_default() + wait);
-        self.connect =
-            dialled.map_or(self.connect, |dialled| Some(self.connect.unwrap_or_default() + dialled));
+        self.connect = dialled.map_or(self.connect, |dialled| {
+            Some(self.connect.unwrap_or_default() + dialled)
+        });
     }
 }
 
@@ -370,12 +425,22 @@ impl Failure {
 
     /// The same, with more for the log.
     pub fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { fault: Some(fault), cause: fault.cause(), side: fault.side(), detail: detail.into() }
+        Self {
+            fault: Some(fault),
+            cause: fault.cause(),
+            side: fault.side(),
+            detail: detail.into(),
+        }
     }
 
     /// One after which there is nobody to be told.
     pub fn silent(cause: Cause, side: Side, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { fault: None, cause, side, detail: detail.into() }
+        Self {
+            fault: None,
+            cause,
+            side,
+            detail: detail.into(),
+        }
     }
 
     /// The client's connection has broken.
@@ -388,9 +453,11 @@ impl Failure {
         match error {
             ReadError::Stream(error) => Self::client(error),
             ReadError::Reset(error) => Self::client(error),
-            ReadError::Cut => {
-                Self::silent(Cause::ClientClosed, Side::Downstream, "in the middle of the body")
-            }
+            ReadError::Cut => Self::silent(
+                Cause::ClientClosed,
+                Side::Downstream,
+                "in the middle of the body",
+            ),
             ReadError::TooLong => Self::of(Fault::ContentTooLarge),
             ReadError::Head(_)
             | ReadError::Section(_)
@@ -420,7 +487,9 @@ impl From<DialError> for Failure {
     fn from(error: DialError) -> Self {
         match error {
             DialError::Cut(cut) => Self::cut(cut, Fault::ConnectionTimeout),
-            DialError::Left => Self::silent(Cause::ClientReset, Side::Downstream, error.to_string()),
+            DialError::Left => {
+                Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
+            }
             error => Self::because(error.fault(), error.to_string()),
         }
     }

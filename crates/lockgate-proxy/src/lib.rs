@@ -1,8 +1,8 @@
 //! The heart: what is done with a connection, from its acceptance to its line in the log.
 //!
-//! One worker is one thread: everything of a worker is `Rc` and `Cell`. Between workers there are settings that do
-//! not change, counters with one writer each, and the [`limits`] that are promised for the process, and the
-//! accounts of its [`clients`].
+//! One worker is one thread: everything of a worker is `Rc` and `Cell`. Between workers there are
+//! settings that do not change, counters with one writer each, and the [`limits`] that are promised
+//! for the process, and the accounts of its [`clients`].
 //! Knows no configuration file, no signal and no environment: the shell assembles what runs here.
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
 //! What is promised for the process, not for a worker: how many connections and handshakes at once.
 //!
-//! The only state that workers share and write. What is full is waited for, first come first served; what waits in
-//! the listener's backlog costs nothing. Does not know why somebody waits or how long they may.
+//! The only state that workers share and write. What is full is waited for, first come first
+//! served; what waits in the listener's backlog costs nothing. Does not know why somebody waits or
+//! how long they may.
 
 pub mod connections;
 pub mod handshakes;
@@ -30,7 +31,10 @@ impl Limit {
     /// Allows `size` at once.
     pub fn new(size: usize) -> Self {
         let size = size.min(Semaphore::MAX_PERMITS);
-        Self { free: Arc::new(Semaphore::new(size)), size }
+        Self {
+            free: Arc::new(Semaphore::new(size)),
+            size,
+        }
     }
 
     /// How many there may be.
@@ -50,7 +54,10 @@ impl Limit {
 
     /// Takes one, in the order of asking.
     pub async fn take(&self) -> Permit {
-        Arc::clone(&self.free).acquire_owned().await.expect("a limit is never closed")
+        Arc::clone(&self.free)
+            .acquire_owned()
+            .await
+            .expect("a limit is never closed")
     }
 }
 
@@ -71,7 +78,8 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Connections of each client at once. An IPv6 client is its /64: within that it can choose its address freely.
+/// Connections of each client at once. An IPv6 client is its /64: within that it can choose its
+/// address freely.
 #[derive(Debug)]
 pub struct PerClient {
     size: usize,
@@ -110,20 +118,32 @@ impl PerClient {
         })
     }
 
-    /// A place for a connection of `ip`, still to be waited for; `None` when as many wait already as may be served:
-    /// what waits costs a descriptor, so one client must not have all of them.
+    /// A place for a connection of `ip`, still to be waited for; `None` when as many wait already
+    /// as may be served: what waits costs a descriptor, so one client must not have all of
+    /// them.
     pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<Place> {
         let key = client(ip);
         // The lock is held for one look-up, never over a wait.
-        let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self
+            .shard(key)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let client = shard.entry(key).or_insert_with(|| {
-            Arc::new(Client { limit: Limit::new(self.size), present: AtomicUsize::new(0) })
+            Arc::new(Client {
+                limit: Limit::new(self.size),
+                present: AtomicUsize::new(0),
+            })
         });
         if client.present.load(Ordering::Relaxed) >= self.size.saturating_mul(2) {
             return None;
         }
         client.present.fetch_add(1, Ordering::Relaxed);
-        Some(Place { client: Arc::clone(client), key, table: Arc::clone(self), permit: None })
+        Some(Place {
+            client: Arc::clone(client),
+            key,
+            table: Arc::clone(self),
+            permit: None,
+        })
     }
 
     fn shard(&self, key: IpAddr) -> &Shard {
@@ -141,14 +161,19 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.permit = None;
-        let mut shard = self.table.shard(self.key).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self
+            .table
+            .shard(self.key)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if self.client.present.fetch_sub(1, Ordering::Relaxed) == 1 {
             shard.remove(&self.key);
         }
     }
 }
 
-/// How much of one thing each may have at once, whoever they are: tunnels of a client, of a user. Nobody waits.
+/// How much of one thing each may have at once, whoever they are: tunnels of a client, of a user.
+/// Nobody waits.
 #[derive(Debug)]
 pub struct AtOnce<K> {
     size: usize,
@@ -167,18 +192,28 @@ impl<K: Hash + Eq + Clone> AtOnce<K> {
     /// Allows each `size`.
     pub fn new(size: usize) -> Arc<Self> {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Arc::new(Self { size, hasher: RandomState::default(), shards })
+        Arc::new(Self {
+            size,
+            hasher: RandomState::default(),
+            shards,
+        })
     }
 
     /// One more for `key`; `None` when it has as many as it may.
     pub fn take(self: &Arc<Self>, key: &K) -> Option<Share<K>> {
-        let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self
+            .shard(key)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let count = shard.entry(key.clone()).or_default();
         if *count >= self.size {
             return None;
         }
         *count += 1;
-        Some(Share { key: key.clone(), table: Arc::clone(self) })
+        Some(Share {
+            key: key.clone(),
+            table: Arc::clone(self),
+        })
     }
 }
 
@@ -190,7 +225,11 @@ impl<K: Hash + Eq> AtOnce<K> {
 
 impl<K: Hash + Eq> Drop for Share<K> {
     fn drop(&mut self) {
-        let mut shard = self.table.shard(&self.key).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self
+            .table
+            .shard(&self.key)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match shard.get_mut(&self.key) {
             Some(count @ 2..) => *count -= 1,
             // Who has none is forgotten.
@@ -237,7 +276,10 @@ mod tests {
     #[test]
     fn an_ipv6_client_is_its_64() {
         let table = PerClient::new(1);
-        let held = [table.enter("2001:db8::1".parse().unwrap()), table.enter("2001:db8::2".parse().unwrap())];
+        let held = [
+            table.enter("2001:db8::1".parse().unwrap()),
+            table.enter("2001:db8::2".parse().unwrap()),
+        ];
         assert!(held.iter().all(Option::is_some));
         assert!(table.enter("2001:db8::3".parse().unwrap()).is_none());
         assert!(table.enter("2001:db8:0:1::1".parse().unwrap()).is_some());
@@ -253,13 +295,23 @@ mod tests {
         assert!(table.take(&other).is_some());
         drop(shares);
         assert!(table.take(&one).is_some());
-        assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
+        assert!(
+            table
+                .shards
+                .iter()
+                .all(|shard| shard.lock().unwrap().is_empty())
+        );
     }
 
     #[test]
     fn a_client_that_has_left_is_forgotten() {
         let table = PerClient::new(1);
         drop(table.enter("192.0.2.1".parse().unwrap()));
-        assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
+        assert!(
+            table
+                .shards
+                .iter()
+                .all(|shard| shard.lock().unwrap().is_empty())
+        );
     }
 }

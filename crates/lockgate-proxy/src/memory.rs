@@ -1,7 +1,9 @@
-//! What gives way where the memory of the process runs out: what waits, what is let go of, and whose connections end.
+//! What gives way where the memory of the process runs out: what waits, what is let go of, and
+//! whose connections end.
 //!
-//! How much is in use, `lockgate_net::memory` counts. A connection is charged with what its tasks have allocated and not
-//! freed. What would grow asks [`room`] first; a tick in which too much is in use cuts the largest clients.
+//! How much is in use, `lockgate_net::memory` counts. A connection is charged with what its tasks
+//! have allocated and not freed. What would grow asks [`room`] first; a tick in which too much is
+//! in use cuts the largest clients.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,7 +17,8 @@ use lockgate_net::memory::{self, Level};
 use crate::clock::{Clock, Cut, Guard, Waiting, Watch};
 use crate::limits;
 
-/// Milliseconds without a byte after which a connection may be cut that waits for somebody else than its client.
+/// Milliseconds without a byte after which a connection may be cut that waits for somebody else
+/// than its client.
 const STILL: u64 = 2_000;
 /// What a connection must hold to be worth cutting.
 const WORTH: usize = 4 * 1024;
@@ -55,7 +58,8 @@ impl<F> Drop for Weighed<F> {
 /// When the connection is cut first.
 pub async fn room(guard: &Guard) -> Result<(), Cut> {
     while memory::level() == Level::Full {
-        // It holds little yet, and is refused when it has waited for too long: it is not cut for others.
+        // It holds little yet, and is refused when it has waited for too long: it is not cut for
+        // others.
         guard.watch().waits(Waiting::ForPlace);
         guard.within(guard.clock().next_tick()).await?;
         guard.watch().waits(Waiting::Otherwise);
@@ -83,10 +87,14 @@ struct Candidate {
     held: usize,
 }
 
-/// Cuts connections that together hold `excess` bytes, as far as there are some: those of clients that hold most, and of
-/// a client the largest. `spared` are clients that are never cut for this. Says how many were cut. What those hold that are
-/// cut already comes back without it.
-pub(crate) fn relieve(clock: &Clock, excess: usize, spared: impl Fn(Option<IpAddr>) -> bool) -> usize {
+/// Cuts connections that together hold `excess` bytes, as far as there are some: those of clients
+/// that hold most, and of a client the largest. `spared` are clients that are never cut for this.
+/// Says how many were cut. What those hold that are cut already comes back without it.
+pub(crate) fn relieve(
+    clock: &Clock,
+    excess: usize,
+    spared: impl Fn(Option<IpAddr>) -> bool,
+) -> usize {
     let now = clock.now();
     let mut watches = Vec::new();
     // A stream's client is waited for: then its connection's is.
@@ -116,7 +124,12 @@ pub(crate) fn relieve(clock: &Clock, excess: usize, spared: impl Fn(Option<IpAdd
             _ if waited => Standing::Slow,
             _ => return,
         };
-        candidates.push(Candidate { place: watches.len(), standing, client, held });
+        candidates.push(Candidate {
+            place: watches.len(),
+            standing,
+            client,
+            held,
+        });
         watches.push(Rc::clone(watch));
     });
     let chosen = choose(candidates, excess.saturating_sub(leaving));
@@ -128,23 +141,35 @@ pub(crate) fn relieve(clock: &Clock, excess: usize, spared: impl Fn(Option<IpAdd
     chosen.len()
 }
 
-/// The places of those to be cut. None of a client that holds less than its part, as if there were one more: what it holds would
-/// not help, and it may be the one that waits.
+/// The places of those to be cut. None of a client that holds less than its part, as if there were
+/// one more: what it holds would not help, and it may be the one that waits.
 fn choose(mut candidates: Vec<Candidate>, excess: usize) -> Vec<usize> {
     let mut clients: HashMap<Option<IpAddr>, usize> = HashMap::new();
     for candidate in &candidates {
         *clients.entry(candidate.client).or_default() += candidate.held;
     }
     let part = clients.values().sum::<usize>() / (clients.len() + 1);
-    candidates.retain(|candidate| clients.get(&candidate.client).is_some_and(|held| *held > part));
+    candidates.retain(|candidate| {
+        clients
+            .get(&candidate.client)
+            .is_some_and(|held| *held > part)
+    });
     let largest = |candidate: &Candidate| {
         let client = clients.get(&candidate.client).copied().unwrap_or(0);
-        (candidate.standing, std::cmp::Reverse((client, candidate.held)))
+        (
+            candidate.standing,
+            std::cmp::Reverse((client, candidate.held)),
+        )
     };
     candidates.sort_by_key(largest);
     let freed = Cell::new(0usize);
-    let enough = |candidate: &Candidate| freed.replace(freed.get().saturating_add(candidate.held)) < excess;
-    candidates.iter().take_while(|candidate| enough(candidate)).map(|candidate| candidate.place).collect()
+    let enough =
+        |candidate: &Candidate| freed.replace(freed.get().saturating_add(candidate.held)) < excess;
+    candidates
+        .iter()
+        .take_while(|candidate| enough(candidate))
+        .map(|candidate| candidate.place)
+        .collect()
 }
 
 #[cfg(test)]
@@ -153,19 +178,25 @@ mod tests {
     use crate::clock::Pulse;
 
     fn candidates(all: &[(Standing, u8, usize)]) -> Vec<Candidate> {
-        let candidate = |(place, &(standing, client, held)): (usize, &(Standing, u8, usize))| Candidate {
-            place,
-            standing,
-            client: Some(IpAddr::from([192, 0, 2, client])),
-            held,
-        };
+        let candidate =
+            |(place, &(standing, client, held)): (usize, &(Standing, u8, usize))| Candidate {
+                place,
+                standing,
+                client: Some(IpAddr::from([192, 0, 2, client])),
+                held,
+            };
         all.iter().enumerate().map(candidate).collect()
     }
 
     #[test]
     fn the_client_that_holds_most_is_cut_first() {
         use Standing::Stalled;
-        let all = candidates(&[(Stalled, 1, 50), (Stalled, 2, 30), (Stalled, 2, 10), (Stalled, 2, 20)]);
+        let all = candidates(&[
+            (Stalled, 1, 50),
+            (Stalled, 2, 30),
+            (Stalled, 2, 10),
+            (Stalled, 2, 20),
+        ]);
         assert_eq!(choose(all.clone(), 1), [1]);
         assert_eq!(choose(all.clone(), 60), [1, 3, 2]);
         assert_eq!(choose(all.clone(), 61), [1, 3, 2, 0]);
@@ -174,7 +205,11 @@ mod tests {
 
     #[test]
     fn stalled_clients_are_cut_before_slow_ones() {
-        let all = [(Standing::Slow, 1, 50), (Standing::Still, 2, 40), (Standing::Stalled, 3, 40)];
+        let all = [
+            (Standing::Slow, 1, 50),
+            (Standing::Still, 2, 40),
+            (Standing::Stalled, 3, 40),
+        ];
         assert_eq!(choose(candidates(&all), 1_000), [2, 1, 0]);
         assert_eq!(choose(candidates(&all), 0), [0; 0]);
     }
@@ -197,14 +232,20 @@ mod tests {
         let clock = Clock::new(Pulse::new());
         let guards = [1, 2].map(|client| {
             let guard = clock.watch();
-            guard.watch().client.set(Some(IpAddr::from([192, 0, 2, client])));
+            guard
+                .watch()
+                .client
+                .set(Some(IpAddr::from([192, 0, 2, client])));
             guard.watch().waits(Waiting::ForRoom);
             guard.watch().held.set(1 << 20);
             guard
         });
         let spared = |ip| ip == Some(IpAddr::from([192, 0, 2, 1]));
         assert_eq!(relieve(&clock, usize::MAX, spared), 1);
-        assert_eq!(guards.each_ref().map(|guard| guard.watch().is_cut()), [false, true]);
+        assert_eq!(
+            guards.each_ref().map(|guard| guard.watch().is_cut()),
+            [false, true]
+        );
         assert_eq!(relieve(&clock, usize::MAX, spared), 0, "none is cut twice");
     }
 
@@ -218,7 +259,11 @@ mod tests {
             guard
         });
         assert_eq!(relieve(&clock, 1 << 20, |_| false), 1);
-        assert_eq!(relieve(&clock, 1 << 20, |_| false), 0, "it has not ended yet");
+        assert_eq!(
+            relieve(&clock, 1 << 20, |_| false),
+            0,
+            "it has not ended yet"
+        );
         assert_eq!(relieve(&clock, 2 << 20, |_| false), 1);
         drop(guards);
     }
@@ -242,7 +287,8 @@ mod tests {
             let guard = clock.watch();
             let (own, mut pool) = (memory::Charge::new(memory::Kind::Coding, 1_000), Vec::new());
             let mut within = true;
-            // Each takes something for itself, dials, and leaves the connection to its endpoint with the worker.
+            // Each takes something for itself, dials, and leaves the connection to its endpoint
+            // with the worker.
             let task = std::future::poll_fn(|_| {
                 let _ = &own;
                 within = !within;

@@ -1,6 +1,7 @@
 //! What is counted, per worker and listener, and its names in Prometheus text.
 //!
-//! Labels come from closed sets: listeners and ALPN names of the configuration, reasons of this page.
+//! Labels come from closed sets: listeners and ALPN names of the configuration, reasons of this
+//! page.
 
 pub mod http;
 pub mod relay;
@@ -13,7 +14,8 @@ use lockgate_net::tls::handshake::Negotiated;
 
 use crate::access_log::Cause;
 
-/// Reasons of a failed handshake, as [`lockgate_net::tls::handshake::HandshakeError::reason`] gives them and this crate.
+/// Reasons of a failed handshake, as [`lockgate_net::tls::handshake::HandshakeError::reason`] gives
+/// them and this crate.
 pub const HANDSHAKE_REASONS: [&str; 14] = [
     "alert",
     "bad_certificate",
@@ -31,9 +33,12 @@ pub const HANDSHAKE_REASONS: [&str; 14] = [
     "unknown_name",
 ];
 
-/// Why clients that speak HTTP/2 were disconnected: for requests that they took back, for frames without a use, for
-/// updates of windows; by the h2 crate, for what is too much (`calm`) or not HTTP/2 (`protocol`).
-pub const VIOLATIONS: [&str; 6] = ["resets", "control", "updates", "sections", "calm", "protocol"];
+/// Why clients that speak HTTP/2 were disconnected: for requests that they took back, for frames
+/// without a use, for updates of windows; by the h2 crate, for what is too much (`calm`) or not
+/// HTTP/2 (`protocol`).
+pub const VIOLATIONS: [&str; 6] = [
+    "resets", "control", "updates", "sections", "calm", "protocol",
+];
 
 const VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 const RESUMED: [&str; 2] = ["false", "true"];
@@ -112,9 +117,15 @@ impl ListenerCells {
         let resumed = usize::from(negotiated.resumed);
         let none = self.alpn.len() - 1;
         let alpn = negotiated.alpn.as_deref().map_or(none, |chosen| {
-            self.alpn.iter().position(|name| name.as_bytes() == chosen).unwrap_or(none)
+            self.alpn
+                .iter()
+                .position(|name| name.as_bytes() == chosen)
+                .unwrap_or(none)
         });
-        if let Some(counter) = self.handshakes.get(self.combination(version, resumed, alpn)) {
+        if let Some(counter) = self
+            .handshakes
+            .get(self.combination(version, resumed, alpn))
+        {
             counter.inc();
         }
         self.handshake.record(took);
@@ -129,7 +140,8 @@ impl ListenerCells {
         }
     }
 
-    /// Counts a client that was disconnected for how it speaks HTTP/2; `reason` is one of [`VIOLATIONS`].
+    /// Counts a client that was disconnected for how it speaks HTTP/2; `reason` is one of
+    /// [`VIOLATIONS`].
     pub fn violated(&self, reason: &str) {
         let place = VIOLATIONS.iter().position(|&known| known == reason);
         debug_assert!(place.is_some(), "{reason} is in the list");
@@ -157,8 +169,11 @@ pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]
         "Connections that clients had given up before there was a place for them.",
     )
     .sample(&[], shards.counter(|cells| &cells.abandoned));
-    text.counter("lockgate_memory_cut_total", "Connections that were cut because memory had run out.")
-        .sample(&[], shards.counter(|cells| &cells.memory_cut));
+    text.counter(
+        "lockgate_memory_cut_total",
+        "Connections that were cut because memory had run out.",
+    )
+    .sample(&[], shards.counter(|cells| &cells.memory_cut));
     text.counter(
         "lockgate_memory_refused_total",
         "Requests and handshakes that were refused because memory had run out.",
@@ -172,7 +187,11 @@ fn per_worker(text: &mut Text, shards: &Shards<WorkerCells>) {
         "Connections accepted, by the worker that did.",
     );
     for (worker, cells) in shards.iter().enumerate() {
-        let accepted: u64 = cells.listeners.iter().map(|listener| listener.accepted.value()).sum();
+        let accepted: u64 = cells
+            .listeners
+            .iter()
+            .map(|listener| listener.accepted.value())
+            .sum();
         family.sample(&[("worker", &worker.to_string())], accepted);
     }
 }
@@ -182,15 +201,27 @@ fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[Stri
         shards.counter(|cells| cell(&cells.listeners[listener]))
     };
     let each = || listeners.iter().map(String::as_str).enumerate();
-    let mut family = text.counter("lockgate_connections_accepted_total", "Connections accepted.");
+    let mut family = text.counter(
+        "lockgate_connections_accepted_total",
+        "Connections accepted.",
+    );
     for (place, name) in each() {
-        family.sample(&[("listener", name)], counter(place, |cells| &cells.accepted));
+        family.sample(
+            &[("listener", name)],
+            counter(place, |cells| &cells.accepted),
+        );
     }
     let mut family = text.gauge("lockgate_connections", "Connections that are open.");
     for (place, name) in each() {
-        family.sample(&[("listener", name)], shards.gauge(|cells| &cells.listeners[place].open));
+        family.sample(
+            &[("listener", name)],
+            shards.gauge(|cells| &cells.listeners[place].open),
+        );
     }
-    let mut family = text.counter("lockgate_connections_ended_total", "Connections that ended, by cause.");
+    let mut family = text.counter(
+        "lockgate_connections_ended_total",
+        "Connections that ended, by cause.",
+    );
     for (place, name) in each() {
         for cause in Cause::ALL {
             let ended = shards.counter(|cells| &cells.listeners[place].ended[cause.index()]);
@@ -204,14 +235,19 @@ fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[Stri
     for (place, name) in each() {
         family.sample(&[("listener", name)], counter(place, |cells| &cells.empty));
     }
-    let mut family =
-        text.counter("lockgate_connection_bytes_total", "Application data, as seen from Lockgate's clients.");
+    let mut family = text.counter(
+        "lockgate_connection_bytes_total",
+        "Application data, as seen from Lockgate's clients.",
+    );
     for (place, name) in each() {
         family.sample(
             &[("listener", name), ("direction", "received")],
             counter(place, |cells| &cells.received),
         );
-        family.sample(&[("listener", name), ("direction", "sent")], counter(place, |cells| &cells.sent));
+        family.sample(
+            &[("listener", name), ("direction", "sent")],
+            counter(place, |cells| &cells.sent),
+        );
     }
     let mut family = text.counter(
         "lockgate_connection_shaped_seconds_total",
@@ -226,14 +262,18 @@ fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[Stri
 }
 
 fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
-    let mut family = text.counter("lockgate_tls_handshakes_total", "Finished handshakes with clients.");
+    let mut family = text.counter(
+        "lockgate_tls_handshakes_total",
+        "Finished handshakes with clients.",
+    );
     for (place, name) in listeners.iter().enumerate() {
         let mut sums: BTreeMap<(usize, usize, &str), u64> = BTreeMap::new();
         for cells in shards.iter().map(|cells| &cells.listeners[place]) {
             for version in 0..VERSIONS.len() {
                 for resumed in 0..RESUMED.len() {
                     for (alpn, protocol) in cells.alpn.iter().enumerate() {
-                        let value = cells.handshakes[cells.combination(version, resumed, alpn)].value();
+                        let value =
+                            cells.handshakes[cells.combination(version, resumed, alpn)].value();
                         *sums.entry((version, resumed, protocol)).or_default() += value;
                     }
                 }
@@ -249,8 +289,10 @@ fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String
             family.sample(&labels, sum);
         }
     }
-    let mut family = text
-        .counter("lockgate_tls_handshake_failures_total", "Handshakes with clients that failed, by reason.");
+    let mut family = text.counter(
+        "lockgate_tls_handshake_failures_total",
+        "Handshakes with clients that failed, by reason.",
+    );
     for (place, name) in listeners.iter().enumerate() {
         for (reason, label) in HANDSHAKE_REASONS.iter().enumerate() {
             let failed = shards.counter(|cells| &cells.listeners[place].failures[reason]);

@@ -1,7 +1,7 @@
 //! What is asked for most: hosts, pages, and the sites that send visitors.
 //!
-//! Bounded accounts of one worker, for `/top`. The counters of [`metrics`](crate::metrics) are exact; this is what they
-//! cannot tell, because a client chooses the names.
+//! Bounded accounts of one worker, for `/top`. The counters of [`metrics`](crate::metrics) are
+//! exact; this is what they cannot tell, because a client chooses the names.
 
 use foldhash::fast::RandomState;
 use lockgate_metrics::{Top, TopSnapshot};
@@ -20,7 +20,8 @@ const LOOKED_AT: u32 = 200;
 /// From then on one in so many, and it counts for them all.
 const ONE_IN: u32 = 16;
 
-/// The accounts of one worker. A request counts 1 as *received*, so the rates are requests per second.
+/// The accounts of one worker. A request counts 1 as *received*, so the rates are requests per
+/// second.
 #[derive(Debug)]
 pub struct Popular {
     hosts: Top<Box<str>, RandomState>,
@@ -36,34 +37,56 @@ impl Default for Popular {
     fn default() -> Self {
         let [hosts, pages, referers] =
             [HOSTS, PAGES, REFERERS].map(|keys| Top::with_hasher(keys, RandomState::default()));
-        Self { hosts, pages, referers, page: String::with_capacity(PAGE), second: 0, seen: 0 }
+        Self {
+            hosts,
+            pages,
+            referers,
+            page: String::with_capacity(PAGE),
+            second: 0,
+            seen: 0,
+        }
     }
 }
 
 impl Popular {
-    /// Counts a request; `now` is in milliseconds of any clock, the same for all calls of all workers.
+    /// Counts a request; `now` is in milliseconds of any clock, the same for all calls of all
+    /// workers.
     ///
-    /// `host` is the name in the configuration, or `other`. `what` says the path and the referer, if it is asked. The
-    /// path may have a query, which is left out: it is not the page, and has what nobody should see. Without a path only
-    /// the host counts: for answers that are not a page, so that who asks for a thousand names that do not exist does
-    /// not push out those that do.
+    /// `host` is the name in the configuration, or `other`. `what` says the path and the referer,
+    /// if it is asked. The path may have a query, which is left out: it is not the page, and
+    /// has what nobody should see. Without a path only the host counts: for answers that are
+    /// not a page, so that who asks for a thousand names that do not exist does not push out
+    /// those that do.
     pub fn record<'a>(
         &mut self,
         now: u64,
         host: &str,
         what: impl FnOnce() -> (Option<&'a [u8]>, Option<&'a [u8]>),
     ) {
-        let Some(weight) = self.weight(now) else { return };
+        let Some(weight) = self.weight(now) else {
+            return;
+        };
         self.hosts.add_borrowed(host, now, weight, 0);
-        let (Some(path), referer) = what() else { return };
+        let (Some(path), referer) = what() else {
+            return;
+        };
         self.page.clear();
         self.page.push_str(host);
-        let path = path.split(|&byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
+        let path = path
+            .split(|&byte| matches!(byte, b'?' | b'#'))
+            .next()
+            .unwrap_or_default();
         let room = PAGE.saturating_sub(host.len());
         let is_cut = path.len() > room;
-        // A target is ASCII (RFC 9112 §3.2, RFC 3986 §2); should one come that is not, it is still one text.
-        self.page
-            .extend(path.iter().take(room).map(|&byte| if byte.is_ascii() { char::from(byte) } else { '?' }));
+        // A target is ASCII (RFC 9112 §3.2, RFC 3986 §2); should one come that is not, it is still
+        // one text.
+        self.page.extend(path.iter().take(room).map(|&byte| {
+            if byte.is_ascii() {
+                char::from(byte)
+            } else {
+                '?'
+            }
+        }));
         if is_cut {
             self.page.push('…');
         }
@@ -77,8 +100,8 @@ impl Popular {
 
     /// For how many requests this one counts; `None` if another one counts for it.
     ///
-    /// A thousand requests a second can be told from samples. Looking at each would cost as much again as the rest of
-    /// what is counted, above all where every name is a new one.
+    /// A thousand requests a second can be told from samples. Looking at each would cost as much
+    /// again as the rest of what is counted, above all where every name is a new one.
     fn weight(&mut self, now: u64) -> Option<u64> {
         if now / 1_000 != self.second {
             self.second = now / 1_000;
@@ -137,7 +160,10 @@ fn host_of(url: &[u8]) -> Option<&str> {
     if !scheme.eq_ignore_ascii_case(b"http") && !scheme.eq_ignore_ascii_case(b"https") {
         return None;
     }
-    let authority = rest.get(3..)?.split(|byte| matches!(byte, b'/' | b'?' | b'#')).next()?;
+    let authority = rest
+        .get(3..)?
+        .split(|byte| matches!(byte, b'/' | b'?' | b'#'))
+        .next()?;
     // A user and a password have no place here.
     let host = authority.rsplit(|&byte| byte == b'@').next()?;
     let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(byte);
@@ -152,24 +178,36 @@ mod tests {
 
     fn listed(snapshot: &TopSnapshot<Box<str>>) -> Vec<(String, u64)> {
         let listing = snapshot.top(10, Order::Bytes);
-        listing.entries.iter().map(|entry| (entry.key.to_string(), entry.traffic.received)).collect()
+        listing
+            .entries
+            .iter()
+            .map(|entry| (entry.key.to_string(), entry.traffic.received))
+            .collect()
     }
 
     fn owned(list: &[(&str, u64)]) -> Vec<(String, u64)> {
-        list.iter().map(|&(key, count)| (key.to_owned(), count)).collect()
+        list.iter()
+            .map(|&(key, count)| (key.to_owned(), count))
+            .collect()
     }
 
     #[test]
     fn hosts_pages_and_referers_are_counted_without_what_is_private() {
         let mut popular = Popular::default();
         for (host, path, referer) in [
-            ("a.example", Some("/x?token=1"), Some("https://user:pass@news.example/item?id=1")),
+            (
+                "a.example",
+                Some("/x?token=1"),
+                Some("https://user:pass@news.example/item?id=1"),
+            ),
             ("a.example", Some("/x?token=2"), Some("http://news.example")),
             ("a.example", Some("/y#z"), Some("https://A.example/x")),
             ("b.example", Some("/"), None),
             ("other", None, Some("https://ignored.example/")),
         ] {
-            popular.record(5_000, host, || (path.map(str::as_bytes), referer.map(str::as_bytes)));
+            popular.record(5_000, host, || {
+                (path.map(str::as_bytes), referer.map(str::as_bytes))
+            });
         }
         let snapshot = PopularSnapshot::merge([popular.snapshot(5_000), popular.snapshot(5_000)]);
         let hosts = listed(&snapshot.hosts);
@@ -198,7 +236,10 @@ mod tests {
         ] {
             assert_eq!(host_of(url.as_bytes()), expected, "{url}");
         }
-        assert_eq!(host_of(format!("https://{}/", "a".repeat(HOST + 1)).as_bytes()), None);
+        assert_eq!(
+            host_of(format!("https://{}/", "a".repeat(HOST + 1)).as_bytes()),
+            None
+        );
     }
 
     #[test]
@@ -206,9 +247,15 @@ mod tests {
         let mut popular = Popular::default();
         let requests = LOOKED_AT + 1_000 * ONE_IN;
         (0..requests).for_each(|_| popular.record(1_500, "a", || (Some(b"/"), None)));
-        assert_eq!(listed(&popular.snapshot(1_500).hosts), owned(&[("a", u64::from(requests))]));
+        assert_eq!(
+            listed(&popular.snapshot(1_500).hosts),
+            owned(&[("a", u64::from(requests))])
+        );
         popular.record(2_000, "a", || (Some(b"/"), None));
-        assert_eq!(listed(&popular.snapshot(2_000).pages), owned(&[("a/", u64::from(requests) + 1)]));
+        assert_eq!(
+            listed(&popular.snapshot(2_000).pages),
+            owned(&[("a/", u64::from(requests) + 1)])
+        );
     }
 
     #[test]
@@ -218,20 +265,35 @@ mod tests {
             // Each in a second of its own, so that each is looked at.
             let path = format!("/{n}/{}", "x".repeat(1_000));
             let referer = format!("https://{n}.example/");
-            popular.record(n * 1_000, "a", || (Some(path.as_bytes()), Some(referer.as_bytes())));
+            popular.record(n * 1_000, "a", || {
+                (Some(path.as_bytes()), Some(referer.as_bytes()))
+            });
             if n.is_multiple_of(10) {
-                popular.record(n * 1_000, "a", || (Some(b"/popular"), Some(b"https://often.example/")));
+                popular.record(n * 1_000, "a", || {
+                    (Some(b"/popular"), Some(b"https://often.example/"))
+                });
             }
         }
         let snapshot = popular.snapshot(0);
-        assert_eq!((snapshot.pages.tracked(), snapshot.referers.tracked()), (PAGES, REFERERS));
+        assert_eq!(
+            (snapshot.pages.tracked(), snapshot.referers.tracked()),
+            (PAGES, REFERERS)
+        );
         let page = |entry: &str| entry.len() <= PAGE + '…'.len_utf8();
-        assert!(snapshot.pages.top(PAGES, Order::Bytes).entries.iter().all(|entry| page(&entry.key)));
+        assert!(
+            snapshot
+                .pages
+                .top(PAGES, Order::Bytes)
+                .entries
+                .iter()
+                .all(|entry| page(&entry.key))
+        );
         assert_eq!(listed(&snapshot.pages)[0].0, "a/popular");
         assert_eq!(listed(&snapshot.referers)[0].0, "often.example");
     }
 
-    /// By hand: `cargo test --release -p lockgate-proxy --lib cost_of_a_request -- --ignored --nocapture`
+    /// By hand: `cargo test --release -p lockgate-proxy --lib cost_of_a_request -- --ignored
+    /// --nocapture`
     #[test]
     #[ignore = "prints figures, for people"]
     fn cost_of_a_request() {
@@ -241,13 +303,20 @@ mod tests {
             ("new names, quiet", u64::MAX, 100),
         ] {
             let mut popular = Popular::default();
-            let paths: Vec<String> = (0..100_000_u64).map(|n| format!("/page/{}", n % names)).collect();
+            let paths: Vec<String> = (0..100_000_u64)
+                .map(|n| format!("/page/{}", n % names))
+                .collect();
             let began = std::time::Instant::now();
             for (n, path) in paths.iter().enumerate() {
                 let now = n as u64 * 1_000 / per_second;
-                popular.record(now, "a.example", || (Some(path.as_bytes()), Some(b"https://b.example/")));
+                popular.record(now, "a.example", || {
+                    (Some(path.as_bytes()), Some(b"https://b.example/"))
+                });
             }
-            println!("{what}: {} ns a request", began.elapsed().as_nanos() / 100_000);
+            println!(
+                "{what}: {} ns a request",
+                began.elapsed().as_nanos() / 100_000
+            );
         }
     }
 }

@@ -1,7 +1,9 @@
-//! What ends for others where places run out: connections of clients, and exchanges that use a socket towards an endpoint.
+//! What ends for others where places run out: connections of clients, and exchanges that use a
+//! socket towards an endpoint.
 //!
-//! Those that wait for nothing go first, then those that stand still, of the clients that have more than their part. A client whose
-//! answers stay unread, whose bodies never end or whose endpoint hangs would else keep all others waiting. What moves goes on.
+//! Those that wait for nothing go first, then those that stand still, of the clients that have more
+//! than their part. A client whose answers stay unread, whose bodies never end or whose endpoint
+//! hangs would else keep all others waiting. What moves goes on.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -14,8 +16,8 @@ use crate::clock::{Clock, Cut, Waiting, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
 pub(crate) const STILL: u64 = 2_000;
-/// Of the connections that may go first, an eighth are closed at once where one is wanted, and no more than this: looking for
-/// them costs as much for one.
+/// Of the connections that may go first, an eighth are closed at once where one is wanted, and no
+/// more than this: looking for them costs as much for one.
 const CLOSED_AT_ONCE: usize = 32;
 
 /// Which connections that wait for nothing are closed for others.
@@ -30,7 +32,8 @@ pub(crate) enum Idle {
 /// Why a connection is closed for others; the first of these go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
-    /// Its client has more than its part, and it has waited for nothing for a while, or is only to be closed by the client.
+    /// Its client has more than its part, and it has waited for nothing for a while, or is only to
+    /// be closed by the client.
     GreedyRests,
     /// Its client has more than its part, and it is not open yet.
     GreedyOpens,
@@ -51,9 +54,11 @@ impl Reason {
         match waiting {
             Waiting::ForRequest | Waiting::ForClose if is_still && !is_greedy => Some(Self::Rests),
             Waiting::ForClose => is_greedy.then_some(Self::GreedyRests),
-            Waiting::ForRequest if is_greedy => {
-                Some(if is_still { Self::GreedyRests } else { Self::GreedyIdles })
-            }
+            Waiting::ForRequest if is_greedy => Some(if is_still {
+                Self::GreedyRests
+            } else {
+                Self::GreedyIdles
+            }),
             Waiting::ForRequest => (idle == Idle::Any).then_some(Self::Idles),
             Waiting::ForOpening => is_greedy.then_some(Self::GreedyOpens),
             Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom => {
@@ -64,8 +69,9 @@ impl Reason {
     }
 }
 
-/// Closes connections of one worker where `wanted` are, and says how many. Of those with one reason those go first whose client
-/// has most, and of these the longest there. A client with more than `part` has more than its part.
+/// Closes connections of one worker where `wanted` are, and says how many. Of those with one reason
+/// those go first whose client has most, and of these the longest there. A client with more than
+/// `part` has more than its part.
 pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: Idle) -> usize {
     let now = clock.now();
     let first = Cell::new(0);
@@ -95,7 +101,8 @@ struct Exchange {
     still: u64,
 }
 
-/// Ends exchanges of one worker as long as they are `wanted`, which is asked once for each; says how many.
+/// Ends exchanges of one worker as long as they are `wanted`, which is asked once for each; says
+/// how many.
 pub(crate) fn end_still_exchanges(clock: &Clock, wanted: impl FnMut() -> bool) -> usize {
     end_at(clock.now(), clock, wanted)
 }
@@ -107,7 +114,11 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
             let (client, still) = (account.client(), watch.still_for(now));
             *counts.entry(client).or_default() += 1;
             if still >= STILL && !account.is_exempt() {
-                exchanges.push(Exchange { watch: Rc::clone(watch), client, still });
+                exchanges.push(Exchange {
+                    watch: Rc::clone(watch),
+                    client,
+                    still,
+                });
             }
         }
     });
@@ -118,8 +129,14 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
     let mut ended = 0;
     loop {
         let held = |exchange: &Exchange| counts.get(&exchange.client).copied().unwrap_or(0);
-        let most = exchanges.iter().enumerate().rev().max_by_key(|(_, exchange)| held(exchange));
-        let Some((place, exchange)) = most else { return ended };
+        let most = exchanges
+            .iter()
+            .enumerate()
+            .rev()
+            .max_by_key(|(_, exchange)| held(exchange));
+        let Some((place, exchange)) = most else {
+            return ended;
+        };
         if held(exchange) <= part || !wanted() {
             return ended;
         }
@@ -134,12 +151,21 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
 
 /// The account of the client of a connection, or of a stream of it.
 fn account(watch: &Watch) -> Option<&Account> {
-    let connection = watch.stream_of.get().map_or(watch, |connection| &**connection);
-    connection.account.get().map(|connected| &**connected.account())
+    let connection = watch
+        .stream_of
+        .get()
+        .map_or(watch, |connection| &**connection);
+    connection
+        .account
+        .get()
+        .map(|connected| &**connected.account())
 }
 
 fn uses_socket(watch: &Watch) -> bool {
-    let exchanges = matches!(watch.waiting(), Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom);
+    let exchanges = matches!(
+        watch.waiting(),
+        Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom
+    );
     exchanges && watch.uses_socket.get() && !watch.is_cut()
 }
 
@@ -160,7 +186,11 @@ mod tests {
 
     impl Begun {
         fn new() -> Self {
-            Self { clients: Clients::new(), clock: Clock::new(Pulse::new()), exchanges: Vec::new() }
+            Self {
+                clients: Clients::new(),
+                clock: Clock::new(Pulse::new()),
+                exchanges: Vec::new(),
+            }
         }
 
         fn add(&mut self, client: u8, standing: Standing, waiting: Waiting) -> &Guard {
@@ -192,7 +222,10 @@ mod tests {
         /// How many of each client have not ended.
         fn lives(&self) -> [usize; 3] {
             [1, 2, 3].map(|client| {
-                self.exchanges.iter().filter(|(of, guard)| *of == client && !guard.watch().is_cut()).count()
+                self.exchanges
+                    .iter()
+                    .filter(|(of, guard)| *of == client && !guard.watch().is_cut())
+                    .count()
             })
         }
     }
@@ -209,7 +242,10 @@ mod tests {
             Reason::of(Waiting::ForRequest, 0, true, Idle::Long),
             Reason::of(Waiting::ForRequest, 0, false, Idle::Any),
         ];
-        assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?}");
+        assert!(
+            order.iter().all(Option::is_some) && order.is_sorted(),
+            "{order:?}"
+        );
         for (waiting, millis, is_greedy) in [
             (Waiting::ForRequest, STILL - 1, false),
             (Waiting::ForClose, STILL - 1, false),
@@ -219,7 +255,10 @@ mod tests {
             (Waiting::ForTunnel, STILL, true),
         ] {
             let reason = Reason::of(waiting, millis, is_greedy, Idle::Long);
-            assert_eq!(reason, None, "{waiting:?} for {millis} ms, greedy {is_greedy}");
+            assert_eq!(
+                reason, None,
+                "{waiting:?} for {millis} ms, greedy {is_greedy}"
+            );
         }
     }
 
@@ -231,7 +270,11 @@ mod tests {
         }
         let close = |wanted| close_connections(&begun.clock, wanted, 1, Idle::Long);
         assert_eq!((close(1), begun.lives()), (1, [1, 2, 2]));
-        assert_eq!((close(9), begun.lives()), (4, [1, 0, 0]), "as it was when the look began");
+        assert_eq!(
+            (close(9), begun.lives()),
+            (4, [1, 0, 0]),
+            "as it was when the look began"
+        );
     }
 
     #[test]
@@ -256,7 +299,11 @@ mod tests {
     fn exchanges_that_move_or_wait_for_their_turn_go_on() {
         let mut begun = Begun::new();
         begun.many(10, 1);
-        assert_eq!(begun.left(STILL - 1, 10)[0], 10, "not still for long enough");
+        assert_eq!(
+            begun.left(STILL - 1, 10)[0],
+            10,
+            "not still for long enough"
+        );
         let mut waits = Begun::new();
         for _ in 0..10 {
             waits.add(1, Standing::Ordinary, Waiting::ForPlace);
@@ -270,7 +317,9 @@ mod tests {
     fn a_stream_is_one_of_the_client_of_its_connection() {
         let mut begun = Begun::new();
         begun.many(1, 2);
-        let connection = begun.add(1, Standing::Ordinary, Waiting::ForStreams).shared();
+        let connection = begun
+            .add(1, Standing::Ordinary, Waiting::ForStreams)
+            .shared();
         for _ in 0..10 {
             let stream = begun.clock.watch();
             stream.watch().uses_socket.set(true);

@@ -1,9 +1,11 @@
-//! The name of one exchange, the same in the log, in what the origin is told and in an error that a client sees.
+//! The name of one exchange, the same in the log, in what the origin is told and in an error that a
+//! client sees.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
-/// Most bytes of an id that came with the request: two UUIDs with a separator, or a trace's id with much beside it.
+/// Most bytes of an id that came with the request: two UUIDs with a separator, or a trace's id with
+/// much beside it.
 const LONGEST: usize = 80;
 /// Each byte in hexadecimal digits.
 const HEX: [[u8; 2]; 256] = {
@@ -17,7 +19,8 @@ const HEX: [[u8; 2]; 256] = {
     pairs
 };
 
-/// An id: 32 hexadecimal digits if we made it, 1 to 80 harmless characters if somebody we trust did.
+/// An id: 32 hexadecimal digits if we made it, 1 to 80 harmless characters if somebody we trust
+/// did.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RequestId {
     text: [u8; LONGEST],
@@ -25,9 +28,11 @@ pub struct RequestId {
 }
 
 impl RequestId {
-    /// Takes an id from a request's field, if it is one; whether its sender is trusted is for the caller to know.
+    /// Takes an id from a request's field, if it is one; whether its sender is trusted is for the
+    /// caller to know.
     ///
-    /// Letters, digits and `-._~+:`: nothing that a log, a page or a shell could read as more than a name.
+    /// Letters, digits and `-._~+:`: nothing that a log, a page or a shell could read as more than
+    /// a name.
     pub fn accept(value: &[u8]) -> Option<Self> {
         let harmless = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+:".contains(byte);
         if value.is_empty() || !value.iter().all(harmless) {
@@ -35,12 +40,17 @@ impl RequestId {
         }
         let mut text = [0; LONGEST];
         text.get_mut(..value.len())?.copy_from_slice(value);
-        Some(Self { text, length: value.len() as u8 })
+        Some(Self {
+            text,
+            length: value.len() as u8,
+        })
     }
 
     /// The id, in ASCII.
     pub fn as_bytes(&self) -> &[u8] {
-        self.text.get(..usize::from(self.length)).unwrap_or_default()
+        self.text
+            .get(..usize::from(self.length))
+            .unwrap_or_default()
     }
 
     /// The same as text.
@@ -63,8 +73,9 @@ impl fmt::Debug for RequestId {
 
 /// Makes the ids of one process.
 ///
-/// An id is a keyed permutation of the connection's number and the exchange's, so no two exchanges of a process have the
-/// same, and none tells how many there were. It is not a secret: whoever holds one proves nothing by it.
+/// An id is a keyed permutation of the connection's number and the exchange's, so no two exchanges
+/// of a process have the same, and none tells how many there were. It is not a secret: whoever
+/// holds one proves nothing by it.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestIds {
     keys: [u64; 4],
@@ -78,7 +89,8 @@ impl RequestIds {
 
     /// Ids with keys from the operating system.
     pub fn random() -> Self {
-        // The standard library's hasher is keyed from there; its outputs are as good as what it was keyed with.
+        // The standard library's hasher is keyed from there; its outputs are as good as what it was
+        // keyed with.
         let random = RandomState::new();
         Self::new([1_u64, 2, 3, 4].map(|n| random.hash_one(n)))
     }
@@ -90,7 +102,8 @@ impl RequestIds {
         RequestId { text, length: 32 }
     }
 
-    /// The id of the trace that begins with an exchange (W3C Trace Context §3.2.2.3): that of the exchange, where we made it.
+    /// The id of the trace that begins with an exchange (W3C Trace Context §3.2.2.3): that of the
+    /// exchange, where we made it.
     pub fn trace(&self, connection: u64, exchange: u64) -> [u8; 32] {
         self.digits(connection, exchange)
     }
@@ -117,14 +130,18 @@ impl RequestIds {
     }
 }
 
-/// Every bit of the input and of the key reaches every bit of the output: two products, each folded onto itself.
+/// Every bit of the input and of the key reaches every bit of the output: two products, each folded
+/// onto itself.
 fn mix(n: u64, key: u64) -> u64 {
     let fold = |n: u64, by: u64| {
         let product = u128::from(n) * u128::from(by);
         (product as u64) ^ ((product >> 64) as u64)
     };
     // Odd numbers without a pattern: digits of π and of e.
-    fold(fold(n ^ key, 0x9216_d5d9_8979_fb1b) ^ key.rotate_left(32), 0xb7e1_5162_8aed_2a6b)
+    fold(
+        fold(n ^ key, 0x9216_d5d9_8979_fb1b) ^ key.rotate_left(32),
+        0xb7e1_5162_8aed_2a6b,
+    )
 }
 
 #[cfg(test)]
@@ -140,17 +157,33 @@ mod tests {
             for exchange in 0..50 {
                 let id = ids.id(connection, exchange);
                 assert_eq!(id.as_str().len(), 32);
-                assert!(id.as_str().bytes().all(|byte| b"0123456789abcdef".contains(&byte)));
-                assert!(seen.insert(id.as_str().to_owned()), "{connection} {exchange}");
+                assert!(
+                    id.as_str()
+                        .bytes()
+                        .all(|byte| b"0123456789abcdef".contains(&byte))
+                );
+                assert!(
+                    seen.insert(id.as_str().to_owned()),
+                    "{connection} {exchange}"
+                );
             }
         }
     }
 
     #[test]
     fn neighbours_and_other_processes_have_nothing_in_common() {
-        let ids = RequestIds::new([0x1234_5678, u64::MAX / 3, 0xfeed_f00d_dead_beef, 0x0bad_cafe_0000_0001]);
+        let ids = RequestIds::new([
+            0x1234_5678,
+            u64::MAX / 3,
+            0xfeed_f00d_dead_beef,
+            0x0bad_cafe_0000_0001,
+        ]);
         let common = |a: RequestId, b: RequestId| {
-            a.as_str().bytes().zip(b.as_str().bytes()).filter(|(a, b)| a == b).count()
+            a.as_str()
+                .bytes()
+                .zip(b.as_str().bytes())
+                .filter(|(a, b)| a == b)
+                .count()
         };
         // Of 32 digits two are the same by chance.
         for n in 0..1_000 {
@@ -163,8 +196,16 @@ mod tests {
     #[test]
     fn only_a_short_harmless_id_is_accepted() {
         let own = RequestIds::random().id(1, 2);
-        for accepted in ["a", "5f0c2b1e-7c1d-4e5a-9b1f-0a2b3c4d5e6f", "1:2_3.4~5+6", own.as_str()] {
-            assert_eq!(RequestId::accept(accepted.as_bytes()).unwrap().as_str(), accepted);
+        for accepted in [
+            "a",
+            "5f0c2b1e-7c1d-4e5a-9b1f-0a2b3c4d5e6f",
+            "1:2_3.4~5+6",
+            own.as_str(),
+        ] {
+            assert_eq!(
+                RequestId::accept(accepted.as_bytes()).unwrap().as_str(),
+                accepted
+            );
         }
         for refused in [
             &b""[..],

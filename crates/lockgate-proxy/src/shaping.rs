@@ -1,6 +1,8 @@
-//! The rates that the bytes of one table are held to: of each connection, of each client, of each user, of all.
+//! The rates that the bytes of one table are held to: of each connection, of each client, of each
+//! user, of all.
 //!
-//! Buckets of clients and users are in tables that workers share. Does not wait and does not move bytes: see `lockgate_net::shape`.
+//! Buckets of clients and users are in tables that workers share. Does not wait and does not move
+//! bytes: see `lockgate_net::shape`.
 
 mod held;
 
@@ -20,8 +22,8 @@ use crate::limits;
 pub use held::{Held, give_back};
 
 const SHARDS: usize = 64;
-/// Buckets of one shard that nobody uses, and that are kept because they are not full again: who comes back within
-/// moments must not find a new one. Beyond that they are forgotten.
+/// Buckets of one shard that nobody uses, and that are kept because they are not full again: who
+/// comes back within moments must not find a new one. Beyond that they are forgotten.
 const KEPT: usize = 4096;
 /// A shard smaller than this is not looked through.
 const FEW: usize = 64;
@@ -58,10 +60,21 @@ pub struct Shapers {
 }
 
 impl Shape {
-    /// Rates of each connection, of each client address (IPv6: each /64), of each user, and of all of them.
-    pub fn new(connection: Directions, client: Directions, user: Directions, total: Directions) -> Arc<Self> {
+    /// Rates of each connection, of each client address (IPv6: each /64), of each user, and of all
+    /// of them.
+    pub fn new(
+        connection: Directions,
+        client: Directions,
+        user: Directions,
+        total: Directions,
+    ) -> Arc<Self> {
         let (clients, users) = (Table::of_some(client), Table::of_some(user));
-        Arc::new(Self { connection, clients, users, total: Pair::new(total) })
+        Arc::new(Self {
+            connection,
+            clients,
+            users,
+            total: Pair::new(total),
+        })
     }
 
     /// A new connection.
@@ -69,8 +82,8 @@ impl Shape {
         Shaped(Pair::new(self.connection))
     }
 
-    /// For something that a connection carries for this client, of this user. A client without an address is held to no
-    /// rate of clients, and nobody to none of users.
+    /// For something that a connection carries for this client, of this user. A client without an
+    /// address is held to no rate of clients, and nobody to none of users.
     pub fn shapers(
         &self,
         connection: &Shaped,
@@ -81,20 +94,40 @@ impl Shape {
         let now = shape::now();
         let client = self.clients.as_ref().zip(client);
         let client = client.map(|(clients, client)| clients.of(limits::client(client), now));
-        let user = self.users.as_ref().zip(user).map(|(users, user)| users.of(Arc::clone(user), now));
-        let chain = [Some(&connection.0), client.as_ref(), user.as_ref(), Some(&self.total)];
+        let user = self
+            .users
+            .as_ref()
+            .zip(user)
+            .map(|(users, user)| users.of(Arc::clone(user), now));
+        let chain = [
+            Some(&connection.0),
+            client.as_ref(),
+            user.as_ref(),
+            Some(&self.total),
+        ];
         let shaper = |bucket: fn(&Pair) -> Option<&Arc<Bucket>>| {
-            let buckets: Box<[_]> = chain.iter().flatten().filter_map(|pair| bucket(pair)).cloned().collect();
+            let buckets: Box<[_]> = chain
+                .iter()
+                .flatten()
+                .filter_map(|pair| bucket(pair))
+                .cloned()
+                .collect();
             (!buckets.is_empty()).then(|| Shaper::new(buckets, line))
         };
-        Shapers { received: shaper(|pair| pair.received.as_ref()), sent: shaper(|pair| pair.sent.as_ref()) }
+        Shapers {
+            received: shaper(|pair| pair.received.as_ref()),
+            sent: shaper(|pair| pair.sent.as_ref()),
+        }
     }
 }
 
 impl Shapers {
     /// Whether either direction is being waited for.
     pub fn is_waited_for(&self) -> bool {
-        self.received.iter().chain(&self.sent).any(Shaper::is_waited_for)
+        self.received
+            .iter()
+            .chain(&self.sent)
+            .any(Shaper::is_waited_for)
     }
 }
 
@@ -107,7 +140,10 @@ struct Pair {
 
 impl Pair {
     fn new(rates: Directions) -> Self {
-        Self { received: rates.received.map(Bucket::new), sent: rates.sent.map(Bucket::new) }
+        Self {
+            received: rates.received.map(Bucket::new),
+            sent: rates.sent.map(Bucket::new),
+        }
     }
 
     fn is_used(&self) -> bool {
@@ -144,18 +180,32 @@ impl<K: Hash + Eq> Table<K> {
     }
 
     fn new(rates: Directions) -> Self {
-        let shard = || Mutex::new(Shard { pairs: HashMap::default(), enough: FEW });
-        Self { rates, hasher: RandomState::default(), shards: (0..SHARDS).map(|_| shard()).collect() }
+        let shard = || {
+            Mutex::new(Shard {
+                pairs: HashMap::default(),
+                enough: FEW,
+            })
+        };
+        Self {
+            rates,
+            hasher: RandomState::default(),
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+        }
     }
 
     fn of(&self, key: K, now: Moment) -> Pair {
-        // Held for one look-up, or for one look through a shard that has doubled; never over a wait.
+        // Held for one look-up, or for one look through a shard that has doubled; never over a
+        // wait.
         let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
         if shard.pairs.len() >= shard.enough {
             shard.forget(now);
         }
-        shard.pairs.entry(key).or_insert_with(|| Pair::new(self.rates)).clone()
+        shard
+            .pairs
+            .entry(key)
+            .or_insert_with(|| Pair::new(self.rates))
+            .clone()
     }
 }
 
@@ -174,7 +224,9 @@ impl<K> Shard<K> {
 
 impl<K> fmt::Debug for Table<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("rates", &self.rates).finish_non_exhaustive()
+        f.debug_struct("Table")
+            .field("rates", &self.rates)
+            .finish_non_exhaustive()
     }
 }
 
@@ -186,11 +238,19 @@ mod tests {
 
     fn rate(bytes: u64) -> Directions {
         let rate = NonZeroU64::new(bytes);
-        Directions { received: rate, sent: rate }
+        Directions {
+            received: rate,
+            sent: rate,
+        }
     }
 
     fn carried(shape: &Shape, client: Option<&str>, line: &Rc<Line>) -> Shapers {
-        shape.shapers(&shape.connection(), client.and_then(|ip| ip.parse().ok()), None, line)
+        shape.shapers(
+            &shape.connection(),
+            client.and_then(|ip| ip.parse().ok()),
+            None,
+            line,
+        )
     }
 
     fn at_once(shapers: Shapers) -> usize {
@@ -205,11 +265,17 @@ mod tests {
     }
 
     fn run(test: impl FnOnce(&Rc<Line>)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
         runtime.block_on(async { test(&Line::new().unwrap()) });
     }
 
-    const NONE: Directions = Directions { received: None, sent: None };
+    const NONE: Directions = Directions {
+        received: None,
+        sent: None,
+    };
 
     #[test]
     fn a_client_that_comes_again_finds_what_it_has_left() {
@@ -221,10 +287,17 @@ mod tests {
             assert_eq!((moved("192.0.2.1"), moved("::ffff:192.0.2.1")), (0, 0));
             assert_eq!(moved("192.0.2.2"), 1_500);
             assert_eq!(
-                (moved("2001:db8::1"), moved("2001:db8::2"), moved("2001:db8:0:1::1")),
+                (
+                    moved("2001:db8::1"),
+                    moved("2001:db8::2"),
+                    moved("2001:db8:0:1::1")
+                ),
                 (1_500, 0, 1_500)
             );
-            assert!(carried(&shape, None, line).sent.is_none(), "without an address there is no client");
+            assert!(
+                carried(&shape, None, line).sent.is_none(),
+                "without an address there is no client"
+            );
         });
     }
 
@@ -237,7 +310,15 @@ mod tests {
                 let moved = [(); 2].map(|()| at_once(shape.shapers(&connection, None, None, line)));
                 assert_eq!(moved, [1_500, 0]);
             }
-            let shape = Shape::new(NONE, NONE, NONE, Directions { received: None, ..rate(100) });
+            let shape = Shape::new(
+                NONE,
+                NONE,
+                NONE,
+                Directions {
+                    received: None,
+                    ..rate(100)
+                },
+            );
             assert!(carried(&shape, None, line).received.is_none());
             let moved = [(); 2].map(|()| at_once(carried(&shape, None, line)));
             assert_eq!(moved, [1_500, 0]);
@@ -252,9 +333,18 @@ mod tests {
         for client in 1..100_000 {
             shares.of(client, now);
         }
-        let left = || shares.shards.iter().map(|shard| shard.lock().unwrap().pairs.len()).sum::<usize>();
+        let left = || {
+            shares
+                .shards
+                .iter()
+                .map(|shard| shard.lock().unwrap().pairs.len())
+                .sum::<usize>()
+        };
         assert!(left() <= SHARDS * FEW, "{}", left());
-        assert!(Arc::ptr_eq(used.sent.as_ref().unwrap(), shares.of(0, now).sent.as_ref().unwrap()));
+        assert!(Arc::ptr_eq(
+            used.sent.as_ref().unwrap(),
+            shares.of(0, now).sent.as_ref().unwrap()
+        ));
     }
 
     #[test]
@@ -263,10 +353,20 @@ mod tests {
             let now = shape::now();
             let shares = Table::new(rate(1));
             for client in 0..3 * SHARDS * KEPT {
-                let sent = shares.of(client, now).sent.map(|bucket| Shaper::new([bucket], line));
-                at_once(Shapers { received: None, sent });
+                let sent = shares
+                    .of(client, now)
+                    .sent
+                    .map(|bucket| Shaper::new([bucket], line));
+                at_once(Shapers {
+                    received: None,
+                    sent,
+                });
             }
-            let left: usize = shares.shards.iter().map(|shard| shard.lock().unwrap().pairs.len()).sum();
+            let left: usize = shares
+                .shards
+                .iter()
+                .map(|shard| shard.lock().unwrap().pairs.len())
+                .sum();
             assert!(left <= SHARDS * 2 * (KEPT + 1), "{left}");
         });
     }

@@ -18,7 +18,9 @@ use crate::answer::Pages;
 use crate::h2::Allowance;
 use crate::route::Router;
 use crate::shaping::Shape;
-use crate::transform::{Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite, Template};
+use crate::transform::{
+    Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite, Template,
+};
 
 /// The sites of one listener.
 #[derive(Debug)]
@@ -41,7 +43,8 @@ pub struct Sites {
     pub rates: Rates,
     /// What one connection may ask for over HTTP/2.
     pub http2: Http2,
-    /// Whether what is asked for is the target of a tunnel, which one route answers whatever its path.
+    /// Whether what is asked for is the target of a tunnel, which one route answers whatever its
+    /// path.
     pub tunnels: bool,
     /// Whether clients may speak HTTP/1: over TLS ALPN says so, without it whatever comes first.
     pub http1: bool,
@@ -75,7 +78,8 @@ pub struct Site {
     pub log: SiteLog,
     /// What is shown instead of our own pages where no route has the request.
     pub pages: Arc<Pages>,
-    /// Which of the listener's rules of TLS its connections are made by: a request over others is misdirected (421).
+    /// Which of the listener's rules of TLS its connections are made by: a request over others is
+    /// misdirected (421).
     pub tls_rules: usize,
 }
 

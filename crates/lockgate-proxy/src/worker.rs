@@ -68,13 +68,16 @@ pub struct Shared {
     pub trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
     /// What requests are named by.
     pub request_ids: RequestIds,
-    /// Connections are numbered from a random start, so that an id is not met again after a restart.
+    /// Connections are numbered from a random start, so that an id is not met again after a
+    /// restart.
     pub ids: AtomicU64,
 }
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("connections", &self.connections).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("connections", &self.connections)
+            .finish_non_exhaustive()
     }
 }
 
@@ -286,7 +289,8 @@ impl Worker {
         }
     }
 
-    /// Lets go of what is only kept for later; where that is not enough, cuts its share of the connections that hold most.
+    /// Lets go of what is only kept for later; where that is not enough, cuts its share of the
+    /// connections that hold most.
     fn relieve(&self) {
         self.files.clear();
         self.blocks.shrink();
@@ -294,7 +298,9 @@ impl Worker {
         self.answers.clear();
         self.encoders.take();
         if memory::level() == Level::Full {
-            let share = memory::process().excess().div_ceil(self.shared.workers.max(1));
+            let share = memory::process()
+                .excess()
+                .div_ceil(self.shared.workers.max(1));
             let cut = crate::memory::relieve(&self.clock, share, |client| {
                 // A Unix socket's peers speak for many, as those do that are trusted.
                 client.is_none_or(|ip| (self.shared.trusted)(ip))
@@ -303,13 +309,26 @@ impl Worker {
         }
     }
 
-    /// Lets the endpoint that a connection waits for look as slow as it is: one that has stopped loses its requests
-    /// within ticks, and not when the first of them runs into its deadline. One that checks have found down is waited
-    /// for no longer where another can be asked; where not it may be merely busy, and answer yet.
+    /// Lets the endpoint that a connection waits for look as slow as it is: one that has stopped
+    /// loses its requests within ticks, and not when the first of them runs into its deadline.
+    /// One that checks have found down is waited for no longer where another can be asked;
+    /// where not it may be merely busy, and answer yet.
     fn impatience(&self, watch: &Watch) {
-        let Some(Asked { upstream, member, since, tried }) = watch.asked.get() else { return };
-        let Some(upstream) = self.upstreams.get(upstream) else { return };
-        let Some(member) = upstream.pool().members().get(member) else { return };
+        let Some(Asked {
+            upstream,
+            member,
+            since,
+            tried,
+        }) = watch.asked.get()
+        else {
+            return;
+        };
+        let Some(upstream) = self.upstreams.get(upstream) else {
+            return;
+        };
+        let Some(member) = upstream.pool().members().get(member) else {
+            return;
+        };
         member.endpoint().waited(since.elapsed(), self.clock.now());
         if !member.is_up() && tried.is_some_and(|tried| upstream.has_another(tried)) {
             watch.cut(Cut::EndpointDown);
@@ -332,8 +351,8 @@ impl Worker {
         self.clock.want(kept);
     }
 
-    /// Closes connections of clients that only wait for their next request. Not at once: what is on its way when we
-    /// begin to stop is still answered, and told that it was the last.
+    /// Closes connections of clients that only wait for their next request. Not at once: what is on
+    /// its way when we begin to stop is still answered, and told that it was the last.
     fn let_go(&self) {
         let since = self.stopping_for.replace(self.stopping_for.get() + 1);
         if since >= LAST_REQUESTS {
@@ -354,11 +373,13 @@ impl Worker {
         self.slots.answer(&self.clock);
     }
 
-    /// Closes connections of clients if another client waits for one of their places; says how many.
+    /// Closes connections of clients if another client waits for one of their places; says how
+    /// many.
     fn make_room(&self, idle: Idle) -> usize {
         let connections = &self.shared.connections;
         let (wanted, now) = (connections.wanted(), self.clock.now());
-        // Looking costs as much as there are connections: several listeners that wait need not do it in one tick.
+        // Looking costs as much as there are connections: several listeners that wait need not do
+        // it in one tick.
         if wanted == 0 || self.none_at.get() == Some(now) {
             return 0;
         }
@@ -391,7 +412,8 @@ impl Worker {
                     }
                 } else if tick.as_mut().poll(cx).is_ready() {
                     tick.set(self.clock.next_tick());
-                    // Places may be free in a moment: of connections that have waited in the backlog many are dead.
+                    // Places may be free in a moment: of connections that have waited in the
+                    // backlog many are dead.
                     (asked, which) = (false, Idle::Any);
                 } else {
                     return Poll::Pending;
@@ -418,26 +440,42 @@ impl Worker {
         text
     }
 
-    /// Adds what a connection has moved since the last time to the counters and its client's account.
+    /// Adds what a connection has moved since the last time to the counters and its client's
+    /// account.
     pub fn account(&self, watch: &Watch) {
-        let moved = (watch.meter.received.get(), watch.meter.sent.get(), watch.meter.held_for.get());
+        let moved = (
+            watch.meter.received.get(),
+            watch.meter.sent.get(),
+            watch.meter.held_for.get(),
+        );
         let before = watch.accounted.replace(moved);
-        let (received, sent, held_for) = (moved.0 - before.0, moved.1 - before.1, moved.2 - before.2);
+        let (received, sent, held_for) =
+            (moved.0 - before.0, moved.1 - before.1, moved.2 - before.2);
         if received == 0 && sent == 0 && held_for == 0 {
             return;
         }
-        if let Some(cells) = watch.listener.get().and_then(|place| self.cells.listeners.get(place)) {
+        if let Some(cells) = watch
+            .listener
+            .get()
+            .and_then(|place| self.cells.listeners.get(place))
+        {
             cells.held_nanos.add(held_for);
             cells.received.add(received);
             cells.sent.add(sent);
         }
-        if let Some(cells) = watch.relay.get().and_then(|place| self.cells.relays.get(place)) {
+        if let Some(cells) = watch
+            .relay
+            .get()
+            .and_then(|place| self.cells.relays.get(place))
+        {
             cells.received.add(received);
             cells.sent.add(sent);
         }
         if let Some(client) = watch.client.get() {
             let client = self.mask.shown(limits::client(client));
-            self.top.borrow_mut().add(&client, unix_millis(), received, sent);
+            self.top
+                .borrow_mut()
+                .add(&client, unix_millis(), received, sent);
         }
     }
 
@@ -473,6 +511,8 @@ impl Worker {
 
 /// Milliseconds since 1970.
 pub fn unix_millis() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -33,9 +33,15 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let certificate = params.self_signed(&key).expect("the parameters are whole");
-        Self { certificate, issuer: Issuer::new(params, key) }
+        Self {
+            certificate,
+            issuer: Issuer::new(params, key),
+        }
     }
 
     /// A certificate for `names`, of an ECDSA key.
@@ -60,7 +66,9 @@ impl Authority {
         }
         change(&mut params);
         let key = KeyPair::generate_for(algorithm).expect("there is randomness");
-        let certificate = params.signed_by(&key, &self.issuer).expect("the parameters are whole");
+        let certificate = params
+            .signed_by(&key, &self.issuer)
+            .expect("the parameters are whole");
         Issued { certificate, key }
     }
 
@@ -134,7 +142,8 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// Writes a file as tools do that care: beside it first, then renamed into place; nobody else may read it.
+    /// Writes a file as tools do that care: beside it first, then renamed into place; nobody else
+    /// may read it.
     ///
     /// # Panics
     /// When the disk is full.
@@ -143,7 +152,8 @@ impl Folder {
         let path = self.path(name);
         let beside = path.with_extension("beside");
         std::fs::write(&beside, content).expect("the disk has room");
-        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o600)).expect("the file is ours");
+        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o600))
+            .expect("the file is ours");
         std::fs::rename(&beside, &path).expect("the file is ours");
         path
     }
@@ -160,13 +170,19 @@ impl Folder {
 /// A section of PEM.
 pub fn pem(label: &str, der: &[u8]) -> String {
     let lines: Vec<_> = der.chunks(48).map(base64).collect();
-    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+    format!(
+        "-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
+        lines.join("\n")
+    )
 }
 
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |three: &[u8]| {
-        let bits = three.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        let bits = three
+            .iter()
+            .fold(0, |bits, byte| bits << 8 | u32::from(*byte))
+            << (8 * (3 - three.len()));
         let digit = |at: usize| match at <= three.len() {
             true => char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]),
             false => '=',

@@ -23,7 +23,10 @@ pub struct Parsed {
 /// # Panics
 /// Where it breaks a rule of the format.
 pub fn parse(text: &str) -> Vec<Parsed> {
-    assert!(text.is_empty() || text.ends_with('\n'), "the last line ends in a line feed");
+    assert!(
+        text.is_empty() || text.ends_with('\n'),
+        "the last line ends in a line feed"
+    );
     let mut families: Vec<Parsed> = Vec::new();
     let mut series = HashSet::new();
     let mut lines = text.lines();
@@ -31,8 +34,14 @@ pub fn parse(text: &str) -> Vec<Parsed> {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (name, help) = help.split_once(' ').expect("HELP has a name and a text");
             assert_name(name);
-            assert!(families.iter().all(|family| family.name != name), "{name}: one HELP");
-            let kind = lines.next().and_then(|line| line.strip_prefix("# TYPE ")).expect("TYPE follows");
+            assert!(
+                families.iter().all(|family| family.name != name),
+                "{name}: one HELP"
+            );
+            let kind = lines
+                .next()
+                .and_then(|line| line.strip_prefix("# TYPE "))
+                .expect("TYPE follows");
             let (again, kind) = kind.split_once(' ').expect("TYPE has a name and a kind");
             assert_eq!(name, again, "HELP and TYPE of one family");
             assert!(["counter", "gauge", "histogram"].contains(&kind), "{kind}");
@@ -45,27 +54,42 @@ pub fn parse(text: &str) -> Vec<Parsed> {
         } else {
             let (name, labels, value) = parse_sample(line);
             let family = families.last_mut().expect("a sample has a family");
-            let suffix = name.strip_prefix(&*family.name).expect("a sample stands with its family");
-            let expected: &[&str] =
-                if family.kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            let suffix = name
+                .strip_prefix(&*family.name)
+                .expect("a sample stands with its family");
+            let expected: &[&str] = if family.kind == "histogram" {
+                &["_bucket", "_sum", "_count"]
+            } else {
+                &[""]
+            };
             assert!(expected.contains(&suffix), "{line}");
-            assert!(series.insert((name.clone(), sorted(&labels))), "{line}: a series is written once");
+            assert!(
+                series.insert((name.clone(), sorted(&labels))),
+                "{line}: a series is written once"
+            );
             assert!(family.kind != "counter" || value >= 0.0, "{line}");
             family.samples.push((name, labels, value));
         }
     }
-    families.iter().filter(|family| family.kind == "histogram").for_each(assert_histogram);
+    families
+        .iter()
+        .filter(|family| family.kind == "histogram")
+        .for_each(assert_histogram);
     families
 }
 
 fn parse_sample(line: &str) -> (String, Labels, f64) {
-    let end = line.find(['{', ' ']).expect("a name, then labels or a value");
+    let end = line
+        .find(['{', ' '])
+        .expect("a name, then labels or a value");
     let (name, mut rest) = line.split_at(end);
     assert_name(name);
     let mut labels = Labels::new();
     if let Some(mut inside) = rest.strip_prefix('{') {
         loop {
-            let (label, after) = inside.split_once("=\"").expect("a label has a quoted value");
+            let (label, after) = inside
+                .split_once("=\"")
+                .expect("a label has a quoted value");
             assert_name(label);
             let end = closing_quote(after);
             labels.push((label.into(), unescape(&after[..end], "\\n\"")));
@@ -83,7 +107,10 @@ fn parse_sample(line: &str) -> (String, Labels, f64) {
         "-Inf" => f64::NEG_INFINITY,
         "NaN" => f64::NAN,
         digits => {
-            assert!(digits.bytes().all(|byte| b"0123456789.-".contains(&byte)), "{digits}");
+            assert!(
+                digits.bytes().all(|byte| b"0123456789.-".contains(&byte)),
+                "{digits}"
+            );
             digits.parse().expect("a number")
         }
     };
@@ -94,7 +121,10 @@ fn assert_name(name: &str) {
     let mut bytes = name.bytes();
     let first = bytes.next().expect("not empty");
     assert!(first.is_ascii_alphabetic() || first == b'_', "{name}");
-    assert!(bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{name}");
+    assert!(
+        bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
+        "{name}"
+    );
 }
 
 fn closing_quote(text: &str) -> usize {
@@ -128,7 +158,10 @@ fn unescape(text: &str, known: &str) -> String {
 fn sorted(labels: &Labels) -> Labels {
     let mut labels = labels.clone();
     labels.sort();
-    assert!(labels.windows(2).all(|pair| pair[0].0 != pair[1].0), "a label is written once: {labels:?}");
+    assert!(
+        labels.windows(2).all(|pair| pair[0].0 != pair[1].0),
+        "a label is written once: {labels:?}"
+    );
     labels
 }
 
@@ -138,7 +171,8 @@ fn assert_histogram(family: &Parsed) {
     let mut counts = BTreeMap::new();
     let mut sums = BTreeMap::new();
     for (name, labels, value) in &family.samples {
-        let (le, rest): (Labels, Labels) = labels.iter().cloned().partition(|(label, _)| label == "le");
+        let (le, rest): (Labels, Labels) =
+            labels.iter().cloned().partition(|(label, _)| label == "le");
         match name.strip_prefix(&*family.name) {
             Some("_bucket") => {
                 let bound = le[0].1.trim_start_matches('+').parse().expect("a bound");
@@ -150,7 +184,11 @@ fn assert_histogram(family: &Parsed) {
     }
     assert_eq!(buckets.len(), counts.len());
     for (labels, buckets) in buckets {
-        assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
+        assert!(
+            buckets
+                .windows(2)
+                .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1)
+        );
         let last = *buckets.last().expect("a bucket");
         assert_eq!(last, (f64::INFINITY, counts[&labels]));
         assert!(sums.contains_key(&labels));

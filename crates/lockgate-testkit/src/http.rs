@@ -1,4 +1,5 @@
-//! One end of an HTTP/1 connection, scripted: sends exactly what it is told, and reads one message at a time.
+//! One end of an HTTP/1 connection, scripted: sends exactly what it is told, and reads one message
+//! at a time.
 //!
 //! Reads what Lockgate sends, strictly: what RFC 9112 has no room for is a panic. Writes anything.
 
@@ -38,14 +39,24 @@ impl Message {
     /// # Panics
     /// When it has none.
     pub fn status(&self) -> u16 {
-        let status = self.first_line().split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = self
+            .first_line()
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok());
         status.unwrap_or_else(|| panic!("no status: {}", self.head))
     }
 
     /// The values of a field, in whatever spelling, one after the other.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        let fields = self.head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
-        fields.filter(move |(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+        let fields = self
+            .head
+            .split("\r\n")
+            .skip(1)
+            .filter_map(|line| line.split_once(':'));
+        fields
+            .filter(move |(found, _)| found.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
     }
 
     /// The value of a field that is there at most once.
@@ -91,7 +102,10 @@ impl Http<Wire> {
 impl<S: Read + Write> Http<S> {
     /// Speaks over `stream`, a [`Wire`] or a [`crate::Tls`].
     pub fn over(stream: S) -> Self {
-        Self { stream, unread: Vec::new() }
+        Self {
+            stream,
+            unread: Vec::new(),
+        }
     }
 
     /// Sends everything, at once.
@@ -99,7 +113,10 @@ impl<S: Read + Write> Http<S> {
     /// # Panics
     /// When the peer does not take it.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush()).expect("the peer takes it");
+        self.stream
+            .write_all(bytes.as_ref())
+            .and_then(|()| self.stream.flush())
+            .expect("the peer takes it");
     }
 
     /// Sends everything, in writes of `len` bytes.
@@ -118,7 +135,11 @@ impl<S: Read + Write> Http<S> {
     /// When they do not come.
     pub fn exactly(&mut self, len: usize) -> Vec<u8> {
         while self.unread.len() < len {
-            assert!(self.read_more(), "wanted {len} bytes, got {}", shown(&self.unread));
+            assert!(
+                self.read_more(),
+                "wanted {len} bytes, got {}",
+                shown(&self.unread)
+            );
         }
         let left = self.unread.split_off(len);
         std::mem::replace(&mut self.unread, left)
@@ -136,7 +157,12 @@ impl<S: Read + Write> Http<S> {
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         let read = self.exactly(bytes.len());
-        assert!(read == bytes, "expected {}, got {}", shown(bytes), shown(&read));
+        assert!(
+            read == bytes,
+            "expected {}, got {}",
+            shown(bytes),
+            shown(&read)
+        );
     }
 
     /// Reads until the peer ends.
@@ -149,7 +175,8 @@ impl<S: Read + Write> Http<S> {
         read
     }
 
-    /// Reads until the peer ends, and says how: `Err` is a reset, or of TLS the lack of a close_notify.
+    /// Reads until the peer ends, and says how: `Err` is a reset, or of TLS the lack of a
+    /// close_notify.
     ///
     /// # Panics
     /// When it does not end.
@@ -184,7 +211,11 @@ impl<S: Read + Write> Http<S> {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
                 break end + 1;
             }
-            assert!(self.read_more(), "the peer ended in the middle of a line: {}", shown(&self.unread));
+            assert!(
+                self.read_more(),
+                "the peer ended in the middle of a line: {}",
+                shown(&self.unread)
+            );
         };
         let line = String::from_utf8(self.exactly(end)).expect("a line of text");
         assert!(line.ends_with("\r\n"), "a bare LF: {line:?}");
@@ -209,7 +240,8 @@ impl<S: Read + Write> Http<S> {
     /// When what comes is no chunk.
     pub fn chunk(&mut self) -> Option<Vec<u8>> {
         let line = self.line();
-        let size = usize::from_str_radix(line.trim_end(), 16).unwrap_or_else(|_| panic!("a size: {line:?}"));
+        let size = usize::from_str_radix(line.trim_end(), 16)
+            .unwrap_or_else(|_| panic!("a size: {line:?}"));
         if size == 0 {
             return None;
         }
@@ -223,7 +255,10 @@ impl<S: Read + Write> Http<S> {
     /// # Panics
     /// When what comes is none.
     pub fn request(&mut self) -> Message {
-        let mut request = Message { head: self.head(), ..Message::default() };
+        let mut request = Message {
+            head: self.head(),
+            ..Message::default()
+        };
         self.body(&mut request);
         request
     }
@@ -243,21 +278,31 @@ impl<S: Read + Write> Http<S> {
     /// # Panics
     /// When what comes is none.
     pub fn next_request(&mut self) -> Option<Message> {
-        if self.has_more() { Some(self.request()) } else { None }
+        if self.has_more() {
+            Some(self.request())
+        } else {
+            None
+        }
     }
 
-    /// An answer with its body to a request of any method but HEAD, as a client reads it; those before the answer
-    /// (1xx) are answers of their own.
+    /// An answer with its body to a request of any method but HEAD, as a client reads it; those
+    /// before the answer (1xx) are answers of their own.
     ///
     /// # Panics
     /// When what comes is none.
     pub fn answer(&mut self) -> Message {
-        let mut answer = Message { head: self.head(), ..Message::default() };
+        let mut answer = Message {
+            head: self.head(),
+            ..Message::default()
+        };
         let status = answer.status();
         if status < 200 || status == 204 || status == 304 {
             return answer;
         }
-        let framed = answer.field("content-length").or(answer.field("transfer-encoding")).is_some();
+        let framed = answer
+            .field("content-length")
+            .or(answer.field("transfer-encoding"))
+            .is_some();
         if framed {
             self.body(&mut answer);
         } else {
@@ -271,7 +316,9 @@ impl<S: Read + Write> Http<S> {
     /// # Panics
     /// When it does not come whole.
     pub fn body(&mut self, message: &mut Message) {
-        let length = message.field("content-length").map(|length| length.parse().expect("a length"));
+        let length = message
+            .field("content-length")
+            .map(|length| length.parse().expect("a length"));
         match (message.field("transfer-encoding"), length) {
             (None, Some(length)) => message.body = self.exactly(length),
             (None, None) => {}
@@ -310,9 +357,12 @@ impl Origin {
         Http::over(self.accept())
     }
 
-    /// Answers every request by the bytes that `answer` makes of it, on connections that stay open until the client
-    /// closes them.
-    pub fn answering(self, answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Serving {
+    /// Answers every request by the bytes that `answer` makes of it, on connections that stay open
+    /// until the client closes them.
+    pub fn answering(
+        self,
+        answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Serving {
         self.serve(move |wire| {
             let mut http = Http::over(wire.another());
             while let Some(request) = http.next_request() {

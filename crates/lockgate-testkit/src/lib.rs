@@ -1,13 +1,15 @@
 //! Starts a real Lockgate among scripted peers; for tests only.
 //!
-//! Peers are bytes in and bytes out over real sockets, certificates are made at run time, ports are free ones. Every wait is
-//! for an event, and ends after [`DEADLINE`] with a panic that says what it was for. No test relies on how long anything
-//! takes: only [`eventually`] pauses, between two questions.
+//! Peers are bytes in and bytes out over real sockets, certificates are made at run time, ports are
+//! free ones. Every wait is for an event, and ends after [`DEADLINE`] with a panic that says what
+//! it was for. No test relies on how long anything takes: only [`eventually`] pauses, between two
+//! questions.
 //!
 //! # Layout
-//! `process` runs the program and asks its metrics address, `lines` are what it writes; `wire` is one plain
-//! connection, `tls` the same under TLS, `http` HTTP/1 over either, `origin` what the program connects to, `port` where that
-//! listens; `authority` makes certificates; `exposition` reads Prometheus text. `h2` are the peers that speak HTTP/2.
+//! `process` runs the program and asks its metrics address, `lines` are what it writes; `wire` is
+//! one plain connection, `tls` the same under TLS, `http` HTTP/1 over either, `origin` what the
+//! program connects to, `port` where that listens; `authority` makes certificates; `exposition`
+//! reads Prometheus text. `h2` are the peers that speak HTTP/2.
 
 #![forbid(unsafe_code)]
 
@@ -32,10 +34,12 @@ pub use process::{Ended, Launch, Lockgate, Signal};
 pub use tls::{ClientSettings, Tls, client_hello, server_config};
 pub use wire::{Wire, bytes};
 
-/// The longest that any single wait of a test lasts. It says "never": a machine that is merely slow and busy keeps it.
+/// The longest that any single wait of a test lasts. It says "never": a machine that is merely slow
+/// and busy keeps it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Between two questions of [`eventually`]: without it, tests that wait would take the processor from what they wait for.
+/// Between two questions of [`eventually`]: without it, tests that wait would take the processor
+/// from what they wait for.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Asks again and again until there is an answer, for what announces itself by no event.

@@ -39,8 +39,14 @@ impl Lines {
         std::thread::spawn(move || {
             let mut source = BufReader::new(source);
             let mut line = Vec::new();
-            while writer.may_read() && source.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
+            while writer.may_read()
+                && source
+                    .read_until(b'\n', &mut line)
+                    .is_ok_and(|read| read > 0)
+            {
+                let text = String::from_utf8_lossy(&line)
+                    .trim_end_matches('\n')
+                    .to_owned();
                 writer.change(|collected| collected.lines.push(text));
                 line.clear();
             }
@@ -69,7 +75,11 @@ impl Lines {
         let mut collected = self.lock();
         while collected.reading != Reading::On {
             collected.reading = Reading::Stopped;
-            collected = self.0.1.wait(collected).unwrap_or_else(PoisonError::into_inner);
+            collected = self
+                .0
+                .1
+                .wait(collected)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         true
     }
@@ -77,7 +87,8 @@ impl Lines {
     /// Waits for a line in which `find` finds something; lines that came before are looked at too.
     ///
     /// # Panics
-    /// When the source ends or the deadline passes without one; says `what` was waited for and what came.
+    /// When the source ends or the deadline passes without one; says `what` was waited for and what
+    /// came.
     pub fn find<T>(&self, what: &str, mut find: impl FnMut(&str) -> Option<T>) -> T {
         let mut seen = 0;
         let found = self.wait(|collected| {
@@ -99,12 +110,20 @@ impl Lines {
     /// # Panics
     /// As [`Lines::find`].
     pub fn find_json(&self, what: &str, mut is_it: impl FnMut(&Value) -> bool) -> Value {
-        self.find(what, |line| serde_json::from_str::<Value>(line).ok().filter(|value| is_it(value)))
+        self.find(what, |line| {
+            serde_json::from_str::<Value>(line)
+                .ok()
+                .filter(|value| is_it(value))
+        })
     }
 
     /// Every line so far that is JSON.
     pub fn json(&self) -> Vec<Value> {
-        self.lock().lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        self.lock()
+            .lines
+            .iter()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 
     /// All so far.
@@ -114,7 +133,8 @@ impl Lines {
 
     /// Whether the source ended within the deadline.
     pub fn ended(&self) -> bool {
-        self.wait(|collected| collected.ended.then_some(())).is_some()
+        self.wait(|collected| collected.ended.then_some(()))
+            .is_some()
     }
 
     /// Waits until `look` has an answer; `None` when the deadline passes first.

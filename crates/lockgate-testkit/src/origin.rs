@@ -1,4 +1,5 @@
-//! What Lockgate connects to: a listening socket whose connections a test drives, or that serves by itself.
+//! What Lockgate connects to: a listening socket whose connections a test drives, or that serves by
+//! itself.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -51,7 +52,10 @@ impl Origin {
     /// # Panics
     /// When something is there.
     pub fn unix(path: &Path) -> Self {
-        Self(Kind::Unix(UnixListener::bind(path).expect("nothing is there"), path.to_owned()))
+        Self(Kind::Unix(
+            UnixListener::bind(path).expect("nothing is there"),
+            path.to_owned(),
+        ))
     }
 
     /// The address as a configuration has it.
@@ -67,7 +71,9 @@ impl Origin {
     /// # Panics
     /// When it listens on a Unix socket.
     pub fn socket_address(&self) -> SocketAddr {
-        let Kind::Tcp(_, address) = &self.0 else { panic!("a Unix socket has no such address") };
+        let Kind::Tcp(_, address) = &self.0 else {
+            panic!("a Unix socket has no such address")
+        };
         *address
     }
 
@@ -116,7 +122,11 @@ impl Origin {
                 });
             }
         });
-        Serving { address, counts, thread: Some(thread) }
+        Serving {
+            address,
+            counts,
+            thread: Some(thread),
+        }
     }
 
     /// Sends back whatever comes, until it ends.

@@ -1,4 +1,5 @@
-//! The program under test: started with a configuration, watched through its logs and its metrics address.
+//! The program under test: started with a configuration, watched through its logs and its metrics
+//! address.
 //!
 //! Killed when it is dropped.
 
@@ -53,7 +54,12 @@ pub struct Ended {
 impl Launch {
     /// Starts `program`, with one worker.
     pub fn new(program: &str) -> Self {
-        Self { program: program.to_owned(), wrapper: Vec::new(), workers: 1, environment: Vec::new() }
+        Self {
+            program: program.to_owned(),
+            wrapper: Vec::new(),
+            workers: 1,
+            environment: Vec::new(),
+        }
     }
 
     /// With this many workers.
@@ -74,8 +80,8 @@ impl Launch {
         self
     }
 
-    /// Runs the configuration `toml`, to which workers, a JSON operator log and a metrics address on a free port are
-    /// added, and waits until it is ready.
+    /// Runs the configuration `toml`, to which workers, a JSON operator log and a metrics address
+    /// on a free port are added, and waits until it is ready.
     ///
     /// # Panics
     /// When it does not get ready.
@@ -109,7 +115,9 @@ impl Launch {
             ("log", r#"{ format = "json" }"#.to_owned()),
             ("metrics", r#""127.0.0.1:0""#.to_owned()),
         ] {
-            let written = toml.lines().any(|line| line.starts_with(&format!("{key} =")));
+            let written = toml
+                .lines()
+                .any(|line| line.starts_with(&format!("{key} =")));
             if !written {
                 amended.push_str(&format!("{key} = {value}\n"));
             }
@@ -180,13 +188,16 @@ impl Lockgate {
         self.at(self.first.as_deref().expect("there is a listener"))
     }
 
-    /// Where the listener with this name in the configuration listens. With port 0 everywhere, listeners differ by
-    /// their addresses: `127.0.0.1:0`, `127.0.0.2:0`.
+    /// Where the listener with this name in the configuration listens. With port 0 everywhere,
+    /// listeners differ by their addresses: `127.0.0.1:0`, `127.0.0.2:0`.
     ///
     /// # Panics
     /// When there is none, or it is a Unix socket.
     pub fn at(&self, listener: &str) -> SocketAddr {
-        let address = self.listeners.get(listener).expect("a listener of the configuration");
+        let address = self
+            .listeners
+            .get(listener)
+            .expect("a listener of the configuration");
         match address.strip_prefix(':') {
             Some(port) => format!("127.0.0.1:{port}").parse().expect("a port"),
             None => address.parse().expect("an address"),
@@ -207,7 +218,9 @@ impl Lockgate {
     /// When it does not answer.
     pub fn get(&self, path: &str) -> (u16, String) {
         let mut client = Http::connect(self.metrics_address());
-        client.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
+        client.send(format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        ));
         let answer = client.answer();
         (answer.status(), answer.text().to_owned())
     }
@@ -220,18 +233,22 @@ impl Lockgate {
         self.get("/metrics").1
     }
 
-    /// The sum of the samples of metric `name` whose labels contain all of `labels`, each as `key="value"`.
+    /// The sum of the samples of metric `name` whose labels contain all of `labels`, each as
+    /// `key="value"`.
     ///
     /// # Panics
     /// When the metrics address does not answer.
     pub fn sample(&self, name: &str, labels: &[&str]) -> f64 {
         let text = self.metrics();
-        let samples = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-            let (series, value) = line.rsplit_once(' ')?;
-            let (found, set) = series.split_once('{').unwrap_or((series, ""));
-            let is_it = found == name && labels.iter().all(|label| set.contains(label));
-            is_it.then(|| value.parse::<f64>().ok()).flatten()
-        });
+        let samples = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| {
+                let (series, value) = line.rsplit_once(' ')?;
+                let (found, set) = series.split_once('{').unwrap_or((series, ""));
+                let is_it = found == name && labels.iter().all(|label| set.contains(label));
+                is_it.then(|| value.parse::<f64>().ok()).flatten()
+            });
         samples.sum()
     }
 
@@ -241,7 +258,10 @@ impl Lockgate {
     /// When it does not become so, or there is no such metric: the sum of its samples would be 0.
     pub fn wait_for_sample(&self, name: &str, labels: &[&str], value: f64) {
         let family = name.strip_suffix("_count").unwrap_or(name);
-        assert!(self.metrics().contains(&format!("# TYPE {family} ")), "there is no metric {name}");
+        assert!(
+            self.metrics().contains(&format!("# TYPE {family} ")),
+            "there is no metric {name}"
+        );
         let mut last = f64::NAN;
         eventually(&format!("{name} {labels:?} = {value}"), || {
             last = self.sample(name, labels);
@@ -289,8 +309,11 @@ impl Lockgate {
     /// # Panics
     /// When none comes.
     pub fn says(&self, message: &str) -> Value {
-        self.stderr
-            .find_json(message, |line| line["message"].as_str().is_some_and(|said| said.contains(message)))
+        self.stderr.find_json(message, |line| {
+            line["message"]
+                .as_str()
+                .is_some_and(|said| said.contains(message))
+        })
     }
 
     /// What it writes to standard error: the operator log, and reports of configurations.
@@ -325,7 +348,11 @@ impl Lockgate {
     /// # Panics
     /// When it was started by other arguments.
     pub fn configuration(&self) -> PathBuf {
-        self.folder.as_ref().expect("it was started with a configuration").path().join("lockgate.toml")
+        self.folder
+            .as_ref()
+            .expect("it was started with a configuration")
+            .path()
+            .join("lockgate.toml")
     }
 
     /// Its process number.
@@ -360,8 +387,15 @@ impl Lockgate {
 
     fn memory(&self, field: &str) -> usize {
         let status = self.proc("status");
-        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("Linux says so");
-        let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(field))
+            .expect("Linux says so");
+        let kilobytes: usize = line
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .expect("a number");
         kilobytes * 1024
     }
 
@@ -380,12 +414,14 @@ impl Lockgate {
     /// When it has ended, or a thread does not stop.
     pub fn paused<T>(&self, done: impl FnOnce() -> T) -> T {
         self.signal(Signal::STOP);
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("the process is there");
+        let threads =
+            std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("the process is there");
         for thread in threads {
             let path = thread.expect("Linux lists them").path().join("status");
             eventually("a thread that is stopped", || {
                 // One that has ended is stopped, too.
-                let status = std::fs::read_to_string(&path).unwrap_or_else(|_| "State:\tT".to_owned());
+                let status =
+                    std::fs::read_to_string(&path).unwrap_or_else(|_| "State:\tT".to_owned());
                 status.contains("State:\tT").then_some(())
             });
         }
@@ -401,9 +437,17 @@ impl Lockgate {
     pub fn ended(mut self) -> Ended {
         // Its outputs close with it; nobody else has them.
         let ended = self.stdout.ended() && self.stderr.ended();
-        assert!(ended, "the program does not end; it said\n{}", self.stderr.text());
+        assert!(
+            ended,
+            "the program does not end; it said\n{}",
+            self.stderr.text()
+        );
         let status = self.child.wait().expect("it is our child");
-        Ended { code: status.code(), stdout: self.stdout.text(), stderr: self.stderr.text() }
+        Ended {
+            code: status.code(),
+            stdout: self.stdout.text(),
+            stderr: self.stderr.text(),
+        }
     }
 
     /// Tells it to stop (TERM) and waits for its end.
@@ -422,7 +466,11 @@ impl Drop for Lockgate {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            eprintln!("what the program said:\n{}\n{}", self.stderr.text(), self.stdout.text());
+            eprintln!(
+                "what the program said:\n{}\n{}",
+                self.stderr.text(),
+                self.stdout.text()
+            );
         }
     }
 }

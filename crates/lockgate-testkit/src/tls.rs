@@ -11,8 +11,8 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{
-    AlertDescription, ClientConfig, ClientConnection, CommonState, Connection, RootCertStore, ServerConfig,
-    ServerConnection, SupportedProtocolVersion,
+    AlertDescription, ClientConfig, ClientConnection, CommonState, Connection, RootCertStore,
+    ServerConfig, ServerConnection, SupportedProtocolVersion,
 };
 
 use crate::authority::{Authority, Issued};
@@ -88,10 +88,16 @@ impl ClientSettings {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => {
                 let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.clone()).into();
-                builder.with_client_auth_cert(chain.clone(), key).expect("a key of that certificate")
+                builder
+                    .with_client_auth_cert(chain.clone(), key)
+                    .expect("a key of that certificate")
             }
         };
-        config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config.alpn_protocols = self
+            .alpn
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
         config.enable_sni = self.names_server;
         config.max_fragment_size = self.longest_record;
         config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(32)));
@@ -107,7 +113,8 @@ impl ClientSettings {
     }
 }
 
-/// What an origin needs to speak TLS as `issued`; with `clients` it requires a certificate of that authority.
+/// What an origin needs to speak TLS as `issued`; with `clients` it requires a certificate of that
+/// authority.
 ///
 /// # Panics
 /// When the certificate is none.
@@ -121,12 +128,15 @@ pub fn server_config(issued: &Issued, clients: Option<&Authority>) -> Arc<Server
         Some(authority) => {
             let mut roots = RootCertStore::empty();
             roots.add(authority.der()).expect("an authority");
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
             builder.with_client_cert_verifier(verifier.expect("an authority is there"))
         }
     };
     Arc::new(
-        builder.with_single_cert(vec![issued.der()], issued.key_der()).expect("a key of that certificate"),
+        builder
+            .with_single_cert(vec![issued.der()], issued.key_der())
+            .expect("a key of that certificate"),
     )
 }
 
@@ -136,7 +146,8 @@ pub fn server_config(issued: &Issued, clients: Option<&Authority>) -> Arc<Server
 /// When `name` is no host name.
 pub fn client_hello(config: &Arc<ClientConfig>, name: &str) -> Vec<u8> {
     let name = ServerName::try_from(name.to_owned()).expect("a host name");
-    let mut connection = ClientConnection::new(Arc::clone(config), name).expect("a whole configuration");
+    let mut connection =
+        ClientConnection::new(Arc::clone(config), name).expect("a whole configuration");
     let mut hello = Vec::new();
     connection.write_tls(&mut hello).expect("memory is left");
     hello
@@ -204,7 +215,10 @@ impl Tls {
     /// When the peer does not take it.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         for part in bytes.as_ref().chunks(16 * 1024) {
-            self.session.writer().write_all(part).expect("rustls' buffer is empty");
+            self.session
+                .writer()
+                .write_all(part)
+                .expect("rustls' buffer is empty");
             self.flush();
         }
     }
@@ -215,7 +229,9 @@ impl Tls {
     /// When the peer does not take it.
     pub fn flush(&mut self) {
         while self.session.wants_write() {
-            self.session.write_tls(&mut self.wire).expect("the peer takes what is sent");
+            self.session
+                .write_tls(&mut self.wire)
+                .expect("the peer takes what is sent");
         }
     }
 
@@ -226,7 +242,12 @@ impl Tls {
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         let read = self.exactly(bytes.len());
-        assert!(read == bytes, "expected {:?}, got {:?}", shown(bytes), shown(&read));
+        assert!(
+            read == bytes,
+            "expected {:?}, got {:?}",
+            shown(bytes),
+            shown(&read)
+        );
     }
 
     /// Reads exactly `len` bytes.
@@ -287,11 +308,15 @@ impl Tls {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let out = out;
-                // Sealed under the lock, sent without it: the reader must not wait for a full socket.
+                // Sealed under the lock, sent without it: the reader must not wait for a full
+                // socket.
                 let mut sealed = Vec::new();
                 for part in out.as_ref().chunks(16 * 1024) {
                     let mut session = lock();
-                    session.writer().write_all(part).expect("rustls' buffer is empty");
+                    session
+                        .writer()
+                        .write_all(part)
+                        .expect("rustls' buffer is empty");
                     while session.wants_write() {
                         session.write_tls(&mut sealed).expect("memory is left");
                     }
@@ -311,15 +336,22 @@ impl Tls {
             let mut read = Vec::new();
             let mut received = vec![0; 64 * 1024];
             loop {
-                let len = wire.read(&mut received).expect("the peer ends in an orderly way");
+                let len = wire
+                    .read(&mut received)
+                    .expect("the peer ends in an orderly way");
                 let mut left = &received[..len];
                 let mut session = lock();
                 loop {
-                    session.read_tls(&mut left).expect("rustls' buffer is empty");
+                    session
+                        .read_tls(&mut left)
+                        .expect("rustls' buffer is empty");
                     let state = session.process_new_packets().expect("the peer speaks TLS");
                     let start = read.len();
                     read.resize(start + state.plaintext_bytes_to_read(), 0);
-                    session.reader().read_exact(&mut read[start..]).expect("it is there");
+                    session
+                        .reader()
+                        .read_exact(&mut read[start..])
+                        .expect("it is there");
                     if state.peer_has_closed() {
                         return read;
                     }

@@ -31,7 +31,9 @@ impl Wire {
     /// # Panics
     /// When nobody listens there.
     pub fn connect(to: SocketAddr) -> Self {
-        TcpStream::connect_timeout(&to, DEADLINE).expect("somebody listens").into()
+        TcpStream::connect_timeout(&to, DEADLINE)
+            .expect("somebody listens")
+            .into()
     }
 
     /// Connects over TCP from the address `from`: all of 127.0.0.0/8 is this machine.
@@ -39,21 +41,32 @@ impl Wire {
     /// # Panics
     /// When nobody listens there.
     pub fn connect_from(from: IpAddr, to: SocketAddr) -> Self {
-        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let family = if to.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
+        let socket =
+            rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let socket = socket.expect("descriptors are left");
         rustix::net::bind(&socket, &SocketAddr::new(from, 0)).expect("an address of this machine");
         rustix::net::connect(&socket, &to).expect("somebody listens");
         TcpStream::from(socket).into()
     }
 
-    /// Connects over TCP, and has the kernel keep little of what comes and was not read: some 16 KB.
+    /// Connects over TCP, and has the kernel keep little of what comes and was not read: some 16
+    /// KB.
     ///
     /// # Panics
     /// When nobody listens there.
     pub fn connect_narrow(to: SocketAddr) -> Self {
-        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let family = if to.is_ipv4() {
+            AddressFamily::INET
+        } else {
+            AddressFamily::INET6
+        };
+        let socket =
+            rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let socket = socket.expect("descriptors are left");
         // Before there is a connection: a window is never taken back.
         sockopt::set_socket_recv_buffer_size(&socket, 16 * 1024).expect("a size that there is");
@@ -74,7 +87,8 @@ impl Wire {
     /// # Panics
     /// When the peer does not take it.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.write_all(bytes.as_ref()).expect("the peer takes what is sent");
+        self.write_all(bytes.as_ref())
+            .expect("the peer takes what is sent");
     }
 
     /// Reads as much as `bytes` has, and checks that it is the same.
@@ -84,7 +98,12 @@ impl Wire {
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         let read = self.exactly(bytes.len());
-        assert!(read == bytes, "expected {:?}, got {:?}", shown(bytes), shown(&read));
+        assert!(
+            read == bytes,
+            "expected {:?}, got {:?}",
+            shown(bytes),
+            shown(&read)
+        );
     }
 
     /// Sends zeros until nobody takes any more: all buffers on the way are full.
@@ -92,13 +111,20 @@ impl Wire {
     /// # Panics
     /// When the connection breaks.
     pub fn fill(&mut self) {
-        let quiet = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+        let quiet = Timespec {
+            tv_sec: 0,
+            tv_nsec: 500_000_000,
+        };
         loop {
             let mut polled = [PollFd::new(&*self, PollFlags::OUT)];
             if poll(&mut polled, Some(&quiet)).expect("a socket can be polled") == 0 {
                 return;
             }
-            let sent = rustix::net::send(&*self, &[0; 65_536], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            let sent = rustix::net::send(
+                &*self,
+                &[0; 65_536],
+                SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+            );
             match sent {
                 Ok(_) | Err(Errno::AGAIN) => {}
                 Err(error) => panic!("the connection is there: {error}"),
@@ -178,7 +204,8 @@ impl Wire {
     /// # Panics
     /// When the socket does not let itself be told so.
     pub fn reset(self) {
-        sockopt::set_socket_linger(&self, Some(Duration::ZERO)).expect("an option that all sockets have");
+        sockopt::set_socket_linger(&self, Some(Duration::ZERO))
+            .expect("an option that all sockets have");
     }
 
     /// Sends everything and finishes, while it reads until the peer ends; what it read.
@@ -222,7 +249,9 @@ impl Wire {
     /// # Panics
     /// Over a Unix socket.
     pub fn local_address(&self) -> SocketAddr {
-        let Kind::Tcp(stream) = &self.0 else { panic!("a Unix socket has no address") };
+        let Kind::Tcp(stream) = &self.0 else {
+            panic!("a Unix socket has no address")
+        };
         stream.local_addr().expect("a connected socket has one")
     }
 
@@ -231,7 +260,9 @@ impl Wire {
     /// # Panics
     /// Over a Unix socket.
     pub fn peer_address(&self) -> SocketAddr {
-        let Kind::Tcp(stream) = &self.0 else { panic!("a Unix socket has no address") };
+        let Kind::Tcp(stream) = &self.0 else {
+            panic!("a Unix socket has no address")
+        };
         stream.peer_addr().expect("a connected socket has one")
     }
 
@@ -241,12 +272,12 @@ impl Wire {
     /// When `limit` is zero.
     pub fn limit(&self, limit: Duration) {
         let set = match &self.0 {
-            Kind::Tcp(stream) => {
-                stream.set_read_timeout(Some(limit)).and(stream.set_write_timeout(Some(limit)))
-            }
-            Kind::Unix(stream) => {
-                stream.set_read_timeout(Some(limit)).and(stream.set_write_timeout(Some(limit)))
-            }
+            Kind::Tcp(stream) => stream
+                .set_read_timeout(Some(limit))
+                .and(stream.set_write_timeout(Some(limit))),
+            Kind::Unix(stream) => stream
+                .set_read_timeout(Some(limit))
+                .and(stream.set_write_timeout(Some(limit))),
         };
         set.expect("a limit above zero");
     }
@@ -255,7 +286,9 @@ impl Wire {
 impl From<TcpStream> for Wire {
     fn from(stream: TcpStream) -> Self {
         // Small writes of a test are meant as they are written.
-        stream.set_nodelay(true).expect("an option that all TCP sockets have");
+        stream
+            .set_nodelay(true)
+            .expect("an option that all TCP sockets have");
         let wire = Self(Kind::Tcp(stream));
         wire.limit(DEADLINE);
         wire
@@ -309,14 +342,16 @@ impl AsFd for Wire {
     }
 }
 
-/// Reads until `stream` ends, behind what was `read` already, and says how it ended. That nothing comes any more is no
-/// end.
+/// Reads until `stream` ends, behind what was `read` already, and says how it ended. That nothing
+/// comes any more is no end.
 ///
 /// # Panics
 /// When it does not end.
 pub(crate) fn until_end(stream: &mut impl Read, mut read: Vec<u8>) -> (Vec<u8>, io::Result<()>) {
     let end = stream.read_to_end(&mut read).map(drop);
-    let waits = end.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+    let waits = end
+        .as_ref()
+        .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
     assert!(!waits, "the peer does not end; it sent {}", shown(&read));
     (read, end)
 }
@@ -327,7 +362,8 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     format!("{} bytes {}", bytes.len(), head.escape_ascii())
 }
 
-/// `len` bytes that look random and are the same for the same `seed`: what is lost, doubled or moved shows.
+/// `len` bytes that look random and are the same for the same `seed`: what is lost, doubled or
+/// moved shows.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut made = Vec::with_capacity(len + 8);

@@ -1,11 +1,15 @@
-//! The peers of HTTP/2 against each other: what a test of Lockgate says about it must not be a mistake of the kit.
+//! The peers of HTTP/2 against each other: what a test of Lockgate says about it must not be a
+//! mistake of the kit.
 
 use lockgate_testkit::h2::frame::{code, flag, kind, setting};
 use lockgate_testkit::h2::{Answer, Client, GoAway, Origin, Peer, Reply, hpack};
 use lockgate_testkit::{Authority, ClientSettings, Origin as Listener};
 
 fn fields(fields: &[(&str, &str)]) -> Vec<(String, String)> {
-    fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    fields
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// An answer with everything that one may have.
@@ -46,8 +50,14 @@ fn a_scripted_client_and_a_whole_origin_understand_each_other() {
     peer.headers(1, &[("end", "yes")], true);
     assert_eq!(peer.answer(1), expected());
     let asked = origin.next();
-    assert_eq!((asked.method.as_str(), asked.scheme.as_str()), ("POST", "http"));
-    assert_eq!((asked.authority.as_str(), asked.path.as_str()), ("a", "/x?y"));
+    assert_eq!(
+        (asked.method.as_str(), asked.scheme.as_str()),
+        ("POST", "http")
+    );
+    assert_eq!(
+        (asked.authority.as_str(), asked.path.as_str()),
+        ("a", "/x?y")
+    );
     assert_eq!(
         (asked.field("te"), asked.text(), asked.trailer("end")),
         (Some("trailers"), "123", Some("yes"))
@@ -58,7 +68,10 @@ fn a_scripted_client_and_a_whole_origin_understand_each_other() {
         assert_eq!(peer.answer(stream), expected());
     }
     peer.data(1, "late", false);
-    assert_eq!(peer.read_until(kind::RST_STREAM).number(0), code::STREAM_CLOSED);
+    assert_eq!(
+        peer.read_until(kind::RST_STREAM).number(0),
+        code::STREAM_CLOSED
+    );
 }
 
 #[test]
@@ -71,7 +84,11 @@ fn a_whole_client_and_a_scripted_origin_understand_each_other() {
     assert!(head.ends_stream());
     let asked = origin.fields(&head);
     assert!(asked.contains(&(":path".into(), "/x".into())), "{asked:?}");
-    origin.headers(head.stream, &[(":status", "103"), ("link", "</a.css>")], false);
+    origin.headers(
+        head.stream,
+        &[(":status", "103"), ("link", "</a.css>")],
+        false,
+    );
     assert_eq!(exchange.interim(), 103);
     origin.headers(head.stream, &[(":status", "200"), ("x", "y")], false);
     origin.data(head.stream, "abc", false);
@@ -88,19 +105,32 @@ fn a_whole_client_and_a_scripted_origin_understand_each_other() {
 #[test]
 fn both_speak_tls() {
     let authority = Authority::new("Test Authority");
-    let origin = Origin::tls(&authority.issue(&["app.test"]), |asked| match asked.path.as_str() {
-        "/refused" => Reply::refuse(code::REFUSED_STREAM),
-        "/cut" => Reply::new(200).piece("half").then_reset(code::INTERNAL_ERROR),
-        "/never" => Reply::new(200).piece("half").then_nothing(),
-        _ => Reply::ok(asked.body.clone()),
+    let origin = Origin::tls(&authority.issue(&["app.test"]), |asked| {
+        match asked.path.as_str() {
+            "/refused" => Reply::refuse(code::REFUSED_STREAM),
+            "/cut" => Reply::new(200)
+                .piece("half")
+                .then_reset(code::INTERNAL_ERROR),
+            "/never" => Reply::new(200).piece("half").then_nothing(),
+            _ => Reply::ok(asked.body.clone()),
+        }
     });
     let settings = ClientSettings::trusting(&authority);
     let client = Client::connect_tls(&settings, origin.socket_address(), "app.test");
     let body = lockgate_testkit::bytes(1, 3_000_000);
     assert_eq!(client.post("/", body.clone()).body, body);
-    assert_eq!(client.get("/refused"), Answer { reset: Some(code::REFUSED_STREAM), ..Answer::default() });
+    assert_eq!(
+        client.get("/refused"),
+        Answer {
+            reset: Some(code::REFUSED_STREAM),
+            ..Answer::default()
+        }
+    );
     let cut = client.get("/cut");
-    assert_eq!((cut.status, cut.text(), cut.reset), (200, "half", Some(code::INTERNAL_ERROR)));
+    assert_eq!(
+        (cut.status, cut.text(), cut.reset),
+        (200, "half", Some(code::INTERNAL_ERROR))
+    );
     let mut left = client.begin(Client::request(http::Method::GET, "/never"), true);
     assert_eq!(left.piece().unwrap().as_deref(), Some(&b"half"[..]));
     left.reset(code::CANCEL);
@@ -124,7 +154,14 @@ fn an_origin_leaves_falls_silent_and_dies_as_it_is_told() {
     origin.serve();
     peer.read_until(kind::PING);
     origin.leave();
-    assert_eq!(peer.goodbye(), GoAway { last_stream: 1, code: code::NO_ERROR, debug: String::new() });
+    assert_eq!(
+        peer.goodbye(),
+        GoAway {
+            last_stream: 1,
+            code: code::NO_ERROR,
+            debug: String::new()
+        }
+    );
     origin.serve();
     let client = Client::connect(origin.socket_address());
     assert_eq!(client.get("/").text(), "x");
@@ -151,17 +188,29 @@ fn streams_go_both_ways_at_once() {
     assert_eq!(socket.answer().text(), "onetwothree");
     let asked = [origin.next(), origin.next()];
     let protocols = asked.map(|asked| asked.protocol);
-    assert!(protocols.contains(&Some("websocket".into())) && protocols.contains(&None), "{protocols:?}");
+    assert!(
+        protocols.contains(&Some("websocket".into())) && protocols.contains(&None),
+        "{protocols:?}"
+    );
 }
 
-/// The bytes of a request that no encoder would make arrive as they are: the h2 crate says what is wrong with them.
+/// The bytes of a request that no encoder would make arrive as they are: the h2 crate says what is
+/// wrong with them.
 #[test]
 fn a_scripted_client_writes_what_is_wrong() {
     let origin = Origin::plain(|_| Reply::ok(""));
     let mut peer = Peer::connect(origin.socket_address());
     let section = [hpack::indexed(2), hpack::never_indexed("connection", "b")].concat();
-    peer.frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 1, section);
-    assert_eq!(peer.read_until(kind::RST_STREAM).number(0), code::PROTOCOL_ERROR);
+    peer.frame(
+        kind::HEADERS,
+        flag::END_HEADERS | flag::END_STREAM,
+        1,
+        section,
+    );
+    assert_eq!(
+        peer.read_until(kind::RST_STREAM).number(0),
+        code::PROTOCOL_ERROR
+    );
     peer.frame(kind::HEADERS, flag::END_HEADERS, 3, hpack::indexed(99));
     // RFC 9113 §4.3 would have COMPRESSION_ERROR.
     assert_eq!(peer.goodbye().code, code::PROTOCOL_ERROR);

@@ -1,7 +1,7 @@
 //! From what was written to what will run: the only place that knows both.
 //!
-//! Reads certificates, keys, authorities, users and pages, and finds every mistake in them at once. Binds nothing and
-//! starts nothing.
+//! Reads certificates, keys, authorities, users and pages, and finds every mistake in them at once.
+//! Binds nothing and starts nothing.
 
 mod answers;
 mod changes;
@@ -41,15 +41,19 @@ use tls::Rings;
 
 /// Everything that will run, not yet running.
 pub(crate) struct Assembly {
-    /// Those of relays in the order of the configuration, then those of tunnels, then those of sites.
+    /// Those of relays in the order of the configuration, then those of tunnels, then those of
+    /// sites.
     pub(crate) listeners: Vec<Planned>,
-    /// Every pool, of relays and of sites; one without a name is called like the first table that has it.
+    /// Every pool, of relays and of sites; one without a name is called like the first table that
+    /// has it.
     pub(crate) pools: Vec<Arc<Pool>>,
-    /// The pools that sites use, by the number that they have there: the order of the workers' counters.
+    /// The pools that sites use, by the number that they have there: the order of the workers'
+    /// counters.
     pub(crate) upstreams: Vec<Arc<Pool>>,
     /// The relays by their listeners and pools, in the order of the workers' counters.
     pub(crate) relays: Vec<RelayName>,
-    /// The names of the sites, by the place that each has there, then those of tunnels: what is counted apart.
+    /// The names of the sites, by the place that each has there, then those of tunnels: what is
+    /// counted apart.
     pub(crate) sites: Vec<String>,
     /// TLS to endpoints, with the name of the pool that it is for.
     pub(crate) connectors: Vec<(String, Arc<Connector>)>,
@@ -66,21 +70,36 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their address; `bound` is in
-    /// the order of the listeners.
+    /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their
+    /// address; `bound` is in the order of the listeners.
     pub(crate) fn redirect_to(&mut self, bound: &[Bound]) {
         let is_secure = |planned: &Planned| planned.listener.tls_of_sites().is_some();
-        let secure = self.listeners.iter().zip(bound).filter(|(planned, _)| is_secure(planned));
-        let chosen: Vec<_> =
-            secure.map(|(planned, bound)| (planned.address.clone(), port(&bound.address))).collect();
-        for Planned { listener, address, .. } in &mut self.listeners {
+        let secure = self
+            .listeners
+            .iter()
+            .zip(bound)
+            .filter(|(planned, _)| is_secure(planned));
+        let chosen: Vec<_> = secure
+            .map(|(planned, bound)| (planned.address.clone(), port(&bound.address)))
+            .collect();
+        for Planned {
+            listener, address, ..
+        } in &mut self.listeners
+        {
             let asked_for = with_port(address, 0);
-            let Some(real) = chosen.iter().find(|(known, _)| *known == asked_for).and_then(|(_, port)| *port)
+            let Some(real) = chosen
+                .iter()
+                .find(|(known, _)| *known == asked_for)
+                .and_then(|(_, port)| *port)
             else {
                 continue;
             };
             // Nobody has it yet but we.
-            let Some(Listener { service: Service::Http(sites), .. }) = Arc::get_mut(listener) else {
+            let Some(Listener {
+                service: Service::Http(sites),
+                ..
+            }) = Arc::get_mut(listener)
+            else {
                 continue;
             };
             for route in &mut sites.routes {
@@ -91,25 +110,42 @@ impl Assembly {
         }
     }
 
-    /// Descriptors that each worker holds besides those of connections: its listeners, a connection at each that waits
-    /// for a place, the alarm of its rates, and twice as many as it keeps of the `files` that it serves.
+    /// Descriptors that each worker holds besides those of connections: its listeners, a connection
+    /// at each that waits for a place, the alarm of its rates, and twice as many as it keeps of
+    /// the `files` that it serves.
     pub(crate) fn held_by_worker(&self, files: usize) -> usize {
         let is_files = |route: &Route| matches!(route.action, Action::Files(_));
         let serves = |planned: &Planned| {
-            planned.listener.sites().is_some_and(|sites| sites.routes.iter().any(is_files))
+            planned
+                .listener
+                .sites()
+                .is_some_and(|sites| sites.routes.iter().any(is_files))
         };
-        let files = if self.listeners.iter().any(serves) { 2 * files } else { 0 };
+        let files = if self.listeners.iter().any(serves) {
+            2 * files
+        } else {
+            0
+        };
         2 * self.listeners.len() + 1 + files
     }
 
     /// Every file that is read again when it changes.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let certificates = self.listeners.iter().flat_map(|planned| planned.listener.acceptors());
-        let authorities = self.connectors.iter().filter_map(|(_, connector)| connector.file());
+        let certificates = self
+            .listeners
+            .iter()
+            .flat_map(|planned| planned.listener.acceptors());
+        let authorities = self
+            .connectors
+            .iter()
+            .filter_map(|(_, connector)| connector.file());
         let keys = self.rings.iter().filter_map(|ring| ring.file());
         let users = self.checkers.iter().map(|checker| checker.path());
         let others = authorities.chain(keys).chain(users).map(PathBuf::from);
-        certificates.flat_map(|acceptor| acceptor.files()).chain(others).collect()
+        certificates
+            .flat_map(|acceptor| acceptor.files())
+            .chain(others)
+            .collect()
     }
 }
 
@@ -138,21 +174,52 @@ pub(crate) enum Sight {
     Less,
 }
 
-/// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is wrong, or could not be
-/// read for want of permission.
+/// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is
+/// wrong, or could not be read for want of permission.
 pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Option<Assembly> {
-    let mistakes = Mistakes { report, sight, failed: false };
+    let mistakes = Mistakes {
+        report,
+        sight,
+        failed: false,
+    };
     let (rings, mut pools) = (Rings::default(), Pools::default());
     pools.resolver.ask(&config.name_servers);
     let fetcher = values::fetcher(&config.values, &mut pools.resolver);
     let (sites, tunnels, relays) = (Sites::default(), tunnels::Shared::default(), Vec::new());
-    let mut assembler = Assembler { config, mistakes, rings, pools, fetcher, sites, tunnels, relays };
-    let mut listeners: Vec<Planned> = config.tcp.iter().filter_map(|tcp| assembler.listener(tcp)).collect();
+    let mut assembler = Assembler {
+        config,
+        mistakes,
+        rings,
+        pools,
+        fetcher,
+        sites,
+        tunnels,
+        relays,
+    };
+    let mut listeners: Vec<Planned> = config
+        .tcp
+        .iter()
+        .filter_map(|tcp| assembler.listener(tcp))
+        .collect();
     let tunnels = config.tunnels.iter().zip(config.sites.len()..);
     listeners.extend(tunnels.filter_map(|(tunnel, place)| assembler.tunnel(tunnel, place)));
     listeners.extend(assembler.site_listeners());
-    let Assembler { relays, mistakes, rings, pools, fetcher, sites, .. } = assembler;
-    let Pools { all, connectors, resolver, prober, .. } = pools;
+    let Assembler {
+        relays,
+        mistakes,
+        rings,
+        pools,
+        fetcher,
+        sites,
+        ..
+    } = assembler;
+    let Pools {
+        all,
+        connectors,
+        resolver,
+        prober,
+        ..
+    } = pools;
     let (upstreams, checkers) = sites.shared();
     (!mistakes.failed).then(|| Assembly {
         listeners,
@@ -205,7 +272,13 @@ impl Mistakes<'_> {
         if self.sight == Sight::Less && File::open(path).is_err_and(is_denied) {
             self.failed = true;
             let cure = "run `check` as root, as the start is";
-            return self.tell(Code::NotExamined, at, message.into(), "this user may not read it", cure);
+            return self.tell(
+                Code::NotExamined,
+                at,
+                message.into(),
+                "this user may not read it",
+                cure,
+            );
         }
         self.error(code, at, message, cure);
     }
@@ -231,9 +304,9 @@ impl Mistakes<'_> {
     /// What several listeners share is wrong in each of them, and said once.
     fn is_told(&self, code: Code, at: &At, message: &str) -> bool {
         let same = |other: &At| other.to_string() == at.to_string();
-        self.report
-            .iter()
-            .any(|found| found.code() == code && found.message() == message && found.at().is_some_and(same))
+        self.report.iter().any(|found| {
+            found.code() == code && found.message() == message && found.at().is_some_and(same)
+        })
     }
 }
 
@@ -247,7 +320,10 @@ fn accept_proxy(written: config::AcceptProxy) -> AcceptProxy {
 
 /// The rates of one table.
 fn shape(written: &config::Shape) -> Arc<Shape> {
-    let rates = |rates: config::Directions| Directions { received: rates.received, sent: rates.sent };
+    let rates = |rates: config::Directions| Directions {
+        received: rates.received,
+        sent: rates.sent,
+    };
     Shape::new(
         rates(written.per_connection),
         rates(written.per_client),
@@ -256,12 +332,16 @@ fn shape(written: &config::Shape) -> Arc<Shape> {
     )
 }
 
-/// For how long the kernel keeps back a client that has said nothing, where clients speak first. Deadlines begin afterwards:
-/// it must be short beside them.
+/// For how long the kernel keeps back a client that has said nothing, where clients speak first.
+/// Deadlines begin afterwards: it must be short beside them.
 const DEFERRED: Duration = Duration::from_secs(1);
 
 fn options(socket: &config::Socket, defer_accept: Option<Duration>) -> listen::Options {
-    listen::Options { backlog: socket.backlog, fast_open: socket.fast_open, defer_accept }
+    listen::Options {
+        backlog: socket.backlog,
+        fast_open: socket.fast_open,
+        defer_accept,
+    }
 }
 
 /// The address of a listener as the wire knows it.

@@ -16,8 +16,13 @@ impl Background {
     ///
     /// # Errors
     /// When there can be no thread or no runtime.
-    pub(crate) fn start(name: &str, begin: impl FnOnce(&LocalSet) + Send + 'static) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    pub(crate) fn start(
+        name: &str,
+        begin: impl FnOnce(&LocalSet) + Send + 'static,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let (end, ended) = oneshot::channel();
         thread::Builder::new().name(name.into()).spawn(move || {
             let tasks = LocalSet::new();

@@ -28,13 +28,19 @@ pub(crate) fn run(check: &Check) -> ExitCode {
         Addresses::OfMachine => Trial::Address,
         Addresses::Bind => Trial::Port,
     };
-    let Examined { mut report, draft, assembly } = examine(&check.config, Mode::Check(trial));
+    let Examined {
+        mut report,
+        draft,
+        assembly,
+    } = examine(&check.config, Mode::Check(trial));
     let config = draft.as_ref().map(|draft| &draft.understood().config);
     if let Some(config) = config {
         names::doubt(config, &mut report);
     }
     let served = match (config, &assembly, check.detail) {
-        (Some(config), Some(assembly), Detail::Everything) => Some(describe::listeners(config, assembly)),
+        (Some(config), Some(assembly), Detail::Everything) => {
+            Some(describe::listeners(config, assembly))
+        }
         _ => None,
     };
     match check.output {
@@ -45,7 +51,11 @@ pub(crate) fn run(check: &Check) -> ExitCode {
                 text::print(served);
             }
             if !report.has_errors() {
-                out!("{}: {}", check.config.display(), summary(&report, assembly.as_ref()));
+                out!(
+                    "{}: {}",
+                    check.config.display(),
+                    summary(&report, assembly.as_ref())
+                );
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The command line: what the user typed, as one value.
 //!
-//! Does not read the configuration and does nothing: `main` acts on [`Command`]. Addresses stay as written,
-//! because the configuration has one grammar for them and `proxy` is a configuration of one table.
+//! Does not read the configuration and does nothing: `main` acts on [`Command`]. Addresses stay as
+//! written, because the configuration has one grammar for them and `proxy` is a configuration of
+//! one table.
 
 mod compare;
 mod foreign;
@@ -36,7 +37,11 @@ pub(crate) enum Command {
     /// Serve a built-in page and application behind a self-signed certificate.
     Demo(Demo),
     /// Serve one listener without a file.
-    Proxy { listen: String, upstream: String, tls: ListenerTls },
+    Proxy {
+        listen: String,
+        upstream: String,
+        tls: ListenerTls,
+    },
     /// Serve the files of a folder without a file of configuration.
     Serve(serve::Serve),
     /// Let clients have tunnels without a file of configuration.
@@ -82,7 +87,8 @@ pub(crate) enum Output {
 /// How `check` looks at the addresses of listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Addresses {
-    /// Whether this machine has them; their ports may be in use, by the server that is to be restarted for example.
+    /// Whether this machine has them; their ports may be in use, by the server that is to be
+    /// restarted for example.
     OfMachine,
     /// Also whether their ports are free (`--bind`).
     Bind,
@@ -111,18 +117,19 @@ pub(crate) enum ListenerTls {
 impl Command {
     /// Reads the arguments and environment of this process.
     ///
-    /// Ends the process for `--help` and `--version` (exit code 0) and for usage errors (exit code 2), after
-    /// printing what clap says about them.
+    /// Ends the process for `--help` and `--version` (exit code 0) and for usage errors (exit code
+    /// 2), after printing what clap says about them.
     pub(crate) fn from_environment() -> Self {
         let variable = std::env::var_os(CONFIG_VARIABLE);
         Self::parse(std::env::args_os(), variable).unwrap_or_else(|error| error.exit())
     }
 
-    /// Reads `arguments` (the program's name first); `variable` is the value of [`CONFIG_VARIABLE`].
+    /// Reads `arguments` (the program's name first); `variable` is the value of
+    /// [`CONFIG_VARIABLE`].
     ///
     /// # Errors
-    /// A usage error, or the text of `--help` or `--version` (clap treats both alike: `exit()` tells them
-    /// apart).
+    /// A usage error, or the text of `--help` or `--version` (clap treats both alike: `exit()`
+    /// tells them apart).
     pub(crate) fn parse(
         arguments: impl IntoIterator<Item = OsString>,
         variable: Option<OsString>,
@@ -135,19 +142,24 @@ impl Command {
         let default = named.map_or_else(|| PathBuf::from(DEFAULT_CONFIG), PathBuf::from);
         let outer = typed.config;
         match (typed.verb, typed.test || typed.test_in_detail) {
-            (Some(_), true) => {
-                Err(usage(ErrorKind::ArgumentConflict, "-t is a command of its own: `lockgate -t -c FILE`"))
-            }
+            (Some(_), true) => Err(usage(
+                ErrorKind::ArgumentConflict,
+                "-t is a command of its own: `lockgate -t -c FILE`",
+            )),
             (Some(verb), false) => verb.resolve(outer, default),
             (None, true) => {
-                let check = CheckTyped { verbose: typed.test_in_detail, ..CheckTyped::default() };
+                let check = CheckTyped {
+                    verbose: typed.test_in_detail,
+                    ..CheckTyped::default()
+                };
                 Ok(Self::Check(check.resolve(outer.unwrap_or(default))))
             }
             (None, false) => match outer {
                 Some(config) => Ok(Self::Run { config }),
-                None => {
-                    Err(usage(ErrorKind::MissingSubcommand, "say what to do, for example `lockgate run`"))
-                }
+                None => Err(usage(
+                    ErrorKind::MissingSubcommand,
+                    "say what to do, for example `lockgate run`",
+                )),
             },
         }
     }
@@ -157,7 +169,8 @@ fn usage(kind: ErrorKind, message: &str) -> clap::Error {
     Typed::command().error(kind, message)
 }
 
-/// One binary in front of applications: terminates TLS, relays TCP, balances HTTP, serves files, measures.
+/// One binary in front of applications: terminates TLS, relays TCP, balances HTTP, serves files,
+/// measures.
 #[derive(Parser)]
 #[command(
     name = "lockgate",
@@ -190,9 +203,11 @@ struct Typed {
 #[derive(Subcommand)]
 enum Verb {
     /// Serve what the configuration says
-    #[command(after_help = "Example:\n  lockgate run -c /etc/lockgate/lockgate.toml\n\n\
+    #[command(
+        after_help = "Example:\n  lockgate run -c /etc/lockgate/lockgate.toml\n\n\
         Signals: TERM and INT drain, a second one stops at once; QUIT drains; \
-        HUP reads the certificates again and checks the file; USR1 reopens the access log.")]
+        HUP reads the certificates again and checks the file; USR1 reopens the access log."
+    )]
     Run(ConfigTyped),
     /// Check the configuration and what it needs to start, and print every mistake
     #[command(aliases = ["validate", "configtest"], after_help = "Example:\n  lockgate check -v lockgate.toml\n\n\
@@ -214,9 +229,11 @@ enum Verb {
         metrics: SocketAddr,
     },
     /// Relay one listener to one upstream, without a file
-    #[command(after_help = "Examples:\n  lockgate proxy :8443 127.0.0.1:8080 --tls self\n  \
+    #[command(
+        after_help = "Examples:\n  lockgate proxy :8443 127.0.0.1:8080 --tls self\n  \
         lockgate proxy 0.0.0.0:5432 unix:/run/postgresql/.s.PGSQL.5432\n  \
-        lockgate proxy :443 app.internal:80 --tls /etc/tls/app.pem,/etc/tls/app.key")]
+        lockgate proxy :443 app.internal:80 --tls /etc/tls/app.pem,/etc/tls/app.key"
+    )]
     Proxy {
         /// Where to listen: ADDR:PORT, :PORT or unix:/PATH
         #[arg(value_parser = not_empty)]
@@ -240,17 +257,21 @@ enum Verb {
         Without --allow tunnels lead to port 443 of every public host; without --auth they are for loopback and private networks.")]
     Tunnel(tunnel::TunnelTyped),
     /// Measure programs side by side, and say what that shows
-    #[command(after_help = "Examples:\n  lockgate compare proxies.toml --html proxies.html\n  \
+    #[command(
+        after_help = "Examples:\n  lockgate compare proxies.toml --html proxies.html\n  \
         lockgate compare proxies.toml --only get-100 --programs lockgate,nginx --rounds 3\n\n\
         Exit codes: 0 ok, 1 a file with mistakes or a program that failed, 130 and 143 ended by INT and TERM, \
-        after what was measured has been printed.")]
+        after what was measured has been printed."
+    )]
     Compare(compare::CompareTyped),
     /// Run a command so that nothing of it outlives whoever asked for it
     #[command(hide = true)]
     Guard(compare::GuardTyped),
     /// Make load and say what came of it
-    #[command(after_help = "Examples:\n  lockgate load http://127.0.0.1:8080/ -c 100 -d 10s\n  \
-        lockgate load https://app.example.com/ --rate 1k..10k --step 1k --every 10s")]
+    #[command(
+        after_help = "Examples:\n  lockgate load http://127.0.0.1:8080/ -c 100 -d 10s\n  \
+        lockgate load https://app.example.com/ --rate 1k..10k --step 1k --every 10s"
+    )]
     Load(Box<load::LoadTyped>),
     /// Print the version
     #[command(after_help = "Example:\n  lockgate version --json")]
@@ -264,7 +285,13 @@ enum Verb {
 #[derive(Args, Default)]
 struct ConfigTyped {
     /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
-    #[arg(short = 'c', short_alias = 'f', long = "config", value_name = "FILE", id = "file")]
+    #[arg(
+        short = 'c',
+        short_alias = 'f',
+        long = "config",
+        value_name = "FILE",
+        id = "file"
+    )]
     config: Option<PathBuf>,
     /// The same without -c
     #[arg(value_name = "FILE", id = "named", conflicts_with = "file")]
@@ -291,7 +318,8 @@ struct CheckTyped {
     /// Exit with 2 when there are warnings
     #[arg(long)]
     strict: bool,
-    /// Try to bind the addresses too: fails where another process, such as a running Lockgate, has them
+    /// Try to bind the addresses too: fails where another process, such as a running Lockgate, has
+    /// them
     #[arg(long)]
     bind: bool,
 }
@@ -299,40 +327,62 @@ struct CheckTyped {
 impl Verb {
     fn resolve(self, outer: Option<PathBuf>, default: PathBuf) -> Result<Command, clap::Error> {
         let once = |inner: Option<PathBuf>| match (inner, outer.clone()) {
-            (Some(_), Some(_)) => {
-                Err(usage(ErrorKind::ArgumentConflict, "the configuration file is given twice"))
-            }
+            (Some(_), Some(_)) => Err(usage(
+                ErrorKind::ArgumentConflict,
+                "the configuration file is given twice",
+            )),
             (inner, outer) => Ok(inner.or(outer).unwrap_or_else(|| default.clone())),
         };
         // An option that a command would ignore is refused, like a key without an effect.
         let without_file = |command| match outer {
-            Some(_) => {
-                Err(usage(ErrorKind::ArgumentConflict, "this command reads no configuration: leave out -c"))
-            }
+            Some(_) => Err(usage(
+                ErrorKind::ArgumentConflict,
+                "this command reads no configuration: leave out -c",
+            )),
             None => Ok(command),
         };
         match self {
-            Self::Run(typed) => Ok(Command::Run { config: once(typed.file())? }),
+            Self::Run(typed) => Ok(Command::Run {
+                config: once(typed.file())?,
+            }),
             Self::Check(mut typed) => {
                 let config = once(std::mem::take(&mut typed.config).file())?;
                 Ok(Command::Check(typed.resolve(config)))
             }
-            Self::Demo { listen, relay, metrics } => {
+            Self::Demo {
+                listen,
+                relay,
+                metrics,
+            } => {
                 let relay = relay.unwrap_or_else(|| beside(listen));
-                without_file(Command::Demo(Demo { listen, relay, metrics }))
+                without_file(Command::Demo(Demo {
+                    listen,
+                    relay,
+                    metrics,
+                }))
             }
-            Self::Proxy { listen, upstream, tls } => {
-                without_file(Command::Proxy { listen, upstream, tls: tls.unwrap_or(ListenerTls::Plain) })
-            }
+            Self::Proxy {
+                listen,
+                upstream,
+                tls,
+            } => without_file(Command::Proxy {
+                listen,
+                upstream,
+                tls: tls.unwrap_or(ListenerTls::Plain),
+            }),
             Self::Serve(typed) => without_file(Command::Serve(typed.resolve())),
             Self::Tunnel(typed) => without_file(Command::Tunnel(typed.resolve())),
             Self::Load(typed) => {
-                let load = typed.resolve().map_err(|text| usage(ErrorKind::Io, &text))?;
+                let load = typed
+                    .resolve()
+                    .map_err(|text| usage(ErrorKind::Io, &text))?;
                 without_file(Command::Load(Box::new(load)))
             }
             Self::Compare(typed) => without_file(Command::Compare(typed.resolve())),
             Self::Guard(typed) => without_file(Command::Guard(typed.resolve())),
-            Self::Version { json } => without_file(Command::Version { output: output(json) }),
+            Self::Version { json } => without_file(Command::Version {
+                output: output(json),
+            }),
         }
     }
 }
@@ -341,10 +391,22 @@ impl CheckTyped {
     fn resolve(self, config: PathBuf) -> Check {
         Check {
             config,
-            detail: if self.verbose { Detail::Everything } else { Detail::Mistakes },
+            detail: if self.verbose {
+                Detail::Everything
+            } else {
+                Detail::Mistakes
+            },
             output: output(self.json),
-            warnings: if self.strict { Warnings::Fatal } else { Warnings::Printed },
-            addresses: if self.bind { Addresses::Bind } else { Addresses::OfMachine },
+            warnings: if self.strict {
+                Warnings::Fatal
+            } else {
+                Warnings::Printed
+            },
+            addresses: if self.bind {
+                Addresses::Bind
+            } else {
+                Addresses::OfMachine
+            },
         }
     }
 }
@@ -355,19 +417,27 @@ fn output(json: bool) -> Output {
 
 /// The next port of the same address; any, where any was asked for.
 fn beside(address: SocketAddr) -> SocketAddr {
-    let port = if address.port() == 0 { 0 } else { address.port().checked_add(1).unwrap_or(0) };
+    let port = if address.port() == 0 {
+        0
+    } else {
+        address.port().checked_add(1).unwrap_or(0)
+    };
     SocketAddr::new(address.ip(), port)
 }
 
 fn not_empty(written: &str) -> Result<String, String> {
     if written.trim().is_empty() {
-        return Err("an address is needed, for example 127.0.0.1:8080 or unix:/run/app.sock".into());
+        return Err(
+            "an address is needed, for example 127.0.0.1:8080 or unix:/run/app.sock".into(),
+        );
     }
     Ok(written.to_owned())
 }
 
 fn socket_address(written: &str) -> Result<SocketAddr, String> {
-    written.parse().map_err(|_| "write an IP address and a port: 127.0.0.1:8443 or [::1]:8443".into())
+    written
+        .parse()
+        .map_err(|_| "write an IP address and a port: 127.0.0.1:8443 or [::1]:8443".into())
 }
 
 impl FromStr for ListenerTls {
@@ -379,7 +449,10 @@ impl FromStr for ListenerTls {
         }
         match written.split_once(',') {
             Some((cert, key)) if !cert.is_empty() && !key.is_empty() && !key.contains(',') => {
-                Ok(Self::Files { cert: cert.into(), key: key.into() })
+                Ok(Self::Files {
+                    cert: cert.into(),
+                    key: key.into(),
+                })
             }
             _ => Err("write `self`, or two files: /etc/tls/app.pem,/etc/tls/app.key".into()),
         }
@@ -416,9 +489,17 @@ mod tests {
 
     #[test]
     fn the_file_comes_from_the_option_then_the_variable_then_the_default() {
-        let run = |config: &str| Command::Run { config: config.into() };
-        assert_eq!(parse_with("run -c a.toml", Some("b.toml")).unwrap(), run("a.toml"));
-        assert_eq!(parse_with("run --config a.toml", None).unwrap(), run("a.toml"));
+        let run = |config: &str| Command::Run {
+            config: config.into(),
+        };
+        assert_eq!(
+            parse_with("run -c a.toml", Some("b.toml")).unwrap(),
+            run("a.toml")
+        );
+        assert_eq!(
+            parse_with("run --config a.toml", None).unwrap(),
+            run("a.toml")
+        );
         assert_eq!(parse_with("run", Some("b.toml")).unwrap(), run("b.toml"));
         assert_eq!(parse_with("run", Some("")).unwrap(), run(DEFAULT_CONFIG));
         assert_eq!(parse_with("run", None).unwrap(), run(DEFAULT_CONFIG));
@@ -427,22 +508,68 @@ mod tests {
     #[test]
     fn the_spellings_of_nginx_and_haproxy_are_understood() {
         assert_eq!(parse("-t").unwrap(), Command::Check(check(DEFAULT_CONFIG)));
-        assert_eq!(parse("-t -c a.toml").unwrap(), Command::Check(check("a.toml")));
-        assert_eq!(parse_with("-t", Some("b.toml")).unwrap(), Command::Check(check("b.toml")));
-        assert_eq!(parse("-c a.toml").unwrap(), Command::Run { config: "a.toml".into() });
-        assert_eq!(parse("-c a.toml run").unwrap(), Command::Run { config: "a.toml".into() });
-        assert_eq!(parse("-c a.toml check").unwrap(), Command::Check(check("a.toml")));
-        let in_detail = Check { detail: Detail::Everything, ..check("a.toml") };
+        assert_eq!(
+            parse("-t -c a.toml").unwrap(),
+            Command::Check(check("a.toml"))
+        );
+        assert_eq!(
+            parse_with("-t", Some("b.toml")).unwrap(),
+            Command::Check(check("b.toml"))
+        );
+        assert_eq!(
+            parse("-c a.toml").unwrap(),
+            Command::Run {
+                config: "a.toml".into()
+            }
+        );
+        assert_eq!(
+            parse("-c a.toml run").unwrap(),
+            Command::Run {
+                config: "a.toml".into()
+            }
+        );
+        assert_eq!(
+            parse("-c a.toml check").unwrap(),
+            Command::Check(check("a.toml"))
+        );
+        let in_detail = Check {
+            detail: Detail::Everything,
+            ..check("a.toml")
+        };
         assert_eq!(parse("-T -c a.toml").unwrap(), Command::Check(in_detail));
     }
 
     #[test]
     fn run_and_check_take_the_file_as_a_word() {
-        assert_eq!(parse("run a.toml").unwrap(), Command::Run { config: "a.toml".into() });
-        assert_eq!(parse("run -f a.toml").unwrap(), Command::Run { config: "a.toml".into() });
-        assert_eq!(parse("-f a.toml").unwrap(), Command::Run { config: "a.toml".into() });
-        for line in ["check a.toml", "validate a.toml", "validate --config a.toml", "configtest -f a.toml"] {
-            assert_eq!(parse(line).unwrap(), Command::Check(check("a.toml")), "{line}");
+        assert_eq!(
+            parse("run a.toml").unwrap(),
+            Command::Run {
+                config: "a.toml".into()
+            }
+        );
+        assert_eq!(
+            parse("run -f a.toml").unwrap(),
+            Command::Run {
+                config: "a.toml".into()
+            }
+        );
+        assert_eq!(
+            parse("-f a.toml").unwrap(),
+            Command::Run {
+                config: "a.toml".into()
+            }
+        );
+        for line in [
+            "check a.toml",
+            "validate a.toml",
+            "validate --config a.toml",
+            "configtest -f a.toml",
+        ] {
+            assert_eq!(
+                parse(line).unwrap(),
+                Command::Check(check("a.toml")),
+                "{line}"
+            );
         }
     }
 
@@ -467,7 +594,10 @@ mod tests {
             assert_eq!(error.exit_code(), 2, "{line}");
             let text = error.to_string();
             assert!(text.contains(says), "{line}: {text}");
-            assert!(!text.contains("similar") && text.lines().count() <= 2, "{line}: {text}");
+            assert!(
+                !text.contains("similar") && text.lines().count() <= 2,
+                "{line}: {text}"
+            );
         }
     }
 
@@ -480,29 +610,61 @@ mod tests {
             warnings: Warnings::Fatal,
             addresses: Addresses::Bind,
         };
-        assert_eq!(parse("check -v --json --strict --bind -c a.toml").unwrap(), Command::Check(all));
+        assert_eq!(
+            parse("check -v --json --strict --bind -c a.toml").unwrap(),
+            Command::Check(all)
+        );
     }
 
     #[test]
     fn demo_listens_on_loopback_unless_told() {
         let demo = |listen: &str, relay: &str, metrics: &str| {
             let address = |text: &str| text.parse().unwrap();
-            Command::Demo(Demo { listen: address(listen), relay: address(relay), metrics: address(metrics) })
+            Command::Demo(Demo {
+                listen: address(listen),
+                relay: address(relay),
+                metrics: address(metrics),
+            })
         };
-        assert_eq!(parse("demo").unwrap(), demo("127.0.0.1:8443", "127.0.0.1:8444", "127.0.0.1:9090"));
+        assert_eq!(
+            parse("demo").unwrap(),
+            demo("127.0.0.1:8443", "127.0.0.1:8444", "127.0.0.1:9090")
+        );
         let typed = "demo --listen [::1]:1 --metrics 0.0.0.0:2";
-        assert_eq!(parse(typed).unwrap(), demo("[::1]:1", "[::1]:2", "0.0.0.0:2"));
+        assert_eq!(
+            parse(typed).unwrap(),
+            demo("[::1]:1", "[::1]:2", "0.0.0.0:2")
+        );
         let typed = "demo --listen 127.0.0.1:0 --relay 127.0.0.2:3";
-        assert_eq!(parse(typed).unwrap(), demo("127.0.0.1:0", "127.0.0.2:3", "127.0.0.1:9090"));
+        assert_eq!(
+            parse(typed).unwrap(),
+            demo("127.0.0.1:0", "127.0.0.2:3", "127.0.0.1:9090")
+        );
     }
 
     #[test]
     fn proxy_is_plain_unless_told() {
-        let proxy = |tls| Command::Proxy { listen: ":8443".into(), upstream: "unix:/a.sock".into(), tls };
-        assert_eq!(parse("proxy :8443 unix:/a.sock").unwrap(), proxy(ListenerTls::Plain));
-        assert_eq!(parse("proxy :8443 unix:/a.sock --tls self").unwrap(), proxy(ListenerTls::SelfSigned));
-        let files = ListenerTls::Files { cert: "a.pem".into(), key: "a.key".into() };
-        assert_eq!(parse("proxy --tls a.pem,a.key :8443 unix:/a.sock").unwrap(), proxy(files));
+        let proxy = |tls| Command::Proxy {
+            listen: ":8443".into(),
+            upstream: "unix:/a.sock".into(),
+            tls,
+        };
+        assert_eq!(
+            parse("proxy :8443 unix:/a.sock").unwrap(),
+            proxy(ListenerTls::Plain)
+        );
+        assert_eq!(
+            parse("proxy :8443 unix:/a.sock --tls self").unwrap(),
+            proxy(ListenerTls::SelfSigned)
+        );
+        let files = ListenerTls::Files {
+            cert: "a.pem".into(),
+            key: "a.key".into(),
+        };
+        assert_eq!(
+            parse("proxy --tls a.pem,a.key :8443 unix:/a.sock").unwrap(),
+            proxy(files)
+        );
     }
 
     #[test]
@@ -517,14 +679,34 @@ mod tests {
         assert_eq!(parse("serve public").unwrap(), Command::Serve(bare.clone()));
         for (written, listen) in [
             (":80", serve::Listen::Port(80)),
-            ("[::1]:80", serve::Listen::Address("[::1]:80".parse().unwrap())),
-            ("unix:/run/a.sock", serve::Listen::Unix("unix:/run/a.sock".into())),
+            (
+                "[::1]:80",
+                serve::Listen::Address("[::1]:80".parse().unwrap()),
+            ),
+            (
+                "unix:/run/a.sock",
+                serve::Listen::Unix("unix:/run/a.sock".into()),
+            ),
         ] {
             let found = parse(&format!("serve public --listen {written}")).unwrap();
-            assert_eq!(found, Command::Serve(serve::Serve { listen, ..bare.clone() }));
+            assert_eq!(
+                found,
+                Command::Serve(serve::Serve {
+                    listen,
+                    ..bare.clone()
+                })
+            );
         }
-        let all = serve::Serve { tls: ListenerTls::SelfSigned, spa: true, listing: true, ..bare };
-        assert_eq!(parse("serve --tls self --spa --listing public").unwrap(), Command::Serve(all));
+        let all = serve::Serve {
+            tls: ListenerTls::SelfSigned,
+            spa: true,
+            listing: true,
+            ..bare
+        };
+        assert_eq!(
+            parse("serve --tls self --spa --listing public").unwrap(),
+            Command::Serve(all)
+        );
     }
 
     #[test]
@@ -538,7 +720,10 @@ mod tests {
             auth: None,
             tls: ListenerTls::Plain,
         };
-        assert_eq!(parse("tunnel :3128").unwrap(), Command::Tunnel(bare.clone()));
+        assert_eq!(
+            parse("tunnel :3128").unwrap(),
+            Command::Tunnel(bare.clone())
+        );
         let all = tunnel::Tunnel {
             allow: vec!["*.a.test:443".into(), "10.0.0.0/8:22,80".into()],
             deny: vec!["b.a.test".into()],
@@ -555,8 +740,18 @@ mod tests {
 
     #[test]
     fn version_speaks_json_too() {
-        assert_eq!(parse("version").unwrap(), Command::Version { output: Output::Text });
-        assert_eq!(parse("version --json").unwrap(), Command::Version { output: Output::Json });
+        assert_eq!(
+            parse("version").unwrap(),
+            Command::Version {
+                output: Output::Text
+            }
+        );
+        assert_eq!(
+            parse("version --json").unwrap(),
+            Command::Version {
+                output: Output::Json
+            }
+        );
     }
 
     #[test]
@@ -594,10 +789,15 @@ mod tests {
 
     #[test]
     fn every_command_has_help_with_an_example() {
-        for verb in ["run", "check", "demo", "proxy", "serve", "tunnel", "version"] {
+        for verb in [
+            "run", "check", "demo", "proxy", "serve", "tunnel", "version",
+        ] {
             let help = parse(&format!("{verb} --help")).expect_err(verb);
             assert_eq!(help.exit_code(), 0);
-            assert!(help.to_string().contains(&format!("lockgate {verb}")), "{help}");
+            assert!(
+                help.to_string().contains(&format!("lockgate {verb}")),
+                "{help}"
+            );
         }
         assert_eq!(parse("--version").expect_err("text").exit_code(), 0);
     }

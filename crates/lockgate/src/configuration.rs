@@ -1,4 +1,5 @@
-//! The file of the configuration that runs: its name and hash for the log and the metrics, and what HUP finds in it.
+//! The file of the configuration that runs: its name and hash for the log and the metrics, and what
+//! HUP finds in it.
 //!
 //! A changed file is checked and reported, and not taken up: that needs a restart.
 
@@ -21,7 +22,8 @@ const LOGGED: usize = 10;
 pub(crate) struct Configuration {
     /// Its path.
     pub(crate) file: PathBuf,
-    /// SHA-256 of its text, followed by the texts that it includes in the order in which they were read.
+    /// SHA-256 of its text, followed by the texts that it includes in the order in which they were
+    /// read.
     pub(crate) hash: String,
     /// When it was read.
     pub(crate) read: SystemTime,
@@ -44,8 +46,17 @@ impl Configuration {
     pub(crate) fn new(path: &Path, draft: &Draft) -> Arc<Self> {
         let read = SystemTime::now();
         let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let last = ArcSwap::from_pointee(Look { time: read, errors: 0, differs: false });
-        Arc::new(Self { file, hash: hash(draft), read, last })
+        let last = ArcSwap::from_pointee(Look {
+            time: read,
+            errors: 0,
+            differs: false,
+        });
+        Arc::new(Self {
+            file,
+            hash: hash(draft),
+            read,
+            last,
+        })
     }
 
     /// What the last look found; before the first one, what the start found.
@@ -53,14 +64,18 @@ impl Configuration {
         self.last.load_full()
     }
 
-    /// Checks the file as a start would, logs its mistakes, and keeps what it found. Reads files: not for a thread that
-    /// others wait for.
+    /// Checks the file as a start would, logs its mistakes, and keeps what it found. Reads files:
+    /// not for a thread that others wait for.
     pub(crate) fn look(&self) {
         let Examined { report, draft, .. } = examine(&self.file, Mode::Serving);
         let errors = report.count(Severity::Error);
         let differs = draft.is_none_or(|draft| hash(&draft) != self.hash);
         let file = self.file.display();
-        report.iter().filter(|found| found.code().severity() == Severity::Error).take(LOGGED).for_each(log);
+        report
+            .iter()
+            .filter(|found| found.code().severity() == Severity::Error)
+            .take(LOGGED)
+            .for_each(log);
         match (errors, differs) {
             (0, false) => tracing::info!(%file, "the configuration file is the one that runs"),
             (0, true) => {
@@ -72,22 +87,35 @@ impl Configuration {
                 "the configuration file has mistakes, and what runs stays: `lockgate check` shows all of them"
             ),
         }
-        self.last.store(Arc::new(Look { time: SystemTime::now(), errors, differs }));
+        self.last.store(Arc::new(Look {
+            time: SystemTime::now(),
+            errors,
+            differs,
+        }));
     }
 
-    /// What there is to say of the file beside what is served; nothing while it is the one that runs.
+    /// What there is to say of the file beside what is served; nothing while it is the one that
+    /// runs.
     pub(crate) fn status(&self) -> Option<String> {
         match *self.last() {
-            Look { errors: 0, differs: false, .. } => None,
-            Look { errors: 0, differs: true, .. } => {
-                Some("the configuration file differs from what runs: restart to take it up".to_owned())
-            }
+            Look {
+                errors: 0,
+                differs: false,
+                ..
+            } => None,
+            Look {
+                errors: 0,
+                differs: true,
+                ..
+            } => Some(
+                "the configuration file differs from what runs: restart to take it up".to_owned(),
+            ),
             Look { errors: 1, .. } => {
                 Some("the configuration file has 1 error: see `lockgate check`".to_owned())
             }
-            Look { errors, .. } => {
-                Some(format!("the configuration file has {errors} errors: see `lockgate check`"))
-            }
+            Look { errors, .. } => Some(format!(
+                "the configuration file has {errors} errors: see `lockgate check`"
+            )),
         }
     }
 }
@@ -96,12 +124,21 @@ fn log(found: &Diagnostic) {
     let code = found.code().id();
     let at = found.at().map(ToString::to_string);
     let (why, cure) = (found.why(), found.cure());
-    tracing::error!(code, at, why, cure, "the configuration file: {}", found.message());
+    tracing::error!(
+        code,
+        at,
+        why,
+        cure,
+        "the configuration file: {}",
+        found.message()
+    );
 }
 
 fn hash(draft: &Draft) -> String {
     let mut context = Context::new(&SHA256);
-    draft.texts().for_each(|text| context.update(text.as_bytes()));
+    draft
+        .texts()
+        .for_each(|text| context.update(text.as_bytes()));
     let mut hash = String::new();
     for byte in context.finish().as_ref() {
         let _ = write!(hash, "{byte:02x}"); // writing to a String cannot fail
@@ -119,7 +156,10 @@ mod tests {
         let path = folder.path().join("lockgate.toml");
         std::fs::write(&path, "abc = 1\n").unwrap();
         let draft = lockgate_config::read(&path).unwrap();
-        let output = std::process::Command::new("sha256sum").arg(&path).output().unwrap();
+        let output = std::process::Command::new("sha256sum")
+            .arg(&path)
+            .output()
+            .unwrap();
         let sum = String::from_utf8(output.stdout).unwrap();
         assert_eq!(sum.split_whitespace().next(), Some(&*hash(&draft)));
     }

@@ -1,4 +1,5 @@
-//! File descriptors: the process's limit, and how it is divided among clients, endpoints, files and pipes.
+//! File descriptors: the process's limit, and how it is divided among clients, endpoints, files and
+//! pipes.
 //!
 //! Does not count what is open: that is for `lockgate_proxy::limits`.
 
@@ -6,8 +7,9 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The most connections that `limits.connections = "auto"` ever means, whatever the descriptor limit:
-/// container runtimes set limits of a thousand million, which is no promise that anyone has the memory.
+/// The most connections that `limits.connections = "auto"` ever means, whatever the descriptor
+/// limit: container runtimes set limits of a thousand million, which is no promise that anyone has
+/// the memory.
 pub(crate) const MOST_CONNECTIONS: usize = 1 << 20;
 
 /// Listeners, logs, the metrics address and its clients, certificate files while they are read.
@@ -33,9 +35,18 @@ pub(crate) struct Raised {
 pub(crate) fn raise() -> io::Result<Raised> {
     let before = getrlimit(Resource::Nofile);
     if before.current != before.maximum {
-        setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum })?;
+        setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: before.maximum,
+                maximum: before.maximum,
+            },
+        )?;
     }
-    Ok(Raised { from: before.current.unwrap_or(u64::MAX), to: limit() })
+    Ok(Raised {
+        from: before.current.unwrap_or(u64::MAX),
+        to: limit(),
+    })
 }
 
 /// The soft limit on open descriptors; `u64::MAX` when there is none.
@@ -46,14 +57,16 @@ pub(crate) fn limit() -> u64 {
 /// What `limits.connections = "auto"` means: how many relayed connections fit under `nofile` open
 /// descriptors.
 ///
-/// From `nofile`, 64 and for each worker 4 and what it `holds`, its listeners and files, are kept for everything that is not a connection (at
-/// most half of `nofile`, so that a tiny limit still serves somebody); an eighth of the rest is left for the pipes of
-/// splice, which a connection can do without; every connection then takes two. Never 0, never above
-/// [`MOST_CONNECTIONS`].
+/// From `nofile`, 64 and for each worker 4 and what it `holds`, its listeners and files, are kept
+/// for everything that is not a connection (at most half of `nofile`, so that a tiny limit still
+/// serves somebody); an eighth of the rest is left for the pipes of splice, which a connection can
+/// do without; every connection then takes two. Never 0, never above [`MOST_CONNECTIONS`].
 pub(crate) fn connection_limit(nofile: u64, workers: usize, holds: usize) -> usize {
     let free = nofile - reserved(workers, holds).min(nofile / 2);
     let connections = (free - free / 8) / PER_CONNECTION;
-    usize::try_from(connections).unwrap_or(usize::MAX).clamp(1, MOST_CONNECTIONS)
+    usize::try_from(connections)
+        .unwrap_or(usize::MAX)
+        .clamp(1, MOST_CONNECTIONS)
 }
 
 /// How the process's descriptors are divided, beside those that are kept for everything else.
@@ -68,40 +81,61 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    /// Divides `nofile` descriptors where `wanted` connections are wanted, or as many as [`connection_limit`] says. There are never more of them than
-    /// leave an eighth for endpoints: without any, no client that is connected would be served. What neither connections nor
-    /// pipes take is for endpoints.
+    /// Divides `nofile` descriptors where `wanted` connections are wanted, or as many as
+    /// [`connection_limit`] says. There are never more of them than leave an eighth for
+    /// endpoints: without any, no client that is connected would be served. What neither
+    /// connections nor pipes take is for endpoints.
     pub(crate) fn of(nofile: u64, wanted: Option<usize>, workers: usize, holds: usize) -> Self {
         let free = nofile - reserved(workers, holds).min(nofile / 2);
-        let most = usize::try_from(free - free / 8).unwrap_or(usize::MAX).max(1);
-        let connections =
-            wanted.map_or_else(|| connection_limit(nofile, workers, holds), |wanted| wanted.min(most));
+        let most = usize::try_from(free - free / 8)
+            .unwrap_or(usize::MAX)
+            .max(1);
+        let connections = wanted.map_or_else(
+            || connection_limit(nofile, workers, holds),
+            |wanted| wanted.min(most),
+        );
         let taken = connections as u64;
-        // A pipe is two descriptors. Pipes leave a socket for each connection, and never less than that eighth.
-        let spare = free.saturating_sub(taken).saturating_sub(taken.max(free / 8));
+        // A pipe is two descriptors. Pipes leave a socket for each connection, and never less than
+        // that eighth.
+        let spare = free
+            .saturating_sub(taken)
+            .saturating_sub(taken.max(free / 8));
         let each = spare / 2 / u64::try_from(workers).unwrap_or(u64::MAX).max(1);
         let pipes = usize::try_from(each).unwrap_or(usize::MAX).min(MOST_PIPES);
         let piped = pipes.saturating_mul(workers).saturating_mul(2) as u64;
         let sockets = free.saturating_sub(taken).saturating_sub(piped);
-        Self { connections, sockets: usize::try_from(sockets).unwrap_or(usize::MAX).max(1), pipes }
+        Self {
+            connections,
+            sockets: usize::try_from(sockets).unwrap_or(usize::MAX).max(1),
+            pipes,
+        }
     }
 }
 
-/// How many files a worker may keep open for the next request: an eighth of all descriptors for those of all workers, and no
-/// more than `most`.
+/// How many files a worker may keep open for the next request: an eighth of all descriptors for
+/// those of all workers, and no more than `most`.
 pub(crate) fn file_limit(nofile: u64, workers: usize, most: usize) -> usize {
     // What was kept before is let go of only when as much again was found.
-    let workers = u64::try_from(workers).unwrap_or(u64::MAX).max(1).saturating_mul(2);
-    usize::try_from(nofile / 8 / workers).unwrap_or(usize::MAX).clamp(1, most)
+    let workers = u64::try_from(workers)
+        .unwrap_or(u64::MAX)
+        .max(1)
+        .saturating_mul(2);
+    usize::try_from(nofile / 8 / workers)
+        .unwrap_or(usize::MAX)
+        .clamp(1, most)
 }
 
 fn reserved(workers: usize, holds: usize) -> u64 {
     let [workers, holds] = [workers, holds].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
-    RESERVED.saturating_add(RESERVED_PER_WORKER.saturating_add(holds).saturating_mul(workers))
+    RESERVED.saturating_add(
+        RESERVED_PER_WORKER
+            .saturating_add(holds)
+            .saturating_mul(workers),
+    )
 }
 
-/// Pipes of one worker: each may hold 256 KB of the kernel's memory, so that all of them hold 256 MB at the
-/// most.
+/// Pipes of one worker: each may hold 256 KB of the kernel's memory, so that all of them hold 256
+/// MB at the most.
 const MOST_PIPES: usize = 1024;
 
 #[cfg(test)]
@@ -138,7 +172,10 @@ mod tests {
     fn the_connections_of_auto_always_fit() {
         for nofile in 150..20_000 {
             let connections = connection_limit(nofile, 1, 4) as u64;
-            assert!(connections * PER_CONNECTION + reserved(1, 4) <= nofile, "{nofile}");
+            assert!(
+                connections * PER_CONNECTION + reserved(1, 4) <= nofile,
+                "{nofile}"
+            );
         }
     }
 
@@ -147,11 +184,21 @@ mod tests {
         for nofile in [150, 256, 300, 512, 1_024, 4_096, 20_000, 65_536, 1_048_576] {
             for workers in [1, 2, 8] {
                 for wanted in [None, Some(1), Some(100), Some(1_000_000)] {
-                    let Division { connections, sockets, pipes } = Division::of(nofile, wanted, workers, 4);
+                    let Division {
+                        connections,
+                        sockets,
+                        pipes,
+                    } = Division::of(nofile, wanted, workers, 4);
                     let free = nofile - reserved(workers, 4).min(nofile / 2);
                     let all = (connections + sockets + 2 * pipes * workers) as u64;
-                    assert!(all <= free, "{all} of {free}, {nofile} {workers} {wanted:?}");
-                    assert!(sockets as u64 >= free / 8, "{sockets} for endpoints, {nofile} {wanted:?}");
+                    assert!(
+                        all <= free,
+                        "{all} of {free}, {nofile} {workers} {wanted:?}"
+                    );
+                    assert!(
+                        sockets as u64 >= free / 8,
+                        "{sockets} for endpoints, {nofile} {wanted:?}"
+                    );
                     if wanted.is_none() {
                         assert!(sockets >= connections, "each connection may have a socket");
                     }
@@ -162,10 +209,18 @@ mod tests {
 
     #[test]
     fn files_that_are_kept_never_take_more_than_an_eighth() {
-        for (nofile, workers, expected) in
-            [(64, 1, 4), (256, 2, 8), (1_024, 2, 32), (20_000, 2, 128), (16, 8, 1)]
-        {
-            assert_eq!(file_limit(nofile, workers, 128), expected, "{nofile} {workers}");
+        for (nofile, workers, expected) in [
+            (64, 1, 4),
+            (256, 2, 8),
+            (1_024, 2, 32),
+            (20_000, 2, 128),
+            (16, 8, 1),
+        ] {
+            assert_eq!(
+                file_limit(nofile, workers, 128),
+                expected,
+                "{nofile} {workers}"
+            );
         }
     }
 
@@ -176,6 +231,12 @@ mod tests {
         assert_eq!(raised.to, hard);
         assert!(raised.from <= raised.to);
         assert_eq!(limit(), hard);
-        assert_eq!(raise().unwrap(), Raised { from: hard, to: hard });
+        assert_eq!(
+            raise().unwrap(),
+            Raised {
+                from: hard,
+                to: hard
+            }
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The applications behind `demo`: each answers every request with a page that says what arrived.
 //!
-//! Not for use without Lockgate in front: they believe whatever PROXY header a connection begins with, or whatever fields say
-//! where a request comes from. So they listen on Unix sockets that only we may open.
+//! Not for use without Lockgate in front: they believe whatever PROXY header a connection begins
+//! with, or whatever fields say where a request comes from. So they listen on Unix sockets that
+//! only we may open.
 
 use std::fmt::Write as _;
 use std::io;
@@ -22,7 +23,8 @@ use tokio::net::{UnixListener, UnixStream};
 const BODY_MAX: usize = 1 << 20;
 /// Our own relay sends the header with its first write.
 const HEADER_WITHIN: Duration = Duration::from_secs(5);
-/// Signature, version and family of a version 2 header, up to and with its length (PROXY protocol §2.2).
+/// Signature, version and family of a version 2 header, up to and with its length (PROXY protocol
+/// §2.2).
 const FIXED_PART: usize = 16;
 /// After a failed accept that waiting may cure (no descriptor left).
 const PAUSE: Duration = Duration::from_secs(1);
@@ -52,17 +54,25 @@ pub(crate) async fn serve(listener: UnixListener, name: &'static str, preface: P
 async fn serve_connection(mut stream: UnixStream, name: &'static str, preface: Preface) {
     let caller = match preface {
         Preface::None => None,
-        Preface::ProxyHeader => match tokio::time::timeout(HEADER_WITHIN, read_header(&mut stream)).await {
-            Ok(Ok(header)) => Some(describe(&header)),
-            Ok(Err(error)) => {
-                return tracing::debug!(%error, "the built-in application got no PROXY header");
+        Preface::ProxyHeader => {
+            match tokio::time::timeout(HEADER_WITHIN, read_header(&mut stream)).await {
+                Ok(Ok(header)) => Some(describe(&header)),
+                Ok(Err(error)) => {
+                    return tracing::debug!(%error, "the built-in application got no PROXY header");
+                }
+                Err(_) => {
+                    return tracing::debug!("the built-in application got no PROXY header in time");
+                }
             }
-            Err(_) => return tracing::debug!("the built-in application got no PROXY header in time"),
-        },
+        }
     };
-    let service =
-        service_fn(async |request| Ok::<_, io::Error>(answer(request, name, caller.as_deref()).await));
-    if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await {
+    let service = service_fn(async |request| {
+        Ok::<_, io::Error>(answer(request, name, caller.as_deref()).await)
+    });
+    if let Err(error) = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await
+    {
         tracing::debug!(%error, "a connection to the built-in application failed");
     }
 }
@@ -91,10 +101,18 @@ async fn read_header(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Header
 /// Who calls, in lines for the page.
 fn describe(header: &Header) -> String {
     let mut text = match &header.addresses {
-        Addresses::Inet { source, destination } => format!("from {source} to {destination}\n"),
+        Addresses::Inet {
+            source,
+            destination,
+        } => format!("from {source} to {destination}\n"),
         _ => "from an unknown address\n".to_owned(),
     };
-    if let Some(ssl) = header.tlvs.ssl.as_ref().filter(|ssl| ssl.client & Ssl::OVER_TLS != 0) {
+    if let Some(ssl) = header
+        .tlvs
+        .ssl
+        .as_ref()
+        .filter(|ssl| ssl.client & Ssl::OVER_TLS != 0)
+    {
         text.push_str("over ");
         text.push_str(ssl.version.as_deref().unwrap_or("TLS"));
         if let Some(cipher) = &ssl.cipher {
@@ -116,17 +134,41 @@ fn describe(header: &Header) -> String {
 
 /// Where a request comes from, as the proxy in front says in its fields.
 fn forwarded(fields: &HeaderMap) -> String {
-    let field = |name: &str| fields.get(name).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
-    format!("for {} by {}\n", field("x-forwarded-for"), field("x-forwarded-proto"))
+    let field = |name: &str| {
+        fields
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or("unknown")
+    };
+    format!(
+        "for {} by {}\n",
+        field("x-forwarded-for"),
+        field("x-forwarded-proto")
+    )
 }
 
 /// `caller` is what the PROXY header of the connection has said.
-async fn answer(request: Request<Incoming>, name: &str, caller: Option<&str>) -> Response<Full<Bytes>> {
+async fn answer(
+    request: Request<Incoming>,
+    name: &str,
+    caller: Option<&str>,
+) -> Response<Full<Bytes>> {
     let caller = caller.map_or_else(|| forwarded(request.headers()), str::to_owned);
-    let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
-    let version = if request.version() == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
-    let mut page =
-        format!("Hello from {name}.\n\n{} {target} {version}\n{caller}", request.method()).into_bytes();
+    let target = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |target| target.as_str())
+        .to_owned();
+    let version = if request.version() == Version::HTTP_10 {
+        "HTTP/1.0"
+    } else {
+        "HTTP/1.1"
+    };
+    let mut page = format!(
+        "Hello from {name}.\n\n{} {target} {version}\n{caller}",
+        request.method()
+    )
+    .into_bytes();
     match collect(request.into_body()).await {
         Some(body) => {
             if !body.is_empty() {
@@ -135,22 +177,35 @@ async fn answer(request: Request<Incoming>, name: &str, caller: Option<&str>) ->
             }
             response(StatusCode::OK, page)
         }
-        None => response(StatusCode::PAYLOAD_TOO_LARGE, b"only up to 1 MiB is echoed\n".to_vec()),
+        None => response(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            b"only up to 1 MiB is echoed\n".to_vec(),
+        ),
     }
 }
 
-/// The whole body; `None` if it is too large, at once where its length is announced, or did not arrive.
+/// The whole body; `None` if it is too large, at once where its length is announced, or did not
+/// arrive.
 async fn collect(body: Incoming) -> Option<Bytes> {
     if body.size_hint().lower() > BODY_MAX as u64 {
         return None;
     }
-    Some(Limited::new(body, BODY_MAX).collect().await.ok()?.to_bytes())
+    Some(
+        Limited::new(body, BODY_MAX)
+            .collect()
+            .await
+            .ok()?
+            .to_bytes(),
+    )
 }
 
 fn response(status: StatusCode, page: Vec<u8>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(page.into()));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }
 
@@ -172,19 +227,29 @@ mod tests {
             common_name: None,
             cipher: Some("TLS_AES_128_GCM_SHA256".into()),
         };
-        let tlvs =
-            Tlvs { alpn: Some(b"http/1.1".into()), authority: Some("localhost".into()), ssl: Some(ssl) };
+        let tlvs = Tlvs {
+            alpn: Some(b"http/1.1".into()),
+            authority: Some("localhost".into()),
+            ssl: Some(ssl),
+        };
         let mut bytes = Vec::new();
         encode_v2(&mut bytes, &addresses, &tlvs);
         bytes
     }
 
     fn sent(bytes: &[u8], preface: Preface) -> String {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let exchange = async {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("app.sock");
-            tokio::spawn(serve(UnixListener::bind(&path).unwrap(), "an application", preface));
+            tokio::spawn(serve(
+                UnixListener::bind(&path).unwrap(),
+                "an application",
+                preface,
+            ));
             let mut stream = UnixStream::connect(&path).await.unwrap();
             stream.write_all(bytes).await.unwrap();
             let mut answer = Vec::new();
@@ -193,18 +258,29 @@ mod tests {
             String::from_utf8(answer).unwrap()
         };
         let limit = Duration::from_secs(60);
-        runtime.block_on(async { tokio::time::timeout(limit, exchange).await.expect("the test hangs") })
+        runtime.block_on(async {
+            tokio::time::timeout(limit, exchange)
+                .await
+                .expect("the test hangs")
+        })
     }
 
     fn asked(request: &str) -> String {
-        sent(&[header(), request.as_bytes().to_vec()].concat(), Preface::ProxyHeader)
+        sent(
+            &[header(), request.as_bytes().to_vec()].concat(),
+            Preface::ProxyHeader,
+        )
     }
 
     #[test]
     fn the_page_says_what_arrived_and_from_whom() {
-        let answer = asked("GET /hello?a=1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let answer =
+            asked("GET /hello?a=1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-        assert!(answer.contains("content-type: text/plain; charset=utf-8\r\n"), "{answer}");
+        assert!(
+            answer.contains("content-type: text/plain; charset=utf-8\r\n"),
+            "{answer}"
+        );
         let page = "GET /hello?a=1 HTTP/1.1\nfrom 192.0.2.7:4711 to 127.0.0.1:8443\n\
                     over TLSv1.3 with TLS_AES_128_GCM_SHA256\nto the name localhost\nspeaking http/1.1\n";
         assert!(answer.ends_with(page), "{answer}");
@@ -242,7 +318,8 @@ mod tests {
         let request = "GET /api/hello HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.7\r\nx-forwarded-proto: https\r\n\
                        connection: close\r\n\r\n";
         let answer = sent(request.as_bytes(), Preface::None);
-        let page = "Hello from an application.\n\nGET /api/hello HTTP/1.1\nfor 192.0.2.7 by https\n";
+        let page =
+            "Hello from an application.\n\nGET /api/hello HTTP/1.1\nfor 192.0.2.7 by https\n";
         assert!(answer.ends_with(page), "{answer}");
     }
 }

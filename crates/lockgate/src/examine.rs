@@ -1,4 +1,5 @@
-//! A configuration file and all that a start needs, looked at: by `check`, by a start whose file has mistakes, and on HUP.
+//! A configuration file and all that a start needs, looked at: by `check`, by a start whose file
+//! has mistakes, and on HUP.
 
 use std::path::Path;
 
@@ -17,20 +18,32 @@ pub(crate) struct Examined {
     pub(crate) assembly: Option<Assembly>,
 }
 
-/// Looks at the file, and at what it names as far as it can be understood; see [`opening::rehearse`].
+/// Looks at the file, and at what it names as far as it can be understood; see
+/// [`opening::rehearse`].
 pub(crate) fn examine(path: &Path, mode: Mode) -> Examined {
     let draft = match read(path) {
         Ok(draft) => draft,
-        Err(report) => return Examined { report, draft: None, assembly: None },
+        Err(report) => {
+            return Examined {
+                report,
+                draft: None,
+                assembly: None,
+            };
+        }
     };
     let mut report = draft.report().clone();
     let mut found = Report::new();
     let assembly = opening::rehearse(draft.understood(), mode, &mut found);
     if report.has_errors() {
-        // Where a part is missing, what the rest means together is not certain; files, users and addresses are.
+        // Where a part is missing, what the rest means together is not certain; files, users and
+        // addresses are.
         found.retain(|code| code.is_of_machine());
     }
     report.append(found);
     let assembly = assembly.filter(|_| !report.has_errors());
-    Examined { report, draft: Some(draft), assembly }
+    Examined {
+        report,
+        draft: Some(draft),
+        assembly,
+    }
 }

@@ -51,7 +51,8 @@ pub(crate) struct Exposition {
 }
 
 impl Exposition {
-    /// Shows what `shards` count and what else the process shares; `lost` counts the lost lines of each access log.
+    /// Shows what `shards` count and what else the process shares; `lost` counts the lost lines of
+    /// each access log.
     pub(crate) fn new(
         assembly: &Assembly,
         file: Option<Arc<Configuration>>,
@@ -64,7 +65,8 @@ impl Exposition {
         let name = |planned: &Planned| planned.listener.name.clone();
         let acceptors = |planned: &Planned| {
             let all = planned.listener.acceptors().into_iter();
-            all.map(|acceptor| (name(planned), Arc::clone(acceptor))).collect::<Vec<_>>()
+            all.map(|acceptor| (name(planned), Arc::clone(acceptor)))
+                .collect::<Vec<_>>()
         };
         let mut endpoints: Vec<Arc<Endpoint>> = Vec::new();
         let members = assembly.pools.iter().flat_map(|pool| pool.members());
@@ -118,40 +120,70 @@ impl Exposition {
 
     fn process(&self, text: &mut Text) {
         let version = [("version", env!("CARGO_PKG_VERSION"))];
-        text.gauge("lockgate_build_info", "Always 1; the version is the label.").sample(&version, 1_i64);
-        text.gauge("lockgate_start_time_seconds", "When the process started, in seconds since 1970.")
-            .sample(&[], seconds(self.started));
-        text.gauge("lockgate_connections_limit", "Connections that there may be at once.")
-            .sample(&[], self.shared.connections.size() as i64);
-        text.gauge("lockgate_clients", "Clients that are connected: addresses, of IPv6 /64 networks.")
-            .sample(&[], self.shared.clients.count() as i64);
+        text.gauge("lockgate_build_info", "Always 1; the version is the label.")
+            .sample(&version, 1_i64);
+        text.gauge(
+            "lockgate_start_time_seconds",
+            "When the process started, in seconds since 1970.",
+        )
+        .sample(&[], seconds(self.started));
+        text.gauge(
+            "lockgate_connections_limit",
+            "Connections that there may be at once.",
+        )
+        .sample(&[], self.shared.connections.size() as i64);
+        text.gauge(
+            "lockgate_clients",
+            "Clients that are connected: addresses, of IPv6 /64 networks.",
+        )
+        .sample(&[], self.shared.clients.count() as i64);
         text.counter(
             "lockgate_connections_evicted_total",
             "Connections that waited for their clients and were closed because other clients had no place.",
         )
         .sample(&[], self.shared.connections.gave_way());
         let handshakes = &self.shared.handshakes;
-        text.gauge("lockgate_tls_handshakes_in_flight", "Handshakes with clients that are going on.")
-            .sample(&[], handshakes.begun() as i64);
+        text.gauge(
+            "lockgate_tls_handshakes_in_flight",
+            "Handshakes with clients that are going on.",
+        )
+        .sample(&[], handshakes.begun() as i64);
         text.gauge(
             "lockgate_tls_handshakes_waiting",
             "Handshakes with clients that wait until others were computed.",
         )
         .sample(&[], handshakes.waiting() as i64);
-        text.gauge("lockgate_tls_handshakes_limit", "Handshakes with clients that may be computed at once.")
-            .sample(&[], handshakes.size() as i64);
+        text.gauge(
+            "lockgate_tls_handshakes_limit",
+            "Handshakes with clients that may be computed at once.",
+        )
+        .sample(&[], handshakes.size() as i64);
         self.sockets(text);
         memory(text);
-        let lost: u64 = self.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum();
-        text.counter("lockgate_access_log_lost_total", "Lines of the access log that were lost.")
-            .sample(&[], lost);
-        text.counter("lockgate_operator_log_lost_total", "Lines of the operator log that were lost.")
-            .sample(&[], operator_log::lost());
+        let lost: u64 = self
+            .lost
+            .iter()
+            .map(|lost| lost.load(Ordering::Relaxed))
+            .sum();
+        text.counter(
+            "lockgate_access_log_lost_total",
+            "Lines of the access log that were lost.",
+        )
+        .sample(&[], lost);
+        text.counter(
+            "lockgate_operator_log_lost_total",
+            "Lines of the operator log that were lost.",
+        )
+        .sample(&[], operator_log::lost());
     }
 
     fn configuration(&self, text: &mut Text) {
-        let Some(configuration) = self.file.as_deref() else { return };
-        let Configuration { file, hash, read, .. } = configuration;
+        let Some(configuration) = self.file.as_deref() else {
+            return;
+        };
+        let Configuration {
+            file, hash, read, ..
+        } = configuration;
         let labels = [("file", &*file.to_string_lossy()), ("hash", hash)];
         text.gauge(
             "lockgate_config_info",
@@ -169,8 +201,11 @@ impl Exposition {
             "When the file was last checked, at start or on HUP, in seconds since 1970.",
         )
         .sample(&[], seconds(last.time));
-        text.gauge("lockgate_config_check_errors", "Mistakes that the last check of the file found.")
-            .sample(&[], i64::try_from(last.errors).unwrap_or(i64::MAX));
+        text.gauge(
+            "lockgate_config_check_errors",
+            "Mistakes that the last check of the file found.",
+        )
+        .sample(&[], i64::try_from(last.errors).unwrap_or(i64::MAX));
         text.gauge(
             "lockgate_config_differs",
             "1 when the last check found another text in the file than that which runs, else 0.",
@@ -187,8 +222,11 @@ impl Exposition {
         );
         family.sample(&[("state", "used")], (open - idle).max(0));
         family.sample(&[("state", "idle")], idle);
-        text.gauge("lockgate_upstream_sockets_limit", "Sockets towards endpoints that there may be at once.")
-            .sample(&[], sockets.size() as i64);
+        text.gauge(
+            "lockgate_upstream_sockets_limit",
+            "Sockets towards endpoints that there may be at once.",
+        )
+        .sample(&[], sockets.size() as i64);
         text.gauge(
             "lockgate_upstream_sockets_waiting",
             "Requests and relays that wait for a socket towards an endpoint.",
@@ -216,7 +254,9 @@ impl Exposition {
 
     /// The endpoints that are there.
     fn present(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
-        self.endpoints.iter().filter(|endpoint| !endpoint.is_vacant())
+        self.endpoints
+            .iter()
+            .filter(|endpoint| !endpoint.is_vacant())
     }
 
     fn upstream(&self, text: &mut Text) {
@@ -225,13 +265,26 @@ impl Exposition {
                 text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while checks have it down, while others are preferred because it has failed, and after a failed connect until it has served.");
             let now = clock::now();
             for pool in &self.pools {
-                for member in pool.members().iter().filter(|member| !member.endpoint().is_vacant()) {
-                    let labels = [("pool", &*pool.settings.name), ("endpoint", &*member.endpoint().label)];
-                    family.sample(&labels, i64::from(member.is_up() && !member.endpoint().is_out(now)));
+                for member in pool
+                    .members()
+                    .iter()
+                    .filter(|member| !member.endpoint().is_vacant())
+                {
+                    let labels = [
+                        ("pool", &*pool.settings.name),
+                        ("endpoint", &*member.endpoint().label),
+                    ];
+                    family.sample(
+                        &labels,
+                        i64::from(member.is_up() && !member.endpoint().is_out(now)),
+                    );
                 }
             }
         }
-        let mut family = text.gauge("lockgate_upstream_connections", "Connections to an endpoint.");
+        let mut family = text.gauge(
+            "lockgate_upstream_connections",
+            "Connections to an endpoint.",
+        );
         for endpoint in self.present() {
             let labels = [("endpoint", endpoint.label.as_str())];
             family.sample(&labels, endpoint.connections() as i64);
@@ -242,10 +295,15 @@ impl Exposition {
             "1 while an endpoint is left alone because it kept failing, else 0.",
         );
         for endpoint in self.present() {
-            family.sample(&[("endpoint", &endpoint.label)], i64::from(endpoint.is_ejected(now)));
+            family.sample(
+                &[("endpoint", &endpoint.label)],
+                i64::from(endpoint.is_ejected(now)),
+            );
         }
-        let mut family =
-            text.counter("lockgate_upstream_ejections_total", "How often an endpoint was ejected.");
+        let mut family = text.counter(
+            "lockgate_upstream_ejections_total",
+            "How often an endpoint was ejected.",
+        );
         for endpoint in self.present() {
             family.sample(&[("endpoint", &endpoint.label)], endpoint.ejections());
         }
@@ -254,13 +312,19 @@ impl Exposition {
     /// Every endpoint of the sites, in the order of the workers' cells.
     fn states(&self) -> Vec<EndpointState> {
         let now = clock::now();
-        let members =
-            self.upstreams.iter().flat_map(|pool| pool.members().iter().map(move |one| (pool, one)));
+        let members = self
+            .upstreams
+            .iter()
+            .flat_map(|pool| pool.members().iter().map(move |one| (pool, one)));
         let state = |(pool, member): (&Arc<Pool>, &Member)| EndpointState {
             pool: pool.settings.name.clone(),
             endpoint: member.endpoint().label.clone(),
             vacant: member.endpoint().is_vacant(),
-            latency: member.endpoint().latency().now(now).map(|micros| Duration::from_secs_f32(micros / 1e6)),
+            latency: member
+                .endpoint()
+                .latency()
+                .now(now)
+                .map(|micros| Duration::from_secs_f32(micros / 1e6)),
         };
         members.map(state).collect()
     }
@@ -270,23 +334,42 @@ impl Exposition {
         if standings.is_empty() {
             return;
         }
-        let mut family =
-            text.gauge("lockgate_upstream_check_duration_seconds", "How long the last check took.");
-        for Standing { pool, endpoint, took, .. } in &standings {
+        let mut family = text.gauge(
+            "lockgate_upstream_check_duration_seconds",
+            "How long the last check took.",
+        );
+        for Standing {
+            pool,
+            endpoint,
+            took,
+            ..
+        } in &standings
+        {
             if let Some(took) = took {
-                family.sample(&[("pool", pool), ("endpoint", endpoint)], took.as_secs_f64());
+                family.sample(
+                    &[("pool", pool), ("endpoint", endpoint)],
+                    took.as_secs_f64(),
+                );
             }
         }
     }
 
     fn certificates(&self, text: &mut Text) {
-        // One certificate may serve several listeners and have several names: its file tells it apart.
+        // One certificate may serve several listeners and have several names: its file tells it
+        // apart.
         let mut expiries = BTreeMap::new();
         for (listener, acceptor) in &self.acceptors {
             for certificate in acceptor.store().describe() {
-                let name = certificate.names.first().cloned().unwrap_or_else(|| certificate.subject.clone());
+                let name = certificate
+                    .names
+                    .first()
+                    .cloned()
+                    .unwrap_or_else(|| certificate.subject.clone());
                 let path = certificate.path.display().to_string();
-                expiries.insert((listener.clone(), path, name), seconds(certificate.not_after));
+                expiries.insert(
+                    (listener.clone(), path, name),
+                    seconds(certificate.not_after),
+                );
             }
         }
         let mut family = text.gauge(
@@ -294,27 +377,44 @@ impl Exposition {
             "When a certificate expires, in seconds since 1970.",
         );
         for ((listener, path, name), expiry) in &expiries {
-            family.sample(&[("listener", listener), ("path", path), ("name", name)], *expiry);
+            family.sample(
+                &[("listener", listener), ("path", path), ("name", name)],
+                *expiry,
+            );
         }
     }
 
-    /// Gauges, not counters: when a client comes into the list, what it had counts no longer under `other`.
+    /// Gauges, not counters: when a client comes into the list, what it had counts no longer under
+    /// `other`.
     fn clients(&self, text: &mut Text) {
         let listing = self.snapshot().top(SERIES, Order::Bytes);
-        let mut family =
-            text.gauge("lockgate_client_bytes", "Bytes of the clients with the most, as far as tracked.");
+        let mut family = text.gauge(
+            "lockgate_client_bytes",
+            "Bytes of the clients with the most, as far as tracked.",
+        );
         each_client(&listing, |client, traffic| {
-            family.sample(&[("client", client), ("direction", "received")], traffic.received as i64);
-            family.sample(&[("client", client), ("direction", "sent")], traffic.sent as i64);
+            family.sample(
+                &[("client", client), ("direction", "received")],
+                traffic.received as i64,
+            );
+            family.sample(
+                &[("client", client), ("direction", "sent")],
+                traffic.sent as i64,
+            );
         });
         let mut family = text.gauge(
             "lockgate_client_throughput_bytes_per_second",
             "Their throughput over the last five seconds.",
         );
         each_client(&listing, |client, traffic| {
-            family
-                .sample(&[("client", client), ("direction", "received")], traffic.received_per_second as i64);
-            family.sample(&[("client", client), ("direction", "sent")], traffic.sent_per_second as i64);
+            family.sample(
+                &[("client", client), ("direction", "received")],
+                traffic.received_per_second as i64,
+            );
+            family.sample(
+                &[("client", client), ("direction", "sent")],
+                traffic.sent_per_second as i64,
+            );
         });
     }
 
@@ -322,7 +422,8 @@ impl Exposition {
     pub(crate) fn top(&self) -> String {
         let listing = self.snapshot().top(LISTED, Order::Bytes);
         let clients: Vec<Value> = listing.entries.iter().map(client).collect();
-        let popular = PopularSnapshot::merge(self.accounts().map(|accounts| accounts.popular.clone()));
+        let popular =
+            PopularSnapshot::merge(self.accounts().map(|accounts| accounts.popular.clone()));
         let top = json!({
             "clients": clients,
             "other": traffic(&listing.other),
@@ -347,8 +448,11 @@ impl Exposition {
 fn memory(text: &mut Text) {
     let budget = counted::process();
     if let Some(limit) = budget.limit() {
-        text.gauge("lockgate_memory_limit_bytes", "Memory that the process may have.")
-            .sample(&[], limit as i64);
+        text.gauge(
+            "lockgate_memory_limit_bytes",
+            "Memory that the process may have.",
+        )
+        .sample(&[], limit as i64);
     }
     let mut family = text.gauge(
         "lockgate_memory_bytes",
@@ -359,8 +463,11 @@ fn memory(text: &mut Text) {
         family.sample(&[("kind", name)], budget.used(kind) as i64);
     }
     family.sample(&[("kind", "surplus")], budget.surplus() as i64);
-    text.gauge("lockgate_memory_level", "0 with enough memory, 1 while it is scarce, 2 while it is full.")
-        .sample(&[], budget.level() as i64);
+    text.gauge(
+        "lockgate_memory_level",
+        "0 with enough memory, 1 while it is scarce, 2 while it is full.",
+    )
+    .sample(&[], budget.level() as i64);
 }
 
 fn each_client(listing: &Listing<IpAddr>, mut sample: impl FnMut(&str, &Traffic)) {
@@ -415,6 +522,9 @@ fn traffic(traffic: &Traffic) -> Value {
 }
 
 fn seconds(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let since = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
     i64::try_from(since).unwrap_or(i64::MAX)
 }

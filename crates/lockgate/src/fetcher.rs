@@ -1,6 +1,8 @@
-//! Values that pages show, from files and URLs: one thread for the process, which looks for each of them again and again.
+//! Values that pages show, from files and URLs: one thread for the process, which looks for each of
+//! them again and again.
 //!
-//! Resolves no names: it uses what the resolver has published. A worker never waits for it; it reads what was had last.
+//! Resolves no names: it uses what the resolver has published. A worker never waits for it; it
+//! reads what was had last.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -87,18 +89,28 @@ pub(crate) struct Fetching {
 }
 
 impl Fetcher {
-    /// Looks for the value of this name every so often, plus or minus a tenth; until it was had once it is `default`.
+    /// Looks for the value of this name every so often, plus or minus a tenth; until it was had
+    /// once it is `default`.
     pub(crate) fn keep(&mut self, name: &str, source: Source, every: Duration, default: &str) {
         let value = Arc::new(ArcSwap::from_pointee(default.as_bytes().into()));
-        self.kept.push(Kept { name: name.to_owned(), source, every, value });
+        self.kept.push(Kept {
+            name: name.to_owned(),
+            source,
+            every,
+            value,
+        });
     }
 
     /// The value of this name, now and later.
     pub(crate) fn fetched(&self, name: &str) -> Option<Fetched> {
-        self.kept.iter().find(|kept| kept.name == name).map(|kept| Arc::clone(&kept.value))
+        self.kept
+            .iter()
+            .find(|kept| kept.name == name)
+            .map(|kept| Arc::clone(&kept.value))
     }
 
-    /// Starts the thread that looks, for each of them at once; `None` when there is nothing to look for.
+    /// Starts the thread that looks, for each of them at once; `None` when there is nothing to look
+    /// for.
     ///
     /// # Errors
     /// When there can be no thread or no runtime.
@@ -114,14 +126,21 @@ impl Fetcher {
                 tasks.spawn_local(kept.keep_fresh(Arc::clone(&first)));
             }
         })?;
-        Ok(Some(Fetching { _thread: thread, values, tried }))
+        Ok(Some(Fetching {
+            _thread: thread,
+            values,
+            tried,
+        }))
     }
 }
 
 impl Fetching {
     /// Waits until every value was looked for once, but no longer than `patience`.
     pub(crate) async fn first_tries(&self, patience: Duration) {
-        if timeout(patience, self.tried.acquire_many(self.values)).await.is_err() {
+        if timeout(patience, self.tried.acquire_many(self.values))
+            .await
+            .is_err()
+        {
             tracing::warn!("starting although not every value was had yet");
         }
     }
@@ -167,9 +186,13 @@ impl Source {
             Self::File(path) => {
                 let path = path.clone();
                 // A disk may take its time: the others are not to wait for it.
-                spawn_blocking(move || read(&path)).await.map_err(io::Error::other)??
+                spawn_blocking(move || read(&path))
+                    .await
+                    .map_err(io::Error::other)??
             }
-            Self::Url(url) => timeout(TIMEOUT, url.ask()).await.unwrap_or(Err(Wrong::Late(TIMEOUT)))?,
+            Self::Url(url) => timeout(TIMEOUT, url.ask())
+                .await
+                .unwrap_or(Err(Wrong::Late(TIMEOUT)))?,
         };
         if text.len() > LONGEST {
             return Err(Missing::TooLong);
@@ -202,13 +225,22 @@ impl Url {
     async fn ask(&self) -> Result<Vec<u8>, Wrong> {
         let (socket, _) = connect(&self.place, None, TIMEOUT).await?;
         let mut channel = Channel::new(socket, None);
-        channel.send(&encode("GET", &self.path, &self.host, AGENT)).await?;
+        channel
+            .send(&encode("GET", &self.path, &self.host, AGENT))
+            .await?;
         let (head, received) = read_head(&mut channel).await?;
         if head.status != 200 {
             return Err(Wrong::Status(head.status));
         }
         let length = framing::response(Method::Get, &head)?;
-        read_body(Decoder::new(length), received, &mut channel, LONGEST + 1, |_, _| false).await
+        read_body(
+            Decoder::new(length),
+            received,
+            &mut channel,
+            LONGEST + 1,
+            |_, _| false,
+        )
+        .await
     }
 }
 

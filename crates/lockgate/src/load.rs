@@ -20,8 +20,8 @@ use outputs::Outputs;
 /// What `--fail-if` names has come about.
 const BROKEN: u8 = 3;
 
-/// Makes the run; Ctrl-C and TERM end it early, with a report of what was measured and the exit code that programs have
-/// which such a signal ended: half a run is not what was asked for.
+/// Makes the run; Ctrl-C and TERM end it early, with a report of what was measured and the exit
+/// code that programs have which such a signal ended: half a run is not what was asked for.
 ///
 /// # Errors
 /// When it cannot begin, or a report cannot be written.
@@ -33,9 +33,17 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let outputs = Outputs::open(&load.files)?;
     let stop = Arc::new(Stop::default());
     let interrupts = Interrupts::ending(&stop)?;
-    let shown = if load.quiet { Shown::Quiet } else { Shown::on_stderr() };
+    let shown = if load.quiet {
+        Shown::Quiet
+    } else {
+        Shown::on_stderr()
+    };
     let mut view = View::new(shown, &plan.stages)?;
-    let mut push = load.push.clone().map(|gateway| Push::start(gateway, &plan.stages)).transpose()?;
+    let mut push = load
+        .push
+        .clone()
+        .map(|gateway| Push::start(gateway, &plan.stages))
+        .transpose()?;
     let made = lockgate_load::run(plan, &stop, |progress| {
         view.tell(&progress);
         if let Some(warning) = push.as_mut().and_then(|push| push.tell(&progress)) {
@@ -53,9 +61,16 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
         && let Some(why) = pushes.why
     {
         let all = pushes.made + pushes.failed;
-        eprintln!("lockgate: {} of {all} pushes failed; the last one that did: {why}", pushes.failed);
+        eprintln!(
+            "lockgate: {} of {all} pushes failed; the last one that did: {why}",
+            pushes.failed
+        );
     }
-    let broken = load.fail_if.as_ref().map(|condition| condition.broken(&report)).unwrap_or_default();
+    let broken = load
+        .fail_if
+        .as_ref()
+        .map(|condition| condition.broken(&report))
+        .unwrap_or_default();
     for breach in &broken {
         eprintln!("lockgate: {breach}");
     }
@@ -68,5 +83,9 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     if report.end == End::Interrupted {
         return Ok(interrupts.exit_code());
     }
-    Ok(if broken.is_empty() && !unmeasured { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
+    Ok(if broken.is_empty() && !unmeasured {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(BROKEN)
+    })
 }

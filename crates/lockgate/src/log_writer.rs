@@ -1,7 +1,7 @@
 //! The thread that writes the access log: it owns the file and nobody waits for it.
 //!
-//! Does not format: whole lines come in whole buffers over a bounded channel. A target that is slow or fails costs
-//! lines, which are counted, and never a worker's time.
+//! Does not format: whole lines come in whole buffers over a bounded channel. A target that is slow
+//! or fails costs lines, which are counted, and never a worker's time.
 
 pub(crate) mod lines;
 
@@ -22,7 +22,8 @@ use rustix::fs::{Access, OFlags, access};
 use crate::opening::{parent, writable};
 use lines::{Lines, Patient};
 
-/// Buffers that may wait for the thread; at some 32 KB each this bounds what a hung disk costs to 2 MB.
+/// Buffers that may wait for the thread; at some 32 KB each this bounds what a hung disk costs to 2
+/// MB.
 const WAITING: usize = 64;
 
 /// Least time between two warnings, and between two attempts to rotate.
@@ -88,12 +89,23 @@ impl LogWriter {
         let (sender, buffers) = sync_channel(WAITING);
         let (end, ended) = sync_channel(1);
         let orders = Arc::new(Orders::default());
-        let writing = Writing { file, orders: Arc::clone(&orders), warnings: Warnings::default() };
-        let thread = thread::Builder::new().name("access-log".into()).spawn(move || {
-            writing.run(&buffers);
-            drop(end); // `finish` sees the end of the thread as the end of this channel
-        })?;
-        Ok(Self { sender, orders, ended, thread })
+        let writing = Writing {
+            file,
+            orders: Arc::clone(&orders),
+            warnings: Warnings::default(),
+        };
+        let thread = thread::Builder::new()
+            .name("access-log".into())
+            .spawn(move || {
+                writing.run(&buffers);
+                drop(end); // `finish` sees the end of the thread as the end of this channel
+            })?;
+        Ok(Self {
+            sender,
+            orders,
+            ended,
+            thread,
+        })
     }
 
     /// A worker's way in: buffers of whole lines, each ending in a line feed, by `try_send`.
@@ -106,28 +118,30 @@ impl LogWriter {
         Arc::clone(&self.orders.lost)
     }
 
-    /// Has the file opened anew, after somebody else renamed it (USR1). Returns at once; a file that cannot be
-    /// opened is reported and the old one kept. No effect on standard output and standard error.
+    /// Has the file opened anew, after somebody else renamed it (USR1). Returns at once; a file
+    /// that cannot be opened is reported and the old one kept. No effect on standard output and
+    /// standard error.
     pub(crate) fn reopen(&self) {
         self.order(&self.orders.reopen);
     }
 
-    /// Writes what still waits and ends the thread, but waits no longer than `deadline`: a hung disk must not hold
-    /// up the exit. Whoever still sends after this loses lines.
+    /// Writes what still waits and ends the thread, but waits no longer than `deadline`: a hung
+    /// disk must not hold up the exit. Whoever still sends after this loses lines.
     pub(crate) fn finish(self, deadline: Duration) -> Finished {
         self.order(&self.orders.finish);
         match self.ended.recv_timeout(deadline) {
             Err(RecvTimeoutError::Timeout) => Finished::GivenUp,
             Ok(()) | Err(RecvTimeoutError::Disconnected) => {
-                // Only a panic of the thread is an error here, and that has been printed by its hook.
+                // Only a panic of the thread is an error here, and that has been printed by its
+                // hook.
                 let _ = self.thread.join();
                 Finished::Drained
             }
         }
     }
 
-    /// Sets a flag and wakes the thread with an empty buffer. A full channel needs none: the thread looks at the
-    /// flags before every buffer.
+    /// Sets a flag and wakes the thread with an empty buffer. A full channel needs none: the thread
+    /// looks at the flags before every buffer.
     fn order(&self, flag: &AtomicBool) {
         flag.store(true, Ordering::Release);
         let _ = self.sender.try_send(Vec::new());
@@ -166,7 +180,8 @@ impl Writing {
             self.orders.lost.fetch_add(failure.lost, Ordering::Relaxed);
         }
         let error = written.err().map(|failure| failure.error).or(rotated.err());
-        self.warnings.report(now, self.orders.lost.load(Ordering::Relaxed), error);
+        self.warnings
+            .report(now, self.orders.lost.load(Ordering::Relaxed), error);
     }
 }
 
@@ -185,16 +200,26 @@ impl Warnings {
             Some((lost, Some(error))) => {
                 tracing::warn!(lost, %error, "the access log cannot be written as it should");
             }
-            Some((lost, None)) => tracing::warn!(lost, "access log lines were lost: its target was too slow"),
+            Some((lost, None)) => {
+                tracing::warn!(lost, "access log lines were lost: its target was too slow")
+            }
             None => {}
         }
     }
 
-    /// The lines lost since the last warning and why, when it is time for one and there is something to say.
-    fn due(&mut self, now: Instant, lost: u64, error: Option<io::Error>) -> Option<(u64, Option<io::Error>)> {
+    /// The lines lost since the last warning and why, when it is time for one and there is
+    /// something to say.
+    fn due(
+        &mut self,
+        now: Instant,
+        lost: u64,
+        error: Option<io::Error>,
+    ) -> Option<(u64, Option<io::Error>)> {
         self.error = error.or(self.error.take());
         let lines = lost.saturating_sub(self.told);
-        let waited = self.last.is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);
+        let waited = self
+            .last
+            .is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);
         if !waited || (lines == 0 && self.error.is_none()) {
             return None;
         }
@@ -215,16 +240,24 @@ struct LogFile {
 impl LogFile {
     fn open(target: Target) -> io::Result<Self> {
         let (file, size) = open(&target)?;
-        Ok(Self { target, lines: Lines::new(Patient(file), size), rotation_failed: None })
+        Ok(Self {
+            target,
+            lines: Lines::new(Patient(file), size),
+            rotation_failed: None,
+        })
     }
 
     fn reopen(&mut self) {
         let opened = self.open_again();
-        let Target::File { path, .. } = &self.target else { return };
+        let Target::File { path, .. } = &self.target else {
+            return;
+        };
         let path = path.display();
         match opened {
             Ok(()) => tracing::info!(%path, "access log reopened"),
-            Err(error) => tracing::warn!(%path, %error, "access log not reopened: the old file stays in use"),
+            Err(error) => {
+                tracing::warn!(%path, %error, "access log not reopened: the old file stays in use")
+            }
         }
     }
 
@@ -234,12 +267,20 @@ impl LogFile {
         Ok(())
     }
 
-    /// Rotates when `coming` bytes would make the file too large. On failure the file in use stays in use, and the
-    /// next attempt is made after a [`PAUSE`].
+    /// Rotates when `coming` bytes would make the file too large. On failure the file in use stays
+    /// in use, and the next attempt is made after a [`PAUSE`].
     fn rotate_before(&mut self, coming: usize, now: Instant) -> io::Result<()> {
-        let Target::File { path, rotation: Some(rotation) } = &self.target else { return Ok(()) };
+        let Target::File {
+            path,
+            rotation: Some(rotation),
+        } = &self.target
+        else {
+            return Ok(());
+        };
         let fits = self.lines.size.saturating_add(coming as u64) <= rotation.size;
-        let paused = self.rotation_failed.is_some_and(|failed| now.saturating_duration_since(failed) < PAUSE);
+        let paused = self
+            .rotation_failed
+            .is_some_and(|failed| now.saturating_duration_since(failed) < PAUSE);
         if fits || self.lines.size == 0 || paused {
             return Ok(());
         }
@@ -267,7 +308,9 @@ fn open(target: &Target) -> io::Result<(File, u64)> {
 /// # Errors
 /// What opening it would fail with.
 pub(crate) fn try_open(target: &Target) -> io::Result<()> {
-    let Target::File { path, rotation } = target else { return Ok(()) };
+    let Target::File { path, rotation } = target else {
+        return Ok(());
+    };
     // To open a FIFO and to close it would be the end for its reader.
     if fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) && rotation.is_none() {
         return Ok(access(path, Access::WRITE_OK)?);
@@ -282,14 +325,19 @@ pub(crate) fn try_open(target: &Target) -> io::Result<()> {
 fn appending() -> OpenOptions {
     let mut options = OpenOptions::new();
     // NONBLOCK: opening a FIFO without a reader is an error then, not a hang.
-    options.append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    options
+        .append(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     options
 }
 
 fn size(file: &File, rotated: bool) -> io::Result<u64> {
     let metadata = file.metadata()?;
     if rotated && !metadata.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "only a regular file can be rotated"));
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "only a regular file can be rotated",
+        ));
     }
     Ok(metadata.len())
 }
@@ -303,8 +351,11 @@ fn shift(path: &Path, keep: u32) -> io::Result<()> {
     if keep == 0 {
         return fs::remove_file(path);
     }
-    // Only as far as there is no gap: a gap takes the one before it, and nothing after it has to move.
-    let gap = (1..keep).find(|number| !numbered(path, *number).exists()).unwrap_or(keep);
+    // Only as far as there is no gap: a gap takes the one before it, and nothing after it has to
+    // move.
+    let gap = (1..keep)
+        .find(|number| !numbered(path, *number).exists())
+        .unwrap_or(keep);
     for number in (1..gap).rev() {
         fs::rename(numbered(path, number), numbered(path, number + 1))?;
     }

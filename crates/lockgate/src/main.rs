@@ -45,14 +45,19 @@ use print::out;
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
-    // The allocator asks for huge pages, and then all of a buffer is resident of which one page was written: that was
-    // 16 KB a kept connection of HTTP/2, and no request was cheaper for it. Where the kernel has none, nothing is lost.
+    // The allocator asks for huge pages, and then all of a buffer is resident of which one page was
+    // written: that was 16 KB a kept connection of HTTP/2, and no request was cheaper for it.
+    // Where the kernel has none, nothing is lost.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let done = match Command::from_environment() {
         Command::Run { config } => Ok(run(&config)),
         Command::Check(check) => Ok(check::run(&check)),
         Command::Demo(demo) => one_liners::demo(&demo),
-        Command::Proxy { listen, upstream, tls } => one_liners::proxy(&listen, &upstream, &tls),
+        Command::Proxy {
+            listen,
+            upstream,
+            tls,
+        } => one_liners::proxy(&listen, &upstream, &tls),
         Command::Serve(serve) => one_liners::serve(&serve),
         Command::Tunnel(tunnel) => one_liners::tunnel(&tunnel),
         Command::Load(load) => load::run(&load),
@@ -89,7 +94,10 @@ fn version(output: Output) -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
     match output {
         Output::Text => out!("lockgate {version}"),
-        Output::Json => out!("{}", serde_json::json!({ "name": "lockgate", "version": version })),
+        Output::Json => out!(
+            "{}",
+            serde_json::json!({ "name": "lockgate", "version": version })
+        ),
     }
     ExitCode::SUCCESS
 }

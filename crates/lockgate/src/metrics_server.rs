@@ -32,8 +32,8 @@ use hosts::Refusal;
 
 /// What a listener of this address serves.
 pub(crate) struct Endpoints {
-    /// The Prometheus text of `/metrics`. Called on the supervisor's thread for each request: it must not
-    /// wait.
+    /// The Prometheus text of `/metrics`. Called on the supervisor's thread for each request: it
+    /// must not wait.
     pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// The JSON of `/top`. Likewise.
     pub(crate) top: Box<dyn Fn() -> String + Send + Sync>,
@@ -100,13 +100,16 @@ const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Serves `endpoints` on `listener` until the future is dropped; connections that are open then end with
-/// the runtime.
+/// Serves `endpoints` on `listener` until the future is dropped; connections that are open then end
+/// with the runtime.
 ///
 /// # Errors
 /// When the runtime cannot take the listener over; afterwards it does not return.
 pub(crate) async fn serve(listener: Listener, endpoints: Arc<Endpoints>) -> io::Result<()> {
-    let deadlines = Deadlines { head: HEAD, whole: WHOLE };
+    let deadlines = Deadlines {
+        head: HEAD,
+        whole: WHOLE,
+    };
     match listener {
         Listener::Tcp(listener) => {
             listener.set_nonblocking(true)?;
@@ -171,8 +174,13 @@ async fn accept(
                 failed = false;
                 let place = places.take().await;
                 let asked = Asked::default();
-                let connection =
-                    serve_connection(stream, Arc::clone(&endpoints), names, asked.clone(), deadlines);
+                let connection = serve_connection(
+                    stream,
+                    Arc::clone(&endpoints),
+                    names,
+                    asked.clone(),
+                    deadlines,
+                );
                 let task = tokio::spawn(async move {
                     connection.await;
                     drop(place);
@@ -190,14 +198,20 @@ async fn accept(
     }
 }
 
-/// Tells the operator of the first host that is refused: what scrapes shows the status, and not the cure in the answer.
+/// Tells the operator of the first host that is refused: what scrapes shows the status, and not the
+/// cure in the answer.
 fn tell_once<B>(request: &Request<B>) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
         let host: String = request
             .headers()
             .get(HOST)
-            .map(|host| String::from_utf8_lossy(host.as_bytes()).chars().take(100).collect())
+            .map(|host| {
+                String::from_utf8_lossy(host.as_bytes())
+                    .chars()
+                    .take(100)
+                    .collect()
+            })
             .unwrap_or_default();
         tracing::warn!(
             ?host,
@@ -218,7 +232,11 @@ where
 {
     let service = service_fn(move |request: Request<Incoming>| {
         asked.set();
-        let checked = if names == Names::Any { Ok(()) } else { endpoints.hosts.check(&request) };
+        let checked = if names == Names::Any {
+            Ok(())
+        } else {
+            endpoints.hosts.check(&request)
+        };
         let answer = match checked {
             Ok(()) => answer(request.method(), request.uri().path(), &endpoints),
             Err(Refusal::Malformed) => plain(StatusCode::BAD_REQUEST, "one Host is needed\n"),
@@ -250,7 +268,9 @@ fn answer(method: &Method, path: &str, endpoints: &Endpoints) -> Response<Full<B
     match path {
         "/metrics" | "/top" | "/health" | "/ready" if !allowed => {
             let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            refusal
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             refusal
         }
         "/metrics" => response(StatusCode::OK, PROMETHEUS, (endpoints.metrics)().into()),
@@ -261,7 +281,10 @@ fn answer(method: &Method, path: &str, endpoints: &Endpoints) -> Response<Full<B
             Phase::Starting => plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
             Phase::Draining => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
         },
-        _ => plain(StatusCode::NOT_FOUND, "here are /metrics, /top, /health and /ready\n"),
+        _ => plain(
+            StatusCode::NOT_FOUND,
+            "here are /metrics, /top, /health and /ready\n",
+        ),
     }
 }
 
@@ -273,7 +296,9 @@ fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Full
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, kind);
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
@@ -285,9 +310,16 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     fn block_on(test: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let limit = Duration::from_secs(60);
-        runtime.block_on(async { tokio::time::timeout(limit, test).await.expect("the test hangs") });
+        runtime.block_on(async {
+            tokio::time::timeout(limit, test)
+                .await
+                .expect("the test hangs")
+        });
     }
 
     fn endpoints(readiness: &Arc<Readiness>) -> Arc<Endpoints> {
@@ -320,7 +352,11 @@ mod tests {
     }
 
     async fn fetch(address: SocketAddr, path: &str) -> String {
-        ask(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await
+        ask(
+            address,
+            &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        )
+        .await
     }
 
     #[test]
@@ -329,8 +365,14 @@ mod tests {
             let (address, _) = started();
             let metrics = fetch(address, "/metrics").await;
             assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
-            assert!(metrics.contains("content-type: text/plain; version=0.0.4\r\n"), "{metrics}");
-            assert!(metrics.ends_with("\r\n\r\nlockgate_connections_total 3\n"), "{metrics}");
+            assert!(
+                metrics.contains("content-type: text/plain; version=0.0.4\r\n"),
+                "{metrics}"
+            );
+            assert!(
+                metrics.ends_with("\r\n\r\nlockgate_connections_total 3\n"),
+                "{metrics}"
+            );
             let top = fetch(address, "/top?n=3").await;
             assert!(top.contains("content-type: application/json\r\n"), "{top}");
             assert!(top.ends_with("\r\n\r\n{\"clients\":[]}"), "{top}");
@@ -350,7 +392,10 @@ mod tests {
                 readiness.enter(phase);
                 assert_eq!(readiness.phase(), phase);
                 let answer = fetch(address, "/ready").await;
-                assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{answer}");
+                assert!(
+                    answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
+                    "{answer}"
+                );
                 assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{answer}");
             }
         });
@@ -370,13 +415,24 @@ mod tests {
     fn other_methods_and_paths_are_refused() {
         block_on(async {
             let (address, _) = started();
-            let answer =
-                ask(address, "POST /metrics HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n").await;
+            let answer = ask(
+                address,
+                "POST /metrics HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n",
+            )
+            .await;
             assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
             assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
-            assert!(fetch(address, "/metrics/").await.starts_with("HTTP/1.1 404 "));
+            assert!(
+                fetch(address, "/metrics/")
+                    .await
+                    .starts_with("HTTP/1.1 404 ")
+            );
             assert!(fetch(address, "/").await.starts_with("HTTP/1.1 404 "));
-            assert!(ask(address, "garbage\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+            assert!(
+                ask(address, "garbage\r\n\r\n")
+                    .await
+                    .starts_with("HTTP/1.1 400 ")
+            );
         });
     }
 
@@ -421,7 +477,10 @@ mod tests {
                 });
                 places.fill(asked, task);
             }
-            assert_eq!((closed.recv().await, closed.recv().await), (Some(2), Some(3)));
+            assert_eq!(
+                (closed.recv().await, closed.recv().await),
+                (Some(2), Some(3))
+            );
         });
     }
 
@@ -435,14 +494,30 @@ mod tests {
                 ("[::1]:1", 200),
                 ("localhost", 200),
             ] {
-                let answer = ask(address, &format!("GET /top HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
-                assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+                let answer = ask(
+                    address,
+                    &format!("GET /top HTTP/1.1\r\nhost: {host}\r\n\r\n"),
+                )
+                .await;
+                assert!(
+                    answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                    "{host}: {answer}"
+                );
                 assert_eq!(answer.contains("hosts = ["), status == 421, "{answer}");
             }
-            assert!(ask(address, "GET /top HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
-            let rebound = "GET /top HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\n\r\n";
+            assert!(
+                ask(address, "GET /top HTTP/1.1\r\n\r\n")
+                    .await
+                    .starts_with("HTTP/1.1 400 ")
+            );
+            let rebound =
+                "GET /top HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\n\r\n";
             assert!(ask(address, rebound).await.starts_with("HTTP/1.1 421 "));
-            assert!(ask(address, "GET /top HTTP/1.0\r\n\r\n").await.starts_with("HTTP/1.0 200 "));
+            assert!(
+                ask(address, "GET /top HTTP/1.0\r\n\r\n")
+                    .await
+                    .starts_with("HTTP/1.0 200 ")
+            );
         });
     }
 
@@ -459,18 +534,27 @@ mod tests {
                 endpoints(&readiness),
                 Names::Any,
                 Asked::default(),
-                Deadlines { head: soon, whole: never },
+                Deadlines {
+                    head: soon,
+                    whole: never,
+                },
             )
             .await;
 
             let (mut client, server) = tokio::io::duplex(64);
-            client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.unwrap();
+            client
+                .write_all(b"GET /metrics HTTP/1.1\r\n\r\n")
+                .await
+                .unwrap();
             serve_connection(
                 server,
                 endpoints(&readiness),
                 Names::Any,
                 Asked::default(),
-                Deadlines { head: never, whole: soon },
+                Deadlines {
+                    head: never,
+                    whole: soon,
+                },
             )
             .await;
         });

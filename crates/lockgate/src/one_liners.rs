@@ -1,6 +1,7 @@
 //! `lockgate demo`, `proxy`, `serve` and `tunnel`: configurations that nobody has to write.
 //!
-//! Each writes the configuration that the command means and runs it as `run` would, so that there is one way to run.
+//! Each writes the configuration that the command means and runs it as `run` would, so that there
+//! is one way to run.
 
 mod demo;
 
@@ -36,7 +37,10 @@ impl Scratch {
     /// Writes a self-signed certificate for this machine; says where it and its key are.
     fn certificate(&self) -> anyhow::Result<(PathBuf, PathBuf)> {
         let made = self_signed::make(&self_signed::local_names())?;
-        let (cert, key) = (self.0.join("self-signed.crt"), self.0.join("self-signed.key"));
+        let (cert, key) = (
+            self.0.join("self-signed.crt"),
+            self.0.join("self-signed.key"),
+        );
         write_private(&cert, &made.cert)?;
         write_private(&key, &made.key)?;
         Ok((cert, key))
@@ -51,7 +55,11 @@ impl Drop for Scratch {
 }
 
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     io::Write::write_all(&mut file, text.as_bytes())
 }
 
@@ -62,7 +70,11 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
 pub(crate) fn proxy(listen: &str, upstream: &str, tls: &ListenerTls) -> anyhow::Result<ExitCode> {
     let mut scratch = None;
     let tls = tls_line(tls, &mut scratch)?;
-    let config = format!("[tcp.{}]\nproxy = {}\n{tls}", quote(listen), quote(upstream));
+    let config = format!(
+        "[tcp.{}]\nproxy = {}\n{tls}",
+        quote(listen),
+        quote(upstream)
+    );
     Ok(run(&config, "proxy", |_| ()))
 }
 
@@ -74,7 +86,10 @@ pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
     let root = std::path::absolute(&serve.root).context("the folder to serve")?;
     let shown = root.display();
     // A configuration may name a folder that is yet to come; who types one means one that is there.
-    if !std::fs::metadata(&root).with_context(|| shown.to_string())?.is_dir() {
+    if !std::fs::metadata(&root)
+        .with_context(|| shown.to_string())?
+        .is_dir()
+    {
         bail!("{shown} is a file: name the folder that it is in");
     }
     let Some(root) = root.to_str().filter(|root| !root.contains("${")) else {
@@ -97,7 +112,11 @@ pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
         spa = serve.spa,
         listing = serve.listing,
     );
-    let scheme = if serve.tls == ListenerTls::Plain { "http" } else { "https" };
+    let scheme = if serve.tls == ListenerTls::Plain {
+        "http"
+    } else {
+        "https"
+    };
     Ok(run(&config, "serve", |running| {
         if let [address, ..] = running.bound.as_slice() {
             out!("{}", announcement(root, scheme, address));
@@ -109,15 +128,27 @@ pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
 fn announcement(root: &str, scheme: &str, address: &Address) -> String {
     match address {
         Address::Ip(address) if !address.ip().is_unspecified() => {
-            let whom = if address.ip().is_loopback() { ", to this machine only" } else { "" };
+            let whom = if address.ip().is_loopback() {
+                ", to this machine only"
+            } else {
+                ""
+            };
             format!("{root} is served at {scheme}://{address}/{whom}. Ctrl-C ends this.")
         }
         Address::Ip(address) => {
-            format!("{root} is served at {scheme}://localhost:{}/. Ctrl-C ends this.", address.port())
+            format!(
+                "{root} is served at {scheme}://localhost:{}/. Ctrl-C ends this.",
+                address.port()
+            )
         }
-        Address::All(port) => format!("{root} is served at {scheme}://localhost:{port}/. Ctrl-C ends this."),
+        Address::All(port) => {
+            format!("{root} is served at {scheme}://localhost:{port}/. Ctrl-C ends this.")
+        }
         Address::Unix(path) => {
-            format!("{root} is served as {scheme} at unix:{}. Ctrl-C ends this.", path.display())
+            format!(
+                "{root} is served as {scheme} at unix:{}. Ctrl-C ends this.",
+                path.display()
+            )
         }
     }
 }
@@ -125,12 +156,17 @@ fn announcement(root: &str, scheme: &str, address: &Address) -> String {
 /// Lets clients have tunnels.
 ///
 /// # Errors
-/// When the file of users is not there, or a self-signed certificate is asked for and cannot be made.
+/// When the file of users is not there, or a self-signed certificate is asked for and cannot be
+/// made.
 pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
     let mut scratch = None;
     let mut config = format!("[tunnel.{}]\n", quote(&tunnel.listen));
     config += &tls_line(&tunnel.tls, &mut scratch)?;
-    for (key, list) in [("allow", &tunnel.allow), ("deny", &tunnel.deny), ("clients", &tunnel.clients)] {
+    for (key, list) in [
+        ("allow", &tunnel.allow),
+        ("deny", &tunnel.deny),
+        ("clients", &tunnel.clients),
+    ] {
         if !list.is_empty() {
             let list: Vec<_> = list.iter().map(|one| quote(one)).collect();
             config += &format!("{key} = [{}]\n", list.join(", "));
@@ -143,7 +179,11 @@ pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
         let file = std::path::absolute(file).context("the file of users")?;
         config += &format!("auth = {{ basic = {} }}\n", quote(&file.to_string_lossy()));
     }
-    let scheme = if tunnel.tls == ListenerTls::Plain { "http" } else { "https" };
+    let scheme = if tunnel.tls == ListenerTls::Plain {
+        "http"
+    } else {
+        "https"
+    };
     let whom = match (tunnel.auth.is_some(), tunnel.clients.as_slice()) {
         (true, []) => "for who knows a password".to_owned(),
         (true, some) => format!("for who knows a password in {}", some.join(", ")),
@@ -159,7 +199,10 @@ pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
                 Address::Ip(address) => address.to_string(),
                 Address::All(port) => format!("localhost:{port}"),
                 Address::Unix(path) => {
-                    return out!("Tunnels at unix:{}, {whom}. Ctrl-C ends this.", path.display());
+                    return out!(
+                        "Tunnels at unix:{}, {whom}. Ctrl-C ends this.",
+                        path.display()
+                    );
                 }
             };
             out!(
@@ -174,11 +217,14 @@ fn tls_line(tls: &ListenerTls, scratch: &mut Option<Scratch>) -> anyhow::Result<
     let (cert, key) = match tls {
         ListenerTls::Plain => return Ok(String::new()),
         ListenerTls::Files { cert, key } => (cert.clone(), key.clone()),
-        ListenerTls::SelfSigned => {
-            scratch.insert(Scratch::new().context("temporary directory")?).certificate()?
-        }
+        ListenerTls::SelfSigned => scratch
+            .insert(Scratch::new().context("temporary directory")?)
+            .certificate()?,
     };
-    let (cert, key) = (quote(&cert.to_string_lossy()), quote(&key.to_string_lossy()));
+    let (cert, key) = (
+        quote(&cert.to_string_lossy()),
+        quote(&key.to_string_lossy()),
+    );
     Ok(format!("tls = {{ cert = {cert}, key = {key} }}\n"))
 }
 
@@ -198,7 +244,9 @@ fn quote(text: &str) -> String {
     for character in text.chars() {
         match character {
             '"' | '\\' => quoted.extend(['\\', character]),
-            control if control.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(control))),
+            control if control.is_control() => {
+                quoted.push_str(&format!("\\u{:04x}", u32::from(control)))
+            }
             other => quoted.push(other),
         }
     }

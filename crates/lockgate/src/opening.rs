@@ -1,8 +1,10 @@
-//! What a start opens, in its order: certificates are read and addresses bound first, then privileges are dropped while
-//! there is one thread, then the state and the logs are opened as the user that remains.
+//! What a start opens, in its order: certificates are read and addresses bound first, then
+//! privileges are dropped while there is one thread, then the state and the logs are opened as the
+//! user that remains.
 //!
-//! `check` goes the same way step by step, and so does a start once a step has failed: every mistake is told at once. They
-//! only find out whether a step would succeed, and leave nothing behind.
+//! `check` goes the same way step by step, and so does a start once a step has failed: every
+//! mistake is told at once. They only find out whether a step would succeed, and leave nothing
+//! behind.
 
 mod addresses;
 mod logs;
@@ -45,7 +47,11 @@ pub(crate) struct Prepared {
 /// Does everything that can fail; what is wrong is added to `report`, and then nothing runs.
 pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> {
     match descriptors::raise() {
-        Ok(raised) => tracing::debug!(from = raised.from, to = raised.to, "limit on open descriptors"),
+        Ok(raised) => tracing::debug!(
+            from = raised.from,
+            to = raised.to,
+            "limit on open descriptors"
+        ),
         Err(error) => tracing::warn!(%error, "the limit on open descriptors stays as it is"),
     }
     let workers = match loaded.config.workers {
@@ -53,18 +59,44 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
         // Follows the CPU quota of a container and the affinity of the process.
         Workers::Auto => thread::available_parallelism().map_or(1, usize::from),
     };
-    let mut opening = Opening { loaded, report, mode: Mode::Start, sight: Sight::AsStart, failed: false };
-    let Opened { assembly, bound, metrics, logs } = opening.run(workers);
+    let mut opening = Opening {
+        loaded,
+        report,
+        mode: Mode::Start,
+        sight: Sight::AsStart,
+        failed: false,
+    };
+    let Opened {
+        assembly,
+        bound,
+        metrics,
+        logs,
+    } = opening.run(workers);
     let failed = opening.failed;
     let mut assembly = assembly.filter(|_| !failed)?;
     assembly.redirect_to(&bound);
-    Some(Prepared { config: loaded.config.clone(), assembly, bound, metrics, logs: logs?, workers })
+    Some(Prepared {
+        config: loaded.config.clone(),
+        assembly,
+        bound,
+        metrics,
+        logs: logs?,
+        workers,
+    })
 }
 
-/// Finds out what a start would fail with, and leaves nothing behind; what it finds is added to `report`. In
-/// [`Mode::Check`] the process becomes the user for good.
+/// Finds out what a start would fail with, and leaves nothing behind; what it finds is added to
+/// `report`. In [`Mode::Check`] the process becomes the user for good.
 pub(crate) fn rehearse(loaded: &Loaded, mode: Mode, report: &mut Report) -> Option<Assembly> {
-    Opening { loaded, report, mode, sight: Sight::AsStart, failed: false }.run(1).assembly
+    Opening {
+        loaded,
+        report,
+        mode,
+        sight: Sight::AsStart,
+        failed: false,
+    }
+    .run(1)
+    .assembly
 }
 
 /// What the steps have opened; nothing of it where it was not to be opened.
@@ -91,8 +123,10 @@ impl Opening<'_> {
         let assembly = assemble::assemble(config, self.sight, self.report);
         self.failed |= assembly.is_none();
         let bound = self.listeners(assembly.as_ref(), workers);
-        let metrics =
-            config.metrics.as_ref().and_then(|metrics| self.metrics(&assemble::address(&metrics.at)));
+        let metrics = config
+            .metrics
+            .as_ref()
+            .and_then(|metrics| self.metrics(&assemble::address(&metrics.at)));
         self.make_state(account.as_ref());
         if self.sight == Sight::Less {
             self.doubt_sight();
@@ -103,7 +137,12 @@ impl Opening<'_> {
         }
         let logs = self.logs();
         self.keep_state();
-        Opened { assembly, bound, metrics, logs }
+        Opened {
+            assembly,
+            bound,
+            metrics,
+            logs,
+        }
     }
 
     /// Whether a step is taken, rather than tried.
@@ -113,7 +152,14 @@ impl Opening<'_> {
 
     /// The user to become; none where it is unknown, too.
     fn account(&mut self) -> Option<Account> {
-        match self.loaded.config.user.as_deref().map(Account::look_up).transpose() {
+        match self
+            .loaded
+            .config
+            .user
+            .as_deref()
+            .map(Account::look_up)
+            .transpose()
+        {
             Ok(account) => account,
             Err(error) => {
                 self.error("user", Code::UnknownUser, &format!("{error:#}"), "");
@@ -122,8 +168,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Whether this process may read what the start may: one that is not root cannot look with the eyes of root, nor with
-    /// those of another user.
+    /// Whether this process may read what the start may: one that is not root cannot look with the
+    /// eyes of root, nor with those of another user.
     fn sight_of(&self, account: Option<&Account>) -> Sight {
         let root = nix::unistd::geteuid().is_root();
         match (self.mode, account) {
@@ -136,7 +182,9 @@ impl Opening<'_> {
 
     /// The folder of `state`, made while there are privileges for it.
     fn make_state(&mut self, account: Option<&Account>) {
-        let Some(dir) = &self.loaded.config.state else { return };
+        let Some(dir) = &self.loaded.config.state else {
+            return;
+        };
         let made = match (self.is_real(), self.sight) {
             (true, _) => state::prepare(dir, account.map(Account::ids)),
             (false, Sight::AsStart) => state::try_prepare(dir),
@@ -144,14 +192,25 @@ impl Opening<'_> {
         };
         if let Err(error) = made {
             let cure = "name a folder that can be made, or leave `state` out";
-            self.error("state", Code::StateUnwritable, &format!("{}: {error}", dir.display()), cure);
+            self.error(
+                "state",
+                Code::StateUnwritable,
+                &format!("{}: {error}", dir.display()),
+                cure,
+            );
         }
     }
 
-    /// Gives up privileges for good; nothing that needs them comes after this. Whether this process now is what the start
-    /// would be.
+    /// Gives up privileges for good; nothing that needs them comes after this. Whether this process
+    /// now is what the start would be.
     fn become_user(&mut self) -> bool {
-        let Some(user) = self.loaded.config.user.as_deref().filter(|_| self.mode != Mode::Serving) else {
+        let Some(user) = self
+            .loaded
+            .config
+            .user
+            .as_deref()
+            .filter(|_| self.mode != Mode::Serving)
+        else {
             return true;
         };
         if Account::look_up(user).is_err() {
@@ -173,7 +232,8 @@ impl Opening<'_> {
         self.complain("user", Code::NotExamined, &message, cure);
     }
 
-    /// What only root could read was read just now; a renewed one could not be. And folders that are served.
+    /// What only root could read was read just now; a renewed one could not be. And folders that
+    /// are served.
     fn doubt_reading(&mut self, assembly: Option<&Assembly>) {
         let mut files = assembly.map(Assembly::files).unwrap_or_default();
         files.sort();
@@ -181,12 +241,16 @@ impl Opening<'_> {
         for path in files {
             if let Err(error) = std::fs::File::open(&path) {
                 let message = format!("a renewed {} will not be taken up: {error}", path.display());
-                let cure =
-                    "let the group of `user` read it (chgrp, chmod 640), or restart after every renewal";
+                let cure = "let the group of `user` read it (chgrp, chmod 640), or restart after every renewal";
                 self.complain("user", Code::UnreadableLater, &message, cure);
             }
         }
-        let routes = self.loaded.config.sites.iter().flat_map(|site| &site.routes);
+        let routes = self
+            .loaded
+            .config
+            .sites
+            .iter()
+            .flat_map(|site| &site.routes);
         let served = routes.filter_map(|route| match &route.action {
             Action::Files(files) => Some(files),
             _ => None,
@@ -213,7 +277,9 @@ impl Opening<'_> {
     }
 
     fn keep_state(&mut self) {
-        let Some(dir) = &self.loaded.config.state else { return };
+        let Some(dir) = &self.loaded.config.state else {
+            return;
+        };
         let kept = match (self.is_real(), self.sight) {
             (true, _) => state::keep_last_good(dir, &self.loaded.merged_toml()),
             (false, Sight::AsStart) if dir.is_dir() => writable(dir),
@@ -221,7 +287,12 @@ impl Opening<'_> {
             (false, _) => Ok(()),
         };
         if let Err(error) = kept {
-            self.complain("state", Code::StateUnwritten, &format!("{}: {error}", dir.display()), "");
+            self.complain(
+                "state",
+                Code::StateUnwritten,
+                &format!("{}: {error}", dir.display()),
+                "",
+            );
         }
     }
 
@@ -246,5 +317,7 @@ pub(crate) fn writable(folder: &Path) -> io::Result<()> {
 
 /// The folder that a file is in.
 pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }

@@ -39,13 +39,17 @@ pub(crate) enum Format {
 /// # Errors
 /// When it is called a second time: the first call stays in force.
 pub(crate) fn init(level: LevelFilter, format: Format) -> anyhow::Result<()> {
-    let colour = Colour::of(std::env::var_os("NO_COLOR").as_deref(), io::stderr().is_terminal());
+    let colour = Colour::of(
+        std::env::var_os("NO_COLOR").as_deref(),
+        io::stderr().is_terminal(),
+    );
     tracing::subscriber::set_global_default(subscriber(level, format, colour, || OUTPUT.line()))?;
     Ok(())
 }
 
-/// Has a thread write the lines from now on: no other thread waits for standard error any more. What does not fit into
-/// its queue is lost, and counted. A panic is printed behind what waits in the queue.
+/// Has a thread write the lines from now on: no other thread waits for standard error any more.
+/// What does not fit into its queue is lost, and counted. A panic is printed behind what waits in
+/// the queue.
 ///
 /// # Errors
 /// When the thread cannot be started; lines go on being written by whichever thread has them.
@@ -62,20 +66,25 @@ pub(crate) fn start_thread() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes past the queue, which is not emptied, by a thread of its own: a standard error that takes nothing must not keep the
-/// process from its end.
+/// Writes past the queue, which is not emptied, by a thread of its own: a standard error that takes
+/// nothing must not keep the process from its end.
 fn write_directly(words: String, mut to: impl Write + Send + 'static) {
     let (done, written) = channel();
     let writes = move || {
         let _ = to.write_all(words.as_bytes());
         let _ = done.send(());
     };
-    if thread::Builder::new().name("last-words".into()).spawn(writes).is_ok() {
+    if thread::Builder::new()
+        .name("last-words".into())
+        .spawn(writes)
+        .is_ok()
+    {
         let _ = written.recv_timeout(PATIENCE);
     }
 }
 
-/// Waits until all lines so far are written, but no longer than a second: for the end of the process.
+/// Waits until all lines so far are written, but no longer than a second: for the end of the
+/// process.
 pub(crate) fn finish() {
     OUTPUT.settle(PATIENCE);
 }
@@ -95,7 +104,11 @@ impl Colour {
     /// <https://no-color.org>: the variable counts when it is present and not empty, whatever its value.
     fn of(no_color: Option<&OsStr>, is_terminal: bool) -> Self {
         let refused = no_color.is_some_and(|value| !value.is_empty());
-        if is_terminal && !refused { Self::Always } else { Self::Never }
+        if is_terminal && !refused {
+            Self::Always
+        } else {
+            Self::Never
+        }
     }
 }
 
@@ -114,8 +127,11 @@ where
         .with_target(false)
         .with_ansi(colour == Colour::Always)
         .with_writer(to);
-    // The h2 crate warns of whatever a peer does wrong: that is in the access log, once, and must not fill this one.
-    let ours = Targets::new().with_default(level).with_target("h2", LevelFilter::OFF);
+    // The h2 crate warns of whatever a peer does wrong: that is in the access log, once, and must
+    // not fill this one.
+    let ours = Targets::new()
+        .with_default(level)
+        .with_target("h2", LevelFilter::OFF);
     match format {
         Format::Text => Box::new(builder.finish().with(ours)),
         Format::Json => {
@@ -155,7 +171,10 @@ mod tests {
         let said = written(LevelFilter::INFO, Format::Text, Colour::Never, || {
             tracing::warn!(file = "a.pem", "certificate expires soon");
         });
-        assert!(said.contains("WARN certificate expires soon file=\"a.pem\""), "{said}");
+        assert!(
+            said.contains("WARN certificate expires soon file=\"a.pem\""),
+            "{said}"
+        );
         assert!(!said.contains('\x1b'), "{said:?}");
     }
 
@@ -165,8 +184,10 @@ mod tests {
             tracing::info!(workers = 2, "listening");
             tracing::info!("drained");
         });
-        let lines: Vec<serde_json::Value> =
-            said.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        let lines: Vec<serde_json::Value> = said
+            .lines()
+            .map(|line| serde_json::from_str(line).expect(line))
+            .collect();
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0]["message"], "listening");
         assert_eq!(lines[0]["workers"], 2);
@@ -174,7 +195,8 @@ mod tests {
         assert!(lines[0]["timestamp"].is_string());
     }
 
-    /// Where the thread of the log does not come on: the message of a panic is the one line that nothing else tells.
+    /// Where the thread of the log does not come on: the message of a panic is the one line that
+    /// nothing else tells.
     #[test]
     fn a_panic_is_written_directly_where_the_queue_is_not_emptied() {
         let page = Page::default();
@@ -195,9 +217,13 @@ mod tests {
 
     #[test]
     fn milder_events_than_the_level_are_left_out() {
-        let said = written(LevelFilter::ERROR, Format::Text, Colour::Never, || tracing::warn!("mild"));
+        let said = written(LevelFilter::ERROR, Format::Text, Colour::Never, || {
+            tracing::warn!("mild")
+        });
         assert_eq!(said, "");
-        let said = written(LevelFilter::OFF, Format::Text, Colour::Never, || tracing::error!("grave"));
+        let said = written(LevelFilter::OFF, Format::Text, Colour::Never, || {
+            tracing::error!("grave")
+        });
         assert_eq!(said, "");
     }
 
@@ -217,7 +243,9 @@ mod tests {
 
     #[test]
     fn text_on_a_terminal_is_coloured() {
-        let said = written(LevelFilter::INFO, Format::Text, Colour::Always, || tracing::info!("listening"));
+        let said = written(LevelFilter::INFO, Format::Text, Colour::Always, || {
+            tracing::info!("listening")
+        });
         assert!(said.contains("\x1b["), "{said:?}");
     }
 }

@@ -7,7 +7,8 @@ use tracing::level_filters::LevelFilter;
 
 use crate::operator_log::Format;
 
-/// Prints a line to standard output. Where nobody reads it any more (`lockgate check -v | head`), that is no error.
+/// Prints a line to standard output. Where nobody reads it any more (`lockgate check -v | head`),
+/// that is no error.
 macro_rules! out {
     ($($text:tt)*) => {
         $crate::print::line(format_args!($($text)*))
@@ -30,7 +31,11 @@ pub(crate) fn report(report: &Report) {
 /// Colour only on a terminal, and not where the user does not want it (<https://no-color.org>).
 pub(crate) fn color() -> Color {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if std::io::stderr().is_terminal() && !refused { Color::Always } else { Color::Never }
+    if std::io::stderr().is_terminal() && !refused {
+        Color::Always
+    } else {
+        Color::Never
+    }
 }
 
 /// The level as the operator log knows it.

@@ -18,23 +18,32 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Looks up `written`: a name or a number, and optionally a group after a colon (`www`, `33`, `www:tls`,
-    /// `65534:65534`). Without a group it is the user's own.
+    /// Looks up `written`: a name or a number, and optionally a group after a colon (`www`, `33`,
+    /// `www:tls`, `65534:65534`). Without a group it is the user's own.
     ///
     /// # Errors
-    /// An unknown name, a number without a user and without a group, or root: that would drop nothing.
+    /// An unknown name, a number without a user and without a group, or root: that would drop
+    /// nothing.
     pub(crate) fn look_up(written: &str) -> anyhow::Result<Self> {
         let (user, group) = match written.split_once(':') {
             Some((user, group)) => (user, Some(find_group(group)?)),
             None => (written, None),
         };
         let account = match (find_user(user)?, group) {
-            (Found::User(known), group) => {
-                Self { name: Some(known.name), user: known.uid, group: group.unwrap_or(known.gid) }
-            }
-            (Found::Number(number), Some(group)) => Self { name: None, user: number, group },
+            (Found::User(known), group) => Self {
+                name: Some(known.name),
+                user: known.uid,
+                group: group.unwrap_or(known.gid),
+            },
+            (Found::Number(number), Some(group)) => Self {
+                name: None,
+                user: number,
+                group,
+            },
             (Found::Number(number), None) => {
-                bail!("no user has the number {number}: name a group too, as in \"{number}:{number}\"")
+                bail!(
+                    "no user has the number {number}: name a group too, as in \"{number}:{number}\""
+                )
             }
         };
         ensure!(
@@ -54,20 +63,27 @@ impl Account {
         // Real and saved ids count too: a saved 0 is a way back.
         let users = nix::unistd::getresuid();
         let groups = nix::unistd::getresgid();
-        users.is_ok_and(|ids| [ids.real, ids.effective, ids.saved].iter().all(|id| *id == self.user))
-            && groups.is_ok_and(|ids| [ids.real, ids.effective, ids.saved].iter().all(|id| *id == self.group))
+        users.is_ok_and(|ids| {
+            [ids.real, ids.effective, ids.saved]
+                .iter()
+                .all(|id| *id == self.user)
+        }) && groups.is_ok_and(|ids| {
+            [ids.real, ids.effective, ids.saved]
+                .iter()
+                .all(|id| *id == self.group)
+        })
     }
 }
 
-/// Becomes `user` (see [`Account::look_up`]) for good: groups, group and user ids, no way back to root, and
-/// no new privileges by running a set-uid program. Does nothing but say so when the process is that user
-/// already.
+/// Becomes `user` (see [`Account::look_up`]) for good: groups, group and user ids, no way back to
+/// root, and no new privileges by running a set-uid program. Does nothing but say so when the
+/// process is that user already.
 ///
 /// To be called before the first thread is started, so that there is none that keeps root.
 ///
 /// # Errors
-/// Other threads running, an unknown user, not being root, or a step that the system refuses: the process
-/// must then not go on, as its privileges are neither the old nor the new ones.
+/// Other threads running, an unknown user, not being root, or a step that the system refuses: the
+/// process must then not go on, as its privileges are neither the old nor the new ones.
 pub(crate) fn drop_to(user: &str) -> anyhow::Result<()> {
     let account = Account::look_up(user)?;
     if account.is_current() {
@@ -82,9 +98,15 @@ pub(crate) fn drop_to(user: &str) -> anyhow::Result<()> {
         getegid(),
     );
     let threads = threads();
-    ensure!(threads <= 1, "privileges must be dropped before threads start, and {threads} are running");
+    ensure!(
+        threads <= 1,
+        "privileges must be dropped before threads start, and {threads} are running"
+    );
     become_account(&account).with_context(|| format!("cannot become user \"{user}\""))?;
-    tracing::info!(user, "privileges dropped: addresses are bound, keys and certificates are read");
+    tracing::info!(
+        user,
+        "privileges dropped: addresses are bound, keys and certificates are read"
+    );
     no_new_privileges()
 }
 
@@ -99,7 +121,10 @@ fn become_account(account: &Account) -> anyhow::Result<()> {
     // The group first: without root it could no longer be changed.
     setresgid(account.group, account.group, account.group).context("setresgid")?;
     setresuid(account.user, account.user, account.user).context("setresuid")?;
-    ensure!(setuid(Uid::from_raw(0)).is_err() && account.is_current(), "root came back after dropping it");
+    ensure!(
+        setuid(Uid::from_raw(0)).is_err() && account.is_current(),
+        "root came back after dropping it"
+    );
     Ok(())
 }
 
@@ -107,8 +132,8 @@ fn no_new_privileges() -> anyhow::Result<()> {
     rustix::thread::set_no_new_privs(true).context("cannot set no_new_privs")
 }
 
-/// How many threads this process has; 1 where /proc is not mounted: there the C library's set-id functions,
-/// which reach every thread, are all that keeps the promise.
+/// How many threads this process has; 1 where /proc is not mounted: there the C library's set-id
+/// functions, which reach every thread, are all that keeps the promise.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
@@ -121,11 +146,15 @@ enum Found {
 fn find_user(written: &str) -> anyhow::Result<Found> {
     ensure!(!written.is_empty(), "the user is empty");
     // A name of digits only is a name first, as in chown(1).
-    if let Some(user) = User::from_name(written).with_context(|| format!("looking up user \"{written}\""))? {
+    if let Some(user) =
+        User::from_name(written).with_context(|| format!("looking up user \"{written}\""))?
+    {
         return Ok(Found::User(user));
     }
     let Ok(number) = written.parse::<u32>() else {
-        bail!("no user is named \"{written}\": make one with `useradd --system {written}`, or name another")
+        bail!(
+            "no user is named \"{written}\": make one with `useradd --system {written}`, or name another"
+        )
     };
     let number = Uid::from_raw(number);
     let known = User::from_uid(number).with_context(|| format!("looking up user {number}"))?;
@@ -140,7 +169,9 @@ fn find_group(written: &str) -> anyhow::Result<Gid> {
         return Ok(group.gid);
     }
     let number = written.parse::<u32>();
-    number.map(Gid::from_raw).map_err(|_| anyhow::anyhow!("no group is named \"{written}\""))
+    number
+        .map(Gid::from_raw)
+        .map_err(|_| anyhow::anyhow!("no group is named \"{written}\""))
 }
 
 #[cfg(test)]
@@ -154,22 +185,55 @@ mod tests {
             return; // only root can drop anything
         }
         let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "--ignored", &format!("privileges::tests::{name}")])
+            .args([
+                "--exact",
+                "--ignored",
+                &format!("privileges::tests::{name}"),
+            ])
             .output()
             .unwrap();
         let said = [output.stdout, output.stderr].concat();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&said)
+        );
     }
 
     fn assert_all_ids(user: u32, group: u32) {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-        let line = |key: &str| status.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
-        assert_eq!(line("Uid:").split_whitespace().skip(1).collect::<Vec<_>>(), [&user.to_string(); 4]);
-        assert_eq!(line("Gid:").split_whitespace().skip(1).collect::<Vec<_>>(), [&group.to_string(); 4]);
-        assert_eq!(line("CapEff:").split_whitespace().nth(1), Some("0000000000000000"));
-        assert_eq!(line("CapPrm:").split_whitespace().nth(1), Some("0000000000000000"));
+        let line = |key: &str| {
+            status
+                .lines()
+                .find(|line| line.starts_with(key))
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(
+            line("Uid:").split_whitespace().skip(1).collect::<Vec<_>>(),
+            [&user.to_string(); 4]
+        );
+        assert_eq!(
+            line("Gid:").split_whitespace().skip(1).collect::<Vec<_>>(),
+            [&group.to_string(); 4]
+        );
+        assert_eq!(
+            line("CapEff:").split_whitespace().nth(1),
+            Some("0000000000000000")
+        );
+        assert_eq!(
+            line("CapPrm:").split_whitespace().nth(1),
+            Some("0000000000000000")
+        );
         assert_eq!(line("NoNewPrivs:").split_whitespace().nth(1), Some("1"));
-        assert!(!line("Groups:").split_whitespace().skip(1).any(|group| group == "0"), "{}", line("Groups:"));
+        assert!(
+            !line("Groups:")
+                .split_whitespace()
+                .skip(1)
+                .any(|group| group == "0"),
+            "{}",
+            line("Groups:")
+        );
     }
 
     /// What `drop_to` does where the thread of a test is not a second one.
@@ -227,7 +291,10 @@ mod tests {
             ("no-such-user", "useradd --system no-such-user"),
             ("4242", "\"4242:4242\""),
             ("nobody:", "group after the colon is empty"),
-            ("nobody:no-such-group", "no group is named \"no-such-group\""),
+            (
+                "nobody:no-such-group",
+                "no group is named \"no-such-group\"",
+            ),
             ("nobody:-1", "no group is named \"-1\""),
             ("root", "is root"),
             ("0", "is root"),
@@ -244,6 +311,9 @@ mod tests {
         let other = Account::look_up("nobody:4343").unwrap();
         assert_eq!(other.ids(), (nobody.ids().0, 4343));
         assert_eq!(Account::look_up("4242:4343").unwrap().ids(), (4242, 4343));
-        assert_eq!(Account::look_up(&nobody.ids().0.to_string()).unwrap(), nobody);
+        assert_eq!(
+            Account::look_up(&nobody.ids().0.to_string()).unwrap(),
+            nobody
+        );
     }
 }

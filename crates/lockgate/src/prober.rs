@@ -1,6 +1,8 @@
-//! Active checks of endpoints: one thread for the process, whose findings take members out of their pools and back.
+//! Active checks of endpoints: one thread for the process, whose findings take members out of their
+//! pools and back.
 //!
-//! Does not resolve names: it uses what the resolver has published. A worker never waits for it; it reads one flag.
+//! Does not resolve names: it uses what the resolver has published. A worker never waits for it; it
+//! reads one flag.
 
 mod channel;
 pub(crate) mod check;
@@ -81,9 +83,17 @@ impl Prober {
     pub(crate) fn watch(&mut self, pool: &Arc<Pool>, check: Check) {
         let check = Arc::new(check);
         for place in 0..pool.members().len() {
-            let finding = Finding { took: AtomicU64::new(NOT_YET), why: ArcSwapOption::empty() };
+            let finding = Finding {
+                took: AtomicU64::new(NOT_YET),
+                why: ArcSwapOption::empty(),
+            };
             let (pool, check, finding) = (Arc::clone(pool), Arc::clone(&check), Arc::new(finding));
-            self.probes.push(Probe { pool, place, check, finding });
+            self.probes.push(Probe {
+                pool,
+                place,
+                check,
+                finding,
+            });
         }
     }
 
@@ -92,7 +102,8 @@ impl Prober {
         Standings(self.probes.clone().into())
     }
 
-    /// Starts the thread that checks, with the first check of each member at once; `None` when there is nothing to check.
+    /// Starts the thread that checks, with the first check of each member at once; `None` when
+    /// there is nothing to check.
     ///
     /// # Errors
     /// When there can be no thread or no runtime.
@@ -111,7 +122,9 @@ impl Prober {
 
 impl Probe {
     async fn keep_checking(self) {
-        let Some(member) = self.pool.members().get(self.place) else { return };
+        let Some(member) = self.pool.members().get(self.place) else {
+            return;
+        };
         let mut health = Health::new(self.check.fall, self.check.rise);
         let random = Random::new();
         loop {
@@ -137,7 +150,11 @@ impl Probe {
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(NOT_YET);
         let (pool, endpoint) = (&*self.pool.settings.name, &*member.endpoint().label);
         let ours = found.as_ref().is_err_and(Wrong::is_ours);
-        let changed = if ours { None } else { health.observe(found.is_ok()) };
+        let changed = if ours {
+            None
+        } else {
+            health.observe(found.is_ok())
+        };
         let wrong = found.err().map(|wrong| wrong.to_string());
         match changed {
             None => {}
@@ -149,21 +166,35 @@ impl Probe {
             }
             Some(Transition::Down) => {
                 member.fall();
-                tracing::warn!(endpoint, pool, why = wrong.as_deref(), "the endpoint is down");
+                tracing::warn!(
+                    endpoint,
+                    pool,
+                    why = wrong.as_deref(),
+                    "the endpoint is down"
+                );
                 if !self.pool.members().iter().any(Member::is_up) {
                     tracing::error!(pool, "every endpoint of the pool is down");
                 }
             }
         }
         if ours && self.finding.why.load().as_deref() != wrong.as_ref() {
-            tracing::warn!(endpoint, pool, why = wrong.as_deref(), "the endpoint cannot be checked");
+            tracing::warn!(
+                endpoint,
+                pool,
+                why = wrong.as_deref(),
+                "the endpoint cannot be checked"
+            );
         }
         self.finding.why.store(wrong.map(Arc::new));
         self.finding.took.store(took, Ordering::Release);
     }
 
     fn standing(&self) -> Option<Standing> {
-        let member = self.pool.members().get(self.place).filter(|member| !member.endpoint().is_vacant())?;
+        let member = self
+            .pool
+            .members()
+            .get(self.place)
+            .filter(|member| !member.endpoint().is_vacant())?;
         let took = self.finding.took.load(Ordering::Acquire);
         Some(Standing {
             pool: self.pool.settings.name.clone(),

@@ -1,13 +1,13 @@
-//! Host names of endpoints, resolved on the supervisor's runtime so that no worker ever waits for a name
-//! server.
+//! Host names of endpoints, resolved on the supervisor's runtime so that no worker ever waits for a
+//! name server.
 //!
-//! Uses the system's getaddrinfo (through tokio's blocking threads), so `/etc/hosts`, `nsswitch.conf` and
-//! search domains count. getaddrinfo does not tell the TTL of an answer: names are therefore asked for
-//! again every 30 s, and at once when an address does not answer. Chooses no address: see
-//! `lockgate_proxy`'s upstream.
+//! Uses the system's getaddrinfo (through tokio's blocking threads), so `/etc/hosts`,
+//! `nsswitch.conf` and search domains count. getaddrinfo does not tell the TTL of an answer: names
+//! are therefore asked for again every 30 s, and at once when an address does not answer. Chooses
+//! no address: see `lockgate_proxy`'s upstream.
 //!
-//! Records of services are none of getaddrinfo's: name servers are asked for them, and the system for the hosts that they
-//! name.
+//! Records of services are none of getaddrinfo's: name servers are asked for them, and the system
+//! for the hosts that they name.
 
 mod name_server;
 mod services;
@@ -29,7 +29,8 @@ use tokio::time::{sleep, timeout};
 
 use services::{Found, Service};
 
-/// How long the first answers are waited for: a name server that is down must not hold up the start.
+/// How long the first answers are waited for: a name server that is down must not hold up the
+/// start.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long the host of one record is looked for.
@@ -63,20 +64,27 @@ pub(crate) struct Resolving {
 struct Pace {
     /// After an answer, plus or minus a tenth.
     refresh: Duration,
-    /// The least time between two resolutions of a name, whatever the workers say; also the first pause
-    /// after a failure.
+    /// The least time between two resolutions of a name, whatever the workers say; also the first
+    /// pause after a failure.
     least: Duration,
 }
 
-const PACE: Pace = Pace { refresh: Duration::from_secs(30), least: Duration::from_secs(1) };
+const PACE: Pace = Pace {
+    refresh: Duration::from_secs(30),
+    least: Duration::from_secs(1),
+};
 
 impl Resolver {
-    /// The shared cell of `host` and `port`: the same one for the same pair, so that it is resolved once.
+    /// The shared cell of `host` and `port`: the same one for the same pair, so that it is resolved
+    /// once.
     pub(crate) fn register(&mut self, host: &str, port: u16) -> Arc<Name> {
         let resolved = self.names.entry((host.into(), port)).or_insert_with(|| {
             let woken = Arc::new(Notify::new());
             let wake = Arc::clone(&woken);
-            Resolved { name: Arc::new(Name::new(host, port, move || wake.notify_one())), woken }
+            Resolved {
+                name: Arc::new(Name::new(host, port, move || wake.notify_one())),
+                woken,
+            }
         });
         Arc::clone(&resolved.name)
     }
@@ -86,24 +94,28 @@ impl Resolver {
         self.servers = servers.to_vec();
     }
 
-    /// The endpoints of a service, which are not there before its records are: the same ones for the same name.
-    /// Each has `max` connections at the most.
+    /// The endpoints of a service, which are not there before its records are: the same ones for
+    /// the same name. Each has `max` connections at the most.
     pub(crate) fn service(&mut self, name: &str, max: Option<usize>) -> Vec<Arc<Endpoint>> {
-        self.services.entry(name.into()).or_insert_with(|| Service::new(name, max)).endpoints()
+        self.services
+            .entry(name.into())
+            .or_insert_with(|| Service::new(name, max))
+            .endpoints()
     }
 
-    /// Has the members of `pool` from `first` on come and go as the records of a service do; all are backups if it is one.
+    /// Has the members of `pool` from `first` on come and go as the records of a service do; all
+    /// are backups if it is one.
     pub(crate) fn serve(&mut self, name: &str, pool: &Arc<Pool>, first: usize, backup: bool) {
         if let Some(service) = self.services.get_mut(name) {
             service.used_by(pool, first, backup);
         }
     }
 
-    /// Begins to resolve every registered name, each in a task of its own: a slow name server for one does
-    /// not delay another.
+    /// Begins to resolve every registered name, each in a task of its own: a slow name server for
+    /// one does not delay another.
     ///
-    /// To be called in a tokio runtime with time. getaddrinfo cannot be interrupted: end that runtime with
-    /// `shutdown_background`, or its end waits for the name server.
+    /// To be called in a tokio runtime with time. getaddrinfo cannot be interrupted: end that
+    /// runtime with `shutdown_background`, or its end waits for the name server.
     pub(crate) fn start(self) -> Resolving {
         self.start_with(Arc::new(ask_system), PACE)
     }
@@ -112,29 +124,47 @@ impl Resolver {
         let answered = Arc::new(Semaphore::new(0));
         let mut tasks = JoinSet::new();
         for resolved in self.names.into_values() {
-            tasks.spawn(keep_resolved(resolved, Arc::clone(&lookup), pace, Arc::clone(&answered)));
+            tasks.spawn(keep_resolved(
+                resolved,
+                Arc::clone(&lookup),
+                pace,
+                Arc::clone(&answered),
+            ));
         }
         let servers: Arc<[SocketAddr]> = self.servers.into();
         for service in self.services.into_values() {
-            tasks.spawn(keep_looking(service, Arc::clone(&servers), pace, Arc::clone(&answered)));
+            tasks.spawn(keep_looking(
+                service,
+                Arc::clone(&servers),
+                pace,
+                Arc::clone(&answered),
+            ));
         }
         Resolving { tasks, answered }
     }
 }
 
 impl Resolving {
-    /// Waits until every name was asked for once, but no longer than `patience`: a connection that comes
-    /// before the first answer finds no address, a name server that is down must not hold up the start.
+    /// Waits until every name was asked for once, but no longer than `patience`: a connection that
+    /// comes before the first answer finds no address, a name server that is down must not hold
+    /// up the start.
     pub(crate) async fn first_answers(&self, patience: Duration) {
         let names = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
-        if timeout(patience, self.answered.acquire_many(names)).await.is_err() {
+        if timeout(patience, self.answered.acquire_many(names))
+            .await
+            .is_err()
+        {
             tracing::warn!("starting although not every name is resolved yet");
         }
     }
 }
 
 fn ask_system(name: Arc<Name>) -> Answer {
-    Box::pin(async move { Ok(tokio::net::lookup_host((name.host(), name.port())).await?.collect()) })
+    Box::pin(async move {
+        Ok(tokio::net::lookup_host((name.host(), name.port()))
+            .await?
+            .collect())
+    })
 }
 
 async fn keep_resolved(resolved: Resolved, lookup: Lookup, pace: Pace, answered: Arc<Semaphore>) {
@@ -217,9 +247,16 @@ async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<Found>, Dur
     let mut lookups = JoinSet::new();
     for record in records {
         lookups.spawn(async move {
-            let looked = timeout(HOST, tokio::net::lookup_host((record.target.as_str(), record.port))).await;
-            let addresses: Vec<_> =
-                looked.ok().and_then(Result::ok).map(Iterator::collect).unwrap_or_default();
+            let looked = timeout(
+                HOST,
+                tokio::net::lookup_host((record.target.as_str(), record.port)),
+            )
+            .await;
+            let addresses: Vec<_> = looked
+                .ok()
+                .and_then(Result::ok)
+                .map(Iterator::collect)
+                .unwrap_or_default();
             (record, interleave(addresses))
         });
     }
@@ -234,13 +271,19 @@ async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<Found>, Dur
 fn pause(random: &Random, failures: u32, pace: Pace) -> Duration {
     match failures {
         0 => random.about(pace.refresh),
-        _ => pace.least.saturating_mul(1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX)).min(pace.refresh),
+        _ => pace
+            .least
+            .saturating_mul(1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX))
+            .min(pace.refresh),
     }
 }
 
 fn some_address(addresses: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
     if addresses.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "the answer has no address"));
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the answer has no address",
+        ));
     }
     Ok(addresses)
 }
@@ -268,28 +311,47 @@ mod tests {
     use std::sync::Mutex;
     use tokio::sync::mpsc;
 
-    const QUICK: Pace = Pace { refresh: Duration::from_millis(2), least: Duration::from_millis(1) };
-    const ONLY_WHEN_WOKEN: Pace =
-        Pace { refresh: Duration::from_secs(3_600), least: Duration::from_millis(1) };
+    const QUICK: Pace = Pace {
+        refresh: Duration::from_millis(2),
+        least: Duration::from_millis(1),
+    };
+    const ONLY_WHEN_WOKEN: Pace = Pace {
+        refresh: Duration::from_secs(3_600),
+        least: Duration::from_millis(1),
+    };
 
     fn block_on<T>(test: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { timeout(Duration::from_secs(60), test).await.expect("the test hangs") })
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            timeout(Duration::from_secs(60), test)
+                .await
+                .expect("the test hangs")
+        })
     }
 
     fn addresses(list: &[&str]) -> Vec<SocketAddr> {
-        list.iter().map(|address| address.parse().unwrap()).collect()
+        list.iter()
+            .map(|address| address.parse().unwrap())
+            .collect()
     }
 
-    /// Answers as scripted (the last one again and again; an empty list is a failure) and says each time
-    /// that it did.
+    /// Answers as scripted (the last one again and again; an empty list is a failure) and says each
+    /// time that it did.
     fn scripted(answers: &[&[&str]]) -> (Lookup, mpsc::UnboundedReceiver<()>) {
-        let script: VecDeque<Vec<SocketAddr>> = answers.iter().map(|answer| addresses(answer)).collect();
+        let script: VecDeque<Vec<SocketAddr>> =
+            answers.iter().map(|answer| addresses(answer)).collect();
         let script = Mutex::new(script);
         let (asked, asks) = mpsc::unbounded_channel();
         let lookup: Lookup = Arc::new(move |_| {
             let mut script = script.lock().unwrap();
-            let answer = if script.len() > 1 { script.pop_front() } else { script.front().cloned() };
+            let answer = if script.len() > 1 {
+                script.pop_front()
+            } else {
+                script.front().cloned()
+            };
             let _ = asked.send(());
             Box::pin(async move {
                 match answer.unwrap() {
@@ -336,10 +398,15 @@ mod tests {
             let _resolving = resolver.start_with(lookup, ONLY_WHEN_WOKEN);
             asks.recv().await.unwrap();
             let worker = Arc::clone(&name);
-            std::thread::spawn(move || (0..100).for_each(|_| worker.failed())).join().unwrap();
+            std::thread::spawn(move || (0..100).for_each(|_| worker.failed()))
+                .join()
+                .unwrap();
             asks.recv().await.unwrap();
             assert_eq!(**name.addresses(), addresses(&["10.0.0.2:1"]));
-            assert!(asks.try_recv().is_err(), "a hundred failures are one reason to look");
+            assert!(
+                asks.try_recv().is_err(),
+                "a hundred failures are one reason to look"
+            );
         });
     }
 
@@ -371,7 +438,12 @@ mod tests {
 
     #[test]
     fn nothing_to_resolve_starts_at_once() {
-        block_on(async { Resolver::default().start().first_answers(Duration::from_secs(3_600)).await });
+        block_on(async {
+            Resolver::default()
+                .start()
+                .first_answers(Duration::from_secs(3_600))
+                .await
+        });
     }
 
     #[test]
@@ -384,7 +456,9 @@ mod tests {
             let found = name.addresses();
             assert!(!found.is_empty());
             assert!(
-                found.iter().all(|address| address.ip().is_loopback() && address.port() == 80),
+                found
+                    .iter()
+                    .all(|address| address.ip().is_loopback() && address.port() == 80),
                 "{found:?}"
             );
         });
@@ -395,7 +469,10 @@ mod tests {
         let name = Name::new("app.internal", 1, || {});
         publish_if_changed(&name, addresses(&["10.0.0.1:1", "10.0.0.2:1"]));
         let first = Arc::clone(&name.addresses());
-        publish_if_changed(&name, addresses(&["10.0.0.2:1", "10.0.0.1:1", "10.0.0.2:1"]));
+        publish_if_changed(
+            &name,
+            addresses(&["10.0.0.2:1", "10.0.0.1:1", "10.0.0.2:1"]),
+        );
         assert!(Arc::ptr_eq(&first, &name.addresses()));
         publish_if_changed(&name, addresses(&["10.0.0.2:1"]));
         assert_eq!(**name.addresses(), addresses(&["10.0.0.2:1"]));

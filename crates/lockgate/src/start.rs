@@ -44,7 +44,11 @@ fn style(log: &AccessLog) -> Style {
             AccessFormat::Combined => Format::Combined,
             AccessFormat::Logfmt => Format::Logfmt,
         },
-        mask: if log.mask_ip { MaskIp::Mask } else { MaskIp::Keep },
+        mask: if log.mask_ip {
+            MaskIp::Mask
+        } else {
+            MaskIp::Keep
+        },
         sample: Sample::percent(f64::from(log.sample)),
     }
 }
@@ -53,14 +57,27 @@ fn style(log: &AccessLog) -> Style {
 ///
 /// # Errors
 /// When the system has no room for another thread.
-pub(crate) fn start_workers(prepared: Prepared, file: Option<Arc<Configuration>>) -> io::Result<Running> {
-    let Prepared { config, assembly, bound, metrics, logs, workers } = prepared;
+pub(crate) fn start_workers(
+    prepared: Prepared,
+    file: Option<Arc<Configuration>>,
+) -> io::Result<Running> {
+    let Prepared {
+        config,
+        assembly,
+        bound,
+        metrics,
+        logs,
+        workers,
+    } = prepared;
     let nofile = descriptors::limit();
     let files = descriptors::file_limit(nofile, workers, files::DESCRIPTORS);
     let holds = assembly.held_by_worker(files);
     let fitting = descriptors::connection_limit(nofile, workers, holds);
-    let Division { connections, sockets, pipes } =
-        Division::of(nofile, config.limits.connections, workers, holds);
+    let Division {
+        connections,
+        sockets,
+        pipes,
+    } = Division::of(nofile, config.limits.connections, workers, holds);
     if let Some(wanted) = config.limits.connections
         && wanted > fitting
     {
@@ -87,10 +104,22 @@ pub(crate) fn start_workers(prepared: Prepared, file: Option<Arc<Configuration>>
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),
     });
-    let endpoints = assembly.upstreams.iter().map(|pool| pool.members().len()).sum();
+    let endpoints = assembly
+        .upstreams
+        .iter()
+        .map(|pool| pool.members().len())
+        .sum();
     let shards = Arc::new(Shards::new(workers, |_| WorkerCells {
-        listeners: assembly.listeners.iter().map(|planned| ListenerCells::new(&planned.alpn)).collect(),
-        relays: assembly.relays.iter().map(|_| RelayCells::default()).collect(),
+        listeners: assembly
+            .listeners
+            .iter()
+            .map(|planned| ListenerCells::new(&planned.alpn))
+            .collect(),
+        relays: assembly
+            .relays
+            .iter()
+            .map(|_| RelayCells::default())
+            .collect(),
         accept_failures: Counter::new(),
         abandoned: Counter::new(),
         memory_cut: Counter::new(),
@@ -101,14 +130,21 @@ pub(crate) fn start_workers(prepared: Prepared, file: Option<Arc<Configuration>>
     let (end, ended) = unbounded_channel();
     let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
     let addresses = bound.iter().map(|bound| bound.address.clone()).collect();
-    let mut sockets: Vec<_> =
-        bound.into_iter().map(|bound| (bound.sockets.into_iter(), bound.owner)).collect();
+    let mut sockets: Vec<_> = bound
+        .into_iter()
+        .map(|bound| (bound.sockets.into_iter(), bound.owner))
+        .collect();
     let (mut tops, mut threads, mut preparing) = (Vec::new(), Vec::new(), Vec::new());
-    // One log that must not have the addresses is enough: who reads it may read the metrics as well.
-    let masks =
-        config.access_log.iter().chain(config.site_logs.iter().map(|(log, _)| log)).any(|log| log.mask_ip);
+    // One log that must not have the addresses is enough: who reads it may read the metrics as
+    // well.
+    let masks = config
+        .access_log
+        .iter()
+        .chain(config.site_logs.iter().map(|(log, _)| log))
+        .any(|log| log.mask_ip);
     let mask = if masks { MaskIp::Mask } else { MaskIp::Keep };
-    let end_of = |writer: &LogWriter, log: &AccessLog| Log::new(writer.sender(), writer.lost(), style(log));
+    let end_of =
+        |writer: &LogWriter, log: &AccessLog| Log::new(writer.sender(), writer.lost(), style(log));
     for (number, pulse) in pulses.iter().enumerate() {
         let (top, Some(cells)) = (Published::default(), shards.shard(number)) else {
             break;
@@ -135,23 +171,48 @@ pub(crate) fn start_workers(prepared: Prepared, file: Option<Arc<Configuration>>
             files,
             number,
         };
-        let own = assembly.listeners.iter().zip(&mut sockets).filter_map(|(planned, (sockets, owner))| {
-            let family = if matches!(planned.address, Address::Unix(_)) { Family::Unix } else { Family::Tcp };
-            Some(Own { fd: sockets.next()?, family, owner: *owner, listener: Arc::clone(&planned.listener) })
-        });
+        let own = assembly.listeners.iter().zip(&mut sockets).filter_map(
+            |(planned, (sockets, owner))| {
+                let family = if matches!(planned.address, Address::Unix(_)) {
+                    Family::Unix
+                } else {
+                    Family::Tcp
+                };
+                Some(Own {
+                    fd: sockets.next()?,
+                    family,
+                    owner: *owner,
+                    listener: Arc::clone(&planned.listener),
+                })
+            },
+        );
         let (prepared, told) = oneshot::channel();
-        let task = Task { setup, sockets: own.collect(), orders: Arc::clone(&orders), prepared };
+        let task = Task {
+            setup,
+            sockets: own.collect(),
+            orders: Arc::clone(&orders),
+            prepared,
+        };
         let end = end.clone();
-        let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            // The supervisor outlives its workers, or the process is over.
-            let _ = end.send(worker::run(task));
-        });
+        let thread = thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn(move || {
+                // The supervisor outlives its workers, or the process is over.
+                let _ = end.send(worker::run(task));
+            });
         threads.push(thread?);
         tops.push(top);
         preparing.push(told);
     }
     let lost = logs.iter().map(LogWriter::lost).collect();
-    let exposition = Arc::new(Exposition::new(&assembly, file.clone(), shards, shared, tops, lost));
+    let exposition = Arc::new(Exposition::new(
+        &assembly,
+        file.clone(),
+        shards,
+        shared,
+        tops,
+        lost,
+    ));
     let readiness = Arc::default();
     let (metrics, metrics_at) = metrics.unzip();
     let left = threads.len();
@@ -187,22 +248,35 @@ pub(crate) struct SocketFile {
 
 impl SocketFile {
     fn of(bound: &[Bound], metrics: Option<&Address>) -> Vec<Self> {
-        let ours = bound.iter().filter(|bound| bound.owner == Owner::Us).map(|bound| &bound.address);
+        let ours = bound
+            .iter()
+            .filter(|bound| bound.owner == Owner::Us)
+            .map(|bound| &bound.address);
         let paths = ours.chain(metrics).filter_map(|address| match address {
             Address::Unix(path) => Some(path.clone()),
             _ => None,
         });
-        paths.filter_map(|path| Some(Self { identity: Self::identify(&path)?, path })).collect()
+        paths
+            .filter_map(|path| {
+                Some(Self {
+                    identity: Self::identify(&path)?,
+                    path,
+                })
+            })
+            .collect()
     }
 
     fn identify(path: &Path) -> Option<(u64, u64)> {
-        std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+        std::fs::symlink_metadata(path)
+            .ok()
+            .map(|found| (found.dev(), found.ino()))
     }
 
     /// Removes the file if it is still ours.
     pub(crate) fn remove(&self) {
         if Self::identify(&self.path) == Some(self.identity) {
-            // After dropping privileges the directory may not let us; a stale file is replaced at the next start.
+            // After dropping privileges the directory may not let us; a stale file is replaced at
+            // the next start.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -12,8 +12,9 @@ use crate::opening::writable;
 const LAST_GOOD: &str = "last-good.toml";
 const UNFINISHED: &str = "last-good.toml.new";
 
-/// Makes `dir` (0700) and its parents if they are missing, owned by `owner` (user and group id) if one is
-/// given: who gives up its privileges later could not make it then, nor write to one that belongs to root.
+/// Makes `dir` (0700) and its parents if they are missing, owned by `owner` (user and group id) if
+/// one is given: who gives up its privileges later could not make it then, nor write to one that
+/// belongs to root.
 ///
 /// An existing directory is left as it is.
 ///
@@ -56,8 +57,8 @@ pub(crate) fn try_prepare(dir: &Path) -> io::Result<()> {
 
 /// Keeps `toml` as the last good configuration in `dir`, which is made if it is missing.
 ///
-/// The file is 0600 (it may quote secrets) and replaced at once or not at all, also across a power cut; it
-/// is not touched when it says the same already.
+/// The file is 0600 (it may quote secrets) and replaced at once or not at all, also across a power
+/// cut; it is not touched when it says the same already.
 ///
 /// # Errors
 /// What the system says; the old file then stays.
@@ -86,7 +87,11 @@ fn write_new(path: &Path, toml: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
     file.write_all(toml.as_bytes())?;
     file.sync_all()
 }
@@ -110,7 +115,11 @@ mod tests {
         assert_eq!(fs::read_to_string(&kept).unwrap(), "workers = 1\n");
         assert_eq!(mode(&dir), 0o700);
         assert_eq!(mode(&kept), 0o600);
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "no unfinished file stays");
+        assert_eq!(
+            fs::read_dir(&dir).unwrap().count(),
+            1,
+            "no unfinished file stays"
+        );
     }
 
     #[test]
@@ -134,7 +143,10 @@ mod tests {
         symlink(&victim, dir.path().join(UNFINISHED)).unwrap();
         keep_last_good(dir.path(), "a = 1\n").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
-        assert_eq!(fs::read_to_string(last_good(dir.path()).unwrap()).unwrap(), "a = 1\n");
+        assert_eq!(
+            fs::read_to_string(last_good(dir.path()).unwrap()).unwrap(),
+            "a = 1\n"
+        );
     }
 
     #[test]
@@ -156,7 +168,12 @@ mod tests {
         assert!(!parent.path().join("a").exists());
         for bad in [file.clone(), file.join("below"), file.join("far/below")] {
             let error = try_prepare(&bad).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{}", bad.display());
+            assert_eq!(
+                error.kind(),
+                io::ErrorKind::NotADirectory,
+                "{}",
+                bad.display()
+            );
         }
     }
 

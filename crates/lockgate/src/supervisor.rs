@@ -1,4 +1,5 @@
-//! The main thread while everything runs: signals, the workers' tick, changed certificates, and the end in its order.
+//! The main thread while everything runs: signals, the workers' tick, changed certificates, and the
+//! end in its order.
 
 use std::io;
 use std::path::PathBuf;
@@ -43,14 +44,18 @@ const UNCLEAN: u8 = 3;
 
 /// Runs until a signal ends it.
 ///
-/// `file` is where the configuration was read from, if it was; `greet` is called once everything is bound and runs.
+/// `file` is where the configuration was read from, if it was; `greet` is called once everything is
+/// bound and runs.
 pub(crate) fn run(
     loaded: &Loaded,
     file: Option<Arc<Configuration>>,
     greet: impl FnOnce(&Running),
 ) -> ExitCode {
     let config = &loaded.config;
-    if let Err(error) = operator_log::init(print::level(config.log.level), print::format(config.log.format)) {
+    if let Err(error) = operator_log::init(
+        print::level(config.log.level),
+        print::format(config.log.format),
+    ) {
         eprintln!("lockgate: {error:#}");
     }
     print::report(&loaded.warnings);
@@ -59,7 +64,10 @@ pub(crate) fn run(
     print::report(&report);
     let Some(prepared) = prepared else {
         if let Some(good) = config.state.as_deref().and_then(state::last_good) {
-            eprintln!("The last configuration that worked: lockgate run -c {}", good.display());
+            eprintln!(
+                "The last configuration that worked: lockgate run -c {}",
+                good.display()
+            );
         }
         return ExitCode::FAILURE;
     };
@@ -67,12 +75,15 @@ pub(crate) fn run(
     if let Err(error) = operator_log::start_thread() {
         tracing::warn!(%error, "the operator log has no thread: a standard error that nobody reads stops everything");
     }
-    let ran = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
-        let code = runtime.block_on(supervise(prepared, file, greet));
-        // A name server that does not answer must not hold up the end.
-        runtime.shutdown_background();
-        code
-    });
+    let ran = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .and_then(|runtime| {
+            let code = runtime.block_on(supervise(prepared, file, greet));
+            // A name server that does not answer must not hold up the end.
+            runtime.shutdown_background();
+            code
+        });
     let code = ran.unwrap_or_else(|error| {
         tracing::error!(%error, "cannot run");
         ExitCode::FAILURE
@@ -156,8 +167,9 @@ impl Running {
         Ok(())
     }
 
-    /// Has the workers accept. Not before all are prepared and the start is announced: connections take every
-    /// descriptor that there is, and a worker or the word to systemd that finds none left is the end of the process.
+    /// Has the workers accept. Not before all are prepared and the start is announced: connections
+    /// take every descriptor that there is, and a worker or the word to systemd that finds none
+    /// left is the end of the process.
     fn begin(&self) {
         self.orders.give(Order::Serve);
         self.pulses.iter().for_each(|pulse| pulse.nudge());
@@ -171,7 +183,8 @@ impl Running {
         self.reload(&[]);
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
-        // One look at the file at a time, and one more after it when another HUP has come meanwhile.
+        // One look at the file at a time, and one more after it when another HUP has come
+        // meanwhile.
         let (mut looks, mut again) = (JoinSet::new(), false);
         loop {
             tokio::select! {
@@ -211,7 +224,9 @@ impl Running {
 
     /// Has the configuration's file looked at, off this thread; false where there is none.
     fn look(&self, looks: &mut JoinSet<()>) -> bool {
-        let Some(file) = self.file.clone() else { return false };
+        let Some(file) = self.file.clone() else {
+            return false;
+        };
         looks.spawn_blocking(move || file.look());
         true
     }
@@ -221,7 +236,9 @@ impl Running {
         match asked {
             Asked::Stop => {}
             Asked::Reload => {
-                tracing::warn!("certificates are read again, the configuration is not: restart for that");
+                tracing::warn!(
+                    "certificates are read again, the configuration is not: restart for that"
+                );
                 self.reload(&[]);
             }
             Asked::Reopen => {
@@ -231,7 +248,9 @@ impl Running {
                 }
                 logs.for_each(LogWriter::reopen);
             }
-            Asked::Upgrade => tracing::warn!("the binary is not replaced while it runs: restart for that"),
+            Asked::Upgrade => {
+                tracing::warn!("the binary is not replaced while it runs: restart for that")
+            }
         }
     }
 
@@ -281,13 +300,20 @@ impl Running {
     }
 
     fn serve_metrics(&mut self) {
-        let Some(listener) = self.metrics.take() else { return };
+        let Some(listener) = self.metrics.take() else {
+            return;
+        };
         let (metrics, top) = (Arc::clone(&self.exposition), Arc::clone(&self.exposition));
         let endpoints = Endpoints {
             metrics: Box::new(move || metrics.metrics()),
             top: Box::new(move || top.top()),
             readiness: Arc::clone(&self.readiness),
-            hosts: Hosts::new(self.config.metrics.as_ref().map_or(&[], |metrics| &metrics.hosts)),
+            hosts: Hosts::new(
+                self.config
+                    .metrics
+                    .as_ref()
+                    .map_or(&[], |metrics| &metrics.hosts),
+            ),
         };
         tokio::spawn(async move {
             if let Err(error) = metrics_server::serve(listener, Arc::new(endpoints)).await {
@@ -306,7 +332,8 @@ impl Running {
         }
     }
 
-    /// Reads certificates, authorities, ticket keys and users again; what cannot be read stays as it was.
+    /// Reads certificates, authorities, ticket keys and users again; what cannot be read stays as
+    /// it was.
     fn reload(&self, changed: &[PathBuf]) {
         if !changed.is_empty() {
             tracing::debug!(files = ?changed, "files have changed");
@@ -323,7 +350,10 @@ impl Running {
                 reload_certificates(&planned.listener.name, acceptor);
             }
         }
-        self.assembly.rings.iter().for_each(|ring| reload_ring(ring));
+        self.assembly
+            .rings
+            .iter()
+            .for_each(|ring| reload_ring(ring));
         for checker in &self.assembly.checkers {
             let is_named = changed.iter().any(|path| path == checker.path());
             if is_named || changed.is_empty() {
@@ -332,7 +362,8 @@ impl Running {
         }
     }
 
-    /// Stops as a load balancer wishes it: say so, wait, accept what has come, let everybody finish.
+    /// Stops as a load balancer wishes it: say so, wait, accept what has come, let everybody
+    /// finish.
     async fn stop(mut self, mut signals: Signals) -> ExitCode {
         let drain = self.config.drain;
         self.readiness.enter(Phase::Draining);
@@ -352,18 +383,27 @@ impl Running {
         }
         self.socket_files.iter().for_each(SocketFile::remove);
         if let Some(logs) = self.logs.take() {
-            self.threads.drain(..).filter(JoinHandle::is_finished).for_each(|thread| drop(thread.join()));
+            self.threads
+                .drain(..)
+                .filter(JoinHandle::is_finished)
+                .for_each(|thread| drop(thread.join()));
             // One that hangs takes the time of all, but for what an honest disk needs.
             let last = Instant::now() + LAST_MOMENTS;
             for log in logs.into_all() {
-                let left = last.saturating_duration_since(Instant::now()).max(HONEST_DISK);
+                let left = last
+                    .saturating_duration_since(Instant::now())
+                    .max(HONEST_DISK);
                 if log.finish(left) == log_writer::Finished::GivenUp {
                     tracing::warn!("an access log could not be written to its end");
                 }
             }
         }
         tracing::info!(clean, "stopped");
-        if clean { ExitCode::SUCCESS } else { ExitCode::from(UNCLEAN) }
+        if clean {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(UNCLEAN)
+        }
     }
 
     /// Lets time pass; false when a second signal cuts it short.
@@ -386,8 +426,8 @@ impl Running {
         }
     }
 
-    /// Waits until every worker has ended; false when `deadline` passes first, a second signal comes, or one had to
-    /// cut.
+    /// Waits until every worker has ended; false when `deadline` passes first, a second signal
+    /// comes, or one had to cut.
     async fn wait(&mut self, deadline: Duration, signals: &mut Signals) -> bool {
         let mut tick = ticks(TICK);
         let mut over = std::pin::pin!(sleep(deadline));
@@ -414,7 +454,8 @@ impl Running {
     }
 }
 
-/// Watches in a task of its own: it waits until the files fall quiet, which nothing else may interrupt.
+/// Watches in a task of its own: it waits until the files fall quiet, which nothing else may
+/// interrupt.
 fn changes(mut watch: Watch) -> UnboundedReceiver<Vec<PathBuf>> {
     let (tell, changes) = unbounded_channel();
     tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });
@@ -450,7 +491,9 @@ fn reload_users(checker: &Checker, changed: bool) {
 fn reload_ring(ring: &TicketRing) {
     match ring.reload() {
         Ok(KeysReloaded::Read(warnings)) => {
-            warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            warnings
+                .iter()
+                .for_each(|warning| tracing::warn!("{warning}"));
         }
         Ok(_) => {}
         Err(error) => tracing::error!(%error, "the old ticket keys stay in use"),

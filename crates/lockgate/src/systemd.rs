@@ -1,7 +1,7 @@
 //! What systemd is told and what it hands over: readiness, the watchdog, listening sockets.
 //!
-//! Everything here does nothing when systemd did not start us. Which socket belongs to which listener is
-//! decided where listeners are bound, by address.
+//! Everything here does nothing when systemd did not start us. Which socket belongs to which
+//! listener is decided where listeners are bound, by address.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,8 @@ pub(crate) fn ready(status: &str) {
 
 /// Says that a reload begins; [`ready`] ends it.
 pub(crate) fn reloading() {
-    // systemd takes a reload without the time as one that it did not ask for (sd_notify(3), MONOTONIC_USEC).
+    // systemd takes a reload without the time as one that it did not ask for (sd_notify(3),
+    // MONOTONIC_USEC).
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
         Err(error) => tracing::debug!(%error, "no monotonic clock to tell systemd"),
@@ -34,15 +35,20 @@ pub(crate) fn stopping(status: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
-/// Asks for `more` time before systemd calls the present start, reload or stop failed: a drain may outlast
-/// the unit's own timeout. To be repeated while it lasts.
+/// Asks for `more` time before systemd calls the present start, reload or stop failed: a drain may
+/// outlast the unit's own timeout. To be repeated while it lasts.
 pub(crate) fn extend_timeout(more: Duration) {
-    tell(&[NotifyState::ExtendTimeoutUsec(u32::try_from(more.as_micros()).unwrap_or(u32::MAX))]);
+    tell(&[NotifyState::ExtendTimeoutUsec(
+        u32::try_from(more.as_micros()).unwrap_or(u32::MAX),
+    )]);
 }
 
-/// Tells the watchdog that this task still runs, twice per interval; ends at once where the unit has none.
+/// Tells the watchdog that this task still runs, twice per interval; ends at once where the unit
+/// has none.
 pub(crate) async fn keep_watchdog_calm() {
-    let Some(interval) = sd_notify::watchdog_enabled() else { return };
+    let Some(interval) = sd_notify::watchdog_enabled() else {
+        return;
+    };
     loop {
         tell(&[NotifyState::Watchdog]);
         tokio::time::sleep((interval / 2).max(Duration::from_millis(1))).await;
@@ -59,8 +65,9 @@ fn tell(states: &[NotifyState<'_>]) {
 /// A listening socket that we were started with (socket activation).
 #[derive(Debug)]
 pub(crate) struct Inherited {
-    /// A duplicate of the inherited descriptor. The original stays open as long as the process, so a socket
-    /// that is closed here goes on queueing connections, as it does in systemd anyway.
+    /// A duplicate of the inherited descriptor. The original stays open as long as the process, so
+    /// a socket that is closed here goes on queueing connections, as it does in systemd
+    /// anyway.
     pub(crate) socket: OwnedFd,
     /// Where it is bound.
     pub(crate) address: InheritedAddress,
@@ -75,25 +82,31 @@ pub(crate) enum InheritedAddress {
     Unix(PathBuf),
 }
 
-/// The listening stream sockets that systemd handed over (`LISTEN_FDS`); none when there are none for us.
+/// The listening stream sockets that systemd handed over (`LISTEN_FDS`); none when there are none
+/// for us.
 ///
 /// # Errors
-/// Environment variables that are not numbers, a descriptor that is not open, or is not a listening TCP or
-/// Unix stream socket with an address: the unit and its sockets then do not fit together.
+/// Environment variables that are not numbers, a descriptor that is not open, or is not a listening
+/// TCP or Unix stream socket with an address: the unit and its sockets then do not fit together.
 pub(crate) fn inherited_sockets() -> io::Result<Vec<Inherited>> {
     sd_notify::listen_fds()?.map(inherited_socket).collect()
 }
 
 fn inherited_socket(number: RawFd) -> io::Result<Inherited> {
-    let wrong =
-        |why: String| io::Error::new(io::ErrorKind::InvalidInput, format!("descriptor {number}: {why}"));
-    let socket = duplicate(number).map_err(|error| wrong(format!("cannot be taken over: {error}")))?;
+    let wrong = |why: String| {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("descriptor {number}: {why}"),
+        )
+    };
+    let socket =
+        duplicate(number).map_err(|error| wrong(format!("cannot be taken over: {error}")))?;
     let address = listening_address(&socket).map_err(|error| wrong(error.to_string()))?;
     Ok(Inherited { socket, address })
 }
 
-/// Duplicates a descriptor that is known by number only. Through the process's own pidfd (Linux 5.6),
-/// because taking ownership of a number is `unsafe`: nothing proves that nobody else owns it.
+/// Duplicates a descriptor that is known by number only. Through the process's own pidfd (Linux
+/// 5.6), because taking ownership of a number is `unsafe`: nothing proves that nobody else owns it.
 fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     let process = pidfd_open(getpid(), PidfdFlags::empty())?;
     Ok(pidfd_getfd(process, number, PidfdGetfdFlags::empty())?)
@@ -102,12 +115,18 @@ fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
 fn listening_address(socket: &impl AsFd) -> io::Result<InheritedAddress> {
     let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
     if socket_type(socket)? != SocketType::STREAM || !socket_acceptconn(socket)? {
-        return Err(wrong("not a listening stream socket: the unit needs ListenStream= and Accept=no"));
+        return Err(wrong(
+            "not a listening stream socket: the unit needs ListenStream= and Accept=no",
+        ));
     }
     let address = getsockname(socket)?;
     match address.address_family() {
-        AddressFamily::INET | AddressFamily::INET6 => Ok(InheritedAddress::Tcp(address.try_into()?)),
-        AddressFamily::UNIX => unix_path(address).ok_or_else(|| wrong("a Unix socket without a path")),
+        AddressFamily::INET | AddressFamily::INET6 => {
+            Ok(InheritedAddress::Tcp(address.try_into()?))
+        }
+        AddressFamily::UNIX => {
+            unix_path(address).ok_or_else(|| wrong("a Unix socket without a path"))
+        }
         _ => Err(wrong("neither a TCP nor a Unix socket")),
     }
 }
@@ -115,7 +134,9 @@ fn listening_address(socket: &impl AsFd) -> io::Result<InheritedAddress> {
 fn unix_path(address: SocketAddrAny) -> Option<InheritedAddress> {
     let address = SocketAddrUnix::try_from(address).ok()?;
     let path = address.path()?;
-    Some(InheritedAddress::Unix(std::ffi::OsStr::from_bytes(path.to_bytes()).into()))
+    Some(InheritedAddress::Unix(
+        std::ffi::OsStr::from_bytes(path.to_bytes()).into(),
+    ))
 }
 
 #[cfg(test)]
@@ -126,7 +147,8 @@ mod tests {
     use std::os::unix::net::{UnixDatagram, UnixListener};
     use std::process::{Command, Stdio};
 
-    /// The ignored test `name` of this binary with `variables`, which only another process can be given.
+    /// The ignored test `name` of this binary with `variables`, which only another process can be
+    /// given.
     fn with_variables(name: &str, variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "--ignored", &format!("systemd::tests::{name}")]);
@@ -145,12 +167,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let variables = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "20000")];
-        let mut child = with_variables("child_tells", &variables).stdout(Stdio::null()).spawn().unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let variables = [
+            ("NOTIFY_SOCKET", path.to_str().unwrap()),
+            ("WATCHDOG_USEC", "20000"),
+        ];
+        let mut child = with_variables("child_tells", &variables)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         assert_eq!(received(&socket), "READY=1\nSTATUS=serving 1 listener\n");
         let reload = received(&socket);
-        let usec = reload.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect(&reload);
+        let usec = reload
+            .strip_prefix("RELOADING=1\nMONOTONIC_USEC=")
+            .expect(&reload);
         assert!(usec.trim_end().parse::<u64>().is_ok(), "{reload}");
         assert_eq!(received(&socket), "READY=1\nSTATUS=serving 2 listeners\n");
         assert_eq!(received(&socket), "STOPPING=1\nSTATUS=draining\n");
@@ -169,7 +201,10 @@ mod tests {
         ready("serving 2 listeners");
         stopping("draining");
         extend_timeout(Duration::from_secs(30));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
         runtime.block_on(keep_watchdog_calm());
     }
 
@@ -177,7 +212,10 @@ mod tests {
     fn without_systemd_nothing_happens() {
         ready("serving");
         stopping("draining");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
         runtime.block_on(keep_watchdog_calm());
         assert!(inherited_sockets().unwrap().is_empty());
     }
@@ -185,8 +223,14 @@ mod tests {
     #[test]
     fn sockets_for_another_process_are_left_alone() {
         let variables = [("LISTEN_PID", "1"), ("LISTEN_FDS", "3")];
-        let output = with_variables("child_inherits_nothing", &variables).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let output = with_variables("child_inherits_nothing", &variables)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stdout)
+        );
     }
 
     #[test]
@@ -216,10 +260,18 @@ mod tests {
     fn what_is_not_a_listening_stream_socket_is_refused_by_number() {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let error = inherited_socket(udp.as_raw_fd()).unwrap_err().to_string();
-        assert!(error.contains(&format!("descriptor {}", udp.as_raw_fd())), "{error}");
+        assert!(
+            error.contains(&format!("descriptor {}", udp.as_raw_fd())),
+            "{error}"
+        );
         assert!(error.contains("ListenStream="), "{error}");
         let file = tempfile::tempfile().unwrap();
         assert!(inherited_socket(file.as_raw_fd()).is_err());
-        assert!(inherited_socket(1_000_000).unwrap_err().to_string().contains("cannot be taken over"));
+        assert!(
+            inherited_socket(1_000_000)
+                .unwrap_err()
+                .to_string()
+                .contains("cannot be taken over")
+        );
     }
 }

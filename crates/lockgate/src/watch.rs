@@ -1,7 +1,8 @@
-//! Tells when files have changed that are read again then, however they were replaced: certificates, keys, users.
+//! Tells when files have changed that are read again then, however they were replaced:
+//! certificates, keys, users.
 //!
-//! Reads no file and judges none: it compares stamps. inotify says when to look, a slow poll looks where
-//! inotify is silent (network and overlay file systems).
+//! Reads no file and judges none: it compares stamps. inotify says when to look, a slow poll looks
+//! where inotify is silent (network and overlay file systems).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -17,13 +18,15 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// A set of files and what they looked like when they were last asked about.
 ///
-/// Make it *before* the files are read for the first time: what changes in between is then reported.
+/// Make it *before* the files are read for the first time: what changes in between is then
+/// reported.
 pub(crate) struct Watch {
     files: BTreeMap<PathBuf, Option<Stamp>>,
     events: Option<pipe::Receiver>,
     watched: BTreeSet<i32>,
     pace: Pace,
-    /// Something happened that was not looked at yet: kept here so that `changed` may be cancelled.
+    /// Something happened that was not looked at yet: kept here so that `changed` may be
+    /// cancelled.
     stirred: bool,
     next_poll: Instant,
 }
@@ -50,8 +53,8 @@ const MOST_LINKS: usize = 40;
 impl Watch {
     /// Watches `files` from now on. Files that do not exist yet are reported when they do.
     ///
-    /// To be called in a tokio runtime with IO and time. Without inotify (out of watches, say) a warning is
-    /// logged and the poll has to do.
+    /// To be called in a tokio runtime with IO and time. Without inotify (out of watches, say) a
+    /// warning is logged and the poll has to do.
     pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let events = open().inspect_err(|error| {
             tracing::warn!(%error, "no inotify: changed files are noticed within 10 seconds");
@@ -59,7 +62,11 @@ impl Watch {
         Self::with(files, events.ok(), PACE)
     }
 
-    fn with(files: impl IntoIterator<Item = PathBuf>, events: Option<pipe::Receiver>, pace: Pace) -> Self {
+    fn with(
+        files: impl IntoIterator<Item = PathBuf>,
+        events: Option<pipe::Receiver>,
+        pace: Pace,
+    ) -> Self {
         let mut watch = Self {
             files: files.into_iter().map(|file| (file, None)).collect(),
             events,
@@ -74,8 +81,9 @@ impl Watch {
         watch
     }
 
-    /// Waits until some of the files look different, and returns those: another file, size, time, mode or
-    /// owner, or there where it was not, or gone. Events that change nothing are not reported.
+    /// Waits until some of the files look different, and returns those: another file, size, time,
+    /// mode or owner, or there where it was not, or gone. Events that change nothing are not
+    /// reported.
     ///
     /// Cancel safe: what happened during a wait that was dropped is reported by the next one.
     pub(crate) async fn changed(&mut self) -> Vec<PathBuf> {
@@ -111,8 +119,11 @@ impl Watch {
     /// Watches every directory in which an entry decides what the files are, and no other.
     fn place_watches(&mut self) {
         let Some(events) = &self.events else { return };
-        let directories: BTreeSet<PathBuf> =
-            self.files.keys().flat_map(|file| deciding_directories(file)).collect();
+        let directories: BTreeSet<PathBuf> = self
+            .files
+            .keys()
+            .flat_map(|file| deciding_directories(file))
+            .collect();
         let flags = WatchFlags::CLOSE_WRITE
             | WatchFlags::ATTRIB
             | WatchFlags::CREATE
@@ -122,7 +133,8 @@ impl Watch {
             | WatchFlags::DELETE_SELF
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
-        // Adding again what is watched is free, and needed: a path may have become another directory.
+        // Adding again what is watched is free, and needed: a path may have become another
+        // directory.
         let place = |directory: &PathBuf| match inotify::add_watch(events, directory, flags) {
             Ok(watch) => Some(watch),
             Err(error) => {
@@ -157,7 +169,8 @@ struct Stamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Says that an unreadable key became readable, and catches a write that sets the old time again.
+    /// Says that an unreadable key became readable, and catches a write that sets the old time
+    /// again.
     status_changed: (i64, i64),
 }
 
@@ -174,9 +187,9 @@ impl Stamp {
     }
 }
 
-/// An inotify descriptor in the reactor. A pipe's receiver takes every descriptor that can be read and
-/// polled, and needs no `unsafe`, unlike tokio's `AsyncFd` (whose safe constructors are deprecated since
-/// 1.54).
+/// An inotify descriptor in the reactor. A pipe's receiver takes every descriptor that can be read
+/// and polled, and needs no `unsafe`, unlike tokio's `AsyncFd` (whose safe constructors are
+/// deprecated since 1.54).
 fn open() -> io::Result<pipe::Receiver> {
     let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     pipe::Receiver::from_owned_fd_unchecked(events)
@@ -197,12 +210,15 @@ async fn drain(events: &pipe::Receiver) {
     }
 }
 
-/// The directories in which an entry that is created, removed or replaced can make `file` another one: that
-/// of the file, and of every symbolic link on the way to it. Kubernetes swaps `..data`, two links away from
-/// the file; others link a whole directory. Of what is missing, the directory in which it would appear.
+/// The directories in which an entry that is created, removed or replaced can make `file` another
+/// one: that of the file, and of every symbolic link on the way to it. Kubernetes swaps `..data`,
+/// two links away from the file; others link a whole directory. Of what is missing, the directory
+/// in which it would appear.
 fn deciding_directories(file: &Path) -> BTreeSet<PathBuf> {
     let mut deciding = BTreeSet::new();
-    let Ok(file) = std::path::absolute(file) else { return deciding };
+    let Ok(file) = std::path::absolute(file) else {
+        return deciding;
+    };
     let mut left: VecDeque<OsString> = parts(&file);
     let mut here = PathBuf::from("/");
     let mut links = 0;
@@ -216,7 +232,9 @@ fn deciding_directories(file: &Path) -> BTreeSet<PathBuf> {
             Ok(seen) if seen.is_symlink() && links < MOST_LINKS => {
                 links += 1;
                 deciding.insert(here.clone());
-                let Ok(target) = fs::read_link(&there) else { break };
+                let Ok(target) = fs::read_link(&there) else {
+                    break;
+                };
                 if target.is_absolute() {
                     here = PathBuf::from("/");
                 }
@@ -258,12 +276,23 @@ mod tests {
     };
 
     fn block_on<T>(test: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { timeout(Duration::from_secs(60), test).await.expect("no change was seen") })
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            timeout(Duration::from_secs(60), test)
+                .await
+                .expect("no change was seen")
+        })
     }
 
     fn watch(files: &[&Path]) -> Watch {
-        Watch::with(files.iter().map(|file| file.to_path_buf()), Some(open().unwrap()), EVENTS_ONLY)
+        Watch::with(
+            files.iter().map(|file| file.to_path_buf()),
+            Some(open().unwrap()),
+            EVENTS_ONLY,
+        )
     }
 
     fn folder() -> (TempDir, PathBuf) {
@@ -420,7 +449,10 @@ mod tests {
         let (_dir, dir) = folder();
         let file = dir.join("a.pem");
         block_on(async {
-            let pace = Pace { poll: Duration::from_millis(1), ..EVENTS_ONLY };
+            let pace = Pace {
+                poll: Duration::from_millis(1),
+                ..EVENTS_ONLY
+            };
             let mut watch = Watch::with([file.clone()], None, pace);
             fs::write(&file, "new").unwrap();
             assert_eq!(watch.changed().await, [file.as_path()]);
@@ -435,7 +467,11 @@ mod tests {
         symlink("b/plain.pem", dir.join("a/link.pem")).unwrap();
         symlink("../a/link.pem", dir.join("a/twice.pem")).unwrap();
         symlink("loop.pem", dir.join("loop.pem")).unwrap();
-        let of = |file: &str| deciding_directories(&dir.join(file)).into_iter().collect::<Vec<_>>();
+        let of = |file: &str| {
+            deciding_directories(&dir.join(file))
+                .into_iter()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(of("a/b/plain.pem"), [dir.join("a/b")]);
         assert_eq!(of("a/b/missing.pem"), [dir.join("a/b")]);
         assert_eq!(of("a/missing/b/c.pem"), [dir.join("a")]);

@@ -1,4 +1,5 @@
-//! One worker thread: a runtime of its own, its listening sockets, and the connections accepted on them.
+//! One worker thread: a runtime of its own, its listening sockets, and the connections accepted on
+//! them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -64,17 +65,22 @@ pub(crate) struct Task {
     pub(crate) sockets: Vec<Own>,
     /// What the supervisor wants.
     pub(crate) orders: Arc<Orders>,
-    /// Told once it has every descriptor that it needs beside its connections'; dropped when it cannot have them.
+    /// Told once it has every descriptor that it needs beside its connections'; dropped when it
+    /// cannot have them.
     pub(crate) prepared: oneshot::Sender<()>,
 }
 
-/// Runs one worker until it was told to stop and has no connection left; says how many it had to cut.
+/// Runs one worker until it was told to stop and has no connection left; says how many it had to
+/// cut.
 ///
 /// # Errors
 /// When the thread's runtime cannot be made or a socket cannot be watched.
 pub(crate) fn run(task: Task) -> io::Result<usize> {
-    // Without the time driver: deadlines are cells, swept by the tick (see `lockgate_proxy::clock`).
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default())?;
+    // Without the time driver: deadlines are cells, swept by the tick (see
+    // `lockgate_proxy::clock`).
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build_local(Default::default())?;
     let cut = runtime.block_on(serve(task));
     // The log's last lines leave with the runtime's tasks, which hold the worker.
     drop(runtime);
@@ -89,7 +95,10 @@ async fn serve(task: Task) -> io::Result<usize> {
     tokio::task::spawn_local(async move { line.run().await });
     let mut listening = Vec::new();
     for own in task.sockets {
-        listening.push((listen::Listener::new(own.fd, own.family, own.owner)?, own.listener));
+        listening.push((
+            listen::Listener::new(own.fd, own.family, own.owner)?,
+            own.listener,
+        ));
     }
     // The supervisor gives up a start that does not hear this; it is never gone before.
     let _ = task.prepared.send(());
@@ -119,7 +128,8 @@ async fn serve(task: Task) -> io::Result<usize> {
                 cut = cut.max(worker.cut_all());
             }
         }
-        if accepting.iter().all(tokio::task::JoinHandle::is_finished) && worker.clock.watched() == 0 {
+        if accepting.iter().all(tokio::task::JoinHandle::is_finished) && worker.clock.watched() == 0
+        {
             worker.tick();
             return Ok(cut);
         }

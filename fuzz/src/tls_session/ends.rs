@@ -38,7 +38,10 @@ impl Ends {
 
     /// The client's next key for receiving.
     pub(super) fn rekey_opener(&mut self) {
-        let next = self.kernel.update_rx_secret().expect("only TLS 1.3 asks for it");
+        let next = self
+            .kernel
+            .update_rx_secret()
+            .expect("only TLS 1.3 asks for it");
         self.opener = Opener::new(self.version(), next);
     }
 
@@ -71,7 +74,8 @@ thread_local! {
 impl Site {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let own = rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).expect("a certificate");
+        let own = rcgen::generate_simple_self_signed(vec!["a.example".to_owned()])
+            .expect("a certificate");
         let file = folder.path().join("a.pem");
         std::fs::write(&file, own.cert.pem() + &own.signing_key.serialize_pem()).expect("a file");
         let settings = ServerSettings {
@@ -86,8 +90,15 @@ impl Site {
         let mut roots = RootCertStore::empty();
         roots.add(own.cert.der().clone()).expect("the same");
         let clients = SUITES.map(|suite| Arc::new(client_config(suite, roots.clone())));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
-        Self { runtime, acceptor, clients: clients.into() }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .expect("a runtime");
+        Self {
+            runtime,
+            acceptor,
+            clients: clients.into(),
+        }
     }
 }
 
@@ -102,7 +113,9 @@ fn client_config(suite: SupportedCipherSuite, roots: RootCertStore) -> ClientCon
         ..default_provider()
     };
     let builder = ClientConfig::builder_with_provider(Arc::new(provider));
-    let builder = builder.with_protocol_versions(&versions).expect("a suite of this version");
+    let builder = builder
+        .with_protocol_versions(&versions)
+        .expect("a suite of this version");
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.enable_secret_extraction = true;
     config.resumption = rustls::client::Resumption::disabled();
@@ -130,13 +143,18 @@ pub(super) fn shake_hands(terms: u8) -> Ends {
                 {
                     asked = Some(connection);
                 }
-                if made.is_some() && asked.is_some() { Poll::Ready(()) } else { Poll::Pending }
+                if made.is_some() && asked.is_some() {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
             })
             .await;
             let (established, connection) = made.zip(asked).expect("both have finished");
             assert!(established.unsent.is_empty(), "there are no tickets");
-            let (secrets, kernel) =
-                connection.dangerous_into_kernel_connection().expect("the handshake is over");
+            let (secrets, kernel) = connection
+                .dangerous_into_kernel_connection()
+                .expect("the handshake is over");
             let version = kernel.protocol_version();
             Ends {
                 session: established.session,
@@ -155,7 +173,8 @@ fn socket(stream: UnixStream) -> Socket {
 
 async fn connect(socket: &Socket, config: Arc<ClientConfig>) -> UnbufferedClientConnection {
     let name = ServerName::try_from("a.example").expect("a name");
-    let mut connection = UnbufferedClientConnection::new(config, name).expect("a config that works");
+    let mut connection =
+        UnbufferedClientConnection::new(config, name).expect("a config that works");
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
     loop {
         let status = connection.process_tls_records(&mut incoming);
@@ -166,7 +185,9 @@ async fn connect(socket: &Socket, config: Arc<ClientConfig>) -> UnbufferedClient
                 if let Err(EncodeError::InsufficientSize(needed)) = message.encode(&mut []) {
                     let start = outgoing.len();
                     outgoing.resize(start + needed.required_size, 0);
-                    message.encode(&mut outgoing[start..]).expect("it has the room it asked for");
+                    message
+                        .encode(&mut outgoing[start..])
+                        .expect("it has the room it asked for");
                 }
             }
             ConnectionState::TransmitTlsData(sent) => sent.done(),
@@ -177,7 +198,9 @@ async fn connect(socket: &Socket, config: Arc<ClientConfig>) -> UnbufferedClient
         incoming.drain(..used);
         if wait || finished {
             while !outgoing.is_empty() {
-                let sent = poll_fn(|cx| socket.poll_send(cx, &outgoing)).await.expect("the server is there");
+                let sent = poll_fn(|cx| socket.poll_send(cx, &outgoing))
+                    .await
+                    .expect("the server is there");
                 outgoing.drain(..sent);
             }
         }
@@ -186,7 +209,9 @@ async fn connect(socket: &Socket, config: Arc<ClientConfig>) -> UnbufferedClient
         }
         if wait {
             let mut bytes = [0; 4096];
-            let received = poll_fn(|cx| socket.poll_recv(cx, &mut bytes)).await.expect("the server is there");
+            let received = poll_fn(|cx| socket.poll_recv(cx, &mut bytes))
+                .await
+                .expect("the server is there");
             incoming.extend_from_slice(&bytes[..received]);
         }
     }

@@ -41,7 +41,9 @@ impl<'a> Script<'a> {
         let terms = reader.byte()?;
         let cuts = usize::from(reader.byte()? % 8);
         let cuts = reader.bytes(cuts);
-        let steps = std::iter::from_fn(|| reader.step()).take(MAX_STEPS).collect();
+        let steps = std::iter::from_fn(|| reader.step())
+            .take(MAX_STEPS)
+            .collect();
         Some(Self { terms, cuts, steps })
     }
 }
@@ -80,7 +82,10 @@ impl<'a> Reader<'a> {
             5 => Step::KeyUpdate(self.byte()? % 3),
             6 => {
                 let place = usize::from(u16::from_be_bytes([self.byte()?, self.byte()?]));
-                Step::Spoil { place, change: self.byte()? }
+                Step::Spoil {
+                    place,
+                    change: self.byte()?,
+                }
             }
             7 => Step::Repeat,
             8 => Step::Lose,

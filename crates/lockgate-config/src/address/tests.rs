@@ -11,8 +11,14 @@ fn listeners_are_ports_addresses_or_sockets() {
         ("0.0.0.0:1", Ok(ip("0.0.0.0:1"))),
         ("[::1]:5", Ok(ip("[::1]:5"))),
         ("127.0.0.1:0", Ok(ip("127.0.0.1:0"))),
-        ("unix:/run/a.sock", Ok(ListenAddr::Unix("/run/a.sock".into()))),
-        ("unix:///run/a.sock", Ok(ListenAddr::Unix("/run/a.sock".into()))),
+        (
+            "unix:/run/a.sock",
+            Ok(ListenAddr::Unix("/run/a.sock".into())),
+        ),
+        (
+            "unix:///run/a.sock",
+            Ok(ListenAddr::Unix("/run/a.sock".into())),
+        ),
         ("", Err(AddressError::Empty)),
         ("8443", Err(AddressError::NoPort)),
         ("127.0.0.1", Err(AddressError::NoPort)),
@@ -39,18 +45,38 @@ fn listeners_are_ports_addresses_or_sockets() {
 
 #[test]
 fn endpoints_are_hosts_addresses_or_sockets() {
-    let name = |host: &str, port| Ok(EndpointAddr::Name { host: host.into(), port });
+    let name = |host: &str, port| {
+        Ok(EndpointAddr::Name {
+            host: host.into(),
+            port,
+        })
+    };
     for (text, expected) in [
-        ("10.0.0.1:80", Ok(EndpointAddr::Ip("10.0.0.1:80".parse().unwrap()))),
-        ("[fd00::1]:80", Ok(EndpointAddr::Ip("[fd00::1]:80".parse().unwrap()))),
+        (
+            "10.0.0.1:80",
+            Ok(EndpointAddr::Ip("10.0.0.1:80".parse().unwrap())),
+        ),
+        (
+            "[fd00::1]:80",
+            Ok(EndpointAddr::Ip("[fd00::1]:80".parse().unwrap())),
+        ),
         ("app.internal:8080", name("app.internal", 8080)),
         ("my_app:8080", name("my_app", 8080)),
         ("localhost.:1", name("localhost.", 1)),
-        ("unix:/run/app.sock", Ok(EndpointAddr::Unix("/run/app.sock".into()))),
+        (
+            "unix:/run/app.sock",
+            Ok(EndpointAddr::Unix("/run/app.sock".into())),
+        ),
         ("unix:app.sock", Ok(EndpointAddr::Unix("app.sock".into()))),
         ("pool:app", Err(AddressError::Pool)),
-        ("srv:_app._tcp.example.internal", Ok(EndpointAddr::Srv("_app._tcp.example.internal".into()))),
-        ("srv:app.service.consul.", Ok(EndpointAddr::Srv("app.service.consul.".into()))),
+        (
+            "srv:_app._tcp.example.internal",
+            Ok(EndpointAddr::Srv("_app._tcp.example.internal".into())),
+        ),
+        (
+            "srv:app.service.consul.",
+            Ok(EndpointAddr::Srv("app.service.consul.".into())),
+        ),
         ("srv:_app._tcp.example.internal:80", Err(AddressError::Srv)),
         ("srv:", Err(AddressError::Srv)),
         ("srv:a b", Err(AddressError::Srv)),
@@ -103,7 +129,11 @@ fn a_port_on_every_address_conflicts_with_the_unspecified_address() {
 /// RFC 4632 §3.1 and RFC 4291 §2.3: prefix notation.
 #[test]
 fn networks_are_addresses_with_a_prefix() {
-    let bits = |text: &str| Err(CidrError::HostBits { network: Cidr::parse(text).unwrap() });
+    let bits = |text: &str| {
+        Err(CidrError::HostBits {
+            network: Cidr::parse(text).unwrap(),
+        })
+    };
     for (text, expected) in [
         ("10.0.0.0/8", Ok("10.0.0.0/8")),
         ("10.1.2.3", Ok("10.1.2.3/32")),

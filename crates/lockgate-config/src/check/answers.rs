@@ -1,5 +1,5 @@
-//! String values about what clients may do with answers, and whence parts of them come: policies of caching, media
-//! types, origins, URLs.
+//! String values about what clients may do with answers, and whence parts of them come: policies of
+//! caching, media types, origins, URLs.
 
 use crate::address::EndpointAddr;
 use crate::cache_control;
@@ -37,9 +37,21 @@ impl Checker<'_> {
             Ok(age) if age.subsec_nanos() == 0 => Value::Duration(age),
             Ok(_) => {
                 let message = format!("{:?} is no whole number of seconds", text.raw);
-                self.invalid(Code::OutOfRange, at, message, "", "write \"30d\" or \"1y\"".to_owned())
+                self.invalid(
+                    Code::OutOfRange,
+                    at,
+                    message,
+                    "",
+                    "write \"30d\" or \"1y\"".to_owned(),
+                )
             }
-            Err(error) => self.unit(error, text, at, "a time", ("d", "\"1h\", \"30d\" or \"1y\"")),
+            Err(error) => self.unit(
+                error,
+                text,
+                at,
+                "a time",
+                ("d", "\"1h\", \"30d\" or \"1y\""),
+            ),
         }
     }
 
@@ -65,7 +77,8 @@ impl Checker<'_> {
             Ok(origin) => return Value::Origin(origin),
             Err(why) => why,
         };
-        let plain = text.value.contains('.') && !text.value.contains(['/', '*']) && !text.is_secret();
+        let plain =
+            text.value.contains('.') && !text.value.contains(['/', '*']) && !text.is_secret();
         let cure = match &*text.value {
             host if plain => format!("write \"https://{host}\""),
             _ => "write \"https://app.example.com\", \"https://*.example.com\" or \"*\"".to_owned(),
@@ -90,7 +103,9 @@ impl Checker<'_> {
             Ok(pattern) if pattern.params().next().is_none() => return true,
             _ if name == "*" || media_range(name).is_some() => return true,
             Ok(_) => "it has a parameter",
-            Err(PatternError::NoSlash | PatternError::Empty) => "it is neither a path nor a media type",
+            Err(PatternError::NoSlash | PatternError::Empty) => {
+                "it is neither a path nor a media type"
+            }
             Err(error) => error.reason(),
         };
         let message = format!("{name:?} says of no answer how long to keep it");
@@ -101,7 +116,9 @@ impl Checker<'_> {
             "png" | "jpg" | "jpeg" | "gif" | "webp" | "svg" | "ico" | "avif" => {
                 "answers are told apart by their type: write \"image/*\""
             }
-            "woff" | "woff2" | "ttf" | "otf" => "answers are told apart by their type: write \"font/*\"",
+            "woff" | "woff2" | "ttf" | "otf" => {
+                "answers are told apart by their type: write \"font/*\""
+            }
             _ => "write \"*\", \"/assets/*\", \"text/css\" or \"image/*\"",
         };
         self.report.push_at(Code::BadPath, at, message, why, cure);
@@ -111,12 +128,24 @@ impl Checker<'_> {
 
 /// `public, max-age=3600, immutable` and `3600`: as it is written here.
 fn cache_meant(text: &str) -> Option<String> {
-    let words: Vec<&str> = text.split([',', ' ']).filter(|word| !word.is_empty()).collect();
-    let age =
-        words.iter().find_map(|word| word.strip_prefix("max-age=").unwrap_or(word).parse::<u64>().ok())?;
-    let kept = words.iter().filter(|word| matches!(**word, "private" | "immutable"));
+    let words: Vec<&str> = text
+        .split([',', ' '])
+        .filter(|word| !word.is_empty())
+        .collect();
+    let age = words.iter().find_map(|word| {
+        word.strip_prefix("max-age=")
+            .unwrap_or(word)
+            .parse::<u64>()
+            .ok()
+    })?;
+    let kept = words
+        .iter()
+        .filter(|word| matches!(**word, "private" | "immutable"));
     let kept: String = kept.map(|word| format!(" {word}")).collect();
-    Some(format!("{}{kept}", units::shortest(age.checked_mul(1_000)?)))
+    Some(format!(
+        "{}{kept}",
+        units::shortest(age.checked_mul(1_000)?)
+    ))
 }
 
 /// `type/subtype` or `type/*`.
@@ -137,23 +166,42 @@ fn http_url(text: &str) -> Result<HttpUrl, &'static str> {
             "values are asked for in plain HTTP only: from this machine or a network that is trusted",
         );
     }
-    let rest = text.strip_prefix("http://").ok_or("it does not begin with `http://`")?;
-    let (host, path) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
+    let rest = text
+        .strip_prefix("http://")
+        .ok_or("it does not begin with `http://`")?;
+    let (host, path) = rest
+        .find(['/', '?'])
+        .map_or((rest, ""), |at| rest.split_at(at));
     if host.contains('@') {
         return Err("it holds a user or a password");
     }
-    if !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+    if !path
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'#')
+    {
         return Err("it holds what must be percent-encoded, or a `#`");
     }
     let host = host.strip_suffix(":80").unwrap_or(host);
     let brackets = host.ends_with(']') || !host.contains(':');
-    let whole = if brackets { format!("{host}:80") } else { host.to_owned() };
+    let whole = if brackets {
+        format!("{host}:80")
+    } else {
+        host.to_owned()
+    };
     let addr = EndpointAddr::parse(&whole).map_err(|_| "its host cannot be read")?;
     if matches!(addr, EndpointAddr::Unix(_) | EndpointAddr::Srv(_)) {
         return Err("its host cannot be read");
     }
-    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    Ok(HttpUrl { addr, host: host.to_owned(), path })
+    let path = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    };
+    Ok(HttpUrl {
+        addr,
+        host: host.to_owned(),
+        path,
+    })
 }
 
 /// `SCHEME://HOST[:PORT]`, as browsers serialise it (RFC 6454 §6.2); `None` is `*`.
@@ -183,10 +231,16 @@ fn origin(text: &str) -> Result<Option<Origin>, &'static str> {
         "https" => Some(443),
         _ => None,
     };
-    let port = port.filter(|port| Some(*port) != usual).map(|port| format!(":{port}")).unwrap_or_default();
+    let port = port
+        .filter(|port| Some(*port) != usual)
+        .map(|port| format!(":{port}"))
+        .unwrap_or_default();
     match host {
         Host::Exact(host) => Ok(Some(Origin::Exact(format!("{scheme}://{host}{port}")))),
-        Host::Under(host) => Ok(Some(Origin::Under(format!("{scheme}://"), format!(".{host}{port}")))),
+        Host::Under(host) => Ok(Some(Origin::Under(
+            format!("{scheme}://"),
+            format!(".{host}{port}"),
+        ))),
         Host::Any => Err("its host is missing"),
     }
 }

@@ -7,23 +7,36 @@ use crate::pattern::PatternError;
 pub(super) fn means_every(host: &Host) -> Option<&'static str> {
     let Host::Exact(host) = host else { return None };
     match &**host {
-        "0.0.0.0" | "[::]" => Some("no client asks for this host: every one is meant by a port alone"),
-        "_" | "_default_" | "default" | "default_server" => Some("every host is meant by a port alone"),
+        "0.0.0.0" | "[::]" => {
+            Some("no client asks for this host: every one is meant by a port alone")
+        }
+        "_" | "_default_" | "default" | "default_server" => {
+            Some("every host is meant by a port alone")
+        }
         _ => None,
     }
 }
 
 /// What to write instead; `value` only when it may be shown.
 pub(super) fn host_cure(error: HostError, value: Option<&str>) -> String {
-    let general = "write \"example.com\", \"*.example.com\", \"example.com:8443\" or \":8080\"".to_owned();
+    let general =
+        "write \"example.com\", \"*.example.com\", \"example.com:8443\" or \":8080\"".to_owned();
     let Some(value) = value else { return general };
     if let (Some((first, rest)), HostError::BadName) = (value.split_once([',', ' ']), error) {
-        return format!("write {first:?}, and alias = [{:?}] in the table", rest.trim_matches([',', ' ']));
+        return format!(
+            "write {first:?}, and alias = [{:?}] in the table",
+            rest.trim_matches([',', ' '])
+        );
     }
     if value.parse::<u16>().is_ok() {
         return format!("write \":{value}\"");
     }
-    let port = || value.rsplit(':').next().filter(|port| port.parse::<u16>().is_ok());
+    let port = || {
+        value
+            .rsplit(':')
+            .next()
+            .filter(|port| port.parse::<u16>().is_ok())
+    };
     match error {
         HostError::Scheme => {
             let (scheme, rest) = value.split_once("://").unwrap_or_default();
@@ -39,7 +52,9 @@ pub(super) fn host_cure(error: HostError, value: Option<&str>) -> String {
             let (host, path) = value.split_once('/').unwrap_or_default();
             format!("write [site.\"{host}\".path.\"/{path}\"]")
         }
-        HostError::NotAscii => "write its xn-- form (Punycode), such as \"xn--bcher-kva.example\"".to_owned(),
+        HostError::NotAscii => {
+            "write its xn-- form (Punycode), such as \"xn--bcher-kva.example\"".to_owned()
+        }
         HostError::Star => match port() {
             Some(port) => format!("write \":{port}\""),
             None => "write \":443\" with tls, or \":80\"".to_owned(),
@@ -56,16 +71,26 @@ pub(super) fn host_cure(error: HostError, value: Option<&str>) -> String {
 
 pub(super) fn path_cure(error: PatternError, name: &str) -> String {
     match error {
-        PatternError::NoSlash if !name.contains([' ', '*', '^', '~']) => format!("write \"/{name}\""),
+        PatternError::NoSlash if !name.contains([' ', '*', '^', '~']) => {
+            format!("write \"/{name}\"")
+        }
         _ if name.starts_with(['^', '~']) || name.contains(['\\', '(', '$']) => {
             let plain = name.trim_start_matches(['^', '~', '*', ' ']);
-            let end = plain.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '/' | '-' | '_'));
-            let prefix = plain.get(..end.unwrap_or(plain.len())).unwrap_or_default().trim_end_matches('/');
+            let end =
+                plain.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '/' | '-' | '_'));
+            let prefix = plain
+                .get(..end.unwrap_or(plain.len()))
+                .unwrap_or_default()
+                .trim_end_matches('/');
             if !prefix.starts_with('/') && name.contains("\\.") {
                 return "regular expressions are not read, and a path is matched from its beginning, not by its ending: write the folder, \"/images/*\""
                     .to_owned();
             }
-            let prefix = if prefix.starts_with('/') { prefix } else { "/x" };
+            let prefix = if prefix.starts_with('/') {
+                prefix
+            } else {
+                "/x"
+            };
             format!("regular expressions are not read: write \"{prefix}/*\" for all that is below")
         }
         PatternError::NoSlash if name.starts_with('*') => {
@@ -74,13 +99,22 @@ pub(super) fn path_cure(error: PatternError, name: &str) -> String {
         _ if name.ends_with("/**") => format!("write {:?}", name.replace("/**", "/*")),
         PatternError::LowerMethod => {
             let (method, path) = name.split_once(' ').unwrap_or_default();
-            format!("write \"{} {}\"", method.to_ascii_uppercase(), path.trim_start())
+            format!(
+                "write \"{} {}\"",
+                method.to_ascii_uppercase(),
+                path.trim_start()
+            )
         }
         PatternError::Percent => "write the character itself".to_owned(),
         PatternError::Query => {
-            format!("write \"{}\"", name.split(['?', '#']).next().unwrap_or_default())
+            format!(
+                "write \"{}\"",
+                name.split(['?', '#']).next().unwrap_or_default()
+            )
         }
-        PatternError::Reserved | PatternError::SameParam => "give the parameter another name".to_owned(),
+        PatternError::Reserved | PatternError::SameParam => {
+            "give the parameter another name".to_owned()
+        }
         _ => "write \"/x\", \"/x/*\", \"/x/{id}/y\" or \"POST /x\"".to_owned(),
     }
 }

@@ -6,11 +6,19 @@ use super::http::statuses_such_as;
 use super::places::FEW;
 
 pub(super) fn quoted(words: &[&str]) -> String {
-    words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
+    words
+        .iter()
+        .map(|word| format!("\"{word}\""))
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 pub(super) fn one_of(numbers: &[u64]) -> String {
-    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+    numbers
+        .iter()
+        .map(u64::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// What a value may be, as one phrase.
@@ -18,7 +26,10 @@ pub(crate) fn expected(kind: &Kind) -> String {
     match kind {
         Kind::False => "false".to_owned(),
         Kind::Bool => "true or false".to_owned(),
-        Kind::Integer { min, max: 1_000_000_000 } => format!("a number from {min}"),
+        Kind::Integer {
+            min,
+            max: 1_000_000_000,
+        } => format!("a number from {min}"),
         Kind::Integer { min, max } => format!("a number from {min} to {max}"),
         Kind::Duration { .. } => "a duration such as \"10s\"".to_owned(),
         Kind::Size { .. } => "a size such as \"100MB\"".to_owned(),
@@ -59,7 +70,9 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Origin => "an origin such as \"https://app.example.com\"".to_owned(),
         Kind::Token => "a word such as \"utf-8\"".to_owned(),
         Kind::RequestField => "the name of a field such as \"remote-user\"".to_owned(),
-        Kind::TunnelRule => "a target such as \"*.example.com:443\" or \"10.1.0.0/16:22\"".to_owned(),
+        Kind::TunnelRule => {
+            "a target such as \"*.example.com:443\" or \"10.1.0.0/16:22\"".to_owned()
+        }
         Kind::Network => "a network such as \"10.0.0.0/8\"".to_owned(),
         Kind::Version => "\"1.2\" or \"1.3\"".to_owned(),
         Kind::Suite => "a cipher suite".to_owned(),
@@ -74,10 +87,17 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Tables(By::Site, _) => "a table for each host".to_owned(),
         Kind::Tables(By::Path, _) => "a table for each path".to_owned(),
         Kind::Tables(By::Name, _) => "a table for each name".to_owned(),
-        Kind::Map(Names::Errors, of, _) => format!("a table of statuses, each with {}", expected(of)),
-        Kind::Map(Names::Attributes, of, _) => format!("a table of attributes, each with {}", expected(of)),
+        Kind::Map(Names::Errors, of, _) => {
+            format!("a table of statuses, each with {}", expected(of))
+        }
+        Kind::Map(Names::Attributes, of, _) => {
+            format!("a table of attributes, each with {}", expected(of))
+        }
         Kind::Map(Names::Cached, of, _) => {
-            format!("a table of paths and media types, each with {}", expected(of))
+            format!(
+                "a table of paths and media types, each with {}",
+                expected(of)
+            )
         }
         Kind::Map(Names::FileTypes, of, _) => {
             format!("a table of endings and paths, each with {}", expected(of))
@@ -85,7 +105,9 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Map(Names::Servers, of, _) => {
             format!("a table of names of servers, each with {}", expected(of))
         }
-        Kind::Map(Names::Protocols, of, _) => format!("a table of protocols, each with {}", expected(of)),
+        Kind::Map(Names::Protocols, of, _) => {
+            format!("a table of protocols, each with {}", expected(of))
+        }
         Kind::Map(_, of, _) => format!("a table of names of fields, each with {}", expected(of)),
         Kind::Either(kinds) => kinds.iter().map(expected).collect::<Vec<_>>().join(", or "),
     }

@@ -20,7 +20,13 @@ impl Checker<'_> {
             },
         };
         let message = format!("{:?} is not the name of a file", text.raw);
-        self.invalid(Code::BadText, at, message, why, "for example \"index.html\"".to_owned())
+        self.invalid(
+            Code::BadText,
+            at,
+            message,
+            why,
+            "for example \"index.html\"".to_owned(),
+        )
     }
 
     /// A path from the root of a folder on.
@@ -33,7 +39,13 @@ impl Checker<'_> {
             Err(why) => why,
         };
         let message = format!("{:?} is not the path of a file in `root`", text.raw);
-        self.invalid(Code::BadPath, at, message, why, "for example \"/404.html\"".to_owned())
+        self.invalid(
+            Code::BadPath,
+            at,
+            message,
+            why,
+            "for example \"/404.html\"".to_owned(),
+        )
     }
 
     /// The same, where placeholders may stand for parts of it.
@@ -42,7 +54,9 @@ impl Checker<'_> {
         let why = match inside(value) {
             _ if value.starts_with('=') => "what is not there is answered with 404 or `not_found`",
             _ if value.starts_with('$') => "placeholders stand in braces",
-            _ if !value.starts_with(['/', '{']) => "it begins neither with `/` nor with a placeholder",
+            _ if !value.starts_with(['/', '{']) => {
+                "it begins neither with `/` nor with a placeholder"
+            }
             Ok(()) => return Value::Text(value.to_owned()),
             Err(why) => why,
         };
@@ -58,14 +72,24 @@ impl Checker<'_> {
     pub(super) fn media_type(&mut self, text: &Text, at: &At) -> Value {
         let value = &*text.value;
         let (essence, parameters) = value.split_once(';').unwrap_or((value, ""));
-        let whole = essence.trim_end().split_once('/').is_some_and(|(a, b)| is_token(a) && is_token(b));
-        let clean = value.trim() == value && !parameters.contains(|c: char| c.is_control() || !c.is_ascii());
+        let whole = essence
+            .trim_end()
+            .split_once('/')
+            .is_some_and(|(a, b)| is_token(a) && is_token(b));
+        let clean = value.trim() == value
+            && !parameters.contains(|c: char| c.is_control() || !c.is_ascii());
         if whole && clean && value.len() <= 255 {
             return Value::Text(value.to_owned());
         }
         let message = format!("{:?} is not a media type", text.raw);
         let cure = "for example \"text/html\" or \"text/csv; charset=utf-8\"".to_owned();
-        self.invalid(Code::BadText, at, message, "it has no form like `type/subtype`", cure)
+        self.invalid(
+            Code::BadText,
+            at,
+            message,
+            "it has no form like `type/subtype`",
+            cure,
+        )
     }
 
     /// A token (RFC 9110 §5.6.2).
@@ -75,7 +99,13 @@ impl Checker<'_> {
         }
         let message = format!("{:?} is not a token", text.raw);
         let why = "it has letters, digits and `-` only";
-        self.invalid(Code::BadText, at, message, why, "for example \"utf-8\"".to_owned())
+        self.invalid(
+            Code::BadText,
+            at,
+            message,
+            why,
+            "for example \"utf-8\"".to_owned(),
+        )
     }
 
     /// The key of a media type: `".ext"`, `"/x"` or `"/x/*"`.

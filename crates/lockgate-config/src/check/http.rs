@@ -30,11 +30,27 @@ impl Checker<'_> {
             Ok(0) => self.zero(text, at),
             Ok(rate) => Value::Rate(rate),
             Err(_) if units::size(&text.value).is_ok() => {
-                let cure = if text.is_secret() { "10KB/s".to_owned() } else { format!("{}/s", text.value) };
+                let cure = if text.is_secret() {
+                    "10KB/s".to_owned()
+                } else {
+                    format!("{}/s", text.value)
+                };
                 let message = format!("{:?} is not a rate", text.raw);
-                self.invalid(Code::Unit, at, message, "the time is missing", format!("write \"{cure}\""))
+                self.invalid(
+                    Code::Unit,
+                    at,
+                    message,
+                    "the time is missing",
+                    format!("write \"{cure}\""),
+                )
             }
-            Err(error) => self.unit(error, text, at, "a rate", ("KB/s", "\"1KB/s\" or \"10MB/s\"")),
+            Err(error) => self.unit(
+                error,
+                text,
+                at,
+                "a rate",
+                ("KB/s", "\"1KB/s\" or \"10MB/s\""),
+            ),
         }
     }
 
@@ -54,13 +70,25 @@ impl Checker<'_> {
         match units::frequency(&text.value) {
             Ok((0, _)) => self.zero(text, at),
             Ok((count, every)) => Value::Frequency(count, every),
-            Err(error) => self.unit(error, text, at, "a rate", ("/s", "\"20/s\", \"100/m\" or \"1000/h\"")),
+            Err(error) => self.unit(
+                error,
+                text,
+                at,
+                "a rate",
+                ("/s", "\"20/s\", \"100/m\" or \"1000/h\""),
+            ),
         }
     }
 
     fn zero(&mut self, text: &Text, at: &At) -> Value {
         let message = format!("{:?} is too small", text.raw);
-        self.invalid(Code::OutOfRange, at, message, "it would let nothing through", String::new())
+        self.invalid(
+            Code::OutOfRange,
+            at,
+            message,
+            "it would let nothing through",
+            String::new(),
+        )
     }
 
     /// `RATE [per WHO] [burst N]`.
@@ -70,12 +98,15 @@ impl Checker<'_> {
             Ok(limit) => Value::Limit(limit),
             Err(why) => {
                 let message = format!("{:?} is not a limit", text.raw);
-                let meant = if text.is_secret() { None } else { limit_meant(&text.value) };
+                let meant = if text.is_secret() {
+                    None
+                } else {
+                    limit_meant(&text.value)
+                };
                 let cure = match meant {
                     Some(meant) => format!("write {meant:?}"),
-                    None => {
-                        "write \"20/s per client burst 40\"; or per route, or per header:x-key".to_owned()
-                    }
+                    None => "write \"20/s per client burst 40\"; or per route, or per header:x-key"
+                        .to_owned(),
                 };
                 self.invalid(Code::BadLimit, at, message, why, cure)
             }
@@ -85,15 +116,31 @@ impl Checker<'_> {
     /// `RATE [burst N]`.
     pub(super) fn allowance(&mut self, text: &Text, at: &At) -> Value {
         let why = match WrittenLimit::parse(&text.value) {
-            Ok(WrittenLimit { frequency: (0, _), .. }) => return self.zero(text, at),
-            Ok(WrittenLimit { frequency: (count, every), per: None, burst }) => {
-                return Value::Allowance(Allowance { count, every, burst: burst.unwrap_or(count) });
+            Ok(WrittenLimit {
+                frequency: (0, _), ..
+            }) => return self.zero(text, at),
+            Ok(WrittenLimit {
+                frequency: (count, every),
+                per: None,
+                burst,
+            }) => {
+                return Value::Allowance(Allowance {
+                    count,
+                    every,
+                    burst: burst.unwrap_or(count),
+                });
             }
             Ok(_) => "each connection is counted apart",
             Err(why) => why,
         };
         let message = format!("{:?} is not a rate", text.raw);
-        self.invalid(Code::BadLimit, at, message, why, "write \"20/s burst 200\"".to_owned())
+        self.invalid(
+            Code::BadLimit,
+            at,
+            message,
+            why,
+            "write \"20/s burst 200\"".to_owned(),
+        )
     }
 
     pub(super) fn limit_key(&mut self, text: &Text, at: &At) -> Value {
@@ -112,7 +159,8 @@ impl Checker<'_> {
             Some(key) => Value::HashKey(key),
             None => {
                 let message = format!("{:?} does not tell clients apart", text.raw);
-                let cure = "write \"client\", \"sni\", \"header:x-user\" or \"cookie:id\"".to_owned();
+                let cure =
+                    "write \"client\", \"sni\", \"header:x-user\" or \"cookie:id\"".to_owned();
                 self.invalid(Code::UnknownWord, at, message, "it is not known", cure)
             }
         }
@@ -123,12 +171,24 @@ impl Checker<'_> {
             Some(HashKey::Cookie(name)) => return Value::Text(name),
             None if text.value == TLS_SESSION => return Value::Word(TLS_SESSION),
             Some(_) if !text.is_secret() => {
-                format!("write hash = {:?}: it leads each to the same one", text.value)
+                format!(
+                    "write hash = {:?}: it leads each to the same one",
+                    text.value
+                )
             }
             _ => format!("write \"cookie:lg\", or in a pool of [tcp] {TLS_SESSION:?}"),
         };
-        let message = format!("{:?} is not something that clients could be given", text.raw);
-        self.invalid(Code::UnknownWord, at, message, "a cookie is, or a TLS session", cure)
+        let message = format!(
+            "{:?} is not something that clients could be given",
+            text.raw
+        );
+        self.invalid(
+            Code::UnknownWord,
+            at,
+            message,
+            "a cookie is, or a TLS session",
+            cure,
+        )
     }
 
     pub(super) fn statuses(&mut self, text: &Text, from: u16, at: &At) -> Value {
@@ -144,7 +204,10 @@ impl Checker<'_> {
     }
 
     pub(super) fn ip(&mut self, text: &Text, at: &At) -> Value {
-        let inner = text.value.strip_prefix('[').and_then(|value| value.strip_suffix(']'));
+        let inner = text
+            .value
+            .strip_prefix('[')
+            .and_then(|value| value.strip_suffix(']'));
         let ip = match inner {
             Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
             None => text.value.parse().ok(),
@@ -156,7 +219,11 @@ impl Checker<'_> {
         let why = "a listener is bound to an address; the port stands in the key of the site";
         let cure = match text.value.parse::<SocketAddr>() {
             Ok(addr) if !text.is_secret() => {
-                format!("write \"{}\"; the port stands in the key: [site.\":{}\"]", addr.ip(), addr.port())
+                format!(
+                    "write \"{}\"; the port stands in the key: [site.\":{}\"]",
+                    addr.ip(),
+                    addr.port()
+                )
             }
             _ => "write \"127.0.0.1\" or \"[::1]\"".to_owned(),
         };
@@ -165,15 +232,22 @@ impl Checker<'_> {
 
     pub(super) fn url_path(&mut self, text: &Text, at: &At) -> Value {
         let value = &*text.value;
-        let sendable = value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        let sendable = value
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'#');
         if value.starts_with('/') && sendable {
             return Value::Text(value.to_owned());
         }
         let message = format!("{:?} is not the path of a URL", text.raw);
-        let why =
-            if sendable { "it does not begin with `/`" } else { "it holds what must be percent-encoded" };
+        let why = if sendable {
+            "it does not begin with `/`"
+        } else {
+            "it holds what must be percent-encoded"
+        };
         let words: Vec<&str> = value.split_ascii_whitespace().collect();
-        let url = value.split_once("://").and_then(|(_, rest)| rest.get(rest.find('/')?..));
+        let url = value
+            .split_once("://")
+            .and_then(|(_, rest)| rest.get(rest.find('/')?..));
         let cure = match (&*words, url) {
             _ if text.is_secret() => "for example \"/health\"".to_owned(),
             ([method, path], _) if is_token(method) && path.starts_with('/') => {
@@ -187,12 +261,21 @@ impl Checker<'_> {
 
     pub(super) fn method(&mut self, text: &Text, at: &At) -> Value {
         let value = &*text.value;
-        if is_token(value) && !value.contains(|c: char| c.is_ascii_lowercase()) && value != "CONNECT" {
+        if is_token(value)
+            && !value.contains(|c: char| c.is_ascii_lowercase())
+            && value != "CONNECT"
+        {
             return Value::Text(value.to_owned());
         }
         let message = format!("{:?} is not a method", text.raw);
         let why = "methods are written in capitals";
-        self.invalid(Code::BadText, at, message, why, "write \"GET\" or \"HEAD\"".to_owned())
+        self.invalid(
+            Code::BadText,
+            at,
+            message,
+            why,
+            "write \"GET\" or \"HEAD\"".to_owned(),
+        )
     }
 
     /// Text without control characters; it may be sent in a field.
@@ -200,11 +283,19 @@ impl Checker<'_> {
         let why = match &*text.value {
             "" => "it is empty",
             value if value.len() > 8_000 => "it is longer than 8,000 bytes",
-            value if value.contains(|c: char| c.is_control() && c != '\t') => "it holds a control character",
+            value if value.contains(|c: char| c.is_control() && c != '\t') => {
+                "it holds a control character"
+            }
             value if value.trim() != value => "it begins or ends with a space",
             value => return Value::Text(value.to_owned()),
         };
-        self.invalid(Code::BadField, at, format!("{:?} is not {what}", text.raw), why, String::new())
+        self.invalid(
+            Code::BadField,
+            at,
+            format!("{:?} is not {what}", text.raw),
+            why,
+            String::new(),
+        )
     }
 
     pub(super) fn template(&mut self, text: &Text, at: &At) -> Value {
@@ -235,12 +326,17 @@ impl WrittenLimit {
         let mut words = text.split_ascii_whitespace();
         let frequency = units::frequency(words.next().unwrap_or_default());
         let frequency = frequency.map_err(|_| "it does not begin with a rate such as \"20/s\"")?;
-        let mut limit = WrittenLimit { frequency, per: None, burst: None };
+        let mut limit = WrittenLimit {
+            frequency,
+            per: None,
+            burst: None,
+        };
         while let Some(word) = words.next() {
             let value = words.next().unwrap_or_default();
             match word {
                 "per" if limit.per.is_none() => {
-                    limit.per = Some(limit_key(value).ok_or("what stands after `per` is not known")?);
+                    limit.per =
+                        Some(limit_key(value).ok_or("what stands after `per` is not known")?);
                 }
                 "burst" if limit.burst.is_none() => match value.parse() {
                     Ok(count @ 1..=1_000_000) => limit.burst = Some(count),
@@ -257,7 +353,9 @@ fn limit_key(text: &str) -> Option<LimitKey> {
     match text.split_once(':') {
         None if text == "client" => Some(LimitKey::Client),
         None if text == "route" => Some(LimitKey::Route),
-        Some(("header", name)) if is_token(name) => Some(LimitKey::Header(name.to_ascii_lowercase())),
+        Some(("header", name)) if is_token(name) => {
+            Some(LimitKey::Header(name.to_ascii_lowercase()))
+        }
         _ => None,
     }
 }
@@ -266,7 +364,9 @@ fn hash_key(text: &str) -> Option<HashKey> {
     match text.split_once(':') {
         None if text == "client" => Some(HashKey::Client),
         None if text == "sni" => Some(HashKey::Sni),
-        Some(("header", name)) if is_token(name) => Some(HashKey::Header(name.to_ascii_lowercase())),
+        Some(("header", name)) if is_token(name) => {
+            Some(HashKey::Header(name.to_ascii_lowercase()))
+        }
         Some(("cookie", name)) if is_token(name) => Some(HashKey::Cookie(name.to_owned())),
         _ => None,
     }
@@ -280,26 +380,46 @@ fn limit_meant(text: &str) -> Option<String> {
         ("/h", &["hour", "r/h", "req/h", "rph", "/h"]),
     ];
     let lower = text.to_ascii_lowercase();
-    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let digits = |text: &str| {
+        text.chars()
+            .take_while(char::is_ascii_digit)
+            .collect::<String>()
+    };
     let (rate, rest) = lower.split_once("burst").unwrap_or((&lower, ""));
     let number = digits(rate);
-    let (unit, _) = UNITS.iter().find(|(_, names)| names.iter().any(|name| rate.contains(name)))?;
-    let per = if rate.contains("ip") || rate.contains("client") { " per client" } else { "" };
+    let (unit, _) = UNITS
+        .iter()
+        .find(|(_, names)| names.iter().any(|name| rate.contains(name)))?;
+    let per = if rate.contains("ip") || rate.contains("client") {
+        " per client"
+    } else {
+        ""
+    };
     let burst = digits(rest.trim_start_matches(|c: char| !c.is_ascii_digit()));
-    let burst = if burst.is_empty() { burst } else { format!(" burst {burst}") };
+    let burst = if burst.is_empty() {
+        burst
+    } else {
+        format!(" burst {burst}")
+    };
     (!number.is_empty()).then(|| format!("{number}{unit}{per}{burst}"))
 }
 
 /// One status or a range of them.
 /// What may be written where they begin with `from`.
 pub(super) fn statuses_such_as(from: u16) -> &'static str {
-    if from < 500 { "\"200\" or \"200-399\"" } else { "\"503\" or \"502-504\"" }
+    if from < 500 {
+        "\"200\" or \"200-399\""
+    } else {
+        "\"503\" or \"502-504\""
+    }
 }
 
 pub(crate) fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
     let status = |text: &str| {
         let digits = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse::<u16>().ok().filter(|status| digits && (100..600).contains(status))
+        text.parse::<u16>()
+            .ok()
+            .filter(|status| digits && (100..600).contains(status))
     };
     let (from, to) = text.split_once('-').unwrap_or((text, text));
     let (from, to) = (status(from)?, status(to)?);

@@ -23,14 +23,24 @@ impl Checker<'_> {
             CidrError::BadAddress => ("names and ports have no place here", general),
             CidrError::BadPrefix { max: 32 } => ("the prefix of IPv4 goes from 0 to 32", general),
             CidrError::BadPrefix { .. } => ("the prefix of IPv6 goes from 0 to 128", general),
-            CidrError::HostBits { .. } if text.is_secret() => ("it has bits beyond its prefix", general),
+            CidrError::HostBits { .. } if text.is_secret() => {
+                ("it has bits beyond its prefix", general)
+            }
             CidrError::HostBits { network } => {
                 let address = text.value.split('/').next().unwrap_or_default();
-                let cure = format!("write \"{network}\" for the network, \"{address}\" for the one address");
+                let cure = format!(
+                    "write \"{network}\" for the network, \"{address}\" for the one address"
+                );
                 ("it has bits beyond its prefix", cure)
             }
         };
-        self.invalid(Code::BadNetwork, at, format!("{:?} is not a network", text.raw), why, cure)
+        self.invalid(
+            Code::BadNetwork,
+            at,
+            format!("{:?} is not a network", text.raw),
+            why,
+            cure,
+        )
     }
 }
 
@@ -46,7 +56,9 @@ pub(super) fn network_cure(value: &str) -> Option<String> {
         }
         "localhost" | "loopback" | "local" => "write \"127.0.0.0/8\", \"::1\"",
         _ => {
-            let meant = by_mask(value).or_else(|| by_stars(value)).or_else(|| without_port(value))?;
+            let meant = by_mask(value)
+                .or_else(|| by_stars(value))
+                .or_else(|| without_port(value))?;
             return Some(format!("write \"{meant}\""));
         }
     };
@@ -64,12 +76,26 @@ fn by_mask(value: &str) -> Option<Cidr> {
 
 /// `192.168.1.*`, `192.168.`
 fn by_stars(value: &str) -> Option<Cidr> {
-    let known: Vec<&str> = value.split('.').take_while(|part| !matches!(*part, "*" | "" | "x")).collect();
+    let known: Vec<&str> = value
+        .split('.')
+        .take_while(|part| !matches!(*part, "*" | "" | "x"))
+        .collect();
     let rest = value.split('.').skip(known.len());
-    let stars = (1..4).contains(&known.len()) && rest.clone().all(|part| matches!(part, "*" | "" | "x"));
-    let addr = known.iter().copied().chain(["0"; 4]).take(4).collect::<Vec<_>>().join(".");
+    let stars =
+        (1..4).contains(&known.len()) && rest.clone().all(|part| matches!(part, "*" | "" | "x"));
+    let addr = known
+        .iter()
+        .copied()
+        .chain(["0"; 4])
+        .take(4)
+        .collect::<Vec<_>>()
+        .join(".");
     let prefix = u32::try_from(known.len() * 8).ok()?;
-    if stars && rest.count() > 0 { network_of(addr.parse().ok()?, prefix) } else { None }
+    if stars && rest.count() > 0 {
+        network_of(addr.parse().ok()?, prefix)
+    } else {
+        None
+    }
 }
 
 /// `10.0.0.1:80`

@@ -5,7 +5,11 @@ use crate::newcomers;
 use crate::pattern::PathKey;
 
 pub(super) fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
 }
 
 /// Where a table stands, in words.
@@ -15,7 +19,11 @@ pub(super) fn reading(path: &str) -> String {
         None if path == "tls" => "in [tls]".to_owned(),
         None => format!("in `{path}`"),
         Some((section, "")) => format!("in [{}]", header(section)),
-        Some((section, rest)) => format!("in `{}` of [{}]", rest.trim_start_matches('.'), header(section)),
+        Some((section, rest)) => format!(
+            "in `{}` of [{}]",
+            rest.trim_start_matches('.'),
+            header(section)
+        ),
     }
 }
 
@@ -33,12 +41,14 @@ fn header(section: &str) -> String {
     }
 }
 
-/// What to write instead of a key that nothing is known about: a name that is spelt alike, the place of a key of the
-/// same name, or where all keys are told.
+/// What to write instead of a key that nothing is known about: a name that is spelt alike, the
+/// place of a key of the same name, or where all keys are told.
 pub(super) fn nearby(keys: &'static [Key], name: &str, path: &str) -> String {
     let names = || keys.iter().map(|key| key.name);
     let is_path = PathKey::parse(name).is_ok() && name.contains('/');
-    let leads = ["strip_prefix", "to"].iter().any(|key| keys::find(keys, key).is_some());
+    let leads = ["strip_prefix", "to"]
+        .iter()
+        .any(|key| keys::find(keys, key).is_some());
     if is_path && leads {
         return format!("a path is a table of its own: [site.\"example.com\".path.{name:?}]");
     }
@@ -46,21 +56,28 @@ pub(super) fn nearby(keys: &'static [Key], name: &str, path: &str) -> String {
         return format!("did you mean `{near}`?");
     }
     if let Some(other) = elsewhere(name, path) {
-        let below = if path == "site.*.path.*" && other == reading("site.*").trim_start_matches("in ") {
-            ": move it above the header of the path, which begins a table of its own"
-        } else {
-            ""
-        };
+        let below =
+            if path == "site.*.path.*" && other == reading("site.*").trim_start_matches("in ") {
+                ": move it above the header of the path, which begins a table of its own"
+            } else {
+                ""
+            };
         return format!("it belongs in {other}{below}");
     }
     let place = reading(path);
     if keys.len() <= FEW {
-        return format!("the keys {place} are {}", names().collect::<Vec<_>>().join(", "));
+        return format!(
+            "the keys {place} are {}",
+            names().collect::<Vec<_>>().join(", ")
+        );
     }
     match &*newcomers::similar(name, names()) {
         [] => format!("docs/config.md lists the keys {place}"),
         [near] => format!("perhaps `{near}`? docs/config.md lists the keys {place}"),
-        near => format!("perhaps one of {}? docs/config.md lists the keys {place}", near.join(", ")),
+        near => format!(
+            "perhaps one of {}? docs/config.md lists the keys {place}",
+            near.join(", ")
+        ),
     }
 }
 
@@ -72,13 +89,18 @@ pub(super) fn elsewhere(name: &str, path: &str) -> Option<String> {
     let mut places = Vec::new();
     collect(keys::ROOT, "", name, &mut places);
     let section = path.split('.').next().unwrap_or_default();
-    let near = places.iter().find(|place| !section.is_empty() && place.starts_with(section));
+    let near = places
+        .iter()
+        .find(|place| !section.is_empty() && place.starts_with(section));
     // The least deep are the likeliest.
     let depth = |place: &&String| place.matches('.').count();
     let least = places.iter().map(|place| depth(&place)).min()?;
     let places: Vec<&String> = match near {
         Some(near) => vec![near],
-        None => places.iter().filter(|place| depth(place) == least).collect(),
+        None => places
+            .iter()
+            .filter(|place| depth(place) == least)
+            .collect(),
     };
     let shown = places.into_iter().map(|place| match &*reading(place) {
         "at the top" => "the top of the file, before the first [table]".to_owned(),
@@ -92,14 +114,20 @@ fn collect(keys: &'static [Key], path: &str, name: &str, places: &mut Vec<String
         if key.name == name {
             places.push(path.to_owned());
         }
-        let Some(inner) = key.kind.table() else { continue };
+        let Some(inner) = key.kind.table() else {
+            continue;
+        };
         let inside = join(path, key.name);
         let has_names = match key.kind {
             Kind::Tables(..) => true,
             Kind::Map(names, ..) => names.lead(),
             _ => false,
         };
-        let inside = if has_names { join(&inside, "*") } else { inside };
+        let inside = if has_names {
+            join(&inside, "*")
+        } else {
+            inside
+        };
         collect(inner, &inside, name, places);
     }
 }
@@ -111,7 +139,11 @@ pub(super) fn example(path: &str) -> Option<&'static str> {
     for name in path.split('.').filter(|name| *name != "*") {
         let key = keys::find(keys, name)?;
         example = Some(key.example);
-        keys = key.kind.table().or_else(|| key.kind.listed_table()).unwrap_or(&[]);
+        keys = key
+            .kind
+            .table()
+            .or_else(|| key.kind.listed_table())
+            .unwrap_or(&[]);
     }
     example
 }

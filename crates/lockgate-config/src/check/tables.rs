@@ -1,4 +1,5 @@
-//! Tables and values by keys that the user chooses: addresses, hosts, paths, names, fields, statuses.
+//! Tables and values by keys that the user chooses: addresses, hosts, paths, names, fields,
+//! statuses.
 
 use std::net::Ipv4Addr;
 
@@ -42,7 +43,13 @@ pub(crate) struct Named {
 }
 
 impl Checker<'_> {
-    pub(super) fn tables(&mut self, by: By, keys: &'static [Key], branch: &Branch, path: &str) -> Value {
+    pub(super) fn tables(
+        &mut self,
+        by: By,
+        keys: &'static [Key],
+        branch: &Branch,
+        path: &str,
+    ) -> Value {
         let mut tables = Vec::new();
         for (name, entry) in &branch.entries {
             let Node::Table(inner) = &entry.item.node else {
@@ -51,17 +58,28 @@ impl Checker<'_> {
             };
             let dotted = unquoted::dotted(keys, inner);
             if !dotted.is_empty() {
-                let found = dotted.iter().filter_map(|dotted| self.unquoted_table(by, keys, dotted, path));
+                let found = dotted
+                    .iter()
+                    .filter_map(|dotted| self.unquoted_table(by, keys, dotted, path));
                 tables.extend(found.collect::<Vec<_>>());
             }
-            let inner = &if dotted.is_empty() { inner.clone() } else { unquoted::others(keys, inner) };
+            let inner = &if dotted.is_empty() {
+                inner.clone()
+            } else {
+                unquoted::others(keys, inner)
+            };
             if !dotted.is_empty() && inner.entries.is_empty() {
                 continue;
             }
             // The keys inside are checked even when that of the table cannot be read.
             let table = self.table(keys, inner, &join(path, "*"), Some(&entry.key_at));
             if let Some(id) = self.id(by, name, &entry.key_at) {
-                tables.push(Keyed { name: name.clone(), id, at: entry.key_at.clone(), table });
+                tables.push(Keyed {
+                    name: name.clone(),
+                    id,
+                    at: entry.key_at.clone(),
+                    table,
+                });
             }
         }
         Value::Tables(tables)
@@ -71,7 +89,13 @@ impl Checker<'_> {
         if name.contains("${") {
             let message = format!("{name:?} is kept as text");
             let why = "`${…}` is replaced in values, not in keys";
-            self.report.push_at(Code::BadText, at, message, why, "write the host, port or name itself");
+            self.report.push_at(
+                Code::BadText,
+                at,
+                message,
+                why,
+                "write the host, port or name itself",
+            );
             return None;
         }
         match by {
@@ -84,7 +108,13 @@ impl Checker<'_> {
                 }
                 Err(error) => {
                     let message = format!("{name:?} is not a path to route by");
-                    self.report.push_at(Code::BadPath, at, message, error.reason(), path_cure(error, name));
+                    self.report.push_at(
+                        Code::BadPath,
+                        at,
+                        message,
+                        error.reason(),
+                        path_cure(error, name),
+                    );
                     None
                 }
             },
@@ -94,7 +124,8 @@ impl Checker<'_> {
                 }
                 let message = format!("{name:?} is not a name");
                 let why = "a name has letters, digits, `-`, `_` and dots, at most 64";
-                self.report.push_at(Code::BadText, at, message, why, "for example `app`");
+                self.report
+                    .push_at(Code::BadText, at, message, why, "for example `app`");
                 None
             }
         }
@@ -103,26 +134,45 @@ impl Checker<'_> {
     /// `:id` and `<id>` match themselves, but hardly any path has such a segment.
     fn foreign_parameter(&mut self, name: &str, at: &At) {
         let Some((segment, param)) = name.split('/').find_map(|segment| {
-            let inner = segment.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
-            let param = inner.or_else(|| segment.strip_prefix(':')).filter(|param| is_param(param))?;
+            let inner = segment
+                .strip_prefix('<')
+                .and_then(|rest| rest.strip_suffix('>'));
+            let param = inner
+                .or_else(|| segment.strip_prefix(':'))
+                .filter(|param| is_param(param))?;
             Some((segment, param))
         }) else {
             return;
         };
         let message = format!("`{segment}` matches only itself");
         let cure = format!("write {:?}", name.replace(segment, &format!("{{{param}}}")));
-        self.report.push_at(Code::LeftAsItIs, at, message, "a parameter stands in braces", cure);
+        self.report.push_at(
+            Code::LeftAsItIs,
+            at,
+            message,
+            "a parameter stands in braces",
+            cure,
+        );
     }
 
     fn site_key(&mut self, name: &str, at: &At) -> Option<SiteKey> {
         match SiteKey::parse(name) {
             Ok(SiteKey::Implied(host) | SiteKey::Port(host, _)) if means_every(&host).is_some() => {
-                let cure = match name.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()) {
+                let cure = match name
+                    .rsplit_once(':')
+                    .filter(|(_, port)| port.parse::<u16>().is_ok())
+                {
                     Some((_, port)) => format!("write \":{port}\""),
                     None => "write \":443\" with tls, or \":80\"".to_owned(),
                 };
                 let message = format!("{name:?} is not the key of a site");
-                self.report.push_at(Code::BadHost, at, message, means_every(&host).unwrap_or_default(), cure);
+                self.report.push_at(
+                    Code::BadHost,
+                    at,
+                    message,
+                    means_every(&host).unwrap_or_default(),
+                    cure,
+                );
                 None
             }
             Ok(SiteKey::Unix(path)) => Some(SiteKey::Unix(self.rooted(name, &path, "unix:", at))),
@@ -130,7 +180,8 @@ impl Checker<'_> {
             Err(error) => {
                 let message = format!("{name:?} is not the key of a site");
                 let cure = host_cure(error, Some(name));
-                self.report.push_at(Code::BadHost, at, message, error.reason(), cure);
+                self.report
+                    .push_at(Code::BadHost, at, message, error.reason(), cure);
                 None
             }
         }
@@ -160,7 +211,8 @@ impl Checker<'_> {
         };
         let cure = format!("write the {key} into the header: [{header}.{sample}]");
         let why = format!("[{section}] holds one table for each {key}");
-        self.report.push_at(Code::WrongType, &entry.key_at, message, why, cure);
+        self.report
+            .push_at(Code::WrongType, &entry.key_at, message, why, cure);
     }
 
     pub(super) fn map(
@@ -177,7 +229,9 @@ impl Checker<'_> {
                 let dotted = unquoted::dotted(of.table().unwrap_or_default(), inner);
                 let section = path.rsplit('.').next().unwrap_or(path);
                 if !dotted.is_empty() {
-                    dotted.iter().for_each(|dotted| self.unquoted_name(dotted, section));
+                    dotted
+                        .iter()
+                        .for_each(|dotted| self.unquoted_name(dotted, section));
                     continue;
                 }
             }
@@ -193,8 +247,15 @@ impl Checker<'_> {
             }
             let inner = if names.lead() { "*" } else { name };
             let value = self.value(of, &entry.item, &join(path, inner));
-            let value = Checked { value, at: entry.item.at.clone() };
-            map.push(Named { name: name.clone(), at: entry.key_at.clone(), value });
+            let value = Checked {
+                value,
+                at: entry.item.at.clone(),
+            };
+            map.push(Named {
+                name: name.clone(),
+                at: entry.key_at.clone(),
+                value,
+            });
         }
         Value::Map(map)
     }
@@ -210,7 +271,11 @@ impl Checker<'_> {
             _ => {}
         }
         if names == Names::Errors {
-            if name.len() == 3 && name.parse().is_ok_and(|status: u16| (400..600).contains(&status)) {
+            if name.len() == 3
+                && name
+                    .parse()
+                    .is_ok_and(|status: u16| (400..600).contains(&status))
+            {
                 return true;
             }
             let message = format!("{name:?} is not the status of an error");
@@ -230,7 +295,13 @@ impl Checker<'_> {
                 true => format!("write {plain}, without the colon"),
                 false => "letters, digits and `-`, without the colon".to_owned(),
             };
-            self.report.push_at(Code::BadField, at, message, "it holds what a name must not", cure);
+            self.report.push_at(
+                Code::BadField,
+                at,
+                message,
+                "it holds what a name must not",
+                cure,
+            );
             return false;
         }
         if let Some((why, cure)) = foreign_change(&name) {
@@ -238,9 +309,12 @@ impl Checker<'_> {
             self.report.push_at(Code::BadField, at, message, why, cure);
             return false;
         }
-        let Some(why) = untouchable(names, &name) else { return true };
+        let Some(why) = untouchable(names, &name) else {
+            return true;
+        };
         let message = format!("`{name}` is not to be changed");
-        self.report.push_at(Code::BadField, at, message, why, "remove it");
+        self.report
+            .push_at(Code::BadField, at, message, why, "remove it");
         false
     }
 
@@ -251,9 +325,17 @@ impl Checker<'_> {
             () if !is_token(&name) => Some("it holds what a name must not"),
             () => untouchable(Names::RequestFields, &name).or_else(|| ours(&name)),
         };
-        let Some(why) = why else { return Value::Text(text.value.clone()) };
+        let Some(why) = why else {
+            return Value::Text(text.value.clone());
+        };
         let message = format!("{:?} is not a field to be copied", text.raw);
-        self.invalid(Code::BadField, at, message, why, "name another, such as \"remote-user\"".to_owned())
+        self.invalid(
+            Code::BadField,
+            at,
+            message,
+            why,
+            "name another, such as \"remote-user\"".to_owned(),
+        )
     }
 
     /// What HTML takes for the name of an attribute, in ASCII.
@@ -264,25 +346,36 @@ impl Checker<'_> {
         }
         let message = format!("{name:?} is not the name of an attribute");
         let cure = "letters, digits and `-`, such as \"data-id\"";
-        self.report.push_at(Code::BadText, at, message, "it holds what a name must not", cure);
+        self.report.push_at(
+            Code::BadText,
+            at,
+            message,
+            "it holds what a name must not",
+            cure,
+        );
         false
     }
 
     /// A name that clients can ask for (RFC 6066 §3): no address.
     fn server_name(&mut self, name: &str, at: &At) -> bool {
         let (why, cure) = match Host::parse(name) {
-            Ok(Host::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => {
-                ("clients ask for no address in TLS", "write it as `default`".to_owned())
-            }
+            Ok(Host::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => (
+                "clients ask for no address in TLS",
+                "write it as `default`".to_owned(),
+            ),
             Ok(_) => return true,
-            Err(HostError::Star) => {
-                ("every other name is meant by `default`", "write default = \"…\"".to_owned())
-            }
+            Err(HostError::Star) => (
+                "every other name is meant by `default`",
+                "write default = \"…\"".to_owned(),
+            ),
             Err(HostError::Port) => {
                 let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
                 ("the port is that of the table", format!("write {host:?}"))
             }
-            Err(error) => (error.reason(), "write \"example.com\" or \"*.example.com\"".to_owned()),
+            Err(error) => (
+                error.reason(),
+                "write \"example.com\" or \"*.example.com\"".to_owned(),
+            ),
         };
         let message = format!("{name:?} is not the name of a server");
         self.report.push_at(Code::BadHost, at, message, why, cure);
@@ -296,7 +389,13 @@ impl Checker<'_> {
         }
         let message = format!("{name:?} is not a protocol of ALPN");
         let why = "it is empty, longer than 255 bytes or not in ASCII without spaces";
-        self.report.push_at(Code::BadText, at, message, why, "for example \"acme-tls/1\"");
+        self.report.push_at(
+            Code::BadText,
+            at,
+            message,
+            why,
+            "for example \"acme-tls/1\"",
+        );
         false
     }
 
@@ -306,8 +405,16 @@ impl Checker<'_> {
             Err(error) => error,
         };
         let message = format!("{:?} is not a host", text.raw);
-        let cure = host_cure(error, if text.is_secret() { None } else { Some(&text.value) });
-        self.report.push_at(Code::BadHost, at, message, error.reason(), cure);
+        let cure = host_cure(
+            error,
+            if text.is_secret() {
+                None
+            } else {
+                Some(&text.value)
+            },
+        );
+        self.report
+            .push_at(Code::BadHost, at, message, error.reason(), cure);
         Value::Invalid
     }
 }
@@ -330,10 +437,15 @@ pub(crate) fn is_table_name(name: &str) -> bool {
 
 /// What the verbs and signs of other servers change in fields, as it is written here.
 fn foreign_change(name: &str) -> Option<(&'static str, String)> {
-    const VERBS: [&str; 7] = ["add", "set", "remove", "delete", "append", "replace", "hide"];
+    const VERBS: [&str; 7] = [
+        "add", "set", "remove", "delete", "append", "replace", "hide",
+    ];
     if VERBS.contains(&name) {
         let cure = "write headers = { x-name = \"value\", server = false }; { add = \"value\" } as the value adds one";
-        return Some(("fields stand by their own names, without a verb", cure.to_owned()));
+        return Some((
+            "fields stand by their own names, without a verb",
+            cure.to_owned(),
+        ));
     }
     let plain = name.trim_start_matches(['-', '+', '>', '?']);
     let cure = match name.chars().next()? {
@@ -360,7 +472,9 @@ fn untouchable(names: Names, name: &str) -> Option<&'static str> {
 /// Why nobody but the server says what is in a field of a request that is sent on.
 fn ours(name: &str) -> Option<&'static str> {
     match name {
-        "host" | "expect" | "max-forwards" | "via" => Some("it says where the request goes and how"),
+        "host" | "expect" | "max-forwards" | "via" => {
+            Some("it says where the request goes and how")
+        }
         "forwarded" | "x-request-id" => Some("it is made anew for every request"),
         name if name.starts_with("x-forwarded-") => Some("it is made anew for every request"),
         _ => None,

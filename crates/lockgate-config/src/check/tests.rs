@@ -9,7 +9,9 @@ fn an_alternative_has_at_most_one_text_besides_words() {
     for way in keys::ways() {
         let key = way.last().unwrap();
         if let Kind::Either(kinds) = key.kind {
-            let texts = kinds.iter().filter(|kind| is_text(kind) && !matches!(kind, Kind::Word(_)));
+            let texts = kinds
+                .iter()
+                .filter(|kind| is_text(kind) && !matches!(kind, Kind::Word(_)));
             assert!(texts.count() <= 1, "{}", keys::full_name(&way));
         }
     }
@@ -31,8 +33,14 @@ fn every_key_has_a_meaning_and_an_example() {
 
 #[test]
 fn a_key_in_the_wrong_table_is_sent_to_the_right_one() {
-    assert_eq!(elsewhere("to", "tcp.*").unwrap(), "`proxy` of [tcp.\"ADDR\"]");
-    assert_eq!(elsewhere("workers", "tcp.*").unwrap(), "the top of the file, before the first [table]");
+    assert_eq!(
+        elsewhere("to", "tcp.*").unwrap(),
+        "`proxy` of [tcp.\"ADDR\"]"
+    );
+    assert_eq!(
+        elsewhere("workers", "tcp.*").unwrap(),
+        "the top of the file, before the first [table]"
+    );
     assert_eq!(elsewhere("policy", "").unwrap(), "[tls]");
     assert_eq!(elsewhere("banana", ""), None);
 }

@@ -1,7 +1,7 @@
 //! String values: what they mean for each kind of key, and what to say when they mean nothing.
 //!
-//! No message shows a value that came from `${env:…}` or `${file:…}`: only `Text::raw` is printed, and
-//! suggestions made from the value are given for plain text alone.
+//! No message shows a value that came from `${env:…}` or `${file:…}`: only `Text::raw` is printed,
+//! and suggestions made from the value are given for plain text alone.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -79,11 +79,21 @@ impl Checker<'_> {
 
     /// The key of a `[tcp]` table.
     pub(super) fn listener_key(&mut self, name: &str, at: &At) -> Option<ListenAddr> {
-        let text = Text { raw: name.to_owned(), value: name.to_owned() };
+        let text = Text {
+            raw: name.to_owned(),
+            value: name.to_owned(),
+        };
         self.listener(&text, at)
     }
 
-    pub(super) fn invalid(&mut self, code: Code, at: &At, message: String, why: &str, cure: String) -> Value {
+    pub(super) fn invalid(
+        &mut self,
+        code: Code,
+        at: &At,
+        message: String,
+        why: &str,
+        cure: String,
+    ) -> Value {
         self.report.push_at(code, at, message, why, cure);
         Value::Invalid
     }
@@ -93,7 +103,13 @@ impl Checker<'_> {
             Ok(duration) if duration.as_millis() < u128::from(min) => {
                 let least = units::shortest(min);
                 let message = format!("{:?} is too short", text.raw);
-                self.invalid(Code::OutOfRange, at, message, "", format!("write at least \"{least}\""))
+                self.invalid(
+                    Code::OutOfRange,
+                    at,
+                    message,
+                    "",
+                    format!("write at least \"{least}\""),
+                )
             }
             Ok(duration) => Value::Duration(duration),
             Err(error) => self.unit(
@@ -124,9 +140,13 @@ impl Checker<'_> {
                 self.invalid(Code::OutOfRange, at, message, "", cure)
             }
             Ok(size) => Value::Size(size),
-            Err(error) => {
-                self.unit(error, text, at, "a size", ("MB", "\"64KB\", \"100MB\", \"1GB\" or \"64KiB\""))
-            }
+            Err(error) => self.unit(
+                error,
+                text,
+                at,
+                "a size",
+                ("MB", "\"64KB\", \"100MB\", \"1GB\" or \"64KiB\""),
+            ),
         }
     }
 
@@ -138,20 +158,40 @@ impl Checker<'_> {
         what: &str,
         (unit, forms): (&str, &str),
     ) -> Value {
-        let digits: String = text.value.chars().take_while(char::is_ascii_digit).collect();
+        let digits: String = text
+            .value
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
         let message = format!("{:?} is not {what}", text.raw);
         let general = format!("write a whole number and a unit: {forms}");
-        let shown = |cure: String| if text.is_secret() { general.clone() } else { cure };
+        let shown = |cure: String| {
+            if text.is_secret() {
+                general.clone()
+            } else {
+                cure
+            }
+        };
         let whole = units::whole(&text.value, unit)
             .map_or_else(|| general.clone(), |whole| format!("write \"{whole}\""));
         let (code, why, cure) = match error {
-            UnitError::NoUnit => (Code::Unit, "the unit is missing", shown(readings(&digits, unit))),
+            UnitError::NoUnit => (
+                Code::Unit,
+                "the unit is missing",
+                shown(readings(&digits, unit)),
+            ),
             UnitError::NoNumber => (Code::Unit, "the number is missing", general.clone()),
             UnitError::Unknown { meant: Some(meant) } => {
                 let every = if unit == "KB/s" { "/s" } else { "" };
-                (Code::Unit, "this unit is not known", shown(format!("write \"{digits}{meant}{every}\"")))
+                (
+                    Code::Unit,
+                    "this unit is not known",
+                    shown(format!("write \"{digits}{meant}{every}\"")),
+                )
             }
-            UnitError::Unknown { meant: None } => (Code::Unit, "this unit is not known", shown(whole)),
+            UnitError::Unknown { meant: None } => {
+                (Code::Unit, "this unit is not known", shown(whole))
+            }
             UnitError::NotWhole if text.value.starts_with('-') => {
                 (Code::OutOfRange, "it is less than nothing", general.clone())
             }
@@ -169,7 +209,13 @@ impl Checker<'_> {
             value if value.contains(bad) => "it holds a space or a control character",
             value => return Value::Text(value.to_owned()),
         };
-        self.invalid(Code::BadText, at, format!("{:?} is not a name", text.raw), why, String::new())
+        self.invalid(
+            Code::BadText,
+            at,
+            format!("{:?} is not a name", text.raw),
+            why,
+            String::new(),
+        )
     }
 
     fn host(&mut self, text: &Text, at: &At) -> Value {
@@ -178,7 +224,13 @@ impl Checker<'_> {
         }
         let message = format!("{:?} is not a host name", text.raw);
         let why = "a name has letters, digits, `-` and dots, and no port";
-        self.invalid(Code::BadText, at, message, why, "for example \"app.internal\"".to_owned())
+        self.invalid(
+            Code::BadText,
+            at,
+            message,
+            why,
+            "for example \"app.internal\"".to_owned(),
+        )
     }
 
     fn path(&mut self, text: &Text, at: &At) -> Value {
@@ -192,18 +244,34 @@ impl Checker<'_> {
             }
         };
         let cure = "write a path; a relative one starts from the folder of this file".to_owned();
-        self.invalid(Code::BadText, at, format!("{:?} is not a path", text.raw), why, cure)
+        self.invalid(
+            Code::BadText,
+            at,
+            format!("{:?} is not a path", text.raw),
+            why,
+            cure,
+        )
     }
 
     /// `$CERT` is text here, but hardly the name of a file.
     fn shell_variable(&mut self, text: &Text, at: &At) {
-        let Some((_, after)) = text.raw.split_once('$').filter(|_| !text.is_secret()) else { return };
-        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+        let Some((_, after)) = text.raw.split_once('$').filter(|_| !text.is_secret()) else {
+            return;
+        };
+        let end = after
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(after.len());
         let name = after.get(..end).unwrap_or_default();
         if name.starts_with(|c: char| c.is_ascii_uppercase()) {
             let message = format!("`${name}` is kept as text");
             let cure = format!("write ${{env:{name}}} for a variable of the environment");
-            self.report.push_at(Code::LeftAsItIs, at, message, "variables stand in ${env:NAME}", cure);
+            self.report.push_at(
+                Code::LeftAsItIs,
+                at,
+                message,
+                "variables stand in ${env:NAME}",
+                cure,
+            );
         }
     }
 
@@ -215,30 +283,52 @@ impl Checker<'_> {
         }
         let message = format!("{:?} is not a place for a log", text.raw);
         let words = ["stdout", "stderr"];
-        let near = if text.is_secret() { None } else { newcomers::nearest(value, words) };
+        let near = if text.is_secret() {
+            None
+        } else {
+            newcomers::nearest(value, words)
+        };
         let cure = match near {
             Some(near) => format!("did you mean \"{near}\"?"),
-            None if matches!(value, "off" | "none" | "no") => "write false, without quotes".to_owned(),
-            None => "write \"stdout\", \"stderr\" or a path with a `/`, such as \"./access.log\"".to_owned(),
+            None if matches!(value, "off" | "none" | "no") => {
+                "write false, without quotes".to_owned()
+            }
+            None => "write \"stdout\", \"stderr\" or a path with a `/`, such as \"./access.log\""
+                .to_owned(),
         };
-        self.invalid(Code::UnknownWord, at, message, "it is neither a known word nor a path", cure)
+        self.invalid(
+            Code::UnknownWord,
+            at,
+            message,
+            "it is neither a known word nor a path",
+            cure,
+        )
     }
 
     /// A place for a log, after a format and a colon or alone.
     fn formatted_log(&mut self, text: &Text, at: &At) -> Value {
         let found = text.raw.split_once(':').zip(text.value.split_once(':'));
-        let Some(((written, raw), (format, value))) = found else { return self.log_file(text, at) };
-        let formats = ["json", "combined", "logfmt"];
-        let Some(format) = formats.into_iter().find(|one| *one == format && *one == written) else {
+        let Some(((written, raw), (format, value))) = found else {
             return self.log_file(text, at);
         };
-        let place = Text { raw: raw.to_owned(), value: value.to_owned() };
+        let formats = ["json", "combined", "logfmt"];
+        let Some(format) = formats
+            .into_iter()
+            .find(|one| *one == format && *one == written)
+        else {
+            return self.log_file(text, at);
+        };
+        let place = Text {
+            raw: raw.to_owned(),
+            value: value.to_owned(),
+        };
         match ["stdout", "stderr"].into_iter().find(|word| *word == value) {
             Some(word) => Value::Log(format, Box::new(Value::Word(word))),
             None => match self.log_file(&place, at) {
                 Value::Path(path) => {
                     // What is kept needs the format in front of the absolute path.
-                    if let Some(absolute) = self.absolute.get_mut(&(at.source.order, at.span.start)) {
+                    if let Some(absolute) = self.absolute.get_mut(&(at.source.order, at.span.start))
+                    {
                         absolute.insert_str(0, &format!("{format}:"));
                     }
                     Value::Log(format, Box::new(Value::Path(path)))
@@ -257,11 +347,16 @@ impl Checker<'_> {
             Err(error) => error,
         };
         let value = &*text.value;
-        let port = value.rsplit(':').next().filter(|port| port.parse::<u16>().is_ok());
+        let port = value
+            .rsplit(':')
+            .next()
+            .filter(|port| port.parse::<u16>().is_ok());
         let cure = match (error, port) {
             _ if text.is_secret() => LISTENERS.to_owned(),
             (AddressError::NoPort, Some(port)) => format!("write \":{port}\""),
-            (AddressError::NoPort, None) => "add the port: \"127.0.0.1:8443\", \"[::1]:8443\"".to_owned(),
+            (AddressError::NoPort, None) => {
+                "add the port: \"127.0.0.1:8443\", \"[::1]:8443\"".to_owned()
+            }
             (AddressError::BadHost, Some(port)) if value.starts_with("*:") => {
                 format!("write \":{port}\" for every address")
             }
@@ -272,41 +367,72 @@ impl Checker<'_> {
             _ => LISTENERS.to_owned(),
         };
         let message = format!("{:?} is not an address to listen on", text.raw);
-        self.report.push_at(Code::BadAddress, at, message, error.reason(), cure);
+        self.report
+            .push_at(Code::BadAddress, at, message, error.reason(), cure);
         None
     }
 
     fn endpoint(&mut self, text: &Text, at: &At) -> Value {
         let error = match EndpointAddr::parse(&text.value) {
             Ok(EndpointAddr::Unix(path)) => {
-                return Value::Endpoint(EndpointAddr::Unix(self.rooted(&text.raw, &path, "unix:", at)));
+                return Value::Endpoint(EndpointAddr::Unix(
+                    self.rooted(&text.raw, &path, "unix:", at),
+                ));
             }
             Ok(addr) => return Value::Endpoint(addr),
             Err(error) => error,
         };
-        if let (Some((provider, cure)), false) = (newcomers::later_provider(&text.value), text.is_secret()) {
+        if let (Some((provider, cure)), false) =
+            (newcomers::later_provider(&text.value), text.is_secret())
+        {
             let message = format!("`{provider}:` is not in this version");
-            return self.invalid(Code::NotYet, at, message, "it will come later", cure.to_owned());
+            return self.invalid(
+                Code::NotYet,
+                at,
+                message,
+                "it will come later",
+                cure.to_owned(),
+            );
         }
         let message = format!("{:?} is not the address of an endpoint", text.raw);
         if let Some((why, cure)) = endpoint_with_more(&text.value).filter(|_| !text.is_secret()) {
             return self.invalid(Code::BadAddress, at, message, why, cure);
         }
-        let cure = endpoint_cure(error, if text.is_secret() { None } else { Some(&text.value) });
+        let cure = endpoint_cure(
+            error,
+            if text.is_secret() {
+                None
+            } else {
+                Some(&text.value)
+            },
+        );
         self.invalid(Code::BadAddress, at, message, error.reason(), cure)
     }
 
     fn version(&mut self, text: &Text, at: &At) -> Value {
-        if let Some(version) = TlsVersion::ALL.into_iter().find(|version| version.name() == text.value) {
+        if let Some(version) = TlsVersion::ALL
+            .into_iter()
+            .find(|version| version.name() == text.value)
+        {
             return Value::Version(version);
         }
         let old = matches!(
             &*text.value.to_ascii_lowercase(),
             "1.0" | "1.1" | "tlsv1" | "tlsv1.0" | "tlsv1.1" | "sslv3"
         );
-        let why = if old && !text.is_secret() { "it is broken and not offered" } else { "it is not known" };
+        let why = if old && !text.is_secret() {
+            "it is broken and not offered"
+        } else {
+            "it is not known"
+        };
         let message = format!("{:?} is not a version of TLS", text.raw);
-        self.invalid(Code::UnknownWord, at, message, why, "write \"1.2\" or \"1.3\"".to_owned())
+        self.invalid(
+            Code::UnknownWord,
+            at,
+            message,
+            why,
+            "write \"1.2\" or \"1.3\"".to_owned(),
+        )
     }
 
     fn suite(&mut self, text: &Text, at: &At) -> Value {
@@ -321,11 +447,20 @@ impl Checker<'_> {
             Some(meant) if !text.is_secret() => format!("write \"{meant}\""),
             _ => format!("the suites are {}", names.join(", ")),
         };
-        self.invalid(Code::UnknownWord, at, message, "no suite has this name", cure)
+        self.invalid(
+            Code::UnknownWord,
+            at,
+            message,
+            "no suite has this name",
+            cure,
+        )
     }
 
     fn group(&mut self, text: &Text, at: &At) -> Value {
-        if let Some(group) = Group::ALL.into_iter().find(|group| group.name() == text.value) {
+        if let Some(group) = Group::ALL
+            .into_iter()
+            .find(|group| group.name() == text.value)
+        {
             return Value::Group(group);
         }
         let names = Group::ALL.map(Group::name);
@@ -336,7 +471,13 @@ impl Checker<'_> {
             Some(meant) if !text.is_secret() => format!("write \"{meant}\""),
             _ => format!("the groups are {}", names.join(", ")),
         };
-        self.invalid(Code::UnknownWord, at, message, "no group has this name", cure)
+        self.invalid(
+            Code::UnknownWord,
+            at,
+            message,
+            "no group has this name",
+            cure,
+        )
     }
 
     /// The path from the root on; notes how to write it so, for the configuration that is kept.
@@ -344,15 +485,21 @@ impl Checker<'_> {
         let dir = &at.source.dir;
         if path.is_relative() {
             let written = raw.strip_prefix(scheme).unwrap_or(raw);
-            let written = if scheme.is_empty() { written } else { written.trim_start_matches("//") };
+            let written = if scheme.is_empty() {
+                written
+            } else {
+                written.trim_start_matches("//")
+            };
             let absolute = format!("{scheme}{}", dir.join(written).display());
-            self.absolute.insert((at.source.order, at.span.start), absolute);
+            self.absolute
+                .insert((at.source.order, at.span.start), absolute);
         }
         dir.join(path)
     }
 }
 
-const LISTENERS: &str = "write \":8443\", \"127.0.0.1:8443\", \"[::1]:8443\" or \"unix:/run/lockgate.sock\"";
+const LISTENERS: &str =
+    "write \":8443\", \"127.0.0.1:8443\", \"[::1]:8443\" or \"unix:/run/lockgate.sock\"";
 
 fn readings(digits: &str, unit: &str) -> String {
     let number = digits.parse();
@@ -370,19 +517,35 @@ fn readings(digits: &str, unit: &str) -> String {
 /// Several addresses in one text, or one with the options of other servers behind it.
 fn endpoint_with_more(value: &str) -> Option<(&'static str, String)> {
     let mut parts = value.split([',', ' ', ';']).filter(|part| !part.is_empty());
-    let first = parts.next().filter(|first| EndpointAddr::parse(first).is_ok())?;
+    let first = parts
+        .next()
+        .filter(|first| EndpointAddr::parse(first).is_ok())?;
     let others: Vec<&str> = parts.collect();
     if others.is_empty() {
         return None;
     }
-    if others.iter().all(|other| EndpointAddr::parse(other).is_ok()) {
-        let all = std::iter::once(first).chain(others).map(|one| format!("{one:?}"));
-        let cure = format!("write each in quotes of its own: [{}]", all.collect::<Vec<_>>().join(", "));
+    if others
+        .iter()
+        .all(|other| EndpointAddr::parse(other).is_ok())
+    {
+        let all = std::iter::once(first)
+            .chain(others)
+            .map(|one| format!("{one:?}"));
+        let cure = format!(
+            "write each in quotes of its own: [{}]",
+            all.collect::<Vec<_>>().join(", ")
+        );
         return Some(("these are several addresses", cure));
     }
-    let weight = others.iter().find_map(|other| other.strip_prefix("weight=")?.parse::<u16>().ok());
+    let weight = others
+        .iter()
+        .find_map(|other| other.strip_prefix("weight=")?.parse::<u16>().ok());
     let weight = weight.map_or_else(String::new, |weight| format!(", weight = {weight}"));
-    let backup = if others.contains(&"backup") { ", backup = true" } else { "" };
+    let backup = if others.contains(&"backup") {
+        ", backup = true"
+    } else {
+        ""
+    };
     Some((
         "behind the address stands something else",
         format!("write {{ addr = {first:?}{weight}{backup} }}"),
@@ -390,8 +553,10 @@ fn endpoint_with_more(value: &str) -> Option<(&'static str, String)> {
 }
 
 fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
-    let general =
-        format!("write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"", expected(&Kind::Endpoint));
+    let general = format!(
+        "write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"",
+        expected(&Kind::Endpoint)
+    );
     let Some(value) = value else { return general };
     match error {
         AddressError::Pool => "name it alone: proxy = \"pool:app\"".to_owned(),
@@ -400,10 +565,18 @@ fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
             let (scheme, rest) = value.split_once("://").unwrap_or_default();
             let host = rest.split('/').next().unwrap_or_default();
             match scheme {
-                "https" | "tls" => format!("write {{ to = \"{}\", tls = {{}} }}", with_port(host, 443)),
-                "h2c" | "grpc" => format!("write {{ to = \"{}\", protocol = \"h2c\" }}", with_port(host, 80)),
+                "https" | "tls" => {
+                    format!("write {{ to = \"{}\", tls = {{}} }}", with_port(host, 443))
+                }
+                "h2c" | "grpc" => format!(
+                    "write {{ to = \"{}\", protocol = \"h2c\" }}",
+                    with_port(host, 80)
+                ),
                 "h2" | "grpcs" => {
-                    format!("write {{ to = \"{}\", protocol = \"h2\", tls = {{}} }}", with_port(host, 443))
+                    format!(
+                        "write {{ to = \"{}\", protocol = \"h2\", tls = {{}} }}",
+                        with_port(host, 443)
+                    )
                 }
                 "unix" => general,
                 _ if !host.contains(['.', ':']) => {
@@ -418,12 +591,16 @@ fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
         }
         AddressError::BarePath => format!("for a Unix socket write \"unix:{value}\""),
         AddressError::NoHost => format!("write \"127.0.0.1{value}\""),
-        AddressError::NoPort if value.parse::<u16>().is_ok() => format!("write \"127.0.0.1:{value}\""),
+        AddressError::NoPort if value.parse::<u16>().is_ok() => {
+            format!("write \"127.0.0.1:{value}\"")
+        }
         AddressError::NoPort if value.starts_with("pool.") => {
             format!("write \"{}\"", value.replacen('.', ":", 1))
         }
         AddressError::NoPort if !value.contains('.') => {
-            format!("add the port: \"{value}:3000\"; of [pool.{value}] the address is \"pool:{value}\"")
+            format!(
+                "add the port: \"{value}:3000\"; of [pool.{value}] the address is \"pool:{value}\""
+            )
         }
         AddressError::NoPort => format!("add the port: \"{value}:3000\""),
         _ => general,
@@ -431,5 +608,9 @@ fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
 }
 
 fn with_port(host: &str, port: u16) -> String {
-    if host.contains(':') { host.to_owned() } else { format!("{host}:{port}") }
+    if host.contains(':') {
+        host.to_owned()
+    } else {
+        format!("{host}:{port}")
+    }
 }

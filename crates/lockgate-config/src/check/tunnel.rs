@@ -16,12 +16,15 @@ impl Checker<'_> {
             Err(error) => error,
         };
         let general =
-            "write \"example.com:443\", \"*.example.com:80,443\", \"10.1.0.0/16:22\" or \"*:443\"".to_owned();
+            "write \"example.com:443\", \"*.example.com:80,443\", \"10.1.0.0/16:22\" or \"*:443\""
+                .to_owned();
         let value = text.value.as_str();
         let cure = match error {
             _ if text.is_secret() => general,
             RuleError::Everything => "write \"*:443\", or \"*:*\" for every port".to_owned(),
-            RuleError::Host(HostError::Empty) if value.starts_with(':') => format!("write \"*{value}\""),
+            RuleError::Host(HostError::Empty) if value.starts_with(':') => {
+                format!("write \"*{value}\"")
+            }
             RuleError::Host(HostError::Scheme) => {
                 let (scheme, rest) = value.split_once("://").unwrap_or_default();
                 let host = rest.split(['/', ':']).next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Hosts and addresses without quotes: in a bare key each dot begins another table, so `[site.app.example.com]` is
-//! valid TOML, but a table `example` in a site `app`.
+//! Hosts and addresses without quotes: in a bare key each dot begins another table, so
+//! `[site.app.example.com]` is valid TOML, but a table `example` in a site `app`.
 
 use crate::codes::Code;
 use crate::document::{Branch, Entry, Item, Node};
@@ -27,13 +27,20 @@ impl Dotted<'_> {
 /// The keys that were meant as one with that of `branch`, which has `keys`.
 pub(super) fn dotted<'a>(keys: &'static [Key], branch: &'a Branch) -> Vec<Dotted<'a>> {
     let mut found = Vec::new();
-    for (_, entry) in branch.entries.iter().filter(|(name, entry)| belongs(keys, name, entry)) {
+    for (_, entry) in branch
+        .entries
+        .iter()
+        .filter(|(name, entry)| belongs(keys, name, entry))
+    {
         let deeper = match &entry.item.node {
             Node::Table(inner) => dotted(keys, inner),
             _ => Vec::new(),
         };
         if deeper.is_empty() {
-            found.push(Dotted { at: whole(&entry.key_at), item: &entry.item });
+            found.push(Dotted {
+                at: whole(&entry.key_at),
+                item: &entry.item,
+            });
         }
         found.extend(deeper);
     }
@@ -43,11 +50,14 @@ pub(super) fn dotted<'a>(keys: &'static [Key], branch: &'a Branch) -> Vec<Dotted
 /// What else is in `branch`.
 pub(super) fn others(keys: &'static [Key], branch: &Branch) -> Branch {
     let mut others = branch.clone();
-    others.entries.retain(|name, entry| !belongs(keys, name, entry));
+    others
+        .entries
+        .retain(|name, entry| !belongs(keys, name, entry));
     others
 }
 
-/// Whether the word before the key belongs to it: both are bare, and the key is none of `keys` nor a slip of one.
+/// Whether the word before the key belongs to it: both are bare, and the key is none of `keys` nor
+/// a slip of one.
 fn belongs(keys: &'static [Key], name: &str, entry: &Entry) -> bool {
     let at = &entry.key_at;
     let before = at.source.text.get(..at.span.start).unwrap_or_default();
@@ -63,7 +73,11 @@ fn whole(at: &At) -> At {
     let mut start = before.trim_end_matches(bare).len();
     for section in ["site.", "tcp.", "tunnel.", "pool.", "values.", "sni."] {
         let rest = at.source.text.get(start..).unwrap_or_default();
-        start += if rest.starts_with(section) { section.len() } else { 0 };
+        start += if rest.starts_with(section) {
+            section.len()
+        } else {
+            0
+        };
     }
     At::new(&at.source, start..at.span.end)
 }
@@ -85,29 +99,59 @@ impl Checker<'_> {
             By::Path => Code::BadPath,
             By::Name => Code::BadText,
         };
-        self.unquoted(code, dotted, &format!("[{section}]"), &format!("[{header}.{:?}]", dotted.name()));
-        let Node::Table(inner) = &dotted.item.node else { return None };
+        self.unquoted(
+            code,
+            dotted,
+            &format!("[{section}]"),
+            &format!("[{header}.{:?}]", dotted.name()),
+        );
+        let Node::Table(inner) = &dotted.item.node else {
+            return None;
+        };
         let table = self.table(keys, inner, &join(path, "*"), None);
         // Others may name a pool; a site without quotes serves nothing that could be looked at.
-        let id = if matches!(by, By::Name) { Id::Name } else { return None };
-        Some(Keyed { name: dotted.name().to_owned(), id, at: dotted.at.clone(), table })
+        let id = if matches!(by, By::Name) {
+            Id::Name
+        } else {
+            return None;
+        };
+        Some(Keyed {
+            name: dotted.name().to_owned(),
+            id,
+            at: dotted.at.clone(),
+            table,
+        })
     }
 
     /// Reports a key of a map that lacks its quotes.
     pub(super) fn unquoted_name(&mut self, dotted: &Dotted<'_>, map: &str) {
-        self.unquoted(Code::BadHost, dotted, &format!("`{map}`"), &format!("{map}.{:?} = …", dotted.name()));
+        self.unquoted(
+            Code::BadHost,
+            dotted,
+            &format!("`{map}`"),
+            &format!("{map}.{:?} = …", dotted.name()),
+        );
     }
 
     fn unquoted(&mut self, code: Code, dotted: &Dotted<'_>, inside: &str, cure: &str) {
         let message = format!("`{}` stands without quotes", dotted.name());
         let why = format!("each dot begins another table in {inside}");
-        self.report.push_at(code, &dotted.at, message, why, format!("put it in quotes: {cure}"));
+        self.report.push_at(
+            code,
+            &dotted.at,
+            message,
+            why,
+            format!("put it in quotes: {cure}"),
+        );
     }
 }
 
-/// The header that was meant by an unknown table at the top: of a host or an address without its section.
+/// The header that was meant by an unknown table at the top: of a host or an address without its
+/// section.
 pub(super) fn without_section(name: &str, item: &Item) -> Option<String> {
-    let Node::Table(branch) = &item.node else { return None };
+    let Node::Table(branch) = &item.node else {
+        return None;
+    };
     let dotted = dotted(&[], branch);
     let whole = dotted.first().map_or(name, Dotted::name);
     let host = whole.contains(['.', ':']) && SiteKey::parse(whole).is_ok();

@@ -24,7 +24,13 @@ impl Checker<'_> {
             }
             _ => units::duration_readings(number),
         };
-        self.report.push_at(Code::Unit, &item.at, "a number without a unit", "which unit is meant?", cure);
+        self.report.push_at(
+            Code::Unit,
+            &item.at,
+            "a number without a unit",
+            "which unit is meant?",
+            cure,
+        );
         Value::Invalid
     }
 
@@ -32,7 +38,8 @@ impl Checker<'_> {
         let message = format!("{} cannot stand here", item.node.kind());
         let why = format!("expected {}", expected(kind));
         let cure = self.type_cure(kind, item, path);
-        self.report.push_at(Code::WrongType, &item.at, message, why, cure);
+        self.report
+            .push_at(Code::WrongType, &item.at, message, why, cure);
         Value::Invalid
     }
 
@@ -47,7 +54,9 @@ impl Checker<'_> {
             }
             Node::Text(text) => {
                 let truth = truth_cure(kind, text, path);
-                truth.or_else(|| known.map(str::to_owned)).or_else(|| text_cure(kind, text))
+                truth
+                    .or_else(|| known.map(str::to_owned))
+                    .or_else(|| text_cure(kind, text))
             }
             _ if known.is_some() => known.map(str::to_owned),
             Node::Bool(true) if upstream_tls => Some("write tls = {}".to_owned()),
@@ -60,7 +69,10 @@ impl Checker<'_> {
             Node::List(_) => match kind {
                 Kind::Tables(by, _) => {
                     let header = path.replace('*', "\"example.com\"");
-                    Some(format!("write [{header}.{}], with single brackets", by.sample()))
+                    Some(format!(
+                        "write [{header}.{}], with single brackets",
+                        by.sample()
+                    ))
                 }
                 _ => None,
             },
@@ -75,13 +87,17 @@ impl Checker<'_> {
 
     pub(super) fn unknown_word(&mut self, kind: &Kind, item: &Item) -> Value {
         let words = words(kind);
-        let Node::Text(text) = &item.node else { return Value::Invalid };
+        let Node::Text(text) = &item.node else {
+            return Value::Invalid;
+        };
         let near = newcomers::other_word(&words, &text.value)
             .or_else(|| newcomers::nearest(&text.value, words.iter().copied()))
             .filter(|_| !text.is_secret());
-        if let Some(cure) = newcomers::later_word(&words, &text.value).filter(|_| !text.is_secret()) {
+        if let Some(cure) = newcomers::later_word(&words, &text.value).filter(|_| !text.is_secret())
+        {
             let message = format!("{:?} is not in this version", text.raw);
-            self.report.push_at(Code::NotYet, &item.at, message, "it will come later", cure);
+            self.report
+                .push_at(Code::NotYet, &item.at, message, "it will come later", cure);
             return Value::Invalid;
         }
         let number = !text.is_secret() && fits_integer(kind) && text.value.parse::<u64>().is_ok();
@@ -107,8 +123,15 @@ impl Checker<'_> {
 /// What is written without quotes, and what else could stand there.
 fn truth_cure(kind: &Kind, text: &Text, path: &str) -> Option<String> {
     let truth = truth(&text.value).filter(|_| !text.is_secret())?;
-    takes(kind, |kind| matches!(kind, Kind::Bool) || !truth && matches!(kind, Kind::False)).then_some(())?;
-    let quotes = if text.value == truth.to_string() { " without quotes" } else { "" };
+    takes(kind, |kind| {
+        matches!(kind, Kind::Bool) || !truth && matches!(kind, Kind::False)
+    })
+    .then_some(())?;
+    let quotes = if text.value == truth.to_string() {
+        " without quotes"
+    } else {
+        ""
+    };
     let other = example(path).filter(|example| example.starts_with('"'));
     let other = other.map_or_else(String::new, |other| format!(", or for example {other}"));
     Some(format!("write {truth}{quotes}{other}"))
@@ -116,8 +139,13 @@ fn truth_cure(kind: &Kind, text: &Text, path: &str) -> Option<String> {
 
 /// What a text was meant to be where no text can stand.
 fn text_cure(kind: &Kind, text: &Text) -> Option<String> {
-    if let Some(Kind::List { of, .. }) = kinds(kind).iter().find(|kind| matches!(kind, Kind::List { .. })) {
-        let network = matches!(of, Kind::Network).then(|| network_cure(&text.value)).flatten();
+    if let Some(Kind::List { of, .. }) = kinds(kind)
+        .iter()
+        .find(|kind| matches!(kind, Kind::List { .. }))
+    {
+        let network = matches!(of, Kind::Network)
+            .then(|| network_cure(&text.value))
+            .flatten();
         // Lists of other servers have commas or spaces in one text.
         let parts = text.value.split([',', ' ']).filter(|part| !part.is_empty());
         let parts = parts.map(|part| format!("{part:?}")).collect::<Vec<_>>();
@@ -133,11 +161,13 @@ fn text_cure(kind: &Kind, text: &Text) -> Option<String> {
         _ if text.is_secret() => None,
         Err(_) if takes(kind, |kind| matches!(kind, Kind::Body)) => {
             let (status, reason) = value.split_once(' ')?;
-            Some(format!("write {status} for the status, or {{ status = {status}, body = {reason:?} }}"))
+            Some(format!(
+                "write {status} for the status, or {{ status = {status}, body = {reason:?} }}"
+            ))
         }
-        Ok(_) if takes(kind, |kind| matches!(kind, Kind::Body)) => {
-            Some(format!("write {value} without quotes for the status; a body is {{ body = \"{value}\" }}"))
-        }
+        Ok(_) if takes(kind, |kind| matches!(kind, Kind::Body)) => Some(format!(
+            "write {value} without quotes for the status; a body is {{ body = \"{value}\" }}"
+        )),
         Err(_) => match value.strip_suffix('%')?.trim_end().parse::<u64>() {
             Ok(number) if fits_integer(kind) => Some(format!("write {number}, without %")),
             _ => None,
@@ -152,8 +182,19 @@ fn is_off(kind: &Kind) -> bool {
 
 /// What people write for no limit.
 fn means_off(node: &Node) -> bool {
-    const NONE: [&str; 11] =
-        ["0", "0s", "-1", "never", "none", "no", "false", "infinite", "infinity", "unlimited", "disabled"];
+    const NONE: [&str; 11] = [
+        "0",
+        "0s",
+        "-1",
+        "never",
+        "none",
+        "no",
+        "false",
+        "infinite",
+        "infinity",
+        "unlimited",
+        "disabled",
+    ];
     match node {
         Node::Integer(Some(number)) => *number <= 0,
         Node::Bool(false) => true,
@@ -174,10 +215,12 @@ pub(super) fn misread(kinds: &[Kind], chosen: &Kind, text: &Text) -> bool {
         return false;
     }
     let status = matches!(chosen, Kind::Body)
-        && kinds.iter().any(|kind| match (kind, status_in(&text.value)) {
-            (Kind::Integer { min, max }, Some(number)) => (*min..=*max).contains(&number),
-            _ => false,
-        });
+        && kinds
+            .iter()
+            .any(|kind| match (kind, status_in(&text.value)) {
+                (Kind::Integer { min, max }, Some(number)) => (*min..=*max).contains(&number),
+                _ => false,
+            });
     let truth = !matches!(chosen, Kind::Body) && truth(&text.value).is_some();
     status || truth && has(|kind| matches!(kind, Kind::Bool | Kind::False))
 }
@@ -186,7 +229,10 @@ pub(super) fn misread(kinds: &[Kind], chosen: &Kind, text: &Text) -> bool {
 fn status_in(text: &str) -> Option<u64> {
     let (status, reason) = text.split_once(' ').unwrap_or((text, ""));
     let named = reason.is_empty() || reason.starts_with(|c: char| c.is_ascii_uppercase());
-    status.parse().ok().filter(|_| named && status.len() == 3 && reason.len() < 40)
+    status
+        .parse()
+        .ok()
+        .filter(|_| named && status.len() == 3 && reason.len() < 40)
 }
 
 /// What people write for true and false.

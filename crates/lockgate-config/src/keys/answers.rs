@@ -1,15 +1,20 @@
-//! The keys about what clients may do with answers: keep them, take them encoded, show them to other sites.
+//! The keys about what clients may do with answers: keep them, take them encoded, show them to
+//! other sites.
 
 use super::Kind::{
-    Bool, CachePolicy, Duration, Either, False, Integer, List, Map, MediaRange, Method, Origin, Size, Table,
-    Token, Word,
+    Bool, CachePolicy, Duration, Either, False, Integer, List, Map, MediaRange, Method, Origin,
+    Size, Table, Token, Word,
 };
 use super::Unset::{Absent, Is, Required, Within};
 use super::{FALSE, Key, Kind, Names};
 
 pub(super) const CACHE: Key = Key::new(
     "cache",
-    Either(&[False, CachePolicy, Map(Names::Cached, &Either(&[False, CachePolicy]), &[])]),
+    Either(&[
+        False,
+        CachePolicy,
+        Map(Names::Cached, &Either(&[False, CachePolicy]), &[]),
+    ]),
     Absent(
         "files are `\"no-cache\"`, those whose name holds a hash of their content (`app.3f2a9c1b.js`, \
          `index-BX7d8sQk.css`) `\"1y immutable public\"`; all else is as the application says",
@@ -37,14 +42,20 @@ pub(super) const COMPRESS: Key = Key::new(
 const COMPRESSION: &[Key] = &[
     Key::new(
         "codings",
-        List { of: &Word(&["zstd", "br", "gzip"]), least: 1 },
+        List {
+            of: &Word(&["zstd", "br", "gzip"]),
+            least: 1,
+        },
         Is(r#"["zstd", "br", "gzip"]"#),
         r#"["br", "gzip"]"#,
         "Those that are offered; of those that a client likes alike, the first is taken.",
     ),
     Key::new(
         "types",
-        List { of: &MediaRange, least: 1 },
+        List {
+            of: &MediaRange,
+            least: 1,
+        },
         Is(
             r#"["text/*", "application/javascript", "application/json", "application/ld+json", "application/manifest+json", "application/xml", "application/atom+xml", "application/rss+xml", "application/xhtml+xml", "application/wasm", "application/vnd.ms-fontobject", "font/otf", "font/ttf", "image/bmp", "image/svg+xml", "image/x-icon"]"#,
         ),
@@ -53,7 +64,10 @@ const COMPRESSION: &[Key] = &[
     ),
     Key::new(
         "min",
-        Size { min: 0, max: 1 << 30 },
+        Size {
+            min: 0,
+            max: 1 << 30,
+        },
         Is(r#""1KB""#),
         r#""4KB""#,
         "Shorter answers are sent as they are. Those whose length is not known beforehand are encoded.",
@@ -69,9 +83,27 @@ const COMPRESSION: &[Key] = &[
 ];
 
 const LEVELS: &[Key] = &[
-    Key::new("zstd", Integer { min: 1, max: 19 }, Absent("3, and 6 for what is kept"), "6", "That of zstd."),
-    Key::new("br", Integer { min: 0, max: 11 }, Absent("4, and 5 for what is kept"), "5", "That of br."),
-    Key::new("gzip", Integer { min: 1, max: 9 }, Absent("4, and 6 for what is kept"), "5", "That of gzip."),
+    Key::new(
+        "zstd",
+        Integer { min: 1, max: 19 },
+        Absent("3, and 6 for what is kept"),
+        "6",
+        "That of zstd.",
+    ),
+    Key::new(
+        "br",
+        Integer { min: 0, max: 11 },
+        Absent("4, and 5 for what is kept"),
+        "5",
+        "That of br.",
+    ),
+    Key::new(
+        "gzip",
+        Integer { min: 1, max: 9 },
+        Absent("4, and 6 for what is kept"),
+        "5",
+        "That of gzip.",
+    ),
 ];
 
 pub(super) const CORS: Key = Key::new(
@@ -88,28 +120,46 @@ pub(super) const CORS: Key = Key::new(
 const SHARING: &[Key] = &[
     Key::new(
         "origins",
-        Either(&[Origin, List { of: &Origin, least: 1 }]),
+        Either(&[
+            Origin,
+            List {
+                of: &Origin,
+                least: 1,
+            },
+        ]),
         Required,
         r#""https://app.example.com""#,
         "`\"SCHEME://HOST[:PORT]\"`, in which `*.` may stand for any subdomain, or `\"*\"` for every origin.",
     ),
     Key::new(
         "methods",
-        List { of: &Method, least: 1 },
+        List {
+            of: &Method,
+            least: 1,
+        },
         Is(r#"["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]"#),
         r#"["GET", "POST"]"#,
         "The methods that they may use.",
     ),
     Key::new(
         "headers",
-        Either(&[Bool, List { of: &Token, least: 1 }]),
+        Either(&[
+            Bool,
+            List {
+                of: &Token,
+                least: 1,
+            },
+        ]),
         Is("true"),
         r#"["content-type", "authorization"]"#,
         "The fields that they may send: `true` is those that they ask for, `false` those that need no asking.",
     ),
     Key::new(
         "expose",
-        List { of: &Token, least: 0 },
+        List {
+            of: &Token,
+            least: 0,
+        },
         Is("[]"),
         r#"["x-total"]"#,
         "The fields of answers that they may read, besides those that they always may.",

@@ -20,14 +20,20 @@ pub(super) const REWRITE_BODY: Key = Key::new(
 const REWRITE: &[Key] = &[
     Key::new(
         "rules",
-        List { of: &Table(RULE), least: 1 },
+        List {
+            of: &Table(RULE),
+            least: 1,
+        },
         Required,
         r#"[{ regex = "v[0-9]+", with = "v2" }]"#,
         "The rules. Each has one of `text`, `regex` and `select`.",
     ),
     Key::new(
         "types",
-        List { of: &MediaRange, least: 1 },
+        List {
+            of: &MediaRange,
+            least: 1,
+        },
         Is(r#"["text/html"]"#),
         r#"["text/html", "application/json"]"#,
         "The media types that are changed; all others are sent as they are. Selectors act in `text/html` only. Of an answer \
@@ -36,7 +42,10 @@ const REWRITE: &[Key] = &[
     ),
     Key::new(
         "max",
-        Size { min: 1_000, max: 1 << 40 },
+        Size {
+            min: 1_000,
+            max: 1 << 40,
+        },
         Is(r#""16MB""#),
         r#""1MB""#,
         "The longest body that may come out; one that grows beyond it is broken off.",

@@ -1,6 +1,8 @@
 //! The keys of sites and paths that serve files: `root` and what belongs to it.
 
-use super::Kind::{Bool, Either, False, FileName, InsidePath, List, Map, Path, Token, TryPath, Word};
+use super::Kind::{
+    Bool, Either, False, FileName, InsidePath, List, Map, Path, Token, TryPath, Word,
+};
 use super::Unset::{Absent, Is};
 use super::{FALSE, Key, Kind, Names};
 
@@ -20,7 +22,10 @@ pub(super) const ROOT: Key = Key::new(
 
 pub(super) const INDEX: Key = Key::new(
     "index",
-    List { of: &FileName, least: 0 },
+    List {
+        of: &FileName,
+        least: 0,
+    },
     Is(r#"["index.html"]"#),
     r#"["index.html", "index.htm"]"#,
     "The files that stand for their folder, of which the first that exists is sent; `[]` is none.",

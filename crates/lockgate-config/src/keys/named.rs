@@ -50,7 +50,8 @@ pub(crate) enum Names {
     Cached,
     /// Names of attributes of HTML.
     Attributes,
-    /// Names of servers, as clients ask for them in TLS; `*.` in front stands for every name below one.
+    /// Names of servers, as clients ask for them in TLS; `*.` in front stands for every name below
+    /// one.
     Servers,
     /// Protocols of ALPN.
     Protocols,
@@ -64,11 +65,19 @@ impl Names {
 
     /// What stands for the key in the name of what is in its table.
     pub(crate) fn placeholder(self) -> &'static str {
-        if self == Names::Protocols { "\"PROTOCOL\"" } else { "\"NAME\"" }
+        if self == Names::Protocols {
+            "\"PROTOCOL\""
+        } else {
+            "\"NAME\""
+        }
     }
 
     /// A key of a map that has tables.
     pub(crate) fn sample(self) -> &'static str {
-        if self == Names::Protocols { "\"acme-tls/1\"" } else { "\"mail.example.com\"" }
+        if self == Names::Protocols {
+            "\"acme-tls/1\""
+        } else {
+            "\"mail.example.com\""
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The keys of `[pool.NAME]` tables.
 
 use super::Kind::{
-    Body, Bool, Duration, Either, False, FieldValue, HashKey, Integer, Line, List, Method, Name, Percent,
-    Statuses, StickyKey, Table, UrlPath, Word,
+    Body, Bool, Duration, Either, False, FieldValue, HashKey, Integer, Line, List, Method, Name,
+    Percent, Statuses, StickyKey, Table, UrlPath, Word,
 };
 use super::Unset::{Absent, Is, Required, Within};
 use super::tcp::{ENDPOINTS, TLS_TO};
@@ -237,11 +237,26 @@ const BALANCE: &[Key] = &[
 ];
 
 const EJECT: &[Key] = &[
-    Key::new("errors", Integer { min: 1, max: 100 }, Is("5"), "3", "After how many failures in a row."),
-    Key::new("for", AT_LEAST_1MS, Is(r#""10s""#), r#""30s""#, "For how long."),
+    Key::new(
+        "errors",
+        Integer { min: 1, max: 100 },
+        Is("5"),
+        "3",
+        "After how many failures in a row.",
+    ),
+    Key::new(
+        "for",
+        AT_LEAST_1MS,
+        Is(r#""10s""#),
+        r#""30s""#,
+        "For how long.",
+    ),
     Key::new(
         "statuses",
-        List { of: &Statuses { from: 500 }, least: 1 },
+        List {
+            of: &Statuses { from: 500 },
+            least: 1,
+        },
         Absent("none"),
         r#"["502-504"]"#,
         "Which statuses of its answers are failures too. Whoever knows a URL that answers one of them can bring about an \
@@ -255,7 +270,10 @@ const EJECT: &[Key] = &[
 const QUEUE: &[Key] = &[
     Key::new(
         "max",
-        Integer { min: 0, max: 1_000_000 },
+        Integer {
+            min: 0,
+            max: 1_000_000,
+        },
         Is("1000"),
         "100",
         "How many may wait, for the process; 0 refuses at once.",
@@ -273,15 +291,27 @@ const QUEUE: &[Key] = &[
 const IDLE: &[Key] = &[
     Key::new(
         "max",
-        Integer { min: 0, max: 100_000 },
+        Integer {
+            min: 0,
+            max: 100_000,
+        },
         Is("256"),
         "32",
         "How many to one endpoint are kept, for each worker; 0 keeps none.",
     ),
-    Key::new("for", AT_LEAST_1MS, Is(r#""60s""#), r#""30s""#, "How long one may lie idle."),
+    Key::new(
+        "for",
+        AT_LEAST_1MS,
+        Is(r#""60s""#),
+        r#""30s""#,
+        "How long one may lie idle.",
+    ),
     Key::new(
         "requests",
-        Integer { min: 1, max: 1_000_000_000 },
+        Integer {
+            min: 1,
+            max: 1_000_000_000,
+        },
         Is("10000"),
         "1000",
         "How many requests one may carry, over HTTP/2 too.",
@@ -289,7 +319,13 @@ const IDLE: &[Key] = &[
 ];
 
 const RETRY: &[Key] = &[
-    Key::new("times", Integer { min: 1, max: 10 }, Is("1"), "2", "How often one request may be sent again."),
+    Key::new(
+        "times",
+        Integer { min: 1, max: 10 },
+        Is("1"),
+        "2",
+        "How often one request may be sent again.",
+    ),
     Key::new(
         "budget",
         Percent,
@@ -300,7 +336,13 @@ const RETRY: &[Key] = &[
 ];
 
 const MAINTENANCE: &[Key] = &[
-    Key::new("status", Integer { min: 200, max: 599 }, Is("503"), "200", "The status."),
+    Key::new(
+        "status",
+        Integer { min: 200, max: 599 },
+        Is("503"),
+        "200",
+        "The status.",
+    ),
     Key::new("body", Body, Is(r#""""#), r#""back soon\n""#, "The body."),
     TYPE.with(r#"body = "<p>back soon""#),
 ];

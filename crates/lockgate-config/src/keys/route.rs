@@ -3,8 +3,9 @@
 mod shape;
 
 use super::Kind::{
-    Body, Bool, Either, False, FieldValue, Frequency, Integer, Limit, LimitKey, Line, List, Map, Network,
-    OneOf, Path, Percent, Rate, RequestField, Size, Table, Target, Template, UrlPath, Word,
+    Body, Bool, Either, False, FieldValue, Frequency, Integer, Limit, LimitKey, Line, List, Map,
+    Network, OneOf, Path, Percent, Rate, RequestField, Size, Table, Target, Template, UrlPath,
+    Word,
 };
 use super::Unset::{Absent, Is, Required, Within};
 use super::answers::SECURE;
@@ -44,7 +45,13 @@ const REDIRECTION: &[Key] = &[
         r#""https://www.example.org{path}""#,
         "The target, as in the short form.",
     ),
-    Key::new("status", OneOf(&[301, 302, 303, 307, 308]), Is("308"), "302", "The status."),
+    Key::new(
+        "status",
+        OneOf(&[301, 302, 303, 307, 308]),
+        Is("308"),
+        "302",
+        "The status.",
+    ),
 ];
 
 pub(super) const RESPOND: Key = Key::new(
@@ -86,11 +93,25 @@ pub(super) const REWRITE: Key = Key::new(
     "The path that the application sees, with the placeholders of `redirect`; without a `?` in it the query is kept.",
 );
 
-const FIELD: Kind = Either(&[False, FieldValue, List { of: &FieldValue, least: 1 }, Table(ADD)]);
+const FIELD: Kind = Either(&[
+    False,
+    FieldValue,
+    List {
+        of: &FieldValue,
+        least: 1,
+    },
+    Table(ADD),
+]);
 
 const ADD: &[Key] = &[Key::new(
     "add",
-    Either(&[FieldValue, List { of: &FieldValue, least: 1 }]),
+    Either(&[
+        FieldValue,
+        List {
+            of: &FieldValue,
+            least: 1,
+        },
+    ]),
     Required,
     r#""accept""#,
     "A line, or several, beside what is there.",
@@ -115,13 +136,24 @@ pub(super) const REQUEST_HEADERS: Key = Key::new(
     "The same for the fields of every request that is sent to an endpoint. Nothing else sees the change: access log, `X-Forwarded-Host`, `Location`, compression, CORS, limits and error pages go by what the client has sent, and so does `balance`, but for fields that `auth.copy` sets.",
 );
 
-pub(super) const BODY: Key =
-    Key::new("body", Table(BODY_KEYS), Within, r#"{ max = "10MB" }"#, "Request bodies.");
+pub(super) const BODY: Key = Key::new(
+    "body",
+    Table(BODY_KEYS),
+    Within,
+    r#"{ max = "10MB" }"#,
+    "Request bodies.",
+);
 
 const BODY_KEYS: &[Key] = &[
     Key::new(
         "max",
-        Either(&[OFF, Size { min: 0, max: u64::MAX }]),
+        Either(&[
+            OFF,
+            Size {
+                min: 0,
+                max: u64::MAX,
+            },
+        ]),
         Is(r#""off""#),
         r#""10MB""#,
         "The longest one. Longer ones are answered with 413.",
@@ -146,7 +178,13 @@ pub(super) const LIMIT: Key = Key::new(
 .inside(r#"rate = "20/s""#);
 
 const LIMIT_KEYS: &[Key] = &[
-    Key::new("rate", Frequency, Required, r#""20/s""#, "So many requests in a second, minute or hour."),
+    Key::new(
+        "rate",
+        Frequency,
+        Required,
+        r#""20/s""#,
+        "So many requests in a second, minute or hour.",
+    ),
     Key::new(
         "per",
         LimitKey,
@@ -157,12 +195,21 @@ const LIMIT_KEYS: &[Key] = &[
     ),
     Key::new(
         "burst",
-        Integer { min: 1, max: 1_000_000 },
+        Integer {
+            min: 1,
+            max: 1_000_000,
+        },
         Absent("the number in `rate`"),
         "40",
         "How many may come at once.",
     ),
-    Key::new("status", Integer { min: 400, max: 599 }, Is("429"), "503", "The status of a refusal."),
+    Key::new(
+        "status",
+        Integer { min: 400, max: 599 },
+        Is("429"),
+        "503",
+        "The status of a refusal.",
+    ),
 ];
 
 pub(super) const AUTH: Key = Key::new(
@@ -178,9 +225,14 @@ pub(super) const AUTH: Key = Key::new(
 const BASIC: &str = r#"basic = "/etc/lockgate/htpasswd""#;
 const FORWARD: &str = r#"forward = "127.0.0.1:4181""#;
 
-pub(super) const REALM: Key =
-    Key::new("realm", Line, Is(r#""restricted""#), r#""api""#, "What the browser shows when it asks.")
-        .with(BASIC);
+pub(super) const REALM: Key = Key::new(
+    "realm",
+    Line,
+    Is(r#""restricted""#),
+    r#""api""#,
+    "What the browser shows when it asks.",
+)
+.with(BASIC);
 
 const AUTH_KEYS: &[Key] = &[
     Key::new(
@@ -226,7 +278,13 @@ const AUTH_KEYS: &[Key] = &[
 
 pub(super) const ALLOW: Key = Key::new(
     "allow",
-    Either(&[False, List { of: &Network, least: 1 }]),
+    Either(&[
+        False,
+        List {
+            of: &Network,
+            least: 1,
+        },
+    ]),
     FALSE,
     r#"["10.0.0.0/8"]"#,
     "The only clients that are served; others are answered with 403.",
@@ -234,7 +292,13 @@ pub(super) const ALLOW: Key = Key::new(
 
 pub(super) const DENY: Key = Key::new(
     "deny",
-    Either(&[False, List { of: &Network, least: 1 }]),
+    Either(&[
+        False,
+        List {
+            of: &Network,
+            least: 1,
+        },
+    ]),
     FALSE,
     r#"["203.0.113.0/24"]"#,
     "Clients that are answered with 403, also when `allow` has them.",

@@ -1,17 +1,21 @@
-//! The keys of `[site."HOST"]` and `[site."HOST".path."PATH"]` tables, and the globals that are for sites only.
+//! The keys of `[site."HOST"]` and `[site."HOST".path."PATH"]` tables, and the globals that are for
+//! sites only.
 
 use super::Kind::{
-    Allowance, Duration, Either, False, Integer, Ip, List, Path, Rate, SiteHost, Size, Table, Tables, Word,
+    Allowance, Duration, Either, False, Integer, Ip, List, Path, Rate, SiteHost, Size, Table,
+    Tables, Word,
 };
 use super::Unset::{Absent, Is, Within};
 use super::answers::{CACHE, COMPRESS, CORS};
 use super::content::REWRITE_BODY;
 use super::files::{
-    CHARSET, CLEAN_URLS, HIDDEN, INDEX, LISTING, NOT_FOUND, PRECOMPRESSED, ROOT, SPA, SYMLINKS, TRY, TYPES,
+    CHARSET, CLEAN_URLS, HIDDEN, INDEX, LISTING, NOT_FOUND, PRECOMPRESSED, ROOT, SPA, SYMLINKS,
+    TRY, TYPES,
 };
 use super::route::{
-    ALLOW, AUTH, BODY, DENY, ERROR_PAGES, HEADERS, LIMIT, PATHS, PROXY, REDIRECT, REDIRECTS, REQUEST_HEADERS,
-    RESPOND, REWRITE, REWRITE_LOCATION, ROUTE_TIMEOUTS, SHAPE, STRIP_PREFIX, TRACE,
+    ALLOW, AUTH, BODY, DENY, ERROR_PAGES, HEADERS, LIMIT, PATHS, PROXY, REDIRECT, REDIRECTS,
+    REQUEST_HEADERS, RESPOND, REWRITE, REWRITE_LOCATION, ROUTE_TIMEOUTS, SHAPE, STRIP_PREFIX,
+    TRACE,
 };
 use super::tls::SITE_TLS;
 use super::{By, FALSE, Key, LOG_KIND, OFF};
@@ -19,14 +23,20 @@ use super::{By, FALSE, Key, LOG_KIND, OFF};
 pub(super) const PORTS: &[Key] = &[
     Key::new(
         "http",
-        Integer { min: 0, max: 65_535 },
+        Integer {
+            min: 0,
+            max: 65_535,
+        },
         Is("80"),
         "8080",
         "Where sites without a port redirect to `https`, or are served where they have `tls = false`.",
     ),
     Key::new(
         "https",
-        Integer { min: 0, max: 65_535 },
+        Integer {
+            min: 0,
+            max: 65_535,
+        },
         Is("443"),
         "8443",
         "Where sites without a port are served; 0 is any port that is free, which the redirect then names.",
@@ -57,7 +67,8 @@ pub(super) const RATES: &[Key] = &[
     ),
 ];
 
-/// RFC 9113 §6.9.2: so large is that of a connection before anything is said, and it cannot be made smaller.
+/// RFC 9113 §6.9.2: so large is that of a connection before anything is said, and it cannot be made
+/// smaller.
 const DEFAULT_WINDOW: u64 = 64 << 10;
 
 /// The protocol ends at 2^31 - 1 (RFC 9113 §6.9.1).
@@ -66,7 +77,10 @@ const LARGEST_WINDOW: u64 = 2_000_000_000;
 pub(super) const HTTP2: &[Key] = &[
     Key::new(
         "streams",
-        Integer { min: 1, max: 10_000 },
+        Integer {
+            min: 1,
+            max: 10_000,
+        },
         Is("128"),
         "64",
         "Requests at once on one connection; clients hold back the next ones. Their heads take up to 8 KB for each of them together, and 1 MB at the \
@@ -74,7 +88,10 @@ pub(super) const HTTP2: &[Key] = &[
     ),
     Key::new(
         "window",
-        Size { min: DEFAULT_WINDOW, max: LARGEST_WINDOW },
+        Size {
+            min: DEFAULT_WINDOW,
+            max: LARGEST_WINDOW,
+        },
         Is(r#""1MB""#),
         r#""256KB""#,
         "How many bytes of one request body may come before the application has taken them: the memory that one request \
@@ -82,7 +99,10 @@ pub(super) const HTTP2: &[Key] = &[
     ),
     Key::new(
         "connection_window",
-        Size { min: DEFAULT_WINDOW, max: LARGEST_WINDOW },
+        Size {
+            min: DEFAULT_WINDOW,
+            max: LARGEST_WINDOW,
+        },
         Is(r#""8MB""#),
         r#""16MB""#,
         "The same for all requests of one connection together; at least `window`.",
@@ -126,7 +146,11 @@ const fn joined<const N: usize>(lists: &[&[Key]]) -> [Key; N] {
     let (mut list, mut at) = (0, 0);
     while list < lists.len() {
         let len = lists[list].len();
-        all.split_at_mut(at).1.split_at_mut(len).0.copy_from_slice(lists[list]);
+        all.split_at_mut(at)
+            .1
+            .split_at_mut(len)
+            .0
+            .copy_from_slice(lists[list]);
         at += len;
         list += 1;
     }

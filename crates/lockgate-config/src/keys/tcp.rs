@@ -103,7 +103,10 @@ const PROXY_PROTOCOL: Key = Key::new(
      its `sni`, `alpn` and `default` that say nothing else.",
 );
 
-pub(super) const ENDPOINTS: Kind = List { of: &Either(&[Endpoint, Table(ENDPOINT)]), least: 1 };
+pub(super) const ENDPOINTS: Kind = List {
+    of: &Either(&[Endpoint, Table(ENDPOINT)]),
+    least: 1,
+};
 
 const ENDPOINT: &[Key] = &[
     Key::new("addr", Endpoint, Required, r#""10.0.0.1:8080""#, "The address."),

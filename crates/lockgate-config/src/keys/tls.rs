@@ -15,7 +15,10 @@ const POLICY_KEY: Key = Key::new(
 
 const CERTS_KEY: Key = Key::new(
     "certs",
-    List { of: &Either(&[Pattern, Table(CERT)]), least: 0 },
+    List {
+        of: &Either(&[Pattern, Table(CERT)]),
+        least: 0,
+    },
     Is("[]"),
     r#"["/etc/tls/*.pem", { cert = "/etc/tls/b.crt", key = "/etc/tls/b.key" }]"#,
     "Certificates, chosen by the host that the client names; an exact name wins over a wildcard. Patterns \
@@ -48,26 +51,41 @@ const CLIENT_AUTH_KEY: Key = Key::new(
 )
 .inside(r#"ca = "/etc/tls/clients.pem""#);
 
-pub(super) const TLS: &[Key] = &[POLICY_KEY, CERTS_KEY, DEFAULT_KEY, TICKETS_KEY, CLIENT_AUTH_KEY];
+pub(super) const TLS: &[Key] = &[
+    POLICY_KEY,
+    CERTS_KEY,
+    DEFAULT_KEY,
+    TICKETS_KEY,
+    CLIENT_AUTH_KEY,
+];
 
 const POLICY: &[Key] = &[
     Key::new(
         "versions",
-        List { of: &Kind::Version, least: 1 },
+        List {
+            of: &Kind::Version,
+            least: 1,
+        },
         Absent("both"),
         r#"["1.3"]"#,
         "TLS versions: `\"1.2\"`, `\"1.3\"`.",
     ),
     Key::new(
         "suites",
-        List { of: &Kind::Suite, least: 1 },
+        List {
+            of: &Kind::Suite,
+            least: 1,
+        },
         Absent("those of `\"intermediate\"` for these versions, AES before ChaCha20"),
         r#"["TLS13_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]"#,
         "Cipher suites, best first, by their IANA names; those of TLS 1.3 also with the prefix `TLS13_`.",
     ),
     Key::new(
         "groups",
-        List { of: &Kind::Group, least: 1 },
+        List {
+            of: &Kind::Group,
+            least: 1,
+        },
         Absent("`X25519MLKEM768`, `X25519`, `secp256r1`, `secp384r1`"),
         r#"["X25519", "secp256r1"]"#,
         "Key exchange groups, best first.",
@@ -75,7 +93,13 @@ const POLICY: &[Key] = &[
 ];
 
 const CERT: &[Key] = &[
-    Key::new("cert", Path, Required, r#""/etc/tls/app.pem""#, "The certificate and its chain, in PEM."),
+    Key::new(
+        "cert",
+        Path,
+        Required,
+        r#""/etc/tls/app.pem""#,
+        "The certificate and its chain, in PEM.",
+    ),
     Key::new(
         "key",
         Path,
@@ -153,7 +177,10 @@ pub(super) const UPSTREAM_TLS: &[Key] = &[
     ),
     Key::new(
         "alpn",
-        List { of: &Name, least: 0 },
+        List {
+            of: &Name,
+            least: 0,
+        },
         Is("[]"),
         r#"["postgresql"]"#,
         "Application protocols to offer, best first.",
@@ -192,7 +219,10 @@ pub(super) const TCP_TLS: &[Key] = &[
     DEFAULT_KEY,
     Key::new(
         "alpn",
-        List { of: &Name, least: 0 },
+        List {
+            of: &Name,
+            least: 0,
+        },
         Is("[]"),
         r#"["postgresql"]"#,
         "Application protocols to accept, best first; the application must then speak what was chosen. \
@@ -204,5 +234,13 @@ pub(super) const TCP_TLS: &[Key] = &[
 ];
 
 /// HTTP says itself which protocols are offered.
-pub(super) const SITE_TLS: &[Key] =
-    &[CERT_KEY, KEY_KEY, OCSP_KEY, CERTS_KEY, DEFAULT_KEY, POLICY_KEY, TICKETS_KEY, CLIENT_AUTH_KEY];
+pub(super) const SITE_TLS: &[Key] = &[
+    CERT_KEY,
+    KEY_KEY,
+    OCSP_KEY,
+    CERTS_KEY,
+    DEFAULT_KEY,
+    POLICY_KEY,
+    TICKETS_KEY,
+    CLIENT_AUTH_KEY,
+];

@@ -1,6 +1,8 @@
 //! The keys of `[tunnel."ADDR"]` tables.
 
-use super::Kind::{Bool, Duration, Either, False, List, Network, Path, Size, Table, TunnelRule, Word};
+use super::Kind::{
+    Bool, Duration, Either, False, List, Network, Path, Size, Table, TunnelRule, Word,
+};
 use super::Unset::{Absent, Is, Required, Within};
 use super::route::{LIMIT, REALM, TUNNEL_SHAPE};
 use super::tls::SITE_TLS;

@@ -1,4 +1,5 @@
-//! Ways through the table of keys: to every key, to its full name, to a piece of a file that shows it.
+//! Ways through the table of keys: to every key, to its full name, to a piece of a file that shows
+//! it.
 
 use super::{By, Key, Kind, ROOT};
 
@@ -16,7 +17,10 @@ fn descend(keys: &'static [Key], to: &Way, ways: &mut Vec<Way>) {
     for key in keys {
         let way: Way = to.iter().copied().chain([key]).collect();
         ways.push(way.clone());
-        for inner in [key.kind.listed_table(), key.kind.table()].into_iter().flatten() {
+        for inner in [key.kind.listed_table(), key.kind.table()]
+            .into_iter()
+            .flatten()
+        {
             descend(inner, &way, ways);
         }
     }
@@ -27,9 +31,17 @@ pub(crate) fn full_name(way: &[&'static Key]) -> String {
     let mut name = String::new();
     for (index, key) in way.iter().enumerate() {
         name.push_str(key.name);
-        let Some(next) = way.get(index + 1) else { break };
-        let listed = key.kind.listed_table().is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
-        let direct = key.kind.table().is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
+        let Some(next) = way.get(index + 1) else {
+            break;
+        };
+        let listed = key
+            .kind
+            .listed_table()
+            .is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
+        let direct = key
+            .kind
+            .table()
+            .is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
         if let Kind::Map(names, ..) = key.kind
             && names.lead()
         {
@@ -46,7 +58,9 @@ pub(crate) fn full_name(way: &[&'static Key]) -> String {
 
 /// A piece of a file that shows the key at the end of a way.
 pub(crate) fn example(way: &[&'static Key]) -> String {
-    let Some((key, above)) = way.split_last() else { return String::new() };
+    let Some((key, above)) = way.split_last() else {
+        return String::new();
+    };
     let mut entries = match key.kind {
         Kind::Tables(..) => return format!("[{}]\n{}", header(way), key.inside),
         _ => vec![format!("{} = {}", key.name, key.example)],
@@ -55,7 +69,10 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
     let mut below = *key;
     let mut before = String::new();
     for (depth, parent) in above.iter().enumerate().rev() {
-        let listed = parent.kind.table().is_none_or(|keys| keys.iter().all(|one| one.name != below.name));
+        let listed = parent
+            .kind
+            .table()
+            .is_none_or(|keys| keys.iter().all(|one| one.name != below.name));
         if !listed {
             add(&mut entries, parent.inside);
         }
@@ -78,7 +95,10 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
                     _ => name.to_owned(),
                 };
                 let (open, close) = if listed { ("[", "]") } else { ("", "") };
-                vec![format!("{name} = {open}{{ {} }}{close}", entries.join(", "))]
+                vec![format!(
+                    "{name} = {open}{{ {} }}{close}",
+                    entries.join(", ")
+                )]
             }
         };
         add(&mut entries, parent.with);

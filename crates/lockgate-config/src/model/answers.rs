@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::pattern::Pattern;
 
-/// How long answers may be kept. The first of `paths` that matches holds, else the first of `types`, else `hashed`
-/// for a file whose name holds a hash of its content, else `otherwise`.
+/// How long answers may be kept. The first of `paths` that matches holds, else the first of
+/// `types`, else `hashed` for a file whose name holds a hash of its content, else `otherwise`.
 ///
 /// Each is the value of Cache-Control; `None` is what the application says, or nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,9 +35,9 @@ impl MediaRange {
         let essence = media_type.split(';').next().unwrap_or_default().trim_end();
         match self {
             Self::Exact(exact) => essence.eq_ignore_ascii_case(exact),
-            Self::Under(over) => {
-                essence.split_once('/').is_some_and(|(first, _)| first.eq_ignore_ascii_case(over))
-            }
+            Self::Under(over) => essence
+                .split_once('/')
+                .is_some_and(|(first, _)| first.eq_ignore_ascii_case(over)),
         }
     }
 }
@@ -108,7 +108,7 @@ pub enum Origins {
 pub enum Origin {
     /// `https://app.example.com:8443`.
     Exact(String),
-    /// Any subdomain: what begins with the one and ends with the other, with a name between them. The one ends in `://`,
-    /// the other begins with a dot.
+    /// Any subdomain: what begins with the one and ends with the other, with a name between them.
+    /// The one ends in `://`, the other begins with a dot.
     Under(String, String),
 }

@@ -26,8 +26,9 @@ pub struct BodyRule {
     pub at: At,
 }
 
-/// What a rule does. What is searched for is not empty, and not looked into. What is put in has the placeholders of a
-/// fixed answer, `{time}`, `{counter}` and `{value:NAME}` of `Config::values`; other braces are text.
+/// What a rule does. What is searched for is not empty, and not looked into. What is put in has the
+/// placeholders of a fixed answer, `{time}`, `{counter}` and `{value:NAME}` of `Config::values`;
+/// other braces are text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyChange {
     /// A text is replaced.

@@ -16,11 +16,13 @@ pub struct Files {
     pub index: Vec<String>,
     /// Whether `/post` is `post.html`.
     pub clean_urls: bool,
-    /// Paths that are looked for, in this order, with the placeholders `{path}`, `{*}` (only where the pattern has a
-    /// tail or is `Any`) and the parameters of the pattern; each begins with `/` or a placeholder, and one that ends
-    /// in `/` is a folder. Empty is the path of the request. Never beside `fallback`.
+    /// Paths that are looked for, in this order, with the placeholders `{path}`, `{*}` (only where
+    /// the pattern has a tail or is `Any`) and the parameters of the pattern; each begins with
+    /// `/` or a placeholder, and one that ends in `/` is a folder. Empty is the path of the
+    /// request. Never beside `fallback`.
     pub attempts: Vec<String>,
-    /// The file that is sent with 200 for what is not there; it begins with `/` and has no dot segment.
+    /// The file that is sent with 200 for what is not there; it begins with `/` and has no dot
+    /// segment.
     pub fallback: Option<String>,
     /// The file that is sent with 404 for what is not there; as `fallback`.
     pub not_found: Option<String>,
@@ -50,8 +52,8 @@ pub enum Symlinks {
 /// Media types of files. Paths win over extensions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileTypes {
-    /// By the path of the request, without parameters, the more specific before the less: the first that matches
-    /// holds.
+    /// By the path of the request, without parameters, the more specific before the less: the
+    /// first that matches holds.
     pub paths: Vec<(Pattern, String)>,
     /// By what follows the last dot of the name, in lower case, each once.
     pub extensions: Vec<(String, String)>,

@@ -1,4 +1,5 @@
-//! What sites serve: hosts, listeners, routes, and the rules that every request of a route is held to.
+//! What sites serve: hosts, listeners, routes, and the rules that every request of a route is held
+//! to.
 //!
 //! Every modifier of a site is merged into its routes already.
 
@@ -7,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern, Shape,
-    Timeouts, Tls,
+    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern,
+    Shape, Timeouts, Tls,
 };
 use crate::place::At;
 use crate::redirect_map::Moved;
@@ -60,8 +61,8 @@ impl Protocol {
 pub struct Http2 {
     /// Requests at once, from 1 to 10,000 (SETTINGS_MAX_CONCURRENT_STREAMS).
     pub streams: u32,
-    /// Bytes of one request body that may come before its endpoint has taken them, from 64 KiB to 2 GB
-    /// (SETTINGS_INITIAL_WINDOW_SIZE). Never more than `connection_window`.
+    /// Bytes of one request body that may come before its endpoint has taken them, from 64 KiB to
+    /// 2 GB (SETTINGS_INITIAL_WINDOW_SIZE). Never more than `connection_window`.
     pub window: u32,
     /// The same for all bodies of the connection together, from 64 KiB to 2 GB.
     pub connection_window: u32,
@@ -71,7 +72,8 @@ pub struct Http2 {
     pub control: Allowance,
 }
 
-/// How often something may happen on one connection: a bucket of `burst` that is filled with `count` in each `every`.
+/// How often something may happen on one connection: a bucket of `burst` that is filled with
+/// `count` in each `every`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     /// So often, at least 1, …
@@ -89,24 +91,28 @@ pub struct Site {
     pub name: String,
     /// Where it was written.
     pub at: At,
-    /// That of the key, then those of `alias`; never empty. On one address no two sites have the same host,
-    /// but for listeners that redirect.
+    /// That of the key, then those of `alias`; never empty. On one address no two sites have the
+    /// same host, but for listeners that redirect.
     pub hosts: Vec<Host>,
-    /// Where it is served; at least one. Sites with the same `addr` and the same `secure` share a listener.
+    /// Where it is served; at least one. Sites with the same `addr` and the same `secure` share a
+    /// listener.
     pub listen: Vec<SiteListener>,
     /// TLS of its secure listeners, with `[tls]` merged in; `None` when there are none.
     pub tls: Option<Tls>,
-    /// What is spoken where it is served, never empty, each once: over TLS `H2` and `Http1`, best first; without TLS
-    /// `Http1` and `H2c`, in this order, the same for all sites that are served on one address. A listener that
-    /// redirects speaks what those do, and HTTP/1.1 where there are none.
+    /// What is spoken where it is served, never empty, each once: over TLS `H2` and `Http1`, best
+    /// first; without TLS `Http1` and `H2c`, in this order, the same for all sites that are
+    /// served on one address. A listener that redirects speaks what those do, and HTTP/1.1
+    /// where there are none.
     pub protocols: Vec<Protocol>,
     /// Whether a PROXY header is expected from the client; the same for all sites on one address.
     pub accept_proxy: AcceptProxy,
     /// Where its requests are logged.
     pub access_log: SiteLog,
-    /// Files that stand for our own pages of errors where no route has the request; one for each status.
+    /// Files that stand for our own pages of errors where no route has the request; one for each
+    /// status.
     pub error_pages: Vec<(u16, PathBuf, At)>,
-    /// One for each `path` table, by the text of their keys, then that of the site itself if it has a verb.
+    /// One for each `path` table, by the text of their keys, then that of the site itself if it
+    /// has a verb.
     pub routes: Vec<Route>,
 }
 
@@ -128,8 +134,8 @@ pub struct SiteListener {
     pub addr: ListenAddr,
     /// Whether TLS is spoken there; the same for all sites on one address, unless its port is 0.
     pub secure: bool,
-    /// Whether it only redirects to the secure one, with 308. Where another site serves the same host on the
-    /// same address itself, that site answers.
+    /// Whether it only redirects to the secure one, with 308. Where another site serves the same
+    /// host on the same address itself, that site answers.
     pub redirects: bool,
 }
 
@@ -159,8 +165,8 @@ pub enum Action {
     Files(Box<Files>),
     /// A redirect.
     Redirect {
-        /// The target with its placeholders: `{*}` (only where the pattern has a tail or is `Any`), `{host}`,
-        /// `{path}`, `{query}` and the parameters of the pattern.
+        /// The target with its placeholders: `{*}` (only where the pattern has a tail or is
+        /// `Any`), `{host}`, `{path}`, `{query}` and the parameters of the pattern.
         to: String,
         /// 301, 302, 303, 307 or 308.
         status: u16,
@@ -174,7 +180,8 @@ pub enum Action {
 pub struct Answer {
     /// From 200 to 599.
     pub status: u16,
-    /// Its body; of a route with the placeholders of a redirect and `{client}`. Other braces are text.
+    /// Its body; of a route with the placeholders of a redirect and `{client}`. Other braces are
+    /// text.
     pub body: String,
     /// The media type of the body.
     pub media_type: String,
@@ -183,9 +190,11 @@ pub struct Answer {
 /// What every request of a route and its answer are held to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Whether what stands before the tail of the pattern is taken off the path that is sent on, or looked for.
+    /// Whether what stands before the tail of the pattern is taken off the path that is sent on,
+    /// or looked for.
     pub strip_prefix: bool,
-    /// The path that is sent on instead, with the placeholders of a redirect. Never beside `strip_prefix`.
+    /// The path that is sent on instead, with the placeholders of a redirect. Never beside
+    /// `strip_prefix`.
     pub rewrite: Option<String>,
     /// Changes to the fields of an answer; one for each name.
     pub headers: Vec<HeaderRule>,
@@ -201,7 +210,8 @@ pub struct Rules {
     pub shape: Option<Shape>,
     /// Who may come.
     pub auth: Option<Auth>,
-    /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are to be recorded.
+    /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are
+    /// to be recorded.
     pub trace: Option<u8>,
     /// The only clients that are served; empty is everybody.
     pub allow: Vec<Cidr>,
@@ -247,8 +257,8 @@ pub struct HeaderRule {
     pub change: HeaderChange,
 }
 
-/// What becomes of the fields of one name. Values hold no control characters; their placeholders are those of
-/// a fixed answer.
+/// What becomes of the fields of one name. Values hold no control characters; their placeholders
+/// are those of a fixed answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderChange {
     /// These lines instead of those that are there; at least one.
@@ -305,8 +315,8 @@ pub struct ForwardAuth {
     pub pool: usize,
     /// For which path, and perhaps query.
     pub path: String,
-    /// Names of fields that the request gets from its answer, and never from the client; none is of framing,
-    /// hop-by-hop or made by us.
+    /// Names of fields that the request gets from its answer, and never from the client; none is
+    /// of framing, hop-by-hop or made by us.
     pub copy: Vec<String>,
     /// Where the service was written.
     pub at: At,

@@ -15,11 +15,11 @@ pub struct Pool {
     pub at: At,
     /// The addresses; at least one.
     pub endpoints: Vec<Endpoint>,
-    /// What is spoken to them by sites; `[tcp]` tables only have pools with `Http1`, and speak nothing. `H2` has
-    /// `tls`, `H2c` has none, and neither has a `proxy_protocol`.
+    /// What is spoken to them by sites; `[tcp]` tables only have pools with `Http1`, and speak
+    /// nothing. `H2` has `tls`, `H2c` has none, and neither has a `proxy_protocol`.
     pub protocol: Protocol,
-    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`, whose pools tell clients apart by `Client`,
-    /// `Sni` and `Session` only.
+    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`, whose pools tell
+    /// clients apart by `Client`, `Sni` and `Session` only.
     pub balance: Option<Balance>,
     /// Active checks.
     pub health: Option<Health>,
@@ -69,8 +69,8 @@ pub enum Balance {
     Hash(HashKey),
     /// The one that a cookie of this name says, which clients are given; not for `[tcp]`.
     Sticky(String),
-    /// The one that has made the client's TLS session, else the one that its address leads to; only for `[tcp]`, and only
-    /// where TLS is passed through.
+    /// The one that has made the client's TLS session, else the one that its address leads to; only
+    /// for `[tcp]`, and only where TLS is passed through.
     Session,
 }
 
@@ -116,7 +116,8 @@ pub enum Probe {
         /// What must come, within the first 64 KB; never empty, and `None` is nothing.
         expect: Option<String>,
     },
-    /// A request, over the protocol of the pool; without TLS, or with a TLS of its own, HTTP/2 stays HTTP/2.
+    /// A request, over the protocol of the pool; without TLS, or with a TLS of its own, HTTP/2
+    /// stays HTTP/2.
     Http {
         /// Its target.
         path: String,
@@ -127,8 +128,8 @@ pub enum Probe {
         /// What the body must contain.
         body: Option<String>,
     },
-    /// `grpc.health.v1.Health/Check` (the gRPC health checking protocol), which must say SERVING; only of pools
-    /// that speak HTTP/2.
+    /// `grpc.health.v1.Health/Check` (the gRPC health checking protocol), which must say SERVING;
+    /// only of pools that speak HTTP/2.
     Grpc {
         /// The service that is asked about; empty is the server as a whole.
         service: String,

@@ -37,8 +37,9 @@ impl Directions {
             (Some(received), Some(sent)) if received == sent => vec![rate(sent)],
             (received, sent) => {
                 let ways = [("in", received), ("out", sent)];
-                let limited =
-                    |(way, limit): (_, Option<_>)| limit.map(|limit| format!("{way} {}", rate(limit)));
+                let limited = |(way, limit): (_, Option<_>)| {
+                    limit.map(|limit| format!("{way} {}", rate(limit)))
+                };
                 ways.into_iter().filter_map(limited).collect()
             }
         }

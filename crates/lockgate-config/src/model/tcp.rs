@@ -35,8 +35,8 @@ pub enum Way {
     Hello(ByHello),
 }
 
-/// Relays by what a ClientHello asks for. Sites with TLS may be on the same address: of all names the most specific
-/// one counts, and no two are the same.
+/// Relays by what a ClientHello asks for. Sites with TLS may be on the same address: of all names
+/// the most specific one counts, and no two are the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ByHello {
     /// By a protocol that is offered by ALPN, whatever the name.
@@ -56,7 +56,8 @@ pub struct Relay {
     pub tls: Option<Tls>,
     /// Where the bytes go: an index into `Config::pools`.
     pub pool: usize,
-    /// The PROXY header that is sent to the endpoint: its own, else that of the table, else that of the pool.
+    /// The PROXY header that is sent to the endpoint: its own, else that of the table, else that
+    /// of the pool.
     pub proxy_protocol: Option<SentHeader>,
 }
 
@@ -65,8 +66,8 @@ pub struct Relay {
 pub enum SentHeader {
     /// One of our own.
     Own(ProxyVersion),
-    /// The one that came, as it came; one of version 2 of our own for a client that sent none. The table has an
-    /// `accept_proxy`.
+    /// The one that came, as it came; one of version 2 of our own for a client that sent none. The
+    /// table has an `accept_proxy`.
     Pass,
 }
 
@@ -87,13 +88,19 @@ impl Tcp {
             Way::Proxy(relay) => vec![relay],
             Way::Hello(ByHello { alpn, sni, default }) => {
                 let alpn = alpn.iter().map(|(_, relay)| relay);
-                alpn.chain(sni.iter().map(|(_, relay)| relay)).chain(default).collect()
+                alpn.chain(sni.iter().map(|(_, relay)| relay))
+                    .chain(default)
+                    .collect()
             }
         }
     }
 
     /// Those by what a ClientHello asks for.
     pub fn by_hello(&self) -> Option<&ByHello> {
-        if let Way::Hello(by_hello) = &self.way { Some(by_hello) } else { None }
+        if let Way::Hello(by_hello) = &self.way {
+            Some(by_hello)
+        } else {
+            None
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{
-    AcceptProxy, BasicAuth, Cidr, Host, ListenAddr, Protocol, ProxyVersion, RateLimit, Shape, Timeouts, Tls,
+    AcceptProxy, BasicAuth, Cidr, Host, ListenAddr, Protocol, ProxyVersion, RateLimit, Shape,
+    Timeouts, Tls,
 };
 use crate::place::At;
 
@@ -20,8 +21,8 @@ pub struct Tunnel {
     pub listen: ListenAddr,
     /// TLS towards clients, with `[tls]` merged in; `None` is plain HTTP.
     pub tls: Option<Tls>,
-    /// What is spoken with clients, never empty, each once: with TLS `H2` and `Http1`, best first; without `Http1` and
-    /// `H2c`, in this order.
+    /// What is spoken with clients, never empty, each once: with TLS `H2` and `Http1`, best first;
+    /// without `Http1` and `H2c`, in this order.
     pub protocols: Vec<Protocol>,
     /// Whether a PROXY header is expected from the client.
     pub accept_proxy: AcceptProxy,

@@ -19,7 +19,10 @@ pub(super) const ROWS: &[Row] = &[
         "admin admin_socket admin_api control control_socket runtime_api stats_socket",
         "change the file and restart; metrics = \"127.0.0.1:9090\" shows what goes on",
     ),
-    later("ddns dyndns dynamic_dns", "let ddclient or your router keep the name at this address"),
+    later(
+        "ddns dyndns dynamic_dns",
+        "let ddclient or your router keep the name at this address",
+    ),
     later(
         "export exporters graphite statsd influx influxdb otlp datadog influx_db2 metrics_exporters",
         "write metrics = \"127.0.0.1:9090\" at the top and let Prometheus, Telegraf or an agent ask there",
@@ -32,22 +35,41 @@ pub(super) const ROWS: &[Row] = &[
         "hints early_hints http103",
         "let the application send Link fields: browsers read them in its answer",
     ),
-    later("push http2_push server_push", "remove it: browsers have dropped HTTP/2 push"),
+    later(
+        "push http2_push server_push",
+        "remove it: browsers have dropped HTTP/2 push",
+    ),
     later(
         "early_data ssl_early_data allow_0rtt zero_rtt tls_early_data",
         "remove it: clients resume without early data",
     ),
-    later("http3 quic h3 http3_enabled enable_http3 alt_svc", "remove it: clients get HTTP/2 over TLS"),
-    later("test tests", "try requests with curl --resolve; `lockgate check -v` prints the routes"),
-    later("also", "write a site of its own: redirect = \"https://example.com{path}\"").beside(&["alias"]),
-    later("allow deny clients", "remove it, and filter in front: nftables, or the application")
-        .beside(&["sni"]),
+    later(
+        "http3 quic h3 http3_enabled enable_http3 alt_svc",
+        "remove it: clients get HTTP/2 over TLS",
+    ),
+    later(
+        "test tests",
+        "try requests with curl --resolve; `lockgate check -v` prints the routes",
+    ),
+    later(
+        "also",
+        "write a site of its own: redirect = \"https://example.com{path}\"",
+    )
+    .beside(&["alias"]),
+    later(
+        "allow deny clients",
+        "remove it, and filter in front: nftables, or the application",
+    )
+    .beside(&["sni"]),
     later(
         "docker consul kubernetes kubernetes_ingress etcd swarm nomad docker_compose eureka \
          consul_catalog",
         "write the addresses, or \"srv:_app._tcp.service.consul\": SRV records are followed as they change",
     ),
-    later("import_nginx plan confirm", "write the file by hand: docs/config.md"),
+    later(
+        "import_nginx plan confirm",
+        "write the file by hand: docs/config.md",
+    ),
     absent(
         "fastcgi_pass fastcgi php_fastcgi php php_fpm fcgi fcgi_app use_fcgi_app fastcgi_param cgi \
          uwsgi_pass uwsgi scgi_pass scgi wsgi scriptalias",
@@ -80,7 +102,10 @@ pub(super) const ROWS: &[Row] = &[
         "jwt oauth oidc openid oauth2 saml ldap auth_jwt sso login kerberos",
         "let oauth2-proxy, Authelia or the like decide: auth = { forward = \"127.0.0.1:4181\", copy = [\"remote-user\"] }",
     ),
-    absent("mirror mirrors shadow mirroring traffic_mirror", "requests are not copied to a second endpoint"),
+    absent(
+        "mirror mirrors shadow mirroring traffic_mirror",
+        "requests are not copied to a second endpoint",
+    ),
     absent(
         "ssi templating markdown server_side_includes addoutputfilter",
         "pages are sent as they are: rewrite_body changes them, {value:NAME} fills in a text",
@@ -89,7 +114,10 @@ pub(super) const ROWS: &[Row] = &[
         "webdav dav dav_methods upload",
         "files are read only: let an application take uploads, behind proxy",
     ),
-    absent("socks socks5 socks4", "clients that can use an HTTP proxy may have [tunnel.\":3128\"]"),
+    absent(
+        "socks socks5 socks4",
+        "clients that can use an HTTP proxy may have [tunnel.\":3128\"]",
+    ),
     absent(
         "transparent tproxy usesrc proxy_bind source",
         "connections to endpoints come from this machine: X-Forwarded-For or proxy_protocol tells them the client",

@@ -1,4 +1,5 @@
-//! Names for files that are served and for what answers are made of: compression, caching, security fields, pages.
+//! Names for files that are served and for what answers are made of: compression, caching, security
+//! fields, pages.
 
 use super::{Row, write};
 
@@ -53,8 +54,11 @@ pub(super) const ROWS: &[Row] = &[
          gzip_vary gzip_comp_level gzip_proxied mod_deflate",
         "write compress = true, or compress = { codings = [\"gzip\"], types = [\"text/*\"], min = \"1KB\" }",
     ),
-    write("algo algorithms algorithm encodings formats", "write codings = [\"zstd\", \"gzip\"]")
-        .beside(&["codings"]),
+    write(
+        "algo algorithms algorithm encodings formats",
+        "write codings = [\"zstd\", \"gzip\"]",
+    )
+    .beside(&["codings"]),
     write(
         "expires cache_control cache_policy expires_by_type expires_default browser_cache max_age \
          cache_headers",
@@ -84,9 +88,16 @@ pub(super) const ROWS: &[Row] = &[
          rewrite_response",
         "write rewrite_body = [{ text = \"a\", with = \"b\" }]",
     ),
-    write("find search from pattern", "write text = \"a\", or regex = \"a+\"").beside(&["regex"]),
+    write(
+        "find search from pattern",
+        "write text = \"a\", or regex = \"a+\"",
+    )
+    .beside(&["regex"]),
     write("replacement to by", "write with = \"b\"").beside(&["regex"]),
-    write("server_tokens serversignature", "remove it, or write headers = { server = false }"),
+    write(
+        "server_tokens serversignature",
+        "remove it, or write headers = { server = false }",
+    ),
     write(
         "charset_types override_charset adddefaultcharset default_charset",
         "write charset = \"utf-8\" beside root",
@@ -95,7 +106,10 @@ pub(super) const ROWS: &[Row] = &[
         "error_page errorfile handle_errors errors http_errors",
         "write error_pages = { 502 = \"/path/502.html\" }",
     ),
-    write("alias_path alias_dir", "write root = \"/srv/files\" and strip_prefix = true in the path table"),
+    write(
+        "alias_path alias_dir",
+        "write root = \"/srv/files\" and strip_prefix = true in the path table",
+    ),
     write(
         "etag if_modified_since accept_ranges ranges range",
         "remove it: files have ETag, Last-Modified and ranges",

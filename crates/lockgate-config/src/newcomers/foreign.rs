@@ -41,7 +41,11 @@ pub(crate) fn recognise(text: &str) -> Option<Foreign> {
     let told = || lines.iter().find_map(|line| Some((line.language()?, line)));
     let (language, line) = json(text, &lines).or_else(told).or_else(|| yaml(&lines))?;
     let end = line.start + line.text.len();
-    Some(Foreign { name: language.name(), span: line.start..end, example: example(language, &lines) })
+    Some(Foreign {
+        name: language.name(),
+        span: line.start..end,
+        example: example(language, &lines),
+    })
 }
 
 impl Language {
@@ -63,7 +67,10 @@ impl Language {
             Language::Haproxy => (&[], &["server"]),
             Language::Caddy => (&[], &["reverse_proxy"]),
             Language::Apache => (&["ServerName"], &["ProxyPass"]),
-            Language::Json => (&["\"host\":", "\"server_name\":"], &["\"dial\":", "\"url\":"]),
+            Language::Json => (
+                &["\"host\":", "\"server_name\":"],
+                &["\"dial\":", "\"url\":"],
+            ),
             Language::Yaml => (&["host:", "- host:"], &["url:", "- url:", "- address:"]),
         }
     }
@@ -80,9 +87,14 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     let lines = text.split('\n').map(move |line| {
         let start = next + (line.len() - line.trim_start().len());
         next += line.len() + 1;
-        Line { start, text: line.trim() }
+        Line {
+            start,
+            text: line.trim(),
+        }
     });
-    lines.filter(|line| !line.text.is_empty() && !line.text.starts_with('#')).take(LINES)
+    lines
+        .filter(|line| !line.text.is_empty() && !line.text.starts_with('#'))
+        .take(LINES)
 }
 
 impl Line<'_> {
@@ -109,7 +121,10 @@ impl Line<'_> {
     }
 
     fn word(&self) -> &str {
-        self.text.split_ascii_whitespace().next().unwrap_or_default()
+        self.text
+            .split_ascii_whitespace()
+            .next()
+            .unwrap_or_default()
     }
 
     fn has_words(&self) -> bool {
@@ -117,8 +132,7 @@ impl Line<'_> {
     }
 
     fn is_apache(&self) -> bool {
-        const SECTIONS: &str =
-            "VirtualHost Directory DirectoryMatch Location LocationMatch IfModule IfDefine Files Proxy";
+        const SECTIONS: &str = "VirtualHost Directory DirectoryMatch Location LocationMatch IfModule IfDefine Files Proxy";
         const WORDS: &str = "ServerName ServerAlias DocumentRoot ProxyPass ProxyPassReverse RewriteRule RewriteEngine SSLEngine LoadModule";
         let section = self.text.strip_prefix('<').is_some_and(|rest| {
             let name = rest.split([' ', '>']).next().unwrap_or_default();
@@ -132,14 +146,16 @@ impl Line<'_> {
         const WORDS: &str = "listen server_name proxy_pass root index server worker_processes worker_connections user include \
              return rewrite ssl_certificate ssl_certificate_key proxy_set_header add_header try_files error_log access_log \
              gzip fastcgi_pass load_module pid";
-        let block = self.text.ends_with('{') && is_one_of(self.word().trim_end_matches('{'), BLOCKS);
+        let block =
+            self.text.ends_with('{') && is_one_of(self.word().trim_end_matches('{'), BLOCKS);
         block || self.text.ends_with(';') && self.has_words() && is_one_of(self.word(), WORDS)
     }
 
     fn is_haproxy(&self) -> bool {
         const SECTIONS: &str = "frontend backend listen userlist resolvers peers crt-store";
         const WORDS: &str = "bind default_backend use_backend http-request http-response tcp-request balance maxconn mode option acl";
-        const TIMEOUTS: &str = "connect client server tunnel check queue http-request http-keep-alive";
+        const TIMEOUTS: &str =
+            "connect client server tunnel check queue http-request http-keep-alive";
         if self.text.contains(['{', ';', '=']) && !self.text.contains("{ ") {
             return false;
         }
@@ -147,7 +163,9 @@ impl Line<'_> {
         match (words.next().unwrap_or_default(), words.next()) {
             ("global" | "defaults", None) => true,
             ("timeout", Some(which)) => is_one_of(which, TIMEOUTS),
-            ("server", Some(_)) => words.next().is_some_and(|addr| addr.contains(':') || addr.contains('@')),
+            ("server", Some(_)) => words
+                .next()
+                .is_some_and(|addr| addr.contains(':') || addr.contains('@')),
             (word, Some(_)) => is_one_of(word, SECTIONS) || is_one_of(word, WORDS),
             _ => false,
         }
@@ -156,11 +174,17 @@ impl Line<'_> {
     fn is_caddy(&self) -> bool {
         const WORDS: &str = "reverse_proxy file_server handle handle_path php_fastcgi encode basic_auth basicauth root \
              redir respond import header tls try_files layer4";
-        let site = self.text.strip_suffix('{').map(str::trim_end).is_some_and(|before| {
-            let sites = before.split(',').map(|site| site.trim().trim_start_matches("https://"));
-            !before.is_empty() && sites.clone().all(is_host)
-                || before.starts_with('(') && before.ends_with(')')
-        });
+        let site = self
+            .text
+            .strip_suffix('{')
+            .map(str::trim_end)
+            .is_some_and(|before| {
+                let sites = before
+                    .split(',')
+                    .map(|site| site.trim().trim_start_matches("https://"));
+                !before.is_empty() && sites.clone().all(is_host)
+                    || before.starts_with('(') && before.ends_with(')')
+            });
         let directive = is_one_of(self.word(), WORDS) && !self.text.contains('=');
         site || directive && (self.has_words() || self.text == "file_server")
     }
@@ -168,9 +192,12 @@ impl Line<'_> {
     /// `key:`, `key: value` or `- item`.
     fn is_yaml(&self) -> bool {
         let item = self.text.strip_prefix("- ").unwrap_or(self.text);
-        let key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '"' | '\'');
+        let key =
+            |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '"' | '\'');
         let pair = item.split_once(':').is_some_and(|(key_text, value)| {
-            !key_text.is_empty() && key_text.chars().all(key) && (value.is_empty() || value.starts_with(' '))
+            !key_text.is_empty()
+                && key_text.chars().all(key)
+                && (value.is_empty() || value.starts_with(' '))
         });
         pair || self.text.starts_with("- ") || self.text == "---"
     }
@@ -191,7 +218,10 @@ fn json<'a, 'b>(text: &str, lines: &'b [Line<'a>]) -> Option<(Language, &'b Line
         let inner = text.strip_prefix('{').map(str::trim_start);
         inner.is_some_and(|inner| inner.starts_with(['"', '}']))
     };
-    let array = bare.strip_prefix('[').map(str::trim_start).is_some_and(object);
+    let array = bare
+        .strip_prefix('[')
+        .map(str::trim_start)
+        .is_some_and(object);
     let first = lines.first().filter(|_| object(bare) || array)?;
     Some((Language::Json, first))
 }
@@ -199,8 +229,12 @@ fn json<'a, 'b>(text: &str, lines: &'b [Line<'a>]) -> Option<(Language, &'b Line
 /// Nearly every line must be of YAML: one of them may be a slip.
 fn yaml<'a, 'b>(lines: &'b [Line<'a>]) -> Option<(Language, &'b Line<'a>)> {
     let of_yaml = lines.iter().filter(|line| line.is_yaml()).count();
-    let all = lines.len() >= 2 && of_yaml * 5 >= lines.len() * 4 && !lines.iter().any(Line::is_toml);
-    lines.first().filter(|_| all).map(|first| (Language::Yaml, first))
+    let all =
+        lines.len() >= 2 && of_yaml * 5 >= lines.len() * 4 && !lines.iter().any(Line::is_toml);
+    lines
+        .first()
+        .filter(|_| all)
+        .map(|first| (Language::Yaml, first))
 }
 
 /// Three lines of TOML, with the first host and address of the text where they can be read.
@@ -208,7 +242,14 @@ fn example(language: Language, lines: &[Line<'_>]) -> String {
     let (hosts, addresses) = language.words();
     let host = lines.iter().find_map(|line| {
         let named = after(line, hosts).and_then(|mut words| words.find(|word| is_host(word)));
-        let rule = || line.text.split_once("Host(`")?.1.split('`').next().filter(|host| is_host(host));
+        let rule = || {
+            line.text
+                .split_once("Host(`")?
+                .1
+                .split('`')
+                .next()
+                .filter(|host| is_host(host))
+        };
         let site = || {
             line.text
                 .split([' ', ','])
@@ -219,7 +260,9 @@ fn example(language: Language, lines: &[Line<'_>]) -> String {
         let site = || site().filter(|site| !site.starts_with(':'));
         named.or_else(rule).or_else(site).map(str::to_owned)
     });
-    let address = lines.iter().find_map(|line| after(line, addresses)?.find_map(address));
+    let address = lines
+        .iter()
+        .find_map(|line| after(line, addresses)?.find_map(address));
     let host = host.unwrap_or_else(|| "app.example.com".to_owned());
     let address = address.unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     format!(
@@ -234,14 +277,22 @@ fn after<'a>(line: &Line<'a>, first: &[&str]) -> Option<impl Iterator<Item = &'a
         let word = before.is_empty() || before.ends_with(' ');
         (word && rest.starts_with(' ')).then_some(rest)
     })?;
-    Some(rest.split_ascii_whitespace().map(|word| word.trim_matches([';', '"', '\'', ',', '{', '}'])))
+    Some(
+        rest.split_ascii_whitespace()
+            .map(|word| word.trim_matches([';', '"', '\'', ',', '{', '}'])),
+    )
 }
 
 /// The address of an endpoint in a URL or alone.
 fn address(word: &str) -> Option<String> {
-    let bare = word.split_once("://").map_or(word, |(_, rest)| rest).trim_end_matches('/');
-    let unix =
-        bare.strip_prefix("unix/").or_else(|| bare.strip_prefix("unix@")).map(|path| format!("unix:{path}"));
+    let bare = word
+        .split_once("://")
+        .map_or(word, |(_, rest)| rest)
+        .trim_end_matches('/');
+    let unix = bare
+        .strip_prefix("unix/")
+        .or_else(|| bare.strip_prefix("unix@"))
+        .map(|path| format!("unix:{path}"));
     let addr = unix.unwrap_or_else(|| bare.to_owned());
     EndpointAddr::parse(&addr).is_ok().then_some(addr)
 }
@@ -260,16 +311,40 @@ mod tests {
             ("server {\n  listen 80;\n}\n", "an nginx configuration"),
             ("events {}\nhttp {\n}\n", "an nginx configuration"),
             ("# x\nworker_processes auto;\n", "an nginx configuration"),
-            ("location / {\n  proxy_pass http://a:1;\n}\n", "an nginx configuration"),
+            (
+                "location / {\n  proxy_pass http://a:1;\n}\n",
+                "an nginx configuration",
+            ),
             ("global\n  daemon\n", "an HAProxy configuration"),
-            ("frontend web\n  bind :80\n  default_backend app\n", "an HAProxy configuration"),
-            ("backend app\n  server s1 10.0.0.1:80 check\n", "an HAProxy configuration"),
-            ("example.com {\n  reverse_proxy localhost:3000\n}\n", "a Caddyfile"),
+            (
+                "frontend web\n  bind :80\n  default_backend app\n",
+                "an HAProxy configuration",
+            ),
+            (
+                "backend app\n  server s1 10.0.0.1:80 check\n",
+                "an HAProxy configuration",
+            ),
+            (
+                "example.com {\n  reverse_proxy localhost:3000\n}\n",
+                "a Caddyfile",
+            ),
             (":2015\nfile_server\n", "a Caddyfile"),
-            ("a.example.com, b.example.com {\n  encode zstd gzip\n}\n", "a Caddyfile"),
-            ("{\n  email me@example.com\n}\nexample.com {\n}\n", "a Caddyfile"),
-            ("<VirtualHost *:80>\n  ServerName a.b\n</VirtualHost>\n", "an Apache configuration"),
-            ("ProxyPass / http://127.0.0.1:3000/\n", "an Apache configuration"),
+            (
+                "a.example.com, b.example.com {\n  encode zstd gzip\n}\n",
+                "a Caddyfile",
+            ),
+            (
+                "{\n  email me@example.com\n}\nexample.com {\n}\n",
+                "a Caddyfile",
+            ),
+            (
+                "<VirtualHost *:80>\n  ServerName a.b\n</VirtualHost>\n",
+                "an Apache configuration",
+            ),
+            (
+                "ProxyPass / http://127.0.0.1:3000/\n",
+                "an Apache configuration",
+            ),
             ("{\n  \"apps\": {}\n}\n", "JSON"),
             ("{}", "JSON"),
             ("[\n  { \"a\": 1 }\n]", "JSON"),
@@ -304,7 +379,11 @@ mod tests {
                 "shop.test",
                 "10.0.0.1:81",
             ),
-            ("frontend web\nbackend app\n server s1 10.0.0.2:82 check\n", "app.example.com", "10.0.0.2:82"),
+            (
+                "frontend web\nbackend app\n server s1 10.0.0.2:82 check\n",
+                "app.example.com",
+                "10.0.0.2:82",
+            ),
             (
                 "server {\n location / { proxy_pass http://10.0.0.5:85; }\n}\n",
                 "app.example.com",
@@ -328,8 +407,14 @@ mod tests {
             ("{\"apps\": 1}", "app.example.com", "127.0.0.1:3000"),
         ] {
             let example = recognise(text).unwrap().example;
-            assert!(example.starts_with(&format!("[site.\"{host}\"]\n")), "{example}");
-            assert!(example.ends_with(&format!("proxy = \"{address}\"")), "{example}");
+            assert!(
+                example.starts_with(&format!("[site.\"{host}\"]\n")),
+                "{example}"
+            );
+            assert!(
+                example.ends_with(&format!("proxy = \"{address}\"")),
+                "{example}"
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Placeholders and variables of other servers, found in texts, and ours for the same.
 
-/// What others write, without case and signs, and our placeholder. Where two are alike the longer one is what was meant.
+/// What others write, without case and signs, and our placeholder. Where two are alike the longer
+/// one is what was meant.
 const OTHERS: &[(&str, &str)] = &[
     (
         "request_uri uri http.request.uri http.request.orig_uri document_uri http.request.uri.path \
@@ -15,14 +16,20 @@ const OTHERS: &[(&str, &str)] = &[
         "args query_string is_args http.request.uri.query http.request.orig_uri.query querystring query",
         "query",
     ),
-    ("http.request.scheme http_x_forwarded_proto request_scheme x_forwarded_proto scheme", "scheme"),
+    (
+        "http.request.scheme http_x_forwarded_proto request_scheme x_forwarded_proto scheme",
+        "scheme",
+    ),
     ("request_method http.request.method method", "method"),
     (
         "remote_addr client_ip remote_host remote http.request.remote http.request.remote.host realip_remote_addr \
          proxy_add_x_forwarded_for http_x_forwarded_for http_x_real_ip binary_remote_addr client.ip src client",
         "client",
     ),
-    ("request_id uuid http.request.uuid http.request.id unique_id reqid id", "id"),
+    (
+        "request_id uuid http.request.uuid http.request.id unique_id reqid id",
+        "id",
+    ),
     ("path", "path"),
 ];
 
@@ -55,35 +62,67 @@ pub(crate) fn foreign(text: &str) -> Option<Foreign<'_>> {
 
 /// Our placeholder for what others call `name`, in braces or without signs.
 pub(crate) fn ours(name: &str) -> Option<&'static str> {
-    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase();
-    let known = OTHERS.iter().find(|(names, _)| names.split_ascii_whitespace().any(|one| one == name));
+    let name = name
+        .trim_matches(|c: char| !c.is_ascii_alphanumeric())
+        .to_ascii_lowercase();
+    let known = OTHERS
+        .iter()
+        .find(|(names, _)| names.split_ascii_whitespace().any(|one| one == name));
     known.map(|(_, ours)| *ours)
 }
 
 fn one(text: &str) -> Option<Foreign<'_>> {
-    let closed = |open: usize, close: &str| text.get(..open + text.get(open..)?.find(close)? + close.len());
+    let closed =
+        |open: usize, close: &str| text.get(..open + text.get(open..)?.find(close)? + close.len());
     let word = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();
-        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
         text.get(..from + end).unwrap_or_default()
     };
-    let marked = |written: &'_ str| Foreign { written: "", ours: inner(written), form: Form::Marked };
+    let marked = |written: &'_ str| Foreign {
+        written: "",
+        ours: inner(written),
+        form: Form::Marked,
+    };
     match text {
-        _ if text.starts_with("{{") => closed(2, "}}").map(|written| Foreign { written, ..marked(written) }),
-        _ if text.starts_with("%[") => closed(2, "]").map(|written| Foreign { written, ..marked(written) }),
-        _ if text.starts_with("%{") => closed(2, "}").map(|written| Foreign { written, ..marked(written) }),
+        _ if text.starts_with("{{") => closed(2, "}}").map(|written| Foreign {
+            written,
+            ..marked(written)
+        }),
+        _ if text.starts_with("%[") => closed(2, "]").map(|written| Foreign {
+            written,
+            ..marked(written)
+        }),
+        _ if text.starts_with("%{") => closed(2, "}").map(|written| Foreign {
+            written,
+            ..marked(written)
+        }),
         _ if text.starts_with("${") => {
             let written = closed(2, "}")?;
             let ours = ours(written)?;
-            Some(Foreign { written, ours: Some(ours), form: Form::Dollar })
+            Some(Foreign {
+                written,
+                ours: Some(ours),
+                form: Form::Dollar,
+            })
         }
         _ if text.starts_with('$') => {
             let written = word(1);
             if written.len() == 2 && written.ends_with(|c: char| c.is_ascii_digit()) {
-                return Some(Foreign { written, ours: None, form: Form::Group });
+                return Some(Foreign {
+                    written,
+                    ours: None,
+                    form: Form::Group,
+                });
             }
             let ours = ours(written)?;
-            Some(Foreign { written, ours: Some(ours), form: Form::Dollar })
+            Some(Foreign {
+                written,
+                ours: Some(ours),
+                form: Form::Dollar,
+            })
         }
         _ => None,
     }
@@ -91,7 +130,11 @@ fn one(text: &str) -> Option<Foreign<'_>> {
 
 /// The first word between the signs that is known: `req.hdr(host)` has two.
 fn inner(written: &str) -> Option<&'static str> {
-    ours(written).or_else(|| written.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').find_map(ours))
+    ours(written).or_else(|| {
+        written
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .find_map(ours)
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Names for what requests are held to and what becomes of them: who may come, how often, fields, paths, bodies.
+//! Names for what requests are held to and what becomes of them: who may come, how often, fields,
+//! paths, bodies.
 
 use super::{Row, write};
 

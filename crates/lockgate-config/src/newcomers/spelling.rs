@@ -7,18 +7,25 @@ const LONGEST: usize = super::LONGEST;
 const MOST: usize = 5;
 
 /// The name that was probably meant: one or two slips of the finger away.
-pub(crate) fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    written: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let written = letters(written)?;
     let slips = |name: &&str| distance(&written, &characters(name));
     let allowed = |name: &str| (name.chars().count().min(written.len()) / 3).clamp(1, 3);
-    let near = known.into_iter().filter(|name| slips(name) <= allowed(name));
+    let near = known
+        .into_iter()
+        .filter(|name| slips(name) <= allowed(name));
     near.min_by_key(slips)
 }
 
-/// Up to five names that may have been meant, the likeliest first: those that share a word with it or are spelt
-/// half alike.
+/// Up to five names that may have been meant, the likeliest first: those that share a word with it
+/// or are spelt half alike.
 pub(crate) fn similar<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let Some(letters) = letters(written) else { return Vec::new() };
+    let Some(letters) = letters(written) else {
+        return Vec::new();
+    };
     let lower: String = letters.iter().collect();
     let mut found: Vec<(usize, &str)> = known
         .into_iter()
@@ -43,11 +50,17 @@ fn shares_a_word(one: &str, other: &str) -> bool {
             .collect()
     };
     let others = beginnings(other);
-    beginnings(one).iter().any(|beginning| others.contains(beginning))
+    beginnings(one)
+        .iter()
+        .any(|beginning| others.contains(beginning))
 }
 
 fn letters(written: &str) -> Option<Vec<char>> {
-    let letters: Vec<char> = written.chars().take(LONGEST + 1).flat_map(char::to_lowercase).collect();
+    let letters: Vec<char> = written
+        .chars()
+        .take(LONGEST + 1)
+        .flat_map(char::to_lowercase)
+        .collect();
     (letters.len() <= LONGEST).then_some(letters)
 }
 
@@ -62,7 +75,9 @@ fn distance(a: &[char], b: &[char]) -> usize {
     for (i, ca) in a.iter().enumerate() {
         let mut row = vec![i + 1];
         for (j, cb) in b.iter().enumerate() {
-            let mut best = (last[j] + usize::from(ca != cb)).min(last[j + 1] + 1).min(row[j] + 1);
+            let mut best = (last[j] + usize::from(ca != cb))
+                .min(last[j + 1] + 1)
+                .min(row[j] + 1);
             if i > 0 && j > 0 && a[i - 1] == *cb && *ca == b[j - 1] {
                 best = best.min(before[j - 1] + 1);
             }
@@ -96,8 +111,16 @@ mod tests {
 
     #[test]
     fn similar_names_are_few_and_share_a_word_or_half_their_letters() {
-        let known =
-            ["request_headers", "headers", "header_a", "header_b", "header_c", "header_d", "tls", "cache"];
+        let known = [
+            "request_headers",
+            "headers",
+            "header_a",
+            "header_b",
+            "header_c",
+            "header_d",
+            "tls",
+            "cache",
+        ];
         assert_eq!(similar("headers_request", known).len(), 5);
         assert_eq!(similar("caching", known), ["cache"]);
         assert!(similar("banana", known).is_empty());

@@ -4,8 +4,7 @@ use super::{Row, write};
 
 const VERIFIED: &str = "remove it: endpoints are always verified, there is no way around; write ca = \"/etc/tls/internal-ca.pem\" for an authority of your own";
 const VERIFIED_IN_TLS: &str = "remove it: endpoints are always verified, there is no way around; write tls = { ca = \"/etc/tls/internal-ca.pem\" } for an authority of your own";
-const CERTIFICATE: &str =
-    "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" } in the [site] or [tcp] table";
+const CERTIFICATE: &str = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" } in the [site] or [tcp] table";
 
 pub(super) const ROWS: &[Row] = &[
     write(

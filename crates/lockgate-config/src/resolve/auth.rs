@@ -22,8 +22,15 @@ impl Resolver<'_> {
                 let strange = long.layers.iter().any(|layer| layer.strange.any);
                 if !strange && !self.warned(Code::MissingKey, &written.at) {
                     let why = "it has neither `basic` nor `forward`";
-                    let cure = "add basic = \"/etc/lockgate/htpasswd\", or forward = \"127.0.0.1:4181\"";
-                    self.report.push_at(Code::MissingKey, &written.at, "nobody says who may come", why, cure);
+                    let cure =
+                        "add basic = \"/etc/lockgate/htpasswd\", or forward = \"127.0.0.1:4181\"";
+                    self.report.push_at(
+                        Code::MissingKey,
+                        &written.at,
+                        "nobody says who may come",
+                        why,
+                        cure,
+                    );
                 }
                 None
             }
@@ -36,7 +43,12 @@ impl Resolver<'_> {
                 let service = long.written("forward")?;
                 let pool = self.asked_pool(&long, &service.at)?;
                 let path = long.text("path").unwrap_or_default();
-                Some(Auth::Forward(ForwardAuth { pool, path, copy: long.texts("copy"), at: service.at }))
+                Some(Auth::Forward(ForwardAuth {
+                    pool,
+                    path,
+                    copy: long.texts("copy"),
+                    at: service.at,
+                }))
             }
         }
     }
@@ -55,13 +67,25 @@ impl Resolver<'_> {
     }
 
     fn either_of_two(&mut self, long: &View<'_>) -> Option<Auth> {
-        let place = |name: &str| long.layers.iter().find_map(|layer| layer.key_places.get(name));
+        let place = |name: &str| {
+            long.layers
+                .iter()
+                .find_map(|layer| layer.key_places.get(name))
+        };
         if let (Some(basic), Some(forward)) = (place("basic"), place("forward")) {
-            let (first, second) =
-                if basic.rank() < forward.rank() { (basic, forward) } else { (forward, basic) };
+            let (first, second) = if basic.rank() < forward.rank() {
+                (basic, forward)
+            } else {
+                (forward, basic)
+            };
             if !self.warned(Code::Excluded, second) {
-                let texts = ("`basic` beside `forward`", "both say who may come", "keep one of them");
-                self.report.push_pair(Code::Excluded, second, texts, (first, "the other one"));
+                let texts = (
+                    "`basic` beside `forward`",
+                    "both say who may come",
+                    "keep one of them",
+                );
+                self.report
+                    .push_pair(Code::Excluded, second, texts, (first, "the other one"));
             }
         }
         None
@@ -69,10 +93,17 @@ impl Resolver<'_> {
 
     fn unused_beside(&mut self, long: &View<'_>, names: &[&str], why: &str) {
         for name in names {
-            let Some(at) = long.layers.iter().find_map(|layer| layer.key_places.get(name)) else { continue };
+            let Some(at) = long
+                .layers
+                .iter()
+                .find_map(|layer| layer.key_places.get(name))
+            else {
+                continue;
+            };
             if !self.warned(Code::NoEffect, at) {
                 let message = format!("`{name}` has no effect");
-                self.report.push_at(Code::NoEffect, at, message, why, "remove it");
+                self.report
+                    .push_at(Code::NoEffect, at, message, why, "remove it");
             }
         }
     }
@@ -90,6 +121,12 @@ impl View<'_> {
 /// A file of passwords, of which a table of `auth` says where it is.
 pub(super) fn basic(long: &View<'_>) -> Option<BasicAuth> {
     let file = long.written("basic")?;
-    let Value::Path(path) = file.value else { return None };
-    Some(BasicAuth { file: path, realm: long.text("realm").unwrap_or_default(), at: file.at })
+    let Value::Path(path) = file.value else {
+        return None;
+    };
+    Some(BasicAuth {
+        file: path,
+        realm: long.text("realm").unwrap_or_default(),
+        at: file.at,
+    })
 }

@@ -38,34 +38,67 @@ impl Resolver<'_> {
     /// The two implied ports are one: TLS and plain HTTP cannot share it.
     pub(super) fn same_port(&mut self) {
         let ports = self.shared.ports;
-        let Some(Checked { at, .. }) = self.root.entries.get("ports") else { return };
+        let Some(Checked { at, .. }) = self.root.entries.get("ports") else {
+            return;
+        };
         if ports.http == ports.https && ports.http != 0 {
             let message = format!("`http` and `https` are both {}", ports.http);
             let cure = "give them two ports";
-            self.report.push_at(Code::SameAddress, at, message, "one speaks TLS, the other does not", cure);
+            self.report.push_at(
+                Code::SameAddress,
+                at,
+                message,
+                "one speaks TLS, the other does not",
+                cure,
+            );
         }
     }
 
-    /// Every two tables, or a table and the metrics, that cannot both be bound; the later one is marked.
+    /// Every two tables, or a table and the metrics, that cannot both be bound; the later one is
+    /// marked.
     pub(super) fn same_address(&mut self, config: &Config) {
         let mut bound: Vec<Binding<'_>> = Vec::new();
         if let (Some(metrics), Some(at)) = (&config.metrics, self.root.key_places.get("metrics")) {
-            bound.push(Binding { addr: metrics.at.clone(), at: at.clone(), user: User::Metrics });
+            bound.push(Binding {
+                addr: metrics.at.clone(),
+                at: at.clone(),
+                user: User::Metrics,
+            });
         }
         let mut tables: Vec<Binding<'_>> = Vec::new();
         for one in self.tables("tcp") {
-            let crate::check::Id::Address(addr) = one.id else { continue };
+            let crate::check::Id::Address(addr) = one.id else {
+                continue;
+            };
             let tcp = config.tcp.iter().find(|tcp| tcp.at.rank() == one.at.rank());
-            tables.push(Binding { addr, at: one.at, user: User::Tcp(tcp) });
+            tables.push(Binding {
+                addr,
+                at: one.at,
+                user: User::Tcp(tcp),
+            });
         }
         for one in self.tables("tunnel") {
-            let crate::check::Id::Address(addr) = one.id else { continue };
-            tables.push(Binding { addr, at: one.at, user: User::Tunnel });
+            let crate::check::Id::Address(addr) = one.id else {
+                continue;
+            };
+            tables.push(Binding {
+                addr,
+                at: one.at,
+                user: User::Tunnel,
+            });
         }
         for site in &config.sites {
             for listen in &site.listen {
-                let user = User::Site { site, secure: listen.secure, redirects: listen.redirects };
-                tables.push(Binding { addr: listen.addr.clone(), at: site.at.clone(), user });
+                let user = User::Site {
+                    site,
+                    secure: listen.secure,
+                    redirects: listen.redirects,
+                };
+                tables.push(Binding {
+                    addr: listen.addr.clone(),
+                    at: site.at.clone(),
+                    user,
+                });
             }
         }
         tables.sort_by_key(|binding| binding.at.rank());
@@ -92,12 +125,16 @@ impl Resolver<'_> {
                 };
                 if table.rank() != binding.at.rank() && !self.warned(Code::SameHost, at) {
                     let message = match host {
-                        Host::Any => format!("every other name is served by two tables on {}", binding.addr),
+                        Host::Any => format!(
+                            "every other name is served by two tables on {}",
+                            binding.addr
+                        ),
                         host => format!("{host} is served by two tables on {}", binding.addr),
                     };
                     let cure = "keep one of them, or give one another port";
                     let texts = (message, "it has been given away", cure);
-                    self.report.push_pair(Code::SameHost, at, texts, (first, "here"));
+                    self.report
+                        .push_pair(Code::SameHost, at, texts, (first, "here"));
                 }
             }
         }
@@ -109,7 +146,16 @@ impl Resolver<'_> {
             return true;
         }
         match (first.user, second.user) {
-            (User::Site { site: a, secure, .. }, User::Site { site: b, secure: other, .. }) => {
+            (
+                User::Site {
+                    site: a, secure, ..
+                },
+                User::Site {
+                    site: b,
+                    secure: other,
+                    ..
+                },
+            ) => {
                 first.addr == second.addr
                     && secure == other
                     && a.accept_proxy == b.accept_proxy
@@ -119,17 +165,32 @@ impl Resolver<'_> {
             (User::Tcp(None), User::Site { secure: true, .. })
             | (User::Site { secure: true, .. }, User::Tcp(None)) => true,
             // Who speaks TLS can be told apart by the name that a client asks for.
-            (User::Tcp(Some(tcp)), User::Site { site, secure: true, .. })
-            | (User::Site { site, secure: true, .. }, User::Tcp(Some(tcp))) => {
-                first.addr == second.addr && tcp.by_hello().is_some() && tcp.accept_proxy == site.accept_proxy
+            (
+                User::Tcp(Some(tcp)),
+                User::Site {
+                    site, secure: true, ..
+                },
+            )
+            | (
+                User::Site {
+                    site, secure: true, ..
+                },
+                User::Tcp(Some(tcp)),
+            ) => {
+                first.addr == second.addr
+                    && tcp.by_hello().is_some()
+                    && tcp.accept_proxy == site.accept_proxy
             }
             _ => false,
         }
     }
 
     fn cannot_share(&mut self, first: &Binding<'_>, second: &Binding<'_>) {
-        let (first, second) =
-            if first.at.rank() > second.at.rank() { (second, first) } else { (first, second) };
+        let (first, second) = if first.at.rank() > second.at.rank() {
+            (second, first)
+        } else {
+            (first, second)
+        };
         // Sites that share several addresses disagree once.
         if first.same_table(second) || self.told(&second.at) {
             return;
@@ -141,23 +202,46 @@ impl Resolver<'_> {
                 let cure = "write tls in both, or tls = false in both, or give one another port";
                 (Code::SameAddress, message, said(other), cure, said(secure))
             }
-            (User::Site { site: a, .. }, User::Site { site: b, .. }) if a.accept_proxy != b.accept_proxy => {
+            (User::Site { site: a, .. }, User::Site { site: b, .. })
+                if a.accept_proxy != b.accept_proxy =>
+            {
                 let message = format!("two sites on {addr} disagree about `accept_proxy`");
                 let cure = "write the same accept_proxy in both, or give one another port";
-                (Code::Disagree, message, header(b.accept_proxy), cure, header(a.accept_proxy))
+                (
+                    Code::Disagree,
+                    message,
+                    header(b.accept_proxy),
+                    cure,
+                    header(a.accept_proxy),
+                )
             }
             (User::Site { site: a, .. }, User::Site { site: b, .. })
                 if first.addr == second.addr && !spoken_alike(first, second) =>
             {
                 let message = format!("two sites on {addr} disagree about `protocols`");
                 let cure = "write the same protocols in both, or give one another port";
-                (Code::Disagree, message, spoken(&b.protocols), cure, spoken(&a.protocols))
+                (
+                    Code::Disagree,
+                    message,
+                    spoken(&b.protocols),
+                    cure,
+                    spoken(&a.protocols),
+                )
             }
-            (User::Tcp(Some(tcp)), User::Site { site, secure: true, .. })
-            | (User::Site { site, secure: true, .. }, User::Tcp(Some(tcp)))
-                if tcp.by_hello().is_some() && first.addr == second.addr =>
-            {
-                let message = format!("a site and names of [tcp] on {addr} disagree about `accept_proxy`");
+            (
+                User::Tcp(Some(tcp)),
+                User::Site {
+                    site, secure: true, ..
+                },
+            )
+            | (
+                User::Site {
+                    site, secure: true, ..
+                },
+                User::Tcp(Some(tcp)),
+            ) if tcp.by_hello().is_some() && first.addr == second.addr => {
+                let message =
+                    format!("a site and names of [tcp] on {addr} disagree about `accept_proxy`");
                 let cure = "write the same accept_proxy in both, or give one another port";
                 let (mut here, mut there) = (header(site.accept_proxy), header(tcp.accept_proxy));
                 if matches!(second.user, User::Tcp(_)) {
@@ -165,14 +249,24 @@ impl Resolver<'_> {
                 }
                 (Code::Disagree, message, here, cure, there)
             }
-            (User::Site { redirects: true, .. }, _) => (
+            (
+                User::Site {
+                    redirects: true, ..
+                },
+                _,
+            ) => (
                 Code::SameAddress,
                 "two listeners have the same address".to_owned(),
                 "it is bound already",
                 NO_REDIRECT,
                 "by the redirect of this site from plain HTTP",
             ),
-            (_, User::Site { redirects: true, .. }) => (
+            (
+                _,
+                User::Site {
+                    redirects: true, ..
+                },
+            ) => (
                 Code::SameAddress,
                 "two listeners have the same address".to_owned(),
                 "its redirect from plain HTTP needs an address that is bound already",
@@ -187,7 +281,8 @@ impl Resolver<'_> {
                 "by this one",
             ),
         };
-        self.report.push_pair(code, &second.at, (message, why, cure), (&first.at, label));
+        self.report
+            .push_pair(code, &second.at, (message, why, cure), (&first.at, label));
     }
 
     fn told(&self, at: &At) -> bool {
@@ -201,16 +296,31 @@ impl Binding<'_> {
     }
 }
 
-/// The hosts that a table serves itself on its address, whether over TLS, and where that was written.
+/// The hosts that a table serves itself on its address, whether over TLS, and where that was
+/// written.
 fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a At)> {
     match binding.user {
-        User::Site { site, secure, redirects: false } => {
-            site.hosts.iter().map(|host| (host, secure, &binding.at)).collect()
-        }
+        User::Site {
+            site,
+            secure,
+            redirects: false,
+        } => site
+            .hosts
+            .iter()
+            .map(|host| (host, secure, &binding.at))
+            .collect(),
         User::Tcp(Some(tcp)) => {
-            let Some(by_hello) = tcp.by_hello() else { return Vec::new() };
-            let names = by_hello.sni.iter().map(|(host, relay)| (host, true, &relay.at));
-            let default = by_hello.default.iter().map(|relay| (&Host::Any, true, &relay.at));
+            let Some(by_hello) = tcp.by_hello() else {
+                return Vec::new();
+            };
+            let names = by_hello
+                .sni
+                .iter()
+                .map(|(host, relay)| (host, true, &relay.at));
+            let default = by_hello
+                .default
+                .iter()
+                .map(|relay| (&Host::Any, true, &relay.at));
             names.chain(default).collect()
         }
         User::Metrics | User::Tunnel | User::Tcp(None) | User::Site { .. } => Vec::new(),
@@ -221,27 +331,45 @@ fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a At)> {
 fn same_kind(first: &Binding<'_>, second: &Binding<'_>) -> bool {
     match (first.user, second.user) {
         (
-            User::Site { secure, redirects, .. },
-            User::Site { secure: also_secure, redirects: also_redirects, .. },
+            User::Site {
+                secure, redirects, ..
+            },
+            User::Site {
+                secure: also_secure,
+                redirects: also_redirects,
+                ..
+            },
         ) => secure == also_secure && redirects == also_redirects && first.addr == second.addr,
         _ => false,
     }
 }
 
-/// Whether connections to both can begin alike. Over TLS each name has its own protocols, and what only redirects
-/// takes those of the others.
+/// Whether connections to both can begin alike. Over TLS each name has its own protocols, and what
+/// only redirects takes those of the others.
 fn spoken_alike(first: &Binding<'_>, second: &Binding<'_>) -> bool {
     match (first.user, second.user) {
         (
-            User::Site { site: a, secure: false, redirects: false },
-            User::Site { site: b, secure: false, redirects: false },
+            User::Site {
+                site: a,
+                secure: false,
+                redirects: false,
+            },
+            User::Site {
+                site: b,
+                secure: false,
+                redirects: false,
+            },
         ) => a.protocols == b.protocols,
         _ => true,
     }
 }
 
 fn said(secure: bool) -> &'static str {
-    if secure { "this one speaks TLS" } else { "this one is plain" }
+    if secure {
+        "this one speaks TLS"
+    } else {
+        "this one is plain"
+    }
 }
 
 fn spoken(protocols: &[Protocol]) -> &'static str {

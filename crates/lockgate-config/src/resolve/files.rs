@@ -32,14 +32,19 @@ impl Resolver<'_> {
             not_found: view.text("not_found"),
             listing: view.on("listing"),
             hidden: view.on("hidden"),
-            symlinks: if view.word("symlinks") == "follow" { Symlinks::Follow } else { Symlinks::Inside },
+            symlinks: if view.word("symlinks") == "follow" {
+                Symlinks::Follow
+            } else {
+                Symlinks::Inside
+            },
             types: types(view),
             charset: view.text("charset"),
             precompressed: view.on("precompressed"),
         })))
     }
 
-    /// What is looked for, and what is sent when none of it is there: the nearer of `try` and `spa` holds.
+    /// What is looked for, and what is sent when none of it is there: the nearer of `try` and `spa`
+    /// holds.
     fn attempts(
         &mut self,
         view: &View<'_>,
@@ -47,28 +52,36 @@ impl Resolver<'_> {
         route: &At,
     ) -> Option<(Vec<String>, Option<String>)> {
         for layer in &view.layers {
-            let alone = View { keys: view.keys, layers: vec![*layer] };
+            let alone = View {
+                keys: view.keys,
+                layers: vec![*layer],
+            };
             match (on(layer, "try"), on(layer, "spa")) {
                 (Some(_), Some((true, at))) => {
                     if !self.warned(Code::Excluded, &at) {
                         let why = "both say what is sent for a path that is no file";
-                        let cure =
-                            "keep one of them: spa = \"/app.html\" is try = [\"{path}\", \"/app.html\"]";
-                        self.report.push_at(Code::Excluded, &at, "`spa` beside `try`", why, cure);
+                        let cure = "keep one of them: spa = \"/app.html\" is try = [\"{path}\", \"/app.html\"]";
+                        self.report
+                            .push_at(Code::Excluded, &at, "`spa` beside `try`", why, cure);
                     }
                     return None;
                 }
                 (Some(_), _) => {
                     let mut whole = true;
                     for item in alone.list("try") {
-                        let Value::Text(text) = &item.value else { return None };
+                        let Value::Text(text) = &item.value else {
+                            return None;
+                        };
                         whole &= self.placed(text, &item.at, pattern, route, &["path"]);
                     }
                     return whole.then(|| (alone.texts("try"), None));
                 }
                 (None, Some((false, _))) => break,
                 (None, Some((true, _))) => {
-                    return Some((Vec::new(), alone.text("spa").or(Some(APPLICATION.to_owned()))));
+                    return Some((
+                        Vec::new(),
+                        alone.text("spa").or(Some(APPLICATION.to_owned())),
+                    ));
                 }
                 (None, None) => {}
             }
@@ -81,7 +94,9 @@ impl Resolver<'_> {
 fn types(view: &View<'_>) -> FileTypes {
     let mut types = FileTypes::default();
     for Named { name, value, .. } in maps(view, "types") {
-        let Value::Text(media_type) = &value.value else { continue };
+        let Value::Text(media_type) = &value.value else {
+            continue;
+        };
         // The nearer table has been first.
         if let Some(ending) = name.strip_prefix('.') {
             let ending = ending.to_ascii_lowercase();
@@ -90,7 +105,9 @@ fn types(view: &View<'_>) -> FileTypes {
             }
             continue;
         }
-        let Ok(pattern) = Pattern::parse(name) else { continue };
+        let Ok(pattern) = Pattern::parse(name) else {
+            continue;
+        };
         if types.paths.iter().all(|(told, _)| *told != pattern) {
             types.paths.push((pattern, media_type.clone()));
         }

@@ -33,11 +33,15 @@ impl Resolver<'_> {
             self.without_path(&long);
         }
         let probe = match (service, path) {
-            _ if scripted => {
-                Probe::Tcp { send: long.text("send").unwrap_or_default(), expect: self.expected(&long) }
-            }
+            _ if scripted => Probe::Tcp {
+                send: long.text("send").unwrap_or_default(),
+                expect: self.expected(&long),
+            },
             (Some(service), _) => Probe::Grpc { service },
-            (None, None) => Probe::Tcp { send: String::new(), expect: None },
+            (None, None) => Probe::Tcp {
+                send: String::new(),
+                expect: None,
+            },
             (None, Some(path)) => Probe::Http {
                 path,
                 method: long.text("method").unwrap_or_default(),
@@ -49,7 +53,8 @@ impl Resolver<'_> {
         if let (Some(written), true) = (long.written("port"), endpoints.iter().all(unix)) {
             let message = "`port` has no effect";
             let why = "a Unix socket has none";
-            self.report.push_at(Code::NoEffect, &written.at, message, why, "remove it");
+            self.report
+                .push_at(Code::NoEffect, &written.at, message, why, "remove it");
         }
         let tls = match long.written("tls").map(|written| written.value) {
             None => of_pool.cloned(),
@@ -78,14 +83,18 @@ impl Resolver<'_> {
             let message = "`grpc` over HTTP/1.1";
             let why = "gRPC is spoken over HTTP/2";
             let cure = "write protocol = \"h2c\" in the pool, or \"h2\" with tls";
-            self.report.push_at(Code::WrongProtocol, &written.at, message, why, cure);
+            self.report
+                .push_at(Code::WrongProtocol, &written.at, message, why, cure);
         }
         for name in ["path", "method", "expect", "body"] {
-            let Some(other) = long.written(name) else { continue };
+            let Some(other) = long.written(name) else {
+                continue;
+            };
             let message = format!("`{name}` beside `grpc`");
             let why = "the gRPC health protocol has its own request, and its own answer";
             let cure = format!("remove `{name}`, or `grpc`");
-            self.report.push_at(Code::Excluded, &other.at, message, why, cure);
+            self.report
+                .push_at(Code::Excluded, &other.at, message, why, cure);
         }
         Some(service)
     }
@@ -94,17 +103,27 @@ impl Resolver<'_> {
     fn beside_tcp(&mut self, long: &View<'_>) {
         let with = if long.on("tcp") { "tcp" } else { "send" };
         for name in ["path", "grpc", "method", "body"] {
-            let Some(other) = long.written(name) else { continue };
+            let Some(other) = long.written(name) else {
+                continue;
+            };
             let message = format!("`{name}` beside `{with}`");
             let why = "bytes are sent and expected, and no request";
             let cure = format!("remove `{name}`, or `{with}`");
-            self.report.push_at(Code::Excluded, &other.at, message, why, cure);
+            self.report
+                .push_at(Code::Excluded, &other.at, message, why, cure);
         }
-        if let Some(written) =
-            long.written("send").filter(|_| long.text("send").is_some_and(|text| text.is_empty()))
+        if let Some(written) = long
+            .written("send")
+            .filter(|_| long.text("send").is_some_and(|text| text.is_empty()))
         {
             let cure = "remove it: where the endpoint speaks first, expect alone will do";
-            self.report.push_at(Code::BadText, &written.at, "nothing is sent", "the text is empty", cure);
+            self.report.push_at(
+                Code::BadText,
+                &written.at,
+                "nothing is sent",
+                "the text is empty",
+                cure,
+            );
         }
     }
 
@@ -140,7 +159,9 @@ impl Resolver<'_> {
 
     /// What an answer's status may be.
     fn statuses(&mut self, long: &View<'_>) -> Vec<RangeInclusive<u16>> {
-        let Some(written) = long.written("expect") else { return vec![200..=399] };
+        let Some(written) = long.written("expect") else {
+            return vec![200..=399];
+        };
         match written.value {
             Value::List(items) => items.iter().filter_map(|item| range(&item.value)).collect(),
             Value::Text(text) => match statuses(&text) {
@@ -148,7 +169,13 @@ impl Resolver<'_> {
                 None => {
                     let why = "statuses go from 100 to 599";
                     let cure = "write \"200\" or \"200-399\"";
-                    self.report.push_at(Code::BadText, &written.at, "this is not a status", why, cure);
+                    self.report.push_at(
+                        Code::BadText,
+                        &written.at,
+                        "this is not a status",
+                        why,
+                        cure,
+                    );
                     Vec::new()
                 }
             },
@@ -159,19 +186,28 @@ impl Resolver<'_> {
     /// What is about answers, where nothing is asked.
     fn without_path(&mut self, long: &View<'_>) {
         for name in ["method", "expect", "body"] {
-            let Some(written) = long.written(name) else { continue };
+            let Some(written) = long.written(name) else {
+                continue;
+            };
             let message = format!("`{name}` without `path`");
             let why = "without a request there is no answer";
             let cure = match name {
-                "expect" => "add path = \"/health\", or tcp = true where it is a text that must come",
+                "expect" => {
+                    "add path = \"/health\", or tcp = true where it is a text that must come"
+                }
                 _ => "add path = \"/health\"",
             };
-            self.report.push_at(Code::MissingKey, &written.at, message, why, cure);
+            self.report
+                .push_at(Code::MissingKey, &written.at, message, why, cure);
         }
     }
 }
 
 /// Statuses that were written.
 pub(super) fn range(value: &Value) -> Option<RangeInclusive<u16>> {
-    if let Value::Statuses(range) = value { Some(range.clone()) } else { None }
+    if let Value::Statuses(range) = value {
+        Some(range.clone())
+    } else {
+        None
+    }
 }

@@ -1,4 +1,5 @@
-//! Placeholders in redirects, rewrites, bodies and fields: which ones stand for something, and where.
+//! Placeholders in redirects, rewrites, bodies and fields: which ones stand for something, and
+//! where.
 
 use crate::codes::Code;
 use crate::newcomers::placeholders::{self, Foreign, Form};
@@ -58,16 +59,24 @@ impl Resolver<'_> {
             };
             let pair = (route, "for this path");
             if route.rank() == at.rank() {
-                self.report.push_at(Code::BadPlaceholder, at, message, why, cure);
+                self.report
+                    .push_at(Code::BadPlaceholder, at, message, why, cure);
             } else {
-                self.report.push_pair(Code::BadPlaceholder, at, (message, why, cure), pair);
+                self.report
+                    .push_pair(Code::BadPlaceholder, at, (message, why, cure), pair);
             }
         }
         whole
     }
 
     /// What another server would replace is hardly meant as it is where a URL is made of it.
-    fn foreign_in_target(&mut self, found: &Foreign<'_>, at: &At, pattern: &Pattern, always: &[&str]) {
+    fn foreign_in_target(
+        &mut self,
+        found: &Foreign<'_>,
+        at: &At,
+        pattern: &Pattern,
+        always: &[&str],
+    ) {
         self.report.withdraw(Code::LeftAsItIs, at);
         if self.warned(Code::BadPlaceholder, at) {
             return;
@@ -75,26 +84,47 @@ impl Resolver<'_> {
         let cure = match (found.form, found.ours.filter(|ours| always.contains(ours))) {
             (Form::Marked, Some(ours)) => meant(ours),
             (_, Some(ours)) => format!("{}; a `$` itself is %24", meant(ours)),
-            (Form::Group, None) => format!("write one of {}; a `$` itself is %24", known(pattern, always)),
+            (Form::Group, None) => format!(
+                "write one of {}; a `$` itself is %24",
+                known(pattern, always)
+            ),
             (_, None) => format!("write {}", known(pattern, always)),
         };
-        let message = format!("{} is a placeholder of another server", shown(found.written, at));
+        let message = format!(
+            "{} is a placeholder of another server",
+            shown(found.written, at)
+        );
         let why = "it would be part of the URL as it is";
-        self.report.push_at(Code::BadPlaceholder, at, message, why, cure);
+        self.report
+            .push_at(Code::BadPlaceholder, at, message, why, cure);
     }
 
     /// A warning, since in a text it may be meant as it is.
     fn foreign_in_text(&mut self, text: &str, at: &At) {
-        let Some(Foreign { written, ours: Some(ours), .. }) = placeholders::foreign(text) else { return };
+        let Some(Foreign {
+            written,
+            ours: Some(ours),
+            ..
+        }) = placeholders::foreign(text)
+        else {
+            return;
+        };
         if self.warned(Code::LeftAsItIs, at) || !at.text().contains(written) {
             return;
         }
         let message = format!("`{written}` is kept as text");
         let why = FOREIGN;
-        self.report.push_at(Code::LeftAsItIs, at, message, why, format!("write {{{ours}}}"));
+        self.report.push_at(
+            Code::LeftAsItIs,
+            at,
+            message,
+            why,
+            format!("write {{{ours}}}"),
+        );
     }
 
-    /// In other texts braces may mean themselves; what looks like a placeholder and is none is told.
+    /// In other texts braces may mean themselves; what looks like a placeholder and is none is
+    /// told.
     pub(super) fn text(&mut self, text: &str, at: &At, pattern: &Pattern) {
         self.text_with(text, at, pattern, &[]);
     }
@@ -111,7 +141,8 @@ impl Resolver<'_> {
             let known_here = all.contains(&name)
                 || name == "*" && pattern.has_tail()
                 || pattern.params().any(|param| param == name);
-            let looks = name == "*" || is_param(name) && !name.starts_with(|c: char| c.is_ascii_digit());
+            let looks =
+                name == "*" || is_param(name) && !name.starts_with(|c: char| c.is_ascii_digit());
             if known_here
                 || !looks && ours.is_none()
                 || self.warned(Code::LeftAsItIs, at)
@@ -124,8 +155,13 @@ impl Resolver<'_> {
                 Some(ours) => format!("write {{{ours}}}"),
                 None => format!("the placeholders here are {}", known(pattern, &all)),
             };
-            let why = if placeholders::ours(name).is_some() { FOREIGN } else { "it is no placeholder" };
-            self.report.push_at(Code::LeftAsItIs, at, message, why, cure);
+            let why = if placeholders::ours(name).is_some() {
+                FOREIGN
+            } else {
+                "it is no placeholder"
+            };
+            self.report
+                .push_at(Code::LeftAsItIs, at, message, why, cure);
         }
     }
 }
@@ -134,11 +170,19 @@ const FOREIGN: &str = "it is a placeholder of another server";
 
 /// What was written, unless it came from outside.
 fn shown(written: &str, at: &At) -> String {
-    if at.text().contains(written) { format!("`{written}`") } else { "a placeholder".to_owned() }
+    if at.text().contains(written) {
+        format!("`{written}`")
+    } else {
+        "a placeholder".to_owned()
+    }
 }
 
 fn meant(ours: &str) -> String {
-    let query = if ours == "path" { "; the query is kept" } else { "" };
+    let query = if ours == "path" {
+        "; the query is kept"
+    } else {
+        ""
+    };
     format!("write {{{ours}}}{query}")
 }
 
@@ -149,14 +193,22 @@ enum Brace<'a> {
 }
 
 fn braces(text: &str) -> impl Iterator<Item = Brace<'_>> {
-    text.split('{').skip(1).map(|after| match after.split_once('}') {
-        Some((name, _)) => Brace::Named(name),
-        None => Brace::Open,
-    })
+    text.split('{')
+        .skip(1)
+        .map(|after| match after.split_once('}') {
+            Some((name, _)) => Brace::Named(name),
+            None => Brace::Open,
+        })
 }
 
 fn known(pattern: &Pattern, always: &[&str]) -> String {
     let tail = pattern.has_tail().then_some("*");
-    let names = tail.into_iter().chain(pattern.params()).chain(always.iter().copied());
-    names.map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ")
+    let names = tail
+        .into_iter()
+        .chain(pattern.params())
+        .chain(always.iter().copied());
+    names
+        .map(|name| format!("{{{name}}}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

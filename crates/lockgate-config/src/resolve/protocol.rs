@@ -1,4 +1,5 @@
-//! What is spoken: by sites with their clients, with the endpoints of pools, and how much of HTTP/2 one client has.
+//! What is spoken: by sites with their clients, with the endpoints of pools, and how much of HTTP/2
+//! one client has.
 
 use crate::check::{Checked, Value};
 use crate::codes::Code;
@@ -12,9 +13,16 @@ use super::{Resolver, View};
 impl Resolver<'_> {
     /// The `[http2]` table.
     pub(super) fn http2(&mut self) -> Http2 {
-        let view = View { keys: keys::ROOT, layers: vec![self.root] }.section("http2");
+        let view = View {
+            keys: keys::ROOT,
+            layers: vec![self.root],
+        }
+        .section("http2");
         let (window, connection_window) = (view.size("window"), view.size("connection_window"));
-        let written = |name| view.written(name).map(|written: Checked| (name, written.at));
+        let written = |name| {
+            view.written(name)
+                .map(|written: Checked| (name, written.at))
+        };
         // Where one of them is a mistake already, nothing is compared.
         if let (false, Some((name, at))) = (
             view.broken(&["window", "connection_window"]) || window <= connection_window,
@@ -24,10 +32,15 @@ impl Resolver<'_> {
             let message = format!("`window` is {window}, and `connection_window` is {whole}");
             let why = "one request cannot have more than all of a connection";
             let cure = match name {
-                "window" => format!("write connection_window = \"{window}\" or more, or a smaller window"),
-                _ => format!("write window = \"{whole}\" or less beside it, or a larger connection_window"),
+                "window" => {
+                    format!("write connection_window = \"{window}\" or more, or a smaller window")
+                }
+                _ => format!(
+                    "write window = \"{whole}\" or less beside it, or a larger connection_window"
+                ),
             };
-            self.report.push_at(Code::OutOfRange, &at, message, why, cure);
+            self.report
+                .push_at(Code::OutOfRange, &at, message, why, cure);
         }
         Http2 {
             streams: view.number("streams"),
@@ -42,7 +55,9 @@ impl Resolver<'_> {
     pub(super) fn protocols(&mut self, view: &View<'_>, secure: bool) -> Vec<Protocol> {
         let mut protocols = Vec::new();
         for item in view.list("protocols") {
-            let Some(protocol) = protocol(&item.value) else { continue };
+            let Some(protocol) = protocol(&item.value) else {
+                continue;
+            };
             let misfit = match protocol {
                 Protocol::H2 if !secure => Some((
                     "`\"h2\"` without TLS",
@@ -57,10 +72,17 @@ impl Resolver<'_> {
                 _ => None,
             };
             if let Some((message, why, cure)) = misfit {
-                self.report.push_at(Code::WrongProtocol, &item.at, message, why, cure);
+                self.report
+                    .push_at(Code::WrongProtocol, &item.at, message, why, cure);
             } else if protocols.contains(&protocol) {
                 let message = format!("\"{}\" is spoken already", protocol.name());
-                self.report.push_at(Code::NoEffect, &item.at, message, "it is given twice", "remove it");
+                self.report.push_at(
+                    Code::NoEffect,
+                    &item.at,
+                    message,
+                    "it is given twice",
+                    "remove it",
+                );
             } else {
                 protocols.push(protocol);
             }
@@ -90,21 +112,27 @@ impl Resolver<'_> {
                 let message = "`protocol = \"h2\"` without `tls`";
                 let why = "it is HTTP/2 over TLS";
                 let cure = "add tls = {}, or write \"h2c\" for HTTP/2 without TLS";
-                self.report.push_at(Code::WrongProtocol, &written.at, message, why, cure);
+                self.report
+                    .push_at(Code::WrongProtocol, &written.at, message, why, cure);
             }
             Protocol::H2c if view.mentions("tls") => {
                 let message = "`protocol = \"h2c\"` beside `tls`";
                 let why = "it is HTTP/2 without TLS";
                 let cure = "write \"h2\", or remove tls";
-                self.report.push_at(Code::WrongProtocol, &written.at, message, why, cure);
+                self.report
+                    .push_at(Code::WrongProtocol, &written.at, message, why, cure);
             }
             Protocol::H2 | Protocol::H2c => {}
         }
         if let Some(header) = view.written("proxy_protocol") {
-            let message = format!("`proxy_protocol` beside `protocol = \"{}\"`", protocol.name());
+            let message = format!(
+                "`proxy_protocol` beside `protocol = \"{}\"`",
+                protocol.name()
+            );
             let why = "requests of several clients share a connection, and the header names one";
             let cure = "remove it, as X-Forwarded-For names each; or write protocol = \"http1\"";
-            self.report.push_at(Code::Excluded, &header.at, message, why, cure);
+            self.report
+                .push_at(Code::Excluded, &header.at, message, why, cure);
         }
         Some(protocol)
     }
@@ -117,53 +145,82 @@ impl Resolver<'_> {
         if let Some(written) = tls.written("alpn") {
             let message = format!("`alpn` beside `protocol = \"{}\"`", protocol.name());
             let why = "nothing but h2 is offered, so that nothing else is spoken";
-            self.report.push_at(Code::Excluded, &written.at, message, why, "remove it");
+            self.report
+                .push_at(Code::Excluded, &written.at, message, why, "remove it");
         }
         vec!["h2".to_owned()]
     }
 
-    /// A pool that a `[tcp]` table leads to from `at`; `decrypted` says whether clients' TLS is taken off before.
+    /// A pool that a `[tcp]` table leads to from `at`; `decrypted` says whether clients' TLS is
+    /// taken off before.
     pub(super) fn relayed(&mut self, pool: usize, decrypted: bool, at: &At) {
-        let Some(pool) = self.pools.all.get(pool) else { return };
+        let Some(pool) = self.pools.all.get(pool) else {
+            return;
+        };
         if decrypted && pool.balance == Some(Balance::Session) {
             let message = "a pool that looks at TLS sessions of endpoints where `tls` is taken off";
             let why = "the sessions are ours, and any endpoint is as good for them";
             let cure = "remove tls, or write balance = { hash = \"client\" }";
-            self.report.push_pair(Code::WrongProtocol, at, (message, why, cure), (&pool.at, "this pool"));
+            self.report.push_pair(
+                Code::WrongProtocol,
+                at,
+                (message, why, cure),
+                (&pool.at, "this pool"),
+            );
         }
-        if let Some(Balance::Hash(HashKey::Header(name) | HashKey::Cookie(name)) | Balance::Sticky(name)) =
-            &pool.balance
+        if let Some(
+            Balance::Hash(HashKey::Header(name) | HashKey::Cookie(name)) | Balance::Sticky(name),
+        ) = &pool.balance
         {
             let message = format!("a pool that looks at `{name}` of requests in a [tcp] table");
             let why = "bytes are relayed unread, so there are no requests";
             let cure = "write balance = { hash = \"client\" } or \"sni\", or name another pool";
-            self.report.push_pair(Code::WrongProtocol, at, (&message, why, cure), (&pool.at, "this pool"));
+            self.report.push_pair(
+                Code::WrongProtocol,
+                at,
+                (&message, why, cure),
+                (&pool.at, "this pool"),
+            );
         }
         if pool.protocol == Protocol::Http1 {
             return;
         }
-        let message = format!("a pool with `protocol = \"{}\"` in a [tcp] table", pool.protocol.name());
+        let message = format!(
+            "a pool with `protocol = \"{}\"` in a [tcp] table",
+            pool.protocol.name()
+        );
         let why = "bytes are relayed as they are, and nothing is spoken";
         let cure = "name a pool without protocol, or proxy to this one from a [site]";
         let texts = (message, why, cure);
-        self.report.push_pair(Code::WrongProtocol, at, texts, (&pool.at, "this pool"));
+        self.report
+            .push_pair(Code::WrongProtocol, at, texts, (&pool.at, "this pool"));
     }
 
     /// A pool that a site leads to: it would not understand an endpoint that chose HTTP/2.
     pub(super) fn requested(&mut self, pool: usize) {
-        let Some(pool) = self.pools.all.get(pool) else { return };
+        let Some(pool) = self.pools.all.get(pool) else {
+            return;
+        };
         if pool.balance == Some(Balance::Session) && !self.warned(Code::WrongProtocol, &pool.at) {
             let message = "a pool that looks at TLS sessions of endpoints in a [site]";
             let why = "a site takes TLS off, so the sessions are ours, and any endpoint is as good for them";
             let cure = "write balance = { sticky = \"cookie:lg\" } or { hash = \"client\" }";
-            self.report.push_at(Code::WrongProtocol, &pool.at.clone(), message, why, cure);
+            self.report
+                .push_at(Code::WrongProtocol, &pool.at.clone(), message, why, cure);
         }
-        let Some(tls) = pool.tls.as_ref().filter(|_| pool.protocol == Protocol::Http1) else { return };
+        let Some(tls) = pool
+            .tls
+            .as_ref()
+            .filter(|_| pool.protocol == Protocol::Http1)
+        else {
+            return;
+        };
         if tls.alpn.iter().any(|name| name == "h2") && !self.warned(Code::WrongProtocol, &tls.at) {
             let message = "h2 is offered in `alpn`, but HTTP/1.1 is spoken";
             let why = "an endpoint that chooses h2 would not be understood";
             let cure = "write protocol = \"h2\" beside tls, and remove alpn";
-            self.report.push_at(Code::WrongProtocol, &tls.at.clone(), message, why, cure);
+            self.report
+                .push_at(Code::WrongProtocol, &tls.at.clone(), message, why, cure);
         }
     }
 }
@@ -173,12 +230,20 @@ impl View<'_> {
         match self.value(name) {
             Value::Allowance(allowance) => allowance,
             // It has been reported.
-            _ => Allowance { count: 1, every: std::time::Duration::from_secs(1), burst: 1 },
+            _ => Allowance {
+                count: 1,
+                every: std::time::Duration::from_secs(1),
+                burst: 1,
+            },
         }
     }
 }
 
 fn protocol(value: &Value) -> Option<Protocol> {
-    let Value::Word(word) = value else { return None };
-    [Protocol::Http1, Protocol::H2, Protocol::H2c].into_iter().find(|protocol| protocol.name() == *word)
+    let Value::Word(word) = value else {
+        return None;
+    };
+    [Protocol::Http1, Protocol::H2, Protocol::H2c]
+        .into_iter()
+        .find(|protocol| protocol.name() == *word)
 }

@@ -18,7 +18,9 @@ impl Resolver<'_> {
     /// That of the nearest table that says something.
     pub(super) fn redirects(&mut self, view: &View<'_>) -> Option<Arc<RedirectMap>> {
         let written = view.written("redirects")?;
-        let Value::Path(file) = written.value else { return None };
+        let Value::Path(file) = written.value else {
+            return None;
+        };
         if let Some(known) = self.redirect_maps.get(&file) {
             return known.clone();
         }
@@ -33,17 +35,29 @@ impl Resolver<'_> {
             Err(error) => {
                 let message = "this file of redirects cannot be read";
                 let cure = "correct the path";
-                self.report.push_at(Code::FileUnreadable, at, message, error.to_string(), cure);
+                self.report
+                    .push_at(Code::FileUnreadable, at, message, error.to_string(), cure);
                 return None;
             }
         };
         match parse_redirects(&text) {
-            Ok(entries) => Some(RedirectMap { file: file.to_owned(), at: at.clone(), entries }),
+            Ok(entries) => Some(RedirectMap {
+                file: file.to_owned(),
+                at: at.clone(),
+                entries,
+            }),
             Err(mistakes) => {
                 let dir = file.parent().unwrap_or(Path::new("/")).to_owned();
                 let order = AFTER_ALL + self.redirect_maps.len();
-                let source = Arc::new(Source { name: file.to_owned(), dir, order, text });
-                mistakes.into_iter().for_each(|mistake| self.bad_redirect(&source, mistake));
+                let source = Arc::new(Source {
+                    name: file.to_owned(),
+                    dir,
+                    order,
+                    text,
+                });
+                mistakes
+                    .into_iter()
+                    .for_each(|mistake| self.bad_redirect(&source, mistake));
                 None
             }
         }
@@ -54,24 +68,46 @@ impl Resolver<'_> {
         let (message, why, cure) = match problem {
             MapProblem::Twice(first) => {
                 let first = At::new(source, first);
-                let texts = ("this path is redirected twice", "it is redirected again", "keep one of them");
-                return self.report.push_pair(Code::Duplicate, &at, texts, (&first, "it is redirected here"));
+                let texts = (
+                    "this path is redirected twice",
+                    "it is redirected again",
+                    "keep one of them",
+                );
+                return self.report.push_pair(
+                    Code::Duplicate,
+                    &at,
+                    texts,
+                    (&first, "it is redirected here"),
+                );
             }
             MapProblem::NoTarget => ("this path has no target", "", "write it behind: /old /new"),
-            MapProblem::From(why) => {
-                ("this is not the path of requests", why, "write \"/old\" or \"/old/*\", and %20 for a space")
-            }
-            MapProblem::To(why) => {
-                ("this is not a target", why, "write \"/new\", \"/new/{*}\" or \"https://example.org{path}\"")
-            }
-            MapProblem::Status => {
-                ("this is not the status of a redirect", "", "write 301, 302, 303, 307 or 308")
-            }
-            MapProblem::More => {
-                ("nothing more stands behind the status", "", "remove it, or write # before it")
-            }
-            MapProblem::TooLong => ("this line is longer than 8,000 bytes", "", "no client would follow it"),
+            MapProblem::From(why) => (
+                "this is not the path of requests",
+                why,
+                "write \"/old\" or \"/old/*\", and %20 for a space",
+            ),
+            MapProblem::To(why) => (
+                "this is not a target",
+                why,
+                "write \"/new\", \"/new/{*}\" or \"https://example.org{path}\"",
+            ),
+            MapProblem::Status => (
+                "this is not the status of a redirect",
+                "",
+                "write 301, 302, 303, 307 or 308",
+            ),
+            MapProblem::More => (
+                "nothing more stands behind the status",
+                "",
+                "remove it, or write # before it",
+            ),
+            MapProblem::TooLong => (
+                "this line is longer than 8,000 bytes",
+                "",
+                "no client would follow it",
+            ),
         };
-        self.report.push_at(Code::BadRedirect, &at, message, why, cure);
+        self.report
+            .push_at(Code::BadRedirect, &at, message, why, cure);
     }
 }

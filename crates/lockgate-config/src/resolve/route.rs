@@ -16,7 +16,13 @@ use super::{Resolver, View};
 const VERBS: [&str; 4] = ["proxy", "root", "redirect", "respond"];
 
 /// What only a request that is sent on has.
-const ONLY_PROXIED: [&str; 5] = ["rewrite", "request_headers", "body", "timeouts", "rewrite_location"];
+const ONLY_PROXIED: [&str; 5] = [
+    "rewrite",
+    "request_headers",
+    "body",
+    "timeouts",
+    "rewrite_location",
+];
 
 /// What only files have.
 const ONLY_FILES: [&str; 11] = [
@@ -42,12 +48,18 @@ impl Resolver<'_> {
             Verb::Is(name) => self.action(site, site, name, &any, &one.at),
             _ => None,
         };
-        let keys = keys::find(site.keys, "path").and_then(|key| key.kind.table()).unwrap_or(&[]);
+        let keys = keys::find(site.keys, "path")
+            .and_then(|key| key.kind.table())
+            .unwrap_or(&[]);
         let paths: &[Keyed] = match one.table.entries.get("path") {
-            Some(Checked { value: Value::Tables(paths), .. }) => paths,
+            Some(Checked {
+                value: Value::Tables(paths),
+                ..
+            }) => paths,
             _ => &[],
         };
-        if matches!(own, Verb::None) && paths.is_empty() && !one.table.entries.contains_key("path") {
+        if matches!(own, Verb::None) && paths.is_empty() && !one.table.entries.contains_key("path")
+        {
             let cure = "add proxy = \"127.0.0.1:3000\", root = \"/srv/www\", redirect = \"https://example.org{path}\" or respond = 404";
             self.no_verb(&one.at, "site", cure);
         }
@@ -57,20 +69,30 @@ impl Resolver<'_> {
         {
             let message = "only `/` itself is answered";
             let why = "a path without `*` matches only itself";
-            let cure = "write what it has into the [site] table, which answers every path; or \"/*\"";
-            self.report.push_at(Code::OnlyRoot, &path.at, message, why, cure);
+            let cure =
+                "write what it has into the [site] table, which answers every path; or \"/*\"";
+            self.report
+                .push_at(Code::OnlyRoot, &path.at, message, why, cure);
         }
         let mut routes = Vec::new();
         for path in paths {
             let Id::Path(key) = &path.id else { continue };
-            let alone = View { keys, layers: vec![&path.table] };
-            let view = View { keys, layers: vec![&path.table, &one.table] };
+            let alone = View {
+                keys,
+                layers: vec![&path.table],
+            };
+            let view = View {
+                keys,
+                layers: vec![&path.table, &one.table],
+            };
             let action = match self.verb(&alone) {
                 Verb::Is(name) => self.action(&alone, &view, name, &key.pattern, &path.at),
                 Verb::Broken => None,
                 Verb::None => match own {
                     Verb::Is("root") => self.files(site, &view, &key.pattern, &path.at),
-                    Verb::Is(name) => self.inherited(site, name, action.as_ref(), &key.pattern, &path.at),
+                    Verb::Is(name) => {
+                        self.inherited(site, name, action.as_ref(), &key.pattern, &path.at)
+                    }
                     Verb::Broken => None,
                     Verb::None => {
                         let cure = "add proxy, root, redirect or respond here or in its site";
@@ -98,14 +120,23 @@ impl Resolver<'_> {
         let whole = routes.len() == paths.len() && (action.is_some() || matches!(own, Verb::None));
         if whole {
             // The site's own first: what it does is what is said.
-            let actions: Vec<&Action> =
-                action.iter().chain(routes.iter().map(|route| &route.action)).collect();
+            let actions: Vec<&Action> = action
+                .iter()
+                .chain(routes.iter().map(|route| &route.action))
+                .collect();
             self.unused_modifiers(site, &actions, site.asks_somebody());
         }
         if let Some(action) = action {
             let rules = self.rules(site, &any, &one.at, served(Some(&action)), secure);
             let (name, at) = (String::new(), one.at.clone());
-            routes.push(Route { name, at, method: None, pattern: any, action, rules });
+            routes.push(Route {
+                name,
+                at,
+                method: None,
+                pattern: any,
+                action,
+                rules,
+            });
         }
         routes
     }
@@ -124,18 +155,34 @@ impl Resolver<'_> {
             return if strange { Verb::Broken } else { Verb::None };
         };
         if let Some(second) = verbs.next() {
-            let place = |name: &str| view.layers.iter().find_map(|layer| layer.key_places.get(name).cloned());
+            let place = |name: &str| {
+                view.layers
+                    .iter()
+                    .find_map(|layer| layer.key_places.get(name).cloned())
+            };
             if let (Some(a), Some(b)) = (place(first), place(second)) {
-                let (first, second, a, b) =
-                    if a.rank() > b.rank() { (second, first, b, a) } else { (first, second, a, b) };
+                let (first, second, a, b) = if a.rank() > b.rank() {
+                    (second, first, b, a)
+                } else {
+                    (first, second, a, b)
+                };
                 let message = format!("`{second}` beside `{first}`");
                 let why = "a table does one thing";
                 let cure = "keep one of them, or write a path table for the other";
-                self.report.push_pair(Code::TwoVerbs, &b, (message, why, cure), (&a, "it does this already"));
+                self.report.push_pair(
+                    Code::TwoVerbs,
+                    &b,
+                    (message, why, cure),
+                    (&a, "it does this already"),
+                );
             }
             return Verb::Broken;
         }
-        if view.written(first).is_some() { Verb::Is(first) } else { Verb::Broken }
+        if view.written(first).is_some() {
+            Verb::Is(first)
+        } else {
+            Verb::Broken
+        }
     }
 
     /// What a verb of `view` does; `merged` has the modifiers that belong to it.
@@ -162,15 +209,22 @@ impl Resolver<'_> {
                     _ => (long.text("to")?, long.written("to")?.at),
                 };
                 let whole = self.begins(&to, &at) && self.target(&to, &at, pattern, route);
-                whole.then(|| Action::Redirect { to, status: long.number("status") })
+                whole.then(|| Action::Redirect {
+                    to,
+                    status: long.number("status"),
+                })
             }
             _ => {
                 let long = view.section("respond");
                 let answer = match &written.value {
-                    Value::Integer(status) => {
-                        Answer { status: u16::try_from(*status).ok()?, ..self.answer(&long, &written.at)? }
-                    }
-                    Value::Text(body) => Answer { body: body.clone(), ..self.answer(&long, &written.at)? },
+                    Value::Integer(status) => Answer {
+                        status: u16::try_from(*status).ok()?,
+                        ..self.answer(&long, &written.at)?
+                    },
+                    Value::Text(body) => Answer {
+                        body: body.clone(),
+                        ..self.answer(&long, &written.at)?
+                    },
                     _ => self.answer(&long, &written.at)?,
                 };
                 let at = long.written("body").map_or(written.at, |body| body.at);
@@ -180,26 +234,34 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether a target is a path or a URL with a host; else browsers would make something else of it.
+    /// Whether a target is a path or a URL with a host; else browsers would make something else of
+    /// it.
     fn begins(&mut self, to: &str, at: &At) -> bool {
-        let host = to.strip_prefix("https://").or_else(|| to.strip_prefix("http://"));
+        let host = to
+            .strip_prefix("https://")
+            .or_else(|| to.strip_prefix("http://"));
         let (why, cure) = match host {
             Some(host) if host.starts_with(['/', '?']) || host.is_empty() => {
                 ("its host is missing", "https://{host}")
             }
-            Some(host) if host.starts_with("{path}") => ("its host is missing", "https://{host}{path}"),
+            Some(host) if host.starts_with("{path}") => {
+                ("its host is missing", "https://{host}{path}")
+            }
             Some(_) => return true,
             None if to.starts_with("//") => ("it names a host without its scheme", ""),
             None if to.starts_with('/') || to.starts_with('{') => return true,
             None => ("it begins neither with `/` nor with `https://`", ""),
         };
         let cure = match cure {
-            "" if at.text().contains(to) => format!("write \"https://{}\"", to.trim_start_matches('/')),
+            "" if at.text().contains(to) => {
+                format!("write \"https://{}\"", to.trim_start_matches('/'))
+            }
             "" => "write \"https://example.org{path}\"".to_owned(),
             cure => format!("write \"{cure}\""),
         };
         if !self.warned(Code::BadPath, at) {
-            self.report.push_at(Code::BadPath, at, "this is not a place to go", why, cure);
+            self.report
+                .push_at(Code::BadPath, at, "this is not a place to go", why, cure);
         }
         false
     }
@@ -216,12 +278,16 @@ impl Resolver<'_> {
         if let Some(Action::Redirect { to, .. }) = action {
             let at = site.written(verb)?.at;
             let to = to.clone();
-            return self.target(&to, &at, pattern, route).then(|| action.cloned()).flatten();
+            return self
+                .target(&to, &at, pattern, route)
+                .then(|| action.cloned())
+                .flatten();
         }
         action.cloned()
     }
 
-    /// What belongs to a verb that none of `actions` is. Where a service is asked who may come, deadlines are also for that.
+    /// What belongs to a verb that none of `actions` is. Where a service is asked who may come,
+    /// deadlines are also for that.
     fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&Action], asks: bool) {
         let Some(first) = actions.first() else { return };
         let what = match first {
@@ -230,8 +296,12 @@ impl Resolver<'_> {
             Action::Redirect { .. } => "a redirect is answered here",
             Action::Respond(_) => "`respond` is answered here",
         };
-        let proxied = actions.iter().any(|action| matches!(action, Action::Proxy(_)));
-        let served = actions.iter().any(|action| matches!(action, Action::Files(_)));
+        let proxied = actions
+            .iter()
+            .any(|action| matches!(action, Action::Proxy(_)));
+        let served = actions
+            .iter()
+            .any(|action| matches!(action, Action::Files(_)));
         let unused = |used: bool, names: &'static [&'static str], cure| {
             let names = if used { &[] } else { names };
             names.iter().map(move |name| (*name, cure))
@@ -245,7 +315,13 @@ impl Resolver<'_> {
         .filter(|(name, _)| !(asks && *name == "timeouts"))
         .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
         for (name, cure) in names {
-            let Some(at) = view.layers.iter().find_map(|layer| layer.key_places.get(name)) else { continue };
+            let Some(at) = view
+                .layers
+                .iter()
+                .find_map(|layer| layer.key_places.get(name))
+            else {
+                continue;
+            };
             if self.warned(Code::NoEffect, at) {
                 continue;
             }
@@ -266,15 +342,24 @@ impl Resolver<'_> {
         let (strip_prefix, rewrite) = self.path_sent(view, pattern, route);
         let mut headers = self.fields(view, "headers", pattern);
         for rule in self.secure(view, over_tls) {
-            if !headers.iter().any(|told| told.name.eq_ignore_ascii_case(&rule.name)) {
+            if !headers
+                .iter()
+                .any(|told| told.name.eq_ignore_ascii_case(&rule.name))
+            {
                 headers.push(rule);
             }
         }
         let auth = self.auth(view);
         let body = view.section("body");
         let rates = match body.written("min_rate").map(|written| written.value) {
-            Some(Value::Rate(rate)) => Rates { min_in: Some(rate), ..self.shared.rates },
-            Some(_) => Rates { min_in: None, ..self.shared.rates },
+            Some(Value::Rate(rate)) => Rates {
+                min_in: Some(rate),
+                ..self.shared.rates
+            },
+            Some(_) => Rates {
+                min_in: None,
+                ..self.shared.rates
+            },
             None => self.shared.rates,
         };
         Rules {
@@ -310,7 +395,12 @@ impl Resolver<'_> {
     }
 
     /// What becomes of the path: the nearer of the two keys holds.
-    fn path_sent(&mut self, view: &View<'_>, pattern: &Pattern, route: &At) -> (bool, Option<String>) {
+    fn path_sent(
+        &mut self,
+        view: &View<'_>,
+        pattern: &Pattern,
+        route: &At,
+    ) -> (bool, Option<String>) {
         let (mut no_strip, mut no_rewrite) = (false, false);
         for (depth, layer) in view.layers.iter().enumerate() {
             let strip = on(layer, "strip_prefix").filter(|_| !no_strip);
@@ -334,8 +424,14 @@ impl Resolver<'_> {
                     return (true, None);
                 }
                 (_, Some((true, at))) => {
-                    let written = View { keys: view.keys, layers: vec![*layer] }.text("rewrite");
-                    let whole = written.as_ref().is_some_and(|to| self.rewrite(to, &at, pattern, route));
+                    let written = View {
+                        keys: view.keys,
+                        layers: vec![*layer],
+                    }
+                    .text("rewrite");
+                    let whole = written
+                        .as_ref()
+                        .is_some_and(|to| self.rewrite(to, &at, pattern, route));
                     return (false, written.filter(|_| whole));
                 }
                 _ => {}
@@ -358,10 +454,17 @@ impl Resolver<'_> {
 
     /// A prefix is what stands before `/*`.
     fn nothing_to_strip(&mut self, at: &At, pattern: &Pattern) {
-        let prefix = matches!(pattern, Pattern::Path { segments, tail: true } if !segments.is_empty());
+        let prefix =
+            matches!(pattern, Pattern::Path { segments, tail: true } if !segments.is_empty());
         if !prefix && !self.warned(Code::NoEffect, at) {
             let why = "there is no prefix: the path does not end in `/*`";
-            self.report.push_at(Code::NoEffect, at, "`strip_prefix` has no effect", why, "remove it");
+            self.report.push_at(
+                Code::NoEffect,
+                at,
+                "`strip_prefix` has no effect",
+                why,
+                "remove it",
+            );
         }
     }
 
@@ -371,7 +474,11 @@ impl Resolver<'_> {
         for one in maps(view, key) {
             // `secure` is no field.
             let known = key == "headers" && one.name == "secure";
-            if known || rules.iter().any(|rule| rule.name.eq_ignore_ascii_case(&one.name)) {
+            if known
+                || rules
+                    .iter()
+                    .any(|rule| rule.name.eq_ignore_ascii_case(&one.name))
+            {
                 continue;
             }
             let change = match &one.value.value {
@@ -389,7 +496,10 @@ impl Resolver<'_> {
                     self.text(value, &one.value.at, pattern);
                 }
             }
-            rules.push(HeaderRule { name: one.name.clone(), change });
+            rules.push(HeaderRule {
+                name: one.name.clone(),
+                change,
+            });
         }
         rules
     }
@@ -416,10 +526,16 @@ pub(super) fn on(layer: &Table, name: &str) -> Option<(bool, At)> {
 }
 
 pub(super) fn maps<'a>(view: &View<'a>, key: &str) -> Vec<&'a Named> {
-    let maps = view.layers.iter().filter_map(|layer| match layer.entries.get(key) {
-        Some(Checked { value: Value::Map(map), .. }) => Some(map),
-        _ => None,
-    });
+    let maps = view
+        .layers
+        .iter()
+        .filter_map(|layer| match layer.entries.get(key) {
+            Some(Checked {
+                value: Value::Map(map),
+                ..
+            }) => Some(map),
+            _ => None,
+        });
     maps.flatten().collect()
 }
 
@@ -436,7 +552,9 @@ pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
     let mut told = Vec::new();
     let mut pages = Vec::new();
     for one in maps(view, "error_pages") {
-        let Ok(status) = one.name.parse::<u16>() else { continue };
+        let Ok(status) = one.name.parse::<u16>() else {
+            continue;
+        };
         if told.contains(&status) {
             continue;
         }
@@ -455,22 +573,47 @@ pub(super) fn limit(view: &View<'_>) -> Option<RateLimit> {
     let (count, every, per, burst) = match written.value {
         Value::Limit(limit) => {
             let (count, every) = limit.frequency;
-            (count, every, limit.per.unwrap_or(LimitKey::Client), limit.burst)
+            (
+                count,
+                every,
+                limit.per.unwrap_or(LimitKey::Client),
+                limit.burst,
+            )
         }
         Value::Table(_) => {
-            let Value::Frequency(count, every) = long.value("rate") else { return None };
+            let Value::Frequency(count, every) = long.value("rate") else {
+                return None;
+            };
             let per = match long.value("per") {
                 Value::LimitKey(key) => key,
                 _ => LimitKey::Client,
             };
-            (count, every, per, long.count("burst").and_then(|burst| u32::try_from(burst).ok()))
+            (
+                count,
+                every,
+                per,
+                long.count("burst")
+                    .and_then(|burst| u32::try_from(burst).ok()),
+            )
         }
         _ => return None,
     };
     // The short form has no status: its default is that of the long one.
-    let keys = keys::find(view.keys, "limit").and_then(|key| key.kind.table()).unwrap_or(&[]);
-    let layers =
-        if matches!(view.written("limit")?.value, Value::Table(_)) { long.layers } else { Vec::new() };
+    let keys = keys::find(view.keys, "limit")
+        .and_then(|key| key.kind.table())
+        .unwrap_or(&[]);
+    let layers = if matches!(view.written("limit")?.value, Value::Table(_)) {
+        long.layers
+    } else {
+        Vec::new()
+    };
     let status = View { keys, layers }.number("status");
-    Some(RateLimit { count, every, per, burst: burst.unwrap_or(count), status, at: written.at })
+    Some(RateLimit {
+        count,
+        every,
+        per,
+        burst: burst.unwrap_or(count),
+        status,
+        at: written.at,
+    })
 }

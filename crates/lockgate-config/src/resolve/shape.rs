@@ -38,7 +38,12 @@ impl Resolver<'_> {
             }
             _ => return None,
         }
-        let rates = [shape.per_connection, shape.per_client, shape.per_user, shape.total];
+        let rates = [
+            shape.per_connection,
+            shape.per_client,
+            shape.per_user,
+            shape.total,
+        ];
         if !rates.iter().all(|one| one.is_empty()) {
             return Some(shape);
         }
@@ -62,12 +67,18 @@ fn directions(view: &View<'_>, name: &str) -> Directions {
         _ => {
             let apart = view.section(name);
             let rate = |name| apart.rate(name).and_then(NonZeroU64::new);
-            Directions { received: rate("in"), sent: rate("out") }
+            Directions {
+                received: rate("in"),
+                sent: rate("out"),
+            }
         }
     }
 }
 
 fn both(rate: u64) -> Directions {
     let rate = NonZeroU64::new(rate);
-    Directions { received: rate, sent: rate }
+    Directions {
+        received: rate,
+        sent: rate,
+    }
 }

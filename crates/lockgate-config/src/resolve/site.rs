@@ -13,7 +13,8 @@ use super::route::error_pages;
 use super::{Resolver, View};
 
 impl Resolver<'_> {
-    /// Every site that means something, with those of its routes that do; the others have been reported.
+    /// Every site that means something, with those of its routes that do; the others have been
+    /// reported.
     pub(super) fn sites(&mut self) -> Vec<Site> {
         let tables = self.tables("site");
         tables.iter().filter_map(|one| self.site(one)).collect()
@@ -22,7 +23,10 @@ impl Resolver<'_> {
     fn site(&mut self, one: &Keyed) -> Option<Site> {
         let Id::Site(key) = &one.id else { return None };
         let keys = keys::find(keys::ROOT, "site").and_then(|key| key.kind.table())?;
-        let view = View { keys, layers: vec![&one.table] };
+        let view = View {
+            keys,
+            layers: vec![&one.table],
+        };
         let mut tls = self.site_tls(&view, key, &one.at);
         let by_permission = matches!(key, SiteKey::Unix(_));
         let accept_proxy = self.accept_proxy(&view, by_permission);
@@ -30,9 +34,14 @@ impl Resolver<'_> {
         let secure = !plain(&view) && (view.mentions("tls") || matches!(key, SiteKey::Implied(_)));
         if let (SiteKey::Port(_, 443), false) = (key, secure) {
             let message = "plain HTTP on port 443";
-            let cure =
-                "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or another port";
-            self.report.push_at(Code::PlainOnHttps, &one.at, message, "browsers speak TLS there", cure);
+            let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or another port";
+            self.report.push_at(
+                Code::PlainOnHttps,
+                &one.at,
+                message,
+                "browsers speak TLS there",
+                cure,
+            );
         }
         let protocols = self.protocols(&view, secure);
         if let Some(tls) = &mut tls {
@@ -60,7 +69,10 @@ impl Resolver<'_> {
             None if view.mentions("tls") => return None,
             None if matches!(key, SiteKey::Implied(_)) => {
                 let table = crate::check::Table::default();
-                Checked { value: Value::Table(table), at: at.clone() }
+                Checked {
+                    value: Value::Table(table),
+                    at: at.clone(),
+                }
             }
             None => return None,
         };
@@ -74,15 +86,20 @@ impl Resolver<'_> {
             SiteKey::Unix(_) => Host::Any,
         }];
         for item in view.list("alias") {
-            let Value::Host(host) = item.value else { continue };
+            let Value::Host(host) = item.value else {
+                continue;
+            };
             let served = match hosts.first() {
-                Some(Host::Any) if host != Host::Any => Some("the key of the table takes every host"),
+                Some(Host::Any) if host != Host::Any => {
+                    Some("the key of the table takes every host")
+                }
                 _ if hosts.contains(&host) => Some("it is given twice"),
                 _ => None,
             };
             if let Some(why) = served {
                 let message = format!("{host} is served by this site already");
-                self.report.push_at(Code::NoEffect, &item.at, message, why, "remove it");
+                self.report
+                    .push_at(Code::NoEffect, &item.at, message, why, "remove it");
                 continue;
             }
             hosts.push(host);
@@ -90,17 +107,32 @@ impl Resolver<'_> {
         hosts
     }
 
-    fn site_listeners(&mut self, view: &View<'_>, key: &SiteKey, secure: bool) -> Vec<SiteListener> {
+    fn site_listeners(
+        &mut self,
+        view: &View<'_>,
+        key: &SiteKey,
+        secure: bool,
+    ) -> Vec<SiteListener> {
         let ports = self.shared.ports;
         let (port, secure, redirect) = match key {
             SiteKey::Unix(path) => {
                 if let Some(written) = view.written("listen") {
                     let message = "`listen` beside a Unix socket";
                     let cure = "remove it, or write a site of its own for the address";
-                    self.report.push_at(Code::Excluded, &written.at, message, "it has no IP address", cure);
+                    self.report.push_at(
+                        Code::Excluded,
+                        &written.at,
+                        message,
+                        "it has no IP address",
+                        cure,
+                    );
                 }
                 let addr = ListenAddr::Unix(path.clone());
-                return vec![SiteListener { addr, secure, redirects: false }];
+                return vec![SiteListener {
+                    addr,
+                    secure,
+                    redirects: false,
+                }];
             }
             SiteKey::Port(_, port) => (*port, secure, None),
             SiteKey::Implied(_) if plain(view) => (ports.http, false, None),
@@ -108,7 +140,13 @@ impl Resolver<'_> {
         };
         let ips: Vec<IpAddr> = view.list("listen").into_iter().filter_map(ip).collect();
         let at = |port: u16, secure, redirects| {
-            addresses(&ips, port).into_iter().map(move |addr| SiteListener { addr, secure, redirects })
+            addresses(&ips, port)
+                .into_iter()
+                .map(move |addr| SiteListener {
+                    addr,
+                    secure,
+                    redirects,
+                })
         };
         let redirects = redirect.into_iter().flat_map(|port| at(port, false, true));
         at(port, secure, false).chain(redirects).collect()
@@ -126,16 +164,29 @@ pub(super) fn alpn(protocol: &Protocol) -> Option<String> {
 
 /// Whether `tls = false` was written.
 fn plain(view: &View<'_>) -> bool {
-    matches!(view.written("tls"), Some(Checked { value: Value::Bool(false), .. }))
+    matches!(
+        view.written("tls"),
+        Some(Checked {
+            value: Value::Bool(false),
+            ..
+        })
+    )
 }
 
 fn ip(item: Checked) -> Option<IpAddr> {
-    if let Value::Ip(ip) = item.value { Some(ip) } else { None }
+    if let Value::Ip(ip) = item.value {
+        Some(ip)
+    } else {
+        None
+    }
 }
 
 /// The addresses with a port; the two that mean every address are one listener.
 fn addresses(ips: &[IpAddr], port: u16) -> Vec<ListenAddr> {
-    let every = |v4: bool| ips.iter().any(|ip| ip.is_unspecified() && ip.is_ipv4() == v4);
+    let every = |v4: bool| {
+        ips.iter()
+            .any(|ip| ip.is_unspecified() && ip.is_ipv4() == v4)
+    };
     if every(true) && every(false) {
         return vec![ListenAddr::All(port)];
     }

@@ -27,9 +27,14 @@ impl Resolver<'_> {
     }
 
     fn listener(&mut self, one: &Keyed) -> Option<Tcp> {
-        let Id::Address(addr) = &one.id else { return None };
+        let Id::Address(addr) = &one.id else {
+            return None;
+        };
         let keys = keys::find(keys::ROOT, "tcp").and_then(|key| key.kind.table())?;
-        let view = View { keys, layers: vec![&one.table] };
+        let view = View {
+            keys,
+            layers: vec![&one.table],
+        };
         let accept_proxy = self.accept_proxy(&view, matches!(addr, ListenAddr::Unix(_)));
         let way = match self.tcp_verb(&view, &one.at)? {
             Verb::Proxy => Way::Proxy(self.relay(&view, None, &one.at)?),
@@ -49,10 +54,18 @@ impl Resolver<'_> {
 
     /// What says where the bytes go; nothing where that is a mistake.
     fn tcp_verb(&mut self, view: &View<'_>, at: &At) -> Option<Verb> {
-        let place = |name: &str| view.layers.iter().find_map(|layer| layer.key_places.get(name).cloned());
-        let hello = BY_HELLO.into_iter().find_map(|name| place(name).map(|at| (name, at)));
+        let place = |name: &str| {
+            view.layers
+                .iter()
+                .find_map(|layer| layer.key_places.get(name).cloned())
+        };
+        let hello = BY_HELLO
+            .into_iter()
+            .find_map(|name| place(name).map(|at| (name, at)));
         for alone in ["proxy", "tls"] {
-            let (Some(own), Some((name, other))) = (place(alone), &hello) else { continue };
+            let (Some(own), Some((name, other))) = (place(alone), &hello) else {
+                continue;
+            };
             let message = format!("`{alone}` beside `{name}`");
             let (why, cure) = match alone {
                 "proxy" => (
@@ -65,7 +78,8 @@ impl Resolver<'_> {
                 ),
             };
             let (own, other, label) = (&own, other, "the names are here");
-            self.report.push_pair(Code::Excluded, own, (&message, why, cure), (other, label));
+            self.report
+                .push_pair(Code::Excluded, own, (&message, why, cure), (other, label));
             return None;
         }
         match hello {
@@ -75,15 +89,16 @@ impl Resolver<'_> {
             None if view.layers.iter().any(|layer| layer.strange.any) => None,
             None => {
                 let why = "this table says nowhere where the bytes go";
-                let cure =
-                    "add proxy = \"unix:/run/app.sock\", or sni.\"mail.example.com\" = \"10.0.0.5:443\"";
-                self.report.push_at(Code::MissingKey, at, "`proxy` is missing", why, cure);
+                let cure = "add proxy = \"unix:/run/app.sock\", or sni.\"mail.example.com\" = \"10.0.0.5:443\"";
+                self.report
+                    .push_at(Code::MissingKey, at, "`proxy` is missing", why, cure);
                 None
             }
         }
     }
 
-    /// What one `proxy` and the keys beside it mean, in a table of its own or in an entry of `table`.
+    /// What one `proxy` and the keys beside it mean, in a table of its own or in an entry of
+    /// `table`.
     fn relay(&mut self, view: &View<'_>, table: Option<&View<'_>>, at: &At) -> Option<Relay> {
         let tls = self.tls(view, at);
         let pool = self.proxy(view)?;
@@ -99,9 +114,20 @@ impl Resolver<'_> {
         if let Some((SentHeader::Pass, at)) = &header {
             self.nothing_to_pass(table.unwrap_or(view), at);
         }
-        let of_pool = self.pools.all.get(pool).and_then(|pool| pool.proxy_protocol);
-        let proxy_protocol = header.map(|(header, _)| header).or(of_pool.map(SentHeader::Own));
-        Some(Relay { at: at.clone(), tls, pool, proxy_protocol })
+        let of_pool = self
+            .pools
+            .all
+            .get(pool)
+            .and_then(|pool| pool.proxy_protocol);
+        let proxy_protocol = header
+            .map(|(header, _)| header)
+            .or(of_pool.map(SentHeader::Own));
+        Some(Relay {
+            at: at.clone(),
+            tls,
+            pool,
+            proxy_protocol,
+        })
     }
 
     /// A header is passed on that `table` takes from nobody.
@@ -112,7 +138,13 @@ impl Resolver<'_> {
         }
         let message = "`proxy_protocol = \"pass\"` without `accept_proxy`";
         let cure = "add accept_proxy = \"require\", or write \"v2\"";
-        self.report.push_at(Code::MissingKey, at, message, "no header comes that could be passed on", cure);
+        self.report.push_at(
+            Code::MissingKey,
+            at,
+            message,
+            "no header comes that could be passed on",
+            cure,
+        );
     }
 
     fn by_hello(&mut self, view: &View<'_>) -> Option<ByHello> {
@@ -121,10 +153,17 @@ impl Resolver<'_> {
         let mut hosts: HashMap<Host, At> = HashMap::new();
         for one in entries(view, "sni") {
             // It has been looked at.
-            let Ok(host) = Host::parse(&one.name) else { continue };
+            let Ok(host) = Host::parse(&one.name) else {
+                continue;
+            };
             if let Some(first) = hosts.insert(host.clone(), one.at.clone()) {
-                let texts = ("this name has an entry already", "it would lead two ways", "keep one of them");
-                self.report.push_pair(Code::SameHost, &one.at, texts, (&first, "here"));
+                let texts = (
+                    "this name has an entry already",
+                    "it would lead two ways",
+                    "keep one of them",
+                );
+                self.report
+                    .push_pair(Code::SameHost, &one.at, texts, (&first, "here"));
             }
             match self.entry(&one.value, keys, view, &one.at) {
                 Some(relay) => sni.push((host, relay)),
@@ -139,14 +178,19 @@ impl Resolver<'_> {
         }
         let default = match view.written("default") {
             Some(written) => {
-                let at = view.layers.iter().find_map(|layer| layer.key_places.get("default").cloned());
+                let at = view
+                    .layers
+                    .iter()
+                    .find_map(|layer| layer.key_places.get("default").cloned());
                 let default = self.entry(&written, keys, view, &at.unwrap_or(written.at.clone()));
                 whole &= default.is_some();
                 default
             }
             None => None,
         };
-        let broken = BY_HELLO.iter().any(|name| view.mentions(name) && view.written(name).is_none());
+        let broken = BY_HELLO
+            .iter()
+            .any(|name| view.mentions(name) && view.written(name).is_none());
         if whole
             && !broken
             && !self.report.has_errors()
@@ -169,13 +213,36 @@ impl Resolver<'_> {
     }
 
     /// One entry of `view`: a table of `keys`, or what `proxy` would be in it.
-    fn entry(&mut self, written: &Checked, keys: &'static [Key], view: &View<'_>, at: &At) -> Option<Relay> {
+    fn entry(
+        &mut self,
+        written: &Checked,
+        keys: &'static [Key],
+        view: &View<'_>,
+        at: &At,
+    ) -> Option<Relay> {
         if let Value::Table(table) = &written.value {
-            return self.relay(&View { keys, layers: vec![table] }, Some(view), at);
+            return self.relay(
+                &View {
+                    keys,
+                    layers: vec![table],
+                },
+                Some(view),
+                at,
+            );
         }
         let entries = BTreeMap::from([("proxy", written.clone())]);
-        let table = Table { entries, ..Table::default() };
-        self.relay(&View { keys, layers: vec![&table] }, Some(view), at)
+        let table = Table {
+            entries,
+            ..Table::default()
+        };
+        self.relay(
+            &View {
+                keys,
+                layers: vec![&table],
+            },
+            Some(view),
+            at,
+        )
     }
 
     /// The deadlines of a table, merged over the global ones.
@@ -184,20 +251,30 @@ impl Resolver<'_> {
         if own.layers.is_empty() {
             return self.shared.timeouts;
         }
-        let global = View { keys: keys::ROOT, layers: vec![self.root] }.section("timeouts");
-        timeouts(&View { keys: global.keys, layers: [own.layers, global.layers].concat() })
+        let global = View {
+            keys: keys::ROOT,
+            layers: vec![self.root],
+        }
+        .section("timeouts");
+        timeouts(&View {
+            keys: global.keys,
+            layers: [own.layers, global.layers].concat(),
+        })
     }
 
-    /// Whether a PROXY header is expected. Whoever may open a Unix socket was let in by its permissions.
+    /// Whether a PROXY header is expected. Whoever may open a Unix socket was let in by its
+    /// permissions.
     pub(super) fn accept_proxy(&mut self, view: &View<'_>, by_permission: bool) -> AcceptProxy {
         let accept_proxy = match view.value("accept_proxy") {
             Value::Word("require") => AcceptProxy::Require,
             Value::Word("optional") => AcceptProxy::Optional,
             _ => return AcceptProxy::Never,
         };
-        if let (true, false, Some(written)) =
-            (self.shared.trusted.is_empty(), by_permission, view.written("accept_proxy"))
-        {
+        if let (true, false, Some(written)) = (
+            self.shared.trusted.is_empty(),
+            by_permission,
+            view.written("accept_proxy"),
+        ) {
             self.nobody_trusted(&written.at);
         }
         accept_proxy
@@ -205,20 +282,30 @@ impl Resolver<'_> {
 
     fn nobody_trusted(&mut self, at: &At) {
         // A mistake in `trusted` has been reported already.
-        if matches!(self.root.entries.get("trusted"), Some(Checked { value: Value::Invalid, .. })) {
+        if matches!(
+            self.root.entries.get("trusted"),
+            Some(Checked {
+                value: Value::Invalid,
+                ..
+            })
+        ) {
             return;
         }
         let message = "nobody is trusted to send a PROXY header";
         let why = "a header is believed only from addresses in `trusted`, which is empty";
         let cure = "write trusted = [\"10.0.0.0/8\"] at the top, with the addresses of the proxies in front";
-        self.report.push_at(Code::NobodyTrusted, at, message, why, cure);
+        self.report
+            .push_at(Code::NobodyTrusted, at, message, why, cure);
     }
 }
 
 /// What stands by names that the user has chosen.
 fn entries(view: &View<'_>, name: &str) -> Vec<Named> {
     match view.written(name) {
-        Some(Checked { value: Value::Map(entries), .. }) => entries,
+        Some(Checked {
+            value: Value::Map(entries),
+            ..
+        }) => entries,
         _ => Vec::new(),
     }
 }

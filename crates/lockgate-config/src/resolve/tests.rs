@@ -16,16 +16,25 @@ fn env() -> Environment {
 
 fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {
     let loaded = parse_str_in(text, Path::new("/lockgate.toml"), &env());
-    loaded.map(|loaded| loaded.config).map_err(|report| report.iter().map(|one| one.code().id()).collect())
+    loaded
+        .map(|loaded| loaded.config)
+        .map_err(|report| report.iter().map(|one| one.code().id()).collect())
 }
 
 /// The example of a key in a file that is complete and on which it has an effect.
 fn complete(way: &[&'static Key]) -> String {
     let example = keys::example(way);
-    if ["[tcp.", "[tunnel.", "[site."].iter().any(|section| example.contains(section)) {
+    if ["[tcp.", "[tunnel.", "[site."]
+        .iter()
+        .any(|section| example.contains(section))
+    {
         return example;
     }
-    let tls = if example.contains("certs = ") { "tls = {}\n" } else { "" };
+    let tls = if example.contains("certs = ") {
+        "tls = {}\n"
+    } else {
+        ""
+    };
     format!("{example}\n[tcp.\":8443\"]\n{tls}proxy = \"127.0.0.1:3000\"\n")
 }
 
@@ -34,15 +43,22 @@ fn without(value: &mut toml::Value, way: &[&'static Key]) {
     if let toml::Value::Array(items) = value {
         return items.iter_mut().for_each(|item| without(item, way));
     }
-    let Some(table) = value.as_table_mut() else { return };
+    let Some(table) = value.as_table_mut() else {
+        return;
+    };
     if rest.is_empty() {
         table.remove(first.name);
     } else if matches!(
         first.kind,
         keys::Kind::Tables(..) | keys::Kind::Map(keys::Names::Servers | keys::Names::Protocols, ..)
     ) {
-        let tables = table.get_mut(first.name).and_then(|value| value.as_table_mut()).unwrap();
-        tables.iter_mut().for_each(|(_, value)| without(value, rest));
+        let tables = table
+            .get_mut(first.name)
+            .and_then(|value| value.as_table_mut())
+            .unwrap();
+        tables
+            .iter_mut()
+            .for_each(|(_, value)| without(value, rest));
     } else {
         without(table.get_mut(first.name).unwrap(), rest);
     }
@@ -52,7 +68,10 @@ fn without(value: &mut toml::Value, way: &[&'static Key]) {
 fn every_key_changes_what_will_run() {
     for way in keys::ways() {
         // What has one value only is there for the day when it has two.
-        if way.last().is_some_and(|key| matches!(key.kind, keys::Kind::Word([_]))) {
+        if way
+            .last()
+            .is_some_and(|key| matches!(key.kind, keys::Kind::Word([_])))
+        {
             continue;
         }
         let name = keys::full_name(&way);
@@ -62,7 +81,11 @@ fn every_key_changes_what_will_run() {
         let mut value = toml::Value::Table(toml::from_str(&with).unwrap());
         without(&mut value, &way);
         let without = toml::to_string(&value).unwrap();
-        assert_ne!(outcome(&without), config, "{name} changes nothing:\n{with}\n---\n{without}");
+        assert_ne!(
+            outcome(&without),
+            config,
+            "{name} changes nothing:\n{with}\n---\n{without}"
+        );
     }
 }
 
@@ -70,16 +93,25 @@ fn every_key_changes_what_will_run() {
 fn every_default_is_valid_and_is_what_holds_without_the_key() {
     for way in keys::ways() {
         let key = *way.last().unwrap();
-        let Unset::Is(default) = key.default else { continue };
+        let Unset::Is(default) = key.default else {
+            continue;
+        };
         let mut report = Report::new();
         let value = default_of(key, &mut report);
-        assert!(report.is_empty() && !value.is_broken(), "{} = {default}\n{report}", key.name);
+        assert!(
+            report.is_empty() && !value.is_broken(),
+            "{} = {default}\n{report}",
+            key.name
+        );
     }
     let bare = outcome("[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\n").unwrap();
     for way in keys::ways() {
         let [key] = way.as_slice() else { continue };
         if let Unset::Is(default) = key.default {
-            let text = format!("{} = {default}\n[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\n", key.name);
+            let text = format!(
+                "{} = {default}\n[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\n",
+                key.name
+            );
             assert_eq!(outcome(&text).as_ref(), Ok(&bare), "{}", key.name);
         }
     }

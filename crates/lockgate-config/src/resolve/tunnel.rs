@@ -21,8 +21,9 @@ const HTTP: RangeInclusive<u16> = 80..=80;
 /// And one of `deny`.
 const EVERY: RangeInclusive<u16> = 1..=u16::MAX;
 
-/// Who may use a proxy that asks for no password, unless more is said: addresses that nobody on the Internet has (RFC 1918,
-/// RFC 4193, RFC 3927). Not those that carriers share among their customers (RFC 6598).
+/// Who may use a proxy that asks for no password, unless more is said: addresses that nobody on the
+/// Internet has (RFC 1918, RFC 4193, RFC 3927). Not those that carriers share among their customers
+/// (RFC 6598).
 const NEIGHBOURS: [&str; 8] = [
     "127.0.0.0/8",
     "10.0.0.0/8",
@@ -36,8 +37,8 @@ const NEIGHBOURS: [&str; 8] = [
 /// Whoever comes by a Unix socket, and is not named by a PROXY header.
 const UNIX: &str = "0.0.0.0/32";
 
-/// Where machines in clouds ask for their metadata, credentials among them, over plain HTTP (AWS, Azure, Google and others; AWS
-/// for containers; AWS over IPv6).
+/// Where machines in clouds ask for their metadata, credentials among them, over plain HTTP (AWS,
+/// Azure, Google and others; AWS for containers; AWS over IPv6).
 const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.2", "fd00:ec2::254"];
 const METADATA_PORT: u16 = 80;
 
@@ -52,12 +53,16 @@ impl Resolver<'_> {
     }
 
     fn tunnel(&mut self, one: &Keyed) -> Option<Tunnel> {
-        let Id::Address(addr) = &one.id else { return None };
+        let Id::Address(addr) = &one.id else {
+            return None;
+        };
         let keys = keys::find(keys::ROOT, "tunnel").and_then(|key| key.kind.table())?;
-        let view = View { keys, layers: vec![&one.table] };
+        let view = View {
+            keys,
+            layers: vec![&one.table],
+        };
         let by_permission = matches!(addr, ListenAddr::Unix(_));
-        let secure =
-            matches!(view.written("tls"), Some(Checked { value, .. }) if !matches!(value, Value::Bool(_)));
+        let secure = matches!(view.written("tls"), Some(Checked { value, .. }) if !matches!(value, Value::Bool(_)));
         let protocols = self.protocols(&view, secure);
         let mut tls = self.tls(&view, &one.at);
         if let Some(tls) = &mut tls {
@@ -71,7 +76,13 @@ impl Resolver<'_> {
         {
             let why = "there are no users without `auth`";
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write max_per_client";
-            self.report.push_at(Code::NoEffect, &written.at, "`max_per_user` has no effect", why, cure);
+            self.report.push_at(
+                Code::NoEffect,
+                &written.at,
+                "`max_per_user` has no effect",
+                why,
+                cure,
+            );
         }
         let shape = self.shape(&view);
         if let (None, Some(shape)) = (&auth, &shape)
@@ -79,13 +90,26 @@ impl Resolver<'_> {
         {
             let why = "there are no users without `auth`";
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write per_client";
-            self.report.push_at(Code::NoEffect, &shape.at, "`per_user` has no effect", why, cure);
+            self.report.push_at(
+                Code::NoEffect,
+                &shape.at,
+                "`per_user` has no effect",
+                why,
+                cure,
+            );
         }
         let forward = view.on("forward");
-        let usual = if forward { &[HTTPS, HTTP][..] } else { &[HTTPS] };
+        let usual = if forward {
+            &[HTTPS, HTTP][..]
+        } else {
+            &[HTTPS]
+        };
         let allow = match rules(&view, "allow", usual) {
             allow if allow.is_empty() => {
-                vec![TargetRule { named: TargetName::Host(Host::Any), ports: usual.to_vec() }]
+                vec![TargetRule {
+                    named: TargetName::Host(Host::Any),
+                    ports: usual.to_vec(),
+                }]
             }
             allow => allow,
         };
@@ -134,23 +158,39 @@ impl Resolver<'_> {
             return view.networks("clients");
         }
         let unix = by_permission.then_some(UNIX);
-        let networks = NEIGHBOURS.into_iter().chain(unix).filter_map(|network| network.parse().ok());
-        if asked { Vec::new() } else { networks.collect() }
+        let networks = NEIGHBOURS
+            .into_iter()
+            .chain(unix)
+            .filter_map(|network| network.parse().ok());
+        if asked {
+            Vec::new()
+        } else {
+            networks.collect()
+        }
     }
 
-    /// Warns where tunnels to private addresses are meant in general, and lead to the metadata of a cloud as well.
+    /// Warns where tunnels to private addresses are meant in general, and lead to the metadata of a
+    /// cloud as well.
     fn metadata(&mut self, at: &At, allow: &[TargetRule], deny: &[TargetRule]) {
-        let at_port = |rule: &&TargetRule| rule.ports.iter().any(|ports| ports.contains(&METADATA_PORT));
+        let at_port = |rule: &&TargetRule| {
+            rule.ports
+                .iter()
+                .any(|ports| ports.contains(&METADATA_PORT))
+        };
         let has = |rule: &TargetRule, ip: IpAddr| matches!(&rule.named, TargetName::Network(network) if network.contains(ip));
         let open: Vec<&str> = METADATA
             .into_iter()
             .filter(|address| {
-                let Ok(ip) = address.parse::<IpAddr>() else { return false };
+                let Ok(ip) = address.parse::<IpAddr>() else {
+                    return false;
+                };
                 let mut allow = allow.iter().filter(at_port);
                 let mut deny = deny.iter().filter(at_port);
                 // A rule for little more than the address is meant as it is written.
                 let meant = |rule: &TargetRule| match &rule.named {
-                    TargetName::Network(network) => network.prefix() < if ip.is_ipv4() { 24 } else { 64 },
+                    TargetName::Network(network) => {
+                        network.prefix() < if ip.is_ipv4() { 24 } else { 64 }
+                    }
                     TargetName::Host(_) => false,
                 };
                 let any = |rule: &TargetRule| matches!(&rule.named, TargetName::Host(Host::Any));
@@ -162,10 +202,20 @@ impl Resolver<'_> {
             return;
         }
         let message = "tunnels may lead to the metadata service of a cloud";
-        let why = format!("it gives credentials of this machine to whoever asks at {}", open.join(", "));
-        let listed: Vec<String> = open.iter().map(|address| format!("\"{address}\"")).collect();
-        let cure = format!("add deny = [{}], or allow only the networks that are meant", listed.join(", "));
-        self.report.push_at(Code::MetadataReachable, at, message, &why, &cure);
+        let why = format!(
+            "it gives credentials of this machine to whoever asks at {}",
+            open.join(", ")
+        );
+        let listed: Vec<String> = open
+            .iter()
+            .map(|address| format!("\"{address}\""))
+            .collect();
+        let cure = format!(
+            "add deny = [{}], or allow only the networks that are meant",
+            listed.join(", ")
+        );
+        self.report
+            .push_at(Code::MetadataReachable, at, message, &why, &cure);
     }
 
     fn open_proxy(&mut self, at: &At) {
@@ -180,7 +230,10 @@ fn rules(view: &View<'_>, name: &str, without: &[RangeInclusive<u16>]) -> Vec<Ta
     let rule = |item: Checked| match item.value {
         Value::TunnelRule(rule) => {
             let ports = rule.ports.unwrap_or_else(|| without.to_vec());
-            Some(TargetRule { named: rule.named, ports })
+            Some(TargetRule {
+                named: rule.named,
+                ports,
+            })
         }
         _ => None,
     };

@@ -14,9 +14,10 @@ const STEP: usize = 16 * 1024;
 
 /// Changes a document as it streams by.
 ///
-/// What comes out does not depend on how the input is cut. It holds back what may be the beginning of a match: up to
-/// the length of the longest text, up to three times [`LONGEST_MATCH`](super::LONGEST_MATCH) with patterns of no bounded
-/// length, and unfinished tags. Memory: that, a copy of the values, and up to [`LONGEST_TAG`](super::LONGEST_TAG).
+/// What comes out does not depend on how the input is cut. It holds back what may be the beginning
+/// of a match: up to the length of the longest text, up to three times
+/// [`LONGEST_MATCH`](super::LONGEST_MATCH) with patterns of no bounded length, and unfinished tags.
+/// Memory: that, a copy of the values, and up to [`LONGEST_TAG`](super::LONGEST_TAG).
 pub struct Changer {
     machine: Machine,
     values: Vec<Box<[u8]>>,
@@ -35,12 +36,18 @@ impl Changer {
     /// For one document, of which at most `max` bytes come out. A value that is missing is empty.
     pub fn new(changes: &Changes, document: Document, values: &[&[u8]], max: u64) -> Self {
         let values = values.iter().map(|value| Box::from(*value)).collect();
-        Self { machine: Machine::new(changes, document), values, written: vec![], left: max }
+        Self {
+            machine: Machine::new(changes, document),
+            values,
+            written: vec![],
+            left: max,
+        }
     }
 
-    /// Takes from the front of `input`, which is shortened by that, and appends what has become ready to `out`: about
-    /// `room` bytes at most, which is more than 0. A step ends with the piece that has used it up, so `out` can get more
-    /// by 32 KB of the document, or by one text or value.
+    /// Takes from the front of `input`, which is shortened by that, and appends what has become
+    /// ready to `out`: about `room` bytes at most, which is more than 0. A step ends with the
+    /// piece that has used it up, so `out` can get more by 32 KB of the document, or by one
+    /// text or value.
     ///
     /// # Errors
     /// [`ChangeError`]. The changer is of no use afterwards: the document cannot be completed.
@@ -65,7 +72,13 @@ impl Changer {
 
     fn parts<'a>(&'a mut self, out: &'a mut Vec<u8>, room: usize) -> (&'a mut Machine, Sink<'a>) {
         let full = out.len().saturating_add(room);
-        let sink = Sink { values: &self.values, written: &mut self.written, left: &mut self.left, full, out };
+        let sink = Sink {
+            values: &self.values,
+            written: &mut self.written,
+            left: &mut self.left,
+            full,
+            out,
+        };
         (&mut self.machine, sink)
     }
 }
@@ -92,7 +105,9 @@ impl Output for Sink<'_> {
     }
 
     fn value(&mut self, number: usize, escape: Escape) -> Result<(), ChangeError> {
-        let Some(value) = self.values.get(number) else { return Ok(()) };
+        let Some(value) = self.values.get(number) else {
+            return Ok(());
+        };
         if escape == Escape::None {
             count(self.left, value.len())?;
             self.out.extend_from_slice(value);
@@ -100,7 +115,11 @@ impl Output for Sink<'_> {
         }
         let same = |written: &Written| written.number == number && written.escape == escape;
         let at = self.written.iter().position(same).unwrap_or_else(|| {
-            self.written.push(Written { number, escape, text: escape.apply(value).into() });
+            self.written.push(Written {
+                number,
+                escape,
+                text: escape.apply(value).into(),
+            });
             self.written.len() - 1
         });
         let text = &self.written[at].text;
@@ -140,9 +159,17 @@ enum State {
 impl Machine {
     pub(super) fn new(changes: &Changes, document: Document) -> Self {
         let compiled = changes.compiled();
-        let html = (document == Document::Html && !compiled.selects.is_empty()).then(|| Html::new(&compiled));
+        let html = (document == Document::Html && !compiled.selects.is_empty())
+            .then(|| Html::new(&compiled));
         let escape = Escape::of(document);
-        Self { compiled, escape, html, texts: Texts::new(), state: State::Running, changed: false }
+        Self {
+            compiled,
+            escape,
+            html,
+            texts: Texts::new(),
+            state: State::Running,
+            changed: false,
+        }
     }
 
     /// Whether any rule has found anything yet.
@@ -150,7 +177,11 @@ impl Machine {
         self.changed || self.texts.found()
     }
 
-    pub(super) fn step(&mut self, input: &mut &[u8], out: &mut impl Output) -> Result<Progress, ChangeError> {
+    pub(super) fn step(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut impl Output,
+    ) -> Result<Progress, ChangeError> {
         loop {
             if self.drain(out)? == Progress::Full {
                 return Ok(Progress::Full);
@@ -187,7 +218,11 @@ impl Machine {
     fn drain(&mut self, out: &mut impl Output) -> Result<Progress, ChangeError> {
         loop {
             let ended = matches!(self.state, State::PutIn { .. } | State::Ending);
-            if self.texts.advance(&self.compiled, self.escape, ended, out)? == Progress::Full {
+            if self
+                .texts
+                .advance(&self.compiled, self.escape, ended, out)?
+                == Progress::Full
+            {
                 return Ok(Progress::Full);
             }
             match self.state {

@@ -14,7 +14,8 @@ use super::{Edit, Part, Rule, Template};
 
 /// What the automaton of all patterns may take, in bytes.
 const PATTERNS_SIZE: usize = 4 << 20;
-/// Texts of more bytes together do with a slower automaton, which takes some bytes for each of theirs and not a thousand.
+/// Texts of more bytes together do with a slower automaton, which takes some bytes for each of
+/// theirs and not a thousand.
 const TEXTS_FOR_TABLE: usize = 1024;
 
 /// Rules, compiled. Cheap to clone.
@@ -36,7 +37,8 @@ pub struct RuleError {
 /// What is wrong with a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleFault {
-    /// Nothing is searched for, or a pattern that matches nothing at all: it would match everywhere.
+    /// Nothing is searched for, or a pattern that matches nothing at all: it would match
+    /// everywhere.
     #[error("it matches the empty text, which is everywhere")]
     Empty,
     /// A text that is longer than [`LONGEST_MATCH`].
@@ -61,10 +63,14 @@ pub enum RuleFault {
     #[error("a value in the attribute {0} would be code that clients choose")]
     Code(String),
     /// A value at the beginning of a URL could make it `javascript:`.
-    #[error("a value at the beginning of {0} could choose the URL's scheme: write / or https://… before it")]
+    #[error(
+        "a value at the beginning of {0} could choose the URL's scheme: write / or https://… before it"
+    )]
     Scheme(String),
     /// A value where a URL's host is still open: one that begins with `/` or `@` would choose it.
-    #[error("a value in {0} could choose another host: end the host with /, or write more than / before it")]
+    #[error(
+        "a value in {0} could choose another host: end the host with /, or write more than / before it"
+    )]
     Host(String),
     /// A value in an element that is code.
     #[error(
@@ -108,24 +114,40 @@ impl Changes {
     /// Compiles rules. Their order matters: see [`change`](super).
     ///
     /// # Errors
-    /// The first rule with a fault. [`RuleFault::TooLarge`] is all patterns' and named after the last.
+    /// The first rule with a fault. [`RuleFault::TooLarge`] is all patterns' and named after the
+    /// last.
     pub fn compile(rules: &[Rule]) -> Result<Self, RuleError> {
-        let mut compiled =
-            Compiled { inserts: vec![], selects: vec![], matcher: Matcher::Nothing, numbers: numbers(rules) };
+        let mut compiled = Compiled {
+            inserts: vec![],
+            selects: vec![],
+            matcher: Matcher::Nothing,
+            numbers: numbers(rules),
+        };
         let mut searches = vec![];
         for (number, rule) in rules.iter().enumerate() {
-            let wrong = |fault| RuleError { rule: number, fault };
-            inserted(rule).map_or(Ok(()), places::check).map_err(wrong)?;
+            let wrong = |fault| RuleError {
+                rule: number,
+                fault,
+            };
+            inserted(rule)
+                .map_or(Ok(()), places::check)
+                .map_err(wrong)?;
             match rule {
-                Rule::Text { find, with } => searches.push(Search::text(number, find, with).map_err(wrong)?),
+                Rule::Text { find, with } => {
+                    searches.push(Search::text(number, find, with).map_err(wrong)?)
+                }
                 Rule::Pattern { pattern, with } => {
                     searches.push(Search::pattern(number, pattern, with).map_err(wrong)?);
                 }
-                Rule::Select { selector, edit } => compiled.select(selector, edit).map_err(wrong)?,
+                Rule::Select { selector, edit } => {
+                    compiled.select(selector, edit).map_err(wrong)?
+                }
             }
         }
         compiled.search(&searches)?;
-        Ok(Self { compiled: Arc::new(compiled) })
+        Ok(Self {
+            compiled: Arc::new(compiled),
+        })
     }
 
     /// How many values there are: one more than the highest number in any template.
@@ -157,10 +179,16 @@ fn inserted(rule: &Rule) -> Option<&Template> {
 
 fn numbers(rules: &[Rule]) -> usize {
     let template = |rule| match rule {
-        &Rule::Select { edit: Edit::Set { ref value, .. }, .. } => Some(value),
+        &Rule::Select {
+            edit: Edit::Set { ref value, .. },
+            ..
+        } => Some(value),
         rule => inserted(rule),
     };
-    let parts = rules.iter().filter_map(template).flat_map(|template| &template.0);
+    let parts = rules
+        .iter()
+        .filter_map(template)
+        .flat_map(|template| &template.0);
     let number = |part: &Part| match part {
         Part::Text(_) => 0,
         Part::Value(number) | Part::Raw(number) => number + 1,
@@ -184,7 +212,11 @@ impl<'a> Search<'a> {
     fn text(rule: usize, find: &'a [u8], with: &'a Template) -> Result<Self, RuleFault> {
         match find.len() {
             0 => Err(RuleFault::Empty),
-            1..=LONGEST_MATCH => Ok(Self { rule, what: What::Text(find), with }),
+            1..=LONGEST_MATCH => Ok(Self {
+                rule,
+                what: What::Text(find),
+                with,
+            }),
             _ => Err(RuleFault::TooLong),
         }
     }
@@ -199,7 +231,11 @@ impl<'a> Search<'a> {
         if hir.properties().minimum_len() == Some(0) {
             return Err(RuleFault::Empty);
         }
-        Ok(Self { rule, what: What::Pattern(pattern), with })
+        Ok(Self {
+            rule,
+            what: What::Pattern(pattern),
+            with,
+        })
     }
 
     /// As a pattern.
@@ -226,7 +262,9 @@ impl Compiled {
     }
 
     fn search(&mut self, searches: &[Search<'_>]) -> Result<(), RuleError> {
-        let Some(last) = searches.last() else { return Ok(()) };
+        let Some(last) = searches.last() else {
+            return Ok(());
+        };
         let texts: Vec<&[u8]> = searches
             .iter()
             .filter_map(|search| match search.what {
@@ -234,49 +272,86 @@ impl Compiled {
                 What::Pattern(_) => None,
             })
             .collect();
-        let too_large = RuleError { rule: last.rule, fault: RuleFault::TooLarge };
+        let too_large = RuleError {
+            rule: last.rule,
+            fault: RuleFault::TooLarge,
+        };
         if texts.len() == searches.len() {
-            // A table of all bytes for each byte of the texts is the fastest, as long as it stays in a cache.
+            // A table of all bytes for each byte of the texts is the fastest, as long as it stays
+            // in a cache.
             let all: usize = texts.iter().map(|text| text.len()).sum();
-            let kind =
-                if all > TEXTS_FOR_TABLE { AhoCorasickKind::ContiguousNFA } else { AhoCorasickKind::DFA };
+            let kind = if all > TEXTS_FOR_TABLE {
+                AhoCorasickKind::ContiguousNFA
+            } else {
+                AhoCorasickKind::DFA
+            };
             let mut builder = AhoCorasick::builder();
-            let automaton = builder.match_kind(MatchKind::LeftmostFirst).kind(Some(kind)).build(&texts);
+            let automaton = builder
+                .match_kind(MatchKind::LeftmostFirst)
+                .kind(Some(kind))
+                .build(&texts);
             let automaton = automaton.map_err(|_| too_large)?;
-            let inserts = searches.iter().map(|search| self.add(pieces(search.with))).collect();
+            let inserts = searches
+                .iter()
+                .map(|search| self.add(pieces(search.with)))
+                .collect();
             let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
-            self.matcher = Matcher::Texts { automaton, longest, inserts };
+            self.matcher = Matcher::Texts {
+                automaton,
+                longest,
+                inserts,
+            };
             return Ok(());
         }
         let patterns: Vec<String> = searches.iter().map(Search::as_pattern).collect();
-        let config = Regex::config().utf8_empty(false).nfa_size_limit(Some(PATTERNS_SIZE));
-        let regex = Regex::builder().configure(config).syntax(of_bytes()).build_many(&patterns);
+        let config = Regex::config()
+            .utf8_empty(false)
+            .nfa_size_limit(Some(PATTERNS_SIZE));
+        let regex = Regex::builder()
+            .configure(config)
+            .syntax(of_bytes())
+            .build_many(&patterns);
         let regex = regex.map_err(|_| too_large.clone())?;
         let mut inserts = vec![];
         for (pattern, search) in searches.iter().enumerate() {
             let pieces = match search.what {
                 What::Text(_) => pieces(search.with),
-                What::Pattern(_) => pieces_with_groups(search.with, &regex, pattern)
-                    .map_err(|fault| RuleError { rule: search.rule, fault })?,
+                What::Pattern(_) => {
+                    pieces_with_groups(search.with, &regex, pattern).map_err(|fault| RuleError {
+                        rule: search.rule,
+                        fault,
+                    })?
+                }
             };
             let groups = pieces.iter().any(|piece| matches!(piece, Piece::Group(_)));
             inserts.push((self.add(pieces), groups));
         }
         let lengths = patterns.iter().map(|pattern| {
             let hir = syntax::parse_with(pattern, &of_bytes()).ok()?;
-            hir.properties().maximum_len().filter(|len| *len <= SHORT_MATCH)
+            hir.properties()
+                .maximum_len()
+                .filter(|len| *len <= SHORT_MATCH)
         });
-        let longest = lengths.collect::<Option<Vec<_>>>().and_then(|lengths| lengths.into_iter().max());
-        self.matcher = Matcher::Patterns { regex: Box::new(regex), longest, inserts };
+        let longest = lengths
+            .collect::<Option<Vec<_>>>()
+            .and_then(|lengths| lengths.into_iter().max());
+        self.matcher = Matcher::Patterns {
+            regex: Box::new(regex),
+            longest,
+            inserts,
+        };
         Ok(())
     }
 
     fn select(&mut self, selector: &str, edit: &Edit) -> Result<(), RuleFault> {
         // Documents are read with a byte as a character: so are the selectors' texts.
         let (bytes, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(selector.as_bytes());
-        let selector: Selector = bytes
-            .parse()
-            .map_err(|error: lol_html::errors::SelectorError| RuleFault::Selector(error.to_string()))?;
+        let selector: Selector =
+            bytes
+                .parse()
+                .map_err(|error: lol_html::errors::SelectorError| {
+                    RuleFault::Selector(error.to_string())
+                })?;
         let operation = match edit {
             Edit::Before(with) => Operation::Before(self.add(pieces(with))),
             Edit::After(with) => Operation::After(self.add(pieces(with))),
@@ -288,11 +363,20 @@ impl Compiled {
             Edit::Set { name, value } => {
                 let name = attribute(name)?;
                 check_attribute(&name, value)?;
-                Operation::Set { name, insert: self.add(quoted(value)) }
+                Operation::Set {
+                    name,
+                    insert: self.add(quoted(value)),
+                }
             }
-            Edit::Unset(name) => Operation::Unset { name: attribute(name)?, insert: self.add(vec![]) },
+            Edit::Unset(name) => Operation::Unset {
+                name: attribute(name)?,
+                insert: self.add(vec![]),
+            },
         };
-        self.selects.push(Select { selector, operation });
+        self.selects.push(Select {
+            selector,
+            operation,
+        });
         Ok(())
     }
 }
@@ -300,8 +384,14 @@ impl Compiled {
 fn pieces(template: &Template) -> Vec<Piece> {
     let piece = |part: &Part| match part {
         Part::Text(text) => Piece::Text(text.as_slice().into()),
-        Part::Value(number) => Piece::Value { number: *number, raw: false },
-        Part::Raw(number) => Piece::Value { number: *number, raw: true },
+        Part::Value(number) => Piece::Value {
+            number: *number,
+            raw: false,
+        },
+        Part::Raw(number) => Piece::Value {
+            number: *number,
+            raw: true,
+        },
     };
     template.0.iter().map(piece).collect()
 }
@@ -310,7 +400,10 @@ fn pieces(template: &Template) -> Vec<Piece> {
 fn quoted(template: &Template) -> Vec<Piece> {
     let quoted = |piece| match piece {
         Piece::Text(text) => {
-            let text = text.split(|byte| *byte == b'"').collect::<Vec<_>>().join(&b"&quot;"[..]);
+            let text = text
+                .split(|byte| *byte == b'"')
+                .collect::<Vec<_>>()
+                .join(&b"&quot;"[..]);
             Piece::Text(text.into())
         }
         other => other,
@@ -319,7 +412,11 @@ fn quoted(template: &Template) -> Vec<Piece> {
 }
 
 /// `$1`, `${name}` and `$$` in the texts of a template.
-fn pieces_with_groups(template: &Template, regex: &Regex, pattern: usize) -> Result<Vec<Piece>, RuleFault> {
+fn pieces_with_groups(
+    template: &Template,
+    regex: &Regex,
+    pattern: usize,
+) -> Result<Vec<Piece>, RuleFault> {
     let mut all = vec![];
     for piece in pieces(template) {
         let Piece::Text(text) = piece else {
@@ -341,7 +438,10 @@ fn pieces_with_groups(template: &Template, regex: &Regex, pattern: usize) -> Res
                     rest = &rest[1..];
                     continue;
                 }
-                Some(b'{') => rest.iter().position(|byte| *byte == b'}').map(|end| (&rest[1..end], end + 1)),
+                Some(b'{') => rest
+                    .iter()
+                    .position(|byte| *byte == b'}')
+                    .map(|end| (&rest[1..end], end + 1)),
                 _ if digits > 0 => Some((&rest[..digits], digits)),
                 _ => None,
             };
@@ -353,7 +453,11 @@ fn pieces_with_groups(template: &Template, regex: &Regex, pattern: usize) -> Res
             if !plain.is_empty() {
                 all.push(Piece::Text(std::mem::take(&mut plain).into()));
             }
-            all.push(Piece::Group(group(&String::from_utf8_lossy(name), regex, pattern)?));
+            all.push(Piece::Group(group(
+                &String::from_utf8_lossy(name),
+                regex,
+                pattern,
+            )?));
             rest = &rest[len..];
         }
         if !plain.is_empty() {
@@ -373,7 +477,8 @@ fn group(name: &str, regex: &Regex, pattern: usize) -> Result<usize, RuleFault> 
 
 /// A name that an attribute can have, in lower case.
 fn attribute(name: &str) -> Result<String, RuleFault> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.' | b'@');
+    let fits =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.' | b'@');
     if name.is_empty() || !name.bytes().all(fits) {
         return Err(RuleFault::Name(name.to_owned()));
     }
@@ -396,9 +501,16 @@ const URLS: [&str; 12] = [
     "ping",
 ];
 
-/// Whether values may stand in this attribute: escaping keeps them in the quotes, not harmless for what reads them.
+/// Whether values may stand in this attribute: escaping keeps them in the quotes, not harmless for
+/// what reads them.
 fn check_attribute(name: &str, value: &Template) -> Result<(), RuleFault> {
-    let Some(first) = value.0.iter().position(|part| matches!(part, Part::Value(_))) else { return Ok(()) };
+    let Some(first) = value
+        .0
+        .iter()
+        .position(|part| matches!(part, Part::Value(_)))
+    else {
+        return Ok(());
+    };
     let before = value.0[..first].iter().map(|part| match part {
         Part::Text(text) => &text[..],
         Part::Value(_) | Part::Raw(_) => b"",
@@ -406,7 +518,8 @@ fn check_attribute(name: &str, value: &Template) -> Result<(), RuleFault> {
     check_value_behind(name, &before.collect::<Vec<_>>().concat())
 }
 
-/// The same for the first value, behind this text. It settles what may follow: any value may be empty.
+/// The same for the first value, behind this text. It settles what may follow: any value may be
+/// empty.
 pub(super) fn check_value_behind(name: &str, before: &[u8]) -> Result<(), RuleFault> {
     if name.starts_with("on") || matches!(name, "style" | "srcdoc" | "values") {
         return Err(RuleFault::Code(name.to_owned()));
@@ -427,27 +540,42 @@ enum Open {
     Host,
 }
 
-/// What the rest of a URL could still choose behind this beginning, as browsers read it (URL Standard, 4.4): they skip
-/// tabs and line breaks, take `\` for `/`, and as many slashes as they find for two behind `https:`.
+/// What the rest of a URL could still choose behind this beginning, as browsers read it (URL
+/// Standard, 4.4): they skip tabs and line breaks, take `\` for `/`, and as many slashes as they
+/// find for two behind `https:`.
 fn open(before: &[u8]) -> Option<Open> {
     let url: Vec<u8> = before
         .iter()
         .filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'))
-        .map(|byte| if *byte == b'\\' { b'/' } else { byte.to_ascii_lowercase() })
+        .map(|byte| {
+            if *byte == b'\\' {
+                b'/'
+            } else {
+                byte.to_ascii_lowercase()
+            }
+        })
         .skip_while(|byte| *byte <= b' ')
         .collect();
-    let Some(end) = url.iter().position(|byte| matches!(byte, b':' | b'/' | b'?' | b'#')) else {
+    let Some(end) = url
+        .iter()
+        .position(|byte| matches!(byte, b':' | b'/' | b'?' | b'#'))
+    else {
         return Some(Open::Scheme);
     };
     let (first, rest) = url.split_at(end);
     let rest = match rest.strip_prefix(b":") {
-        Some(_) if matches!(first, b"javascript" | b"vbscript" | b"data") => return Some(Open::Scheme),
+        Some(_) if matches!(first, b"javascript" | b"vbscript" | b"data") => {
+            return Some(Open::Scheme);
+        }
         Some(rest) => rest,
         None if !first.is_empty() || rest[0] != b'/' => return None,
         None if rest.len() > 1 && rest[1] != b'/' => return None,
         None => rest,
     };
     let host = &rest[rest.iter().take_while(|byte| **byte == b'/').count()..];
-    let ended = host.iter().skip(1).any(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    let ended = host
+        .iter()
+        .skip(1)
+        .any(|byte| matches!(byte, b'/' | b'?' | b'#'));
     (!ended).then_some(Open::Host)
 }

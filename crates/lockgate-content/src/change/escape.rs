@@ -58,10 +58,14 @@ fn markup(value: &[u8]) -> Cow<'_, [u8]> {
 
 /// JSON knows no other escape that JavaScript knows as well than `\uXXXX` for all of these.
 fn script(value: &[u8]) -> Cow<'_, [u8]> {
-    // Backtick and dollar are special in template literals, the two separators end a line in old JavaScript.
+    // Backtick and dollar are special in template literals, the two separators end a line in old
+    // JavaScript.
     let plain = |c: char| {
         !c.is_control()
-            && !matches!(c, '"' | '\'' | '\\' | '<' | '>' | '&' | '`' | '$' | '\u{2028}' | '\u{2029}')
+            && !matches!(
+                c,
+                '"' | '\'' | '\\' | '<' | '>' | '&' | '`' | '$' | '\u{2028}' | '\u{2029}'
+            )
     };
     if std::str::from_utf8(value).is_ok_and(|text| text.chars().all(plain)) {
         return Cow::Borrowed(value);

@@ -1,20 +1,24 @@
 //! Elements found by selectors in HTML that streams by.
 //!
-//! `lol_html` is told to write nothing of its own: where something is to be put in, it calls us, and we note the
-//! place. So what is put in is never confused with what was there, and it may be a value that nobody knows yet.
+//! `lol_html` is told to write nothing of its own: where something is to be put in, it calls us,
+//! and we note the place. So what is put in is never confused with what was there, and it may be a
+//! value that nobody knows yet.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lol_html::html_content::{ContentType, Element, StreamingHandler, StreamingHandlerSink, UserData};
+use lol_html::html_content::{
+    ContentType, Element, StreamingHandler, StreamingHandlerSink, UserData,
+};
 use lol_html::{
-    AsciiCompatibleEncoding, ElementContentHandlers, HandlerResult, HtmlRewriter, MemorySettings, OutputSink,
-    Settings,
+    AsciiCompatibleEncoding, ElementContentHandlers, HandlerResult, HtmlRewriter, MemorySettings,
+    OutputSink, Settings,
 };
 
 use super::ChangeError;
 use super::compile::{Compiled, Operation};
 
-/// What unfinished tags and open elements of a document may take, in bytes. Long tags are those with images in them.
+/// What unfinished tags and open elements of a document may take, in bytes. Long tags are those
+/// with images in them.
 pub const LONGEST_TAG: usize = 4 << 20;
 
 /// The longest piece of text that is given at once.
@@ -39,8 +43,8 @@ pub(super) struct Html {
     mark_at: usize,
 }
 
-/// Written by lol_html's sink and by our handlers, in the order of the document. Handlers must be `Send`, hence the lock;
-/// nobody else ever has it.
+/// Written by lol_html's sink and by our handlers, in the order of the document. Handlers must be
+/// `Send`, hence the lock; nobody else ever has it.
 #[derive(Clone, Default)]
 struct Tape(Arc<Mutex<Record>>);
 
@@ -87,33 +91,49 @@ impl OutputSink for Tape {
 impl Html {
     pub(super) fn new(compiled: &Compiled) -> Self {
         let tape = Tape::default();
-        // A byte is a character here, whatever the document's coding: so none is lost or changed, and what has ASCII in
-        // it is read alike. Selectors have been compiled for this.
-        let encoding = AsciiCompatibleEncoding::new(encoding_rs::WINDOWS_1252).expect("it has ASCII in it");
+        // A byte is a character here, whatever the document's coding: so none is lost or changed,
+        // and what has ASCII in it is read alike. Selectors have been compiled for this.
+        let encoding =
+            AsciiCompatibleEncoding::new(encoding_rs::WINDOWS_1252).expect("it has ASCII in it");
         let memory = MemorySettings::new().with_max_allowed_memory_usage(LONGEST_TAG);
-        // Not strict: in markup that browsers and lol_html might read differently, going on beats an answer that breaks
-        // off. What is put in there is the configuration's own, or escaped.
-        let mut settings =
-            Settings::new().with_encoding(encoding).with_memory_settings(memory).with_strict(false);
+        // Not strict: in markup that browsers and lol_html might read differently, going on beats
+        // an answer that breaks off. What is put in there is the configuration's own, or
+        // escaped.
+        let mut settings = Settings::new()
+            .with_encoding(encoding)
+            .with_memory_settings(memory)
+            .with_strict(false);
         for select in &compiled.selects {
             let (operation, tape) = (select.operation.clone(), tape.clone());
             let handler = ElementContentHandlers::default()
                 .element(move |element: &mut Element<'_, '_>| apply(&operation, element, &tape));
-            settings = settings
-                .append_element_content_handler((std::borrow::Cow::Owned(select.selector.clone()), handler));
+            settings = settings.append_element_content_handler((
+                std::borrow::Cow::Owned(select.selector.clone()),
+                handler,
+            ));
         }
         let rewriter = Box::new(HtmlRewriter::new(settings, tape.clone()));
-        Self { rewriter: Some(rewriter), tape, read: Record::default(), text_at: 0, mark_at: 0 }
+        Self {
+            rewriter: Some(rewriter),
+            tape,
+            read: Record::default(),
+            text_at: 0,
+            mark_at: 0,
+        }
     }
 
     pub(super) fn write(&mut self, input: &[u8]) -> Result<(), ChangeError> {
-        let Some(rewriter) = &mut self.rewriter else { return Ok(()) };
+        let Some(rewriter) = &mut self.rewriter else {
+            return Ok(());
+        };
         rewriter.write(input).map_err(|_| ChangeError::TagTooLong)
     }
 
     /// The document is over. Once is enough, more do nothing.
     pub(super) fn end(&mut self) -> Result<(), ChangeError> {
-        let Some(rewriter) = self.rewriter.take() else { return Ok(()) };
+        let Some(rewriter) = self.rewriter.take() else {
+            return Ok(());
+        };
         rewriter.end().map_err(|_| ChangeError::TagTooLong)
     }
 
@@ -134,7 +154,10 @@ impl Html {
         }
         let mark = mark?;
         self.mark_at += 1;
-        Some(Event::PutIn { insert: mark.insert, values: mark.values })
+        Some(Event::PutIn {
+            insert: mark.insert,
+            values: mark.values,
+        })
     }
 }
 
@@ -172,7 +195,9 @@ fn apply(operation: &Operation, element: &mut Element<'_, '_>, tape: &Tape) -> H
         Operation::After(insert) => element.streaming_after(tape.marker(insert, true)),
         Operation::Prepend(insert) => element.streaming_prepend(tape.marker(insert, inside)),
         Operation::Append(insert) => element.streaming_append(tape.marker(insert, inside)),
-        Operation::Inner(insert) => element.streaming_set_inner_content(tape.marker(insert, inside)),
+        Operation::Inner(insert) => {
+            element.streaming_set_inner_content(tape.marker(insert, inside))
+        }
         Operation::Replace(insert) => {
             element.streaming_replace(tape.marker(insert, true));
             element.set_user_data(Fate::Gone);
@@ -186,9 +211,15 @@ fn apply(operation: &Operation, element: &mut Element<'_, '_>, tape: &Tape) -> H
 fn set(element: &mut Element<'_, '_>, name: &str, insert: usize, tape: &Tape) {
     let tag = start_tag(element, tape);
     let mut tag = tag.lock().unwrap_or_else(PoisonError::into_inner);
-    match tag.attributes.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+    match tag
+        .attributes
+        .iter_mut()
+        .find(|(other, _)| other.eq_ignore_ascii_case(name))
+    {
         Some((_, value)) => *value = Value::Insert(insert),
-        None => tag.attributes.push((name.to_owned(), Value::Insert(insert))),
+        None => tag
+            .attributes
+            .push((name.to_owned(), Value::Insert(insert))),
     }
 }
 
@@ -199,7 +230,8 @@ fn unset(element: &mut Element<'_, '_>, name: &str, insert: usize, tape: &Tape) 
     }
     let tag = start_tag(element, tape);
     let mut tag = tag.lock().unwrap_or_else(PoisonError::into_inner);
-    tag.attributes.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+    tag.attributes
+        .retain(|(other, _)| !other.eq_ignore_ascii_case(name));
     tag.unset = Some(insert);
 }
 
@@ -209,15 +241,27 @@ fn start_tag(element: &mut Element<'_, '_>, tape: &Tape) -> Arc<Mutex<StartTag>>
         return Arc::clone(tag);
     }
     let attributes = element.attributes().iter();
-    let attributes = attributes.map(|one| (one.name_preserve_case(), Value::Document(one.value()))).collect();
+    let attributes = attributes
+        .map(|one| (one.name_preserve_case(), Value::Document(one.value())))
+        .collect();
     let name = element.tag_name_preserve_case();
     let self_closing = element.is_self_closing();
-    let tag = Arc::new(Mutex::new(StartTag { name, attributes, self_closing, unset: None }));
-    let (written, tape) = (Arc::clone(&tag), tape.clone());
-    element.start_tag().streaming_replace(Box::new(move |sink: &mut StreamingHandlerSink<'_>| {
-        written.lock().unwrap_or_else(PoisonError::into_inner).write(sink, &tape);
-        Ok(())
+    let tag = Arc::new(Mutex::new(StartTag {
+        name,
+        attributes,
+        self_closing,
+        unset: None,
     }));
+    let (written, tape) = (Arc::clone(&tag), tape.clone());
+    element
+        .start_tag()
+        .streaming_replace(Box::new(move |sink: &mut StreamingHandlerSink<'_>| {
+            written
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .write(sink, &tape);
+            Ok(())
+        }));
     element.set_user_data(Fate::Rewritten(Arc::clone(&tag)));
     tag
 }

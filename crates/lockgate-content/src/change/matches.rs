@@ -13,14 +13,15 @@ use crate::Progress;
 /// Matches of up to so many bytes are found wherever they stand.
 pub const LONGEST_MATCH: usize = 8 * 1024;
 
-/// Patterns that match no more than this are searched for like texts, however many matches there are: what one search for
-/// a short match may cost in vain.
+/// Patterns that match no more than this are searched for like texts, however many matches there
+/// are: what one search for a short match may cost in vain.
 pub(super) const SHORT_MATCH: usize = 512;
 
 /// As far as is taken at once where matches may be long.
 const TILE: u64 = LONGEST_MATCH as u64;
 
-/// How far an assertion such as `\b` looks behind a match's end, and before its beginning: one character of UTF-8.
+/// How far an assertion such as `\b` looks behind a match's end, and before its beginning: one
+/// character of UTF-8.
 const LOOK: usize = 4;
 
 /// What is searched for.
@@ -28,7 +29,11 @@ pub(super) enum Matcher {
     /// Nothing: everything goes through.
     Nothing,
     /// Texts only; of those that begin at the same place the first one wins.
-    Texts { automaton: AhoCorasick, longest: usize, inserts: Vec<usize> },
+    Texts {
+        automaton: AhoCorasick,
+        longest: usize,
+        inserts: Vec<usize>,
+    },
     /// Patterns, and texts among them as patterns.
     Patterns {
         regex: Box<Regex>,
@@ -63,17 +68,29 @@ impl Matcher {
         let longest = match self {
             Self::Nothing => 1,
             Self::Texts { longest, .. } => *longest,
-            Self::Patterns { longest: Some(longest), .. } => longest + LOOK,
+            Self::Patterns {
+                longest: Some(longest),
+                ..
+            } => longest + LOOK,
             Self::Patterns { longest: None, .. } => return texts.tile(ended),
         };
         if ended {
-            return (at < len).then_some(Window { end: len, looked: len, decided: len });
+            return (at < len).then_some(Window {
+                end: len,
+                looked: len,
+                decided: len,
+            });
         }
-        // A match that begins before this has all its bytes here. It waits for a quarter of that to come, so that bytes
-        // which come one by one are not searched as often as a match is long.
+        // A match that begins before this has all its bytes here. It waits for a quarter of that to
+        // come, so that bytes which come one by one are not searched as often as a match is
+        // long.
         let decided = (len + 1).saturating_sub(longest);
         let worth = decided > at && decided - at >= (longest / 4).max(1);
-        worth.then_some(Window { end: len, looked: len, decided })
+        worth.then_some(Window {
+            end: len,
+            looked: len,
+            decided,
+        })
     }
 
     fn find(&self, buffer: &[u8], at: usize, window: &Window) -> Option<Found> {
@@ -81,12 +98,21 @@ impl Matcher {
         match self {
             Self::Nothing => None,
             Self::Texts { automaton, .. } => {
-                let found = automaton.find(aho_corasick::Input::new(buffer).range(at..window.end))?;
-                Some(Found { begin: found.start(), end: found.end(), pattern: found.pattern().as_usize() })
+                let found =
+                    automaton.find(aho_corasick::Input::new(buffer).range(at..window.end))?;
+                Some(Found {
+                    begin: found.start(),
+                    end: found.end(),
+                    pattern: found.pattern().as_usize(),
+                })
             }
             Self::Patterns { regex, .. } => {
                 let found = regex.search(&Input::new(buffer).range(at..window.end))?;
-                Some(Found { begin: found.start(), end: found.end(), pattern: found.pattern().as_usize() })
+                Some(Found {
+                    begin: found.start(),
+                    end: found.end(),
+                    pattern: found.pattern().as_usize(),
+                })
             }
         }
     }
@@ -102,21 +128,31 @@ impl Matcher {
     ) -> Result<(), ChangeError> {
         match self {
             Self::Nothing => Ok(()),
-            Self::Texts { inserts, .. } => {
-                put(&compiled.inserts[inserts[found.pattern]], Some(escape), |_| &[], out)
-            }
+            Self::Texts { inserts, .. } => put(
+                &compiled.inserts[inserts[found.pattern]],
+                Some(escape),
+                |_| &[],
+                out,
+            ),
             Self::Patterns { regex, inserts, .. } => {
                 let (insert, groups) = inserts[found.pattern];
                 let pieces = &compiled.inserts[insert];
                 if !groups {
                     return put(pieces, Some(escape), |_| &[], out);
                 }
-                // The same match again, now with its groups: what is left out in a search for its ends costs less.
+                // The same match again, now with its groups: what is left out in a search for its
+                // ends costs less.
                 let mut captures = regex.create_captures();
                 let anchored = Anchored::Pattern(PatternID::must(found.pattern));
-                let input = Input::new(buffer).range(found.begin..found.end).anchored(anchored);
+                let input = Input::new(buffer)
+                    .range(found.begin..found.end)
+                    .anchored(anchored);
                 regex.search_captures(&input, &mut captures);
-                let group = |number| captures.get_group(number).map_or(&[][..], |span| &buffer[span.range()]);
+                let group = |number| {
+                    captures
+                        .get_group(number)
+                        .map_or(&[][..], |span| &buffer[span.range()])
+                };
                 put(pieces, Some(escape), group, out)
             }
         }
@@ -138,7 +174,14 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn new() -> Self {
-        Self { buffer: vec![], at: 0, base: 0, next_tile: TILE, matches: 0, found: false }
+        Self {
+            buffer: vec![],
+            at: 0,
+            base: 0,
+            next_tile: TILE,
+            matches: 0,
+            found: false,
+        }
     }
 
     /// Whether anything was found yet.
@@ -166,11 +209,12 @@ impl Texts {
         self.matches = 0;
     }
 
-    /// Where matches may be long, the text is taken in tiles, at the same places however it arrives: a match begins in
-    /// one and ends in it or the next.
+    /// Where matches may be long, the text is taken in tiles, at the same places however it
+    /// arrives: a match begins in one and ends in it or the next.
     ///
-    /// A search for a match may look through all of both and find a short one. So that this cannot be had for every
-    /// byte, each match of a tile shortens how far the next search in it looks.
+    /// A search for a match may look through all of both and find a short one. So that this cannot
+    /// be had for every byte, each match of a tile shortens how far the next search in it
+    /// looks.
     fn tile(&self, ended: bool) -> Option<Window> {
         let (len, at) = (self.buffer.len(), self.at);
         let next = usize::try_from(self.next_tile - self.base).unwrap_or(usize::MAX);
@@ -179,7 +223,11 @@ impl Texts {
         }
         let reach = (2 * LONGEST_MATCH / (1 + self.matches)).max(SHORT_MATCH);
         let end = (next + LONGEST_MATCH).min(at + reach).min(len);
-        Some(Window { end, looked: (end + LOOK).min(len), decided: next.min(at + reach / 2).min(len) })
+        Some(Window {
+            end,
+            looked: (end + LOOK).min(len),
+            decided: next.min(at + reach / 2).min(len),
+        })
     }
 
     /// Goes on at `at`.
@@ -219,6 +267,10 @@ impl Texts {
             self.matches += 1;
             self.go_on(found.end);
         }
-        Ok(if out.is_full() { Progress::Full } else { Progress::Done })
+        Ok(if out.is_full() {
+            Progress::Full
+        } else {
+            Progress::Done
+        })
     }
 }

@@ -1,14 +1,16 @@
 //! Where values stand in a template, as far as its own text shows it.
 //!
-//! A small reading of the tags that a template has in it, after HTML's tokenizer (WHATWG HTML, 13.2.5). It begins in text,
-//! as what selectors put in does; where a text or a pattern has matched, nobody knows.
+//! A small reading of the tags that a template has in it, after HTML's tokenizer (WHATWG HTML,
+//! 13.2.5). It begins in text, as what selectors put in does; where a text or a pattern has
+//! matched, nobody knows.
 
 use super::compile::{RuleFault, check_value_behind};
 use super::{Part, Template};
 
 /// Elements whose content has no tags in it.
-const WITHOUT_TAGS: [&str; 8] =
-    ["script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"];
+const WITHOUT_TAGS: [&str; 8] = [
+    "script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes",
+];
 
 /// Whether no value stands where escaping cannot make it harmless.
 pub(super) fn check(template: &Template) -> Result<(), RuleFault> {
@@ -79,7 +81,11 @@ impl Reader {
                 Place::Open
             }
             Place::Open if matches!(byte, b'!' | b'?') || byte != b'>' && self.tag == "/" => {
-                Place::Declaration(if byte == b'!' && self.tag.is_empty() { 0 } else { BANG })
+                Place::Declaration(if byte == b'!' && self.tag.is_empty() {
+                    0
+                } else {
+                    BANG
+                })
             }
             Place::Open if byte == b'<' => {
                 self.tag.clear();
@@ -100,12 +106,20 @@ impl Reader {
                 Place::Quoted(byte)
             }
             Place::BeforeValue if space => Place::BeforeValue,
-            Place::TagName | Place::Attribute | Place::BehindName | Place::BeforeValue | Place::Unquoted
+            Place::TagName
+            | Place::Attribute
+            | Place::BehindName
+            | Place::BeforeValue
+            | Place::Unquoted
                 if byte == b'>' =>
             {
                 self.attribute.clear();
                 let without_tags = WITHOUT_TAGS.contains(&self.tag.as_str());
-                if without_tags { Place::Raw(0) } else { Place::Text }
+                if without_tags {
+                    Place::Raw(0)
+                } else {
+                    Place::Text
+                }
             }
             Place::BeforeValue => Place::Unquoted,
             Place::Unquoted if !space => Place::Unquoted,
@@ -145,12 +159,19 @@ impl Reader {
     /// In `<script>` and its like, until the end tag.
     fn raw_text(&mut self, seen: usize, byte: u8) -> Place {
         let end = [b"</", self.tag.as_bytes()].concat();
-        if end.get(seen).is_some_and(|wanted| *wanted == byte.to_ascii_lowercase()) {
+        if end
+            .get(seen)
+            .is_some_and(|wanted| *wanted == byte.to_ascii_lowercase())
+        {
             return Place::Raw(seen + 1);
         }
         if seen == end.len() && (byte.is_ascii_whitespace() || matches!(byte, b'/' | b'>')) {
             self.tag.insert(0, '/');
-            return if byte == b'>' { Place::Text } else { Place::Attribute };
+            return if byte == b'>' {
+                Place::Text
+            } else {
+                Place::Attribute
+            };
         }
         Place::Raw(usize::from(byte == b'<'))
     }

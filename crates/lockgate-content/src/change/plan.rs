@@ -37,11 +37,12 @@ struct Slot {
 }
 
 impl Plan {
-    /// What `changes` make of `content`. Takes the time of one pass; in a worker, for large files, that is worth a thread.
+    /// What `changes` make of `content`. Takes the time of one pass; in a worker, for large files,
+    /// that is worth a thread.
     ///
     /// # Errors
-    /// [`ChangeError::TooLong`] if the plan would take more than `max` bytes of memory, which counts text and marks and is
-    /// at most 4 GB; [`ChangeError::TagTooLong`].
+    /// [`ChangeError::TooLong`] if the plan would take more than `max` bytes of memory, which
+    /// counts text and marks and is at most 4 GB; [`ChangeError::TagTooLong`].
     pub fn new(
         changes: &Changes,
         document: Document,
@@ -50,8 +51,12 @@ impl Plan {
     ) -> Result<Self, ChangeError> {
         let mut machine = Machine::new(changes, document);
         let max = max.min(u32::MAX as usize);
-        let mut draft =
-            Draft { text: Vec::with_capacity(content.len().min(max)), marks: vec![], slots: vec![], max };
+        let mut draft = Draft {
+            text: Vec::with_capacity(content.len().min(max)),
+            marks: vec![],
+            slots: vec![],
+            max,
+        };
         let mut input = content;
         while machine.step(&mut input, &mut draft)? == Progress::Full {}
         while machine.finish(&mut draft)? == Progress::Full {}
@@ -63,7 +68,8 @@ impl Plan {
         })
     }
 
-    /// Whether any rule has found anything. If not, the document is what it was and can be sent as it is.
+    /// Whether any rule has found anything. If not, the document is what it was and can be sent as
+    /// it is.
     pub fn is_changed(&self) -> bool {
         self.changed
     }
@@ -90,8 +96,14 @@ impl Plan {
 
     /// The document of one request. A value that is missing is empty.
     pub fn fill<'a>(&'a self, values: &[&'a [u8]]) -> Filled<'a> {
-        let value = |slot: &Slot| slot.escape.apply(values.get(slot.number).copied().unwrap_or_default());
-        Filled { plan: self, values: self.slots.iter().map(value).collect() }
+        let value = |slot: &Slot| {
+            slot.escape
+                .apply(values.get(slot.number).copied().unwrap_or_default())
+        };
+        Filled {
+            plan: self,
+            values: self.slots.iter().map(value).collect(),
+        }
     }
 }
 
@@ -106,7 +118,9 @@ impl Filled<'_> {
     /// The length of all of it: Content-Length.
     pub fn length(&self) -> u64 {
         let values = self.plan.slots.iter().zip(&self.values);
-        let values: u64 = values.map(|(slot, value)| slot.uses.saturating_mul(value.len() as u64)).sum();
+        let values: u64 = values
+            .map(|(slot, value)| slot.uses.saturating_mul(value.len() as u64))
+            .sum();
         self.plan.text.len() as u64 + values
     }
 
@@ -115,21 +129,31 @@ impl Filled<'_> {
         2 * self.plan.marks.len() + 1
     }
 
-    /// The piece of this number, which may be empty; none behind the last one. Lent, so that it can be sent from where it
-    /// is, by as many calls as that takes.
+    /// The piece of this number, which may be empty; none behind the last one. Lent, so that it can
+    /// be sent from where it is, by as many calls as that takes.
     pub fn piece(&self, number: usize) -> Option<&[u8]> {
         let (marks, half) = (&self.plan.marks, number / 2);
         if number % 2 == 1 {
-            return marks.get(half).map(|mark| &*self.values[mark.slot as usize]);
+            return marks
+                .get(half)
+                .map(|mark| &*self.values[mark.slot as usize]);
         }
-        let begin = if half == 0 { 0 } else { marks.get(half - 1)?.at as usize };
-        let end = marks.get(half).map_or(self.plan.text.len(), |mark| mark.at as usize);
+        let begin = if half == 0 {
+            0
+        } else {
+            marks.get(half - 1)?.at as usize
+        };
+        let end = marks
+            .get(half)
+            .map_or(self.plan.text.len(), |mark| mark.at as usize);
         Some(&self.plan.text[begin..end])
     }
 
     /// All pieces in order, without those that are empty.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.count()).filter_map(|number| self.piece(number)).filter(|piece| !piece.is_empty())
+        (0..self.count())
+            .filter_map(|number| self.piece(number))
+            .filter(|piece| !piece.is_empty())
     }
 
     /// Appends all of it: for who needs it in one piece, such as an encoder.
@@ -152,7 +176,11 @@ struct Draft {
 impl Draft {
     fn room_for(&self, more: usize) -> Result<(), ChangeError> {
         let size = self.text.len() + size_of_val(&*self.marks) + more;
-        if size > self.max { Err(ChangeError::TooLong) } else { Ok(()) }
+        if size > self.max {
+            Err(ChangeError::TooLong)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -167,11 +195,18 @@ impl Output for Draft {
         self.room_for(size_of::<Mark>())?;
         let same = |slot: &Slot| slot.number == number && slot.escape == escape;
         let slot = self.slots.iter().position(same).unwrap_or_else(|| {
-            self.slots.push(Slot { number, escape, uses: 0 });
+            self.slots.push(Slot {
+                number,
+                escape,
+                uses: 0,
+            });
             self.slots.len() - 1
         });
         self.slots[slot].uses += 1;
-        self.marks.push(Mark { at: self.text.len() as u32, slot: slot as u32 });
+        self.marks.push(Mark {
+            at: self.text.len() as u32,
+            slot: slot as u32,
+        });
         Ok(())
     }
 

@@ -4,22 +4,35 @@ use super::*;
 use crate::Progress;
 
 fn text(find: &str, with: impl Into<Template>) -> Rule {
-    Rule::Text { find: find.into(), with: with.into() }
+    Rule::Text {
+        find: find.into(),
+        with: with.into(),
+    }
 }
 
 fn pattern(pattern: &str, with: impl Into<Template>) -> Rule {
-    Rule::Pattern { pattern: pattern.into(), with: with.into() }
+    Rule::Pattern {
+        pattern: pattern.into(),
+        with: with.into(),
+    }
 }
 
 fn select(selector: &str, edit: Edit) -> Rule {
-    Rule::Select { selector: selector.into(), edit }
+    Rule::Select {
+        selector: selector.into(),
+        edit,
+    }
 }
 
 /// A template in which `{0}` is value 0 and `{!0}` the same raw.
 fn with(text: &str) -> Template {
     let mut parts = vec![];
     for (at, piece) in text.split(['{', '}']).enumerate() {
-        let number = piece.trim_start_matches('!').parse().ok().filter(|_| at % 2 == 1);
+        let number = piece
+            .trim_start_matches('!')
+            .parse()
+            .ok()
+            .filter(|_| at % 2 == 1);
         parts.push(match number {
             Some(number) if piece.starts_with('!') => Part::Raw(number),
             Some(number) => Part::Value(number),
@@ -74,16 +87,29 @@ fn changed(rules: &[Rule], document: Document, content: &[u8], values: &[&[u8]])
         let stream = streamed(&changes, document, [front, back], values, usize::MAX);
         assert_eq!(show(&stream), show(&plan), "cut at {cut}");
     }
-    assert!(streamed(&changes, document, [content], values, 1) == plan, "one byte of room");
+    assert!(
+        streamed(&changes, document, [content], values, 1) == plan,
+        "one byte of room"
+    );
     show(&plan)
 }
 
 fn html(rules: &[Rule], content: &str) -> String {
-    changed(rules, Document::Html, content.as_bytes(), &[b"<&\"'>", b"two"])
+    changed(
+        rules,
+        Document::Html,
+        content.as_bytes(),
+        &[b"<&\"'>", b"two"],
+    )
 }
 
 fn other(rules: &[Rule], content: &str) -> String {
-    changed(rules, Document::Other, content.as_bytes(), &[b"<v>", b"two"])
+    changed(
+        rules,
+        Document::Other,
+        content.as_bytes(),
+        &[b"<v>", b"two"],
+    )
 }
 
 #[test]
@@ -99,7 +125,11 @@ fn texts_are_replaced_wherever_they_stand() {
         ("\u{e9}", "e", "caf\u{e9}", "cafe"),
     ];
     for (find, replacement, content, result) in table {
-        assert_eq!(other(&[text(find, with(replacement))], content), result, "{find} in {content}");
+        assert_eq!(
+            other(&[text(find, with(replacement))], content),
+            result,
+            "{find} in {content}"
+        );
     }
 }
 
@@ -108,21 +138,46 @@ fn what_was_put_in_is_never_matched_again() {
     assert_eq!(other(&[text("a", "b"), text("b", "a")], "abba"), "baab");
     assert_eq!(other(&[text("a", "aa")], "aaa"), "aaaaaa");
     // Nor do a value and what is beside it make a match.
-    assert_eq!(other(&[text("<", "("), text("1", with("{0}")), text("v>", "!")], "1<1v>"), "<v>(<v>!");
     assert_eq!(
-        html(&[select("p", Edit::Append("word".into())), text("word", "W")], "<p>word</p>"),
+        other(
+            &[text("<", "("), text("1", with("{0}")), text("v>", "!")],
+            "1<1v>"
+        ),
+        "<v>(<v>!"
+    );
+    assert_eq!(
+        html(
+            &[select("p", Edit::Append("word".into())), text("word", "W")],
+            "<p>word</p>"
+        ),
         "<p>Wword</p>"
     );
-    assert_eq!(html(&[select("b", Edit::Remove), text("xy", "!")], "x<b>1</b>y xy"), "xy !");
+    assert_eq!(
+        html(
+            &[select("b", Edit::Remove), text("xy", "!")],
+            "x<b>1</b>y xy"
+        ),
+        "xy !"
+    );
 }
 
 #[test]
 fn of_rules_that_match_at_the_same_place_the_first_is_taken() {
     assert_eq!(other(&[text("ab", "1"), text("abc", "2")], "abcab"), "1c1");
     assert_eq!(other(&[text("abc", "2"), text("ab", "1")], "abcab"), "21");
-    assert_eq!(other(&[text("bc", "1"), text("ab", "2")], "abc"), "2c", "what begins earlier comes first");
-    assert_eq!(other(&[pattern("[ab]+", "1"), text("ab", "2")], "abc"), "1c");
-    assert_eq!(other(&[text("ab", "2"), pattern("[ab]+", "1")], "abc"), "2c");
+    assert_eq!(
+        other(&[text("bc", "1"), text("ab", "2")], "abc"),
+        "2c",
+        "what begins earlier comes first"
+    );
+    assert_eq!(
+        other(&[pattern("[ab]+", "1"), text("ab", "2")], "abc"),
+        "1c"
+    );
+    assert_eq!(
+        other(&[text("ab", "2"), pattern("[ab]+", "1")], "abc"),
+        "2c"
+    );
 }
 
 #[test]
@@ -142,11 +197,23 @@ fn patterns_put_in_what_groups_have_matched() {
         (r"a{3,5}", "-", "aaaaaaaaa", "--"),
     ];
     for (find, replacement, content, result) in table {
-        assert_eq!(other(&[pattern(find, with(replacement))], content), result, "{find} in {content}");
+        assert_eq!(
+            other(&[pattern(find, with(replacement))], content),
+            result,
+            "{find} in {content}"
+        );
     }
-    assert_eq!(other(&[pattern(r"(?<user>\w+)@", "${user}:${1}:")], "me@home"), "me:me:home");
+    assert_eq!(
+        other(&[pattern(r"(?<user>\w+)@", "${user}:${1}:")], "me@home"),
+        "me:me:home"
+    );
     // On bytes that are no UTF-8, too.
-    let out = changed(&[pattern(r"(?-u:\xff)(.)", "$1")], Document::Other, b"a\xffb\xfe", &[]);
+    let out = changed(
+        &[pattern(r"(?-u:\xff)(.)", "$1")],
+        Document::Other,
+        b"a\xffb\xfe",
+        &[],
+    );
     assert_eq!(out, "ab\u{fffd}");
 }
 
@@ -154,26 +221,79 @@ fn patterns_put_in_what_groups_have_matched() {
 fn elements_are_changed_by_what_selects_them() {
     let page = "<html><head><title>t</title></head><body class=a><p id=\"x\">one<br>two</p><img src=i></body></html>";
     let table = [
-        ("head", Edit::Append("<!--n-->".into()), "</title></head>", "</title><!--n--></head>"),
-        ("head", Edit::Prepend("<!--n-->".into()), "<head>", "<head><!--n-->"),
+        (
+            "head",
+            Edit::Append("<!--n-->".into()),
+            "</title></head>",
+            "</title><!--n--></head>",
+        ),
+        (
+            "head",
+            Edit::Prepend("<!--n-->".into()),
+            "<head>",
+            "<head><!--n-->",
+        ),
         ("#x", Edit::Before("<hr>".into()), "<p", "<hr><p"),
         ("#x", Edit::After("<hr>".into()), "</p>", "</p><hr>"),
-        ("img", Edit::After("<hr>".into()), "<img src=i>", "<img src=i><hr>"),
+        (
+            "img",
+            Edit::After("<hr>".into()),
+            "<img src=i>",
+            "<img src=i><hr>",
+        ),
         ("img", Edit::Append("<hr>".into()), "", ""),
         ("title", Edit::Inner("other".into()), ">t<", ">other<"),
-        ("p", Edit::Replace("<q></q>".into()), "<p id=\"x\">one<br>two</p>", "<q></q>"),
+        (
+            "p",
+            Edit::Replace("<q></q>".into()),
+            "<p id=\"x\">one<br>two</p>",
+            "<q></q>",
+        ),
         ("p br", Edit::Remove, "<br>", ""),
         ("p", Edit::Remove, "<p id=\"x\">one<br>two</p>", ""),
-        ("body", Edit::Set { name: "Class".into(), value: "b\"".into() }, "class=a", "class=\"b&quot;\""),
-        ("p", Edit::Set { name: "lang".into(), value: "en".into() }, "\"x\">", "\"x\" lang=\"en\">"),
-        ("body", Edit::Unset("class".into()), "<body class=a>", "<body>"),
+        (
+            "body",
+            Edit::Set {
+                name: "Class".into(),
+                value: "b\"".into(),
+            },
+            "class=a",
+            "class=\"b&quot;\"",
+        ),
+        (
+            "p",
+            Edit::Set {
+                name: "lang".into(),
+                value: "en".into(),
+            },
+            "\"x\">",
+            "\"x\" lang=\"en\">",
+        ),
+        (
+            "body",
+            Edit::Unset("class".into()),
+            "<body class=a>",
+            "<body>",
+        ),
         ("body", Edit::Unset("id".into()), "", ""),
-        ("[src=i]", Edit::Set { name: "src".into(), value: "j".into() }, "src=i", "src=\"j\""),
+        (
+            "[src=i]",
+            Edit::Set {
+                name: "src".into(),
+                value: "j".into(),
+            },
+            "src=i",
+            "src=\"j\"",
+        ),
         ("nothing", Edit::Remove, "", ""),
     ];
     for (selector, edit, was, is) in table {
         let name = format!("{selector} {edit:?}");
-        assert_eq!(html(&[select(selector, edit)], page), page.replacen(was, is, 1), "{name}");
+        assert_eq!(
+            html(&[select(selector, edit)], page),
+            page.replacen(was, is, 1),
+            "{name}"
+        );
     }
 }
 
@@ -184,19 +304,56 @@ fn on_one_element_rules_act_in_their_order() {
         html(&rules, "-<p class=c>x</p>-")
     };
     let (a, b) = (Template::from("a"), Template::from("b"));
-    assert_eq!(of(&[Edit::Append(a.clone()), Edit::Append(b.clone())]), "-<p class=c>xab</p>-");
-    assert_eq!(of(&[Edit::Prepend(a.clone()), Edit::Prepend(b.clone())]), "-<p class=c>bax</p>-");
-    assert_eq!(of(&[Edit::Before(a.clone()), Edit::Before(b.clone())]), "-ab<p class=c>x</p>-");
-    assert_eq!(of(&[Edit::After(a.clone()), Edit::After(b.clone())]), "-<p class=c>x</p>ba-");
-    assert_eq!(of(&[Edit::Append(a.clone()), Edit::Inner(b.clone())]), "-<p class=c>b</p>-");
-    assert_eq!(of(&[Edit::Inner(a.clone()), Edit::Append(b.clone())]), "-<p class=c>ab</p>-");
-    assert_eq!(of(&[Edit::Before(a.clone()), Edit::Remove, Edit::Append(b.clone())]), "-a-");
-    let set = |name: &str, value: &Template| Edit::Set { name: name.into(), value: value.clone() };
-    assert_eq!(of(&[set("id", &a), set("CLASS", &b), set("id", &b)]), "-<p class=\"b\" id=\"b\">x</p>-");
-    assert_eq!(of(&[set("id", &a), Edit::Unset("id".into())]), "-<p class=\"c\">x</p>-");
+    assert_eq!(
+        of(&[Edit::Append(a.clone()), Edit::Append(b.clone())]),
+        "-<p class=c>xab</p>-"
+    );
+    assert_eq!(
+        of(&[Edit::Prepend(a.clone()), Edit::Prepend(b.clone())]),
+        "-<p class=c>bax</p>-"
+    );
+    assert_eq!(
+        of(&[Edit::Before(a.clone()), Edit::Before(b.clone())]),
+        "-ab<p class=c>x</p>-"
+    );
+    assert_eq!(
+        of(&[Edit::After(a.clone()), Edit::After(b.clone())]),
+        "-<p class=c>x</p>ba-"
+    );
+    assert_eq!(
+        of(&[Edit::Append(a.clone()), Edit::Inner(b.clone())]),
+        "-<p class=c>b</p>-"
+    );
+    assert_eq!(
+        of(&[Edit::Inner(a.clone()), Edit::Append(b.clone())]),
+        "-<p class=c>ab</p>-"
+    );
+    assert_eq!(
+        of(&[
+            Edit::Before(a.clone()),
+            Edit::Remove,
+            Edit::Append(b.clone())
+        ]),
+        "-a-"
+    );
+    let set = |name: &str, value: &Template| Edit::Set {
+        name: name.into(),
+        value: value.clone(),
+    };
+    assert_eq!(
+        of(&[set("id", &a), set("CLASS", &b), set("id", &b)]),
+        "-<p class=\"b\" id=\"b\">x</p>-"
+    );
+    assert_eq!(
+        of(&[set("id", &a), Edit::Unset("id".into())]),
+        "-<p class=\"c\">x</p>-"
+    );
     assert_eq!(of(&[set("id", &a), Edit::Replace(b.clone())]), "-b-");
     assert_eq!(of(&[Edit::Remove, set("id", &a)]), "--");
-    assert_eq!(of(&[set("id", &a), Edit::Prepend(b)]), "-<p class=\"c\" id=\"a\">bx</p>-");
+    assert_eq!(
+        of(&[set("id", &a), Edit::Prepend(b)]),
+        "-<p class=\"c\" id=\"a\">bx</p>-"
+    );
 }
 
 #[test]
@@ -204,19 +361,43 @@ fn values_cannot_become_markup() {
     let escaped = "&lt;&amp;&quot;&#39;&gt;";
     let rules = [select("p", Edit::Append(with("{0}{!1}")))];
     assert_eq!(html(&rules, "<p></p>"), format!("<p>{escaped}two</p>"));
-    let rules = [select("p", Edit::Set { name: "title".into(), value: with("v {0}") })];
+    let rules = [select(
+        "p",
+        Edit::Set {
+            name: "title".into(),
+            value: with("v {0}"),
+        },
+    )];
     assert_eq!(html(&rules, "<p>"), format!("<p title=\"v {escaped}\">"));
     assert_eq!(html(&[text("X", with("{0}"))], "X"), escaped);
     assert_eq!(html(&[pattern("[X]", with("{0}"))], "X"), escaped);
     assert_eq!(html(&[text("X", with("{!0}"))], "X"), "<&\"'>");
     // No escaping helps in there: only what the configuration has written goes in.
     for tag in ["script", "style", "SCRIPT"] {
-        let rules = [select(tag, Edit::Append(with("x='{0}'"))), select(tag, Edit::Inner(with("{0}y")))];
-        assert_eq!(html(&rules[..1], &format!("<{tag}>1</{tag}>")), format!("<{tag}>1x=''</{tag}>"));
-        assert_eq!(html(&rules[1..], &format!("<{tag}>1</{tag}>")), format!("<{tag}>y</{tag}>"));
+        let rules = [
+            select(tag, Edit::Append(with("x='{0}'"))),
+            select(tag, Edit::Inner(with("{0}y"))),
+        ];
+        assert_eq!(
+            html(&rules[..1], &format!("<{tag}>1</{tag}>")),
+            format!("<{tag}>1x=''</{tag}>")
+        );
+        assert_eq!(
+            html(&rules[1..], &format!("<{tag}>1</{tag}>")),
+            format!("<{tag}>y</{tag}>")
+        );
     }
-    let rules = [select("script", Edit::Set { name: "nonce".into(), value: with("{1}") })];
-    assert_eq!(html(&rules, "<script>1</script>"), "<script nonce=\"two\">1</script>");
+    let rules = [select(
+        "script",
+        Edit::Set {
+            name: "nonce".into(),
+            value: with("{1}"),
+        },
+    )];
+    assert_eq!(
+        html(&rules, "<script>1</script>"),
+        "<script nonce=\"two\">1</script>"
+    );
 }
 
 #[test]
@@ -224,16 +405,37 @@ fn values_are_escaped_by_what_the_document_is() {
     let rules = [text("X", with("{0}"))];
     let value: &[u8] = "a\"'\\<&>`$\u{2028}\n\u{e9}".as_bytes();
     let table = [
-        (Document::Html, "a&quot;&#39;\\&lt;&amp;&gt;`$\u{2028}\n\u{e9}"),
-        (Document::Xml, "a&quot;&#39;\\&lt;&amp;&gt;`$\u{2028}\n\u{e9}"),
-        (Document::Script, r"a\u0022\u0027\u005c\u003c\u0026\u003e\u0060\u0024\u2028\u000aé"),
+        (
+            Document::Html,
+            "a&quot;&#39;\\&lt;&amp;&gt;`$\u{2028}\n\u{e9}",
+        ),
+        (
+            Document::Xml,
+            "a&quot;&#39;\\&lt;&amp;&gt;`$\u{2028}\n\u{e9}",
+        ),
+        (
+            Document::Script,
+            r"a\u0022\u0027\u005c\u003c\u0026\u003e\u0060\u0024\u2028\u000aé",
+        ),
         (Document::Other, "a\"'\\<&>`$\u{2028}\n\u{e9}"),
     ];
     for (document, result) in table {
-        assert_eq!(changed(&rules, document, b"X", &[value]), result, "{document:?}");
+        assert_eq!(
+            changed(&rules, document, b"X", &[value]),
+            result,
+            "{document:?}"
+        );
     }
-    assert_eq!(changed(&rules, Document::Script, b"X", &[b"\xff"]), "\u{fffd}", "JSON is UTF-8");
-    assert_eq!(changed(&rules, Document::Html, b"X", &[]), "", "a value that is missing is empty");
+    assert_eq!(
+        changed(&rules, Document::Script, b"X", &[b"\xff"]),
+        "\u{fffd}",
+        "JSON is UTF-8"
+    );
+    assert_eq!(
+        changed(&rules, Document::Html, b"X", &[]),
+        "",
+        "a value that is missing is empty"
+    );
 }
 
 #[test]
@@ -250,7 +452,11 @@ fn media_types_say_what_a_document_is() {
         ("", Document::Other),
     ];
     for (media_type, document) in table {
-        assert_eq!(Document::of(media_type.as_bytes()), document, "{media_type}");
+        assert_eq!(
+            Document::of(media_type.as_bytes()),
+            document,
+            "{media_type}"
+        );
     }
 }
 
@@ -263,23 +469,48 @@ fn selectors_apply_to_html_only() {
 
 #[test]
 fn bytes_that_no_rule_touches_stay_what_they_are() {
-    let every: Vec<u8> = (0..=255).filter(|byte| !b"<>\"'& ".contains(byte)).collect();
+    let every: Vec<u8> = (0..=255)
+        .filter(|byte| !b"<>\"'& ".contains(byte))
+        .collect();
     let page = [b"<p title=\"", &every[..], b"\">", &every, b"</p>"].concat();
     let rules = [
-        select("p", Edit::Set { name: "id".into(), value: "i".into() }),
+        select(
+            "p",
+            Edit::Set {
+                name: "id".into(),
+                value: "i".into(),
+            },
+        ),
         select("p", Edit::Append("!".into())),
     ];
-    let expected = [b"<p title=\"", &every[..], b"\" id=\"i\">", &every, b"!</p>"].concat();
+    let expected = [
+        b"<p title=\"",
+        &every[..],
+        b"\" id=\"i\">",
+        &every,
+        b"!</p>",
+    ]
+    .concat();
     let changes = compiled(&rules);
     assert!(planned(&changes, Document::Html, &page, &[]) == expected);
     assert!(streamed(&changes, Document::Html, page.chunks(1), &[], 10) == expected);
-    assert_eq!(html(&[select("[title='é']", Edit::Remove)], "<p title='é'>1</p><p>2</p>"), "<p>2</p>");
+    assert_eq!(
+        html(
+            &[select("[title='é']", Edit::Remove)],
+            "<p title='é'>1</p><p>2</p>"
+        ),
+        "<p>2</p>"
+    );
 }
 
 #[test]
 fn what_is_put_in_is_an_edge() {
-    let rules =
-        [select("b", Edit::Before("!".into())), pattern("^x", "1"), pattern("y$", "2"), text("yx", "3")];
+    let rules = [
+        select("b", Edit::Before("!".into())),
+        pattern("^x", "1"),
+        pattern("y$", "2"),
+        text("yx", "3"),
+    ];
     assert_eq!(html(&rules, "xy<b>x</b>"), "12!<b>x</b>");
     assert_eq!(html(&rules[..3], "xyx<b>x</b>"), "1yx!<b>x</b>");
 }
@@ -287,7 +518,15 @@ fn what_is_put_in_is_an_edge() {
 #[test]
 fn rules_with_a_fault_are_refused_by_their_number() {
     let long = "x".repeat(LONGEST_MATCH + 1);
-    let set = |name: &str, value: &str| select("a", Edit::Set { name: name.into(), value: with(value) });
+    let set = |name: &str, value: &str| {
+        select(
+            "a",
+            Edit::Set {
+                name: name.into(),
+                value: with(value),
+            },
+        )
+    };
     let code = |name: &str| RuleFault::Code(name.into());
     let scheme = |name: &str| RuleFault::Scheme(name.into());
     let host = |name: &str| RuleFault::Host(name.into());
@@ -324,16 +563,24 @@ fn rules_with_a_fault_are_refused_by_their_number() {
         let error = Changes::compile(&rules).err();
         assert_eq!(error, Some(RuleError { rule: 1, fault }), "{:?}", rules[1]);
     }
-    for rule in [pattern("(", ""), select("a:hover(", Edit::Remove), select("", Edit::Remove)] {
+    for rule in [
+        pattern("(", ""),
+        select("a:hover(", Edit::Remove),
+        select("", Edit::Remove),
+    ] {
         let error = Changes::compile(&[rule]).err().unwrap();
         assert!(
-            matches!(error.fault, RuleFault::Pattern(_) | RuleFault::Selector(_)) && error.rule == 0,
+            matches!(error.fault, RuleFault::Pattern(_) | RuleFault::Selector(_))
+                && error.rule == 0,
             "{error}"
         );
     }
     // One line each: a report shows the place itself.
     for find in ["a(b", "(?<a>b)(?<a>c)", "a\nb(", "[z-a]"] {
-        let error = Changes::compile(&[pattern(find, "")]).err().unwrap().to_string();
+        let error = Changes::compile(&[pattern(find, "")])
+            .err()
+            .unwrap()
+            .to_string();
         assert!(!error.contains('\n') && error.len() > 10, "{error}");
     }
     for rule in [
@@ -359,8 +606,10 @@ fn rules_with_a_fault_are_refused_by_their_number() {
 #[test]
 fn values_stand_where_a_template_shows_that_they_become_no_code() {
     let inside = |name: &str| Some(RuleFault::Inside(name.into()));
-    let (code, host) =
-        (|name: &str| Some(RuleFault::Code(name.into())), |name: &str| Some(RuleFault::Host(name.into())));
+    let (code, host) = (
+        |name: &str| Some(RuleFault::Code(name.into())),
+        |name: &str| Some(RuleFault::Host(name.into())),
+    );
     let unquoted = || Some(RuleFault::Unquoted);
     let table = [
         ("<script>go(`{0}`)</script>", inside("script")),
@@ -373,7 +622,10 @@ fn values_stand_where_a_template_shows_that_they_become_no_code() {
         ("<!--><script>{0}", inside("script")),
         ("<!---><script>{0}", inside("script")),
         ("<!----!><script>{0}", inside("script")),
-        ("<!-- > -- <script> {0} --->{0}<script>{0}", inside("script")),
+        (
+            "<!-- > -- <script> {0} --->{0}<script>{0}",
+            inside("script"),
+        ),
         ("<!-- <script> {0} -->{0}", None),
         ("<!doctype {0}><script>{0}", inside("script")),
         ("</ <script>{0}", None),
@@ -398,18 +650,35 @@ fn values_stand_where_a_template_shows_that_they_become_no_code() {
         ("<a href='{0}'>", Some(RuleFault::Scheme("href".into()))),
         ("<a href='/{0}'>", host("href")),
         ("<a/href='//{0}'>", host("href")),
-        ("<img srcset='{0} 2x'>", Some(RuleFault::Scheme("srcset".into()))),
+        (
+            "<img srcset='{0} 2x'>",
+            Some(RuleFault::Scheme("srcset".into())),
+        ),
         ("<video poster='/{0}'>", host("poster")),
         ("<a title href='/x/{0}' alt='{0}'>", None),
         ("<a x=1 =href='{0}'>", None),
         ("{0}' onclick='{0}", None),
     ];
-    let edits = [Edit::Before, Edit::After, Edit::Prepend, Edit::Append, Edit::Inner, Edit::Replace];
+    let edits = [
+        Edit::Before,
+        Edit::After,
+        Edit::Prepend,
+        Edit::Append,
+        Edit::Inner,
+        Edit::Replace,
+    ];
     for (template, fault) in table {
         let rules = [text("a", with(template)), pattern("a", with(template))];
-        for rule in rules.into_iter().chain(edits.map(|edit| select("p", edit(with(template))))) {
+        for rule in rules
+            .into_iter()
+            .chain(edits.map(|edit| select("p", edit(with(template)))))
+        {
             let error = Changes::compile(std::slice::from_ref(&rule)).err();
-            assert_eq!(error.map(|error| error.fault), fault, "{template} in {rule:?}");
+            assert_eq!(
+                error.map(|error| error.fault),
+                fault,
+                "{template} in {rule:?}"
+            );
         }
     }
 }
@@ -417,7 +686,14 @@ fn values_stand_where_a_template_shows_that_they_become_no_code() {
 #[test]
 fn a_match_of_bounded_length_is_found_wherever_it_stands() {
     for len in [1, 100, LONGEST_MATCH] {
-        for offset in [0, 1, LONGEST_MATCH - 1, LONGEST_MATCH, 2 * LONGEST_MATCH - 1, 40_000] {
+        for offset in [
+            0,
+            1,
+            LONGEST_MATCH - 1,
+            LONGEST_MATCH,
+            2 * LONGEST_MATCH - 1,
+            40_000,
+        ] {
             let content = [".".repeat(offset), "a".repeat(len), ".".repeat(5)].concat();
             let expected = [".".repeat(offset), "!".into(), ".".repeat(5)].concat();
             for rules in [
@@ -428,13 +704,23 @@ fn a_match_of_bounded_length_is_found_wherever_it_stands() {
                 let changes = compiled(&rules);
                 let plan = planned(&changes, Document::Other, content.as_bytes(), &[]);
                 for size in [999, 16_384, 1 << 20] {
-                    let stream =
-                        streamed(&changes, Document::Other, content.as_bytes().chunks(size), &[], 1 << 20);
+                    let stream = streamed(
+                        &changes,
+                        Document::Other,
+                        content.as_bytes().chunks(size),
+                        &[],
+                        1 << 20,
+                    );
                     assert!(stream == plan, "{len} at {offset} in {size}");
                 }
-                if len <= 900 || !matches!(&rules[0], Rule::Pattern { pattern, .. } if pattern.contains('{'))
+                if len <= 900
+                    || !matches!(&rules[0], Rule::Pattern { pattern, .. } if pattern.contains('{'))
                 {
-                    assert!(plan == expected.as_bytes(), "{len} at {offset}, {:?}", plan.len());
+                    assert!(
+                        plan == expected.as_bytes(),
+                        "{len} at {offset}, {:?}",
+                        plan.len()
+                    );
                 }
             }
         }
@@ -444,12 +730,26 @@ fn a_match_of_bounded_length_is_found_wherever_it_stands() {
 #[test]
 fn a_match_longer_than_the_bound_is_cut_at_the_same_place_however_it_arrives() {
     let content = ["x".repeat(3000), "a".repeat(20_000), "z".into()].concat();
-    for find in ["a+", "a+z", "(?s)x.*z", r"\ba+", "a+$", "a(.*z)?", "aa?(a*z)?"] {
+    for find in [
+        "a+",
+        "a+z",
+        "(?s)x.*z",
+        r"\ba+",
+        "a+$",
+        "a(.*z)?",
+        "aa?(a*z)?",
+    ] {
         let changes = compiled(&[pattern(find, "[$0]")]);
         let plan = planned(&changes, Document::Other, content.as_bytes(), &[]);
         for size in [1, 5000, 8192, 30_000] {
             assert!(
-                streamed(&changes, Document::Other, content.as_bytes().chunks(size), &[], 7) == plan,
+                streamed(
+                    &changes,
+                    Document::Other,
+                    content.as_bytes().chunks(size),
+                    &[],
+                    7
+                ) == plan,
                 "{find} {size}"
             );
         }
@@ -460,7 +760,9 @@ fn a_match_longer_than_the_bound_is_cut_at_the_same_place_however_it_arrives() {
 fn little_is_held_back() {
     let changes = compiled(&[text("</head>", "!</head>")]);
     let (mut changer, mut out) = (Changer::new(&changes, Document::Html, &[], 100), Vec::new());
-    changer.step(&mut &b"some text, </hea"[..], &mut out, 100).unwrap();
+    changer
+        .step(&mut &b"some text, </hea"[..], &mut out, 100)
+        .unwrap();
     assert_eq!(out, b"some text,");
     changer.step(&mut &b"d>"[..], &mut out, 100).unwrap();
     changer.finish(&mut out, 100).unwrap();
@@ -471,12 +773,17 @@ fn little_is_held_back() {
 fn what_grows_ends_at_the_bound_in_steps_that_are_bounded() {
     let content = "a".repeat(100_000);
     let long = Template(vec![Part::Text(vec![b'b'; 1000]), Part::Value(0)]);
-    for rules in [vec![text("a", long.clone())], vec![pattern("[a]", long.clone())]] {
+    for rules in [
+        vec![text("a", long.clone())],
+        vec![pattern("[a]", long.clone())],
+    ] {
         let changes = compiled(&rules);
         let plan = Plan::new(&changes, Document::Other, content.as_bytes(), 5_000_000);
         assert_eq!(plan.err(), Some(ChangeError::TooLong));
-        let (mut changer, mut out) =
-            (Changer::new(&changes, Document::Other, &[b"v"], 50_000_000), Vec::new());
+        let (mut changer, mut out) = (
+            Changer::new(&changes, Document::Other, &[b"v"], 50_000_000),
+            Vec::new(),
+        );
         let mut input = content.as_bytes();
         let mut steps = 0;
         let error = loop {
@@ -493,22 +800,39 @@ fn what_grows_ends_at_the_bound_in_steps_that_are_bounded() {
     }
     let rules = [select("b", Edit::Append(long))];
     let page = "<b></b>".repeat(10_000);
-    let plan = Plan::new(&compiled(&rules), Document::Html, page.as_bytes(), 5_000_000);
+    let plan = Plan::new(
+        &compiled(&rules),
+        Document::Html,
+        page.as_bytes(),
+        5_000_000,
+    );
     assert_eq!(plan.err(), Some(ChangeError::TooLong));
     // Exactly as long as allowed is not too long.
     let changes = compiled(&[text("a", "bb")]);
     for (max, fits) in [(20, true), (19, false)] {
-        let (mut changer, mut out) = (Changer::new(&changes, Document::Other, &[], max), Vec::new());
+        let (mut changer, mut out) = (
+            Changer::new(&changes, Document::Other, &[], max),
+            Vec::new(),
+        );
         let done = changer.step(&mut &[b'a'; 10][..], &mut out, 1 << 20);
-        assert_eq!(done.and_then(|_| changer.finish(&mut out, 1 << 20)).is_ok(), fits);
-        assert_eq!(Plan::new(&changes, Document::Other, &[b'a'; 10], max as usize).is_ok(), fits);
+        assert_eq!(
+            done.and_then(|_| changer.finish(&mut out, 1 << 20)).is_ok(),
+            fits
+        );
+        assert_eq!(
+            Plan::new(&changes, Document::Other, &[b'a'; 10], max as usize).is_ok(),
+            fits
+        );
     }
 }
 
 #[test]
 fn a_tag_without_end_is_an_error_before_it_takes_all_memory() {
     let changes = compiled(&[select("p[title]", Edit::Remove)]);
-    let (mut changer, mut out) = (Changer::new(&changes, Document::Html, &[], u64::MAX), Vec::new());
+    let (mut changer, mut out) = (
+        Changer::new(&changes, Document::Html, &[], u64::MAX),
+        Vec::new(),
+    );
     let mut piece = &b"<p title=\""[..];
     let mut written = 0;
     let error = loop {
@@ -531,9 +855,14 @@ fn what_is_compiled_is_shared_by_all_workers() {
 
 #[test]
 fn a_plan_knows_what_it_has_places_for() {
-    let rules = [text("a", with("{0}")), text("b", with("{2}-{!2}")), text("c", "d")];
+    let rules = [
+        text("a", with("{0}")),
+        text("b", with("{2}-{!2}")),
+        text("c", "d"),
+    ];
     let changes = compiled(&rules);
-    let plan = |content: &str| Plan::new(&changes, Document::Html, content.as_bytes(), 1000).unwrap();
+    let plan =
+        |content: &str| Plan::new(&changes, Document::Html, content.as_bytes(), 1000).unwrap();
     let none = plan("xyz");
     assert!(!none.is_changed() && none.is_fixed() && none.fill(&[]).count() == 1);
     let fixed = plan("xcz");
@@ -542,7 +871,10 @@ fn a_plan_knows_what_it_has_places_for() {
     assert!(both.is_changed() && !both.is_fixed());
     assert_eq!(both.numbers().collect::<Vec<_>>(), [0, 2, 2]);
     let filled = both.fill(&[b"<", b"", b">"]);
-    assert_eq!(filled.pieces().collect::<Vec<_>>(), [&b"&lt;"[..], b"&lt;", b"&lt;", b"&gt;", b"-", b">"]);
+    assert_eq!(
+        filled.pieces().collect::<Vec<_>>(),
+        [&b"&lt;"[..], b"&lt;", b"&lt;", b"&gt;", b"-", b">"]
+    );
     assert_eq!(filled.length(), 18);
     // Neighbours are one piece.
     let long = plan(&"xcx".repeat(1000 / 3));
@@ -555,7 +887,10 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % n
     }
 
@@ -584,8 +919,16 @@ fn whatever_the_rules_and_the_cuts_a_plan_and_a_stream_agree() {
         " ",
         "\u{e9}",
     ];
-    const PATTERNS: [&str; 8] =
-        ["a+", "(a|ab)(c|bcd)?", "<[^>]*>", r"\bb\b", "a.*c", "(?s)a.*b", "é|p", "[^a]b$"];
+    const PATTERNS: [&str; 8] = [
+        "a+",
+        "(a|ab)(c|bcd)?",
+        "<[^>]*>",
+        r"\bb\b",
+        "a.*c",
+        "(?s)a.*b",
+        "é|p",
+        "[^a]b$",
+    ];
     const SELECTORS: [&str; 5] = ["p", "b", ".c", "p b", "img[src]"];
     let mut dice = Dice(7);
     for round in 0..400 {
@@ -604,7 +947,10 @@ fn whatever_the_rules_and_the_cuts_a_plan_and_a_stream_agree() {
                         3 => Edit::Append(template),
                         4 => Edit::Inner(template),
                         5 => Edit::Replace(template),
-                        6 => Edit::Set { name: "class".into(), value: template },
+                        6 => Edit::Set {
+                            name: "class".into(),
+                            value: template,
+                        },
                         7 => Edit::Unset("class".into()),
                         _ => Edit::Remove,
                     },
@@ -624,7 +970,13 @@ fn whatever_the_rules_and_the_cuts_a_plan_and_a_stream_agree() {
                 pieces.push(piece);
                 rest = behind;
             }
-            let stream = streamed(&changes, document, pieces.clone(), &values, 1 + dice.below(50));
+            let stream = streamed(
+                &changes,
+                document,
+                pieces.clone(),
+                &values,
+                1 + dice.below(50),
+            );
             assert!(
                 stream == plan,
                 "round {round}: {rules:?}\n{content:?}\n{pieces:?}\n{:?}\n{:?}",

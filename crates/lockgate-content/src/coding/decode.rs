@@ -1,7 +1,8 @@
 //! From coded content back to what it was, in bounded steps: a few bytes can stand for gigabytes.
 //!
-//! Memory of a decoder: the window that the coded form asks for, at most 8 MB with zstd (more is refused, as clients
-//! may: RFC 9659 §3), 16 MB with br (RFC 7932 §9.1; the "large window" beyond it is refused), 32 KB with gzip.
+//! Memory of a decoder: the window that the coded form asks for, at most 8 MB with zstd (more is
+//! refused, as clients may: RFC 9659 §3), 16 MB with br (RFC 7932 §9.1; the "large window" beyond
+//! it is refused), 32 KB with gzip.
 
 use brotli::enc::StandardAlloc;
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
@@ -27,7 +28,8 @@ pub enum Coded {
     Brotli,
     /// RFC 1952; several members follow each other.
     Gzip,
-    /// RFC 9110 §8.4.1.2: zlib's format, and also what some servers send in its place: deflate without it.
+    /// RFC 9110 §8.4.1.2: zlib's format, and also what some servers send in its place: deflate
+    /// without it.
     Deflate,
 }
 
@@ -42,7 +44,10 @@ impl Coded {
             (b"x-gzip", Self::Gzip),
             (b"deflate", Self::Deflate),
         ];
-        names.into_iter().find(|(name, _)| token.eq_ignore_ascii_case(name)).map(|(_, coded)| coded)
+        names
+            .into_iter()
+            .find(|(name, _)| token.eq_ignore_ascii_case(name))
+            .map(|(_, coded)| coded)
     }
 }
 
@@ -104,7 +109,9 @@ impl Decoder {
             Coded::Zstd => {
                 let mut context = DCtx::create();
                 let max = DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX);
-                context.set_parameter(max).expect("a window that zstd knows");
+                context
+                    .set_parameter(max)
+                    .expect("a window that zstd knows");
                 Engine::Zstd(context)
             }
             // Strict: without the large window, which would let a few bytes ask for a gigabyte.
@@ -116,11 +123,15 @@ impl Decoder {
             Coded::Gzip => Engine::Gzip(Decompress::new_gzip(DEFLATE_WINDOW_LOG)),
             Coded::Deflate => Engine::Unknown(None),
         };
-        Self { engine, left: max, at: At::Beginning }
+        Self {
+            engine,
+            left: max,
+            at: At::Beginning,
+        }
     }
 
-    /// Bytes that it takes from C's allocator, about, which none of Rust sees: with zstd those for the window that
-    /// encoders mostly ask for.
+    /// Bytes that it takes from C's allocator, about, which none of Rust sees: with zstd those for
+    /// the window that encoders mostly ask for.
     pub fn native_bytes(&self) -> usize {
         match &self.engine {
             Engine::Zstd(_) => ZSTD_BYTES,
@@ -128,12 +139,13 @@ impl Decoder {
         }
     }
 
-    /// Decodes from the front of `input`, which is shortened by what was taken, and appends at most `room` bytes to `out`.
-    /// `room` is more than 0.
+    /// Decodes from the front of `input`, which is shortened by what was taken, and appends at most
+    /// `room` bytes to `out`. `room` is more than 0.
     ///
     /// # Errors
-    /// [`DecodeError::TooLong`] once more than `max` bytes would have come out, [`DecodeError::Invalid`]; the decoder is of
-    /// no use after either. What `out` got before is right.
+    /// [`DecodeError::TooLong`] once more than `max` bytes would have come out,
+    /// [`DecodeError::Invalid`]; the decoder is of no use after either. What `out` got before
+    /// is right.
     pub fn step(
         &mut self,
         input: &mut &[u8],
@@ -156,7 +168,9 @@ impl Decoder {
                 return Ok(Progress::Done);
             }
             if let Engine::Unknown(first) = &mut self.engine {
-                let Some((byte, rest)) = input.split_first() else { return Ok(Progress::Done) };
+                let Some((byte, rest)) = input.split_first() else {
+                    return Ok(Progress::Done);
+                };
                 self.at = At::Middle;
                 match *first {
                     None => {
@@ -196,12 +210,15 @@ impl Decoder {
         }
     }
 
-    /// One call of the engine: how much it has written to `out`. Says where it is if that is an end.
+    /// One call of the engine: how much it has written to `out`. Says where it is if that is an
+    /// end.
     fn run(&mut self, input: &mut &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
         let (taken, given) = match &mut self.engine {
             Engine::Zstd(context) => {
                 let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(out));
-                let left = context.decompress_stream(&mut to, &mut from).map_err(|_| DecodeError::Invalid)?;
+                let left = context
+                    .decompress_stream(&mut to, &mut from)
+                    .map_err(|_| DecodeError::Invalid)?;
                 if left == 0 {
                     self.at = At::Between;
                 }
@@ -256,9 +273,14 @@ impl Decoder {
     /// Whether the coded form is complete with what has been taken.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`]. No content at all is complete, too: it is what answers without a body have.
+    /// [`DecodeError::Truncated`]. No content at all is complete, too: it is what answers without a
+    /// body have.
     pub fn end(&self) -> Result<(), DecodeError> {
-        if self.at == At::Middle { Err(DecodeError::Truncated) } else { Ok(()) }
+        if self.at == At::Middle {
+            Err(DecodeError::Truncated)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -269,7 +291,9 @@ fn inflate(
     out: &mut [u8],
 ) -> Result<(usize, usize, bool), DecodeError> {
     let (taken, given) = (state.total_in(), state.total_out());
-    let status = state.decompress(input, out, FlushDecompress::None).map_err(|_| DecodeError::Invalid)?;
+    let status = state
+        .decompress(input, out, FlushDecompress::None)
+        .map_err(|_| DecodeError::Invalid)?;
     let taken = usize::try_from(state.total_in() - taken).unwrap_or(input.len());
     let given = usize::try_from(state.total_out() - given).unwrap_or(out.len());
     Ok((taken, given, status == Status::StreamEnd))

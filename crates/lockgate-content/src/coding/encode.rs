@@ -1,12 +1,12 @@
 //! From content to its coded form, piece by piece or whole.
 //!
-//! An [`Encoder`] can be used for one message after the other; [`Encoders`] keeps those that are idle. The same calls
-//! give the same bytes, whatever the encoder was used for before.
+//! An [`Encoder`] can be used for one message after the other; [`Encoders`] keeps those that are
+//! idle. The same calls give the same bytes, whatever the encoder was used for before.
 //!
 //! # Memory of an encoder
-//! Bounded by the level: windows reach back 1 MB with zstd, 256 KB with br and 32 KB with gzip, however long the message
-//! is. In KB, for one of unknown length (`cargo run --release --example speed memory`); zstd takes less where a shorter
-//! one is expected:
+//! Bounded by the level: windows reach back 1 MB with zstd, 256 KB with br and 32 KB with gzip,
+//! however long the message is. In KB, for one of unknown length (`cargo run --release --example
+//! speed memory`); zstd takes less where a shorter one is expected:
 //!
 //! | | fastest | [fast](Coding::fast_level) | [kept](Coding::kept_level) | smallest |
 //! |---|---|---|---|---|
@@ -23,9 +23,9 @@ use super::Coding;
 
 /// How far back zstd's matches may reach, as a power of two: 1 MB.
 const ZSTD_WINDOW_LOG: u32 = 20;
-/// As far as brotli's: 256 KB, at any length. With 1 MB an encoder takes three times the memory and holds back four times
-/// as much between two flushes. With 64 KB or less, levels 5 to 8 take tables of 25 MB, and two milliseconds to clear
-/// them for a body of 1 KB.
+/// As far as brotli's: 256 KB, at any length. With 1 MB an encoder takes three times the memory and
+/// holds back four times as much between two flushes. With 64 KB or less, levels 5 to 8 take tables
+/// of 25 MB, and two milliseconds to clear them for a body of 1 KB.
 const BROTLI_WINDOW_LOG: i32 = 18;
 /// deflate has one window: 32 KB.
 const GZIP_WINDOW_LOG: u8 = 15;
@@ -33,14 +33,15 @@ const GZIP_WINDOW_LOG: u8 = 15;
 const STEP: usize = 16 * 1024;
 /// Room that is worth a step; also more than deflate needs for the end of a flush.
 const LEAST_ROOM: usize = 1024;
-/// Why none of zstd's calls can fail: it allocates before its first byte and aborts like us without memory, its
-/// settings are within their bounds, and its buffers are ours.
+/// Why none of zstd's calls can fail: it allocates before its first byte and aborts like us without
+/// memory, its settings are within their bounds, and its buffers are ours.
 const ZSTD_CALLED_RIGHT: &str = "zstd fails when called wrongly only";
 
 /// Encodes one message after the other, each with the same coding and level.
 ///
-/// A message is any number of [`write`](Self::write) and [`flush`](Self::flush), then [`finish`](Self::finish); or one
-/// [`whole`](Self::whole). One that is not finished is forgotten by [`begin`](Self::begin).
+/// A message is any number of [`write`](Self::write) and [`flush`](Self::flush), then
+/// [`finish`](Self::finish); or one [`whole`](Self::whole). One that is not finished is forgotten
+/// by [`begin`](Self::begin).
 pub struct Encoder {
     coding: Coding,
     level: u8,
@@ -62,9 +63,16 @@ impl Encoder {
         let engine = match coding {
             Coding::Zstd => Engine::Zstd(zstd_context(level)),
             Coding::Brotli => Engine::Brotli(brotli_state(level, None)),
-            Coding::Gzip => Engine::Gzip(Compress::new_gzip(Compression::new(level.into()), GZIP_WINDOW_LOG)),
+            Coding::Gzip => Engine::Gzip(Compress::new_gzip(
+                Compression::new(level.into()),
+                GZIP_WINDOW_LOG,
+            )),
         };
-        Self { coding, level, engine }
+        Self {
+            coding,
+            level,
+            engine,
+        }
     }
 
     /// Its coding.
@@ -77,7 +85,8 @@ impl Encoder {
         self.level
     }
 
-    /// Bytes that it takes from C's allocator, about, which none of Rust sees: see the documentation of the module.
+    /// Bytes that it takes from C's allocator, about, which none of Rust sees: see the
+    /// documentation of the module.
     pub fn native_bytes(&self) -> usize {
         match &self.engine {
             Engine::Zstd(_) => zstd_bytes(self.level),
@@ -85,12 +94,14 @@ impl Encoder {
         }
     }
 
-    /// To the beginning of a message, which will have about `length` bytes if that is known: a short one needs less
-    /// memory and time. It may turn out to be longer or shorter.
+    /// To the beginning of a message, which will have about `length` bytes if that is known: a
+    /// short one needs less memory and time. It may turn out to be longer or shorter.
     pub fn begin(&mut self, length: Option<u64>) {
         match &mut self.engine {
             Engine::Zstd(context) => {
-                context.reset(ResetDirective::SessionOnly).expect("a session can end at any time");
+                context
+                    .reset(ResetDirective::SessionOnly)
+                    .expect("a session can end at any time");
                 set_zstd(context, CParameter::SrcSizeHint(expected(length)));
             }
             Engine::Brotli(state) => *state = brotli_state(self.level, length),
@@ -107,28 +118,37 @@ impl Encoder {
                     zstd_step(out, |out| context.compress_stream(out, &mut input));
                 }
             }
-            Engine::Brotli(state) => {
-                brotli_run(state, BrotliEncoderOperation::BROTLI_OPERATION_PROCESS, input, out)
-            }
+            Engine::Brotli(state) => brotli_run(
+                state,
+                BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
+                input,
+                out,
+            ),
             Engine::Gzip(state) => {
                 let before = state.total_in();
                 loop {
                     let taken = usize::try_from(state.total_in() - before).unwrap_or(input.len());
-                    let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) else { break };
+                    let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) else {
+                        break;
+                    };
                     gzip_step(state, rest, FlushCompress::None, out);
                 }
             }
         }
     }
 
-    /// Appends all that is missing for the reader to have everything so far: for answers that come in pieces which
-    /// somebody waits for, such as server-sent events. Costs a few bytes each time, and compression.
+    /// Appends all that is missing for the reader to have everything so far: for answers that come
+    /// in pieces which somebody waits for, such as server-sent events. Costs a few bytes each
+    /// time, and compression.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         match &mut self.engine {
             Engine::Zstd(context) => while zstd_step(out, |out| context.flush_stream(out)) > 0 {},
-            Engine::Brotli(state) => {
-                brotli_run(state, BrotliEncoderOperation::BROTLI_OPERATION_FLUSH, &[], out)
-            }
+            Engine::Brotli(state) => brotli_run(
+                state,
+                BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
+                &[],
+                out,
+            ),
             // Done when it leaves room: with none left it does not say whether there is more.
             Engine::Gzip(state) => loop {
                 gzip_step(state, &[], FlushCompress::Sync, out);
@@ -139,13 +159,17 @@ impl Encoder {
         }
     }
 
-    /// Appends the end of the message. The encoder then stands at the beginning of another one of unknown length.
+    /// Appends the end of the message. The encoder then stands at the beginning of another one of
+    /// unknown length.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         match &mut self.engine {
             Engine::Zstd(context) => while zstd_step(out, |out| context.end_stream(out)) > 0 {},
-            Engine::Brotli(state) => {
-                brotli_run(state, BrotliEncoderOperation::BROTLI_OPERATION_FINISH, &[], out)
-            }
+            Engine::Brotli(state) => brotli_run(
+                state,
+                BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+                &[],
+                out,
+            ),
             Engine::Gzip(state) => {
                 while gzip_step(state, &[], FlushCompress::Finish, out) != Status::StreamEnd {}
             }
@@ -153,12 +177,15 @@ impl Encoder {
         self.begin(None);
     }
 
-    /// Appends `input` as a whole message: smaller and faster than in pieces, since its length is known.
+    /// Appends `input` as a whole message: smaller and faster than in pieces, since its length is
+    /// known.
     pub fn whole(&mut self, input: &[u8], out: &mut Vec<u8>) {
         self.begin(Some(input.len() as u64));
         if let Engine::Zstd(context) = &mut self.engine {
             // Chooses tables by it, and says it in the frame's head.
-            context.set_pledged_src_size(Some(input.len() as u64)).expect("right after a reset");
+            context
+                .set_pledged_src_size(Some(input.len() as u64))
+                .expect("right after a reset");
         }
         self.write(input, out);
         self.finish(out);
@@ -178,7 +205,8 @@ fn zstd_bytes(level: u8) -> usize {
 
 /// Encoders between two messages, for one worker: a new one costs more than a short message does.
 ///
-/// Keeps at most [`KEPT`] of each coding. Brotli's are not worth keeping: they cannot be used again.
+/// Keeps at most [`KEPT`] of each coding. Brotli's are not worth keeping: they cannot be used
+/// again.
 #[derive(Default)]
 pub struct Encoders {
     idle: Vec<Encoder>,
@@ -212,7 +240,11 @@ impl Encoders {
 
     /// Takes an encoder back, whether or not its message was finished.
     pub fn give_back(&mut self, encoder: Encoder) {
-        let kept = self.idle.iter().filter(|idle| idle.coding == encoder.coding).count();
+        let kept = self
+            .idle
+            .iter()
+            .filter(|idle| idle.coding == encoder.coding)
+            .count();
         if encoder.coding != Coding::Brotli && kept < KEPT {
             self.idle.push(encoder);
         }
@@ -230,7 +262,9 @@ pub fn encode_all(coding: Coding, level: u8, input: &[u8]) -> Vec<u8> {
 /// What zstd makes its tables for: at level 19, they would take 84 MB if it were not told.
 fn expected(length: Option<u64>) -> u32 {
     let window = 1 << ZSTD_WINDOW_LOG;
-    length.map_or(window, |length| u32::try_from(length).unwrap_or(window).clamp(1, window))
+    length.map_or(window, |length| {
+        u32::try_from(length).unwrap_or(window).clamp(1, window)
+    })
 }
 
 fn zstd_context(level: u8) -> CCtx<'static> {
@@ -259,8 +293,9 @@ fn brotli_state(level: u8, length: Option<u64>) -> Box<BrotliEncoderStateStruct<
     let mut state = Box::new(BrotliEncoderStateStruct::new(StandardAlloc::default()));
     state.params.quality = level.into();
     state.params.lgwin = BROTLI_WINDOW_LOG;
-    state.params.size_hint =
-        length.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX).min(1 << 30));
+    state.params.size_hint = length.map_or(0, |length| {
+        usize::try_from(length).unwrap_or(usize::MAX).min(1 << 30)
+    });
     state
 }
 
@@ -273,7 +308,8 @@ fn brotli_run(
 ) {
     let (mut left, mut taken) = (input.len(), 0);
     loop {
-        // With no room for output it keeps all of it in its own storage, from where it is copied once.
+        // With no room for output it keeps all of it in its own storage, from where it is copied
+        // once.
         let (mut room, mut given, mut total) = (0, 0, None);
         let done = state.compress_stream(
             operation,
@@ -295,16 +331,24 @@ fn brotli_run(
             }
             out.extend_from_slice(&ready[..len]);
         }
-        let ended = operation != BrotliEncoderOperation::BROTLI_OPERATION_FINISH || state.is_finished();
+        let ended =
+            operation != BrotliEncoderOperation::BROTLI_OPERATION_FINISH || state.is_finished();
         if left == 0 && ended {
             break;
         }
     }
 }
 
-fn gzip_step(state: &mut Compress, input: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> Status {
+fn gzip_step(
+    state: &mut Compress,
+    input: &[u8],
+    flush: FlushCompress,
+    out: &mut Vec<u8>,
+) -> Status {
     make_room(out);
-    state.compress_vec(input, out, flush).expect("deflate fails when called wrongly only")
+    state
+        .compress_vec(input, out, flush)
+        .expect("deflate fails when called wrongly only")
 }
 
 fn make_room(out: &mut Vec<u8>) {

@@ -13,7 +13,8 @@ fn page(len: usize) -> Vec<u8> {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let (number, class) = (state >> 16, state >> 28);
         text.extend_from_slice(
-            format!("<li class=\"c{class}\"><a href=\"/item/{number}\">Item {number}</a>\n").as_bytes(),
+            format!("<li class=\"c{class}\"><a href=\"/item/{number}\">Item {number}</a>\n")
+                .as_bytes(),
         );
     }
     text.truncate(len);
@@ -28,7 +29,9 @@ fn decoded(coding: Coding, coded: &[u8]) -> Vec<u8> {
 fn deflated(content: &[u8], zlib: bool) -> Vec<u8> {
     let mut state = flate2::Compress::new(flate2::Compression::new(6), zlib);
     let mut out = Vec::with_capacity(content.len() + 1024);
-    state.compress_vec(content, &mut out, flate2::FlushCompress::Finish).unwrap();
+    state
+        .compress_vec(content, &mut out, flate2::FlushCompress::Finish)
+        .unwrap();
     out
 }
 
@@ -39,15 +42,29 @@ fn what_is_encoded_whole_or_in_pieces_comes_back_at_every_level() {
         for level in coding.levels() {
             for content in [&b""[..], b"x", &long[..3_000], &long] {
                 let whole = encode_all(coding, level, content);
-                assert_eq!(decoded(coding, &whole), content, "{coding:?} {level} whole, {}", content.len());
+                assert_eq!(
+                    decoded(coding, &whole),
+                    content,
+                    "{coding:?} {level} whole, {}",
+                    content.len()
+                );
                 let (mut encoder, mut out) = (Encoder::new(coding, level), Vec::new());
                 for piece in content.chunks(7_001) {
                     encoder.write(piece, &mut out);
                 }
                 encoder.finish(&mut out);
-                assert_eq!(decoded(coding, &out), content, "{coding:?} {level} in pieces, {}", content.len());
+                assert_eq!(
+                    decoded(coding, &out),
+                    content,
+                    "{coding:?} {level} in pieces, {}",
+                    content.len()
+                );
                 if content.len() > 10_000 {
-                    assert!(whole.len() < content.len() / 3, "{coding:?} {level}: {}", whole.len());
+                    assert!(
+                        whole.len() < content.len() / 3,
+                        "{coding:?} {level}: {}",
+                        whole.len()
+                    );
                 }
             }
         }
@@ -57,7 +74,11 @@ fn what_is_encoded_whole_or_in_pieces_comes_back_at_every_level() {
 #[test]
 fn after_a_flush_the_reader_has_everything_so_far() {
     for coding in Coding::ALL {
-        for level in [*coding.levels().start(), coding.fast_level(), coding.kept_level()] {
+        for level in [
+            *coding.levels().start(),
+            coding.fast_level(),
+            coding.kept_level(),
+        ] {
             let mut encoder = Encoder::new(coding, level);
             let mut decoder = Decoder::new(coding.into(), u64::MAX);
             let (mut written, mut read, mut said) = (Vec::new(), Vec::new(), Vec::new());
@@ -107,7 +128,10 @@ fn an_encoder_that_was_used_gives_the_same_bytes_as_a_new_one() {
             }
             used.clear();
             encoder.whole(&second, &mut used);
-            assert!(used == encode_all(coding, level, &second), "{coding:?} {level}");
+            assert!(
+                used == encode_all(coding, level, &second),
+                "{coding:?} {level}"
+            );
         }
     }
 }
@@ -128,7 +152,8 @@ fn a_length_that_was_wrong_does_no_harm() {
 
 #[test]
 fn windows_are_small_enough_for_clients() {
-    // RFC 8878 §3.1.1.1: behind magic and descriptor, the window's exponent in five bits, unless it is a single segment.
+    // RFC 8878 §3.1.1.1: behind magic and descriptor, the window's exponent in five bits, unless it
+    // is a single segment.
     let content = page(3 << 20);
     let (mut encoder, mut out) = (Encoder::new(Coding::Zstd, 19), Vec::new());
     encoder.write(&content[..1000], &mut out);
@@ -151,7 +176,8 @@ fn levels_beyond_those_there_are_count_as_the_nearest() {
     for coding in Coding::ALL {
         assert_eq!(Encoder::new(coding, 200).level(), *coding.levels().end());
         assert!(
-            coding.levels().contains(&coding.fast_level()) && coding.levels().contains(&coding.kept_level())
+            coding.levels().contains(&coding.fast_level())
+                && coding.levels().contains(&coding.kept_level())
         );
     }
     assert_eq!(Encoder::new(Coding::Gzip, 0).level(), 1);
@@ -160,7 +186,9 @@ fn levels_beyond_those_there_are_count_as_the_nearest() {
 #[test]
 fn idle_encoders_are_used_again_and_few() {
     let mut encoders = Encoders::new();
-    let taken: Vec<_> = (0..10).map(|_| encoders.take(Coding::Zstd, 3, None)).collect();
+    let taken: Vec<_> = (0..10)
+        .map(|_| encoders.take(Coding::Zstd, 3, None))
+        .collect();
     for encoder in taken {
         encoders.give_back(encoder);
     }
@@ -172,7 +200,11 @@ fn idle_encoders_are_used_again_and_few() {
     encoder.finish(&mut out);
     assert_eq!(decoded(Coding::Zstd, &out), b"text");
     encoders.take(Coding::Zstd, 4, None);
-    assert_eq!(encoders.idle(), KEPT - 1, "another level is another encoder");
+    assert_eq!(
+        encoders.idle(),
+        KEPT - 1,
+        "another level is another encoder"
+    );
 }
 
 #[test]
@@ -202,13 +234,22 @@ fn both_forms_of_deflate_are_read() {
     for zlib in [true, false] {
         for content in [&content[..], b"", b"a"] {
             let coded = deflated(content, zlib);
-            assert_eq!(decode_all(Coded::Deflate, &coded, 1 << 20).unwrap(), content);
+            assert_eq!(
+                decode_all(Coded::Deflate, &coded, 1 << 20).unwrap(),
+                content
+            );
         }
     }
 }
 
 /// `coded` in pieces of `size`, with `room` for each step.
-fn in_pieces(kind: Coded, coded: &[u8], size: usize, room: usize, max: u64) -> Result<Vec<u8>, DecodeError> {
+fn in_pieces(
+    kind: Coded,
+    coded: &[u8],
+    size: usize,
+    room: usize,
+    max: u64,
+) -> Result<Vec<u8>, DecodeError> {
     let (mut decoder, mut out) = (Decoder::new(kind, max), Vec::new());
     for mut piece in coded.chunks(size) {
         loop {
@@ -253,7 +294,10 @@ fn what_ends_early_is_not_taken_for_whole() {
     let content = page(20_000);
     for kind in CODED {
         let coded = coded(kind, &content);
-        for len in (1..coded.len()).step_by(1 + coded.len() / 100).chain([coded.len() - 1]) {
+        for len in (1..coded.len())
+            .step_by(1 + coded.len() / 100)
+            .chain([coded.len() - 1])
+        {
             assert_eq!(
                 decode_all(kind, &coded[..len], 1 << 20),
                 Err(DecodeError::Truncated),
@@ -270,15 +314,43 @@ fn a_bomb_ends_at_the_bound_and_before_in_steps() {
     for kind in CODED {
         let bomb = coded(kind, &zeros);
         assert!(bomb.len() < 10_000, "{kind:?}: {}", bomb.len());
-        assert_eq!(decode_all(kind, &bomb, 1_000_000), Err(DecodeError::TooLong), "{kind:?}");
-        assert_eq!(decode_all(kind, &bomb, (4 << 20) - 1), Err(DecodeError::TooLong), "{kind:?}");
-        assert!(decode_all(kind, &bomb, 4 << 20).is_ok_and(|out| out == zeros), "{kind:?}");
-        let (mut decoder, mut out, mut input) = (Decoder::new(kind, 100_000), Vec::new(), &bomb[..]);
-        assert_eq!(decoder.step(&mut input, &mut out, 10_000), Ok(Progress::Full), "{kind:?}");
+        assert_eq!(
+            decode_all(kind, &bomb, 1_000_000),
+            Err(DecodeError::TooLong),
+            "{kind:?}"
+        );
+        assert_eq!(
+            decode_all(kind, &bomb, (4 << 20) - 1),
+            Err(DecodeError::TooLong),
+            "{kind:?}"
+        );
+        assert!(
+            decode_all(kind, &bomb, 4 << 20).is_ok_and(|out| out == zeros),
+            "{kind:?}"
+        );
+        let (mut decoder, mut out, mut input) =
+            (Decoder::new(kind, 100_000), Vec::new(), &bomb[..]);
+        assert_eq!(
+            decoder.step(&mut input, &mut out, 10_000),
+            Ok(Progress::Full),
+            "{kind:?}"
+        );
         assert_eq!(out.len(), 10_000, "{kind:?}");
-        assert_eq!(decoder.step(&mut input, &mut out, 1 << 30), Err(DecodeError::TooLong), "{kind:?}");
-        assert!(out.len() <= 100_000 && out.iter().all(|byte| *byte == 0), "{kind:?}: {}", out.len());
-        assert!(out.capacity() < 1 << 20, "{kind:?}: room for {}", out.capacity());
+        assert_eq!(
+            decoder.step(&mut input, &mut out, 1 << 30),
+            Err(DecodeError::TooLong),
+            "{kind:?}"
+        );
+        assert!(
+            out.len() <= 100_000 && out.iter().all(|byte| *byte == 0),
+            "{kind:?}: {}",
+            out.len()
+        );
+        assert!(
+            out.capacity() < 1 << 20,
+            "{kind:?}: room for {}",
+            out.capacity()
+        );
     }
 }
 
@@ -286,13 +358,31 @@ fn a_bomb_ends_at_the_bound_and_before_in_steps() {
 fn windows_that_only_memory_could_have_are_refused() {
     // RFC 8878 §3.1.1.1.2: a window of 2^41; RFC 9659 §3: more than 8 MB need not be taken.
     for exponent in [14_u8, 20, 31] {
-        let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x00, exponent << 3, 0x01, 0x00, 0x00];
-        assert_eq!(decode_all(Coded::Zstd, &frame, 100), Err(DecodeError::Invalid), "{exponent}");
+        let frame = [
+            0x28,
+            0xb5,
+            0x2f,
+            0xfd,
+            0x00,
+            exponent << 3,
+            0x01,
+            0x00,
+            0x00,
+        ];
+        assert_eq!(
+            decode_all(Coded::Zstd, &frame, 100),
+            Err(DecodeError::Invalid),
+            "{exponent}"
+        );
     }
     let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3, 0x01, 0x00, 0x00];
     assert_eq!(decode_all(Coded::Zstd, &frame, 100), Ok(vec![]));
-    // Brotli's large window: the byte 0x11, which RFC 7932 §9.1 has not given a meaning, then the window's bits.
-    assert_eq!(decode_all(Coded::Brotli, &[0x11, 0x1e, 0x03, 0x00], 100), Err(DecodeError::Invalid));
+    // Brotli's large window: the byte 0x11, which RFC 7932 §9.1 has not given a meaning, then the
+    // window's bits.
+    assert_eq!(
+        decode_all(Coded::Brotli, &[0x11, 0x1e, 0x03, 0x00], 100),
+        Err(DecodeError::Invalid)
+    );
 }
 
 #[test]
@@ -301,13 +391,25 @@ fn members_and_frames_that_follow_each_other_are_one_content() {
     for kind in [Coded::Gzip, Coded::Zstd] {
         let both = [coded(kind, b"one "), coded(kind, b""), coded(kind, b"two")].concat();
         for size in [1, 5, 1000] {
-            assert_eq!(in_pieces(kind, &both, size, 3, 7).unwrap(), b"one two", "{kind:?} {size}");
+            assert_eq!(
+                in_pieces(kind, &both, size, 3, 7).unwrap(),
+                b"one two",
+                "{kind:?} {size}"
+            );
         }
         let cut = [coded(kind, b"one"), coded(kind, b"two")[..6].to_vec()].concat();
-        assert_eq!(decode_all(kind, &cut, 100), Err(DecodeError::Truncated), "{kind:?}");
+        assert_eq!(
+            decode_all(kind, &cut, 100),
+            Err(DecodeError::Truncated),
+            "{kind:?}"
+        );
     }
     // A frame that is to be skipped: RFC 8878 §3.1.2.
-    let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9][..], &coded(Coded::Zstd, b"text")].concat();
+    let skipped = [
+        &[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9][..],
+        &coded(Coded::Zstd, b"text"),
+    ]
+    .concat();
     assert_eq!(in_pieces(Coded::Zstd, &skipped, 1, 1, 4).unwrap(), b"text");
 }
 
@@ -316,7 +418,11 @@ fn padding_behind_the_end_is_left_out() {
     for kind in [Coded::Gzip, Coded::Brotli, Coded::Deflate] {
         let padded = [&coded(kind, b"text")[..], &[0; 700], b"rest"].concat();
         for size in [1, 1000] {
-            assert_eq!(in_pieces(kind, &padded, size, 50, 100).unwrap(), b"text", "{kind:?}");
+            assert_eq!(
+                in_pieces(kind, &padded, size, 50, 100).unwrap(),
+                b"text",
+                "{kind:?}"
+            );
         }
     }
 }
@@ -325,7 +431,10 @@ fn padding_behind_the_end_is_left_out() {
 fn what_is_damaged_is_refused() {
     let content = page(5_000);
     for kind in CODED {
-        assert!(decode_all(kind, b"<!doctype html><title>not coded</title>", 1000).is_err(), "{kind:?}");
+        assert!(
+            decode_all(kind, b"<!doctype html><title>not coded</title>", 1000).is_err(),
+            "{kind:?}"
+        );
     }
     // Those with a checksum notice a changed byte of content.
     for kind in [Coded::Gzip, Coded::Deflate] {

@@ -1,7 +1,8 @@
 //! Bodies: where they end, and what of them is data (RFC 9112 §6, §7.1).
 //!
-//! Data is never copied here: it is a range of the bytes that came. Chunk extensions are read over and not handed on
-//! (§7.1.1), and are limited as a whole: in small chunks they would be a body that counts as none (CVE-2023-39326).
+//! Data is never copied here: it is a range of the bytes that came. Chunk extensions are read over
+//! and not handed on (§7.1.1), and are limited as a whole: in small chunks they would be a body
+//! that counts as none (CVE-2023-39326).
 
 use std::ops::Range;
 
@@ -37,7 +38,8 @@ pub enum BodyError {
 pub enum Part {
     /// Data, in this range of what was given; everything up to its end has been used.
     Data(Range<usize>),
-    /// So many bytes were used, and no data was among them: more are needed. Bytes behind them come again.
+    /// So many bytes were used, and no data was among them: more are needed. Bytes behind them come
+    /// again.
     More(usize),
     /// So many bytes were used, and the body has ended; what follows is no part of it.
     End(usize),
@@ -92,7 +94,10 @@ impl Decoder {
             BodyLength::Chunked => State::Size { size: 0, digits: 0 },
             BodyLength::UntilClose => State::UntilClose,
         };
-        Self { state, extensions: 0 }
+        Self {
+            state,
+            extensions: 0,
+        }
     }
 
     /// Whether all of it has come.
@@ -156,13 +161,18 @@ impl Decoder {
                     return Err(BodyError::Size);
                 }
                 let digit = (byte as char).to_digit(16).map_or(0, u64::from);
-                State::Size { size: size * 16 + digit, digits: digits + 1 }
+                State::Size {
+                    size: size * 16 + digit,
+                    digits: digits + 1,
+                }
             }
             (State::Size { digits: 0, .. }, _) => return Err(BodyError::Size),
-            (State::Size { size, .. } | State::Space { size } | State::Extension { size }, b'\r') => {
-                State::SizeEnd { size }
-            }
-            // §7.1.1: whitespace may go before an extension, which begins with a semicolon. Some pad sizes with it.
+            (
+                State::Size { size, .. } | State::Space { size } | State::Extension { size },
+                b'\r',
+            ) => State::SizeEnd { size },
+            // §7.1.1: whitespace may go before an extension, which begins with a semicolon. Some
+            // pad sizes with it.
             (State::Size { size, .. } | State::Space { size }, b' ' | b'\t') => {
                 self.extend()?;
                 State::Space { size }
@@ -175,7 +185,9 @@ impl Decoder {
                 return Err(BodyError::LineEnd);
             }
             (State::Size { .. } | State::Space { .. }, _) => return Err(BodyError::Size),
-            (State::Extension { size }, byte) if byte == b'\t' || (byte >= b' ' && byte != 0x7f) => {
+            (State::Extension { size }, byte)
+                if byte == b'\t' || (byte >= b' ' && byte != 0x7f) =>
+            {
                 self.extend()?;
                 State::Extension { size }
             }
@@ -191,13 +203,19 @@ impl Decoder {
 
     fn extend(&mut self) -> Result<(), BodyError> {
         self.extensions += 1;
-        if self.extensions > MAX_EXTENSIONS { Err(BodyError::Extension) } else { Ok(()) }
+        if self.extensions > MAX_EXTENSIONS {
+            Err(BodyError::Extension)
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// As much of the input as is left to take.
 fn take(left: &mut u64, at: usize, input: &[u8]) -> Range<usize> {
-    let here = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len() - at);
+    let here = usize::try_from(*left)
+        .unwrap_or(usize::MAX)
+        .min(input.len() - at);
     *left -= here as u64;
     at..at + here
 }
@@ -206,7 +224,10 @@ fn take(left: &mut u64, at: usize, input: &[u8]) -> Range<usize> {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { head: 256, fields: 4 };
+    const LIMITS: Limits = Limits {
+        head: 256,
+        fields: 4,
+    };
 
     /// A body's data, its trailers, and how many bytes were left over, if it has ended.
     type Body = (Vec<u8>, Vec<String>, Option<usize>);
@@ -223,9 +244,13 @@ mod tests {
                 }
                 Part::End(more) => {
                     assert!(decoder.has_ended());
-                    let lines = trailers
-                        .iter()
-                        .map(|field| format!("{}={}", field.name.escape_ascii(), field.value.escape_ascii()));
+                    let lines = trailers.iter().map(|field| {
+                        format!(
+                            "{}={}",
+                            field.name.escape_ascii(),
+                            field.value.escape_ascii()
+                        )
+                    });
                     return Ok((data, lines.collect(), Some(input.len() - used - more)));
                 }
                 Part::More(more) => {
@@ -243,15 +268,38 @@ mod tests {
     #[test]
     fn a_body_is_the_same_in_any_pieces() {
         let chunked = b"5\r\nhello\r\n00a ; x=\"y\"\r\n, world!!\n\r\n0\r\nA: 1\r\nB: 2\r\n\r\nGET";
-        let expected = (b"hello, world!!\n".to_vec(), vec!["A=1".to_owned(), "B=2".to_owned()], Some(3));
+        let expected = (
+            b"hello, world!!\n".to_vec(),
+            vec!["A=1".to_owned(), "B=2".to_owned()],
+            Some(3),
+        );
         for step in 1..chunked.len() {
-            assert_eq!(read(BodyLength::Chunked, chunked, step), Ok(expected.clone()), "{step}");
-            assert_eq!(read(BodyLength::Known(4), b"abcdef", step), Ok((b"abcd".to_vec(), vec![], Some(2))));
-            assert_eq!(read(BodyLength::Known(9), b"abcdef", step), Ok((b"abcdef".to_vec(), vec![], None)));
-            assert_eq!(read(BodyLength::UntilClose, b"abcdef", step), Ok((b"abcdef".to_vec(), vec![], None)));
+            assert_eq!(
+                read(BodyLength::Chunked, chunked, step),
+                Ok(expected.clone()),
+                "{step}"
+            );
+            assert_eq!(
+                read(BodyLength::Known(4), b"abcdef", step),
+                Ok((b"abcd".to_vec(), vec![], Some(2)))
+            );
+            assert_eq!(
+                read(BodyLength::Known(9), b"abcdef", step),
+                Ok((b"abcdef".to_vec(), vec![], None))
+            );
+            assert_eq!(
+                read(BodyLength::UntilClose, b"abcdef", step),
+                Ok((b"abcdef".to_vec(), vec![], None))
+            );
         }
-        assert_eq!(read(BodyLength::Chunked, b"0\r\n\r\n", 1), Ok((vec![], vec![], Some(0))));
-        assert_eq!(read(BodyLength::Empty, b"GET", 1), Ok((vec![], vec![], Some(3))));
+        assert_eq!(
+            read(BodyLength::Chunked, b"0\r\n\r\n", 1),
+            Ok((vec![], vec![], Some(0)))
+        );
+        assert_eq!(
+            read(BodyLength::Empty, b"GET", 1),
+            Ok((vec![], vec![], Some(3)))
+        );
     }
 
     #[test]
@@ -288,37 +336,56 @@ mod tests {
             (b"0\r\n\n", Trailer(HeadError::LineEnd)),
         ] {
             for step in [1, input.len()] {
-                assert_eq!(read(BodyLength::Chunked, input, step), Err(error), "{}", input.escape_ascii());
+                assert_eq!(
+                    read(BodyLength::Chunked, input, step),
+                    Err(error),
+                    "{}",
+                    input.escape_ascii()
+                );
             }
         }
     }
 
     #[test]
     fn extensions_and_trailers_are_bounded_for_the_whole_body() {
-        let chunk = |extension: usize| [b"1;", "x".repeat(extension - 1).as_bytes(), b"\r\na\r\n"].concat();
+        let chunk =
+            |extension: usize| [b"1;", "x".repeat(extension - 1).as_bytes(), b"\r\na\r\n"].concat();
         let fits = chunk(100).repeat(MAX_EXTENSIONS / 100);
         assert!(read(BodyLength::Chunked, &fits, 4096).is_ok());
         let flood = chunk(100).repeat(MAX_EXTENSIONS / 100 + 1);
-        assert_eq!(read(BodyLength::Chunked, &flood, 4096), Err(BodyError::Extension));
-        let trailers = |count: usize| [b"0\r\n", "A: b\r\n".repeat(count).as_bytes(), b"\r\n"].concat();
+        assert_eq!(
+            read(BodyLength::Chunked, &flood, 4096),
+            Err(BodyError::Extension)
+        );
+        let trailers =
+            |count: usize| [b"0\r\n", "A: b\r\n".repeat(count).as_bytes(), b"\r\n"].concat();
         assert!(read(BodyLength::Chunked, &trailers(4), 1).is_ok());
         let many = BodyError::Trailer(HeadError::TooManyFields);
         assert_eq!(read(BodyLength::Chunked, &trailers(5), 1), Err(many));
         let long = [b"0\r\nA: ".as_slice(), &[b'b'; 300]].concat();
-        assert_eq!(read(BodyLength::Chunked, &long, 1), Err(BodyError::Trailer(HeadError::TooLong)));
+        assert_eq!(
+            read(BodyLength::Chunked, &long, 1),
+            Err(BodyError::Trailer(HeadError::TooLong))
+        );
     }
 
-    /// Looked through from its beginning at each byte that comes, a section would cost the square of its length.
+    /// Looked through from its beginning at each byte that comes, a section would cost the square
+    /// of its length.
     #[test]
     fn a_trailer_section_is_looked_through_once() {
         let (mut decoder, mut trailers) = (Decoder::new(BodyLength::Chunked), Fields::default());
         let input = b"0\r\nA: 1\r\nB: 2\r\nC: 3";
         let more = decoder.decode(input, &LIMITS, &mut trailers);
         assert_eq!(more, Ok(Part::More(3)));
-        let State::Trailers(progress) = decoder.state else { panic!("{:?}", decoder.state) };
+        let State::Trailers(progress) = decoder.state else {
+            panic!("{:?}", decoder.state)
+        };
         assert_ne!(progress, Progress::default());
         let rest = [&input[3..], b"\r\n\r\nGET"].concat();
-        assert_eq!(decoder.decode(&rest, &LIMITS, &mut trailers), Ok(Part::End(rest.len() - 3)));
+        assert_eq!(
+            decoder.decode(&rest, &LIMITS, &mut trailers),
+            Ok(Part::End(rest.len() - 3))
+        );
         assert_eq!(trailers.len(), 3);
     }
 
@@ -326,6 +393,9 @@ mod tests {
     fn only_some_bodies_end_with_their_connection() {
         let may_close = |length| Decoder::new(length).may_close();
         use BodyLength::*;
-        assert_eq!([Empty, Known(1), Chunked, UntilClose].map(may_close), [true, false, false, true]);
+        assert_eq!(
+            [Empty, Known(1), Chunked, UntilClose].map(may_close),
+            [true, false, false, true]
+        );
     }
 }

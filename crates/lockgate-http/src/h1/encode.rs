@@ -1,4 +1,5 @@
-//! Words to bytes (RFC 9112 §3, §4, §7.1): appended to the caller's buffer, which is sent in one write.
+//! Words to bytes (RFC 9112 §3, §4, §7.1): appended to the caller's buffer, which is sent in one
+//! write.
 
 /// What ends a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -24,8 +25,8 @@ pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// One line. The value must be one: [`parse`](super::parse) takes nothing else, and what comes from elsewhere is the
-/// caller's to check.
+/// One line. The value must be one: [`parse`](super::parse) takes nothing else, and what comes from
+/// elsewhere is the caller's to check.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     for part in [name, b": ", value, b"\r\n"] {
         out.extend_from_slice(part);
@@ -44,12 +45,16 @@ pub fn content_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What goes before a chunk of so many bytes, of which there must be one: an empty chunk ends the body. Behind it goes
-/// CR LF.
+/// What goes before a chunk of so many bytes, of which there must be one: an empty chunk ends the
+/// body. Behind it goes CR LF.
 pub fn chunk(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0, "an empty chunk is the last");
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
-    out.extend((0..digits).rev().map(|place| b"0123456789abcdef"[length >> (4 * place) & 15]));
+    out.extend(
+        (0..digits)
+            .rev()
+            .map(|place| b"0123456789abcdef"[length >> (4 * place) & 15]),
+    );
     out.extend_from_slice(b"\r\n");
 }
 
@@ -68,9 +73,17 @@ mod tests {
         field(&mut out, b"X", b"");
         content_length(&mut out, 1_234);
         end(&mut out);
-        assert_eq!(out, b"PUT /a?b HTTP/1.1\r\nHost: a.example\r\nX: \r\nContent-Length: 1234\r\n\r\n");
+        assert_eq!(
+            out,
+            b"PUT /a?b HTTP/1.1\r\nHost: a.example\r\nX: \r\nContent-Length: 1234\r\n\r\n"
+        );
         let mut head = RequestHead::default();
-        let taken = parse::request(&out, &mut Progress::default(), &Limits::default(), &mut head);
+        let taken = parse::request(
+            &out,
+            &mut Progress::default(),
+            &Limits::default(),
+            &mut head,
+        );
         assert_eq!(taken, Ok(Some(out.len())));
         let mut again = Vec::new();
         request_line(&mut again, head.method_name(), head.target(), None);
@@ -81,16 +94,28 @@ mod tests {
             let (mut out, mut head) = (Vec::new(), ResponseHead::default());
             status_line(&mut out, status, reason.as_bytes());
             end(&mut out);
-            parse::response(&out, &mut Progress::default(), &Limits::default(), &mut head).unwrap().unwrap();
+            parse::response(
+                &out,
+                &mut Progress::default(),
+                &Limits::default(),
+                &mut head,
+            )
+            .unwrap()
+            .unwrap();
             assert_eq!((head.status, head.reason()), (status, reason.as_bytes()));
         }
     }
 
     #[test]
     fn a_chunks_size_has_no_leading_zeros() {
-        for (length, text) in
-            [(1, "1"), (15, "f"), (16, "10"), (255, "ff"), (4_096, "1000"), (0xabc_def0, "abcdef0")]
-        {
+        for (length, text) in [
+            (1, "1"),
+            (15, "f"),
+            (16, "10"),
+            (255, "ff"),
+            (4_096, "1000"),
+            (0xabc_def0, "abcdef0"),
+        ] {
             let mut out = Vec::new();
             chunk(&mut out, length);
             assert_eq!(out, format!("{text}\r\n").as_bytes());

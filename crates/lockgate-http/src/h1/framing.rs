@@ -1,8 +1,9 @@
-//! How long a body is (RFC 9112 §6.3), as two functions: the whole defence against request smuggling on one page.
+//! How long a body is (RFC 9112 §6.3), as two functions: the whole defence against request
+//! smuggling on one page.
 //!
-//! Where the RFC lets a recipient choose between refusing and repairing, this refuses: whoever is behind us may have
-//! been built to repair otherwise, and what one reads as a body the other reads as the next request (CVE-2019-18277,
-//! CVE-2021-40346, "HTTP Desync Attacks", Kettle 2019).
+//! Where the RFC lets a recipient choose between refusing and repairing, this refuses: whoever is
+//! behind us may have been built to repair otherwise, and what one reads as a body the other reads
+//! as the next request (CVE-2019-18277, CVE-2021-40346, "HTTP Desync Attacks", Kettle 2019).
 
 use crate::fields::{Fields, Known};
 use crate::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
@@ -13,10 +14,12 @@ pub enum FramingError {
     /// Not a number, or one above 2⁶³ − 1 (RFC 9110 §8.6).
     #[error("Content-Length is no length")]
     Length,
-    /// More than once, or a list: even where all are the same (RFC 9112 §6.3 item 5 lets us refuse that).
+    /// More than once, or a list: even where all are the same (RFC 9112 §6.3 item 5 lets us refuse
+    /// that).
     #[error("Content-Length is given more than once")]
     Lengths,
-    /// Both Content-Length and Transfer-Encoding (RFC 9112 §6.1: "ought to be handled as an error").
+    /// Both Content-Length and Transfer-Encoding (RFC 9112 §6.1: "ought to be handled as an
+    /// error").
     #[error("both Content-Length and Transfer-Encoding are given")]
     Both,
     /// In HTTP/1.0, which has no transfer codings (RFC 9112 §6.1: "faulty").
@@ -46,13 +49,14 @@ pub fn request(head: &RequestHead) -> Result<BodyLength, FramingError> {
     }
 }
 
-/// How long the body of the answer to a request of this method is. Not for a 2xx to CONNECT nor for a 101: what follows
-/// these is no body.
+/// How long the body of the answer to a request of this method is. Not for a 2xx to CONNECT nor for
+/// a 101: what follows these is no body.
 ///
 /// # Errors
 /// When it is not certain.
 pub fn response(method: Method, head: &ResponseHead) -> Result<BodyLength, FramingError> {
-    // RFC 9112 §6.3 item 1: whatever the fields say. They must make sense even so, for somebody may keep them.
+    // RFC 9112 §6.3 item 1: whatever the fields say. They must make sense even so, for somebody may
+    // keep them.
     let stated = stated(&head.fields, head.version)?;
     if method == Method::Head || matches!(head.status, 100..=199 | 204 | 304) {
         return Ok(BodyLength::Empty);
@@ -75,7 +79,9 @@ fn stated(fields: &Fields, version: Version) -> Result<Option<BodyLength>, Frami
         (Some(length), None) => length_of(length).map(|length| Some(BodyLength::Known(length))),
         (None, Some(_)) if version == Version::Http10 => Err(FramingError::Old),
         (None, Some(_)) if codings.next().is_some() => Err(FramingError::Coding),
-        (None, Some(coding)) if coding.eq_ignore_ascii_case(b"chunked") => Ok(Some(BodyLength::Chunked)),
+        (None, Some(coding)) if coding.eq_ignore_ascii_case(b"chunked") => {
+            Ok(Some(BodyLength::Chunked))
+        }
         (None, Some(_)) => Err(FramingError::Coding),
     }
 }
@@ -91,7 +97,9 @@ fn length_of(value: &[u8]) -> Result<u64, FramingError> {
     value
         .iter()
         .try_fold(0_u64, |length, digit| {
-            let length = length.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+            let length = length
+                .checked_mul(10)?
+                .checked_add(u64::from(digit - b'0'))?;
             (length <= i64::MAX as u64).then_some(length)
         })
         .ok_or(FramingError::Length)
@@ -104,18 +112,34 @@ mod tests {
     use crate::h1::parse::{self, Progress};
 
     fn of_request(version: &str, fields: &str) -> Result<BodyLength, FramingError> {
-        let (mut head, input) = (RequestHead::default(), format!("POST / {version}\r\n{fields}\r\n"));
-        parse::request(input.as_bytes(), &mut Progress::default(), &Limits::default(), &mut head)
-            .unwrap()
-            .unwrap();
+        let (mut head, input) = (
+            RequestHead::default(),
+            format!("POST / {version}\r\n{fields}\r\n"),
+        );
+        parse::request(
+            input.as_bytes(),
+            &mut Progress::default(),
+            &Limits::default(),
+            &mut head,
+        )
+        .unwrap()
+        .unwrap();
         request(&head)
     }
 
     fn of_response(method: Method, status: u16, fields: &str) -> Result<BodyLength, FramingError> {
-        let (mut head, input) = (ResponseHead::default(), format!("HTTP/1.1 {status} X\r\n{fields}\r\n"));
-        parse::response(input.as_bytes(), &mut Progress::default(), &Limits::default(), &mut head)
-            .unwrap()
-            .unwrap();
+        let (mut head, input) = (
+            ResponseHead::default(),
+            format!("HTTP/1.1 {status} X\r\n{fields}\r\n"),
+        );
+        parse::response(
+            input.as_bytes(),
+            &mut Progress::default(),
+            &Limits::default(),
+            &mut head,
+        )
+        .unwrap()
+        .unwrap();
         response(method, &head)
     }
 
@@ -126,7 +150,10 @@ mod tests {
             ("Content-Length: 0\r\n", BodyLength::Empty),
             ("Content-Length: 10\r\n", BodyLength::Known(10)),
             ("content-length:  007 \r\n", BodyLength::Known(7)),
-            ("Content-Length: 9223372036854775807\r\n", BodyLength::Known(i64::MAX as u64)),
+            (
+                "Content-Length: 9223372036854775807\r\n",
+                BodyLength::Known(i64::MAX as u64),
+            ),
             ("Transfer-Encoding: chunked\r\n", BodyLength::Chunked),
             ("transfer-encoding: CHUNKED\r\n", BodyLength::Chunked),
         ] {
@@ -139,12 +166,32 @@ mod tests {
         use FramingError::*;
         for (version, fields, error) in [
             // RFC 9112 §6.3 item 3; CL.TE and TE.CL.
-            ("HTTP/1.1", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", Both),
-            ("HTTP/1.1", "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", Both),
-            ("HTTP/1.1", "Content-Length: 0\r\nTransfer-Encoding: x\r\n", Both),
+            (
+                "HTTP/1.1",
+                "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+                Both,
+            ),
+            (
+                "HTTP/1.1",
+                "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+                Both,
+            ),
+            (
+                "HTTP/1.1",
+                "Content-Length: 0\r\nTransfer-Encoding: x\r\n",
+                Both,
+            ),
             // Item 5.
-            ("HTTP/1.1", "Content-Length: 4\r\nContent-Length: 5\r\n", Lengths),
-            ("HTTP/1.1", "Content-Length: 4\r\nContent-Length: 4\r\n", Lengths),
+            (
+                "HTTP/1.1",
+                "Content-Length: 4\r\nContent-Length: 5\r\n",
+                Lengths,
+            ),
+            (
+                "HTTP/1.1",
+                "Content-Length: 4\r\nContent-Length: 4\r\n",
+                Lengths,
+            ),
             ("HTTP/1.1", "Content-Length: 4, 4\r\n", Lengths),
             ("HTTP/1.1", "Content-Length: +4\r\n", Length),
             ("HTTP/1.1", "Content-Length: -4\r\n", Length),
@@ -153,12 +200,24 @@ mod tests {
             ("HTTP/1.1", "Content-Length: 4.0\r\n", Length),
             ("HTTP/1.1", "Content-Length:\r\n", Length),
             ("HTTP/1.1", "Content-Length: \u{b2}\r\n", Length),
-            ("HTTP/1.1", "Content-Length: 9223372036854775808\r\n", Length),
-            ("HTTP/1.1", "Content-Length: 18446744073709551620\r\n", Length),
+            (
+                "HTTP/1.1",
+                "Content-Length: 9223372036854775808\r\n",
+                Length,
+            ),
+            (
+                "HTTP/1.1",
+                "Content-Length: 18446744073709551620\r\n",
+                Length,
+            ),
             // Item 4; TE.TE by obfuscation.
             ("HTTP/1.1", "Transfer-Encoding: gzip, chunked\r\n", Coding),
             ("HTTP/1.1", "Transfer-Encoding: chunked, gzip\r\n", Coding),
-            ("HTTP/1.1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", Coding),
+            (
+                "HTTP/1.1",
+                "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+                Coding,
+            ),
             ("HTTP/1.1", "Transfer-Encoding: xchunked\r\n", Coding),
             ("HTTP/1.1", "Transfer-Encoding: chunked;q=1\r\n", Coding),
             ("HTTP/1.1", "Transfer-Encoding: \"chunked\"\r\n", Coding),
@@ -187,11 +246,18 @@ mod tests {
             (Method::Get, 304, "Content-Length: 5\r\n", Empty),
             (Method::Get, 103, "", Empty),
         ] {
-            assert_eq!(of_response(method, status, fields), Ok(length), "{method:?} {status} {fields}");
+            assert_eq!(
+                of_response(method, status, fields),
+                Ok(length),
+                "{method:?} {status} {fields}"
+            );
         }
         for status in [200, 204, 304] {
-            let both =
-                of_response(Method::Head, status, "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n");
+            let both = of_response(
+                Method::Head,
+                status,
+                "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
+            );
             assert_eq!(both, Err(FramingError::Both), "{status}");
         }
     }

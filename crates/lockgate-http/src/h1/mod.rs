@@ -1,5 +1,5 @@
-//! The HTTP/1 codec (RFC 9112): `parse` makes heads of bytes, `framing` says how long a body is, `body` takes bodies
-//! apart, `encode` makes bytes.
+//! The HTTP/1 codec (RFC 9112): `parse` makes heads of bytes, `framing` says how long a body is,
+//! `body` takes bodies apart, `encode` makes bytes.
 
 pub mod body;
 pub mod encode;
@@ -18,7 +18,10 @@ pub struct Limits {
 impl Default for Limits {
     /// Four times what browsers are known to send, and 128 lines.
     fn default() -> Self {
-        Self { head: 64 * 1024, fields: 128 }
+        Self {
+            head: 64 * 1024,
+            fields: 128,
+        }
     }
 }
 
@@ -34,10 +37,12 @@ pub enum HeadError {
     /// A line ends by LF alone, or has a CR within (RFC 9112 §2.2).
     #[error("a line does not end with CR LF")]
     LineEnd,
-    /// A line begins with whitespace: a continuation (RFC 9112 §5.2), or one before the first field (§2.2).
+    /// A line begins with whitespace: a continuation (RFC 9112 §5.2), or one before the first field
+    /// (§2.2).
     #[error("a field is folded")]
     Folded,
-    /// A name is empty, has characters that names have not, or whitespace before its colon (RFC 9112 §5.1).
+    /// A name is empty, has characters that names have not, or whitespace before its colon (RFC
+    /// 9112 §5.1).
     #[error("a field's name is malformed")]
     FieldName,
     /// A value has a control character (RFC 9110 §5.5).
@@ -57,8 +62,8 @@ pub enum HeadError {
     TooManyNominated,
 }
 
-/// Elements that Connection may have, empty ones too: an intermediary compares each with every field (RFC 9110 §7.6.1). What
-/// is sent by others than attackers has a handful.
+/// Elements that Connection may have, empty ones too: an intermediary compares each with every
+/// field (RFC 9110 §7.6.1). What is sent by others than attackers has a handful.
 pub const NOMINATED: usize = 32;
 
 impl HeadError {

@@ -1,8 +1,8 @@
 //! Bytes to heads (RFC 9112 §2–§5).
 //!
-//! Nearly every head comes whole and is parsed in one pass. One that does not is parsed once more when its last byte is
-//! there; before that only its end is looked for, from where the last look stopped, so that a head that comes byte by
-//! byte costs little more than one that comes whole.
+//! Nearly every head comes whole and is parsed in one pass. One that does not is parsed once more
+//! when its last byte is there; before that only its end is looked for, from where the last look
+//! stopped, so that a head that comes byte by byte costs little more than one that comes whole.
 
 use memchr::memchr;
 
@@ -19,9 +19,9 @@ pub struct Progress {
     scanned: usize,
 }
 
-/// Parses the request head at the front of `input` into `head`; says how many bytes it took, or `None` while it is not
-/// all there: then call again with the same bytes and more, and the same `progress`. `head` means something only once
-/// it is.
+/// Parses the request head at the front of `input` into `head`; says how many bytes it took, or
+/// `None` while it is not all there: then call again with the same bytes and more, and the same
+/// `progress`. `head` means something only once it is.
 ///
 /// # Errors
 /// When it is malformed or longer than `limits` say; as early as that is certain.
@@ -31,7 +31,8 @@ pub fn request(
     limits: &Limits,
     head: &mut RequestHead,
 ) -> Result<Option<usize>, HeadError> {
-    // RFC 9112 §2.2: one empty line before a request is passed over; old clients send it behind a body.
+    // RFC 9112 §2.2: one empty line before a request is passed over; old clients send it behind a
+    // body.
     let skipped = match input {
         [b'\r', b'\n', ..] => 2,
         [b'\r'] => return Ok(None),
@@ -39,10 +40,14 @@ pub fn request(
     };
     let unread = &input[skipped..];
     let end = progress.parse(unread, limits, |text| {
-        let Some(rest) = request_line(text, head)? else { return Ok(None) };
+        let Some(rest) = request_line(text, head)? else {
+            return Ok(None);
+        };
         fields(text, rest, limits, &mut head.fields)
     });
-    Ok(end.map_err(|error| too_long(error, unread, limits))?.map(|end| skipped + end))
+    Ok(end
+        .map_err(|error| too_long(error, unread, limits))?
+        .map(|end| skipped + end))
 }
 
 /// Parses the answer's head at the front of `input` into `head`; otherwise as [`request`].
@@ -56,12 +61,15 @@ pub fn response(
     head: &mut ResponseHead,
 ) -> Result<Option<usize>, HeadError> {
     progress.parse(input, limits, |text| {
-        let Some(rest) = status_line(text, head)? else { return Ok(None) };
+        let Some(rest) = status_line(text, head)? else {
+            return Ok(None);
+        };
         fields(text, rest, limits, &mut head.fields)
     })
 }
 
-/// Parses the trailer section at the front of `input`, its empty line included, into `trailers`; as [`request`].
+/// Parses the trailer section at the front of `input`, its empty line included, into `trailers`; as
+/// [`request`].
 ///
 /// # Errors
 /// As for the fields of a head.
@@ -71,14 +79,16 @@ pub(super) fn trailers(
     limits: &Limits,
     trailers: &mut Fields,
 ) -> Result<Option<usize>, HeadError> {
-    // Without a first line the section may be its empty line alone, which `progress` does not look for.
+    // Without a first line the section may be its empty line alone, which `progress` does not look
+    // for.
     if matches!(input, [] | [b'\r']) {
         return Ok(None);
     }
     progress.parse(input, limits, |text| fields(text, 0, limits, trailers))
 }
 
-/// RFC 9112 §3: a head of which not even the first line fits has too long a target, whatever else it would have had.
+/// RFC 9112 §3: a head of which not even the first line fits has too long a target, whatever else
+/// it would have had.
 fn too_long(error: HeadError, input: &[u8], limits: &Limits) -> HeadError {
     let first_line = input.get(..limits.head).unwrap_or(input);
     if error == HeadError::TooLong && memchr(b'\n', first_line).is_none() {
@@ -105,10 +115,15 @@ impl Progress {
             self.tried = true;
             self.finds_end(text)?;
         }
-        if text.len() == limits.head { Err(HeadError::TooLong) } else { Ok(None) }
+        if text.len() == limits.head {
+            Err(HeadError::TooLong)
+        } else {
+            Ok(None)
+        }
     }
 
-    /// Looks for the empty line, line by line: waiting for the rest of a head that is wrong helps nobody.
+    /// Looks for the empty line, line by line: waiting for the rest of a head that is wrong helps
+    /// nobody.
     fn finds_end(&mut self, text: &[u8]) -> Result<bool, HeadError> {
         while let Some(found) = memchr(b'\n', &text[self.scanned.min(text.len())..]) {
             let end = self.scanned + found;
@@ -139,7 +154,10 @@ fn request_line(text: &[u8], head: &mut RequestHead) -> Result<Option<usize>, He
         Some(b' ') if method > 0 => {}
         Some(&byte) => return Err(misplaced(byte, HeadError::FirstLine)),
     }
-    let Some(length) = text[target..].iter().position(|byte| !byte.is_ascii_graphic()) else {
+    let Some(length) = text[target..]
+        .iter()
+        .position(|byte| !byte.is_ascii_graphic())
+    else {
         return Ok(None);
     };
     let after_target = target + length;
@@ -147,7 +165,9 @@ fn request_line(text: &[u8], head: &mut RequestHead) -> Result<Option<usize>, He
         b' ' if length > 0 => {}
         byte => return Err(misplaced(byte, HeadError::FirstLine)),
     }
-    let Some((version, rest)) = version(text, after_target + 1)? else { return Ok(None) };
+    let Some((version, rest)) = version(text, after_target + 1)? else {
+        return Ok(None);
+    };
     match &text[rest..] {
         [b'\r', b'\n', ..] => {}
         [] | [b'\r'] => return Ok(None),
@@ -162,11 +182,22 @@ fn request_line(text: &[u8], head: &mut RequestHead) -> Result<Option<usize>, He
 
 /// RFC 9112 §4; says where the fields begin.
 fn status_line(text: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, HeadError> {
-    // "HTTP/1.1 200 OK"; the reason may be empty, and some origins leave the space before it out as well.
-    let Some((version, space)) = version(text, 0)? else { return Ok(None) };
+    // "HTTP/1.1 200 OK"; the reason may be empty, and some origins leave the space before it out as
+    // well.
+    let Some((version, space)) = version(text, 0)? else {
+        return Ok(None);
+    };
     let after_status = space + 4;
-    let Some(status) = text.get(space..after_status) else { return Ok(None) };
-    let [b' ', hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = *status else {
+    let Some(status) = text.get(space..after_status) else {
+        return Ok(None);
+    };
+    let [
+        b' ',
+        hundreds @ b'1'..=b'9',
+        tens @ b'0'..=b'9',
+        ones @ b'0'..=b'9',
+    ] = *status
+    else {
         return Err(HeadError::FirstLine);
     };
     let Some(end) = text_length(&text[after_status..]).map(|length| after_status + length) else {
@@ -183,15 +214,21 @@ fn status_line(text: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, He
         return Err(HeadError::FirstLine);
     }
     head.version = version;
-    head.status =
-        [hundreds, tens, ones].iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+    head.status = [hundreds, tens, ones]
+        .iter()
+        .fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
     head.reason = Span::new((after_status + 1).min(end)..end);
     Ok(Some(end + 2))
 }
 
-/// The error for a byte where none like it may be: a bare LF is one of the line's end wherever it stands.
+/// The error for a byte where none like it may be: a bare LF is one of the line's end wherever it
+/// stands.
 fn misplaced(byte: u8, otherwise: HeadError) -> HeadError {
-    if byte == b'\n' { HeadError::LineEnd } else { otherwise }
+    if byte == b'\n' {
+        HeadError::LineEnd
+    } else {
+        otherwise
+    }
 }
 
 /// RFC 9112 §2.3: the name is case-sensitive, each number is one digit. Says where it ends.
@@ -208,13 +245,16 @@ fn version(text: &[u8], from: usize) -> Result<Option<(Version, usize)>, HeadErr
         b"HTTP/1.1" => Version::Http11,
         b"HTTP/1.0" => Version::Http10,
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
-        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => return Err(HeadError::Version),
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
+            return Err(HeadError::Version);
+        }
         _ => return Err(HeadError::FirstLine),
     };
     Ok(Some((version, end)))
 }
 
-/// The lines from `from` to the empty one; says where that ends, or `None` where `text` ends before.
+/// The lines from `from` to the empty one; says where that ends, or `None` where `text` ends
+/// before.
 fn fields(
     text: &[u8],
     from: usize,
@@ -245,7 +285,9 @@ fn fields(
             Some(&byte) => return Err(misplaced(byte, HeadError::FieldName)),
         }
         let behind = at + colon + 1;
-        let Some(end) = text_length(&text[behind..]).map(|length| behind + length) else { return Ok(None) };
+        let Some(end) = text_length(&text[behind..]).map(|length| behind + length) else {
+            return Ok(None);
+        };
         let next = match &text[end..] {
             [b'\r', b'\n', ..] => end + 2,
             [b'\r'] => return Ok(None),
@@ -272,7 +314,11 @@ fn nominated(fields: &Fields) -> Result<(), HeadError> {
         false => 1 + memchr::memchr_iter(b',', value).count(),
     };
     let all: usize = fields.values(Known::Connection).map(elements).sum();
-    if all > NOMINATED { Err(HeadError::TooManyNominated) } else { Ok(()) }
+    if all > NOMINATED {
+        Err(HeadError::TooManyNominated)
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether a text is a token, as methods and the names of fields are (RFC 9110 §5.6.2).
@@ -280,22 +326,26 @@ pub fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && token_length(text) == text.len()
 }
 
-/// Whether a text is one that values of fields may be: no control characters but tabs (RFC 9110 §5.5).
+/// Whether a text is one that values of fields may be: no control characters but tabs (RFC 9110
+/// §5.5).
 pub fn is_text(text: &[u8]) -> bool {
     text_length(text).is_none()
 }
 
 /// How many bytes at the front are those of a token.
 fn token_length(text: &[u8]) -> usize {
-    text.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(text.len())
+    text.iter()
+        .position(|&byte| !TOKEN[usize::from(byte)])
+        .unwrap_or(text.len())
 }
 
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// How many bytes stand before the first that is not text (RFC 9110 §5.5: visible characters, space, tab, and bytes that
-/// mean nothing to us), if there is one. Eight at a time: values are what most of a head is.
+/// How many bytes stand before the first that is not text (RFC 9110 §5.5: visible characters,
+/// space, tab, and bytes that mean nothing to us), if there is one. Eight at a time: values are
+/// what most of a head is.
 fn text_length(text: &[u8]) -> Option<usize> {
     let (words, rest) = text.as_chunks::<8>();
     let mut at = 0;
@@ -313,15 +363,17 @@ fn text_length(text: &[u8]) -> Option<usize> {
         }
         at += 8;
     }
-    rest.iter().position(|byte| is_control(*byte)).map(|found| at + found)
+    rest.iter()
+        .position(|byte| is_control(*byte))
+        .map(|found| at + found)
 }
 
 fn is_control(byte: u8) -> bool {
     byte < b' ' && byte != b'\t' || byte == 0x7f
 }
 
-/// Marks in the highest bit of each of eight bytes those that are below a space, or DEL: the lowest mark is right, but for a tab;
-/// those above it may be one too many.
+/// Marks in the highest bit of each of eight bytes those that are below a space, or DEL: the lowest
+/// mark is right, but for a tab; those above it may be one too many.
 fn may_be_controls(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

@@ -1,7 +1,8 @@
 //! Follows the frames in a stream of bytes (RFC 9113 §4.1): which there are, not what they say.
 //!
-//! For those who count what a peer sends beside the codec that reads it. Costs by frame and not by byte: payloads are
-//! passed over by their length. Judges nothing: a length that is too large is the codec's to refuse.
+//! For those who count what a peer sends beside the codec that reads it. Costs by frame and not by
+//! byte: payloads are passed over by their length. Judges nothing: a length that is too large is
+//! the codec's to refuse.
 
 /// A frame of which the header is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +15,8 @@ pub struct Frame<'a> {
     pub stream: u32,
     /// Bytes of its payload, padding included.
     pub length: u32,
-    /// The payload of a [`PRIORITY_UPDATE`], and of a server's [`RST_STREAM`], unless it is longer than any of use; of others,
-    /// nothing.
+    /// The payload of a [`PRIORITY_UPDATE`], and of a server's [`RST_STREAM`], unless it is longer
+    /// than any of use; of others, nothing.
     pub payload: &'a [u8],
 }
 
@@ -24,12 +25,13 @@ pub struct Frame<'a> {
 pub enum Seen<'a> {
     /// The header of a frame, or all of one whose payload is kept.
     Frame(Frame<'a>),
-    /// The next bytes of the field section of the frame before (RFC 9113 §4.3), without padding and priority.
+    /// The next bytes of the field section of the frame before (RFC 9113 §4.3), without padding and
+    /// priority.
     Block(&'a [u8]),
     /// The field section is whole.
     Whole,
-    /// The frame before says that its stream depends on itself. Codecs may refuse it without decoding its field section
-    /// (RFC 7540 §5.3.1), and the tables of HPACK then differ.
+    /// The frame before says that its stream depends on itself. Codecs may refuse it without
+    /// decoding its field section (RFC 7540 §5.3.1), and the tables of HPACK then differ.
     DependsOnItself,
 }
 
@@ -128,14 +130,23 @@ struct Header {
 }
 
 impl Scanner {
-    /// For the bytes of a client, which begin with the preface. Whether it is one is the codec's to see.
+    /// For the bytes of a client, which begin with the preface. Whether it is one is the codec's to
+    /// see.
     pub fn of_client() -> Self {
-        Self { at: At::Skip(PREFACE), held: Held::default(), of_server: false }
+        Self {
+            at: At::Skip(PREFACE),
+            held: Held::default(),
+            of_server: false,
+        }
     }
 
     /// For the bytes of a server.
     pub fn of_server() -> Self {
-        Self { at: At::Header, held: Held::default(), of_server: true }
+        Self {
+            at: At::Header,
+            held: Held::default(),
+            of_server: true,
+        }
     }
 
     /// Whether the bytes ended within a frame.
@@ -143,8 +154,8 @@ impl Scanner {
         !matches!(self.at, At::Header) || self.held.len > 0
     }
 
-    /// Looks at the next bytes, which may end anywhere. Calls `each` once for a frame: when its header is complete, or,
-    /// where its payload is kept, when that is.
+    /// Looks at the next bytes, which may end anywhere. Calls `each` once for a frame: when its
+    /// header is complete, or, where its payload is kept, when that is.
     pub fn scan(&mut self, bytes: &[u8], mut each: impl FnMut(Frame<'_>)) {
         self.follow(bytes, |seen| {
             if let Seen::Frame(frame) = seen {
@@ -165,7 +176,9 @@ impl Scanner {
                     self.at = behind(left - passed as u32);
                 }
                 At::Header => {
-                    let Some(text) = self.held.take(HEADER, &mut rest) else { return };
+                    let Some(text) = self.held.take(HEADER, &mut rest) else {
+                        return;
+                    };
                     let header = Header::of(text);
                     let kept = match header.kind {
                         PRIORITY_UPDATE => true,
@@ -187,14 +200,24 @@ impl Scanner {
                     };
                 }
                 At::Front(header, front) => {
-                    let Some(text) = self.held.take(front, &mut rest) else { return };
-                    let padding = if header.flags & PADDED != 0 { u32::from(text[0]) } else { 0 };
+                    let Some(text) = self.held.take(front, &mut rest) else {
+                        return;
+                    };
+                    let padding = if header.flags & PADDED != 0 {
+                        u32::from(text[0])
+                    } else {
+                        0
+                    };
                     if header.depends_on_itself(text) {
                         each(Seen::DependsOnItself);
                     }
                     self.at = header.block(front as u32, padding, &mut each);
                 }
-                At::Block { left, padding, last } => {
+                At::Block {
+                    left,
+                    padding,
+                    last,
+                } => {
                     let (piece, behind_it) = rest.split_at(rest.len().min(left as usize));
                     rest = behind_it;
                     each(Seen::Block(piece));
@@ -202,7 +225,9 @@ impl Scanner {
                     self.at = blocks(left, padding, last, &mut each);
                 }
                 At::Payload(header) => {
-                    let Some(payload) = self.held.take(header.length as usize, &mut rest) else { return };
+                    let Some(payload) = self.held.take(header.length as usize, &mut rest) else {
+                        return;
+                    };
                     self.at = At::Header;
                     each(Seen::Frame(header.with(payload)));
                 }
@@ -213,13 +238,21 @@ impl Scanner {
 
 /// What follows when so many bytes of a payload are still to come.
 fn behind(left: u32) -> At {
-    if left == 0 { At::Header } else { At::Skip(left) }
+    if left == 0 {
+        At::Header
+    } else {
+        At::Skip(left)
+    }
 }
 
 /// What follows when so many bytes of a field section are still to come.
 fn blocks(left: u32, padding: u32, last: bool, each: &mut impl FnMut(Seen<'_>)) -> At {
     if left > 0 {
-        return At::Block { left, padding, last };
+        return At::Block {
+            left,
+            padding,
+            last,
+        };
     }
     if last {
         each(Seen::Whole);
@@ -230,7 +263,11 @@ fn blocks(left: u32, padding: u32, last: bool, each: &mut impl FnMut(Seen<'_>)) 
 impl Header {
     /// Of nine bytes (RFC 9113 §4.1); the reserved bit means nothing.
     fn of(text: &[u8]) -> Self {
-        let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0, |number, byte| number << 8 | u32::from(*byte))
+        };
         Self {
             length: number(&text[..3]),
             kind: text[3],
@@ -250,12 +287,16 @@ impl Header {
         }
     }
 
-    /// Whether what is before the field section names the frame's own stream as the one that it depends on.
+    /// Whether what is before the field section names the frame's own stream as the one that it
+    /// depends on.
     fn depends_on_itself(self, front: &[u8]) -> bool {
         let prioritised = self.kind == HEADERS && self.flags & PRIORITISED != 0;
-        let dependency = front.get(front.len().saturating_sub(5)..).and_then(<[u8]>::first_chunk::<4>);
+        let dependency = front
+            .get(front.len().saturating_sub(5)..)
+            .and_then(<[u8]>::first_chunk::<4>);
         // The first bit says whether the dependency is exclusive.
-        prioritised && dependency.is_some_and(|four| u32::from_be_bytes(*four) & 0x7fff_ffff == self.stream)
+        prioritised
+            && dependency.is_some_and(|four| u32::from_be_bytes(*four) & 0x7fff_ffff == self.stream)
     }
 
     /// The field section behind so many bytes, before so many of padding.
@@ -269,8 +310,19 @@ impl Header {
     }
 
     fn with(self, payload: &[u8]) -> Frame<'_> {
-        let Self { kind, flags, stream, length } = self;
-        Frame { kind, flags, stream, length, payload }
+        let Self {
+            kind,
+            flags,
+            stream,
+            length,
+        } = self;
+        Frame {
+            kind,
+            flags,
+            stream,
+            length,
+            payload,
+        }
     }
 }
 
@@ -283,12 +335,16 @@ struct Held {
 
 impl Default for Held {
     fn default() -> Self {
-        Self { bytes: [0; LONGEST_KEPT], len: 0 }
+        Self {
+            bytes: [0; LONGEST_KEPT],
+            len: 0,
+        }
     }
 }
 
 impl Held {
-    /// Takes from `rest` what makes `wanted` bytes, if it is all there: where it came whole, nothing is copied.
+    /// Takes from `rest` what makes `wanted` bytes, if it is all there: where it came whole,
+    /// nothing is copied.
     fn take<'a, 'b: 'a>(&'a mut self, wanted: usize, rest: &mut &'b [u8]) -> Option<&'a [u8]> {
         if self.len == 0
             && let Some((whole, behind)) = rest.split_at_checked(wanted)
@@ -325,7 +381,13 @@ mod tests {
         let mut seen = Vec::new();
         for piece in pieces {
             scanner.scan(piece, |frame| {
-                seen.push((frame.kind, frame.flags, frame.stream, frame.length, frame.payload.to_vec()));
+                seen.push((
+                    frame.kind,
+                    frame.flags,
+                    frame.stream,
+                    frame.length,
+                    frame.payload.to_vec(),
+                ));
             });
         }
         seen
@@ -403,8 +465,18 @@ mod tests {
         let padded = [&[3][..], &priority, b"section", &[0; 3]].concat();
         let bytes = [
             frame(HEADERS, END_HEADERS, 1, b"plain"),
-            frame(HEADERS, PRIORITISED | END_HEADERS, 3, &[&priority[..], b"prioritised"].concat()),
-            frame(HEADERS, PADDED | PRIORITISED | END_HEADERS | END_STREAM, 5, &padded),
+            frame(
+                HEADERS,
+                PRIORITISED | END_HEADERS,
+                3,
+                &[&priority[..], b"prioritised"].concat(),
+            ),
+            frame(
+                HEADERS,
+                PADDED | PRIORITISED | END_HEADERS | END_STREAM,
+                5,
+                &padded,
+            ),
             frame(HEADERS, 0, 7, b"in "),
             frame(CONTINUATION, 0, 7, b""),
             frame(CONTINUATION, END_HEADERS, 7, b"parts"),
@@ -445,7 +517,10 @@ mod tests {
     #[test]
     fn a_client_begins_with_its_preface() {
         let (bytes, expected) = conversation();
-        assert_eq!(seen(Scanner::of_client(), &[PREFACE_TEXT, &bytes]), expected);
+        assert_eq!(
+            seen(Scanner::of_client(), &[PREFACE_TEXT, &bytes]),
+            expected
+        );
         assert_eq!(seen(Scanner::of_client(), &[PREFACE_TEXT]), []);
     }
 
@@ -464,16 +539,28 @@ mod tests {
     fn a_frame_is_seen_with_the_last_byte_of_its_header() {
         let ping = frame(PING, 0, 0, &[0; 8]);
         assert_eq!(seen(Scanner::of_server(), &[&ping[..HEADER - 1]]), []);
-        assert_eq!(seen(Scanner::of_server(), &[&ping[..HEADER]]), [(PING, 0, 0, 8, vec![])]);
+        assert_eq!(
+            seen(Scanner::of_server(), &[&ping[..HEADER]]),
+            [(PING, 0, 0, 8, vec![])]
+        );
         let empty = frame(PRIORITY_UPDATE, 0, 0, b"");
-        assert_eq!(seen(Scanner::of_server(), &[&empty]), [(PRIORITY_UPDATE, 0, 0, 0, vec![])]);
+        assert_eq!(
+            seen(Scanner::of_server(), &[&empty]),
+            [(PRIORITY_UPDATE, 0, 0, 0, vec![])]
+        );
         // One that is kept, with the last of its payload: of a server a reset is.
         let reset = frame(RST_STREAM, 0, 5, &[0, 0, 0, 7]);
         assert_eq!(seen(Scanner::of_server(), &[&reset[..12]]), []);
-        assert_eq!(seen(Scanner::of_server(), &[&reset]), [(RST_STREAM, 0, 5, 4, vec![0, 0, 0, 7])]);
+        assert_eq!(
+            seen(Scanner::of_server(), &[&reset]),
+            [(RST_STREAM, 0, 5, 4, vec![0, 0, 0, 7])]
+        );
         assert_eq!(seen(Scanner::of_client(), &[PREFACE_TEXT, &reset])[0].4, []);
         let update = frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=0");
-        assert_eq!(seen(Scanner::of_server(), &[&update[..update.len() - 1]]), []);
+        assert_eq!(
+            seen(Scanner::of_server(), &[&update[..update.len() - 1]]),
+            []
+        );
         assert_eq!(seen(Scanner::of_server(), &[&update]).len(), 1);
     }
 }

@@ -1,9 +1,11 @@
-//! HTTP/2 in the words of HTTP/1 (RFC 9113): `request` and `response` make heads of what HPACK has decoded, `section`
-//! is what holds for all fields, `frames` follows a stream of frames without reading them.
+//! HTTP/2 in the words of HTTP/1 (RFC 9113): `request` and `response` make heads of what HPACK has
+//! decoded, `section` is what holds for all fields, `frames` follows a stream of frames without
+//! reading them.
 //!
-//! Streams, windows and HPACK are not here. What is: the one check between a field section and a head. A value with a
-//! line feed in it is one value to HPACK and two lines to an origin that is told of it in HTTP/1 ("HTTP/2: The Sequel is
-//! Always Worse", Kettle 2021), so nothing becomes a head that HTTP/1 could not have said.
+//! Streams, windows and HPACK are not here. What is: the one check between a field section and a
+//! head. A value with a line feed in it is one value to HPACK and two lines to an origin that is
+//! told of it in HTTP/1 ("HTTP/2: The Sequel is Always Worse", Kettle 2021), so nothing becomes a
+//! head that HTTP/1 could not have said.
 
 use crate::h1::framing::FramingError;
 
@@ -15,8 +17,8 @@ pub mod section;
 /// Why a field section is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// One that must be there is not, or one is there that has no place in such a head, or in trailers (RFC 9113 §8.1,
-    /// §8.3, §8.5; RFC 8441 §4).
+    /// One that must be there is not, or one is there that has no place in such a head, or in
+    /// trailers (RFC 9113 §8.1, §8.3, §8.5; RFC 8441 §4).
     #[error("the pseudo-header fields are not those that belong there")]
     PseudoFields,
     /// No token (RFC 9110 §9.1).
@@ -25,7 +27,8 @@ pub enum HeadError {
     /// Neither http nor https.
     #[error(":scheme is neither http nor https")]
     Scheme,
-    /// Empty, without its first slash, with a fragment, or with what no request-target has (RFC 9113 §8.3.1).
+    /// Empty, without its first slash, with a fragment, or with what no request-target has (RFC
+    /// 9113 §8.3.1).
     #[error(":path is malformed")]
     Path,
     /// No host and port, or with userinfo (RFC 9113 §8.3.1).
@@ -73,8 +76,8 @@ pub enum HeadError {
 }
 
 impl HeadError {
-    /// What a client is answered. 400 stands for what RFC 9113 §8.1.1 calls malformed: a stream error of type
-    /// PROTOCOL_ERROR, before which it may be answered.
+    /// What a client is answered. 400 stands for what RFC 9113 §8.1.1 calls malformed: a stream
+    /// error of type PROTOCOL_ERROR, before which it may be answered.
     pub fn status(self) -> u16 {
         match self {
             Self::UnknownProtocol => 501,

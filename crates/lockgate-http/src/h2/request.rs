@@ -24,12 +24,14 @@ pub struct Pseudo<'a> {
     pub protocol: Option<&'a [u8]>,
 }
 
-/// Makes a head of a request's fields, in which nothing stands that HTTP/1 could not have said; `head` means something
-/// only if it did. Parsing into one that was used before takes no new memory.
+/// Makes a head of a request's fields, in which nothing stands that HTTP/1 could not have said;
+/// `head` means something only if it did. Parsing into one that was used before takes no new
+/// memory.
 ///
-/// The target is in origin-form, `*`, or, of a CONNECT, in authority-form; Host is `:authority`. Extended CONNECT for
-/// WebSocket (RFC 8441 §5) becomes the GET that it stands for, but for its Sec-WebSocket-Key, which is between us and
-/// the endpoint. Lines of Cookie become one, the last of the head (RFC 9113 §8.2.3).
+/// The target is in origin-form, `*`, or, of a CONNECT, in authority-form; Host is `:authority`.
+/// Extended CONNECT for WebSocket (RFC 8441 §5) becomes the GET that it stands for, but for its
+/// Sec-WebSocket-Key, which is between us and the endpoint. Lines of Cookie become one, the last of
+/// the head (RFC 9113 §8.2.3).
 ///
 /// # Errors
 /// When it is malformed or longer than `limits` say.
@@ -40,7 +42,9 @@ pub fn request<'a>(
     head: &mut RequestHead,
 ) -> Result<(), HeadError> {
     let mut room = Room::of(limits);
-    pseudo.take(&mut room).map_err(|_| HeadError::TargetTooLong)?;
+    pseudo
+        .take(&mut room)
+        .map_err(|_| HeadError::TargetTooLong)?;
     let asked = pseudo.asked()?;
     head.begin(Version::Http2, asked.method, asked.target);
     head.secure = pseudo.scheme.map(|scheme| is(b"https", scheme));
@@ -56,7 +60,8 @@ pub fn request<'a>(
             Some(Known::Host) => {
                 let host = self::authority(value)?;
                 hosts += 1;
-                let same = authority.is_none_or(|authority| is_same(&authority, &host, pseudo.scheme));
+                let same =
+                    authority.is_none_or(|authority| is_same(&authority, &host, pseudo.scheme));
                 if hosts > 1 || !same {
                     return Err(HeadError::Authorities);
                 }
@@ -69,9 +74,11 @@ pub fn request<'a>(
             Some(Known::Te) if !value.eq_ignore_ascii_case(b"trailers") => {
                 return Err(HeadError::ConnectionField);
             }
-            // RFC 9110 §9.3.6: CONNECT has no content, and here the data of its stream would be taken for it. Other than over
-            // HTTP/1 that goes for 0, too: RFC 9113 §8.1.1 has a stream end whose data is more, so that the tunnel that
-            // we granted would break with its first byte. There nothing is measured by it, and WinINET sends it.
+            // RFC 9110 §9.3.6: CONNECT has no content, and here the data of its stream would be
+            // taken for it. Other than over HTTP/1 that goes for 0, too: RFC 9113
+            // §8.1.1 has a stream end whose data is more, so that the tunnel that
+            // we granted would break with its first byte. There nothing is measured by it, and
+            // WinINET sends it.
             Some(Known::ContentLength) if asked.is_tunnel() => return Err(HeadError::NoBody),
             None if name == b"cookie" => {
                 // An empty crumb would leave a space at an end.
@@ -100,10 +107,11 @@ pub fn request<'a>(
     Ok(())
 }
 
-/// How long the body of a request is that [`request`] accepted. `ended` says that its stream had ended with its head.
+/// How long the body of a request is that [`request`] accepted. `ended` says that its stream had
+/// ended with its head.
 ///
-/// `Chunked` means until the end of the stream. After a CONNECT and a WebSocket's GET what follows is no body: they are
-/// `Empty`, whether or not their streams have ended.
+/// `Chunked` means until the end of the stream. After a CONNECT and a WebSocket's GET what follows
+/// is no body: they are `Empty`, whether or not their streams have ended.
 ///
 /// # Errors
 /// When a body is promised and the stream has ended.
@@ -111,7 +119,9 @@ pub fn length(head: &RequestHead, ended: bool) -> Result<BodyLength, HeadError> 
     // No field of a client comes to be an Upgrade: it is ours.
     let tunnel = head.method == Method::Connect || head.fields.first(Known::Upgrade).is_some();
     match (framing::request(head)?, ended) {
-        (BodyLength::Empty, false) if !tunnel && head.fields.first(Known::ContentLength).is_none() => {
+        (BodyLength::Empty, false)
+            if !tunnel && head.fields.first(Known::ContentLength).is_none() =>
+        {
             Ok(BodyLength::Chunked)
         }
         (BodyLength::Known(_), true) => Err(HeadError::NoBody),
@@ -143,7 +153,9 @@ impl<'a> Pseudo<'a> {
             (b":path", self.path),
             (b":protocol", self.protocol),
         ];
-        others.into_iter().try_for_each(|(name, value)| value.map_or(Ok(()), |value| room.take(name, value)))
+        others
+            .into_iter()
+            .try_for_each(|(name, value)| value.map_or(Ok(()), |value| room.take(name, value)))
     }
 
     fn asked(&self) -> Result<Asked<'a>, HeadError> {
@@ -166,14 +178,17 @@ impl<'a> Pseudo<'a> {
         if !is(b"http", scheme) && !is(b"https", scheme) {
             return Err(HeadError::Scheme);
         }
-        // What `h1::parse` takes for a target, and of its forms those without an authority of their own.
+        // What `h1::parse` takes for a target, and of its forms those without an authority of their
+        // own.
         if !path.iter().all(u8::is_ascii_graphic) {
             return Err(HeadError::Path);
         }
         match target::parse(Method::of(method), path) {
-            Ok(Target::Origin { .. } | Target::Asterisk) => {
-                Ok(Asked { method, target: path, websocket: false })
-            }
+            Ok(Target::Origin { .. } | Target::Asterisk) => Ok(Asked {
+                method,
+                target: path,
+                websocket: false,
+            }),
             _ => Err(HeadError::Path),
         }
     }
@@ -184,7 +199,11 @@ impl<'a> Pseudo<'a> {
             return Err(HeadError::PseudoFields);
         };
         match target::parse(Method::Connect, target) {
-            Ok(_) => Ok(Asked { method: self.method, target, websocket: false }),
+            Ok(_) => Ok(Asked {
+                method: self.method,
+                target,
+                websocket: false,
+            }),
             Err(_) => Err(HeadError::Authority),
         }
     }
@@ -197,7 +216,10 @@ impl<'a> Pseudo<'a> {
         } else if !is(b"websocket", protocol) {
             Err(HeadError::UnknownProtocol)
         } else {
-            Ok(Asked { websocket: true, ..asked })
+            Ok(Asked {
+                websocket: true,
+                ..asked
+            })
         }
     }
 }

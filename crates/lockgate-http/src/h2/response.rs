@@ -1,4 +1,5 @@
-//! Answers between HTTP/1 and HTTP/2: what of one goes on (RFC 9113 §8.2.2), and one of HTTP/2 as a head.
+//! Answers between HTTP/1 and HTTP/2: what of one goes on (RFC 9113 §8.2.2), and one of HTTP/2 as a
+//! head.
 
 use super::HeadError;
 use super::section::{self, Room};
@@ -7,13 +8,14 @@ use crate::h1::{Limits, framing};
 use crate::head::{BodyLength, Method, ResponseHead, Version};
 
 /// Whether a field of an answer may stand in HTTP/2. What its Connection names besides is
-/// [`Onward`](crate::forwarding::Onward)'s to say. Names are to be made small by whoever writes them.
+/// [`Onward`](crate::forwarding::Onward)'s to say. Names are to be made small by whoever writes
+/// them.
 pub fn passes(field: &Field<'_>) -> bool {
     field.known != Some(Known::Te) && !section::is_of_connections(field.known, field.name)
 }
 
-/// Makes a head of an answer's status and fields, as [`request`](super::request::request) does of a request's. What its
-/// sender is to blame for is no answer to a client: 502 is.
+/// Makes a head of an answer's status and fields, as [`request`](super::request::request) does of a
+/// request's. What its sender is to blame for is no answer to a client: 502 is.
 ///
 /// # Errors
 /// When it is malformed or longer than `limits` say.
@@ -36,12 +38,13 @@ pub fn response<'a>(
     Ok(())
 }
 
-/// How long the body of an answer to a request of this method is; `ended` says that its stream had ended with its head.
-/// `Chunked` means until the end of the stream. Not for a 2xx to CONNECT: what follows it is no body.
+/// How long the body of an answer to a request of this method is; `ended` says that its stream had
+/// ended with its head. `Chunked` means until the end of the stream. Not for a 2xx to CONNECT: what
+/// follows it is no body.
 ///
 /// # Errors
-/// When a body is promised and the stream has ended (RFC 9113 §8.1.1). The answer to a HEAD and a 304 promise none,
-/// whatever their Content-Length.
+/// When a body is promised and the stream has ended (RFC 9113 §8.1.1). The answer to a HEAD and a
+/// 304 promise none, whatever their Content-Length.
 pub fn length(method: Method, head: &ResponseHead, ended: bool) -> Result<BodyLength, HeadError> {
     match (framing::response(method, head)?, ended) {
         (BodyLength::UntilClose, true) => Ok(BodyLength::Empty),
@@ -59,7 +62,10 @@ mod tests {
     use crate::h1::framing::FramingError;
     use crate::h1::parse::{self, Progress};
 
-    const LIMITS: Limits = Limits { head: 512, fields: 4 };
+    const LIMITS: Limits = Limits {
+        head: 512,
+        fields: 4,
+    };
 
     fn read(status: u16, fields: &[(&[u8], &[u8])]) -> Result<ResponseHead, HeadError> {
         let mut head = ResponseHead::default();
@@ -70,14 +76,26 @@ mod tests {
     fn an_answer_is_one_of_http_1() {
         let mut head = ResponseHead::default();
         let before = b"HTTP/1.0 404 Not Found\r\nContent-Length: 3\r\n\r\n";
-        parse::response(before, &mut Progress::default(), &LIMITS, &mut head).unwrap().unwrap();
-        let sent: [(&[u8], &[u8]); 3] = [(b"set-cookie", b"a"), (b"x", b""), (b"set-cookie", b"\xff\tb")];
+        parse::response(before, &mut Progress::default(), &LIMITS, &mut head)
+            .unwrap()
+            .unwrap();
+        let sent: [(&[u8], &[u8]); 3] = [
+            (b"set-cookie", b"a"),
+            (b"x", b""),
+            (b"set-cookie", b"\xff\tb"),
+        ];
         response(200, sent, &LIMITS, &mut head).unwrap();
-        assert_eq!((head.status, head.version, head.reason()), (200, Version::Http2, &b""[..]));
+        assert_eq!(
+            (head.status, head.version, head.reason()),
+            (200, Version::Http2, &b""[..])
+        );
         let mut out = Vec::new();
         encode::status_line(&mut out, head.status, head.reason());
         head.fields.write(&mut out, |_| true);
-        assert_eq!(out, b"HTTP/1.1 200 \r\nset-cookie: a\r\nx: \r\nset-cookie: \xff\tb\r\n");
+        assert_eq!(
+            out,
+            b"HTTP/1.1 200 \r\nset-cookie: a\r\nx: \r\nset-cookie: \xff\tb\r\n"
+        );
         assert!(read(103, &[]).unwrap().is_interim());
     }
 
@@ -115,16 +133,26 @@ mod tests {
             (b"content-length", b"1, 1", Framing(FramingError::Lengths)),
         ] {
             let refused = read(200, &[(name, value)]).unwrap_err();
-            assert_eq!(refused, error, "{}: {}", name.escape_ascii(), value.escape_ascii());
+            assert_eq!(
+                refused,
+                error,
+                "{}: {}",
+                name.escape_ascii(),
+                value.escape_ascii()
+            );
         }
         let twice: [(&[u8], &[u8]); 2] = [(b"content-length", b"1"); 2];
-        assert_eq!(read(200, &twice).unwrap_err(), Framing(FramingError::Lengths));
+        assert_eq!(
+            read(200, &twice).unwrap_err(),
+            Framing(FramingError::Lengths)
+        );
         let five: [(&[u8], &[u8]); 5] = [(b"x", b"y"); 5];
         assert_eq!(read(200, &five).unwrap_err(), TooManyFields);
         assert_eq!(read(200, &[(b"x", &[b'y'; 512])]).unwrap_err(), TooLong);
     }
 
-    /// RFC 9113 §8.1.1: what is promised must come, "unless the message is defined as having no content".
+    /// RFC 9113 §8.1.1: what is promised must come, "unless the message is defined as having no
+    /// content".
     #[test]
     fn a_body_is_as_long_as_its_stream_or_its_content_length() {
         use BodyLength::*;
@@ -145,7 +173,11 @@ mod tests {
             (Method::Get, 204, None, true, Ok(Empty)),
             (Method::Get, 103, None, false, Ok(Empty)),
         ] {
-            assert_eq!(of(method, status, value, ended), length, "{method:?} {status} {value:?} {ended}");
+            assert_eq!(
+                of(method, status, value, ended),
+                length,
+                "{method:?} {status} {value:?} {ended}"
+            );
         }
     }
 

@@ -4,8 +4,8 @@ use super::HeadError;
 use crate::fields::{Fields, Known};
 use crate::h1::{Limits, parse};
 
-/// Makes a trailer section of the fields behind a body (RFC 9113 §8.1), checked as those of a head are. Which of them go
-/// on is [`passes_behind`](crate::forwarding::passes_behind)'s to say.
+/// Makes a trailer section of the fields behind a body (RFC 9113 §8.1), checked as those of a head
+/// are. Which of them go on is [`passes_behind`](crate::forwarding::passes_behind)'s to say.
 ///
 /// # Errors
 /// When it is malformed, pseudo-header fields included, or longer than `limits` say.
@@ -36,8 +36,8 @@ pub(super) fn fill<'a>(
     Ok(())
 }
 
-/// What is left of [`Limits::head`]. A field takes what it takes in HPACK's tables (RFC 9113 §6.5.2): 32 bytes more than
-/// it has, whatever it was on the wire.
+/// What is left of [`Limits::head`]. A field takes what it takes in HPACK's tables (RFC 9113
+/// §6.5.2): 32 bytes more than it has, whatever it was on the wire.
 pub(super) struct Room(usize);
 
 impl Room {
@@ -46,7 +46,10 @@ impl Room {
     }
 
     pub(super) fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-        self.0 = self.0.checked_sub(name.len() + value.len() + 32).ok_or(HeadError::TooLong)?;
+        self.0 = self
+            .0
+            .checked_sub(name.len() + value.len() + 32)
+            .ok_or(HeadError::TooLong)?;
         Ok(())
     }
 }
@@ -66,7 +69,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// What holds for every field of HTTP/2 (RFC 9113 §8.2.1, RFC 9110 §5.5); says what it is, if it is one of those.
+/// What holds for every field of HTTP/2 (RFC 9113 §8.2.1, RFC 9110 §5.5); says what it is, if it is
+/// one of those.
 ///
 /// A name with a colon is no token: pseudo-header fields are not among these.
 pub(super) fn check(name: &[u8], value: &[u8]) -> Result<Option<Known>, HeadError> {
@@ -78,10 +82,15 @@ pub(super) fn check(name: &[u8], value: &[u8]) -> Result<Option<Known>, HeadErro
         return Err(HeadError::FieldValue);
     }
     let known = Known::of(name);
-    if is_of_connections(known, name) { Err(HeadError::ConnectionField) } else { Ok(known) }
+    if is_of_connections(known, name) {
+        Err(HeadError::ConnectionField)
+    } else {
+        Ok(known)
+    }
 }
 
-/// Whether a field is one that no message of HTTP/2 has (RFC 9113 §8.2.2). TE is not among them: requests may have it.
+/// Whether a field is one that no message of HTTP/2 has (RFC 9113 §8.2.2). TE is not among them:
+/// requests may have it.
 pub(super) fn is_of_connections(known: Option<Known>, name: &[u8]) -> bool {
     match known {
         Some(
@@ -111,7 +120,10 @@ const NAME: [bool; 256] = {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { head: 256, fields: 4 };
+    const LIMITS: Limits = Limits {
+        head: 256,
+        fields: 4,
+    };
 
     #[test]
     fn trailers_are_fields_like_those_of_a_head() {
@@ -136,6 +148,9 @@ mod tests {
             assert_eq!(refused, Err(error), "{}", name.escape_ascii());
         }
         let many: [(&[u8], &[u8]); 5] = [(b"x", b"y"); 5];
-        assert_eq!(trailers(many, &LIMITS, &mut fields), Err(HeadError::TooManyFields));
+        assert_eq!(
+            trailers(many, &LIMITS, &mut fields),
+            Err(HeadError::TooManyFields)
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! What a block of fields amounts to: how large it is decoded, which pseudo-fields it has and where, and whether it has fields
-//! of connections. Decodes nothing.
+//! What a block of fields amounts to: how large it is decoded, which pseudo-fields it has and
+//! where, and whether it has fields of connections. Decodes nothing.
 //!
-//! For those who judge a peer's heads before, or beside, the codec that reads them. Follows the dynamic table by the sizes
-//! of its entries, so that a reference to a large field costs as little as one to a small field, and nothing is copied.
+//! For those who judge a peer's heads before, or beside, the codec that reads them. Follows the
+//! dynamic table by the sizes of its entries, so that a reference to a large field costs as little
+//! as one to a small field, and nothing is copied.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -32,8 +33,8 @@ pub struct Account {
 /// What the blocks of one field section amount to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Bytes of all fields as RFC 9113 §6.5.2 counts them, 32 for each beside its own. A coded value that does not go into
-    /// the dynamic table is counted as the most that it may be.
+    /// Bytes of all fields as RFC 9113 §6.5.2 counts them, 32 for each beside its own. A coded
+    /// value that does not go into the dynamic table is counted as the most that it may be.
     pub size: usize,
     /// How many fields there are.
     pub fields: usize,
@@ -118,13 +119,15 @@ impl Section {
         self.marks & MISPLACED != 0
     }
 
-    /// Whether there is a field that belongs to a connection: Connection, Keep-Alive, Proxy-Connection, Transfer-Encoding, Upgrade,
-    /// or a TE that is not `trailers` (RFC 9113 §8.2.2).
+    /// Whether there is a field that belongs to a connection: Connection, Keep-Alive,
+    /// Proxy-Connection, Transfer-Encoding, Upgrade, or a TE that is not `trailers` (RFC 9113
+    /// §8.2.2).
     pub fn has_connection_fields(self) -> bool {
         self.marks & (CONNECTION | CODINGS) != 0
     }
 
-    /// Whether there is a field that was too long to be looked at: what else is said of it is not certain.
+    /// Whether there is a field that was too long to be looked at: what else is said of it is not
+    /// certain.
     pub fn has_long_fields(self) -> bool {
         self.marks & LONG != 0
     }
@@ -143,13 +146,24 @@ fn with(section: u16, field: u16) -> u16 {
 }
 
 impl Account {
-    /// With a dynamic table of at most `allowed` bytes: what the peer was told, or [`TABLE_SIZE`](super::TABLE_SIZE). A field
-    /// of which more than `longest` bytes are there and some are missing is passed over; its name must not be as long. No more
-    /// is held of it, but four times the table, so that what is passed over has no place there, whatever its coding.
+    /// With a dynamic table of at most `allowed` bytes: what the peer was told, or
+    /// [`TABLE_SIZE`](super::TABLE_SIZE). A field of which more than `longest` bytes are there
+    /// and some are missing is passed over; its name must not be as long. No more is held of
+    /// it, but four times the table, so that what is passed over has no place there, whatever its
+    /// coding.
     pub fn new(allowed: u16, longest: usize) -> Self {
         let (entries, section, held) = Default::default();
         let longest = longest.max(4 * usize::from(allowed));
-        Self { entries, size: 0, most: allowed.into(), allowed, section, held, longest, passing: 0 }
+        Self {
+            entries,
+            size: 0,
+            most: allowed.into(),
+            allowed,
+            section,
+            held,
+            longest,
+            passing: 0,
+        }
     }
 
     /// Looks at the next bytes of a block, which may end anywhere.
@@ -171,7 +185,11 @@ impl Account {
             // What waits for its end is rare and may be long.
             self.held = if held.is_empty() { Vec::new() } else { held };
         }
-        if self.held.len() > self.longest { self.pass_over() } else { Ok(()) }
+        if self.held.len() > self.longest {
+            self.pass_over()
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends a section, and begins the next.
@@ -180,7 +198,11 @@ impl Account {
     /// When it ends within a field.
     pub fn end(&mut self) -> Result<Section, HpackError> {
         let section = std::mem::take(&mut self.section);
-        if self.held.is_empty() && self.passing == 0 { Ok(section) } else { Err(HpackError::Cut) }
+        if self.held.is_empty() && self.passing == 0 {
+            Ok(section)
+        } else {
+            Err(HpackError::Cut)
+        }
     }
 
     /// Looks at all fields that are whole; says how many bytes these are.
@@ -199,7 +221,11 @@ impl Account {
 
     /// Looks at the fields in front of which each is an index of one byte: most are.
     fn indexed<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], HpackError> {
-        let Section { mut size, mut fields, mut marks } = self.section;
+        let Section {
+            mut size,
+            mut fields,
+            mut marks,
+        } = self.section;
         let mut rest = bytes;
         while let [first @ 0x80..=0xfe, behind @ ..] = rest {
             let entry = self.entry(usize::from(first & 0x7f))?;
@@ -208,7 +234,11 @@ impl Account {
             marks = with(marks, entry.marks);
             rest = behind;
         }
-        self.section = Section { size, fields, marks };
+        self.section = Section {
+            size,
+            fields,
+            marks,
+        };
         Ok(rest)
     }
 
@@ -248,13 +278,18 @@ impl Account {
             }
             _ if marks & TE != 0 => {
                 let value = value.decode()?;
-                marks |= if value.eq_ignore_ascii_case(b"trailers") { 0 } else { CODINGS };
+                marks |= if value.eq_ignore_ascii_case(b"trailers") {
+                    0
+                } else {
+                    CODINGS
+                };
                 value.len()
             }
             _ if is_kept => value.measure()?.0,
             _ => value.most(),
         };
-        self.section.add(name.saturating_add(length).saturating_add(OVERHEAD), marks);
+        self.section
+            .add(name.saturating_add(length).saturating_add(OVERHEAD), marks);
         if is_kept {
             self.insert(name, length, marks);
         }
@@ -271,7 +306,10 @@ impl Account {
         let (name, marks) = self.named(name)?;
         let length = integer::decode(&mut rest, 7)?;
         self.passing = length.saturating_sub(rest.len());
-        self.section.add(name.saturating_add(length * 8 / 5).saturating_add(OVERHEAD), marks | LONG);
+        self.section.add(
+            name.saturating_add(length * 8 / 5).saturating_add(OVERHEAD),
+            marks | LONG,
+        );
         if is_kept {
             // §4.4: what is larger than the table empties it.
             self.shrink(0);
@@ -283,7 +321,9 @@ impl Account {
     fn named(&self, name: Name<'_>) -> Result<(usize, u16), HpackError> {
         match name {
             Name::Literal(name) => name.as_name(),
-            Name::Of(index) => self.entry(index).map(|entry| (entry.name.into(), entry.marks & NAMES)),
+            Name::Of(index) => self
+                .entry(index)
+                .map(|entry| (entry.name.into(), entry.marks & NAMES)),
         }
     }
 
@@ -293,16 +333,22 @@ impl Account {
         let place = index.checked_sub(1).ok_or(HpackError::Index)?;
         match FIXED.get(place) {
             Some(entry) => Ok(*entry),
-            None => self.entries.get(place - FIXED.len()).copied().ok_or(HpackError::Index),
+            None => self
+                .entries
+                .get(place - FIXED.len())
+                .copied()
+                .ok_or(HpackError::Index),
         }
     }
 
     /// Puts a field in front (§4.4).
     fn insert(&mut self, name: usize, value: usize, marks: u16) {
         let size = name.saturating_add(value).saturating_add(OVERHEAD);
-        let (Some(room), Ok(name), Ok(value)) =
-            (self.most.checked_sub(size), u16::try_from(name), u16::try_from(value))
-        else {
+        let (Some(room), Ok(name), Ok(value)) = (
+            self.most.checked_sub(size),
+            u16::try_from(name),
+            u16::try_from(value),
+        ) else {
             return self.shrink(0);
         };
         self.shrink(room);
@@ -312,7 +358,9 @@ impl Account {
 
     fn shrink(&mut self, most: usize) {
         while self.size > most {
-            let Some(oldest) = self.entries.pop_back() else { break };
+            let Some(oldest) = self.entries.pop_back() else {
+                break;
+            };
             self.size -= oldest.size();
         }
     }
@@ -355,7 +403,11 @@ impl<'a> Text<'a> {
 
     /// How long it is at the most: the shortest code has 5 bits.
     fn most(self) -> usize {
-        if self.coded { self.bytes.len() * 8 / 5 } else { self.bytes.len() }
+        if self.coded {
+            self.bytes.len() * 8 / 5
+        } else {
+            self.bytes.len()
+        }
     }
 
     fn decode(self) -> Result<Cow<'a, [u8]>, HpackError> {
@@ -383,7 +435,13 @@ impl<'a> Text<'a> {
 
     /// Whether it begins with a 1, whose code is 00001.
     fn begins_with_one(self) -> bool {
-        self.bytes.first().is_some_and(|first| if self.coded { first >> 3 == 1 } else { *first == b'1' })
+        self.bytes.first().is_some_and(|first| {
+            if self.coded {
+                first >> 3 == 1
+            } else {
+                *first == b'1'
+            }
+        })
     }
 }
 
@@ -410,11 +468,19 @@ const fn names(name: &[u8]) -> u16 {
 
 /// The static table.
 static FIXED: [Entry; STATIC.len()] = {
-    let mut fixed = [Entry { name: 0, value: 0, marks: 0 }; STATIC.len()];
+    let mut fixed = [Entry {
+        name: 0,
+        value: 0,
+        marks: 0,
+    }; STATIC.len()];
     let mut place = 0;
     while place < fixed.len() {
         let (name, value) = STATIC[place];
-        let (name, value, marks) = (name.len() as u16, value.len() as u16, names(name.as_bytes()));
+        let (name, value, marks) = (
+            name.len() as u16,
+            value.len() as u16,
+            names(name.as_bytes()),
+        );
         fixed[place] = Entry { name, value, marks };
         place += 1;
     }

@@ -14,14 +14,20 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// With a dynamic table of at most `allowed` bytes, as RFC 7541 §4.1 counts them: what its peer was told, or
-    /// [`TABLE_SIZE`](super::TABLE_SIZE).
+    /// With a dynamic table of at most `allowed` bytes, as RFC 7541 §4.1 counts them: what its peer
+    /// was told, or [`TABLE_SIZE`](super::TABLE_SIZE).
     pub fn new(allowed: usize) -> Self {
-        Self { table: Table::new(allowed), allowed, name: Vec::new(), value: Vec::new() }
+        Self {
+            table: Table::new(allowed),
+            allowed,
+            name: Vec::new(),
+            value: Vec::new(),
+        }
     }
 
-    /// Takes a whole block apart. `take` gets each field, name and value, as it is: neither is checked. All together may
-    /// be `most` bytes large, counted as RFC 9113 §6.5.2 does: 32 for each field beside its own.
+    /// Takes a whole block apart. `take` gets each field, name and value, as it is: neither is
+    /// checked. All together may be `most` bytes large, counted as RFC 9113 §6.5.2 does: 32 for
+    /// each field beside its own.
     ///
     /// # Errors
     /// See [`HpackError`]. Nothing more may be decoded after one.
@@ -31,12 +37,21 @@ impl Decoder {
         most: usize,
         mut take: impl FnMut(&[u8], &[u8]),
     ) -> Result<(), HpackError> {
-        let Self { table, allowed, name: name_buffer, value: value_buffer } = self;
+        let Self {
+            table,
+            allowed,
+            name: name_buffer,
+            value: value_buffer,
+        } = self;
         let mut rest = block;
         let (mut size, mut is_first) = (0, true);
         let mut count = |name: &[u8], value: &[u8]| {
             size += name.len() + value.len() + OVERHEAD;
-            if size > most { Err(HpackError::TooLarge) } else { Ok(()) }
+            if size > most {
+                Err(HpackError::TooLarge)
+            } else {
+                Ok(())
+            }
         };
         while let Some(first) = rest.first().copied() {
             // §6.1: indexed.
@@ -56,7 +71,8 @@ impl Decoder {
                 table.resize(wanted);
                 continue;
             }
-            // §6.2: a literal, which goes into the table (§6.2.1), does not (§6.2.2) or never must (§6.2.3).
+            // §6.2: a literal, which goes into the table (§6.2.1), does not (§6.2.2) or never must
+            // (§6.2.3).
             let is_kept = first & 0x40 != 0;
             let name = match integer::decode(&mut rest, if is_kept { 6 } else { 4 })? {
                 0 => string(&mut rest, &mut *name_buffer)?,
@@ -92,7 +108,10 @@ fn field(table: &Table, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
 }
 
 /// A string (§5.2), as it stands in the block or decoded in `buffer`.
-fn string<'a, 'b: 'a>(rest: &mut &'b [u8], buffer: &'a mut Vec<u8>) -> Result<&'a [u8], HpackError> {
+fn string<'a, 'b: 'a>(
+    rest: &mut &'b [u8],
+    buffer: &'a mut Vec<u8>,
+) -> Result<&'a [u8], HpackError> {
     let is_coded = rest.first().is_some_and(|first| first & 0x80 != 0);
     let length = integer::decode(rest, 7)?;
     let (text, behind) = rest.split_at_checked(length).ok_or(HpackError::Cut)?;

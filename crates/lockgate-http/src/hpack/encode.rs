@@ -1,13 +1,14 @@
-//! Fields to blocks, for who says much the same in each: what was said once goes into the dynamic table and stays there.
+//! Fields to blocks, for who says much the same in each: what was said once goes into the dynamic
+//! table and stays there.
 
 use super::table::{STATIC, Table};
 use super::{TABLE_SIZE, huffman, integer};
 
 /// What makes the blocks of one connection, in the order in which they leave.
 ///
-/// A field goes into the table while there is room, and none ever has to go for another: after the first requests
-/// nothing changes any more, and a block that was made once may be sent again as long as [`changes`](Self::changes) says
-/// the same.
+/// A field goes into the table while there is room, and none ever has to go for another: after the
+/// first requests nothing changes any more, and a block that was made once may be sent again as
+/// long as [`changes`](Self::changes) says the same.
 #[derive(Debug)]
 pub struct Encoder {
     table: Table,
@@ -19,7 +20,11 @@ pub struct Encoder {
 impl Encoder {
     /// With a table of the size that holds until the peer has said another.
     pub fn new() -> Self {
-        Self { table: Table::new(TABLE_SIZE), changes: 0, updates: Vec::new() }
+        Self {
+            table: Table::new(TABLE_SIZE),
+            changes: 0,
+            updates: Vec::new(),
+        }
     }
 
     /// How often the table has changed: a block from before means something else, or nothing.
@@ -27,7 +32,8 @@ impl Encoder {
         self.changes
     }
 
-    /// The peer allows a table of so many bytes (SETTINGS_HEADER_TABLE_SIZE). One that is larger than the usual is not used.
+    /// The peer allows a table of so many bytes (SETTINGS_HEADER_TABLE_SIZE). One that is larger
+    /// than the usual is not used.
     pub fn resize(&mut self, allowed: usize) {
         let most = allowed.min(TABLE_SIZE);
         if most == self.table.most() {
@@ -49,7 +55,9 @@ impl Encoder {
 
     /// Writes a field; its name has no capital letters.
     pub fn encode(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        let fixed = STATIC.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let fixed = STATIC
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let kept = (0..self.table.len()).filter_map(|place| self.table.get(place));
         let mut named = None;
         for (index, field) in (1..).zip(fixed.chain(kept)) {

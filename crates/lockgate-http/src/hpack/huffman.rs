@@ -1,22 +1,23 @@
 //! Huffman coding of strings (RFC 7541 §5.2, Appendix B).
 //!
-//! The code is canonical: codes of one length follow each other in the order of their symbols, and those of the next
-//! length come after them. So the lengths say everything, and the tables are made of them when this is compiled.
+//! The code is canonical: codes of one length follow each other in the order of their symbols, and
+//! those of the next length come after them. So the lengths say everything, and the tables are made
+//! of them when this is compiled.
 
 use super::HpackError;
 
 /// How many bits the code of each byte has, and last that of the end of a string.
 const LENGTHS: [u8; 257] = [
-    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28,
-    28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6,
-    6, 6, 7, 8, 15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7,
-    8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7,
-    15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24,
-    23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23,
-    23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26,
-    26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20,
-    21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27,
-    27, 27, 26, 30,
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
+    28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
+    5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6,
+    6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22,
+    23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22,
+    21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20,
+    22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19,
+    21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22,
+    22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
 ];
 const LONGEST: usize = 30;
 /// So many bits are looked up at once: of what heads are made of, that is mostly two codes.
@@ -55,7 +56,12 @@ impl Code {
             first: [0; LONGEST + 2],
             place: [0; LONGEST + 2],
             codes: [0; 257],
-            fast: [Fast { symbols: [0; 2], count: 0, length: 0, first: 0 }; 1 << FAST],
+            fast: [Fast {
+                symbols: [0; 2],
+                count: 0,
+                length: 0,
+                first: 0,
+            }; 1 << FAST],
         };
         let (mut code, mut place, mut length) = (0, 0, 1);
         while length <= LONGEST {
@@ -86,7 +92,8 @@ impl Code {
             code <<= 1;
             length += 1;
         }
-        // Where a second code fits in behind the first, it is the one that the bits behind begin with.
+        // Where a second code fits in behind the first, it is the one that the bits behind begin
+        // with.
         let mut bits = 0;
         while bits < made.fast.len() {
             let Fast { count, first, .. } = made.fast[bits];
@@ -167,7 +174,8 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
             have += 8;
             rest = behind;
         }
-        // Padding is less than a byte, and the beginning of the end of a string: ones, which no code so short is.
+        // Padding is less than a byte, and the beginning of the end of a string: ones, which no
+        // code so short is.
         if have < 8 && bits.leading_ones() >= have {
             out.truncate(at);
             return Ok(());
@@ -239,12 +247,18 @@ pub(super) fn measure(coded: &[u8]) -> Result<(usize, bool), HpackError> {
 /// What is in a string that has a `#`.
 const SHARP: u8 = 0x40;
 
-/// What so many bits begin with: the bits of the codes that they hold, how many these are, and whether one is a `#`.
+/// What so many bits begin with: the bits of the codes that they hold, how many these are, and
+/// whether one is a `#`.
 static SUMS: [u8; 1 << FAST] = {
     let mut sums = [0; 1 << FAST];
     let mut bits = 0;
     while bits < sums.len() {
-        let Fast { symbols, count, length, .. } = CODE.fast[bits];
+        let Fast {
+            symbols,
+            count,
+            length,
+            ..
+        } = CODE.fast[bits];
         let sharp = symbols[0] == b'#' || (count > 1 && symbols[1] == b'#');
         sums[bits] = match count {
             0 => 0,
@@ -262,7 +276,10 @@ fn literal(symbol: usize) -> Result<u8, HpackError> {
 
 /// How many bytes a string takes when it is coded.
 pub(super) fn encoded_len(text: &[u8]) -> usize {
-    let bits: usize = text.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum();
+    let bits: usize = text
+        .iter()
+        .map(|byte| usize::from(LENGTHS[usize::from(*byte)]))
+        .sum();
     bits.div_ceil(8)
 }
 
@@ -290,7 +307,10 @@ mod tests {
     fn decoded(coded: &[u8]) -> Result<Vec<u8>, HpackError> {
         let mut out = Vec::new();
         let decoded = decode(coded, &mut out).map(|()| out);
-        let found = decoded.as_ref().map(|text| (text.len(), text.contains(&b'#'))).map_err(|error| *error);
+        let found = decoded
+            .as_ref()
+            .map(|text| (text.len(), text.contains(&b'#')))
+            .map_err(|error| *error);
         assert_eq!(measure(coded), found);
         decoded
     }
@@ -334,7 +354,12 @@ mod tests {
     #[test]
     fn long_strings_come_back_whatever_is_in_them() {
         for length in 0..300_usize {
-            let often: Vec<u8> = b"etaoin shrdlu/".iter().copied().cycle().take(length).collect();
+            let often: Vec<u8> = b"etaoin shrdlu/"
+                .iter()
+                .copied()
+                .cycle()
+                .take(length)
+                .collect();
             let all: Vec<u8> = (0..length).map(|at| (at * 7) as u8).collect();
             for text in [often, all] {
                 let mut coded = Vec::new();

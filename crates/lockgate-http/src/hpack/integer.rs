@@ -82,7 +82,11 @@ mod tests {
             &[31, 0xff, 0xff, 0xff, 0xff, 0x7f],
             &[31, 0x80, 0x80, 0x80, 0x80, 0x01],
         ] {
-            assert_eq!(decode(&mut &bytes[..], 5), Err(HpackError::Number), "{bytes:?}");
+            assert_eq!(
+                decode(&mut &bytes[..], 5),
+                Err(HpackError::Number),
+                "{bytes:?}"
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! HPACK (RFC 7541): the heads of HTTP/2 as bytes, both ways, without IO.
 //!
-//! [`Decoder`] takes apart what a peer has made: what it may cost is bounded by the length of the block and by the size of
-//! the dynamic table, whatever the bytes are. [`Account`] says what they amount to and decodes nothing. [`Encoder`] makes blocks for who says much the same again and again.
-//! Neither knows what a field means.
+//! [`Decoder`] takes apart what a peer has made: what it may cost is bounded by the length of the
+//! block and by the size of the dynamic table, whatever the bytes are. [`Account`] says what they
+//! amount to and decodes nothing. [`Encoder`] makes blocks for who says much the same again and
+//! again. Neither knows what a field means.
 
 mod account;
 mod decode;
@@ -20,8 +21,8 @@ pub use encode::Encoder;
 /// The size of a dynamic table where nobody has said another (RFC 9113 §6.5.2).
 pub const TABLE_SIZE: usize = 4096;
 
-/// Why a block cannot be read. The tables of both sides may differ from here on: it ends the connection as
-/// COMPRESSION_ERROR (RFC 9113 §4.3).
+/// Why a block cannot be read. The tables of both sides may differ from here on: it ends the
+/// connection as COMPRESSION_ERROR (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HpackError {
     /// It ends within a field.

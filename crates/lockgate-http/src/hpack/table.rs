@@ -1,4 +1,5 @@
-//! The tables that fields are looked up in: one that is always the same, and one that fields are put into (RFC 7541 §2.3).
+//! The tables that fields are looked up in: one that is always the same, and one that fields are
+//! put into (RFC 7541 §2.3).
 
 use std::collections::VecDeque;
 
@@ -31,7 +32,12 @@ impl Entry {
 
 impl Table {
     pub(super) fn new(most: usize) -> Self {
-        Self { entries: VecDeque::new(), text: Vec::new(), size: 0, most }
+        Self {
+            entries: VecDeque::new(),
+            text: Vec::new(),
+            size: 0,
+            most,
+        }
     }
 
     /// What it may take.
@@ -55,16 +61,24 @@ impl Table {
         Some((name, &rest[..value]))
     }
 
-    /// Puts a field in front; the oldest go as far as they must. One that is larger than the table empties it (§4.4).
+    /// Puts a field in front; the oldest go as far as they must. One that is larger than the table
+    /// empties it (§4.4).
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
-        let entry = Entry { start: self.text.len(), name: name.len(), value: value.len() };
+        let entry = Entry {
+            start: self.text.len(),
+            name: name.len(),
+            value: value.len(),
+        };
         if entry.size() > self.most {
             self.shrink(0);
             return;
         }
         self.shrink(self.most - entry.size());
         // What has gone is taken out when it is half of it all.
-        let gone = self.entries.back().map_or(self.text.len(), |oldest| oldest.start);
+        let gone = self
+            .entries
+            .back()
+            .map_or(self.text.len(), |oldest| oldest.start);
         if gone > self.most {
             self.text.drain(..gone);
             for entry in &mut self.entries {
@@ -86,7 +100,9 @@ impl Table {
 
     fn shrink(&mut self, most: usize) {
         while self.size > most {
-            let Some(oldest) = self.entries.pop_back() else { break };
+            let Some(oldest) = self.entries.pop_back() else {
+                break;
+            };
             self.size -= oldest.size();
         }
         if self.entries.is_empty() {
@@ -176,11 +192,18 @@ mod tests {
         for round in 0..1000_u32 {
             let value = format!("{round:010}");
             table.insert(b"name-name", value.as_bytes());
-            assert!(table.size <= 200 && table.held() <= 400, "{round}: {}", table.held());
+            assert!(
+                table.size <= 200 && table.held() <= 400,
+                "{round}: {}",
+                table.held()
+            );
             assert_eq!(table.len(), 3.min(round as usize + 1));
             for place in 0..table.len() {
                 let expected = format!("{:010}", round - place as u32);
-                assert_eq!(table.get(place), Some((&b"name-name"[..], expected.as_bytes())));
+                assert_eq!(
+                    table.get(place),
+                    Some((&b"name-name"[..], expected.as_bytes()))
+                );
             }
             assert_eq!(table.get(table.len()), None);
         }

@@ -6,13 +6,18 @@ type Fields<'a> = &'a [(&'a str, &'a str)];
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<_> = hex.chars().filter_map(|char| char.to_digit(16)).collect();
-    digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
+    digits
+        .chunks(2)
+        .map(|pair| (pair[0] * 16 + pair[1]) as u8)
+        .collect()
 }
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, HpackError> {
     let mut fields = Vec::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    decoder.decode(block, 1 << 16, |name, value| fields.push((text(name), text(value))))?;
+    decoder.decode(block, 1 << 16, |name, value| {
+        fields.push((text(name), text(value)))
+    })?;
     Ok(fields)
 }
 
@@ -20,14 +25,24 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, 
 fn example(table: usize, blocks: &[(&str, Fields<'_>)]) {
     let mut decoder = Decoder::new(table);
     for (hex, expected) in blocks {
-        let expected: Vec<_> =
-            expected.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        assert_eq!(decode(&mut decoder, &bytes(hex)).as_ref(), Ok(&expected), "{hex}");
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        assert_eq!(
+            decode(&mut decoder, &bytes(hex)).as_ref(),
+            Ok(&expected),
+            "{hex}"
+        );
     }
 }
 
-const FIRST: Fields<'static> =
-    &[(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "www.example.com")];
+const FIRST: Fields<'static> = &[
+    (":method", "GET"),
+    (":scheme", "http"),
+    (":path", "/"),
+    (":authority", "www.example.com"),
+];
 const SECOND: Fields<'static> = &[
     (":method", "GET"),
     (":scheme", "http"),
@@ -53,8 +68,20 @@ fn each_form_of_a_field_is_read() {
             &[("custom-key", "custom-header")],
         )],
     );
-    example(4096, &[("040c 2f73 616d 706c 652f 7061 7468", &[(":path", "/sample/path")])]);
-    example(4096, &[("1008 7061 7373 776f 7264 0673 6563 7265 74", &[("password", "secret")])]);
+    example(
+        4096,
+        &[(
+            "040c 2f73 616d 706c 652f 7061 7468",
+            &[(":path", "/sample/path")],
+        )],
+    );
+    example(
+        4096,
+        &[(
+            "1008 7061 7373 776f 7264 0673 6563 7265 74",
+            &[("password", "secret")],
+        )],
+    );
     example(4096, &[("82", &[(":method", "GET")])]);
 }
 
@@ -66,7 +93,10 @@ fn requests_without_huffman_coding() {
         &[
             ("8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d", FIRST),
             ("8286 84be 5808 6e6f 2d63 6163 6865", SECOND),
-            ("8287 85bf 400a 6375 7374 6f6d 2d6b 6579 0c63 7573 746f 6d2d 7661 6c75 65", THIRD),
+            (
+                "8287 85bf 400a 6375 7374 6f6d 2d6b 6579 0c63 7573 746f 6d2d 7661 6c75 65",
+                THIRD,
+            ),
         ],
     );
 }
@@ -77,7 +107,10 @@ fn requests_with_huffman_coding() {
     let blocks = [
         ("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff", FIRST),
         ("8286 84be 5886 a8eb 1064 9cbf", SECOND),
-        ("8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf", THIRD),
+        (
+            "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
+            THIRD,
+        ),
     ];
     example(4096, &blocks);
     // What is encoded here is the same, byte by byte.
@@ -110,7 +143,10 @@ const COOKIE: Fields<'static> = &[
     ("date", "Mon, 21 Oct 2013 20:13:22 GMT"),
     ("location", "https://www.example.com"),
     ("content-encoding", "gzip"),
-    ("set-cookie", "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1"),
+    (
+        "set-cookie",
+        "foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1",
+    ),
 ];
 
 /// §C.5: with a table of 256 bytes, from which entries go.
@@ -178,7 +214,11 @@ fn what_stands_for_nothing_is_refused() {
         // A string that is no Huffman coding.
         ("41 81 00", HpackError::Huffman),
     ] {
-        assert_eq!(decode(&mut Decoder::new(4096), &bytes(hex)), Err(error), "{hex}");
+        assert_eq!(
+            decode(&mut Decoder::new(4096), &bytes(hex)),
+            Err(error),
+            "{hex}"
+        );
     }
 }
 
@@ -186,9 +226,16 @@ fn what_stands_for_nothing_is_refused() {
 fn the_size_of_the_table_changes_before_the_first_field() {
     let mut decoder = Decoder::new(4096);
     let field = ("a".to_owned(), "b".to_owned());
-    assert_eq!(decode(&mut decoder, &bytes("40 01 61 01 62")), Ok(vec![field.clone()]));
+    assert_eq!(
+        decode(&mut decoder, &bytes("40 01 61 01 62")),
+        Ok(vec![field.clone()])
+    );
     assert_eq!(decode(&mut decoder, &bytes("20 3f e1 1f")), Ok(Vec::new()));
-    assert_eq!(decode(&mut decoder, &bytes("be")), Err(HpackError::Index), "it was emptied");
+    assert_eq!(
+        decode(&mut decoder, &bytes("be")),
+        Err(HpackError::Index),
+        "it was emptied"
+    );
 }
 
 #[test]
@@ -197,13 +244,18 @@ fn a_small_block_makes_no_large_head() {
     let mut block = bytes("40 01 61 7f a1 1e");
     block.extend_from_slice(&[b'x'; 4000]);
     block.extend_from_slice(&[0xbe; 1000]);
-    assert_eq!(decode(&mut Decoder::new(4096), &block), Err(HpackError::TooLarge));
+    assert_eq!(
+        decode(&mut Decoder::new(4096), &block),
+        Err(HpackError::TooLarge)
+    );
 }
 
 #[test]
 fn what_was_said_once_is_one_byte_and_nothing_changes_any_more() {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(TABLE_SIZE));
-    let many: Vec<_> = (0..100).map(|at| (format!("x-name-{at}"), "v".repeat(60))).collect();
+    let many: Vec<_> = (0..100)
+        .map(|at| (format!("x-name-{at}"), "v".repeat(60)))
+        .collect();
     let mut last = (Vec::new(), 0);
     for round in 0..3 {
         let mut block = Vec::new();
@@ -214,7 +266,10 @@ fn what_was_said_once_is_one_byte_and_nothing_changes_any_more() {
         assert_eq!(decode(&mut decoder, &block).as_ref(), Ok(&many));
         let this = (block, encoder.changes());
         if round == 2 {
-            assert_eq!(this, last, "what has no room stays a literal, and sends nothing away");
+            assert_eq!(
+                this, last,
+                "what has no room stays a literal, and sends nothing away"
+            );
         }
         last = this;
     }
@@ -235,8 +290,13 @@ fn a_peer_that_allows_less_has_the_table_emptied() {
             encoder.begin(&mut block);
             encoder.encode(b"a", b"b", &mut block);
             encoder.encode(b"c", b"d", &mut block);
-            let expected = [("a", "b"), ("c", "d")].map(|(name, value)| (name.into(), value.into()));
-            assert_eq!(decode(&mut decoder, &block), Ok(expected.to_vec()), "{allowed} {round}");
+            let expected =
+                [("a", "b"), ("c", "d")].map(|(name, value)| (name.into(), value.into()));
+            assert_eq!(
+                decode(&mut decoder, &block),
+                Ok(expected.to_vec()),
+                "{allowed} {round}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A Dictionary of structured fields (RFC 9651 §4.2), walked through: strict, so that what one takes for a member is
-//! one to all, and without keeping what nobody here asks for.
+//! A Dictionary of structured fields (RFC 9651 §4.2), walked through: strict, so that what one
+//! takes for a member is one to all, and without keeping what nobody here asks for.
 
 /// The value of a member; its parameters are read and left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,8 @@ pub(super) enum Item {
     Other,
 }
 
-/// Calls `each` for every member in their order; `None` if the text is no dictionary, and then none of them holds.
+/// Calls `each` for every member in their order; `None` if the text is no dictionary, and then none
+/// of them holds.
 pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], Item)) -> Option<()> {
     // RFC 9651 §4.2 step 2; whitespace behind is taken with that of the last member.
     let mut text = Text(text);
@@ -20,7 +21,11 @@ pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], Item)) -> Option<()
     }
     loop {
         let key = text.key()?;
-        let item = if text.takes(b'=') { text.member()? } else { Item::Boolean(true) };
+        let item = if text.takes(b'=') {
+            text.member()?
+        } else {
+            Item::Boolean(true)
+        };
         text.parameters()?;
         each(key, item);
         let is_space = |byte| matches!(byte, b' ' | b'\t');
@@ -54,7 +59,11 @@ impl<'a> Text<'a> {
 
     /// Takes the bytes in front that are such.
     fn skip(&mut self, is_such: impl Fn(u8) -> bool) -> &'a [u8] {
-        let end = self.0.iter().position(|&byte| !is_such(byte)).unwrap_or(self.0.len());
+        let end = self
+            .0
+            .iter()
+            .position(|&byte| !is_such(byte))
+            .unwrap_or(self.0.len());
         let (front, rest) = self.0.split_at(end);
         self.0 = rest;
         front
@@ -65,12 +74,18 @@ impl<'a> Text<'a> {
         if !matches!(self.0.first()?, b'a'..=b'z' | b'*') {
             return None;
         }
-        Some(self.skip(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b'*')))
+        Some(
+            self.skip(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b'*')),
+        )
     }
 
     /// RFC 9651 §4.2.1.1, but for the parameters.
     fn member(&mut self) -> Option<Item> {
-        if self.takes(b'(') { self.inner_list() } else { self.bare_item() }
+        if self.takes(b'(') {
+            self.inner_list()
+        } else {
+            self.bare_item()
+        }
     }
 
     /// RFC 9651 §4.2.1.2, behind its parenthesis.
@@ -105,7 +120,9 @@ impl<'a> Text<'a> {
         match self.0.first()? {
             b'-' | b'0'..=b'9' => self.number(),
             b'a'..=b'z' | b'A'..=b'Z' | b'*' => {
-                self.skip(|byte| crate::h1::parse::is_token(&[byte]) || matches!(byte, b':' | b'/'));
+                self.skip(|byte| {
+                    crate::h1::parse::is_token(&[byte]) || matches!(byte, b':' | b'/')
+                });
                 Some(Item::Other)
             }
             _ => match self.next()? {
@@ -135,7 +152,9 @@ impl<'a> Text<'a> {
         if !(1..=15).contains(&digits.len()) {
             return None;
         }
-        let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
+        let number = digits
+            .iter()
+            .fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
         Some(Item::Integer(if negative { -number } else { number }))
     }
 
@@ -190,7 +209,9 @@ mod tests {
 
     fn read(text: &str) -> Option<Vec<(String, Item)>> {
         let mut members = Vec::new();
-        parse(text.as_bytes(), |key, item| members.push((key.escape_ascii().to_string(), item)))?;
+        parse(text.as_bytes(), |key, item| {
+            members.push((key.escape_ascii().to_string(), item))
+        })?;
         Some(members)
     }
 
@@ -225,7 +246,10 @@ mod tests {
         assert_eq!(read(""), Some(vec![]));
         assert_eq!(read("   "), Some(vec![]));
         let keys = read(" a \t,\t b=1 , *.-_9z;x;  y=2,c  ").unwrap();
-        assert_eq!(keys.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["a", "b", "*.-_9z", "c"]);
+        assert_eq!(
+            keys.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(),
+            ["a", "b", "*.-_9z", "c"]
+        );
     }
 
     /// By the section that asks for it.

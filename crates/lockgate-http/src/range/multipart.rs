@@ -7,16 +7,16 @@ use super::{Part, spelled};
 pub struct Boundary([u8; 32]);
 
 impl Boundary {
-    /// `random` must be another with each answer, and not to be foretold: who knew it could write content that ends a
-    /// part early.
+    /// `random` must be another with each answer, and not to be foretold: who knew it could write
+    /// content that ends a part early.
     pub fn of(random: u128) -> Self {
         let digit = |place: usize| b"0123456789abcdef"[(random >> (124 - 4 * place)) as usize & 15];
         Self(std::array::from_fn(digit))
     }
 }
 
-/// A body of type multipart/byteranges: for each part its [`head`](Self::head) and its bytes, then the
-/// [`end`](Self::end).
+/// A body of type multipart/byteranges: for each part its [`head`](Self::head) and its bytes, then
+/// the [`end`](Self::end).
 #[derive(Debug, Clone)]
 pub struct Multipart<'a> {
     parts: Vec<Part>,
@@ -26,10 +26,20 @@ pub struct Multipart<'a> {
 }
 
 impl<'a> Multipart<'a> {
-    /// Of parts of a representation of `size` bytes, as they were [selected](super::select), whose Content-Type would be
-    /// `media_type`.
-    pub fn new(parts: Vec<Part>, size: u64, media_type: Option<&'a [u8]>, boundary: Boundary) -> Self {
-        Self { parts, size, media_type, boundary }
+    /// Of parts of a representation of `size` bytes, as they were [selected](super::select), whose
+    /// Content-Type would be `media_type`.
+    pub fn new(
+        parts: Vec<Part>,
+        size: u64,
+        media_type: Option<&'a [u8]>,
+        boundary: Boundary,
+    ) -> Self {
+        Self {
+            parts,
+            size,
+            media_type,
+            boundary,
+        }
     }
 
     /// The parts, in their order.
@@ -42,7 +52,8 @@ impl<'a> Multipart<'a> {
         [&b"multipart/byteranges; boundary="[..], &self.boundary.0].concat()
     }
 
-    /// How long the body is, with everything. More than fits into 64 bits is the most that does; no file is so large.
+    /// How long the body is, with everything. More than fits into 64 bits is the most that does; no
+    /// file is so large.
     pub fn length(&self) -> u64 {
         let mut length = 0_u64;
         let mut add = |more: u64| length = length.saturating_add(more);
@@ -78,7 +89,9 @@ impl<'a> Multipart<'a> {
             put(media_type);
         }
         put(b"\r\nContent-Range: ");
-        spelled(part, self.size, &mut Default::default()).into_iter().for_each(&mut put);
+        spelled(part, self.size, &mut Default::default())
+            .into_iter()
+            .for_each(&mut put);
         put(b"\r\n\r\n");
     }
 
@@ -107,8 +120,22 @@ mod tests {
     /// RFC 9110 §14.6.
     #[test]
     fn parts_are_told_apart_by_the_boundary() {
-        let parts = vec![Part { offset: 1, length: 2 }, Part { offset: 9, length: 1 }];
-        let multipart = Multipart::new(parts.clone(), 10, Some(b"text/plain"), Boundary::of(0x1f << 120));
+        let parts = vec![
+            Part {
+                offset: 1,
+                length: 2,
+            },
+            Part {
+                offset: 9,
+                length: 1,
+            },
+        ];
+        let multipart = Multipart::new(
+            parts.clone(),
+            10,
+            Some(b"text/plain"),
+            Boundary::of(0x1f << 120),
+        );
         let boundary = "1f000000000000000000000000000000";
         let content_type = format!("multipart/byteranges; boundary={boundary}");
         assert_eq!(multipart.content_type(), content_type.as_bytes());
@@ -118,16 +145,17 @@ mod tests {
              \r\n--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 9-9/10\r\n\r\n9\
              \r\n--{boundary}--\r\n"
         );
-        assert_eq!(body.escape_ascii().to_string(), expected.as_bytes().escape_ascii().to_string());
+        assert_eq!(
+            body.escape_ascii().to_string(),
+            expected.as_bytes().escape_ascii().to_string()
+        );
         assert_eq!(multipart.length(), body.len() as u64);
         // "if the selected representation would have had a Content-Type"
         let multipart = Multipart::new(parts, 10, None, Boundary::of(u128::MAX));
         let body = written(&multipart, b"0123456789");
-        assert!(
-            body.starts_with(
-                b"\r\n--ffffffffffffffffffffffffffffffff\r\nContent-Range: bytes 1-2/10\r\n\r\n12"
-            )
-        );
+        assert!(body.starts_with(
+            b"\r\n--ffffffffffffffffffffffffffffffff\r\nContent-Range: bytes 1-2/10\r\n\r\n12"
+        ));
         assert_eq!(multipart.length(), body.len() as u64);
     }
 
@@ -154,7 +182,10 @@ mod tests {
             let size = 1 + random.below([9, 99, 1_000, 12_000, 120_000][digits]);
             let specs: Vec<_> = (0..2 + random.below(8))
                 .map(|_| {
-                    let (first, length) = (random.below(size + size / 4 + 1), random.below(size / 4 + 1));
+                    let (first, length) = (
+                        random.below(size + size / 4 + 1),
+                        random.below(size / 4 + 1),
+                    );
                     match random.below(8) {
                         0 => format!("-{length}"),
                         1 => format!("{first}-"),
@@ -163,24 +194,49 @@ mod tests {
                 })
                 .collect();
             let value = format!("bytes={}", specs.join(", "));
-            let Selection::Several(parts) = select(Method::Get, &fields(&[("Range", &value)]), size) else {
+            let Selection::Several(parts) =
+                select(Method::Get, &fields(&[("Range", &value)]), size)
+            else {
                 continue;
             };
             several += 1;
             let inside = |part: &Part| part.length > 0 && part.offset + part.length <= size;
-            assert!(parts.len() > 1 && parts.iter().all(inside), "{value} of {size}");
-            assert!(parts.iter().map(|part| part.length).sum::<u64>() <= size, "{value} of {size}");
+            assert!(
+                parts.len() > 1 && parts.iter().all(inside),
+                "{value} of {size}"
+            );
+            assert!(
+                parts.iter().map(|part| part.length).sum::<u64>() <= size,
+                "{value} of {size}"
+            );
             let media_type = (random.below(4) > 0).then_some(&b"application/octet-stream"[..]);
-            let multipart =
-                Multipart::new(parts, size, media_type, Boundary::of(random.below(u64::MAX).into()));
-            assert_eq!(multipart.length(), written(&multipart, &content).len() as u64, "{value} of {size}");
+            let multipart = Multipart::new(
+                parts,
+                size,
+                media_type,
+                Boundary::of(random.below(u64::MAX).into()),
+            );
+            assert_eq!(
+                multipart.length(),
+                written(&multipart, &content).len() as u64,
+                "{value} of {size}"
+            );
         }
         assert!(several > 1_000, "{several}");
     }
 
     #[test]
     fn a_length_does_not_overflow() {
-        let parts = vec![Part { offset: 0, length: u64::MAX }; 2];
-        assert_eq!(Multipart::new(parts, u64::MAX, None, Boundary::of(0)).length(), u64::MAX);
+        let parts = vec![
+            Part {
+                offset: 0,
+                length: u64::MAX
+            };
+            2
+        ];
+        assert_eq!(
+            Multipart::new(parts, u64::MAX, None, Boundary::of(0)).length(),
+            u64::MAX
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! One thread's end of the link: connections with something to read take turns, whoever waits longest first.
+//! One thread's end of the link: connections with something to read take turns, whoever waits
+//! longest first.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -46,7 +47,10 @@ impl Line {
     pub(crate) fn seat(self: &Rc<Self>) -> Seat {
         let id = self.seats.get();
         self.seats.set(id + 1);
-        Seat { line: Rc::clone(self), id }
+        Seat {
+            line: Rc::clone(self),
+            id,
+        }
     }
 
     /// Hands out turns as the link becomes free, for ever.
@@ -93,10 +97,16 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    /// Completes with how many bytes may be read, when it is this connection's turn. Only for one that has something to
-    /// read; what it has read it must [`pay`](Self::pay) for at once, also nothing.
+    /// Completes with how many bytes may be read, when it is this connection's turn. Only for one
+    /// that has something to read; what it has read it must [`pay`](Self::pay) for at once,
+    /// also nothing.
     pub(crate) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<usize> {
-        let Line { bucket, waiting, turn, .. } = &*self.line;
+        let Line {
+            bucket,
+            waiting,
+            turn,
+            ..
+        } = &*self.line;
         let mut waiting = waiting.borrow_mut();
         let mine = turn.get() == Some(self.id);
         let next = mine || turn.get().is_none() && waiting.is_empty();
@@ -130,7 +140,10 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.line.waiting.borrow_mut().retain(|(id, _)| *id != self.id);
+        self.line
+            .waiting
+            .borrow_mut()
+            .retain(|(id, _)| *id != self.id);
         // Nothing was read; whoever waits gets its turn.
         self.pay(0);
     }
@@ -145,7 +158,10 @@ mod tests {
     }
 
     fn run(test: impl FnOnce()) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
         runtime.block_on(async { test() });
     }
 
@@ -161,7 +177,13 @@ mod tests {
             for at in [0, 1, 2, 3, 1, 0] {
                 assert!(seats[at].poll_turn(cx).is_pending());
             }
-            let waiting = || line.waiting.borrow().iter().map(|(id, _)| *id).collect::<Vec<_>>();
+            let waiting = || {
+                line.waiting
+                    .borrow()
+                    .iter()
+                    .map(|(id, _)| *id)
+                    .collect::<Vec<_>>()
+            };
             assert_eq!(waiting(), [0, 1, 2, 3]);
             drop(seats.remove(1));
             assert_eq!(waiting(), [0, 2, 3]);

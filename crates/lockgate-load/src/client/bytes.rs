@@ -1,5 +1,5 @@
-//! Bytes without a protocol: sent, and as many as are expected taken back. Both at once, so that neither side's buffers
-//! can stop the other.
+//! Bytes without a protocol: sent, and as many as are expected taken back. Both at once, so that
+//! neither side's buffers can stop the other.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -41,7 +41,10 @@ pub(super) async fn exchange(
     done.seen.length = returned.length;
     made?;
     if returned.differs {
-        return Err(Fault::new(Failure::Body, "other bytes came back than were sent"));
+        return Err(Fault::new(
+            Failure::Body,
+            "other bytes came back than were sent",
+        ));
     }
     done.keep = returned.due == Some(returned.length);
     Ok(())

@@ -1,4 +1,5 @@
-//! One exchange of HTTP/1.1: a request as it was made beforehand, and an answer that is taken apart and counted.
+//! One exchange of HTTP/1.1: a request as it was made beforehand, and an answer that is taken apart
+//! and counted.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
@@ -46,8 +47,8 @@ pub(super) async fn exchange(
     answered
 }
 
-/// Sends a request and reads its answer to the end, both at once: an origin may answer while it is still asked. `take`
-/// gets the answer as it comes.
+/// Sends a request and reads its answer to the end, both at once: an origin may answer while it is
+/// still asked. `take` gets the answer as it comes.
 ///
 /// # Errors
 /// When no whole answer came, or `take` refuses it.
@@ -59,7 +60,13 @@ pub(crate) async fn fetch(
     take: impl FnMut(Piece<'_>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     scratch.vary(request);
-    let Scratch { blocks, head, fields, body, .. } = scratch;
+    let Scratch {
+        blocks,
+        head,
+        fields,
+        body,
+        ..
+    } = scratch;
     let mut upload = Upload::new([&request.head, fields, request.body.or(body)]);
     let mut answer = Answer::new(request.method, take);
     let answered = poll_fn(|cx| {
@@ -74,7 +81,10 @@ pub(crate) async fn fetch(
     done.keep = answer.keep && upload.over && link.inbox.is_empty();
     if !link.inbox.is_empty() {
         let more = link.inbox.bytes().len();
-        return Err(Fault::new(Failure::Length, format!("{more} bytes behind the end of the answer")));
+        return Err(Fault::new(
+            Failure::Length,
+            format!("{more} bytes behind the end of the answer"),
+        ));
     }
     Ok(())
 }
@@ -123,7 +133,12 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
     }
 
     /// Takes apart what has come; whether the answer is whole.
-    fn take(&mut self, link: &mut Link, head: &mut ResponseHead, done: &mut Done) -> Result<bool, Fault> {
+    fn take(
+        &mut self,
+        link: &mut Link,
+        head: &mut ResponseHead,
+        done: &mut Done,
+    ) -> Result<bool, Fault> {
         let garbage = |text: String| Fault::new(Failure::Garbage, text);
         while self.body.is_none() {
             if link.inbox.is_empty() {
@@ -131,7 +146,9 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
             }
             let limits = Limits::default();
             let parsed = parse::response(link.inbox.bytes(), &mut self.progress, &limits, head);
-            let Some(used) = parsed.map_err(|error| garbage(error.to_string()))? else { return Ok(false) };
+            let Some(used) = parsed.map_err(|error| garbage(error.to_string()))? else {
+                return Ok(false);
+            };
             link.inbox.consume(used);
             if head.is_interim() {
                 continue;
@@ -139,13 +156,16 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
             if head.status == 101 {
                 return Err(garbage("101 was not asked for".to_owned()));
             }
-            let length = framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
+            let length =
+                framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
             done.seen.status = Some(head.status);
             self.keep = keeps(head);
             self.body = Some(Decoder::new(length));
             (self.take)(Piece::Head(head))?;
         }
-        let Some(decoder) = &mut self.body else { return Ok(false) };
+        let Some(decoder) = &mut self.body else {
+            return Ok(false);
+        };
         let mut at = 0;
         let ended = loop {
             let coming = &link.inbox.bytes()[at..];
@@ -175,9 +195,10 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
         self.keep = false;
         match &self.body {
             Some(decoder) if decoder.may_close() => Ok(()),
-            Some(_) => {
-                Err(Fault::new(Failure::Closed, format!("closed after {} bytes of the body", self.length)))
-            }
+            Some(_) => Err(Fault::new(
+                Failure::Closed,
+                format!("closed after {} bytes of the body", self.length),
+            )),
             None => Err(Fault::new(Failure::Closed, "closed before an answer")),
         }
     }
@@ -185,7 +206,10 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
 
 /// Whether the connection goes on behind this answer (RFC 9112 §9.3).
 fn keeps(head: &ResponseHead) -> bool {
-    let says =
-        |word: &[u8]| head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(word));
+    let says = |word: &[u8]| {
+        head.fields
+            .tokens(Known::Connection)
+            .any(|token| token.eq_ignore_ascii_case(word))
+    };
     !says(b"close") && (head.version == Version::Http11 || says(b"keep-alive"))
 }

@@ -1,4 +1,5 @@
-//! One connection to a peer: dialled, through a proxy where there is one, and under TLS where it is spoken.
+//! One connection to a peer: dialled, through a proxy where there is one, and under TLS where it is
+//! spoken.
 
 use std::future::poll_fn;
 use std::io;
@@ -66,13 +67,15 @@ impl Link {
         }
     }
 
-    /// Whether nothing has come since the last exchange, no end either, as far as this side has heard.
+    /// Whether nothing has come since the last exchange, no end either, as far as this side has
+    /// heard.
     pub(crate) fn is_quiet(&self) -> bool {
         self.inbox.is_empty() && self.stream.is_quiet()
     }
 
-    /// Reads what has come since the last exchange, without waiting; `None` where that is nothing, `false` when the
-    /// connection has ended. Of a slow link it takes no turn: an end would wait for that too.
+    /// Reads what has come since the last exchange, without waiting; `None` where that is nothing,
+    /// `false` when the connection has ended. Of a slow link it takes no turn: an end would
+    /// wait for that too.
     pub(super) async fn read_now(&mut self, done: &mut Done) -> Option<bool> {
         let before = self.inbox.bytes().len();
         let read = poll_fn(|cx| Poll::Ready(self.stream.poll_read(cx, &mut self.inbox))).await;
@@ -94,7 +97,11 @@ impl Link {
     }
 
     /// Reads once, behind what is there; `false` when the peer has finished.
-    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, done: &mut Done) -> Poll<Result<bool, Fault>> {
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        done: &mut Done,
+    ) -> Poll<Result<bool, Fault>> {
         let before = self.inbox.bytes().len();
         let read = match self.seat {
             None => self.stream.poll_read(cx, &mut self.inbox),
@@ -115,7 +122,15 @@ impl Link {
 
     /// Reads as much as the link lets through; `true` may come without data.
     fn poll_read_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StreamError>> {
-        let Self { stream, inbox, seat: Some(seat), .. } = self else { return Poll::Ready(Ok(false)) };
+        let Self {
+            stream,
+            inbox,
+            seat: Some(seat),
+            ..
+        } = self
+        else {
+            return Poll::Ready(Ok(false));
+        };
         // What came with a handshake, or in a record before this one, has passed the link.
         let (before, mut nothing) = (inbox.bytes().len(), 0);
         let opened = ready!(stream.poll_read_within(cx, inbox, &mut nothing))?;
@@ -142,7 +157,9 @@ pub(super) async fn open(
     line: Option<&Rc<Line>>,
 ) -> Result<Link, Fault> {
     let buffer = line.map(|line| line.buffer());
-    let socket = dial::dial_with_buffer(address, buffer).await.map_err(|error| refused(address, &error))?;
+    let socket = dial::dial_with_buffer(address, buffer)
+        .await
+        .map_err(|error| refused(address, &error))?;
     let mut preface = Vec::new();
     if let Some(version) = peer.proxy_protocol {
         let ends = ends(&socket);
@@ -164,11 +181,20 @@ pub(super) async fn open(
 }
 
 fn refused(address: &dial::Target, error: &io::Error) -> Fault {
-    let again = matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
+    let again =
+        matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
     // The latter is of ports, where the address of this side is not written down.
     let ours = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
-    let whose = if ours { "this side has run out" } else { "cannot connect" };
-    Fault { again, ours, ..Fault::new(Failure::Connect, format!("{address}: {whose}: {error}")) }
+    let whose = if ours {
+        "this side has run out"
+    } else {
+        "cannot connect"
+    };
+    Fault {
+        again,
+        ours,
+        ..Fault::new(Failure::Connect, format!("{address}: {whose}: {error}"))
+    }
 }
 
 async fn under_tls(
@@ -178,17 +204,21 @@ async fn under_tls(
     blocks: &Rc<Blocks>,
     line: Option<&Rc<Line>>,
 ) -> Result<Link, Fault> {
-    let Some(connector) = &peer.tls else { return Ok(Link::new(socket, None, blocks, line)) };
-    let established = handshake::connect(&socket, connector, &peer.host, preface).await.map_err(|error| {
-        let advice = match error.reason() {
-            _ if error.is_certificate() => {
-                "; say --insecure to take any certificate, or --ca FILE to trust its signer"
-            }
-            "malformed" => "; what answers may not speak TLS: http, ws and tcp are without",
-            _ => "",
-        };
-        Fault::new(Failure::Tls, format!("{error}{advice}"))
-    })?;
+    let Some(connector) = &peer.tls else {
+        return Ok(Link::new(socket, None, blocks, line));
+    };
+    let established = handshake::connect(&socket, connector, &peer.host, preface)
+        .await
+        .map_err(|error| {
+            let advice = match error.reason() {
+                _ if error.is_certificate() => {
+                    "; say --insecure to take any certificate, or --ca FILE to trust its signer"
+                }
+                "malformed" => "; what answers may not speak TLS: http, ws and tcp are without",
+                _ => "",
+            };
+            Fault::new(Failure::Tls, format!("{error}{advice}"))
+        })?;
     Ok(Link::new(socket, Some(established), blocks, line))
 }
 
@@ -210,10 +240,18 @@ async fn tunnel(
     encode::end(&mut head);
     send(&socket, &head).await?;
     let mut stream = Stream::new(socket, None, Vec::new());
-    let (mut inbox, mut progress, mut answer) =
-        (Inbox::new(blocks), Progress::default(), ResponseHead::default());
+    let (mut inbox, mut progress, mut answer) = (
+        Inbox::new(blocks),
+        Progress::default(),
+        ResponseHead::default(),
+    );
     loop {
-        let parsed = parse::response(inbox.bytes(), &mut progress, &Limits::default(), &mut answer);
+        let parsed = parse::response(
+            inbox.bytes(),
+            &mut progress,
+            &Limits::default(),
+            &mut answer,
+        );
         match parsed.map_err(|error| fault(error.to_string()))? {
             Some(used) => {
                 inbox.consume(used);
@@ -249,9 +287,13 @@ async fn send(socket: &Socket, bytes: &[u8]) -> Result<(), Fault> {
 }
 
 fn ends(socket: &Socket) -> Addresses {
-    let local = rustix::net::getsockname(socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
-    let remote =
-        rustix::net::getpeername(socket).ok().flatten().and_then(|name| SocketAddr::try_from(name).ok());
+    let local = rustix::net::getsockname(socket)
+        .ok()
+        .and_then(|name| SocketAddr::try_from(name).ok());
+    let remote = rustix::net::getpeername(socket)
+        .ok()
+        .flatten()
+        .and_then(|name| SocketAddr::try_from(name).ok());
     Addresses::of(local, remote)
 }
 
@@ -272,7 +314,12 @@ mod tests {
             (Errno::NETUNREACH, false),
         ] {
             let fault = refused(&address, &errno.into());
-            assert_eq!((fault.failure, fault.ours), (Failure::Connect, ours), "{}", fault.text);
+            assert_eq!(
+                (fault.failure, fault.ours),
+                (Failure::Connect, ours),
+                "{}",
+                fault.text
+            );
         }
     }
 }

@@ -43,9 +43,15 @@ pub(super) async fn upgrade(
         done.sent = upload.sent;
         loop {
             if !link.inbox.is_empty() {
-                let parsed = parse::response(link.inbox.bytes(), &mut progress, &Limits::default(), answer);
-                let garbage =
-                    |error: lockgate_http::h1::HeadError| Fault::new(Failure::Garbage, error.to_string());
+                let parsed = parse::response(
+                    link.inbox.bytes(),
+                    &mut progress,
+                    &Limits::default(),
+                    answer,
+                );
+                let garbage = |error: lockgate_http::h1::HeadError| {
+                    Fault::new(Failure::Garbage, error.to_string())
+                };
                 if let Some(used) = parsed.map_err(garbage)? {
                     link.inbox.consume(used);
                     if !answer.is_interim() {
@@ -73,18 +79,26 @@ pub(super) async fn upgrade(
     Ok(())
 }
 
-/// Takes apart what has come since the last message, and answers pings; whether there can be another message.
+/// Takes apart what has come since the last message, and answers pings; whether there can be
+/// another message.
 ///
 /// # Errors
 /// When there was a message that nobody asked for, or what is no frame.
-pub(super) async fn look(link: &mut Link, scratch: &mut Scratch, done: &mut Done) -> Result<bool, Fault> {
+pub(super) async fn look(
+    link: &mut Link,
+    scratch: &mut Scratch,
+    done: &mut Done,
+) -> Result<bool, Fault> {
     let mut frames = link.frames.take().unwrap_or_else(|| Decoder::new(LIMIT));
     let mut pong = Pong::default();
     loop {
         let mut at = 0;
         loop {
             let coming = &link.inbox.bytes()[at..];
-            match frames.decode(coming).map_err(|error| Fault::new(Failure::Garbage, error.to_string()))? {
+            match frames
+                .decode(coming)
+                .map_err(|error| Fault::new(Failure::Garbage, error.to_string()))?
+            {
                 Part::Control(Opcode::Close, _) => return Ok(false),
                 Part::Control(opcode, range) => {
                     if opcode == Opcode::Ping {
@@ -93,7 +107,10 @@ pub(super) async fn look(link: &mut Link, scratch: &mut Scratch, done: &mut Done
                     at += range.end;
                 }
                 Part::Data(_) | Part::End(..) => {
-                    return Err(Fault::new(Failure::Length, "a message behind the one that came back"));
+                    return Err(Fault::new(
+                        Failure::Length,
+                        "a message behind the one that came back",
+                    ));
                 }
                 Part::More(used) => {
                     at += used;
@@ -127,7 +144,13 @@ pub(super) async fn exchange(
     done: &mut Done,
 ) -> Result<(), Fault> {
     scratch.make(message);
-    let Scratch { blocks, rng, fields, body, .. } = scratch;
+    let Scratch {
+        blocks,
+        rng,
+        fields,
+        body,
+        ..
+    } = scratch;
     let sent = message.or(body);
     fields.clear();
     frame::encode(fields, Opcode::Binary, sent, rng.u32(..).to_ne_bytes());
@@ -140,7 +163,8 @@ pub(super) async fn exchange(
     let came = poll_fn(|cx| {
         let uploaded = upload.poll(cx, &mut link.stream, blocks);
         let came = poll(&mut frames, &mut returned, &mut pong.ping, cx, link, done);
-        // A server may wait for it, so it does not wait for the message; between frames it must stay.
+        // A server may wait for it, so it does not wait for the message; between frames it must
+        // stay.
         if uploaded.is_ready() {
             let _ = pong.poll(cx, link, blocks, rng);
         }
@@ -154,7 +178,10 @@ pub(super) async fn exchange(
     done.sent = before + upload.sent + pong.all;
     answered.map_err(|error| Fault::broken(&error))?;
     if returned.differs {
-        return Err(Fault::new(Failure::Body, "another message came back than was sent"));
+        return Err(Fault::new(
+            Failure::Body,
+            "another message came back than was sent",
+        ));
     }
     link.frames = Some(frames);
     done.keep = upload.over;
@@ -183,10 +210,17 @@ impl Pong {
     ) -> Poll<Result<(), StreamError>> {
         loop {
             if self.sent == self.frame.len() {
-                let Some(ping) = self.ping.take() else { return link.stream.poll_flush(cx) };
+                let Some(ping) = self.ping.take() else {
+                    return link.stream.poll_flush(cx);
+                };
                 self.frame.clear();
                 self.sent = 0;
-                frame::encode(&mut self.frame, Opcode::Pong, &ping, rng.u32(..).to_ne_bytes());
+                frame::encode(
+                    &mut self.frame,
+                    Opcode::Pong,
+                    &ping,
+                    rng.u32(..).to_ne_bytes(),
+                );
             }
             let mut upload = Upload::new([&self.frame[self.sent..], &[], &[]]);
             let left = upload.poll(cx, &mut link.stream, blocks);
@@ -225,7 +259,10 @@ fn poll(
                     at += range.end;
                 }
                 Part::Control(Opcode::Close, _) => {
-                    return Poll::Ready(Err(Fault::new(Failure::Closed, "the server closed the WebSocket")));
+                    return Poll::Ready(Err(Fault::new(
+                        Failure::Closed,
+                        "the server closed the WebSocket",
+                    )));
                 }
                 Part::Control(_, range) => at += range.end,
                 Part::More(used) => {
@@ -236,7 +273,10 @@ fn poll(
         }
         link.inbox.consume(at);
         if !ready!(link.poll_read(cx, done))? {
-            return Poll::Ready(Err(Fault::new(Failure::Closed, "closed before the message came back")));
+            return Poll::Ready(Err(Fault::new(
+                Failure::Closed,
+                "closed before the message came back",
+            )));
         }
     }
 }

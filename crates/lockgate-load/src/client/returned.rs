@@ -23,7 +23,12 @@ impl<'a> Returned<'a> {
             Length::Any => None,
         };
         let same = (due == Some(sent.len() as u64)).then_some(sent);
-        Self { same, due, length: 0, differs: false }
+        Self {
+            same,
+            due,
+            length: 0,
+            differs: false,
+        }
     }
 
     /// Looks at what has come.
@@ -62,11 +67,20 @@ mod tests {
 
     #[test]
     fn another_length_than_was_sent_is_not_compared() {
-        let expect = Expect { length: Length::Exactly(3), ..Expect::default() };
+        let expect = Expect {
+            length: Length::Exactly(3),
+            ..Expect::default()
+        };
         let mut returned = Returned::new(b"x", &expect);
         returned.take(b"abc");
         assert!(returned.is_whole() && !returned.differs);
-        let mut any = Returned::new(b"x", &Expect { length: Length::Any, ..Expect::default() });
+        let mut any = Returned::new(
+            b"x",
+            &Expect {
+                length: Length::Any,
+                ..Expect::default()
+            },
+        );
         any.take(b"y");
         assert!(!any.is_whole() && !any.differs);
     }

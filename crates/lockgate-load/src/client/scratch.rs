@@ -25,7 +25,14 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     pub(crate) fn new(blocks: Rc<Blocks>, rng: Rng) -> Self {
-        Self { blocks, rng, line: None, head: ResponseHead::default(), fields: Vec::new(), body: Vec::new() }
+        Self {
+            blocks,
+            rng,
+            line: None,
+            head: ResponseHead::default(),
+            fields: Vec::new(),
+            body: Vec::new(),
+        }
     }
 
     /// Makes what differs from request to request.
@@ -34,7 +41,11 @@ impl Scratch {
         if !request.varying.is_empty() {
             for field in &request.varying {
                 let value = &field.values[self.rng.usize(..field.values.len())];
-                lockgate_http::h1::encode::field(&mut self.fields, field.name.as_bytes(), value.as_bytes());
+                lockgate_http::h1::encode::field(
+                    &mut self.fields,
+                    field.name.as_bytes(),
+                    value.as_bytes(),
+                );
             }
             lockgate_http::h1::encode::end(&mut self.fields);
         }

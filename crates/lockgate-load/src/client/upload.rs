@@ -14,7 +14,11 @@ pub(super) struct Upload<'a> {
 
 impl<'a> Upload<'a> {
     pub(super) fn new(parts: [&'a [u8]; 3]) -> Self {
-        Self { parts, sent: 0, over: false }
+        Self {
+            parts,
+            sent: 0,
+            over: false,
+        }
     }
 
     /// Completes when all of it has left.

@@ -57,10 +57,12 @@ enum End {
     Interrupted(u8),
 }
 
-/// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed, no program at all; 130 and 143 after INT and
-/// TERM, when what was measured until then has been printed.
+/// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed, no
+/// program at all; 130 and 143 after INT and TERM, when what was measured until then has been
+/// printed.
 ///
-/// `check_load` says what is wrong with the words of a load, as who runs `lockgate load` reads them.
+/// `check_load` says what is wrong with the words of a load, as who runs `lockgate load` reads
+/// them.
 pub fn run(options: &Options, check_load: impl Fn(&[String]) -> Result<(), String>) -> ExitCode {
     match attempt(options, check_load) {
         Ok(code) => code,
@@ -76,9 +78,10 @@ fn attempt(
     check_load: impl Fn(&[String]) -> Result<(), String>,
 ) -> Result<ExitCode, String> {
     let name = options.file.display();
-    let text = std::fs::read_to_string(&options.file).map_err(|error| format!("{name}: {error}"))?;
-    let mut plan =
-        Plan::parse(&options.file, &text).map_err(|mistakes| format!("{name} cannot be used\n{mistakes}"))?;
+    let text =
+        std::fs::read_to_string(&options.file).map_err(|error| format!("{name}: {error}"))?;
+    let mut plan = Plan::parse(&options.file, &text)
+        .map_err(|mistakes| format!("{name} cannot be used\n{mistakes}"))?;
     let wrong = plan.loads.iter().filter_map(|load| {
         let why = check_load(&load.provisional()).err()?;
         Some(format!("load {}: {}", load.name, why.trim_end()))
@@ -88,10 +91,14 @@ fn attempt(
         return Err(format!("{name} cannot be used\n{}", wrong.join("\n")));
     }
     choose(&mut plan, options)?;
-    let missing: Vec<_> =
-        [&plan.programs_on, &plan.others_on].into_iter().flat_map(|cpus| cpus.missing()).collect();
+    let missing: Vec<_> = [&plan.programs_on, &plan.others_on]
+        .into_iter()
+        .flat_map(|cpus| cpus.missing())
+        .collect();
     if !missing.is_empty() {
-        return Err(format!("{name}: [layout] names CPUs that are not there or not ours: {missing:?}"));
+        return Err(format!(
+            "{name}: [layout] names CPUs that are not there or not ours: {missing:?}"
+        ));
     }
     if options.check {
         let _ = writeln!(std::io::stdout(), "{name} is right: {}", extent(&plan));
@@ -103,7 +110,9 @@ fn attempt(
     let session = Session::prepare(&plan, &options.file)?;
     let facts = machine::facts(&options.file);
     let mut findings = Findings::default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let mut progress = Progress::new();
     let (warnings, end) = runtime.block_on(async {
@@ -114,7 +123,9 @@ fn attempt(
                 progress.tell(&format!("warning: {warning}"));
             }
             progress.tell(&extent(&plan));
-            session.run(&mut findings, &mut |step| progress.tell(step)).await
+            session
+                .run(&mut findings, &mut |step| progress.tell(step))
+                .await
         };
         let end = tokio::select! {
             number = interrupted() => End::Interrupted(number),
@@ -123,11 +134,21 @@ fn attempt(
         (warnings, end)
     });
     progress.end();
-    // What is still there after an error or a signal, and what a program left behind when its guard was killed.
+    // What is still there after an error or a signal, and what a program left behind when its guard
+    // was killed.
     drop(runtime);
     end_descendants(|_, _| ());
-    let failed = findings.measured.iter().any(|measured| measured.outcome.is_err());
-    let document = Document::of(&plan, &findings, facts, warnings, matches!(end, End::Complete));
+    let failed = findings
+        .measured
+        .iter()
+        .any(|measured| measured.outcome.is_err());
+    let document = Document::of(
+        &plan,
+        &findings,
+        facts,
+        warnings,
+        matches!(end, End::Complete),
+    );
     if !matches!(end, End::Failed(_)) || !findings.measured.is_empty() {
         publish(&document, outputs)?;
     }
@@ -149,20 +170,31 @@ fn choose(plan: &mut Plan, options: &Options) -> Result<(), String> {
     if let Some(wrong) = options.loads.iter().find(|name| !known.contains(name)) {
         return Err(unknown("no load is called", wrong, names));
     }
-    let known: Vec<_> = plan.programs.iter().map(|program| program.name.clone()).collect();
+    let known: Vec<_> = plan
+        .programs
+        .iter()
+        .map(|program| program.name.clone())
+        .collect();
     let names = known.iter().map(String::as_str);
     if let Some(wrong) = options.programs.iter().find(|name| !known.contains(name)) {
         return Err(unknown("no program is called", wrong, names));
     }
-    plan.loads.retain(|load| options.loads.is_empty() || options.loads.contains(&load.name));
-    plan.programs.retain(|program| options.programs.is_empty() || options.programs.contains(&program.name));
+    plan.loads
+        .retain(|load| options.loads.is_empty() || options.loads.contains(&load.name));
+    plan.programs
+        .retain(|program| options.programs.is_empty() || options.programs.contains(&program.name));
     plan.rounds = options.rounds.unwrap_or(plan.rounds);
     Ok(())
 }
 
 fn extent(plan: &Plan) -> String {
-    let count = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
-    let (loads, programs) = (count(plan.loads.len(), "load"), count(plan.programs.len(), "program"));
+    let count = |number: usize, what: &str| {
+        format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+    };
+    let (loads, programs) = (
+        count(plan.loads.len(), "load"),
+        count(plan.programs.len(), "program"),
+    );
     format!("{loads}, {programs}, {}", count(plan.rounds, "round"))
 }
 
@@ -172,19 +204,38 @@ async fn unfit(plan: &Plan) -> Vec<String> {
     let before = Ticks::now();
     tokio::time::sleep(Duration::from_millis(500)).await;
     let now = Ticks::now();
-    let used =
-        |cpu: usize| [&plan.programs_on, &plan.others_on].iter().any(|cpus| cpus.numbers().contains(&cpu));
-    for time in now.since(&before).iter().filter(|time| used(time.cpu) && time.share() > BUSY) {
+    let used = |cpu: usize| {
+        [&plan.programs_on, &plan.others_on]
+            .iter()
+            .any(|cpus| cpus.numbers().contains(&cpu))
+    };
+    for time in now
+        .since(&before)
+        .iter()
+        .filter(|time| used(time.cpu) && time.share() > BUSY)
+    {
         let (cpu, load, percent) = (time.cpu, machine::load_average(), time.share() * 100.0);
-        warnings
-            .push(format!("CPU {cpu} was {percent:.0} % busy before anything began (load average {load})"));
+        warnings.push(format!(
+            "CPU {cpu} was {percent:.0} % busy before anything began (load average {load})"
+        ));
     }
-    let shared: Vec<_> =
-        plan.programs_on.numbers().iter().filter(|cpu| plan.others_on.numbers().contains(cpu)).collect();
+    let shared: Vec<_> = plan
+        .programs_on
+        .numbers()
+        .iter()
+        .filter(|cpu| plan.others_on.numbers().contains(cpu))
+        .collect();
     if !shared.is_empty() {
-        warnings.push(format!("[layout] has programs and others on the same CPU: {shared:?}"));
+        warnings.push(format!(
+            "[layout] has programs and others on the same CPU: {shared:?}"
+        ));
     }
-    let most = plan.loads.iter().filter_map(|load| load.connections()).max().unwrap_or(0);
+    let most = plan
+        .loads
+        .iter()
+        .filter_map(|load| load.connections())
+        .max()
+        .unwrap_or(0);
     // A proxy has two for each connection.
     let needed = 2 * most + 200;
     let limit = getrlimit(Resource::Nofile).maximum;
@@ -196,14 +247,20 @@ async fn unfit(plan: &Plan) -> Vec<String> {
     }
     if plan.rounds < 6 {
         let rounds = plan.rounds;
-        warnings.push(format!("no verdicts: they take 6 rounds, and there are {rounds}"));
+        warnings.push(format!(
+            "no verdicts: they take 6 rounds, and there are {rounds}"
+        ));
     }
     warnings
 }
 
 /// Waits for INT, TERM or HUP and says which.
 async fn interrupted() -> u8 {
-    let kinds = [(SignalKind::interrupt(), 2), (SignalKind::terminate(), 15), (SignalKind::hangup(), 1)];
+    let kinds = [
+        (SignalKind::interrupt(), 2),
+        (SignalKind::terminate(), 15),
+        (SignalKind::hangup(), 1),
+    ];
     let mut signals = kinds.map(|(kind, number)| (signal(kind), number));
     std::future::poll_fn(|context| {
         for (signal, number) in &mut signals {
@@ -225,13 +282,21 @@ struct Output<'a> {
     file: File,
 }
 
-/// Opens all files before anything is measured: what cannot be written is better known then. They keep what is in them
-/// until there is something to write.
+/// Opens all files before anything is measured: what cannot be written is better known then. They
+/// keep what is in them until there is something to write.
 fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
     let opened = outputs.iter().map(|(format, path)| {
-        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
         let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Output { format: *format, path, file })
+        Ok(Output {
+            format: *format,
+            path,
+            file,
+        })
     });
     opened.collect()
 }
@@ -252,7 +317,11 @@ fn publish(document: &Document, outputs: Vec<Output<'_>>) -> Result<(), String> 
             failed.push(format!("{}: {error}", path.display()));
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed.join("\n"))
+    }
 }
 
 fn write(mut file: File, content: &str) -> std::io::Result<()> {
@@ -263,14 +332,17 @@ fn write(mut file: File, content: &str) -> std::io::Result<()> {
     file.write_all(content.as_bytes())
 }
 
-/// What happens, on standard error: a line that is written over on a terminal, a line for each step elsewhere.
+/// What happens, on standard error: a line that is written over on a terminal, a line for each step
+/// elsewhere.
 struct Progress {
     terminal: bool,
 }
 
 impl Progress {
     fn new() -> Self {
-        Self { terminal: std::io::stderr().is_terminal() }
+        Self {
+            terminal: std::io::stderr().is_terminal(),
+        }
     }
 
     fn tell(&mut self, step: &str) {

@@ -1,4 +1,5 @@
-//! What measurements show: figures of each program, ratios of each two, and verdicts where there may be one.
+//! What measurements show: figures of each program, ratios of each two, and verdicts where there
+//! may be one.
 
 use std::collections::BTreeMap;
 
@@ -86,8 +87,14 @@ impl Figure {
     ];
 
     /// Those of which ratios are made.
-    pub const COMPARED: [Self; 6] =
-        [Self::Cpu, Self::Rate, Self::P50, Self::P99, Self::P99_99, Self::PerConnection];
+    pub const COMPARED: [Self; 6] = [
+        Self::Cpu,
+        Self::Rate,
+        Self::P50,
+        Self::P99,
+        Self::P99_99,
+        Self::PerConnection,
+    ];
 
     /// Of a sample.
     pub fn of(self, sample: &Sample) -> Option<f64> {
@@ -127,7 +134,10 @@ impl Figure {
 
     /// Whether it is a time that requests took.
     pub fn is_latency(self) -> bool {
-        matches!(self, Self::P50 | Self::P99 | Self::P99_9 | Self::P99_99 | Self::Max)
+        matches!(
+            self,
+            Self::P50 | Self::P99 | Self::P99_9 | Self::P99_99 | Self::Max
+        )
     }
 
     /// Whether a mark is about it.
@@ -148,34 +158,49 @@ impl Row {
 
     /// Failures of all rounds.
     pub fn failed(&self) -> f64 {
-        self.rounds.values().map(|sample| sample.failed).fold(0.0, |sum, failed| sum + failed)
+        self.rounds
+            .values()
+            .map(|sample| sample.failed)
+            .fold(0.0, |sum, failed| sum + failed)
     }
 
-    /// Whether something failed in any round, or a round has no figures at all: then it did other work than asked for.
+    /// Whether something failed in any round, or a round has no figures at all: then it did other
+    /// work than asked for.
     pub fn has_failures(&self) -> bool {
         !self.errors.is_empty() || self.rounds.values().any(|sample| sample.failed > 0.0)
     }
 
     /// Whether a figure of this kind is not the program's in some round.
     pub fn is_invalid(&self, figure: Figure) -> bool {
-        self.rounds.values().flat_map(|sample| &sample.marks).any(|mark| figure.is_touched(mark.touches))
+        self.rounds
+            .values()
+            .flat_map(|sample| &sample.marks)
+            .any(|mark| figure.is_touched(mark.touches))
     }
 
     /// Version and suite of TLS, each that was seen once; nothing where there was none.
     pub fn tls(&self) -> Vec<&str> {
-        let mut seen: Vec<_> =
-            self.rounds.values().map(|sample| sample.tls.as_deref().unwrap_or_default()).collect();
+        let mut seen: Vec<_> = self
+            .rounds
+            .values()
+            .map(|sample| sample.tls.as_deref().unwrap_or_default())
+            .collect();
         seen.sort_unstable();
         seen.dedup();
         seen.retain(|tls| !tls.is_empty());
         seen
     }
 
-    /// Why figures are marked, each reason once, and in how many rounds: these differ in its numbers only.
+    /// Why figures are marked, each reason once, and in how many rounds: these differ in its
+    /// numbers only.
     pub fn invalid(&self) -> Vec<String> {
         let mut reasons: BTreeMap<String, (&str, usize)> = BTreeMap::new();
         for mark in self.rounds.values().flat_map(|sample| &sample.marks) {
-            let kind = mark.why.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+            let kind = mark
+                .why
+                .chars()
+                .filter(|letter| !letter.is_ascii_digit())
+                .collect();
             reasons.entry(kind).or_insert((&mark.why, 0)).1 += 1;
         }
         let told = |(why, rounds): (&str, usize)| match rounds {
@@ -210,7 +235,8 @@ pub struct Compared {
     pub figure: Figure,
     /// From the rounds in which both have it.
     pub ratio: Option<Ratio>,
-    /// Microseconds that the program takes more than the other, in the rounds in which both have them.
+    /// Microseconds that the program takes more than the other, in the rounds in which both have
+    /// them.
     pub added: Option<Spread>,
     /// What may be said, or why nothing.
     pub verdict: Result<Verdict, String>,
@@ -221,9 +247,17 @@ impl Case {
     pub fn all(plan: &Plan, findings: &Findings) -> Vec<Self> {
         let mut cases = Vec::new();
         for load in &plan.loads {
-            let measured = || findings.measured.iter().filter(|measured| measured.load == load.name);
+            let measured = || {
+                findings
+                    .measured
+                    .iter()
+                    .filter(|measured| measured.load == load.name)
+            };
             let mut stages: Vec<&str> = Vec::new();
-            for sample in measured().filter_map(|measured| measured.outcome.as_ref().ok()).flatten() {
+            for sample in measured()
+                .filter_map(|measured| measured.outcome.as_ref().ok())
+                .flatten()
+            {
                 if !stages.contains(&sample.stage.as_str()) {
                     stages.push(&sample.stage);
                 }
@@ -252,7 +286,11 @@ impl Case {
                         }
                         Row {
                             program: program.name.clone(),
-                            version: findings.versions.get(&program.name).cloned().unwrap_or_default(),
+                            version: findings
+                                .versions
+                                .get(&program.name)
+                                .cloned()
+                                .unwrap_or_default(),
                             baseline: program.baseline,
                             rounds: rounds.collect(),
                             errors,
@@ -266,19 +304,29 @@ impl Case {
                     .collect();
                 let pairs = pairs(&rows);
                 let (load, arguments) = (load.name.clone(), load.arguments.clone());
-                cases.push(Self { load, stage: stage.to_owned(), arguments, rows, pairs });
+                cases.push(Self {
+                    load,
+                    stage: stage.to_owned(),
+                    arguments,
+                    rows,
+                    pairs,
+                });
             }
         }
         cases
     }
 
-    /// The program that takes the least CPU time for a request among those other than `program`, by medians. Never the
-    /// baseline, which does less.
+    /// The program that takes the least CPU time for a request among those other than `program`, by
+    /// medians. Never the baseline, which does less.
     pub fn best_other(&self, program: &str) -> Option<&Row> {
-        let others = self.rows.iter().filter(|row| row.program != program && !row.baseline);
+        let others = self
+            .rows
+            .iter()
+            .filter(|row| row.program != program && !row.baseline);
         let others = others.filter(|row| !row.has_failures());
         let with = others.filter_map(|row| Some((row.spread(Figure::Cpu)?.median, row)));
-        with.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, row)| row)
+        with.min_by(|(one, _), (other, _)| one.total_cmp(other))
+            .map(|(_, row)| row)
     }
 
     /// What the others add to, where the file has that.
@@ -288,28 +336,46 @@ impl Case {
 
     /// `program` against `other`.
     pub fn pair(&self, program: &str, other: &str) -> Option<&Pair> {
-        self.pairs.iter().find(|pair| pair.program == program && pair.other == other)
+        self.pairs
+            .iter()
+            .find(|pair| pair.program == program && pair.other == other)
     }
 
     /// Whether there were so many connections at once that memory grew by theirs.
     pub fn has_many_connections(&self) -> bool {
         const MANY: f64 = 100.0;
-        self.rows.iter().flat_map(|row| row.rounds.values()).any(|sample| sample.connections >= MANY)
+        self.rows
+            .iter()
+            .flat_map(|row| row.rounds.values())
+            .any(|sample| sample.connections >= MANY)
     }
 
     /// What it is called.
     pub fn name(&self) -> String {
-        if self.stage.is_empty() { self.load.clone() } else { format!("{}, {}", self.load, self.stage) }
+        if self.stage.is_empty() {
+            self.load.clone()
+        } else {
+            format!("{}, {}", self.load, self.stage)
+        }
     }
 }
 
 fn pairs(rows: &[Row]) -> Vec<Pair> {
     let with: Vec<_> = rows.iter().filter(|row| !row.rounds.is_empty()).collect();
-    let both = with.iter().flat_map(|row| with.iter().map(move |other| (*row, *other)));
+    let both = with
+        .iter()
+        .flat_map(|row| with.iter().map(move |other| (*row, *other)));
     let both = both.filter(|(row, other)| row.program != other.program);
     let pairs = both.map(|(row, other)| {
-        let ratios = Figure::COMPARED.into_iter().map(|figure| compared(figure, row, other)).collect();
-        Pair { program: row.program.clone(), other: other.program.clone(), ratios }
+        let ratios = Figure::COMPARED
+            .into_iter()
+            .map(|figure| compared(figure, row, other))
+            .collect();
+        Pair {
+            program: row.program.clone(),
+            other: other.program.clone(),
+            ratios,
+        }
     });
     pairs.collect()
 }
@@ -320,21 +386,37 @@ const RESUMED: f64 = 0.05;
 /// In what the work of two programs differed.
 fn other_work(row: &Row, other: &Row) -> Option<String> {
     if row.tls() != other.tls() {
-        return Some(format!("{} and {} had different TLS", row.program, other.program));
+        return Some(format!(
+            "{} and {} had different TLS",
+            row.program, other.program
+        ));
     }
-    let (own, others) = (row.spread(Figure::Resumed)?.median, other.spread(Figure::Resumed)?.median);
+    let (own, others) = (
+        row.spread(Figure::Resumed)?.median,
+        other.spread(Figure::Resumed)?.median,
+    );
     let percent = |share: f64| share * 100.0;
-    ((own - others).abs() > RESUMED)
-        .then(|| format!("resumed {:.0} % and {:.0} % of connections", percent(own), percent(others)))
+    ((own - others).abs() > RESUMED).then(|| {
+        format!(
+            "resumed {:.0} % and {:.0} % of connections",
+            percent(own),
+            percent(others)
+        )
+    })
 }
 
 fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
     let pairs = || {
-        let both = |(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?));
+        let both =
+            |(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?));
         row.rounds.iter().filter_map(both)
     };
     let ratio = Ratio::of(pairs());
-    let added = if figure.is_latency() { Spread::of(pairs().map(|(own, other)| own - other)) } else { None };
+    let added = if figure.is_latency() {
+        Spread::of(pairs().map(|(own, other)| own - other))
+    } else {
+        None
+    };
     let failing = [row, other].into_iter().find(|row| row.has_failures());
     let invalid = [row, other].into_iter().find(|row| row.is_invalid(figure));
     let given = figure == Figure::Rate && row.rounds.values().any(|sample| sample.open);
@@ -348,7 +430,12 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
         (Some(Ratio { interval: None, .. }), ..) => Err("fewer than 6 rounds".to_owned()),
         (Some(ratio), ..) => Ok(ratio.verdict()),
     };
-    Compared { figure, ratio, added, verdict }
+    Compared {
+        figure,
+        ratio,
+        added,
+        verdict,
+    }
 }
 
 #[cfg(test)]
@@ -389,7 +476,8 @@ pub(crate) mod tests {
         Plan::parse(Path::new("f"), text).unwrap()
     }
 
-    /// Seven rounds in which `a` takes 0.8 of what `b` takes, while the machine gets slower; `c` is not there.
+    /// Seven rounds in which `a` takes 0.8 of what `b` takes, while the machine gets slower; `c` is
+    /// not there.
     pub(crate) fn findings(change: impl Fn(&str, usize, &mut Sample)) -> Findings {
         let mut findings = Findings::default();
         for round in 1..=7 {
@@ -398,10 +486,17 @@ pub(crate) mod tests {
                 let mut sample = sample(1000.0 / slower / share, slower * share * 1e-2);
                 change(program, round, &mut sample);
                 let (load, program) = ("l".to_owned(), program.to_owned());
-                findings.measured.push(Measured { load, program, round, outcome: Ok(vec![sample]) });
+                findings.measured.push(Measured {
+                    load,
+                    program,
+                    round,
+                    outcome: Ok(vec![sample]),
+                });
             }
         }
-        findings.skipped.push(("c".to_owned(), "c is not installed".to_owned()));
+        findings
+            .skipped
+            .push(("c".to_owned(), "c is not installed".to_owned()));
         findings.versions.insert("a".to_owned(), "a 1.0".to_owned());
         findings
     }
@@ -412,7 +507,12 @@ pub(crate) mod tests {
 
     fn verdict(case: &Case, figure: Figure) -> Result<Verdict, String> {
         let pair = case.pair("a", "b").unwrap();
-        pair.ratios.iter().find(|compared| compared.figure == figure).unwrap().verdict.clone()
+        pair.ratios
+            .iter()
+            .find(|compared| compared.figure == figure)
+            .unwrap()
+            .verdict
+            .clone()
     }
 
     #[test]
@@ -439,8 +539,14 @@ pub(crate) mod tests {
         assert!(case.best_other("b").is_none());
         assert_eq!(case.baseline().unwrap().program, "a");
         let pair = case.pair("b", "a").unwrap();
-        let added = pair.ratios.iter().map(|compared| compared.added.map(|added| added.median));
-        assert_eq!(added.collect::<Vec<_>>(), [None, None, Some(40.0), Some(300.0), Some(0.0), None]);
+        let added = pair
+            .ratios
+            .iter()
+            .map(|compared| compared.added.map(|added| added.median));
+        assert_eq!(
+            added.collect::<Vec<_>>(),
+            [None, None, Some(40.0), Some(300.0), Some(0.0), None]
+        );
     }
 
     #[test]
@@ -459,7 +565,10 @@ pub(crate) mod tests {
     #[test]
     fn who_did_not_last_through_every_round_gets_no_verdict_and_is_nobodys_measure() {
         let mut findings = findings(|_, _, _| ());
-        let third = findings.measured.iter_mut().find(|one| one.program == "b" && one.round == 3);
+        let third = findings
+            .measured
+            .iter_mut()
+            .find(|one| one.program == "b" && one.round == 3);
         third.unwrap().outcome = Err("it ended under the load".to_owned());
         let case = Case::all(&plan(), &findings).remove(0);
         for figure in Figure::COMPARED {
@@ -472,7 +581,10 @@ pub(crate) mod tests {
     fn where_the_generator_was_the_limit_cpu_time_is_the_programs_nevertheless() {
         let limited = case(|_, _, sample| sample.limit("generator", "the generator was the limit"));
         assert_eq!(verdict(&limited, Figure::Cpu), Ok(Verdict::Less));
-        assert_eq!(verdict(&limited, Figure::Rate), Err("invalid for a".to_owned()));
+        assert_eq!(
+            verdict(&limited, Figure::Rate),
+            Err("invalid for a".to_owned())
+        );
         let link = case(|_, _, sample| sample.limit("link", "the link was the limit"));
         assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
     }
@@ -492,20 +604,33 @@ pub(crate) mod tests {
         let tls = |other: &str, resumed| {
             let other = other.to_owned();
             let case = case(move |program, _, sample| {
-                sample.tls = Some(if program == "a" { "1.3".to_owned() } else { other.clone() });
+                sample.tls = Some(if program == "a" {
+                    "1.3".to_owned()
+                } else {
+                    other.clone()
+                });
                 sample.resumed = if program == "a" { 99.0 } else { resumed };
             });
             verdict(&case, Figure::Cpu)
         };
         assert_eq!(tls("1.3", 95.0), Ok(Verdict::Less));
-        assert_eq!(tls("1.3", 75.0), Err("resumed 99 % and 75 % of connections".to_owned()));
-        assert_eq!(tls("1.2", 99.0), Err("a and b had different TLS".to_owned()));
+        assert_eq!(
+            tls("1.3", 75.0),
+            Err("resumed 99 % and 75 % of connections".to_owned())
+        );
+        assert_eq!(
+            tls("1.2", 99.0),
+            Err("a and b had different TLS".to_owned())
+        );
     }
 
     #[test]
     fn a_rate_that_was_given_is_nobodys_merit() {
         let case = case(|_, _, sample| sample.open = true);
-        assert_eq!(verdict(&case, Figure::Rate), Err("the rate was given".to_owned()));
+        assert_eq!(
+            verdict(&case, Figure::Rate),
+            Err("the rate was given".to_owned())
+        );
         assert_eq!(verdict(&case, Figure::Cpu), Ok(Verdict::Less));
     }
 
@@ -514,14 +639,19 @@ pub(crate) mod tests {
         let mut findings = findings(|_, _, _| ());
         findings.measured.retain(|measured| measured.round <= 5);
         let case = Case::all(&plan(), &findings).remove(0);
-        assert_eq!(verdict(&case, Figure::Cpu), Err("fewer than 6 rounds".to_owned()));
+        assert_eq!(
+            verdict(&case, Figure::Cpu),
+            Err("fewer than 6 rounds".to_owned())
+        );
     }
 
     #[test]
     fn stages_of_a_ladder_are_cases_of_their_own_and_errors_stay_with_the_program() {
         let mut findings = Findings::default();
-        let stages =
-            ["1000/s", "2000/s"].map(|stage| Sample { stage: stage.to_owned(), ..sample(10.0, 1.0) });
+        let stages = ["1000/s", "2000/s"].map(|stage| Sample {
+            stage: stage.to_owned(),
+            ..sample(10.0, 1.0)
+        });
         let measured = |program: &str, outcome| Measured {
             load: "l".to_owned(),
             program: program.to_owned(),
@@ -529,9 +659,14 @@ pub(crate) mod tests {
             outcome,
         };
         findings.measured.push(measured("a", Ok(stages.to_vec())));
-        findings.measured.push(measured("b", Err("it ended".to_owned())));
+        findings
+            .measured
+            .push(measured("b", Err("it ended".to_owned())));
         let cases = Case::all(&plan(), &findings);
-        assert_eq!(cases.iter().map(Case::name).collect::<Vec<_>>(), ["l, 1000/s", "l, 2000/s"]);
+        assert_eq!(
+            cases.iter().map(Case::name).collect::<Vec<_>>(),
+            ["l, 1000/s", "l, 2000/s"]
+        );
         assert_eq!(cases[1].rows[1].errors, ["it ended"]);
     }
 }

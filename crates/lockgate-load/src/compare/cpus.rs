@@ -24,8 +24,14 @@ impl Cpus {
 
     /// Those that this thread may not use: absent, or kept from it by a cpuset.
     pub fn missing(&self) -> Vec<usize> {
-        let Ok(may) = sched_getaffinity(None) else { return Vec::new() };
-        self.0.iter().copied().filter(|cpu| !may.is_set(*cpu)).collect()
+        let Ok(may) = sched_getaffinity(None) else {
+            return Vec::new();
+        };
+        self.0
+            .iter()
+            .copied()
+            .filter(|cpu| !may.is_set(*cpu))
+            .collect()
     }
 
     /// Their numbers.
@@ -68,10 +74,17 @@ mod tests {
 
     #[test]
     fn lists_and_ranges_are_read() {
-        for (written, means) in
-            [("0", &[0][..]), ("2,0", &[0, 2]), ("4-7", &[4, 5, 6, 7]), ("1,0-2, 9", &[0, 1, 2, 9])]
-        {
-            assert_eq!(written.parse::<Cpus>().unwrap().numbers(), means, "{written}");
+        for (written, means) in [
+            ("0", &[0][..]),
+            ("2,0", &[0, 2]),
+            ("4-7", &[4, 5, 6, 7]),
+            ("1,0-2, 9", &[0, 1, 2, 9]),
+        ] {
+            assert_eq!(
+                written.parse::<Cpus>().unwrap().numbers(),
+                means,
+                "{written}"
+            );
         }
     }
 

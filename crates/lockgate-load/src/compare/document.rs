@@ -53,15 +53,28 @@ impl Document {
         sections.extend(plan.papers.iter().map(|paper| Section {
             title: format!("Others' figures: {}", paper.source),
             command: String::new(),
-            sheets: vec![Sheet { head: paper.columns.clone(), rows: paper.rows.clone() }],
+            sheets: vec![Sheet {
+                head: paper.columns.clone(),
+                rows: paper.rows.clone(),
+            }],
             notes: Vec::new(),
         }));
         let mut facts = facts;
         facts.push((
             "layout",
-            format!("programs on CPU {}, origins and generator on CPU {}", plan.programs_on, plan.others_on),
+            format!(
+                "programs on CPU {}, origins and generator on CPU {}",
+                plan.programs_on, plan.others_on
+            ),
         ));
-        Self { title: plan.title.clone(), facts, warnings, complete, cases, sections }
+        Self {
+            title: plan.title.clone(),
+            facts,
+            warnings,
+            complete,
+            cases,
+            sections,
+        }
     }
 
     /// The title, and whether something is missing.
@@ -105,11 +118,15 @@ fn section(case: &Case) -> Section {
     let mut ratios = Vec::new();
     let mut added = Vec::new();
     let many = case.has_many_connections();
-    let compared_here: Vec<_> =
-        Figure::COMPARED.into_iter().filter(|figure| *figure != Figure::PerConnection || many).collect();
+    let compared_here: Vec<_> = Figure::COMPARED
+        .into_iter()
+        .filter(|figure| *figure != Figure::PerConnection || many)
+        .collect();
     let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
-    let shown: Vec<_> =
-        Figure::ALL.into_iter().filter(|figure| *figure != Figure::Resumed || over_tls).collect();
+    let shown: Vec<_> = Figure::ALL
+        .into_iter()
+        .filter(|figure| *figure != Figure::Resumed || over_tls)
+        .collect();
     for row in &case.rows {
         let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
         if let Some(why) = &row.skipped {
@@ -119,27 +136,49 @@ fn section(case: &Case) -> Section {
         cells.extend(over_tls.then(|| row.tls().join(", ")));
         cells.extend(shown.iter().map(|figure| cell(row, *figure)));
         rows.push(cells);
-        notes.extend(row.errors.iter().map(|error| format!("{}: {error}", row.program)));
-        notes.extend(row.failures().map(|what| format!("{} had failures, {what}", row.program)));
-        notes.extend(row.invalid().iter().map(|why| format!("* {}: {why}", row.program)));
+        notes.extend(
+            row.errors
+                .iter()
+                .map(|error| format!("{}: {error}", row.program)),
+        );
+        notes.extend(
+            row.failures()
+                .map(|what| format!("{} had failures, {what}", row.program)),
+        );
+        notes.extend(
+            row.invalid()
+                .iter()
+                .map(|why| format!("* {}: {why}", row.program)),
+        );
         let against = |other: Option<&Row>| case.pair(&row.program, &other?.program);
         if row.baseline {
             continue;
         }
         if let Some(pair) = against(case.best_other(&row.program)) {
             let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
-            let told = pair.ratios.iter().filter(|compared| compared_here.contains(&compared.figure));
+            let told = pair
+                .ratios
+                .iter()
+                .filter(|compared| compared_here.contains(&compared.figure));
             cells.extend(told.map(statement));
             ratios.push(cells);
         }
         if let Some(pair) = against(case.baseline()) {
             let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
             cells.extend(
-                pair.ratios.iter().filter(|compared| is_of_the_baseline(compared.figure)).map(statement),
+                pair.ratios
+                    .iter()
+                    .filter(|compared| is_of_the_baseline(compared.figure))
+                    .map(statement),
             );
-            let latencies = pair.ratios.iter().filter(|compared| compared.figure.is_latency());
-            cells
-                .extend(latencies.map(|compared| compared.added.as_ref().map_or("–".to_owned(), difference)));
+            let latencies = pair
+                .ratios
+                .iter()
+                .filter(|compared| compared.figure.is_latency());
+            cells.extend(
+                latencies
+                    .map(|compared| compared.added.as_ref().map_or("–".to_owned(), difference)),
+            );
             added.push(cells);
         }
     }
@@ -154,24 +193,43 @@ fn section(case: &Case) -> Section {
     }
     if !added.is_empty() {
         let mut head = vec!["÷ the baseline".to_owned()];
-        let figures = || Figure::COMPARED.into_iter().filter(|figure| is_of_the_baseline(*figure));
+        let figures = || {
+            Figure::COMPARED
+                .into_iter()
+                .filter(|figure| is_of_the_baseline(*figure))
+        };
         head.extend(figures().map(|figure| title(figure).to_owned()));
         head.extend(
-            figures().filter(|figure| figure.is_latency()).map(|figure| format!("added {}", title(figure))),
+            figures()
+                .filter(|figure| figure.is_latency())
+                .map(|figure| format!("added {}", title(figure))),
         );
         sheets.push(Sheet { head, rows: added });
     }
-    let rounds = case.rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
+    let rounds = case
+        .rows
+        .iter()
+        .map(|row| row.rounds.len())
+        .max()
+        .unwrap_or(0);
     let command = format!("lockgate load {}", case.arguments.join(" "));
     let rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
-    Section { title: format!("{} ({rounds})", case.name()), command, sheets, notes }
+    Section {
+        title: format!("{} ({rounds})", case.name()),
+        command,
+        sheets,
+        notes,
+    }
 }
 
 /// The number in what a program says of its version: `2.6.12-1` of `HAProxy version 2.6.12-1 2026/10/17 - https://…`.
 fn version(said: &str) -> &str {
     let words = said.split([' ', '/', ',']);
     let number = |word: &&str| {
-        word.contains('.') && word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit())
+        word.contains('.')
+            && word
+                .trim_start_matches('v')
+                .starts_with(|c: char| c.is_ascii_digit())
     };
     words.into_iter().find(number).unwrap_or(said)
 }
@@ -196,11 +254,22 @@ fn title(figure: Figure) -> &'static str {
 /// The median, and from the least to the most where rounds are compared by it.
 fn cell(row: &Row, figure: Figure) -> String {
     if figure == Figure::Failed {
-        return if row.rounds.is_empty() { "–".to_owned() } else { row.failed().to_string() };
+        return if row.rounds.is_empty() {
+            "–".to_owned()
+        } else {
+            row.failed().to_string()
+        };
     }
-    let Some(spread) = row.spread(figure) else { return "–".to_owned() };
+    let Some(spread) = row.spread(figure) else {
+        return "–".to_owned();
+    };
     let mark = if row.is_invalid(figure) { "*" } else { "" };
-    let Spread { median, min, max, rounds } = spread;
+    let Spread {
+        median,
+        min,
+        max,
+        rounds,
+    } = spread;
     match figure {
         Figure::Rate if rounds > 1 => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
         Figure::Rate => format!("{median:.0}{mark}"),
@@ -235,15 +304,22 @@ fn microseconds(figure: f64) -> String {
 
 /// A ratio, its interval, and what may be said.
 fn statement(compared: &Compared) -> String {
-    let Some(ratio) = &compared.ratio else { return "–".to_owned() };
+    let Some(ratio) = &compared.ratio else {
+        return "–".to_owned();
+    };
     let median = ratio.spread.median;
-    let interval = ratio.interval.map_or(String::new(), |(low, high)| format!(" [{low:.2}–{high:.2}]"));
+    let interval = ratio.interval.map_or(String::new(), |(low, high)| {
+        format!(" [{low:.2}–{high:.2}]")
+    });
     let verdict = match &compared.verdict {
         Ok(Verdict::Less) => "less".to_owned(),
         Ok(Verdict::More) => "more".to_owned(),
         Ok(Verdict::NotShown) => {
             let Spread { rounds, .. } = ratio.spread;
-            format!("no difference shown ({rounds} rounds, spread {:.0} %)", ratio.spread.share() * 100.0)
+            format!(
+                "no difference shown ({rounds} rounds, spread {:.0} %)",
+                ratio.spread.share() * 100.0
+            )
         }
         Err(why) => format!("no verdict: {why}"),
     };
@@ -267,7 +343,13 @@ mod tests {
             }
         });
         let facts = vec![("cpu", "Some & CPU".to_owned())];
-        Document::of(&plan(), &findings, facts, vec!["CPU 0 was busy".to_owned()], complete)
+        Document::of(
+            &plan(),
+            &findings,
+            facts,
+            vec!["CPU 0 was busy".to_owned()],
+            complete,
+        )
     }
 
     #[test]
@@ -288,7 +370,11 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        assert!(document(false).text().starts_with("T <1> (partial: it was ended early)\n"));
+        assert!(
+            document(false)
+                .text()
+                .starts_with("T <1> (partial: it was ended early)\n")
+        );
     }
 
     #[test]
@@ -301,12 +387,17 @@ mod tests {
             }
         });
         let markdown = Document::of(&plan, &findings, Vec::new(), Vec::new(), true).markdown();
-        let head =
-            "| ÷ the baseline | requests/s | p50 | p99 | p99.99 | added p50 | added p99 | added p99.99 |";
+        let head = "| ÷ the baseline | requests/s | p50 | p99 | p99.99 | added p50 | added p99 | added p99.99 |";
         assert!(markdown.contains(head), "{markdown}");
-        assert!(markdown.contains("| a ÷ b | 1.25 [1.25–1.25] more | 1.33 [1.33–1.33] more |"), "{markdown}");
+        assert!(
+            markdown.contains("| a ÷ b | 1.25 [1.25–1.25] more | 1.33 [1.33–1.33] more |"),
+            "{markdown}"
+        );
         assert!(markdown.contains("| 25 µs | 0 µs | 0 µs |"), "{markdown}");
-        assert!(!markdown.contains("b ÷ a") && !markdown.contains("best other"), "{markdown}");
+        assert!(
+            !markdown.contains("b ÷ a") && !markdown.contains("best other"),
+            "{markdown}"
+        );
     }
 
     #[test]
@@ -319,7 +410,10 @@ mod tests {
             markdown.contains("| program | version | TLS |") && markdown.contains("| resumed |"),
             "{markdown}"
         );
-        assert!(markdown.contains("| a | 1.0 | TLSv1.3 X |") && markdown.contains("| 75 % |"), "{markdown}");
+        assert!(
+            markdown.contains("| a | 1.0 | TLSv1.3 X |") && markdown.contains("| 75 % |"),
+            "{markdown}"
+        );
         assert!(!document(true).markdown().contains("resumed"));
     }
 
@@ -332,7 +426,11 @@ mod tests {
             });
             Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown()
         };
-        assert!(with(100.0).contains("| 0.50 [0.50–0.50] less |"), "{}", with(100.0));
+        assert!(
+            with(100.0).contains("| 0.50 [0.50–0.50] less |"),
+            "{}",
+            with(100.0)
+        );
         assert!(!with(99.0).contains("| 0.50 [0.50–0.50] less |"));
     }
 
@@ -341,8 +439,16 @@ mod tests {
         let mut findings = findings(|_, _, _| ());
         findings.measured[0].outcome = Err("it ended:\n    \x1b[2J<b>".to_owned());
         let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
-        assert!(document.text().contains("it ended:\n    \\u{1b}[2J<b>"), "{}", document.text());
-        assert!(document.markdown().contains("\\u{1b}[2J&lt;b>"), "{}", document.markdown());
+        assert!(
+            document.text().contains("it ended:\n    \\u{1b}[2J<b>"),
+            "{}",
+            document.text()
+        );
+        assert!(
+            document.markdown().contains("\\u{1b}[2J&lt;b>"),
+            "{}",
+            document.markdown()
+        );
     }
 
     #[test]
@@ -352,7 +458,12 @@ mod tests {
         let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
         let (csv, json) = (document.csv(), document.json());
         assert_eq!(csv.lines().count(), 1 + 13 + 2, "{csv}");
-        let line = |start: &str| csv.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+        let line = |start: &str| {
+            csv.lines()
+                .find(|line| line.starts_with(start))
+                .unwrap()
+                .to_owned()
+        };
         assert!(line("l,,a,a 1.0,,").ends_with(",it ended"), "{csv}");
         assert!(line("l,,c,,,").ends_with(",c is not installed"), "{csv}");
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -362,7 +473,10 @@ mod tests {
     #[test]
     fn markdown_tables_are_whole_whatever_is_in_their_cells() {
         let markdown = document(true).markdown();
-        assert!(markdown.contains("| x\\|y | z |\n|---|---|\n| 1 | 2 |"), "{markdown}");
+        assert!(
+            markdown.contains("| x\\|y | z |\n|---|---|\n| 1 | 2 |"),
+            "{markdown}"
+        );
         assert!(markdown.starts_with("## T &lt;1>\n"), "{markdown}");
     }
 
@@ -370,7 +484,9 @@ mod tests {
     fn a_page_escapes_all_that_was_written_by_others() {
         let page = document(true).html();
         assert!(
-            page.contains("T &lt;1&gt;") && page.contains("Some &amp; CPU") && page.contains("&lt;was&gt;"),
+            page.contains("T &lt;1&gt;")
+                && page.contains("Some &amp; CPU")
+                && page.contains("&lt;was&gt;"),
             "{page}"
         );
         assert!(!page.contains("<was>") && !page.contains("T <1>"));
@@ -384,9 +500,15 @@ mod tests {
         let case = &value["cases"][0];
         assert_eq!(case["programs"][0]["rounds"].as_array().unwrap().len(), 7);
         assert_eq!(case["programs"][2]["skipped"], "c is not installed");
-        assert_eq!(case["programs"][0]["figures"]["succeeded_per_s"]["rounds"], 7);
+        assert_eq!(
+            case["programs"][0]["figures"]["succeeded_per_s"]["rounds"],
+            7
+        );
         let pair = &case["pairs"][0];
-        assert_eq!((&pair["program"], &pair["other"]), (&"a".into(), &"b".into()));
+        assert_eq!(
+            (&pair["program"], &pair["other"]),
+            (&"a".into(), &"b".into())
+        );
         assert_eq!(pair["cpu_us_per_success"]["verdict"], "less");
         assert_eq!(pair["succeeded_per_s"]["no_verdict"], "invalid for b");
     }
@@ -395,7 +517,10 @@ mod tests {
     fn versions_are_numbers_in_tables() {
         for (said, number) in [
             ("nginx version: nginx/1.22.1", "1.22.1"),
-            ("HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/", "2.6.12-1+deb12u4"),
+            (
+                "HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/",
+                "2.6.12-1+deb12u4",
+            ),
             ("v2.11.0 h1:abc=", "v2.11.0"),
             ("hitch 1.7.2", "1.7.2"),
             ("newest", "newest"),
@@ -409,8 +534,16 @@ mod tests {
     fn csv_has_a_line_for_each_measurement() {
         let csv = document(true).csv();
         let lines: Vec<_> = csv.lines().collect();
-        assert_eq!(lines.len(), 16, "a head, two programs in seven rounds, one that was left out");
-        assert!(lines[0].starts_with("load,stage,program,version,round,"), "{}", lines[0]);
+        assert_eq!(
+            lines.len(),
+            16,
+            "a head, two programs in seven rounds, one that was left out"
+        );
+        assert!(
+            lines[0].starts_with("load,stage,program,version,round,"),
+            "{}",
+            lines[0]
+        );
         assert!(lines[1].starts_with("l,,a,a 1.0,1,"), "{}", lines[1]);
         assert!(
             lines[2].ends_with(",the generator <was> the limit,")

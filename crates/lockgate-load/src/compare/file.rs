@@ -66,7 +66,13 @@ pub enum Kind {
 
 impl Kind {
     /// Each once.
-    pub const ALL: [Self; 5] = [Self::Http, Self::Https, Self::Tcp, Self::TlsToTcp, Self::Static];
+    pub const ALL: [Self; 5] = [
+        Self::Http,
+        Self::Https,
+        Self::Tcp,
+        Self::TlsToTcp,
+        Self::Static,
+    ];
 
     /// What it is called in files.
     pub fn name(self) -> &'static str {
@@ -124,17 +130,26 @@ pub struct Program {
     pub version: Vec<String>,
     /// What must be installed besides, such as what a shell is to start.
     pub needs: Vec<String>,
-    /// Whether it is what the others add to: an origin that is asked without a proxy. Pinned as origins are.
+    /// Whether it is what the others add to: an origin that is asked without a proxy. Pinned as
+    /// origins are.
     pub baseline: bool,
 }
 
 impl Program {
-    /// What must be installed to run it: its command, what tells its version, and what it says that it needs. Not what it
-    /// brings along in its own directory.
+    /// What must be installed to run it: its command, what tells its version, and what it says that
+    /// it needs. Not what it brings along in its own directory.
     pub(crate) fn executables(&self) -> impl Iterator<Item = &str> {
-        let command = self.service.as_ref().ok().and_then(|service| service.command.first());
-        let all = command.into_iter().chain(self.version.first()).chain(&self.needs);
-        all.map(String::as_str).filter(|name| !name.starts_with("{own}") && !name.starts_with("./"))
+        let command = self
+            .service
+            .as_ref()
+            .ok()
+            .and_then(|service| service.command.first());
+        let all = command
+            .into_iter()
+            .chain(self.version.first())
+            .chain(&self.needs);
+        all.map(String::as_str)
+            .filter(|name| !name.starts_with("{own}") && !name.starts_with("./"))
     }
 }
 
@@ -148,13 +163,28 @@ pub struct Load {
 }
 
 impl Load {
-    /// The arguments as they might be in a run, with something of the right form for each placeholder.
+    /// The arguments as they might be in a run, with something of the right form for each
+    /// placeholder.
     pub(crate) fn provisional(&self) -> Vec<String> {
         let mut values = placeholders::Values::default();
-        for name in self.arguments.iter().flat_map(|word| placeholders::names(word)) {
-            values.set(name, if name.starts_with("port") { "80" } else { "/provisional" });
+        for name in self
+            .arguments
+            .iter()
+            .flat_map(|word| placeholders::names(word))
+        {
+            values.set(
+                name,
+                if name.starts_with("port") {
+                    "80"
+                } else {
+                    "/provisional"
+                },
+            );
         }
-        self.arguments.iter().map(|word| values.fill(word)).collect()
+        self.arguments
+            .iter()
+            .map(|word| values.fill(word))
+            .collect()
     }
 
     /// The value of `-c` or `--connections`.
@@ -189,21 +219,41 @@ pub struct Paper {
 impl Plan {
     /// Every text in which placeholders are filled in.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
-        let running = self.programs.iter().filter_map(|program| program.service.as_ref().ok());
-        let services = self.origins.iter().map(|(_, service)| service).chain(running);
+        let running = self
+            .programs
+            .iter()
+            .filter_map(|program| program.service.as_ref().ok());
+        let services = self
+            .origins
+            .iter()
+            .map(|(_, service)| service)
+            .chain(running);
         let services = services.flat_map(|service| {
-            let pairs = service.files.iter().chain(&service.environment).map(|(_, value)| value);
+            let pairs = service
+                .files
+                .iter()
+                .chain(&service.environment)
+                .map(|(_, value)| value);
             service.command.iter().chain(pairs).chain([&service.ready])
         });
         let certificate = self.job.iter().flat_map(|job| match &job.certificate {
             Certificate::Files { cert, key } => vec![cert, key],
             Certificate::P256 | Certificate::Rsa2048 => Vec::new(),
         });
-        let job = self.job.iter().flat_map(|job| job.upstream.iter().chain(&job.root));
+        let job = self
+            .job
+            .iter()
+            .flat_map(|job| job.upstream.iter().chain(&job.root));
         let loads = self.loads.iter().flat_map(|load| &load.arguments);
         let needs = self.programs.iter().flat_map(|program| &program.needs);
         let versions = self.programs.iter().flat_map(|program| &program.version);
-        services.chain(certificate).chain(job).chain(loads).chain(versions).chain(needs).map(String::as_str)
+        services
+            .chain(certificate)
+            .chain(job)
+            .chain(loads)
+            .chain(versions)
+            .chain(needs)
+            .map(String::as_str)
     }
 
     /// Reads `text`, which stands in the file `name`.
@@ -217,8 +267,11 @@ impl Plan {
             mistakes.add(&error.span().unwrap_or(0..0), error.message());
         }
         // What a broken text says otherwise is mostly about the break.
-        let plan =
-            if errors.is_empty() { read(Table::of(table.get_ref(), 0..0), &mut mistakes) } else { None };
+        let plan = if errors.is_empty() {
+            read(Table::of(table.get_ref(), 0..0), &mut mistakes)
+        } else {
+            None
+        };
         match plan {
             Some(plan) if mistakes.is_empty() => Ok(plan),
             _ => Err(mistakes.render(&name.display().to_string())),
@@ -228,14 +281,22 @@ impl Plan {
 
 fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
     let title = table.text("title", mistakes);
-    let rounds = table.number("rounds", mistakes).map_or(7, |rounds| rounds.value);
+    let rounds = table
+        .number("rounds", mistakes)
+        .map_or(7, |rounds| rounds.value);
     let layout = table.table("layout", mistakes);
-    let (programs_on, others_on) = layout.map_or((None, None), |layout| read_layout(layout, mistakes));
-    let job = table.table("job", mistakes).and_then(|job| read_job(job, mistakes));
+    let (programs_on, others_on) =
+        layout.map_or((None, None), |layout| read_layout(layout, mistakes));
+    let job = table
+        .table("job", mistakes)
+        .and_then(|job| read_job(job, mistakes));
     let origins = table.tables("origin", mistakes);
     let origins = origins.into_iter().filter_map(|(name, table)| {
         checked_name(&name, mistakes);
-        Some((name.value, read_service(table, None, UNSET_IN_ORIGINS, mistakes)?.0))
+        Some((
+            name.value,
+            read_service(table, None, UNSET_IN_ORIGINS, mistakes)?.0,
+        ))
     });
     let origins: Vec<_> = origins.collect();
     let programs: Vec<_> = table.tables("program", mistakes);
@@ -254,10 +315,15 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
     if loads.is_empty() {
         mistakes.add(&(0..0), "no load: write [load.NAME]");
     }
-    let loads: Vec<_> =
-        loads.into_iter().filter_map(|(name, table)| read_load(name, table, mistakes)).collect();
+    let loads: Vec<_> = loads
+        .into_iter()
+        .filter_map(|(name, table)| read_load(name, table, mistakes))
+        .collect();
     let papers = table.tables("paper", mistakes);
-    let papers: Vec<_> = papers.into_iter().filter_map(|(_, table)| read_paper(table, mistakes)).collect();
+    let papers: Vec<_> = papers
+        .into_iter()
+        .filter_map(|(_, table)| read_paper(table, mistakes))
+        .collect();
     table.end(mistakes);
     let one = |cpu: &str| cpu.parse::<Cpus>().expect("a number is a list");
     Some(Plan {
@@ -276,7 +342,11 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
 fn read_layout(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> (Option<Cpus>, Option<Cpus>) {
     let mut cpus = |name| {
         let written = table.text(name, mistakes)?;
-        written.value.parse::<Cpus>().map_err(|wrong| mistakes.add(&written.at, wrong)).ok()
+        written
+            .value
+            .parse::<Cpus>()
+            .map_err(|wrong| mistakes.add(&written.at, wrong))
+            .ok()
     };
     let found = (cpus("programs"), cpus("others"));
     table.end(mistakes);
@@ -286,22 +356,36 @@ fn read_layout(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> (Option<Cpu
 fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
     let at = table.at.clone();
     let kind = table.text("kind", mistakes);
-    let upstream =
-        table.text("upstream", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
-    let root = table.text("root", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+    let upstream = table
+        .text("upstream", mistakes)
+        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+    let root = table
+        .text("root", mistakes)
+        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
     let certificate = table.text("certificate", mistakes);
-    let cert = table.text("cert", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
-    let key = table.text("key", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+    let cert = table
+        .text("cert", mistakes)
+        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+    let key = table
+        .text("key", mistakes)
+        .inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
     table.end(mistakes);
     let certificate = match (certificate, cert, key) {
-        (None, Some(cert), Some(key)) => Certificate::Files { cert: cert.value, key: key.value },
+        (None, Some(cert), Some(key)) => Certificate::Files {
+            cert: cert.value,
+            key: key.value,
+        },
         (None, None, None) => Certificate::P256,
         (Some(kind), None, None) if kind.value == "p256" => Certificate::P256,
         (Some(kind), None, None) if kind.value == "rsa2048" => Certificate::Rsa2048,
         (Some(kind), None, None) => {
             mistakes.add(
                 &kind.at,
-                unknown("no certificate is called", &kind.value, ["p256", "rsa2048"].into_iter()),
+                unknown(
+                    "no certificate is called",
+                    &kind.value,
+                    ["p256", "rsa2048"].into_iter(),
+                ),
             );
             return None;
         }
@@ -321,12 +405,26 @@ fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
     };
     match (found, &upstream, &root) {
         (Kind::Static, None, Some(_)) => {}
-        (Kind::Static, ..) => mistakes.add(&at, "a job of the kind static has a `root` and no `upstream`"),
+        (Kind::Static, ..) => mistakes.add(
+            &at,
+            "a job of the kind static has a `root` and no `upstream`",
+        ),
         (_, Some(_), None) => {}
-        _ => mistakes.add(&at, format!("a job of the kind {} has an `upstream` and no `root`", found.name())),
+        _ => mistakes.add(
+            &at,
+            format!(
+                "a job of the kind {} has an `upstream` and no `root`",
+                found.name()
+            ),
+        ),
     }
     let plain = |text: Option<Placed<String>>| text.map(|text| text.value);
-    Some(Job { kind: found, upstream: plain(upstream), root: plain(root), certificate })
+    Some(Job {
+        kind: found,
+        upstream: plain(upstream),
+        root: plain(root),
+        certificate,
+    })
 }
 
 /// The service and its `version`. Without `ready` it is `otherwise`.
@@ -341,37 +439,58 @@ fn read_service(
     let files = table.pairs("files", mistakes);
     let environment = table.pairs("environment", mistakes);
     let ready = table.text("ready", mistakes);
-    let version =
-        if otherwise.is_some() { table.texts("version", mistakes) } else { None }.unwrap_or_default();
+    let version = if otherwise.is_some() {
+        table.texts("version", mistakes)
+    } else {
+        None
+    }
+    .unwrap_or_default();
     table.end(mistakes);
     let command = command.unwrap_or_default();
     if command.is_empty() {
         mistakes.add(&at, "a program has a `command`, or a `template`");
         return None;
     }
-    let texts =
-        command.iter().chain(&version).chain(&ready).chain(environment.iter().map(|(_, value)| value));
+    let texts = command
+        .iter()
+        .chain(&version)
+        .chain(&ready)
+        .chain(environment.iter().map(|(_, value)| value));
     for text in texts {
         placeholders_exist(text, unset, mistakes);
     }
     for (name, _) in &files {
-        let inside =
-            Path::new(&name.value).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        let inside = Path::new(&name.value)
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
         if !inside || name.value.is_empty() {
             mistakes.add(&name.at, "a file has a name below the program's directory");
         }
     }
-    let Some(ready) = ready.map(|ready| ready.value).or_else(|| otherwise.map(str::to_owned)) else {
-        mistakes
-            .add(&at, "an origin says where it is `ready`: \"127.0.0.1:{port:NAME}\" or \"unix:{dir}/NAME\"");
+    let Some(ready) = ready
+        .map(|ready| ready.value)
+        .or_else(|| otherwise.map(str::to_owned))
+    else {
+        mistakes.add(
+            &at,
+            "an origin says where it is `ready`: \"127.0.0.1:{port:NAME}\" or \"unix:{dir}/NAME\"",
+        );
         return None;
     };
-    let words = |words: Vec<Placed<String>>| words.into_iter().map(|word| word.value).collect::<Vec<_>>();
+    let words =
+        |words: Vec<Placed<String>>| words.into_iter().map(|word| word.value).collect::<Vec<_>>();
     let pairs = |pairs: Vec<(Placed<String>, Placed<String>)>| {
-        pairs.into_iter().map(|(name, value)| (name.value, value.value)).collect()
+        pairs
+            .into_iter()
+            .map(|(name, value)| (name.value, value.value))
+            .collect()
     };
-    let service =
-        Service { command: words(command), files: pairs(files), environment: pairs(environment), ready };
+    let service = Service {
+        command: words(command),
+        files: pairs(files),
+        environment: pairs(environment),
+        ready,
+    };
     Some((service, words(version)))
 }
 
@@ -384,37 +503,74 @@ fn read_program(
     checked_name(&name, mistakes);
     let baseline = table.flag("baseline", mistakes);
     let needs = table.texts("needs", mistakes).unwrap_or_default();
-    let needs = needs.into_iter().inspect(|text| placeholders_exist(text, &[], mistakes));
+    let needs = needs
+        .into_iter()
+        .inspect(|text| placeholders_exist(text, &[], mistakes));
     let needs: Vec<_> = needs.map(|text| text.value).collect();
     let Some(template) = table.text("template", mistakes) else {
-        let unset = if job.is_some() { &[] } else { UNSET_WITHOUT_JOB };
+        let unset = if job.is_some() {
+            &[]
+        } else {
+            UNSET_WITHOUT_JOB
+        };
         let (service, version) = read_service(table, Some("127.0.0.1:{port}"), unset, mistakes)?;
-        return Some(Program { name: name.value, service: Ok(service), version, needs, baseline });
+        return Some(Program {
+            name: name.value,
+            service: Ok(service),
+            version,
+            needs,
+            baseline,
+        });
     };
     table.end(mistakes);
     if !template::names().any(|known| known == template.value) {
-        mistakes.add(&template.at, unknown("no template is called", &template.value, template::names()));
+        mistakes.add(
+            &template.at,
+            unknown("no template is called", &template.value, template::names()),
+        );
         return None;
     }
     let Some(job) = job else {
-        mistakes.add(&template.at, "a template is filled from [job], which is not there or has a mistake");
+        mistakes.add(
+            &template.at,
+            "a template is filled from [job], which is not there or has a mistake",
+        );
         return None;
     };
     Some(match template::describe(&template.value, job)? {
         Ok(described) => {
             let Described { service, version } = described;
-            Program { name: name.value, service: Ok(service), version, needs, baseline }
+            Program {
+                name: name.value,
+                service: Ok(service),
+                version,
+                needs,
+                baseline,
+            }
         }
-        Err(why) => Program { name: name.value, service: Err(why), version: Vec::new(), needs, baseline },
+        Err(why) => Program {
+            name: name.value,
+            service: Err(why),
+            version: Vec::new(),
+            needs,
+            baseline,
+        },
     })
 }
 
-fn read_load(name: Placed<String>, mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Load> {
+fn read_load(
+    name: Placed<String>,
+    mut table: Table<'_>,
+    mistakes: &mut Mistakes<'_>,
+) -> Option<Load> {
     checked_name(&name, mistakes);
     let at = table.at.clone();
-    let url = table.text("url", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
-    let written =
-        table.text("args", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
+    let url = table
+        .text("url", mistakes)
+        .inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
+    let written = table
+        .text("args", mistakes)
+        .inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
     table.end(mistakes);
     let Some(url) = url else {
         mistakes.add(&at, "a load has a `url`");
@@ -427,17 +583,28 @@ fn read_load(name: Placed<String>, mut table: Table<'_>, mistakes: &mut Mistakes
             None => mistakes.add(&written.at, "a quote is not closed"),
         }
         let has = |option: &str| {
-            arguments.iter().any(|word| word == option || word.starts_with(&format!("{option}=")))
+            arguments
+                .iter()
+                .any(|word| word == option || word.starts_with(&format!("{option}=")))
         };
-        for taken in ["--json", "--watch", "--cpus"].into_iter().filter(|option| has(option)) {
+        for taken in ["--json", "--watch", "--cpus"]
+            .into_iter()
+            .filter(|option| has(option))
+        {
             mistakes.add(&written.at, format!("{taken} is given by `compare` itself"));
         }
         // What ends a load early, or makes rounds of its own, breaks the rounds of the comparison.
-        for other in ["--fail-if", "--stop-on", "--rounds"].into_iter().filter(|option| has(option)) {
+        for other in ["--fail-if", "--stop-on", "--rounds"]
+            .into_iter()
+            .filter(|option| has(option))
+        {
             mistakes.add(&written.at, format!("{other} has no place in a comparison"));
         }
     }
-    Some(Load { name: name.value, arguments })
+    Some(Load {
+        name: name.value,
+        arguments,
+    })
 }
 
 fn read_paper(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Paper> {
@@ -451,21 +618,36 @@ fn read_paper(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Paper
         return None;
     };
     if let Some(row) = rows.iter().find(|row| row.len() != columns.len()) {
-        mistakes.add(&at, format!("a row has {} cells, and there are {} columns", row.len(), columns.len()));
+        mistakes.add(
+            &at,
+            format!(
+                "a row has {} cells, and there are {} columns",
+                row.len(),
+                columns.len()
+            ),
+        );
     }
     let columns = columns.into_iter().map(|column| column.value).collect();
-    Some(Paper { source: source.value, columns, rows })
+    Some(Paper {
+        source: source.value,
+        columns,
+        rows,
+    })
 }
 
 /// Names become names of directories and of options.
 fn checked_name(name: &Placed<String>, mistakes: &mut Mistakes<'_>) {
     let may = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
     if name.value.is_empty() || !name.value.chars().all(may) || name.value.starts_with(['.', '-']) {
-        mistakes.add(&name.at, "a name has letters, digits and -_.+ only, a letter or digit first");
+        mistakes.add(
+            &name.at,
+            "a name has letters, digits and -_.+ only, a letter or digit first",
+        );
     }
 }
 
-/// Placeholders that have no value in `[job]`, in an origin, in a load, and in a program without `[job]`.
+/// Placeholders that have no value in `[job]`, in an origin, in a load, and in a program without
+/// `[job]`.
 const UNSET_IN_JOB: &[&str] = &["port", "own", "upstream", "root"];
 const UNSET_IN_ORIGINS: &[&str] = &["port", "upstream", "root"];
 const UNSET_IN_LOADS: &[&str] = &["own"];
@@ -474,7 +656,11 @@ const UNSET_WITHOUT_JOB: &[&str] = &["upstream", "root"];
 fn placeholders_exist(text: &Placed<String>, unset: &[&str], mistakes: &mut Mistakes<'_>) {
     for name in placeholders::names(&text.value) {
         // {port:NAME} is known everywhere, {upstream:haproxy} where {upstream} is.
-        let whole = if name.starts_with("upstream:") { "upstream" } else { name };
+        let whole = if name.starts_with("upstream:") {
+            "upstream"
+        } else {
+            name
+        };
         if unset.contains(&whole) {
             mistakes.add(&text.at, format!("{{{name}}} stands for nothing here"));
         }
@@ -550,12 +736,24 @@ args = "-c 100 -H 'a: b c' --data \"\""
                  [program.p]\ncommand = [\"p\", \"{program}\"]\n[load.l]\nurl = \"http://h/\"\nargs = \"{args}\"\n"
             )
         };
-        assert!(Plan::parse(Path::new("f"), &file("{port:o}", "{port}", "-H 'A: {port}'")).is_ok());
+        assert!(
+            Plan::parse(
+                Path::new("f"),
+                &file("{port:o}", "{port}", "-H 'A: {port}'")
+            )
+            .is_ok()
+        );
         for (text, says) in [
             (file("{port}", "", ""), "{port} stands for nothing here"),
-            (file("", "{upstream:haproxy}", ""), "{upstream:haproxy} stands for nothing here"),
+            (
+                file("", "{upstream:haproxy}", ""),
+                "{upstream:haproxy} stands for nothing here",
+            ),
             (file("", "{root}", ""), "{root} stands for nothing here"),
-            (file("", "", "--body-file {own}/x"), "{own} stands for nothing here"),
+            (
+                file("", "", "--body-file {own}/x"),
+                "{own} stands for nothing here",
+            ),
         ] {
             let mistakes = Plan::parse(Path::new("f"), &text).unwrap_err();
             assert!(mistakes.contains(says), "{mistakes}");
@@ -565,13 +763,32 @@ args = "-c 100 -H 'a: b c' --data \"\""
     #[test]
     fn a_whole_file_is_read_in_its_own_order() {
         let plan = parse(WHOLE).unwrap();
-        assert_eq!((plan.title.as_str(), plan.rounds, plan.others_on.numbers()), ("T", 3, &[1, 2][..]));
-        let names: Vec<_> = plan.programs.iter().map(|program| program.name.as_str()).collect();
+        assert_eq!(
+            (plan.title.as_str(), plan.rounds, plan.others_on.numbers()),
+            ("T", 3, &[1, 2][..])
+        );
+        let names: Vec<_> = plan
+            .programs
+            .iter()
+            .map(|program| program.name.as_str())
+            .collect();
         assert_eq!(names, ["zebra", "ape", "hitch"]);
-        assert_eq!(plan.programs[1].service.as_ref().unwrap().ready, "127.0.0.1:{port}");
-        assert!(plan.programs[2].service.as_ref().unwrap_err().contains("cannot do this job"));
+        assert_eq!(
+            plan.programs[1].service.as_ref().unwrap().ready,
+            "127.0.0.1:{port}"
+        );
+        assert!(
+            plan.programs[2]
+                .service
+                .as_ref()
+                .unwrap_err()
+                .contains("cannot do this job")
+        );
         let load = &plan.loads[0];
-        assert_eq!(load.arguments[1..], ["-c", "100", "-H", "a: b c", "--data", ""]);
+        assert_eq!(
+            load.arguments[1..],
+            ["-c", "100", "-H", "a: b c", "--data", ""]
+        );
         assert_eq!(load.connections(), Some(100));
         assert_eq!(plan.papers[0].rows[0], ["nginx", "1.5"]);
     }
@@ -579,10 +796,17 @@ args = "-c 100 -H 'a: b c' --data \"\""
     #[test]
     fn the_document_has_an_example_that_is_right_and_every_word() {
         let document = include_str!("../../../../docs/compare.md");
-        let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let example = document
+            .split("```text\n")
+            .nth(1)
+            .and_then(|rest| rest.split("```").next())
+            .unwrap();
         assert_eq!(parse(example).unwrap().programs.len(), 3);
         for (name, _) in placeholders::MEANINGS {
-            let written = format!("`{{{name}{}}}`", if name.ends_with(':') { "NAME" } else { "" });
+            let written = format!(
+                "`{{{name}{}}}`",
+                if name.ends_with(':') { "NAME" } else { "" }
+            );
             assert!(document.contains(&written), "{written}");
         }
         for name in template::names().chain(Kind::ALL.iter().map(|kind| kind.name())) {
@@ -620,7 +844,8 @@ args = "--json -"
             assert!(told.contains(line), "{line}\n{told}");
         }
         assert!(
-            told.contains("an origin says where it is `ready`") && told.contains("a load has a `url`"),
+            told.contains("an origin says where it is `ready`")
+                && told.contains("a load has a `url`"),
             "{told}"
         );
     }
@@ -630,45 +855,81 @@ args = "--json -"
         let of = |ape: &str| {
             let text = WHOLE.replace("[program.ape]", &format!("[program.ape]\n{ape}"));
             let plan = parse(&text).unwrap();
-            plan.programs[1].executables().map(str::to_owned).collect::<Vec<_>>()
+            plan.programs[1]
+                .executables()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         };
-        assert_eq!(of("version = [\"ape-version\"]\nneeds = [\"hitch\"]"), ["ape", "ape-version", "hitch"]);
+        assert_eq!(
+            of("version = [\"ape-version\"]\nneeds = [\"hitch\"]"),
+            ["ape", "ape-version", "hitch"]
+        );
         assert_eq!(of("needs = [\"{own}/tool\"]"), ["ape"]);
     }
 
     #[test]
     fn one_program_may_be_the_baseline() {
         let one = WHOLE.replace("[program.ape]", "[program.ape]\nbaseline = true");
-        let found: Vec<_> = parse(&one).unwrap().programs.iter().map(|program| program.baseline).collect();
+        let found: Vec<_> = parse(&one)
+            .unwrap()
+            .programs
+            .iter()
+            .map(|program| program.baseline)
+            .collect();
         assert_eq!(found, [false, true, false]);
         let two = one.replace("[program.hitch]", "[program.hitch]\nbaseline = true");
-        assert!(parse(&two).unwrap_err().contains("several programs are the `baseline`"));
+        assert!(
+            parse(&two)
+                .unwrap_err()
+                .contains("several programs are the `baseline`")
+        );
         let wrong = one.replace("baseline = true", "baseline = 1");
-        assert!(parse(&wrong).unwrap_err().contains("`baseline` is true or false, and this is a number"));
+        assert!(
+            parse(&wrong)
+                .unwrap_err()
+                .contains("`baseline` is true or false, and this is a number")
+        );
     }
 
     #[test]
     fn syntax_errors_are_told_with_their_place() {
-        assert!(parse("title = \nrounds = =\n").unwrap_err().contains("f.toml:1:"));
+        assert!(
+            parse("title = \nrounds = =\n")
+                .unwrap_err()
+                .contains("f.toml:1:")
+        );
         assert!(parse("").unwrap_err().contains("no program"));
     }
 
     #[test]
     fn what_compare_gives_itself_is_not_taken_from_a_load() {
         let told = parse(&WHOLE.replace("-c 100", "-c 100 --json=x --watch a=1")).unwrap_err();
-        let other = parse(&WHOLE.replace("-c 100", "-c 100 --rounds 2 --stop-on=503 --fail-if 'p99>1s'"))
-            .unwrap_err();
+        let other = parse(&WHOLE.replace(
+            "-c 100",
+            "-c 100 --rounds 2 --stop-on=503 --fail-if 'p99>1s'",
+        ))
+        .unwrap_err();
         for option in ["--rounds", "--stop-on", "--fail-if"] {
-            assert!(other.contains(&format!("{option} has no place in a comparison")), "{other}");
+            assert!(
+                other.contains(&format!("{option} has no place in a comparison")),
+                "{other}"
+            );
         }
-        assert!(told.contains("--json is given by") && told.contains("--watch is given by"), "{told}");
+        assert!(
+            told.contains("--json is given by") && told.contains("--watch is given by"),
+            "{told}"
+        );
     }
 
     #[test]
     fn connections_are_found_however_they_are_written() {
         let of = |words: &[&str]| {
             let arguments = words.iter().map(ToString::to_string).collect();
-            Load { name: String::new(), arguments }.connections()
+            Load {
+                name: String::new(),
+                arguments,
+            }
+            .connections()
         };
         assert_eq!(of(&["u", "-c5"]), Some(5));
         assert_eq!(of(&["u", "--connections=6"]), Some(6));

@@ -1,7 +1,8 @@
 //! `lockgate guard`: runs a command so that nothing of it outlives whoever asked for it.
 //!
-//! Orphans of the command, such as a daemon that forked twice, become children of the guard. When the command has ended, or
-//! the guard is told to stop, or whoever started it has ended, by whatever signal, all of them are ended and waited for.
+//! Orphans of the command, such as a daemon that forked twice, become children of the guard. When
+//! the command has ended, or the guard is told to stop, or whoever started it has ended, by
+//! whatever signal, all of them are ended and waited for.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,8 +10,8 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit, kill_process,
-    set_child_subreaper, set_parent_process_death_signal, setrlimit, wait,
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit,
+    kill_process, set_child_subreaper, set_parent_process_death_signal, setrlimit, wait,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -34,11 +35,12 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Runs the command to its end: TERM, INT and HUP end it, and so does the end of the thread that started the guard.
+    /// Runs the command to its end: TERM, INT and HUP end it, and so does the end of the thread
+    /// that started the guard.
     ///
-    /// Its descendants get TERM, and KILL after 2 s. A command that succeeds and leaves a daemon runs on until that ends.
-    /// Descriptors are limited by the hard limit. The exit code is the command's, 128 and its number for a signal, 127 where
-    /// there is no such command.
+    /// Its descendants get TERM, and KILL after 2 s. A command that succeeds and leaves a daemon
+    /// runs on until that ends. Descriptors are limited by the hard limit. The exit code is the
+    /// command's, 128 and its number for a signal, 127 where there is no such command.
     ///
     /// # Errors
     /// What the system says: the CPUs do not exist, no process can be made.
@@ -50,7 +52,10 @@ impl Guard {
             cpus.pin()?;
         }
         raise_descriptor_limit()?;
-        tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(self.hold())
+        tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?
+            .block_on(self.hold())
     }
 
     async fn hold(&self) -> io::Result<ExitCode> {
@@ -58,13 +63,16 @@ impl Guard {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
-        // In this order: whoever ended before the first line has left us with another parent, after it we are told.
+        // In this order: whoever ended before the first line has left us with another parent, after
+        // it we are told.
         set_parent_process_death_signal(Some(Signal::TERM))?;
         let parent = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
         if self.parent.is_some_and(|expected| expected != parent) {
             return Ok(ExitCode::FAILURE);
         }
-        let Some((program, arguments)) = self.command.split_first() else { return Ok(ExitCode::FAILURE) };
+        let Some((program, arguments)) = self.command.split_first() else {
+            return Ok(ExitCode::FAILURE);
+        };
         let mut command = Command::new(program);
         // A group of its own: Ctrl-C is for whoever started us to decide upon.
         std::os::unix::process::CommandExt::process_group(command.args(arguments), 0);
@@ -122,13 +130,20 @@ pub fn adopt_orphans() -> io::Result<()> {
 pub fn raise_descriptor_limit() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
+        setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: limit.maximum,
+                maximum: limit.maximum,
+            },
+        )?;
     }
     Ok(())
 }
 
-/// Ends all descendants and waits for them: TERM, and KILL for those that are left 2 s later. `reaped` hears of each. What
-/// is still there after 5 s more, such as a program of another account that may not be signalled, is named and left.
+/// Ends all descendants and waits for them: TERM, and KILL for those that are left 2 s later.
+/// `reaped` hears of each. What is still there after 5 s more, such as a program of another account
+/// that may not be signalled, is named and left.
 pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
     let since = Instant::now();
     signal_descendants(Signal::TERM);
@@ -183,6 +198,9 @@ fn reap(mut reaped: impl FnMut(Pid, WaitStatus)) -> Left {
 }
 
 fn exit_code(status: WaitStatus) -> ExitCode {
-    let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?));
-    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+    let code = status
+        .exit_status()
+        .or_else(|| Some(128 + status.terminating_signal()?));
+    code.and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from)
 }

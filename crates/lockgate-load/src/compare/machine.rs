@@ -4,11 +4,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-/// What must be known of a machine to judge its figures: names and values, in the order in which they are shown.
+/// What must be known of a machine to judge its figures: names and values, in the order in which
+/// they are shown.
 pub(crate) fn facts(file: &Path) -> Vec<(&'static str, String)> {
     let model = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = model.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    let model = model.map_or_else(|| "unknown".to_owned(), |(_, model)| model.trim().to_owned());
+    let model = model
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = model.map_or_else(
+        || "unknown".to_owned(),
+        |(_, model)| model.trim().to_owned(),
+    );
     let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let system = rustix::system::uname();
     let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -17,7 +23,12 @@ pub(crate) fn facts(file: &Path) -> Vec<(&'static str, String)> {
         ("cpus", cpus.to_string()),
         (
             "kernel",
-            format!("{} {} {}", text(system.sysname()), text(system.release()), text(system.machine())),
+            format!(
+                "{} {} {}",
+                text(system.sysname()),
+                text(system.release()),
+                text(system.machine())
+            ),
         ),
         ("lockgate", env!("CARGO_PKG_VERSION").to_owned()),
     ];
@@ -29,25 +40,38 @@ pub(crate) fn facts(file: &Path) -> Vec<(&'static str, String)> {
 
 /// The commit that the file stands in, and whether something was changed since.
 fn commit(file: &Path) -> Option<String> {
-    let folder =
-        file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or_else(|| Path::new("."));
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
-        git.arg("-C").arg(folder).args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
+        git.arg("-C")
+            .arg(folder)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
         let output = git.output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let changed =
-        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|status| !status.is_empty());
-    Some(if changed { format!("{commit} and changes") } else { commit })
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])
+        .is_some_and(|status| !status.is_empty());
+    Some(if changed {
+        format!("{commit} and changes")
+    } else {
+        commit
+    })
 }
 
 /// `2026-01-31 23:59 UTC`.
 fn utc(time: SystemTime) -> String {
-    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seconds = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     let (days, minutes) = (seconds / 86_400, seconds % 86_400 / 60);
-    // From days to a date of the Gregorian calendar, by years that begin in March: leap days come last.
+    // From days to a date of the Gregorian calendar, by years that begin in March: leap days come
+    // last.
     let shifted = days + 719_468;
     let era = shifted / 146_097;
     let day = shifted % 146_097;
@@ -57,13 +81,20 @@ fn utc(time: SystemTime) -> String {
     let day = day - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     let year = era * 400 + year + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
+    format!(
+        "{year}-{month:02}-{day:02} {:02}:{:02} UTC",
+        minutes / 60,
+        minutes % 60
+    )
 }
 
 /// Processes that ran or waited for a CPU, over the last minute.
 pub(crate) fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().next().unwrap_or("unknown").to_owned()
+    text.split_whitespace()
+        .next()
+        .unwrap_or("unknown")
+        .to_owned()
 }
 
 #[cfg(test)]

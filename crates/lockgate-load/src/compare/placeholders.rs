@@ -9,29 +9,49 @@ pub(crate) struct Values(BTreeMap<String, String>);
 /// Every placeholder, and what it stands for. Those that end in a colon go on with a name.
 pub const MEANINGS: &[(&str, &str)] = &[
     ("dir", "a directory of this run that all share, for sockets"),
-    ("own", "a directory of the program's own, where its files are"),
+    (
+        "own",
+        "a directory of the program's own, where its files are",
+    ),
     ("here", "the directory of the file that is compared by"),
     ("port", "the port of the program that is measured"),
-    ("port:", "a free port by that name, the same everywhere in the file"),
+    (
+        "port:",
+        "a free port by that name, the same everywhere in the file",
+    ),
     ("env:", "an environment variable of that name"),
     ("cert", "the certificate, in PEM"),
     ("key", "its private key, in PEM"),
     ("pem", "both in one file"),
     ("root", "`root` of [job]"),
-    ("upstream", "`upstream` of [job]: 127.0.0.1:80 or unix:/path"),
+    (
+        "upstream",
+        "`upstream` of [job]: 127.0.0.1:80 or unix:/path",
+    ),
     ("upstream:haproxy", "the same for HAProxy: unix@/path"),
-    ("upstream:hitch", "the same for hitch: [127.0.0.1]:80 or /path"),
+    (
+        "upstream:hitch",
+        "the same for hitch: [127.0.0.1]:80 or /path",
+    ),
     ("upstream:caddy", "the same for Caddy: unix//path"),
-    ("account", "an account for a program that wants to leave root"),
-    ("lockgate", "this program, as a copy that shares no memory with the one that measures"),
+    (
+        "account",
+        "an account for a program that wants to leave root",
+    ),
+    (
+        "lockgate",
+        "this program, as a copy that shares no memory with the one that measures",
+    ),
 ];
 
 /// Whether a placeholder of this name exists.
 pub(crate) fn exists(name: &str) -> bool {
-    MEANINGS.iter().any(|(known, _)| match known.strip_suffix(':') {
-        Some(_) => name.starts_with(known) && name.len() > known.len(),
-        None => name == *known,
-    })
+    MEANINGS
+        .iter()
+        .any(|(known, _)| match known.strip_suffix(':') {
+            Some(_) => name.starts_with(known) && name.len() > known.len(),
+            None => name == *known,
+        })
 }
 
 /// The names of what looks like a placeholder in `text`: letters, digits and `:_.-` in braces.
@@ -55,8 +75,8 @@ impl Values {
         }
     }
 
-    /// `text` with what has a value put in; everything else stays as it is, for the languages of some programs have
-    /// braces too.
+    /// `text` with what has a value put in; everything else stays as it is, for the languages of
+    /// some programs have braces too.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         for piece in pieces(text) {
@@ -83,15 +103,23 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
         if rest.is_empty() {
             return None;
         }
-        if let Some((name, after)) = rest.strip_prefix('{').and_then(|inner| inner.split_once('}'))
+        if let Some((name, after)) = rest
+            .strip_prefix('{')
+            .and_then(|inner| inner.split_once('}'))
             && !name.is_empty()
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || ":_.-".contains(c))
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || ":_.-".contains(c))
         {
             rest = after;
             return Some(Piece::Name(name));
         }
         // The first character is no placeholder's: up to the next brace.
-        let next = rest.char_indices().skip(1).find(|(_, c)| *c == '{').map_or(rest.len(), |(at, _)| at);
+        let next = rest
+            .char_indices()
+            .skip(1)
+            .find(|(_, c)| *c == '{')
+            .map_or(rest.len(), |(at, _)| at);
         let (piece, after) = rest.split_at(next);
         rest = after;
         Some(Piece::Text(piece))
@@ -107,15 +135,27 @@ mod tests {
         let mut values = Values::default();
         values.set("port", "80");
         values.set("port:app", "81");
-        let filled =
-            values.fill("events { x 1; } listen {port}; up {port:app} {port:b} {}{{port}} {path} é{port}");
-        assert_eq!(filled, "events { x 1; } listen 80; up 81 {port:b} {}{80} {path} é80");
+        let filled = values.fill(
+            "events { x 1; } listen {port}; up {port:app} {port:b} {}{{port}} {path} é{port}",
+        );
+        assert_eq!(
+            filled,
+            "events { x 1; } listen 80; up 81 {port:b} {}{80} {path} é80"
+        );
     }
 
     #[test]
     fn a_name_exists_or_not() {
-        assert!(["port", "port:app", "env:HOME", "upstream:caddy"].into_iter().all(exists));
-        assert!(!["prot", "port:", "upstream:apache", ""].into_iter().any(exists));
+        assert!(
+            ["port", "port:app", "env:HOME", "upstream:caddy"]
+                .into_iter()
+                .all(exists)
+        );
+        assert!(
+            !["prot", "port:", "upstream:apache", ""]
+                .into_iter()
+                .any(exists)
+        );
         assert_eq!(names("a {b} { c } {d:e}").collect::<Vec<_>>(), ["b", "d:e"]);
     }
 }

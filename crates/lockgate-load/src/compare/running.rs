@@ -48,16 +48,29 @@ impl Starter {
         let log = log.to_owned();
         let file = File::create(&log)?;
         let mut guard = Command::new(&self.executable);
-        guard.args(["guard", "--cpus", &cpus.to_string(), "--parent", &std::process::id().to_string(), "--"]);
+        guard.args([
+            "guard",
+            "--cpus",
+            &cpus.to_string(),
+            "--parent",
+            &std::process::id().to_string(),
+            "--",
+        ]);
         guard
             .args(command)
             .env("PATH", search_path())
             .envs(environment.iter().map(|(name, value)| (name, value)));
-        guard.current_dir(directory).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        guard
+            .current_dir(directory)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file);
         // Out of the terminal's group: Ctrl-C is for us to decide upon.
         guard.process_group(0);
         let guard = guard.spawn()?;
-        let pid = guard.id().ok_or_else(|| io::Error::other("it has ended already"))?;
+        let pid = guard
+            .id()
+            .ok_or_else(|| io::Error::other("it has ended already"))?;
         Ok(Running { guard, log, pid })
     }
 
@@ -77,17 +90,28 @@ impl Starter {
             return Err(format!("somebody accepts connections at {ready} already"));
         }
         for (name, content) in &service.files {
-            write(&own.join(name), &values.fill(content)).map_err(|error| format!("{name}: {error}"))?;
+            write(&own.join(name), &values.fill(content))
+                .map_err(|error| format!("{name}: {error}"))?;
         }
-        let command: Vec<_> = service.command.iter().map(|word| values.fill(word)).collect();
-        let environment: Vec<_> =
-            service.environment.iter().map(|(name, value)| (name.clone(), values.fill(value))).collect();
+        let command: Vec<_> = service
+            .command
+            .iter()
+            .map(|word| values.fill(word))
+            .collect();
+        let environment: Vec<_> = service
+            .environment
+            .iter()
+            .map(|(name, value)| (name.clone(), values.fill(value)))
+            .collect();
         let started = self.start(&command, &environment, own, &own.join("output"), cpus);
         let mut running = started.map_err(|error| format!("it could not be started: {error}"))?;
         let since = Instant::now();
         loop {
             if let Ok(Some(status)) = running.guard.try_wait() {
-                return Err(format!("it ended before it was ready, {status}{}", running.last_words()));
+                return Err(format!(
+                    "it ended before it was ready, {status}{}",
+                    running.last_words()
+                ));
             }
             if accepts(&ready).await {
                 return Ok(running);
@@ -96,7 +120,9 @@ impl Starter {
                 let words = running.last_words();
                 running.stop().await;
                 let limit = UNTIL_READY.as_secs();
-                return Err(format!("it did not accept connections at {ready} within {limit} s{words}"));
+                return Err(format!(
+                    "it did not accept connections at {ready} within {limit} s{words}"
+                ));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -118,14 +144,27 @@ impl Running {
     pub(crate) fn last_words(&self) -> String {
         let said = std::fs::read(&self.log).unwrap_or_default();
         let said = String::from_utf8_lossy(&said);
-        let lines: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default();
-        if last.is_empty() { String::new() } else { format!(":\n    {}", last.join("\n    ")) }
+        let lines: Vec<_> = said
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let last = lines
+            .get(lines.len().saturating_sub(5)..)
+            .unwrap_or_default();
+        if last.is_empty() {
+            String::new()
+        } else {
+            format!(":\n    {}", last.join("\n    "))
+        }
     }
 
     /// Ends it and all that it started. The guard gives them 2 s.
     pub(crate) async fn stop(mut self) {
-        if let Some(pid) = self.guard.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
+        if let Some(pid) = self
+            .guard
+            .id()
+            .and_then(|pid| Pid::from_raw(pid.cast_signed()))
+        {
             let _ = kill_process(pid, Signal::TERM);
         }
         let _ = self.guard.wait().await;
@@ -135,19 +174,27 @@ impl Running {
 /// Where a program of this name is, if it is installed.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let may_run = |path: &Path| {
-        path.metadata().is_ok_and(|what| what.is_file() && what.permissions().mode() & 0o111 != 0)
+        path.metadata()
+            .is_ok_and(|what| what.is_file() && what.permissions().mode() & 0o111 != 0)
     };
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| may_run(path));
     }
-    std::env::split_paths(&search_path()).map(|folder| folder.join(program)).find(|path| may_run(path))
+    std::env::split_paths(&search_path())
+        .map(|folder| folder.join(program))
+        .find(|path| may_run(path))
 }
 
 /// The first line of what a command prints, or nothing.
 pub(crate) async fn first_line(command: &[String]) -> String {
-    let Some((program, arguments)) = command.split_first() else { return String::new() };
+    let Some((program, arguments)) = command.split_first() else {
+        return String::new();
+    };
     let mut asked = Command::new(find(program).unwrap_or_else(|| program.into()));
-    asked.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    asked
+        .args(arguments)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
     let Ok(Ok(output)) = tokio::time::timeout(Duration::from_secs(10), asked.output()).await else {
         return String::new();
     };
@@ -185,7 +232,9 @@ async fn accepts(address: &str) -> bool {
         }
     };
     // A full queue or a dropped packet must not take the time that a program has to begin.
-    tokio::time::timeout(Duration::from_secs(1), connected).await.unwrap_or(false)
+    tokio::time::timeout(Duration::from_secs(1), connected)
+        .await
+        .unwrap_or(false)
 }
 
 fn search_path() -> std::ffi::OsString {

@@ -106,7 +106,10 @@ impl Sample {
 
     #[cfg(test)]
     pub(crate) fn limit(&mut self, limit: &str, why: &str) {
-        self.marks = vec![Mark { why: why.to_owned(), touches: touches(limit) }];
+        self.marks = vec![Mark {
+            why: why.to_owned(),
+            touches: touches(limit),
+        }];
     }
 
     /// The kernel's part of the CPU time.
@@ -122,27 +125,39 @@ impl Sample {
     }
 }
 
-/// What a limit of `lockgate load` says nothing about: where only the generator was short of time, a request took of the
-/// program what it takes.
+/// What a limit of `lockgate load` says nothing about: where only the generator was short of time,
+/// a request took of the program what it takes.
 fn touches(limit: &str) -> Touches {
-    let own = [Limit::Generator, Limit::Lateness].iter().any(|own| own.name() == limit);
+    let own = [Limit::Generator, Limit::Lateness]
+        .iter()
+        .any(|own| own.name() == limit);
     if own { Touches::Pace } else { Touches::All }
 }
 
-/// The stages of a run of `lockgate load --json` in which `program` was watched. Without a `layout` it is not looked
-/// whether others had the CPUs.
+/// The stages of a run of `lockgate load --json` in which `program` was watched. Without a `layout`
+/// it is not looked whether others had the CPUs.
 ///
 /// # Errors
 /// It was interrupted, or it has another form.
-pub fn read(report: &Value, program: &str, layout: Option<Layout<'_>>) -> Result<Vec<Sample>, String> {
+pub fn read(
+    report: &Value,
+    program: &str,
+    layout: Option<Layout<'_>>,
+) -> Result<Vec<Sample>, String> {
     if report["end"]["kind"] == "interrupted" {
         return Err("the load was interrupted".to_owned());
     }
-    let stages = report["stages"].as_array().filter(|stages| !stages.is_empty());
+    let stages = report["stages"]
+        .as_array()
+        .filter(|stages| !stages.is_empty());
     let stages = stages.ok_or("the load has measured nothing")?;
     let several = stages.len() > 1;
-    let samples = stages.iter().map(|stage| sample(report, stage, program, several, layout));
-    samples.collect::<Option<_>>().ok_or_else(|| "what the load reported has another form".to_owned())
+    let samples = stages
+        .iter()
+        .map(|stage| sample(report, stage, program, several, layout));
+    samples
+        .collect::<Option<_>>()
+        .ok_or_else(|| "what the load reported has another form".to_owned())
 }
 
 fn sample(
@@ -152,9 +167,15 @@ fn sample(
     several: bool,
     layout: Option<Layout<'_>>,
 ) -> Option<Sample> {
-    let watched = stage["watched"].as_array()?.iter().find(|watched| watched["name"] == program)?;
+    let watched = stage["watched"]
+        .as_array()?
+        .iter()
+        .find(|watched| watched["name"] == program)?;
     let latency = |key: &str| stage["latency_us"][key].as_f64();
-    let failures = stage["failures"].as_object()?.iter().filter(|(_, count)| count.as_f64() > Some(0.0));
+    let failures = stage["failures"]
+        .as_object()?
+        .iter()
+        .filter(|(_, count)| count.as_f64() > Some(0.0));
     let failures = failures.map(|(kind, count)| match stage["examples"][kind].as_str() {
         Some(example) => format!("{count} {kind} ({example})"),
         None => format!("{count} {kind}"),
@@ -164,16 +185,25 @@ fn sample(
         (true, Some(name), Some(round)) if round > 1 => format!("{name}, round {round}"),
         (true, name, _) => name.unwrap_or_default().to_owned(),
     };
-    let memory = watched["before_bytes"].as_f64().zip(watched["peak_bytes"].as_f64());
+    let memory = watched["before_bytes"]
+        .as_f64()
+        .zip(watched["peak_bytes"].as_f64());
     let invalid = stage["invalid"].as_array()?.iter().map(|one| {
         let (limit, why) = (one["limit"].as_str()?, one["why"].as_str()?);
-        Some(Mark { why: why.to_owned(), touches: touches(limit) })
+        Some(Mark {
+            why: why.to_owned(),
+            touches: touches(limit),
+        })
     });
     let mut marks = invalid.collect::<Option<Vec<_>>>()?;
     let (user, system) = (watched["user_s"].as_f64()?, watched["system_s"].as_f64()?);
     if user + system < ENOUGH {
-        let why = format!("less than {ENOUGH} s of CPU time in a stage, which is told in ticks of 10 ms");
-        marks.push(Mark { why, touches: Touches::Cpu });
+        let why =
+            format!("less than {ENOUGH} s of CPU time in a stage, which is told in ticks of 10 ms");
+        marks.push(Mark {
+            why,
+            touches: Touches::Cpu,
+        });
     }
     if let Some(layout) = layout {
         marks.extend(crowded(stage, layout, user + system)?);
@@ -207,23 +237,38 @@ fn crowded(stage: &Value, layout: Layout<'_>, own: f64) -> Option<Vec<Mark>> {
     let cpus = stage["cpus"].as_array()?;
     let of = |wanted: &Cpus| {
         let is_wanted = |cpu: &&Value| {
-            let number = cpu["cpu"].as_u64().and_then(|number| usize::try_from(number).ok());
+            let number = cpu["cpu"]
+                .as_u64()
+                .and_then(|number| usize::try_from(number).ok());
             number.is_some_and(|number| wanted.numbers().contains(&number))
         };
         cpus.iter().filter(is_wanted).collect::<Vec<_>>()
     };
     let (program, others) = (of(layout.program), of(layout.others));
-    let sum = |key: &str| program.iter().filter_map(|cpu| cpu[key].as_f64()).sum::<f64>();
+    let sum = |key: &str| {
+        program
+            .iter()
+            .filter_map(|cpu| cpu[key].as_f64())
+            .sum::<f64>()
+    };
     let fullest = |cpus: &[&Value]| {
-        let shares = cpus.iter().filter_map(|cpu| Some(cpu["busy_s"].as_f64()? / cpu["whole_s"].as_f64()?));
+        let shares = cpus
+            .iter()
+            .filter_map(|cpu| Some(cpu["busy_s"].as_f64()? / cpu["whole_s"].as_f64()?));
         shares.fold(0.0, f64::max)
     };
     let mut marks = Vec::new();
     let foreign = sum("processes_s") - own;
     let share = foreign / sum("whole_s");
     if foreign > FOREIGN_SECONDS && share > FOREIGN {
-        let why = format!("others took {:.0} % of the program's CPU time", share * 100.0);
-        marks.push(Mark { why, touches: Touches::Pace });
+        let why = format!(
+            "others took {:.0} % of the program's CPU time",
+            share * 100.0
+        );
+        marks.push(Mark {
+            why,
+            touches: Touches::Pace,
+        });
     }
     let (busy, limit) = (fullest(&program), fullest(&others));
     if limit >= FULL && busy < FULL {
@@ -232,7 +277,10 @@ fn crowded(stage: &Value, layout: Layout<'_>, own: f64) -> Option<Vec<Mark>> {
             limit * 100.0,
             busy * 100.0
         );
-        marks.push(Mark { why, touches: Touches::Pace });
+        marks.push(Mark {
+            why,
+            touches: Touches::Pace,
+        });
     }
     Some(marks)
 }
@@ -261,11 +309,24 @@ mod tests {
             (sample.rate(), sample.cpu(), sample.system_share()),
             (Some(500.0), Some(40.0), Some(0.75))
         );
-        assert_eq!((sample.per_connection(), sample.p99_9), (Some(50.0), Some(3.0)));
+        assert_eq!(
+            (sample.per_connection(), sample.p99_9),
+            (Some(50.0), Some(3.0))
+        );
         assert_eq!(sample.failures, ["3 status (404)"]);
-        assert_eq!((sample.resumed_share(), sample.tls.as_deref()), (Some(0.75), Some("TLSv1.3 X")));
-        let marks: Vec<_> = sample.marks.iter().map(|mark| (mark.why.as_str(), mark.touches)).collect();
-        let few = ("less than 1 s of CPU time in a stage, which is told in ticks of 10 ms", Touches::Cpu);
+        assert_eq!(
+            (sample.resumed_share(), sample.tls.as_deref()),
+            (Some(0.75), Some("TLSv1.3 X"))
+        );
+        let marks: Vec<_> = sample
+            .marks
+            .iter()
+            .map(|mark| (mark.why.as_str(), mark.touches))
+            .collect();
+        let few = (
+            "less than 1 s of CPU time in a stage, which is told in ticks of 10 ms",
+            Touches::Cpu,
+        );
         assert_eq!(marks, [("the generator was the limit", Touches::Pace), few]);
         assert!(sample.stage.is_empty());
     }
@@ -283,13 +344,23 @@ mod tests {
                 { "cpu": 2, "processes_s": 0.0, "busy_s": other, "whole_s": 2.0 },
                 { "cpu": 3, "processes_s": 2.0, "busy_s": 2.0, "whole_s": 2.0 },
             ]);
-            let layout = Layout { program: &program, others: &others };
+            let layout = Layout {
+                program: &program,
+                others: &others,
+            };
             let marks = read(&report, "a", Some(layout)).unwrap().remove(0).marks;
             assert!(marks.iter().all(|mark| mark.touches == Touches::Pace));
-            marks.into_iter().map(|mark| mark.why).collect::<Vec<_>>().join("; ")
+            marks
+                .into_iter()
+                .map(|mark| mark.why)
+                .collect::<Vec<_>>()
+                .join("; ")
         };
         assert_eq!(told(1.1, 1.5, 1.8), "");
-        assert_eq!(told(1.23, 1.5, 1.8), "others took 10 % of the program's CPU time");
+        assert_eq!(
+            told(1.23, 1.5, 1.8),
+            "others took 10 % of the program's CPU time"
+        );
         assert_eq!(
             told(1.1, 1.5, 1.96),
             "the origin or the generator was the limit: a CPU of theirs was 98 % busy, and the program's 75 %"
@@ -301,7 +372,10 @@ mod tests {
     fn a_program_that_shrank_is_not_said_to_have_stayed_as_it_was() {
         let mut shrank = report();
         shrank["stages"][0]["watched"][0]["peak_bytes"] = 500.into();
-        assert_eq!(read(&shrank, "a", None).unwrap()[0].per_connection(), Some(-5.0));
+        assert_eq!(
+            read(&shrank, "a", None).unwrap()[0].per_connection(),
+            Some(-5.0)
+        );
     }
 
     #[test]
@@ -311,7 +385,10 @@ mod tests {
         none["stages"][0]["latency_us"] = json!({ "p50": null });
         none["stages"][0]["watched"][0]["before_bytes"] = Value::Null;
         let sample = &read(&none, "a", None).unwrap()[0];
-        assert_eq!((sample.cpu(), sample.p50, sample.per_connection()), (None, None, None));
+        assert_eq!(
+            (sample.cpu(), sample.p50, sample.per_connection()),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -320,6 +397,10 @@ mod tests {
         assert!(read(&json!({}), "a", None).is_err());
         let mut interrupted = report();
         interrupted["end"]["kind"] = "interrupted".into();
-        assert!(read(&interrupted, "a", None).unwrap_err().contains("interrupted"));
+        assert!(
+            read(&interrupted, "a", None)
+                .unwrap_err()
+                .contains("interrupted")
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! The run: origins once, then program after program under load after load, round after round.
 //!
-//! Each measurement has a fresh process, alone but for the origins: how memory happens to be laid out, and what earlier
-//! loads left behind, differ from round to round for all alike. The order is another one in each round, so that none is
-//! always the first, nor always after the same one.
+//! Each measurement has a fresh process, alone but for the origins: how memory happens to be laid
+//! out, and what earlier loads left behind, differ from round to round for all alike. The order is
+//! another one in each round, so that none is always the first, nor always after the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -58,20 +58,27 @@ impl<'p> Session<'p> {
     pub(crate) fn prepare(plan: &'p Plan, file: &Path) -> Result<Self, String> {
         let say = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
         let executable = std::env::current_exe().map_err(|error| say("this executable", &error))?;
-        let folder = tempfile::Builder::new().prefix("lockgate-compare-").tempdir();
+        let folder = tempfile::Builder::new()
+            .prefix("lockgate-compare-")
+            .tempdir();
         let folder = folder.map_err(|error| say("a directory for this run", &error))?;
-        // Accounts that programs change to may go through it, and see nothing but what they know of.
+        // Accounts that programs change to may go through it, and see nothing but what they know
+        // of.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o711))
             .map_err(|error| say("a directory for this run", &error))?;
-        let here = file.canonicalize().map_err(|error| say(&file.display().to_string(), &error))?;
+        let here = file
+            .canonicalize()
+            .map_err(|error| say(&file.display().to_string(), &error))?;
         let here = here.parent().unwrap_or(Path::new("/")).to_owned();
         let mut values = Values::default();
         values.set("dir", folder.path().display().to_string());
         values.set("here", here.display().to_string());
         values.set("account", account());
         let all: BTreeSet<&str> = plan.texts().flat_map(names).collect();
-        if let Some(absent) =
-            all.iter().filter_map(|name| name.strip_prefix("env:")).find(|v| std::env::var(v).is_err())
+        if let Some(absent) = all
+            .iter()
+            .filter_map(|name| name.strip_prefix("env:"))
+            .find(|v| std::env::var(v).is_err())
         {
             return Err(format!(
                 "the file wants {{env:{absent}}}, and there is no such environment variable"
@@ -87,7 +94,8 @@ impl<'p> Session<'p> {
         }
         if all.contains("lockgate") {
             let copy = folder.path().join("lockgate");
-            std::fs::copy(&executable, &copy).map_err(|error| say("a copy of this executable", &error))?;
+            std::fs::copy(&executable, &copy)
+                .map_err(|error| say("a copy of this executable", &error))?;
             values.set("lockgate", copy.display().to_string());
         }
         if let Some(job) = &plan.job {
@@ -97,13 +105,25 @@ impl<'p> Session<'p> {
                 values.set("root", root);
             }
         }
-        let made = plan.job.as_ref().map_or(&Certificate::P256, |job| &job.certificate);
+        let made = plan
+            .job
+            .as_ref()
+            .map_or(&Certificate::P256, |job| &job.certificate);
         certificate::provide(made, folder.path(), &mut values)
             .map_err(|error| say("the certificate", &error))?;
-        Ok(Self { plan, starter: Starter { executable }, folder, here, values, ports, _claimed: free })
+        Ok(Self {
+            plan,
+            starter: Starter { executable },
+            folder,
+            here,
+            values,
+            ports,
+            _claimed: free,
+        })
     }
 
-    /// Measures everything. What was found so far stays in `findings` when this is dropped; `tell` hears of each step.
+    /// Measures everything. What was found so far stays in `findings` when this is dropped; `tell`
+    /// hears of each step.
     ///
     /// # Errors
     /// An origin does not start, or has ended.
@@ -120,8 +140,14 @@ impl<'p> Session<'p> {
                     findings.skipped.push((program.name.clone(), why));
                 }
                 None => {
-                    let version: Vec<_> = program.version.iter().map(|word| self.values.fill(word)).collect();
-                    findings.versions.insert(program.name.clone(), first_line(&version).await);
+                    let version: Vec<_> = program
+                        .version
+                        .iter()
+                        .map(|word| self.values.fill(word))
+                        .collect();
+                    findings
+                        .versions
+                        .insert(program.name.clone(), first_line(&version).await);
                     present.push(program);
                 }
             }
@@ -131,16 +157,24 @@ impl<'p> Session<'p> {
             let own = self.own(&format!("origin-{name}"))?;
             let mut values = self.values.clone();
             values.set("own", own.display().to_string());
-            let started = self.starter.serve(service, &values, &own, &self.plan.others_on).await;
-            origins.push((name, started.map_err(|why| format!("origin {name}: {why}"))?));
+            let started = self
+                .starter
+                .serve(service, &values, &own, &self.plan.others_on)
+                .await;
+            origins.push((
+                name,
+                started.map_err(|why| format!("origin {name}: {why}"))?,
+            ));
         }
         for round in 1..=self.plan.rounds {
-            // Who did not start is not waited for again under the next load; the next round is another chance.
+            // Who did not start is not waited for again under the next load; the next round is
+            // another chance.
             let mut broken = BTreeMap::new();
             for (at, load) in self.plan.loads.iter().enumerate() {
                 let mut order = present.clone();
                 // The same in each run of the same file.
-                fastrand::Rng::with_seed((round * self.plan.loads.len() + at) as u64).shuffle(&mut order);
+                fastrand::Rng::with_seed((round * self.plan.loads.len() + at) as u64)
+                    .shuffle(&mut order);
                 for program in order {
                     for (name, origin) in &mut origins {
                         if origin.has_ended() {
@@ -152,7 +186,10 @@ impl<'p> Session<'p> {
                     tell(&step);
                     let started = match broken.get(&program.name) {
                         Some(why) => Err(String::clone(why)),
-                        None => self.start(program).await.map_err(|why| format!("did not start: {why}")),
+                        None => self
+                            .start(program)
+                            .await
+                            .map_err(|why| format!("did not start: {why}")),
                     };
                     let outcome = match started {
                         Ok(running) => self.measure(load, program, running).await,
@@ -165,7 +202,12 @@ impl<'p> Session<'p> {
                         tell(&format!("{step}: {why}"));
                     }
                     let (load, program) = (load.name.clone(), program.name.clone());
-                    findings.measured.push(Measured { load, program, round, outcome });
+                    findings.measured.push(Measured {
+                        load,
+                        program,
+                        round,
+                        outcome,
+                    });
                 }
             }
         }
@@ -180,8 +222,10 @@ impl<'p> Session<'p> {
         if let Err(why) = &program.service {
             return Some(why.clone());
         }
-        let absent =
-            program.executables().map(|name| self.values.fill(name)).find(|name| find(name).is_none());
+        let absent = program
+            .executables()
+            .map(|name| self.values.fill(name))
+            .find(|name| find(name).is_none());
         absent.map(|name| format!("{name} is not installed"))
     }
 
@@ -204,7 +248,11 @@ impl<'p> Session<'p> {
         let own = self.own(&format!("program-{}", program.name))?;
         let mut values = self.values_of(program);
         values.set("own", own.display().to_string());
-        let cpus = if program.baseline { &self.plan.others_on } else { &self.plan.programs_on };
+        let cpus = if program.baseline {
+            &self.plan.others_on
+        } else {
+            &self.plan.programs_on
+        };
         self.starter.serve(service, &values, &own, cpus).await
     }
 
@@ -216,7 +264,9 @@ impl<'p> Session<'p> {
         mut running: Running,
     ) -> Result<Vec<Sample>, String> {
         let outcome = self.load(load, program, running.pid).await;
-        let ended = running.has_ended().then(|| format!("it ended under the load{}", running.last_words()));
+        let ended = running
+            .has_ended()
+            .then(|| format!("it ended under the load{}", running.last_words()));
         running.stop().await;
         match ended {
             Some(why) => Err(why),
@@ -228,7 +278,10 @@ impl<'p> Session<'p> {
         let own = self.own("load")?;
         let report = own.join("report.json");
         let values = self.values_of(program);
-        let mut command = vec![self.starter.executable.display().to_string(), "load".to_owned()];
+        let mut command = vec![
+            self.starter.executable.display().to_string(),
+            "load".to_owned(),
+        ];
         command.extend(load.arguments.iter().map(|word| values.fill(word)));
         command.extend(["--cpus".to_owned(), self.plan.others_on.to_string()]);
         command.extend(["--json".to_owned(), report.display().to_string()]);
@@ -238,26 +291,41 @@ impl<'p> Session<'p> {
             .starter
             .start(&command, &[], &self.here, &log, &self.plan.others_on)
             .map_err(|error| format!("the load could not be started: {error}"))?;
-        let status = running.wait().await.map_err(|error| format!("the load: {error}"))?;
+        let status = running
+            .wait()
+            .await
+            .map_err(|error| format!("the load: {error}"))?;
         // A threshold of the load's own may have failed; what it measured is there all the same.
-        let written = std::fs::read(&report).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let written = std::fs::read(&report)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
         match written {
             Some(report) => {
                 let (own, others) = (&self.plan.programs_on, &self.plan.others_on);
-                let layout = Layout { program: own, others };
+                let layout = Layout {
+                    program: own,
+                    others,
+                };
                 // A baseline has its CPU from the others'.
-                read(&report, &program.name, (!program.baseline).then_some(layout))
+                read(
+                    &report,
+                    &program.name,
+                    (!program.baseline).then_some(layout),
+                )
             }
-            None => Err(format!("the load ended without a report, {status}{}", running.last_words())),
+            None => Err(format!(
+                "the load ended without a report, {status}{}",
+                running.last_words()
+            )),
         }
     }
 }
 
-/// Ports of this run, below those that connections get by themselves, so that none of them sits on one that a program is
-/// about to listen on.
+/// Ports of this run, below those that connections get by themselves, so that none of them sits on
+/// one that a program is about to listen on.
 ///
-/// Nobody listens on them for most of the time. That they are taken, other runs on this machine see by an abstract Unix
-/// socket for each.
+/// Nobody listens on them for most of the time. That they are taken, other runs on this machine see
+/// by an abstract Unix socket for each.
 #[derive(Debug, Default)]
 struct Ports {
     tried: u16,
@@ -270,7 +338,9 @@ impl Ports {
             let port = 20_000 + self.tried;
             self.tried += 1;
             let name = SocketAddr::from_abstract_name(format!("lockgate-compare-port-{port}"));
-            let Ok(claim) = name.and_then(|name| UnixListener::bind_addr(&name)) else { continue };
+            let Ok(claim) = name.and_then(|name| UnixListener::bind_addr(&name)) else {
+                continue;
+            };
             if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 self.claims.push(claim);
                 return Ok(port);
@@ -292,7 +362,11 @@ fn upstreams(written: Option<&str>, values: &mut Values) {
     let Some(written) = written else { return };
     let plain = values.fill(written);
     let (haproxy, hitch, caddy) = match plain.strip_prefix("unix:") {
-        Some(path) => (format!("unix@{path}"), path.to_owned(), format!("unix/{path}")),
+        Some(path) => (
+            format!("unix@{path}"),
+            path.to_owned(),
+            format!("unix/{path}"),
+        ),
         None => {
             let (host, port) = plain.rsplit_once(':').unwrap_or((&plain, "80"));
             let host = host.trim_matches(['[', ']']);
@@ -316,15 +390,26 @@ mod tests {
             upstreams(Some(upstream), &mut values);
             values.fill("{upstream} {upstream:haproxy} {upstream:hitch} {upstream:caddy}")
         };
-        assert_eq!(written("127.0.0.1:80"), "127.0.0.1:80 127.0.0.1:80 [127.0.0.1]:80 127.0.0.1:80");
+        assert_eq!(
+            written("127.0.0.1:80"),
+            "127.0.0.1:80 127.0.0.1:80 [127.0.0.1]:80 127.0.0.1:80"
+        );
         assert_eq!(written("[::1]:80"), "[::1]:80 [::1]:80 [::1]:80 [::1]:80");
-        assert_eq!(written("unix:/run/a"), "unix:/run/a unix@/run/a /run/a unix//run/a");
+        assert_eq!(
+            written("unix:/run/a"),
+            "unix:/run/a unix@/run/a /run/a unix//run/a"
+        );
     }
 
     #[test]
     fn two_runs_never_have_the_same_port() {
         let (mut one, mut other) = (Ports::default(), Ports::default());
-        let ports = [one.next().unwrap(), other.next().unwrap(), one.next().unwrap(), other.next().unwrap()];
+        let ports = [
+            one.next().unwrap(),
+            other.next().unwrap(),
+            one.next().unwrap(),
+            other.next().unwrap(),
+        ];
         assert_eq!(ports.iter().collect::<BTreeSet<_>>().len(), 4, "{ports:?}");
     }
 }

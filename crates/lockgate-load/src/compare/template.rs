@@ -1,7 +1,7 @@
 //! Programs that are known here: how each is set up for a job, so that all do the same work.
 //!
-//! One worker each, no logs, connections to the origin kept, limits that nobody reaches, over TLS the suite
-//! TLS_AES_128_GCM_SHA256 and the curve X25519 first. Each is a file of `templates/`.
+//! One worker each, no logs, connections to the origin kept, limits that nobody reaches, over TLS
+//! the suite TLS_AES_128_GCM_SHA256 and the curve X25519 first. Each is a file of `templates/`.
 
 use super::file::reader::{Mistakes, Placed, Table};
 use super::file::{Job, Kind, Service};
@@ -14,7 +14,10 @@ const ALL: &[(&str, &str)] = &[
     ("hitch", include_str!("templates/hitch.toml")),
     ("caddy", include_str!("templates/caddy.toml")),
     ("http-tunnel", include_str!("templates/http-tunnel.toml")),
-    ("static-web-server", include_str!("templates/static-web-server.toml")),
+    (
+        "static-web-server",
+        include_str!("templates/static-web-server.toml"),
+    ),
 ];
 
 /// Names of templates.
@@ -40,11 +43,20 @@ pub(crate) fn describe(template: &str, job: &Job) -> Option<Result<Described, St
     Some(described)
 }
 
-fn read(name: &str, text: &str, job: &Job, mistakes: &mut Mistakes<'_>) -> Result<Described, String> {
+fn read(
+    name: &str,
+    text: &str,
+    job: &Job,
+    mistakes: &mut Mistakes<'_>,
+) -> Result<Described, String> {
     let table = DeTable::parse(text).expect("a test reads every template");
     let mut table = Table::of(table.get_ref(), 0..0);
     let plain = |words: Option<Vec<Placed<String>>>| -> Vec<String> {
-        words.unwrap_or_default().into_iter().map(|word| word.value).collect()
+        words
+            .unwrap_or_default()
+            .into_iter()
+            .map(|word| word.value)
+            .collect()
     };
     let command = plain(table.texts("command", mistakes));
     let version = plain(table.texts("version", mistakes));
@@ -53,7 +65,10 @@ fn read(name: &str, text: &str, job: &Job, mistakes: &mut Mistakes<'_>) -> Resul
     let parts = table.pairs("part", mistakes);
     let kinds = table.tables("kind", mistakes);
     table.end(mistakes);
-    let unix = job.upstream.as_ref().is_some_and(|upstream| upstream.starts_with("unix:"));
+    let unix = job
+        .upstream
+        .as_ref()
+        .is_some_and(|upstream| upstream.starts_with("unix:"));
     if unix && reaches.is_some_and(|reaches| reaches.iter().all(|way| way.value != "unix")) {
         return Err(format!("{name} cannot reach a Unix socket"));
     }
@@ -69,14 +84,25 @@ fn read(name: &str, text: &str, job: &Job, mistakes: &mut Mistakes<'_>) -> Resul
         if Kind::of(&kind.value) == Some(job.kind) {
             let ready = "127.0.0.1:{port}".to_owned();
             let (command, environment) = (command.clone(), environment.clone());
-            found = Ok(Service { command, files, environment, ready });
+            found = Ok(Service {
+                command,
+                files,
+                environment,
+                ready,
+            });
         }
     }
-    Ok(Described { service: found?, version })
+    Ok(Described {
+        service: found?,
+        version,
+    })
 }
 
 fn plainly(pairs: Vec<(Placed<String>, Placed<String>)>) -> Vec<(String, String)> {
-    pairs.into_iter().map(|(name, value)| (name.value, value.value)).collect()
+    pairs
+        .into_iter()
+        .map(|(name, value)| (name.value, value.value))
+        .collect()
 }
 
 #[cfg(test)]
@@ -87,7 +113,12 @@ mod tests {
 
     fn job(kind: Kind, upstream: &str) -> Job {
         let (upstream, root) = (Some(upstream.to_owned()), Some("site".to_owned()));
-        Job { kind, upstream, root, certificate: Certificate::P256 }
+        Job {
+            kind,
+            upstream,
+            root,
+            certificate: Certificate::P256,
+        }
     }
 
     #[test]
@@ -99,10 +130,14 @@ mod tests {
                 .collect();
             assert!(!can.is_empty(), "{name}");
             for described in can {
-                assert!(!described.service.command.is_empty() && !described.version.is_empty(), "{name}");
+                assert!(
+                    !described.service.command.is_empty() && !described.version.is_empty(),
+                    "{name}"
+                );
                 for (file, content) in &described.service.files {
                     assert!(!content.contains("{part:"), "{name}: {file}: {content}");
-                    let unknown = placeholders::names(content).find(|name| !placeholders::exists(name));
+                    let unknown =
+                        placeholders::names(content).find(|name| !placeholders::exists(name));
                     assert_eq!(unknown, None, "{name}: {file}");
                 }
                 let words = described
@@ -110,8 +145,9 @@ mod tests {
                     .command
                     .iter()
                     .chain(described.service.environment.iter().map(|(_, v)| v));
-                let unknown =
-                    words.flat_map(|word| placeholders::names(word)).find(|name| !placeholders::exists(name));
+                let unknown = words
+                    .flat_map(|word| placeholders::names(word))
+                    .find(|name| !placeholders::exists(name));
                 assert_eq!(unknown, None, "{name}");
             }
         }
@@ -119,9 +155,14 @@ mod tests {
 
     #[test]
     fn who_cannot_do_a_job_says_so() {
-        let says = |name, kind, upstream| describe(name, &job(kind, upstream)).unwrap().unwrap_err();
-        assert!(says("hitch", Kind::Http, "127.0.0.1:80").contains("hitch cannot do this job: http"));
-        assert!(says("http-tunnel", Kind::Tcp, "unix:/run/a").contains("cannot reach a Unix socket"));
+        let says =
+            |name, kind, upstream| describe(name, &job(kind, upstream)).unwrap().unwrap_err();
+        assert!(
+            says("hitch", Kind::Http, "127.0.0.1:80").contains("hitch cannot do this job: http")
+        );
+        assert!(
+            says("http-tunnel", Kind::Tcp, "unix:/run/a").contains("cannot reach a Unix socket")
+        );
         assert!(describe("apache", &job(Kind::Http, "127.0.0.1:80")).is_none());
     }
 }

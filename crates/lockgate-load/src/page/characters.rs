@@ -1,10 +1,15 @@
-//! Character references in values of attributes (WHATWG HTML §13.2.5.72 to 84): numbers, and the five names that have a
-//! meaning in markup. Others stay as they are written.
+//! Character references in values of attributes (WHATWG HTML §13.2.5.72 to 84): numbers, and the
+//! five names that have a meaning in markup. Others stay as they are written.
 
 use std::borrow::Cow;
 
-const NAMES: [(&[u8], &str); 5] =
-    [(b"amp", "&"), (b"lt", "<"), (b"gt", ">"), (b"quot", "\""), (b"apos", "'")];
+const NAMES: [(&[u8], &str); 5] = [
+    (b"amp", "&"),
+    (b"lt", "<"),
+    (b"gt", ">"),
+    (b"quot", "\""),
+    (b"apos", "'"),
+];
 
 /// The value with its references replaced.
 pub(super) fn decode(value: &[u8]) -> Vec<u8> {
@@ -32,15 +37,22 @@ fn reference(rest: &[u8]) -> Option<(Cow<'static, str>, usize)> {
             [b'x' | b'X', digits @ ..] => (digits, 16, 2),
             digits => (digits, 10, 1),
         };
-        let length = digits.iter().take_while(|digit| char::from(**digit).is_digit(radix)).count();
+        let length = digits
+            .iter()
+            .take_while(|digit| char::from(**digit).is_digit(radix))
+            .count();
         if length == 0 {
             return None;
         }
         let value = digits[..length].iter().try_fold(0_u32, |sum, digit| {
-            sum.checked_mul(radix)?.checked_add(char::from(*digit).to_digit(radix)?)
+            sum.checked_mul(radix)?
+                .checked_add(char::from(*digit).to_digit(radix)?)
         });
         // §13.2.5.84: what is no character is replaced.
-        let character = value.filter(|value| *value != 0).and_then(char::from_u32).unwrap_or('\u{fffd}');
+        let character = value
+            .filter(|value| *value != 0)
+            .and_then(char::from_u32)
+            .unwrap_or('\u{fffd}');
         let semicolon = usize::from(digits.get(length) == Some(&b';'));
         return Some((character.to_string().into(), before + length + semicolon));
     }
@@ -71,10 +83,17 @@ mod tests {
             ("a&amp b", "a& b"),
             ("&apos", "&apos"),
             // §13.2.5.84
-            ("&#0;&#xD800;&#x110000;&#99999999999;", "\u{fffd}\u{fffd}\u{fffd}\u{fffd}"),
+            (
+                "&#0;&#xD800;&#x110000;&#99999999999;",
+                "\u{fffd}\u{fffd}\u{fffd}\u{fffd}",
+            ),
             ("&#;&#x;&#xg;&", "&#;&#x;&#xg;&"),
         ] {
-            assert_eq!(String::from_utf8(decode(written.as_bytes())).unwrap(), meant, "{written}");
+            assert_eq!(
+                String::from_utf8(decode(written.as_bytes())).unwrap(),
+                meant,
+                "{written}"
+            );
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Start and end tags of an HTML document, as they come: the tokenization of WHATWG HTML §13.2.5 as far as attributes of
-//! tags need it.
+//! Start and end tags of an HTML document, as they come: the tokenization of WHATWG HTML §13.2.5 as
+//! far as attributes of tags need it.
 //!
-//! Does no tree construction: what differs within SVG and MathML (CDATA sections, self-closing script) is taken as HTML.
-//! Text is skipped, but for that of style elements. Never fails, takes time in proportion to the bytes, and holds one tag
-//! of a bounded size, with what is beyond left out.
+//! Does no tree construction: what differs within SVG and MathML (CDATA sections, self-closing
+//! script) is taken as HTML. Text is skipped, but for that of style elements. Never fails, takes
+//! time in proportion to the bytes, and holds one tag of a bounded size, with what is beyond left
+//! out.
 
 #[cfg(test)]
 mod tests;
@@ -49,9 +50,13 @@ impl Tag {
 
     /// The value of an attribute, character references replaced; of several the first (§13.2.5.33).
     pub fn attribute(&self, name: &str) -> Option<Vec<u8>> {
-        let mut named =
-            self.attributes.iter().filter(|(known, _)| self.text[known.clone()] == *name.as_bytes());
-        named.next().map(|(_, value)| characters::decode(&self.text[value.clone()]))
+        let mut named = self
+            .attributes
+            .iter()
+            .filter(|(known, _)| self.text[known.clone()] == *name.as_bytes());
+        named
+            .next()
+            .map(|(_, value)| characters::decode(&self.text[value.clone()]))
     }
 
     fn clear(&mut self) {
@@ -76,7 +81,10 @@ impl Tag {
     }
 
     fn push_attribute_name(&mut self, byte: u8) {
-        if let Some((name, value)) = self.attributes.last_mut().filter(|(name, _)| name.len() < NAME)
+        if let Some((name, value)) = self
+            .attributes
+            .last_mut()
+            .filter(|(name, _)| name.len() < NAME)
             && !self.beyond
         {
             self.text.push(byte.to_ascii_lowercase());
@@ -94,7 +102,8 @@ impl Tag {
     }
 }
 
-/// The states of §13.2.5, by the numbers of their sections; those that make no difference here are one.
+/// The states of §13.2.5, by the numbers of their sections; those that make no difference here are
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// 1
@@ -112,7 +121,8 @@ enum State {
     /// 18, and its dash
     RawBang,
     RawBangDash,
-    /// 26 and 31: a word that begins or ends the part of an escaped script in which `</script>` is text.
+    /// 26 and 31: a word that begins or ends the part of an escaped script in which `</script>` is
+    /// text.
     RawWord,
     /// 6
     TagOpen,
@@ -194,7 +204,14 @@ impl Tokenizer {
     /// At the beginning of a document.
     pub fn new() -> Self {
         let script = Script::Plain;
-        Self { state: State::Data, tag: Tag::default(), is_end: false, raw: b"", script, dashes: 0 }
+        Self {
+            state: State::Data,
+            tag: Tag::default(),
+            is_end: false,
+            raw: b"",
+            script,
+            dashes: 0,
+        }
     }
 
     /// Takes the next bytes.
@@ -271,9 +288,10 @@ impl Tokenizer {
 
             (TagName, byte) if is_space(byte) => (BeforeAttributeName, Step::Consumed),
             (TagName | AfterAttributeName | AfterQuoted, b'/') => (SelfClosing, Step::Consumed),
-            (TagName | AfterAttributeName | BeforeValue | Unquoted | AfterQuoted | SelfClosing, b'>') => {
-                (self.emit(each), Step::Consumed)
-            }
+            (
+                TagName | AfterAttributeName | BeforeValue | Unquoted | AfterQuoted | SelfClosing,
+                b'>',
+            ) => (self.emit(each), Step::Consumed),
             (TagName, byte) => {
                 self.tag.push_name(byte);
                 (TagName, Step::Consumed)
@@ -301,7 +319,9 @@ impl Tokenizer {
             }
             (BeforeValue, b'"' | b'\'') => (Quoted(byte), Step::Consumed),
             (BeforeValue, _) => (Unquoted, Step::Again),
-            (Unquoted | AfterQuoted, byte) if is_space(byte) => (BeforeAttributeName, Step::Consumed),
+            (Unquoted | AfterQuoted, byte) if is_space(byte) => {
+                (BeforeAttributeName, Step::Consumed)
+            }
             (Unquoted, byte) => {
                 self.tag.push_value(&[byte]);
                 (Unquoted, Step::Consumed)
@@ -313,7 +333,9 @@ impl Tokenizer {
             (MarkupOpen | MarkupDash, _) => (Bogus, Step::Again),
             (CommentStart, b'-') => (CommentStartDash, Step::Consumed),
             (CommentStartDash | CommentEndDash | CommentEnd, b'-') => (CommentEnd, Step::Consumed),
-            (CommentStart | CommentStartDash | CommentEnd | CommentEndBang, b'>') => (Data, Step::Consumed),
+            (CommentStart | CommentStartDash | CommentEnd | CommentEndBang, b'>') => {
+                (Data, Step::Consumed)
+            }
             (CommentEnd, b'!') => (CommentEndBang, Step::Consumed),
             (CommentEndBang, b'-') => (CommentEndDash, Step::Consumed),
             (CommentStart | CommentStartDash | CommentEndDash | CommentEnd | CommentEndBang, _) => {
@@ -337,21 +359,38 @@ impl Tokenizer {
             (RawEndOpen, byte) if byte.is_ascii_alphabetic() => {
                 self.is_end = true;
                 self.tag.clear();
-                (if self.script == Script::DoubleEscaped { RawWord } else { RawEndName }, Step::Again)
+                (
+                    if self.script == Script::DoubleEscaped {
+                        RawWord
+                    } else {
+                        RawEndName
+                    },
+                    Step::Again,
+                )
             }
             (RawEndName | RawWord, byte) if byte.is_ascii_alphabetic() => {
                 self.tag.push_name(byte);
                 (self.state, Step::Consumed)
             }
-            (RawEndName, byte) if ends_name(byte) && self.tag.name == self.raw => (TagName, Step::Again),
+            (RawEndName, byte) if ends_name(byte) && self.tag.name == self.raw => {
+                (TagName, Step::Again)
+            }
             (RawWord, byte) if ends_name(byte) && self.tag.name == b"script" => {
-                self.script = if self.is_end { Script::Escaped } else { Script::DoubleEscaped };
+                self.script = if self.is_end {
+                    Script::Escaped
+                } else {
+                    Script::DoubleEscaped
+                };
                 (Raw, Step::Consumed)
             }
-            (RawLess | RawEndOpen | RawEndName | RawWord | RawBang | RawBangDash, _) => (Raw, Step::Again),
+            (RawLess | RawEndOpen | RawEndName | RawWord | RawBang | RawBangDash, _) => {
+                (Raw, Step::Again)
+            }
 
             // These look at many bytes at once: see `feed`.
-            (Data | Plaintext | Raw | Quoted(_) | Bogus | Comment, _) => (self.state, Step::Consumed),
+            (Data | Plaintext | Raw | Quoted(_) | Bogus | Comment, _) => {
+                (self.state, Step::Consumed)
+            }
         };
         self.state = next;
         step
@@ -379,11 +418,23 @@ impl Tokenizer {
 }
 
 /// Elements within which there is no markup (§13.2.6.4.7 and 13.2.6.4.4, where scripts are run).
-const RAW: [&[u8]; 9] =
-    [b"script", b"style", b"title", b"textarea", b"xmp", b"iframe", b"noembed", b"noframes", b"noscript"];
+const RAW: [&[u8]; 9] = [
+    b"script",
+    b"style",
+    b"title",
+    b"textarea",
+    b"xmp",
+    b"iframe",
+    b"noembed",
+    b"noframes",
+    b"noscript",
+];
 
 fn position(bytes: &[u8], wanted: u8) -> usize {
-    bytes.iter().position(|byte| *byte == wanted).unwrap_or(bytes.len())
+    bytes
+        .iter()
+        .position(|byte| *byte == wanted)
+        .unwrap_or(bytes.len())
 }
 
 fn is_space(byte: u8) -> bool {

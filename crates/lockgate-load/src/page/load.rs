@@ -68,14 +68,21 @@ pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Lo
         tools,
         peer,
         base: Base::new(&tools.plan.url),
-        expect: Expect { length: Length::Any, ..tools.plan.options.expect.clone() },
+        expect: Expect {
+            length: Length::Any,
+            ..tools.plan.options.expect.clone()
+        },
         begin: Instant::now(),
         load: RefCell::default(),
         known: RefCell::default(),
         wanted: RefCell::default(),
     };
     let page = Reference::Same(tools.plan.url.target.clone());
-    visit.find(Found { kind: Kind::Page, priority: Priority::First, reference: page });
+    visit.find(Found {
+        kind: Kind::Page,
+        priority: Priority::First,
+        reference: page,
+    });
     tools.timer.set(TICK)?;
     let whole = match tools.plan.protocol {
         Protocol::Http1 => visit.run().await?,
@@ -85,8 +92,15 @@ pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Lo
     if !whole {
         return Ok(None);
     }
-    for object in load.objects.iter_mut().filter(|object| object.end.is_none() && object.failure.is_none()) {
-        object.failure = Some((Failure::Timeout, "the load took longer than it may".to_owned()));
+    for object in load
+        .objects
+        .iter_mut()
+        .filter(|object| object.end.is_none() && object.failure.is_none())
+    {
+        object.failure = Some((
+            Failure::Timeout,
+            "the load took longer than it may".to_owned(),
+        ));
     }
     Ok(Some(load))
 }
@@ -118,8 +132,13 @@ impl Visit<'_> {
                     }
                     Poll::Pending => true,
                 });
-                let room = running.len() < self.tools.plan.connections && !self.wanted.borrow().is_empty();
-                if running.len() < before || room { Poll::Ready(Ok(None)) } else { Poll::Pending }
+                let room =
+                    running.len() < self.tools.plan.connections && !self.wanted.borrow().is_empty();
+                if running.len() < before || room {
+                    Poll::Ready(Ok(None))
+                } else {
+                    Poll::Pending
+                }
             })
             .await?;
             if let Some(whole) = ended {
@@ -156,8 +175,11 @@ impl Visit<'_> {
         if load.objects.len() == MOST {
             load.beyond += 1;
         } else if self.known.borrow_mut().insert(name.clone()) {
-            self.wanted.borrow_mut().insert((found.priority, load.objects.len()));
-            load.objects.push(Object::new(name, found.kind, self.begin.elapsed()));
+            self.wanted
+                .borrow_mut()
+                .insert((found.priority, load.objects.len()));
+            load.objects
+                .push(Object::new(name, found.kind, self.begin.elapsed()));
         }
     }
 
@@ -189,11 +211,15 @@ impl Visit<'_> {
             };
             self.note(place, |object, _| object.connection = Some(number));
             let mut done = Done::default();
-            let made = self.exchange(place, &target, kind, &mut opened, &mut scratch, &mut done).await;
+            let made = self
+                .exchange(place, &target, kind, &mut opened, &mut scratch, &mut done)
+                .await;
             // RFC 9112 §9.3.1: what was closed before it answered may be asked again.
             if used
                 && done.received == 0
-                && made.as_ref().is_err_and(|fault| fault.failure == Failure::Closed)
+                && made
+                    .as_ref()
+                    .is_err_and(|fault| fault.failure == Failure::Closed)
             {
                 continue;
             }
@@ -210,7 +236,9 @@ impl Visit<'_> {
     }
 
     fn judge(&self, seen: &Seen) -> Result<(), Fault> {
-        self.expect.judge(seen, None).map_err(|(failure, text)| Fault::new(failure, text))
+        self.expect
+            .judge(seen, None)
+            .map_err(|(failure, text)| Fault::new(failure, text))
     }
 
     fn end(&self, place: usize, made: Result<(), Fault>) {
@@ -270,7 +298,10 @@ impl Visit<'_> {
             Piece::Head(head) => {
                 self.note(place, |object, now| object.first = Some(now));
                 // What an error page names belongs to no page.
-                let seen = Seen { status: Some(head.status), ..Seen::default() };
+                let seen = Seen {
+                    status: Some(head.status),
+                    ..Seen::default()
+                };
                 scanner = scanner.take().filter(|_| self.judge(&seen).is_ok());
                 if scanner.is_none() {
                     return Ok(());
@@ -295,5 +326,8 @@ fn is_readable(coding: Option<&[u8]>) -> Result<(), Fault> {
         return Ok(());
     }
     let coding = String::from_utf8_lossy(coding);
-    Err(Fault::new(Failure::Garbage, format!("content-encoding {coding}, which was not asked for")))
+    Err(Fault::new(
+        Failure::Garbage,
+        format!("content-encoding {coding}, which was not asked for"),
+    ))
 }

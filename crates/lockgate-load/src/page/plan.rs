@@ -27,21 +27,25 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Makes one: `connections`, `count` and `timeout` of the options are of a load's connections, of loads, and of one
-    /// load; what belongs to rates, bodies, threads and several targets is not looked at, and must not be there.
+    /// Makes one: `connections`, `count` and `timeout` of the options are of a load's connections,
+    /// of loads, and of one load; what belongs to rates, bodies, threads and several targets is
+    /// not looked at, and must not be there.
     ///
     /// # Errors
     /// As [`Options::plan`], and when there is not one URL of HTTP.
     pub fn new(options: &Options) -> Result<Self, OptionsError> {
         options.check()?;
         let one = || OptionsError::Together("--page takes one URL, of http or https".to_owned());
-        let [written] = &*options.urls else { return Err(one()) };
+        let [written] = &*options.urls else {
+            return Err(one());
+        };
         let url = Url::parse(written)?;
         if !matches!(url.scheme, Scheme::Http | Scheme::Https) {
             return Err(one());
         }
         if options.priorities && options.says("priority") {
-            let text = "--priorities says what -H 'Priority: …' says otherwise: leave out one of them";
+            let text =
+                "--priorities says what -H 'Priority: …' says otherwise: leave out one of them";
             return Err(OptionsError::Together(text.to_owned()));
         }
         let protocol = match options.streams {
@@ -50,7 +54,9 @@ impl Plan {
                 let text = "over HTTP/2 a page comes over one connection: leave out --connections";
                 return Err(OptionsError::Together(text.to_owned()));
             }
-            Some(_) => Protocol::Http2 { priorities: options.priorities },
+            Some(_) => Protocol::Http2 {
+                priorities: options.priorities,
+            },
         };
         let plan = Self {
             url,
@@ -65,31 +71,48 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Where the page is, as if nobody had been there before: no session to resume, no address that has answered.
+    /// Where the page is, as if nobody had been there before: no session to resume, no address that
+    /// has answered.
     pub(super) fn peer(&self) -> Result<Peer, OptionsError> {
         self.options.peer(&self.url)
     }
 
     /// A request for something on the page's origin.
     pub(super) fn request(&self, target: &str) -> Request {
-        let mut head = self.options.head("GET", &Url { target: target.to_owned(), ..self.url.clone() });
+        let mut head = self.options.head(
+            "GET",
+            &Url {
+                target: target.to_owned(),
+                ..self.url.clone()
+            },
+        );
         encode::end(&mut head);
-        Request { method: Method::Get, head, varying: Vec::new(), body: Body::Fixed(Arc::default()) }
+        Request {
+            method: Method::Get,
+            head,
+            varying: Vec::new(),
+            body: Body::Fixed(Arc::default()),
+        }
     }
 
     /// The same over HTTP/2.
     pub(super) fn http2(&self, target: &str, kind: Kind, priority: Priority) -> Http2 {
-        let url = Url { target: target.to_owned(), ..self.url.clone() };
+        let url = Url {
+            target: target.to_owned(),
+            ..self.url.clone()
+        };
         let mut request = self.options.http2("GET", &url, false);
         if self.protocol == (Protocol::Http2 { priorities: true }) {
-            request.fields.push(("priority".to_owned(), said(kind, priority).to_owned()));
+            request
+                .fields
+                .push(("priority".to_owned(), said(kind, priority).to_owned()));
         }
         request
     }
 }
 
-/// How soon something is wanted, in the words that Chromium has for it (RFC 9218 §4). It wants images more that it has
-/// found to be in view, which nobody lays out here.
+/// How soon something is wanted, in the words that Chromium has for it (RFC 9218 §4). It wants
+/// images more that it has found to be in view, which nobody lays out here.
 fn said(kind: Kind, priority: Priority) -> &'static str {
     match (kind, priority) {
         (Kind::Page, _) => "u=0, i",

@@ -1,5 +1,6 @@
-//! From what stands in a page to what is asked for: references resolved as RFC 3986 §5.2 says, with the leniency of the
-//! WHATWG URL Standard that pages rely on (spaces around, line breaks within, backslashes, bytes that need escapes).
+//! From what stands in a page to what is asked for: references resolved as RFC 3986 §5.2 says, with
+//! the leniency of the WHATWG URL Standard that pages rely on (spaces around, line breaks within,
+//! backslashes, bytes that need escapes).
 
 use crate::target::{Scheme, Url};
 
@@ -25,22 +26,33 @@ pub struct Base {
 impl Base {
     /// That of a page.
     pub fn new(page: &Url) -> Self {
-        Self { page: page.clone(), at: page.clone() }
+        Self {
+            page: page.clone(),
+            at: page.clone(),
+        }
     }
 
     /// That of something at `target` of the same origin.
     pub fn at(&self, target: &str) -> Self {
-        Self { page: self.page.clone(), at: Url { target: target.to_owned(), ..self.page.clone() } }
+        Self {
+            page: self.page.clone(),
+            at: Url {
+                target: target.to_owned(),
+                ..self.page.clone()
+            },
+        }
     }
 
-    /// Takes another base, as `<base href>` says, itself resolved against the page's URL (WHATWG HTML §4.2.3).
+    /// Takes another base, as `<base href>` says, itself resolved against the page's URL (WHATWG
+    /// HTML §4.2.3).
     pub fn rebase(&mut self, href: &[u8]) {
         if let Some(url) = Self::new(&self.page).absolute(href) {
             self.at = url;
         }
     }
 
-    /// Resolves a reference; nothing for one that is empty, of a scheme that is never asked over HTTP, or no URL.
+    /// Resolves a reference; nothing for one that is empty, of a scheme that is never asked over
+    /// HTTP, or no URL.
     pub fn resolve(&self, written: &[u8]) -> Option<Reference> {
         let url = self.absolute(written)?;
         let same = url.scheme == self.page.scheme
@@ -49,14 +61,22 @@ impl Base {
         Some(if same {
             Reference::Same(url.target)
         } else {
-            let scheme = if url.scheme == Scheme::Https { "https" } else { "http" };
+            let scheme = if url.scheme == Scheme::Https {
+                "https"
+            } else {
+                "http"
+            };
             Reference::Other(format!("{scheme}://{}{}", url.authority(), url.target))
         })
     }
 
     fn absolute(&self, written: &[u8]) -> Option<Url> {
         let written = clean(written).filter(|written| !written.is_empty())?;
-        let own = if self.at.scheme == Scheme::Https { "https" } else { "http" };
+        let own = if self.at.scheme == Scheme::Https {
+            "https"
+        } else {
+            "http"
+        };
         let (scheme, rest) = match scheme(&written) {
             Some((scheme, rest)) if rest.starts_with("//") => (scheme.to_ascii_lowercase(), rest),
             // RFC 3986 §5.4.2 allows it, and the URL Standard demands it.
@@ -70,7 +90,10 @@ impl Base {
             }
             let url = Url::parse(&format!("{scheme}:{rest}")).ok()?;
             let (path, query) = split(&url.target);
-            return Some(Url { target: format!("{}{query}", without_dots(path)), ..url });
+            return Some(Url {
+                target: format!("{}{query}", without_dots(path)),
+                ..url
+            });
         }
         let (base_path, base_query) = split(&self.at.target);
         let (path, query) = split(rest);
@@ -84,14 +107,21 @@ impl Base {
                 format!("{}{query}", without_dots(&format!("{folder}{path}")))
             }
         };
-        Some(Url { target, ..self.at.clone() })
+        Some(Url {
+            target,
+            ..self.at.clone()
+        })
     }
 }
 
-/// As it would be sent: no fragment, and only characters that a URL has. Nothing where it is too long.
+/// As it would be sent: no fragment, and only characters that a URL has. Nothing where it is too
+/// long.
 fn clean(written: &[u8]) -> Option<String> {
     let trimmed = written.trim_ascii();
-    let end = trimmed.iter().position(|byte| *byte == b'#').unwrap_or(trimmed.len());
+    let end = trimmed
+        .iter()
+        .position(|byte| *byte == b'#')
+        .unwrap_or(trimmed.len());
     let (mut out, mut query) = (String::new(), false);
     if trimmed.len() > LONGEST {
         return None;
@@ -115,7 +145,8 @@ fn clean(written: &[u8]) -> Option<String> {
 fn scheme(written: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = written.split_once(':')?;
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-    let is_one = scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(allowed);
+    let is_one =
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(allowed);
     is_one.then_some((scheme, rest))
 }
 
@@ -202,9 +233,16 @@ mod tests {
             assert_eq!(base.resolve(written.as_bytes()), same(target), "{written}");
         }
         assert_eq!(base.resolve(b"//g"), other("http://g/"));
-        for nothing in
-            ["g:h", "", "#s", "  ", "data:image/gif;base64,AA", "javascript:x", "http://", "//u@g/"]
-        {
+        for nothing in [
+            "g:h",
+            "",
+            "#s",
+            "  ",
+            "data:image/gif;base64,AA",
+            "javascript:x",
+            "http://",
+            "//u@g/",
+        ] {
             assert_eq!(base.resolve(nothing.as_bytes()), None, "{nothing}");
         }
     }

@@ -1,8 +1,9 @@
 //! Loads of a page for people and for programs: times over all of them, and one as a waterfall.
 //!
-//! JSON: times are in microseconds from when a load began, and `null` where something failed before it was complete.
-//! `page_us`, `usable_us` (page, style sheets and scripts) and `all_us` have `median`, `lowest` and `highest` over the
-//! loads that came so far; `loads` has each with all of its objects; `shown` is the place of the load in the middle.
+//! JSON: times are in microseconds from when a load began, and `null` where something failed before
+//! it was complete. `page_us`, `usable_us` (page, style sheets and scripts) and `all_us` have
+//! `median`, `lowest` and `highest` over the loads that came so far; `loads` has each with all of
+//! its objects; `shown` is the place of the load in the middle.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -26,18 +27,29 @@ type Time = (&'static str, &'static str, fn(&Load) -> Option<Duration>);
 
 const TIMES: [Time; 3] = [
     ("page_us", "page complete", Load::page),
-    ("usable_us", "page, styles and scripts complete", Load::usable),
+    (
+        "usable_us",
+        "page, styles and scripts complete",
+        Load::usable,
+    ),
     ("all_us", "all complete", Load::all),
 ];
 
 fn spread(report: &Report, time: fn(&Load) -> Option<Duration>) -> Option<Spread> {
-    Spread::of(report.loads.iter().filter_map(time).map(|time| time.as_secs_f64() * 1e9))
+    Spread::of(
+        report
+            .loads
+            .iter()
+            .filter_map(time)
+            .map(|time| time.as_secs_f64() * 1e9),
+    )
 }
 
 /// The report for a terminal.
 pub fn text(report: &Report) -> String {
     let mut out = format!("{}\n", terminal(&report.command.join(" ")));
-    let mut say = |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
+    let mut say =
+        |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
     say("page", &report.url);
     let loads = units::counted(report.loads.len() as u64, "load", "loads");
     let connections = units::counted(report.connections as u64, "connection", "connections");
@@ -45,7 +57,9 @@ pub fn text(report: &Report) -> String {
     let protocol = report.protocol.name();
     let load = match report.protocol {
         Protocol::Http1 => format!("{loads}, each over up to {connections} of its own"),
-        Protocol::Http2 { .. } => format!("{loads}, each over one connection of its own: {protocol}"),
+        Protocol::Http2 { .. } => {
+            format!("{loads}, each over one connection of its own: {protocol}")
+        }
     };
     let load = format!("{load}; a load may take {timeout}");
     say("load", &load);
@@ -55,7 +69,9 @@ pub fn text(report: &Report) -> String {
     for note in &report.notes {
         writeln!(out, "\nnote: {}", terminal(note)).expect("memory");
     }
-    let Some(shown) = report.median() else { return out };
+    let Some(shown) = report.median() else {
+        return out;
+    };
     out.push_str(&times(report));
     out.push_str(&failures(report));
     let which = if report.loads.len() > 1 {
@@ -70,7 +86,11 @@ pub fn text(report: &Report) -> String {
 }
 
 fn times(report: &Report) -> String {
-    let mut rows = vec![["", "median", "lowest", "highest", "loads"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["", "median", "lowest", "highest", "loads"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for (_, name, time) in TIMES {
         let figures = match spread(report, time) {
             Some(spread) => [spread.median, spread.low, spread.high].map(units::duration),
@@ -78,7 +98,12 @@ fn times(report: &Report) -> String {
         };
         let counted = report.loads.iter().filter_map(time).count();
         rows.push(
-            [&[name.to_owned()][..], &figures, &[format!("{counted} of {}", report.loads.len())]].concat(),
+            [
+                &[name.to_owned()][..],
+                &figures,
+                &[format!("{counted} of {}", report.loads.len())],
+            ]
+            .concat(),
         );
     }
     format!("\n{}", aligned(2, &rows))
@@ -91,33 +116,50 @@ fn failures(report: &Report) -> String {
     }
     let mut out = String::from("\nfailures\n");
     let rows = failures.iter().map(|(kind, count, example)| {
-        vec![kind.name().to_owned(), units::count(*count), format!("first: {}", terminal(example))]
+        vec![
+            kind.name().to_owned(),
+            units::count(*count),
+            format!("first: {}", terminal(example)),
+        ]
     });
     out.push_str(&aligned(2, &rows.collect::<Vec<_>>()));
     out
 }
 
-/// Each object in the order in which they were taken up; in its bar `.` is until it was, `-` until the head of its
-/// answer, `=` until its end.
+/// Each object in the order in which they were taken up; in its bar `.` is until it was, `-` until
+/// the head of its answer, `=` until its end.
 fn waterfall(load: &Load) -> String {
     let mut order: Vec<&Object> = load.objects.iter().collect();
     order.sort_by_key(|object| (object.start.unwrap_or(Duration::MAX), object.connection));
-    let whole = load.objects.iter().filter_map(|object| object.end).max().unwrap_or_default();
+    let whole = load
+        .objects
+        .iter()
+        .filter_map(|object| object.end)
+        .max()
+        .unwrap_or_default();
     let mut rows = vec![
-        ["object", "kind", "conn", "start", "head", "end", "bytes", "status", ""].map(str::to_owned).to_vec(),
+        [
+            "object", "kind", "conn", "start", "head", "end", "bytes", "status", "",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
     ];
     for object in order {
         let time = |time: Option<Duration>| time.map_or(NONE.to_owned(), units::span);
         let status = match (&object.failure, object.status) {
             (None, Some(status)) => status.to_string(),
-            (Some((failure, _)), Some(status)) => format!("{status} {}", failure.name().to_uppercase()),
+            (Some((failure, _)), Some(status)) => {
+                format!("{status} {}", failure.name().to_uppercase())
+            }
             (Some((failure, _)), None) => failure.name().to_uppercase(),
             (None, None) => NONE.to_owned(),
         };
         rows.push(vec![
             shortened(&terminal(&object.target)),
             object.kind.name().to_owned(),
-            object.connection.map_or(NONE.to_owned(), |number| number.to_string()),
+            object
+                .connection
+                .map_or(NONE.to_owned(), |number| number.to_string()),
             time(object.start),
             time(object.first),
             time(object.end),
@@ -131,10 +173,16 @@ fn waterfall(load: &Load) -> String {
 
 fn bar(object: &Object, whole: Duration) -> String {
     let place = |time: Option<Duration>| {
-        let share = time.map_or(1.0, |time| time.as_secs_f64() / whole.as_secs_f64().max(1e-9));
+        let share = time.map_or(1.0, |time| {
+            time.as_secs_f64() / whole.as_secs_f64().max(1e-9)
+        });
         ((share * BARS as f64) as usize).min(BARS)
     };
-    let (found, start, first) = (place(Some(object.found)), place(object.start), place(object.first));
+    let (found, start, first) = (
+        place(Some(object.found)),
+        place(object.start),
+        place(object.first),
+    );
     let end = place(object.end).max(found + 1).min(BARS);
     let column = |at: usize| match at {
         at if at < found || at >= end => ' ',
@@ -153,7 +201,10 @@ fn shortened(name: &str) -> String {
     if length <= LONGEST {
         return name.to_owned();
     }
-    format!("…{}", name.chars().skip(length - LONGEST + 1).collect::<String>())
+    format!(
+        "…{}",
+        name.chars().skip(length - LONGEST + 1).collect::<String>()
+    )
 }
 
 fn others(load: &Load) -> String {
@@ -170,7 +221,11 @@ fn others(load: &Load) -> String {
     }
     if load.beyond > 0 {
         let more = units::counted(load.beyond, "reference", "references");
-        writeln!(out, "\n{more} beyond what one load keeps: neither fetched nor named").expect("memory");
+        writeln!(
+            out,
+            "\n{more} beyond what one load keeps: neither fetched nor named"
+        )
+        .expect("memory");
     }
     out
 }
@@ -182,7 +237,10 @@ pub fn json(report: &Report) -> String {
     whole.insert("url".to_owned(), json!(report.url));
     whole.insert("protocol".to_owned(), json!(report.protocol.name()));
     whole.insert("connections".to_owned(), json!(report.connections));
-    whole.insert("complete".to_owned(), json!(report.end == crate::result::End::Complete));
+    whole.insert(
+        "complete".to_owned(),
+        json!(report.end == crate::result::End::Complete),
+    );
     whole.insert("notes".to_owned(), json!(report.notes));
     for (key, _, time) in TIMES {
         let spread = spread(report, time).map(|spread| {
@@ -191,12 +249,21 @@ pub fn json(report: &Report) -> String {
         whole.insert(key.to_owned(), spread.into());
     }
     let failures = report.failures();
-    let failures = failures
-        .iter()
-        .map(|(kind, count, example)| (kind.name().to_owned(), json!({ "count": count, "first": example })));
-    whole.insert("failures".to_owned(), failures.collect::<Map<_, _>>().into());
+    let failures = failures.iter().map(|(kind, count, example)| {
+        (
+            kind.name().to_owned(),
+            json!({ "count": count, "first": example }),
+        )
+    });
+    whole.insert(
+        "failures".to_owned(),
+        failures.collect::<Map<_, _>>().into(),
+    );
     whole.insert("shown".to_owned(), json!(report.median()));
-    whole.insert("loads".to_owned(), report.loads.iter().map(load_value).collect());
+    whole.insert(
+        "loads".to_owned(),
+        report.loads.iter().map(load_value).collect(),
+    );
     format!("{:#}\n", Value::from(whole))
 }
 
@@ -210,7 +277,10 @@ fn load_value(load: &Load) -> Value {
     value.insert("connections_opened".to_owned(), json!(load.opened));
     value.insert("other_origins".to_owned(), json!(load.others));
     value.insert("beyond".to_owned(), json!(load.beyond));
-    value.insert("objects".to_owned(), load.objects.iter().map(object_value).collect());
+    value.insert(
+        "objects".to_owned(),
+        load.objects.iter().map(object_value).collect(),
+    );
     value.into()
 }
 
@@ -266,11 +336,19 @@ mod tests {
             object("/a.css", Kind::Style, [10, 20, 30, 60 + slower], 2),
             object("/i.png", Kind::Image, [12, 60, 70, 100 + slower], 1),
         ];
-        Load { objects, others: vec!["http://cdn.test/x\x1b".to_owned()], beyond: 0, opened: 2 }
+        Load {
+            objects,
+            others: vec!["http://cdn.test/x\x1b".to_owned()],
+            beyond: 0,
+            opened: 2,
+        }
     }
 
     fn report(loads: Vec<Load>) -> Report {
-        let (command, url) = (vec!["load".to_owned(), "--page".to_owned()], "http://a.test/".to_owned());
+        let (command, url) = (
+            vec!["load".to_owned(), "--page".to_owned()],
+            "http://a.test/".to_owned(),
+        );
         let timeout = Duration::from_secs(60);
         let protocol = Protocol::Http1;
         Report {
@@ -308,9 +386,16 @@ mod tests {
         broken.objects[2].failure = Some((Failure::Status, "status 404".to_owned()));
         broken.objects[2].status = Some(404);
         let mut report = report(vec![broken.clone(), load(5), broken]);
-        assert_eq!((report.loads[0].all(), report.loads[0].usable()), (None, Some(ms(60))));
+        assert_eq!(
+            (report.loads[0].all(), report.loads[0].usable()),
+            (None, Some(ms(60)))
+        );
         let text = text(&report);
-        for line in ["  status  2  first: status 404\n", " ms  1 of 3\n", "waterfall (load 1, "] {
+        for line in [
+            "  status  2  first: status 404\n",
+            " ms  1 of 3\n",
+            "waterfall (load 1, ",
+        ] {
             assert!(text.contains(line), "{line}\nis not in\n{text}");
         }
         let whole: Value = serde_json::from_str(&json(&report)).unwrap();
@@ -318,9 +403,15 @@ mod tests {
             whole["all_us"],
             json!({ "median": 105_000.0, "lowest": 105_000.0, "highest": 105_000.0 })
         );
-        assert_eq!(whole["failures"], json!({ "status": { "count": 2, "first": "status 404" } }));
+        assert_eq!(
+            whole["failures"],
+            json!({ "status": { "count": 2, "first": "status 404" } })
+        );
         let object = &whole["loads"][0]["objects"][2];
-        assert_eq!((&object["failure"]["kind"], &object["end_us"]), (&json!("status"), &json!(100_000.0)));
+        assert_eq!(
+            (&object["failure"]["kind"], &object["end_us"]),
+            (&json!("status"), &json!(100_000.0))
+        );
         assert_eq!(whole["loads"][0]["all_us"], Value::Null);
         report.loads.clear();
         report.end = End::Interrupted;

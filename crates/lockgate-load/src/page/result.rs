@@ -169,7 +169,11 @@ impl Load {
 
     /// The latest end of some; nothing if one of them failed.
     fn complete(&self, is_one: impl Fn(Kind) -> bool) -> Option<Duration> {
-        let ends = self.objects.iter().filter(|object| is_one(object.kind)).map(Object::done);
+        let ends = self
+            .objects
+            .iter()
+            .filter(|object| is_one(object.kind))
+            .map(Object::done);
         ends.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
@@ -180,15 +184,22 @@ impl Load {
 
     /// How many objects failed.
     pub fn failed(&self) -> usize {
-        self.objects.iter().filter(|object| object.failure.is_some()).count()
+        self.objects
+            .iter()
+            .filter(|object| object.failure.is_some())
+            .count()
     }
 }
 
 impl Report {
     /// Failures of each kind over all loads, with what was said of the first.
     pub fn failures(&self) -> Vec<(Failure, u64, &str)> {
-        let all =
-            || self.loads.iter().flat_map(|load| &load.objects).filter_map(|object| object.failure.as_ref());
+        let all = || {
+            self.loads
+                .iter()
+                .flat_map(|load| &load.objects)
+                .filter_map(|object| object.failure.as_ref())
+        };
         let kinds = Failure::ALL.into_iter().filter_map(|kind| {
             let mut of_kind = all().filter(|(failure, _)| *failure == kind);
             let (_, example) = of_kind.next()?;
@@ -197,7 +208,8 @@ impl Report {
         kinds.collect()
     }
 
-    /// The load to show: the one in the middle by when everything was complete, those that never were behind the others.
+    /// The load to show: the one in the middle by when everything was complete, those that never
+    /// were behind the others.
     pub fn median(&self) -> Option<usize> {
         let mut order: Vec<usize> = (0..self.loads.len()).collect();
         order.sort_by_key(|place| self.loads[*place].all().unwrap_or(Duration::MAX));

@@ -36,29 +36,46 @@ pub enum PageError {
 /// Loads the page as often as `plan` says; `tell` hears of each load.
 ///
 /// # Errors
-/// When it cannot begin, or the first load does not get the page itself. What goes wrong later is in the report.
+/// When it cannot begin, or the first load does not get the page itself. What goes wrong later is
+/// in the report.
 pub fn run(plan: &Plan, stop: &Stop, mut tell: impl FnMut(&Load)) -> Result<Report, PageError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build_local(Default::default())?;
     runtime.block_on(async {
         let line = plan.link.as_ref().map(Line::new).transpose()?;
         if let Some(line) = line.clone() {
             tokio::task::spawn_local(async move { line.run().await });
         }
-        let tools = Tools { plan, stop, blocks: Blocks::new(), line, timer: Timer::new()? };
+        let tools = Tools {
+            plan,
+            stop,
+            blocks: Blocks::new(),
+            line,
+            timer: Timer::new()?,
+        };
         let mut loads: Vec<Load> = Vec::new();
         let begin = Instant::now();
         while (loads.len() as u64) < plan.loads {
-            let Some(load) = load(&tools, &plan.peer()?).await? else { break };
+            let Some(load) = load(&tools, &plan.peer()?).await? else {
+                break;
+            };
             let failure = load.objects.first().and_then(|page| page.failure.as_ref());
             if let (Some((_, text)), true) = (failure, loads.is_empty()) {
                 let url = plan.options.urls.concat();
-                return Err(PageError::First { url, text: text.clone() });
+                return Err(PageError::First {
+                    url,
+                    text: text.clone(),
+                });
             }
             tell(&load);
             loads.push(load);
         }
         let complete = loads.len() as u64 == plan.loads;
-        let note = plan.link.as_ref().and_then(|link| link.note(link.busy(), begin.elapsed()));
+        let note = plan
+            .link
+            .as_ref()
+            .and_then(|link| link.note(link.busy(), begin.elapsed()));
         Ok(Report {
             command: plan.options.command.clone(),
             url: plan.options.urls.concat(),
@@ -67,7 +84,11 @@ pub fn run(plan: &Plan, stop: &Stop, mut tell: impl FnMut(&Load)) -> Result<Repo
             timeout: plan.timeout,
             notes: note.into_iter().collect(),
             loads,
-            end: if complete { End::Complete } else { End::Interrupted },
+            end: if complete {
+                End::Complete
+            } else {
+                End::Interrupted
+            },
         })
     })
 }

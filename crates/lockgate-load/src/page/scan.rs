@@ -1,5 +1,5 @@
-//! The objects of a page, in the order of the document, as a browser's preload scanner finds them: what tags and style
-//! sheets name, what it is, and how soon it is wanted.
+//! The objects of a page, in the order of the document, as a browser's preload scanner finds them:
+//! what tags and style sheets name, what it is, and how soon it is wanted.
 
 use super::html::{Tag, Token, Tokenizer};
 use super::reference::{Base, Reference};
@@ -8,7 +8,8 @@ use super::style::{Style, Use};
 
 /// How soon something is wanted; what is wanted alike goes in the order of the document.
 ///
-/// Three of the classes that browsers have. They change them as they lay out a page, which nobody does here.
+/// Three of the classes that browsers have. They change them as they lay out a page, which nobody
+/// does here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Priority {
     /// Nothing is shown without it: style sheets, scripts that stop the parser, fonts.
@@ -50,14 +51,20 @@ impl Scanner {
     }
 
     pub(super) fn sheet(base: Base) -> Self {
-        Self::Sheet { style: Style::new(), base }
+        Self::Sheet {
+            style: Style::new(),
+            base,
+        }
     }
 
     /// Takes the next bytes.
     pub(super) fn feed(&mut self, input: &[u8], each: &mut impl FnMut(Found)) {
         match self {
             Self::Page(page) => {
-                let Page { tokenizer, document } = &mut **page;
+                let Page {
+                    tokenizer,
+                    document,
+                } = &mut **page;
                 tokenizer.feed(input, &mut |token| document.take(token, each));
             }
             Self::Sheet { style, base } => {
@@ -109,7 +116,8 @@ impl Document {
             Token::End(_) => {}
             Token::Style(text) => {
                 let base = &self.base;
-                self.style.feed(text, &mut |used_for, url| named(base, used_for, url, each));
+                self.style
+                    .feed(text, &mut |used_for, url| named(base, used_for, url, each));
             }
         }
     }
@@ -118,7 +126,11 @@ impl Document {
         let base = &self.base;
         let mut find = |kind, priority, written: Option<Vec<u8>>| {
             if let Some(reference) = written.and_then(|written| base.resolve(&written)) {
-                each(Found { kind, priority, reference });
+                each(Found {
+                    kind,
+                    priority,
+                    reference,
+                });
             }
         };
         match tag.name() {
@@ -129,8 +141,14 @@ impl Document {
                 }
             }
             b"script" if is_javascript(tag) => {
-                let waits = ["async", "defer"].iter().all(|name| tag.attribute(name).is_none());
-                let priority = if waits && !is_module(tag) { Priority::First } else { Priority::Second };
+                let waits = ["async", "defer"]
+                    .iter()
+                    .all(|name| tag.attribute(name).is_none());
+                let priority = if waits && !is_module(tag) {
+                    Priority::First
+                } else {
+                    Priority::Second
+                };
                 find(Kind::Script, priority, tag.attribute("src"));
             }
             b"link" => {
@@ -148,14 +166,24 @@ impl Document {
             b"img" => {
                 let srcset = tag.attribute("srcset").map(|srcset| candidate(&srcset));
                 if self.picture != Choice::Made {
-                    find(Kind::Image, Priority::Last, srcset.or_else(|| tag.attribute("src")));
+                    find(
+                        Kind::Image,
+                        Priority::Last,
+                        srcset.or_else(|| tag.attribute("src")),
+                    );
                 }
             }
             b"video" | b"audio" => {
                 find(Kind::Image, Priority::Last, tag.attribute("poster"));
-                let none = tag.attribute("preload").is_some_and(|how| how.eq_ignore_ascii_case(b"none"));
+                let none = tag
+                    .attribute("preload")
+                    .is_some_and(|how| how.eq_ignore_ascii_case(b"none"));
                 let source = tag.attribute("src").filter(|_| !none);
-                self.media = if none || source.is_some() { Choice::Made } else { Choice::Open };
+                self.media = if none || source.is_some() {
+                    Choice::Made
+                } else {
+                    Choice::Open
+                };
                 find(Kind::Media, Priority::Last, source);
             }
             b"source" if self.media == Choice::Open => {
@@ -164,7 +192,11 @@ impl Document {
                     self.media = Choice::Made;
                 }
             }
-            b"input" if tag.attribute("type").is_some_and(|kind| kind.eq_ignore_ascii_case(b"image")) => {
+            b"input"
+                if tag
+                    .attribute("type")
+                    .is_some_and(|kind| kind.eq_ignore_ascii_case(b"image")) =>
+            {
                 find(Kind::Image, Priority::Last, tag.attribute("src"));
             }
             _ => {}
@@ -179,7 +211,11 @@ fn named(base: &Base, used_for: Use, url: &[u8], each: &mut impl FnMut(Found)) {
         Use::Image => (Kind::Image, Priority::Last),
     };
     if let Some(reference) = base.resolve(url) {
-        each(Found { kind, priority, reference });
+        each(Found {
+            kind,
+            priority,
+            reference,
+        });
     }
 }
 
@@ -214,21 +250,35 @@ fn is_javascript(tag: &Tag) -> bool {
     if tag.attribute("nomodule").is_some() && !is_module(tag) {
         return false;
     }
-    let Some(kind) = tag.attribute("type") else { return true };
+    let Some(kind) = tag.attribute("type") else {
+        return true;
+    };
     let kind = kind.trim_ascii().to_ascii_lowercase();
-    kind.is_empty() || kind == b"module" || kind.ends_with(b"javascript") || kind.ends_with(b"ecmascript")
+    kind.is_empty()
+        || kind == b"module"
+        || kind.ends_with(b"javascript")
+        || kind.ends_with(b"ecmascript")
 }
 
 fn is_module(tag: &Tag) -> bool {
-    tag.attribute("type").is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"module"))
+    tag.attribute("type")
+        .is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"module"))
 }
 
 /// The URL of the first candidate of a srcset (WHATWG HTML §4.8.4.2.1).
 fn candidate(srcset: &[u8]) -> Vec<u8> {
-    let begin = srcset.iter().position(|byte| !byte.is_ascii_whitespace() && *byte != b',');
+    let begin = srcset
+        .iter()
+        .position(|byte| !byte.is_ascii_whitespace() && *byte != b',');
     let rest = &srcset[begin.unwrap_or(srcset.len())..];
-    let url = &rest[..rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len())];
-    let end = url.iter().rposition(|byte| *byte != b',').map_or(0, |last| last + 1);
+    let url = &rest[..rest
+        .iter()
+        .position(u8::is_ascii_whitespace)
+        .unwrap_or(rest.len())];
+    let end = url
+        .iter()
+        .rposition(|byte| *byte != b',')
+        .map_or(0, |last| last + 1);
     url[..end].to_vec()
 }
 
@@ -250,15 +300,37 @@ mod tests {
     #[test]
     fn each_kind_of_object_is_found_with_its_priority() {
         for (document, expected) in [
-            ("<link rel=stylesheet href=a.css>", vec!["First Style /dir/a.css"]),
-            ("<link rel='Shortcut ICON' href=/i.ico>", vec!["Last Icon /i.ico"]),
-            ("<link rel='alternate stylesheet' href=a><link rel=stylesheet disabled href=b>", vec![]),
-            ("<link rel=preload as=font href=f><link rel=preload href=x>", vec!["First Font /dir/f"]),
-            ("<link rel=modulepreload href=m.js>", vec!["Second Script /dir/m.js"]),
-            ("<link rel=canonical href=c><link rel=next href=n><a href=x>", vec![]),
+            (
+                "<link rel=stylesheet href=a.css>",
+                vec!["First Style /dir/a.css"],
+            ),
+            (
+                "<link rel='Shortcut ICON' href=/i.ico>",
+                vec!["Last Icon /i.ico"],
+            ),
+            (
+                "<link rel='alternate stylesheet' href=a><link rel=stylesheet disabled href=b>",
+                vec![],
+            ),
+            (
+                "<link rel=preload as=font href=f><link rel=preload href=x>",
+                vec!["First Font /dir/f"],
+            ),
+            (
+                "<link rel=modulepreload href=m.js>",
+                vec!["Second Script /dir/m.js"],
+            ),
+            (
+                "<link rel=canonical href=c><link rel=next href=n><a href=x>",
+                vec![],
+            ),
             (
                 "<script src=a.js></script><script async src=b.js></script><script type=module src=c.js></script>",
-                vec!["First Script /dir/a.js", "Second Script /dir/b.js", "Second Script /dir/c.js"],
+                vec![
+                    "First Script /dir/a.js",
+                    "Second Script /dir/b.js",
+                    "Second Script /dir/c.js",
+                ],
             ),
             (
                 "<script type=text/JavaScript src=a></script><script type=application/json src=b></script>\
@@ -275,18 +347,37 @@ mod tests {
             ),
             (
                 "<video poster=p.jpg><source src=a.webm><source src=b.mp4></video><audio src=c.ogg></audio>",
-                vec!["Last Image /dir/p.jpg", "Last Media /dir/a.webm", "Last Media /dir/c.ogg"],
+                vec![
+                    "Last Image /dir/p.jpg",
+                    "Last Media /dir/a.webm",
+                    "Last Media /dir/c.ogg",
+                ],
             ),
             ("<video preload=none src=a><source src=b></video>", vec![]),
-            ("<template><img src=a></template><img src=b>", vec!["Last Image /dir/b"]),
-            ("<noscript><img src=a></noscript><!-- <img src=b> -->", vec![]),
-            ("<base href=/other/><base href=/x/><img src=a>", vec!["Last Image /other/a"]),
+            (
+                "<template><img src=a></template><img src=b>",
+                vec!["Last Image /dir/b"],
+            ),
+            (
+                "<noscript><img src=a></noscript><!-- <img src=b> -->",
+                vec![],
+            ),
+            (
+                "<base href=/other/><base href=/x/><img src=a>",
+                vec!["Last Image /other/a"],
+            ),
             (
                 "<style>@import 'a.css';p{b:url(c.png)}</style>",
                 vec!["First Style /dir/a.css", "Last Image /dir/c.png"],
             ),
-            ("<img src='data:image/png;base64,AA'><img src=//b/c>", vec!["Last Image http://b/c"]),
-            ("<input type=image src=a><input src=b>", vec!["Last Image /dir/a"]),
+            (
+                "<img src='data:image/png;base64,AA'><img src=//b/c>",
+                vec!["Last Image http://b/c"],
+            ),
+            (
+                "<input type=image src=a><input src=b>",
+                vec!["Last Image /dir/a"],
+            ),
         ] {
             assert_eq!(found(document), expected, "{document}");
         }
@@ -301,7 +392,11 @@ mod tests {
             ("", ""),
             (" ,, ", ""),
         ] {
-            assert_eq!(String::from_utf8(candidate(srcset.as_bytes())).unwrap(), url, "{srcset}");
+            assert_eq!(
+                String::from_utf8(candidate(srcset.as_bytes())).unwrap(),
+                url,
+                "{srcset}"
+            );
         }
     }
 }

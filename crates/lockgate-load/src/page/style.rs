@@ -1,7 +1,8 @@
-//! What a style sheet names: `@import`, and `url()` in declarations (CSS Syntax Level 3 §4, CSS Values Level 4 §4.5).
+//! What a style sheet names: `@import`, and `url()` in declarations (CSS Syntax Level 3 §4, CSS
+//! Values Level 4 §4.5).
 //!
-//! Matches no selectors, so that everything that is named counts as used; of the sources of a font the first does. Of
-//! escapes only the backslash is taken away.
+//! Matches no selectors, so that everything that is named counts as used; of the sources of a font
+//! the first does. Of escapes only the backslash is taken away.
 
 /// Longer ones are cut, and so resolve to nothing.
 const URL: usize = 16 * 1024;
@@ -114,7 +115,8 @@ impl Style {
     }
 
     fn normal(&mut self, byte: u8) -> State {
-        let is_word = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'@') || byte >= 0x80;
+        let is_word =
+            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'@') || byte >= 0x80;
         if is_word {
             if self.word.len() < WORD {
                 self.word.push(byte.to_ascii_lowercase());
@@ -190,18 +192,34 @@ mod tests {
             ),
             (
                 "p{background:url(a.png),url('b.png')}q{cursor:url( c.cur ),auto}",
-                vec![(Use::Image, "a.png"), (Use::Image, "b.png"), (Use::Image, "c.cur")],
+                vec![
+                    (Use::Image, "a.png"),
+                    (Use::Image, "b.png"),
+                    (Use::Image, "c.cur"),
+                ],
             ),
             ("@media print{p{content:url(a)}}", vec![(Use::Image, "a")]),
-            ("@namespace url(http://www.w3.org/1999/xhtml);@charset 'x';", vec![]),
-            ("/* url(a) */p{a:/**/url(b)/*url(c)*/}", vec![(Use::Image, "b")]),
+            (
+                "@namespace url(http://www.w3.org/1999/xhtml);@charset 'x';",
+                vec![],
+            ),
+            (
+                "/* url(a) */p{a:/**/url(b)/*url(c)*/}",
+                vec![(Use::Image, "b")],
+            ),
             ("p{content:'url(a) /* ';b:url(c)}", vec![(Use::Image, "c")]),
-            ("p{a:url(\"a)\\\"b\");b:url(c\\)d)}", vec![(Use::Image, "a)\"b"), (Use::Image, "c)d")]),
+            (
+                "p{a:url(\"a)\\\"b\");b:url(c\\)d)}",
+                vec![(Use::Image, "a)\"b"), (Use::Image, "c)d")],
+            ),
             ("p{a:'\nb:url(c)}", vec![(Use::Image, "c")]),
             ("p{a:myurl(b);c:1/2 url(d)}", vec![(Use::Image, "d")]),
             ("p{a:url(b", vec![]),
         ] {
-            let expected: Vec<_> = expected.iter().map(|(used, url)| (*used, (*url).to_owned())).collect();
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(used, url)| (*used, (*url).to_owned()))
+                .collect();
             assert_eq!(named(sheet), expected, "{sheet}");
         }
     }

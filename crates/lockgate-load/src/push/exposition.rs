@@ -1,9 +1,10 @@
 //! What a run has counted as Prometheus text.
 //!
-//! Latency is a histogram and no summary: quantiles that were computed here could not be put together, neither over
-//! generators nor over a stretch of time, and buckets can. Its finest bounds are below those of the proxy's own
-//! histograms of exchanges, the others are the same, so that both can be laid beside each other; the percentiles of the
-//! report are right to three digits, what is computed from buckets is not.
+//! Latency is a histogram and no summary: quantiles that were computed here could not be put
+//! together, neither over generators nor over a stretch of time, and buckets can. Its finest bounds
+//! are below those of the proxy's own histograms of exchanges, the others are the same, so that
+//! both can be laid beside each other; the percentiles of the report are right to three digits,
+//! what is computed from buckets is not.
 
 use std::time::Duration;
 
@@ -84,7 +85,8 @@ impl Counted {
     }
 }
 
-/// The same in fewer buckets; what lies at a bound is above or below it by the three digits of the other.
+/// The same in fewer buckets; what lies at a bound is above or below it by the three digits of the
+/// other.
 fn buckets(latency: &Nanoseconds) -> HistogramSnapshot {
     let histogram = Histogram::new(LATENCY);
     for each in latency.iter_recorded() {
@@ -97,7 +99,13 @@ fn buckets(latency: &Nanoseconds) -> HistogramSnapshot {
 impl Counts {
     /// Nothing yet, of stages of these names.
     pub(super) fn of(names: &[&str]) -> Self {
-        Self { stages: names.iter().map(|name| ((*name).to_owned(), None)).collect(), due: None }
+        Self {
+            stages: names
+                .iter()
+                .map(|name| ((*name).to_owned(), None))
+                .collect(),
+            due: None,
+        }
     }
 
     /// Adds what was counted of the stage with this place among the names.
@@ -113,16 +121,30 @@ impl Counts {
     /// As Prometheus text. There is no sample of stages that have not begun.
     pub(super) fn text(&self) -> String {
         let mut text = Text::new();
-        let stages = || self.stages.iter().filter_map(|(name, counted)| Some((&**name, counted.as_ref()?)));
+        let stages = || {
+            self.stages
+                .iter()
+                .filter_map(|(name, counted)| Some((&**name, counted.as_ref()?)))
+        };
 
-        let mut family =
-            text.counter("lockgate_load_requests_total", "Requests that are over, by what became of them.");
+        let mut family = text.counter(
+            "lockgate_load_requests_total",
+            "Requests that are over, by what became of them.",
+        );
         for (stage, counted) in stages() {
-            family.sample(&[("stage", stage), ("result", "success")], counted.latency.count());
-            family.sample(&[("stage", stage), ("result", "failure")], counted.failures.iter().sum::<u64>());
+            family.sample(
+                &[("stage", stage), ("result", "success")],
+                counted.latency.count(),
+            );
+            family.sample(
+                &[("stage", stage), ("result", "failure")],
+                counted.failures.iter().sum::<u64>(),
+            );
         }
-        let mut family =
-            text.counter("lockgate_load_failures_total", "Requests that failed, by the kind of failure.");
+        let mut family = text.counter(
+            "lockgate_load_failures_total",
+            "Requests that failed, by the kind of failure.",
+        );
         for (stage, counted) in stages() {
             for (kind, count) in Failure::ALL.iter().zip(counted.failures) {
                 family.sample(&[("stage", stage), ("kind", kind.name())], count);
@@ -141,7 +163,10 @@ impl Counts {
         );
         for (stage, counted) in stages() {
             family.sample(&[("stage", stage), ("direction", "sent")], counted.sent);
-            family.sample(&[("stage", stage), ("direction", "received")], counted.received);
+            family.sample(
+                &[("stage", stage), ("direction", "received")],
+                counted.received,
+            );
         }
         let mut family = text.counter(
             "lockgate_load_connections_opened_total",

@@ -38,7 +38,9 @@ pub struct Gateway {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GatewayError {
     /// Another scheme, userinfo, a query, characters that URLs have not.
-    #[error("`{0}` is no push gateway: write http://HOST:PORT, and what it has before /metrics, if anything")]
+    #[error(
+        "`{0}` is no push gateway: write http://HOST:PORT, and what it has before /metrics, if anything"
+    )]
     Url(String),
     /// Gateways refuse a job without a name.
     #[error("a job needs a name")]
@@ -53,7 +55,11 @@ pub(super) enum PushError {
     #[error("{gateway} answers something other than HTTP: {error}")]
     Garbage { gateway: String, error: String },
     #[error("{gateway} answers with status {status}{said}")]
-    Refused { gateway: String, status: u16, said: String },
+    Refused {
+        gateway: String,
+        status: u16,
+        said: String,
+    },
 }
 
 impl Gateway {
@@ -65,12 +71,19 @@ impl Gateway {
         let wrong = || GatewayError::Url(written.to_owned());
         let rest = written.strip_prefix("http://").ok_or_else(wrong)?;
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        if !prefix.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#')) {
+        if !prefix
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#'))
+        {
             return Err(wrong());
         }
         let parsed = Authority::parse(authority.as_bytes()).map_err(|_| wrong())?;
         let host = parsed.host.trim_start_matches('[').trim_end_matches(']');
-        let path = format!("{}/metrics/{}", prefix.trim_end_matches('/'), label("job", job)?);
+        let path = format!(
+            "{}/metrics/{}",
+            prefix.trim_end_matches('/'),
+            label("job", job)?
+        );
         Ok(Self {
             written: written.to_owned(),
             host: host.to_owned(),
@@ -97,7 +110,10 @@ impl Gateway {
     /// # Errors
     /// When the gateway is not there, does not answer in time, or refuses it.
     pub(super) fn put(&self, text: &str) -> Result<(), PushError> {
-        let lost = |error| PushError::Lost { gateway: self.written.clone(), error };
+        let lost = |error| PushError::Lost {
+            gateway: self.written.clone(),
+            error,
+        };
         let mut wire = self.connect().map_err(lost)?;
         let sent = wire.write_all(&self.request(text));
         // One that takes no more may have said why.
@@ -108,7 +124,11 @@ impl Gateway {
         if (200..300).contains(&status) {
             return Ok(());
         }
-        Err(PushError::Refused { gateway: self.written.clone(), status, said })
+        Err(PushError::Refused {
+            gateway: self.written.clone(),
+            status,
+            said,
+        })
     }
 
     fn connect(&self) -> io::Result<Wire> {
@@ -128,7 +148,11 @@ impl Gateway {
         let mut out = Vec::with_capacity(text.len() + 512);
         encode::request_line(&mut out, b"PUT", self.path.as_bytes(), None);
         encode::field(&mut out, b"Host", self.authority.as_bytes());
-        encode::field(&mut out, b"User-Agent", concat!("lockgate/", env!("CARGO_PKG_VERSION")).as_bytes());
+        encode::field(
+            &mut out,
+            b"User-Agent",
+            concat!("lockgate/", env!("CARGO_PKG_VERSION")).as_bytes(),
+        );
         encode::field(&mut out, b"Content-Type", CONTENT_TYPE.as_bytes());
         encode::field(&mut out, b"Connection", b"close");
         encode::content_length(&mut out, text.len() as u64);
@@ -139,8 +163,14 @@ impl Gateway {
 
     /// The status of the final answer, and of one that refuses what it says.
     fn answer(&self, wire: &mut Wire) -> Result<(u16, String), PushError> {
-        let lost = |error| PushError::Lost { gateway: self.written.clone(), error };
-        let garbage = |error: String| PushError::Garbage { gateway: self.written.clone(), error };
+        let lost = |error| PushError::Lost {
+            gateway: self.written.clone(),
+            error,
+        };
+        let garbage = |error: String| PushError::Garbage {
+            gateway: self.written.clone(),
+            error,
+        };
         let mut input = Vec::new();
         let (mut progress, mut head) = (Progress::default(), ResponseHead::default());
         loop {
@@ -159,7 +189,8 @@ impl Gateway {
                 None => {}
             }
         }
-        let length = framing::response(Method::Other, &head).map_err(|error| garbage(error.to_string()))?;
+        let length =
+            framing::response(Method::Other, &head).map_err(|error| garbage(error.to_string()))?;
         let said = if (200..300).contains(&head.status) {
             Vec::new()
         } else {
@@ -169,7 +200,8 @@ impl Gateway {
     }
 }
 
-/// A label of the group as the path has it: base64 where its value has characters that paths take otherwise.
+/// A label of the group as the path has it: base64 where its value has characters that paths take
+/// otherwise.
 fn label(name: &str, value: &str) -> Result<String, GatewayError> {
     if value.is_empty() {
         return Err(GatewayError::Job);
@@ -178,7 +210,10 @@ fn label(name: &str, value: &str) -> Result<String, GatewayError> {
     Ok(if value.bytes().all(is_plain) {
         format!("{name}/{value}")
     } else {
-        format!("{name}@base64/{}", Base64UrlUnpadded::encode_string(value.as_bytes()))
+        format!(
+            "{name}@base64/{}",
+            Base64UrlUnpadded::encode_string(value.as_bytes())
+        )
     })
 }
 
@@ -260,5 +295,9 @@ impl Write for Wire {
 
 /// A socket whose time is over says that it would block (socket(7), `SO_RCVTIMEO`).
 fn in_time(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+    if error.kind() == io::ErrorKind::WouldBlock {
+        io::ErrorKind::TimedOut.into()
+    } else {
+        error
+    }
 }

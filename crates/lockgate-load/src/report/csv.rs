@@ -1,7 +1,7 @@
 //! The report as comma-separated values (RFC 4180): one line a stage, or one line a second.
 //!
-//! Columns have the names of [`super::json`]'s keys, the inner ones behind the outer: `latency_us_p99_9`. A figure that
-//! cannot be had is an empty field.
+//! Columns have the names of [`super::json`]'s keys, the inner ones behind the outer:
+//! `latency_us_p99_9`. A figure that cannot be had is an empty field.
 
 use super::escape::csv;
 use super::summary::{FIGURES, StageSummary, Summary};
@@ -18,7 +18,13 @@ pub fn stages(report: &Report) -> String {
             programs.push(&program.name);
         }
     }
-    table(report.stages.iter().map(|each| stage(each, report.run.connections, &programs)).collect())
+    table(
+        report
+            .stages
+            .iter()
+            .map(|each| stage(each, report.run.connections, &programs))
+            .collect(),
+    )
 }
 
 /// One line for each second of each stage below a header.
@@ -27,7 +33,11 @@ pub fn seconds(report: &Report) -> String {
     for stage in &report.stages {
         for (at, second) in stage.seconds.iter().enumerate() {
             let latency = |nanoseconds: u64| {
-                if second.succeeded > 0 { (nanoseconds as f64 / 1e3).to_string() } else { String::new() }
+                if second.succeeded > 0 {
+                    (nanoseconds as f64 / 1e3).to_string()
+                } else {
+                    String::new()
+                }
             };
             lines.push(named([
                 ("round", stage.round.to_string()),
@@ -60,7 +70,10 @@ fn stage(stage: &Stage, connections: usize, programs: &[&str]) -> Line {
     for (kind, number) in Failure::ALL.into_iter().zip(tally.failures) {
         line.push((format!("failures_{}", kind.name()), number.to_string()));
     }
-    line.extend(named([("late", tally.late.to_string()), ("cut", tally.cut.to_string())]));
+    line.extend(named([
+        ("late", tally.late.to_string()),
+        ("cut", tally.cut.to_string()),
+    ]));
     line.extend(microseconds("latency_us", &tally.latency));
     line.extend(microseconds("service_us", &tally.service));
     line.extend(named([
@@ -69,8 +82,14 @@ fn stage(stage: &Stage, connections: usize, programs: &[&str]) -> Line {
         ("exchanges_reused", tally.reused.to_string()),
         ("bytes_sent", tally.sent.to_string()),
         ("bytes_received", tally.received.to_string()),
-        ("generator_user_s", stage.generator.user.as_secs_f64().to_string()),
-        ("generator_system_s", stage.generator.system.as_secs_f64().to_string()),
+        (
+            "generator_user_s",
+            stage.generator.user.as_secs_f64().to_string(),
+        ),
+        (
+            "generator_system_s",
+            stage.generator.system.as_secs_f64().to_string(),
+        ),
         ("generator_busiest", stage.generator.busiest.to_string()),
     ]));
     for program in programs {
@@ -78,31 +97,65 @@ fn stage(stage: &Stage, connections: usize, programs: &[&str]) -> Line {
     }
     line.push((
         "invalid".to_owned(),
-        stage.invalid.iter().map(|invalid| invalid.text.as_str()).collect::<Vec<_>>().join("; "),
+        stage
+            .invalid
+            .iter()
+            .map(|invalid| invalid.text.as_str())
+            .collect::<Vec<_>>()
+            .join("; "),
     ));
     line
 }
 
-/// Columns of one program, empty where it was not watched: every line has as many fields (RFC 4180 §2, rule 4).
+/// Columns of one program, empty where it was not watched: every line has as many fields (RFC 4180
+/// §2, rule 4).
 fn watched(stage: &Stage, summary: &StageSummary, name: &str) -> Line {
-    let at = stage.watched.iter().position(|program| program.name == name);
+    let at = stage
+        .watched
+        .iter()
+        .position(|program| program.name == name);
     let program = at.map(|at| &stage.watched[at]);
     let figures = at.map(|at| summary.watched[at]);
     let columns = [
-        ("user_s", optional(program.map(|program| program.user.as_secs_f64()))),
-        ("system_s", optional(program.map(|program| program.system.as_secs_f64()))),
-        ("cpu_us_per_success", optional(figures.and_then(|figures| figures.cpu))),
-        ("before_bytes", optional(program.and_then(|program| program.before))),
-        ("peak_bytes", optional(program.and_then(|program| program.peak))),
-        ("bytes_per_connection", optional(figures.and_then(|figures| figures.memory))),
+        (
+            "user_s",
+            optional(program.map(|program| program.user.as_secs_f64())),
+        ),
+        (
+            "system_s",
+            optional(program.map(|program| program.system.as_secs_f64())),
+        ),
+        (
+            "cpu_us_per_success",
+            optional(figures.and_then(|figures| figures.cpu)),
+        ),
+        (
+            "before_bytes",
+            optional(program.and_then(|program| program.before)),
+        ),
+        (
+            "peak_bytes",
+            optional(program.and_then(|program| program.peak)),
+        ),
+        (
+            "bytes_per_connection",
+            optional(figures.and_then(|figures| figures.memory)),
+        ),
     ];
-    columns.into_iter().map(|(column, text)| (format!("{name}_{column}"), text)).collect()
+    columns
+        .into_iter()
+        .map(|(column, text)| (format!("{name}_{column}"), text))
+        .collect()
 }
 
 fn microseconds(name: &str, histogram: &Nanoseconds) -> Line {
     let figures = Summary::of(histogram).map(|summary| summary.figures());
     let field = |at: usize| optional(figures.map(|figures| figures[at] / 1e3));
-    FIGURES.iter().enumerate().map(|(at, (_, key))| (format!("{name}_{key}"), field(at))).collect()
+    FIGURES
+        .iter()
+        .enumerate()
+        .map(|(at, (_, key))| (format!("{name}_{key}"), field(at)))
+        .collect()
 }
 
 fn named<const N: usize>(fields: [(&str, String); N]) -> Line {
@@ -114,9 +167,17 @@ fn optional<T: ToString>(figure: Option<T>) -> String {
 }
 
 fn table(lines: Vec<Line>) -> String {
-    let header = lines.first().map(|line| line.iter().map(|(name, _)| csv(name)).collect::<Vec<_>>());
-    let lines = lines.iter().map(|line| line.iter().map(|(_, text)| csv(text)).collect());
-    header.into_iter().chain(lines).map(|fields: Vec<String>| fields.join(",") + "\r\n").collect()
+    let header = lines
+        .first()
+        .map(|line| line.iter().map(|(name, _)| csv(name)).collect::<Vec<_>>());
+    let lines = lines
+        .iter()
+        .map(|line| line.iter().map(|(_, text)| csv(text)).collect());
+    header
+        .into_iter()
+        .chain(lines)
+        .map(|fields: Vec<String>| fields.join(",") + "\r\n")
+        .collect()
 }
 
 #[cfg(test)]
@@ -125,8 +186,15 @@ mod tests {
     use crate::report::sample;
 
     fn column<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
-        let mut lines = text.split_terminator("\r\n").map(|line| line.split(',').collect::<Vec<_>>());
-        let at = lines.next().unwrap().iter().position(|header| *header == name).unwrap();
+        let mut lines = text
+            .split_terminator("\r\n")
+            .map(|line| line.split(',').collect::<Vec<_>>());
+        let at = lines
+            .next()
+            .unwrap()
+            .iter()
+            .position(|header| *header == name)
+            .unwrap();
         lines.map(|line| line[at]).collect()
     }
 
@@ -137,13 +205,22 @@ mod tests {
         report.stages[2].watched.clear();
         report.stages.push(sample::stage("4000/s", 0, 1e6));
         let text = stages(&report);
-        let fields: Vec<_> = text.split_terminator("\r\n").map(|line| line.split(',').count()).collect();
+        let fields: Vec<_> = text
+            .split_terminator("\r\n")
+            .map(|line| line.split(',').count())
+            .collect();
         assert_eq!(fields, [fields[0]; 5]);
         assert_eq!(column(&text, "rate"), ["1000", "2000", "3000", ""]);
         assert_eq!(column(&text, "failures_body"), ["0", "2", "0", "0"]);
-        assert_eq!(column(&text, "lockgate_peak_bytes"), ["9280000", "9280000", "", "9280000"]);
+        assert_eq!(
+            column(&text, "lockgate_peak_bytes"),
+            ["9280000", "9280000", "", "9280000"]
+        );
         let p99_9 = column(&text, "latency_us_p99_9");
-        assert!(p99_9[0].parse::<f64>().unwrap() > 100.0 && p99_9[3].is_empty(), "{p99_9:?}");
+        assert!(
+            p99_9[0].parse::<f64>().unwrap() > 100.0 && p99_9[3].is_empty(),
+            "{p99_9:?}"
+        );
     }
 
     #[test]
@@ -153,7 +230,10 @@ mod tests {
         report.stages[0].seconds[1].succeeded = 0;
         let text = seconds(&report);
         let lines: Vec<_> = text.split_terminator("\r\n").collect();
-        assert_eq!(lines[0], "round,stage,second,succeeded,failed,bytes_received,p50_us,p99_us,max_us");
+        assert_eq!(
+            lines[0],
+            "round,stage,second,succeeded,failed,bytes_received,p50_us,p99_us,max_us"
+        );
         assert_eq!(lines[1], "1,\"a, \"\"b\"\"\",1,100,0,42000,1000,1500,4000");
         assert_eq!(lines[2], "1,\"a, \"\"b\"\"\",2,0,0,42000,,,");
     }

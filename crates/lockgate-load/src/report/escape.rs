@@ -2,16 +2,18 @@
 //!
 //! Targets, names of programs and what was said of failures come from users and from peers.
 
-/// Without anything that a terminal acts on: control characters and overrides of direction are spelled out.
+/// Without anything that a terminal acts on: control characters and overrides of direction are
+/// spelled out.
 pub(crate) fn terminal(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        if acts(c) {
-            out.extend(c.escape_unicode())
-        } else {
-            out.push(c)
-        }
-        out
-    })
+    text.chars()
+        .fold(String::with_capacity(text.len()), |mut out, c| {
+            if acts(c) {
+                out.extend(c.escape_unicode())
+            } else {
+                out.push(c)
+            }
+            out
+        })
 }
 
 /// For text and quoted attributes of HTML and SVG.
@@ -42,7 +44,8 @@ pub(crate) fn csv(text: &str) -> String {
 
 /// Whether a terminal or a browser would do something with it, instead of showing it.
 fn acts(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -51,8 +54,14 @@ mod tests {
 
     #[test]
     fn no_text_from_outside_moves_the_cursor_or_ends_what_it_stands_in() {
-        assert_eq!(terminal("a\x1b[2Jb\r\n\u{202e}ü"), r"a\u{1b}[2Jb\u{d}\u{a}\u{202e}ü");
-        assert_eq!(html("<b a=\"1\" b='2'>&\0"), "&lt;b a=&quot;1&quot; b=&#39;2&#39;&gt;&amp;\\u{0}");
+        assert_eq!(
+            terminal("a\x1b[2Jb\r\n\u{202e}ü"),
+            r"a\u{1b}[2Jb\u{d}\u{a}\u{202e}ü"
+        );
+        assert_eq!(
+            html("<b a=\"1\" b='2'>&\0"),
+            "&lt;b a=&quot;1&quot; b=&#39;2&#39;&gt;&amp;\\u{0}"
+        );
         assert_eq!(csv("a \"b\", c"), "\"a \"\"b\"\", c\"");
         assert_eq!(csv("plain text"), "plain text");
     }

@@ -1,9 +1,11 @@
-//! The distributions of a run as an HdrHistogram log (`.hlog`), which HdrHistogram's own tools read and plot.
+//! The distributions of a run as an HdrHistogram log (`.hlog`), which HdrHistogram's own tools read
+//! and plot.
 //!
-//! Values are nanoseconds. Each stage is an interval of latencies; in an open loop a second one with the tag `service`
-//! has the times from when requests were sent. Format: version 1.3 of `HistogramLogWriter`, histograms in its
-//! encoding V2, compressed. Written here, since the feature of the crate that does it brings second versions of two
-//! crates that are there already (nom, base64) and a compressor; of which zlib's stored blocks need none.
+//! Values are nanoseconds. Each stage is an interval of latencies; in an open loop a second one
+//! with the tag `service` has the times from when requests were sent. Format: version 1.3 of
+//! `HistogramLogWriter`, histograms in its encoding V2, compressed. Written here, since the feature
+//! of the crate that does it brings second versions of two crates that are there already (nom,
+//! base64) and a compressor; of which zlib's stored blocks need none.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
@@ -16,9 +18,14 @@ use crate::result::{Model, Nanoseconds, Report};
 const V2: u32 = 0x1c84_9313;
 const V2_COMPRESSED: u32 = 0x1c84_9314;
 
-/// The whole log. Its intervals follow each other without the pauses between stages, which a report does not keep.
+/// The whole log. Its intervals follow each other without the pauses between stages, which a report
+/// does not keep.
 pub fn log(report: &Report) -> String {
-    let began = report.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let began = report
+        .began
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64();
     let mut out = format!(
         "#[Logged by lockgate load {}; values are nanoseconds, interval maxima milliseconds]\n\
          #[Histogram log format version 1.3]\n\
@@ -30,7 +37,11 @@ pub fn log(report: &Report) -> String {
     for stage in &report.stages {
         let mut interval = |tag: &str, histogram: &Nanoseconds| {
             let (start, length) = (start.as_secs_f64(), stage.elapsed.as_secs_f64());
-            let max = if histogram.is_empty() { 0.0 } else { histogram.max() as f64 / 1e6 };
+            let max = if histogram.is_empty() {
+                0.0
+            } else {
+                histogram.max() as f64 / 1e6
+            };
             let encoded = Base64::encode_string(&compressed(&encode(histogram)));
             writeln!(out, "{tag}{start:.3},{length:.3},{max:.3},{encoded}").expect("memory");
         };
@@ -53,7 +64,8 @@ fn encode(histogram: &Nanoseconds) -> Vec<u8> {
             count => {
                 skip(&mut counts, zeros);
                 zeros = 0;
-                // What is beyond the format's signed numbers cannot come about: 9.2 × 10¹⁸ requests.
+                // What is beyond the format's signed numbers cannot come about: 9.2 × 10¹⁸
+                // requests.
                 varint(&mut counts, i64::try_from(count).unwrap_or(i64::MAX));
             }
         }
@@ -95,7 +107,8 @@ fn varint(out: &mut Vec<u8>, number: i64) {
     out.push(left as u8);
 }
 
-/// As zlib (RFC 1950 §2.2), in stored blocks (RFC 1951 §3.2.4): logs are small, their readers only want the wrapper.
+/// As zlib (RFC 1950 §2.2), in stored blocks (RFC 1951 §3.2.4): logs are small, their readers only
+/// want the wrapper.
 fn compressed(plain: &[u8]) -> Vec<u8> {
     let blocks = plain.chunks(0xffff);
     let length = 2 + 5 * blocks.len() + plain.len() + 4;
@@ -172,13 +185,22 @@ mod tests {
         let log = log(&sample::ladder(2));
         let lines: Vec<_> = log.lines().filter(|line| !line.starts_with('#')).collect();
         assert!(log.contains("#[BaseTime: 1700000000.000 (seconds since epoch)]\n"));
-        let heads =
-            ["0.000,10.000,", "Tag=service,0.000,10.000,", "10.000,10.000,", "Tag=service,10.000,10.000,"];
+        let heads = [
+            "0.000,10.000,",
+            "Tag=service,0.000,10.000,",
+            "10.000,10.000,",
+            "Tag=service,10.000,10.000,",
+        ];
         assert_eq!(lines.len(), heads.len());
         for (line, head) in lines.iter().zip(heads) {
             assert!(line.starts_with(head) && line.contains(",HISTF"), "{line}");
         }
-        assert_eq!(super::log(&sample::report(&["closed loop"])).matches("HISTF").count(), 1);
+        assert_eq!(
+            super::log(&sample::report(&["closed loop"]))
+                .matches("HISTF")
+                .count(),
+            1
+        );
     }
 
     #[test]

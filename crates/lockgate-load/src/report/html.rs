@@ -1,7 +1,8 @@
-//! The report as one HTML file: no script, nothing loaded, readable in a browser, in the dark and in grey print.
+//! The report as one HTML file: no script, nothing loaded, readable in a browser, in the dark and
+//! in grey print.
 //!
-//! The page forbids itself whatever it does not need (Content Security Policy, with the hash of its style), so that a
-//! text from outside could do nothing even if it were not escaped.
+//! The page forbids itself whatever it does not need (Content Security Policy, with the hash of its
+//! style), so that a text from outside could do nothing even if it were not escaped.
 
 mod ladder;
 mod percentiles;
@@ -36,14 +37,20 @@ pub fn page(runs: &[(&str, &Report)]) -> String {
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
     );
     each(&mut out, runs, "", |report| Some(heading(report)));
-    each(&mut out, runs, "Stages", |report| Some(tables::stages(report)));
+    each(&mut out, runs, "Stages", |report| {
+        Some(tables::stages(report))
+    });
     each(&mut out, runs, "Rounds", tables::rounds);
     section(&mut out, "Latency by percentile", percentiles::figure(runs));
     section(&mut out, "Latency by rate", ladder::figure(runs));
     each(&mut out, runs, "Time line", timeline::figure);
     each(&mut out, runs, "Failures", tables::failures);
-    each(&mut out, runs, "CPU and memory", |report| Some(tables::programs(report)));
-    each(&mut out, runs, "All figures of each stage", |report| Some(tables::details(report)));
+    each(&mut out, runs, "CPU and memory", |report| {
+        Some(tables::programs(report))
+    });
+    each(&mut out, runs, "All figures of each stage", |report| {
+        Some(tables::details(report))
+    });
     out.push_str("</body>\n</html>\n");
     out
 }
@@ -59,9 +66,18 @@ fn section(out: &mut String, title: &str, content: Option<String>) {
 }
 
 /// A section with a part for each run that has one, under its name where there are several.
-fn each(out: &mut String, runs: &[(&str, &Report)], title: &str, part: impl Fn(&Report) -> Option<String>) {
+fn each(
+    out: &mut String,
+    runs: &[(&str, &Report)],
+    title: &str,
+    part: impl Fn(&Report) -> Option<String>,
+) {
     let parts = runs.iter().filter_map(|(name, report)| {
-        let heading = if runs.len() > 1 { format!("<h3>{}</h3>\n", html(name)) } else { String::new() };
+        let heading = if runs.len() > 1 {
+            format!("<h3>{}</h3>\n", html(name))
+        } else {
+            String::new()
+        };
         part(report).map(|part| format!("<div class=\"run\">{heading}{part}</div>\n"))
     });
     let parts: String = parts.collect();
@@ -72,11 +88,17 @@ fn each(out: &mut String, runs: &[(&str, &Report)], title: &str, part: impl Fn(&
 fn heading(report: &Report) -> String {
     let mut out = verdict(report);
     out.push_str("<dl>");
-    let mut say = |name: &str, text: &str| write!(out, "<dt>{name}</dt><dd>{text}</dd>").expect("memory");
-    say("command", &format!("<code>{}</code>", html(&report.run.command.join(" "))));
+    let mut say =
+        |name: &str, text: &str| write!(out, "<dt>{name}</dt><dd>{text}</dd>").expect("memory");
+    say(
+        "command",
+        &format!("<code>{}</code>", html(&report.run.command.join(" "))),
+    );
     for target in &report.run.targets {
         let first = report.first.iter().find(|first| first.target == *target);
-        let answer = first.map_or(String::new(), |first| format!(" → {}", html(&words::first(first))));
+        let answer = first.map_or(String::new(), |first| {
+            format!(" → {}", html(&words::first(first)))
+        });
         say("target", &format!("<code>{}</code>{answer}", html(target)));
     }
     say("model", words::model(report.run.model));
@@ -84,10 +106,17 @@ fn heading(report: &Report) -> String {
     for (stage, note) in words::notes(report) {
         say("note", &format!("{}: {}", html(&stage), html(note)));
     }
-    let began = report.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let began = report
+        .began
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
     say("began", &String::from_utf8_lossy(&date::imf_fixdate(began)));
     let uncounted = units::counted(report.uncounted, "request", "requests");
-    say("not counted", &format!("{uncounted} before the first stage (warm-up, the first of each target)"));
+    say(
+        "not counted",
+        &format!("{uncounted} before the first stage (warm-up, the first of each target)"),
+    );
     out.push_str("</dl>\n");
     out
 }
@@ -108,7 +137,9 @@ fn verdict(report: &Report) -> String {
         } else {
             "the generator was not the limit"
         };
-        return format!("<p class=\"verdict\"><strong>VALID</strong>: complete, and {limit}{but}</p>\n");
+        return format!(
+            "<p class=\"verdict\"><strong>VALID</strong>: complete, and {limit}{but}</p>\n"
+        );
     }
     let mut out = String::from("<div class=\"verdict bad\">");
     for line in end.iter().chain(&invalid) {
@@ -135,16 +166,26 @@ mod tests {
     #[test]
     fn a_page_says_what_was_run_and_whether_it_holds_and_loads_nothing() {
         let page = page(&[("a", &sample::ladder(3))]);
-        for part in
-            ["<strong>VALID</strong>", "open loop: latency from when", "Tue, 14 Nov 2023 22:13:20 GMT"]
-        {
+        for part in [
+            "<strong>VALID</strong>",
+            "open loop: latency from when",
+            "Tue, 14 Nov 2023 22:13:20 GMT",
+        ] {
             assert!(page.contains(part), "{part}");
         }
-        for section in ["Stages", "Latency by percentile", "Latency by rate", "Time line", "CPU and memory"] {
+        for section in [
+            "Stages",
+            "Latency by percentile",
+            "Latency by rate",
+            "Time line",
+            "CPU and memory",
+        ] {
             assert!(page.contains(&format!("<h2>{section}</h2>")), "{section}");
         }
         assert!(!page.contains("<h2>Failures</h2>") && !page.contains("<h2>Rounds</h2>"));
-        for word in ["<script", " style=", " href=", " src=", "url(", "@import", "NaN", "inf"] {
+        for word in [
+            "<script", " style=", " href=", " src=", "url(", "@import", "NaN", "inf",
+        ] {
             assert!(!page.contains(word), "{word}");
         }
     }
@@ -152,9 +193,18 @@ mod tests {
     #[test]
     fn the_policy_of_the_page_allows_its_own_style_and_nothing_else() {
         let page = page(&[("a", &sample::report(&["closed loop"]))]);
-        let style = page.split("<style>").nth(1).unwrap().split("</style>").next().unwrap();
-        let hash = Base64::encode_string(digest::digest(&digest::SHA256, style.as_bytes()).as_ref());
-        assert!(page.contains(&format!("content=\"default-src 'none'; style-src 'sha256-{hash}'\"")));
+        let style = page
+            .split("<style>")
+            .nth(1)
+            .unwrap()
+            .split("</style>")
+            .next()
+            .unwrap();
+        let hash =
+            Base64::encode_string(digest::digest(&digest::SHA256, style.as_bytes()).as_ref());
+        assert!(page.contains(&format!(
+            "content=\"default-src 'none'; style-src 'sha256-{hash}'\""
+        )));
     }
 
     #[test]
@@ -172,7 +222,11 @@ mod tests {
         report.stages[1].name.push('2');
         let page = page(&[(evil, &report), (evil, &report)]);
         assert!(!page.contains("<img") && !page.contains("\"'&"));
-        assert!(page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;").count() > 20);
+        assert!(
+            page.matches("&lt;img src=x onerror=alert(1)&gt;&quot;&#39;&amp;")
+                .count()
+                > 20
+        );
     }
 
     #[test]
@@ -180,15 +234,20 @@ mod tests {
         let mut report = sample::report(&["closed loop", "closed loop"]);
         sample::fail(&mut report.stages[0], Failure::Connect, 5_000, "refused");
         assert!(
-            page(&[("a", &report)]).contains("limit; but <span class=\"mark\">5,000 requests failed</span>")
+            page(&[("a", &report)])
+                .contains("limit; but <span class=\"mark\">5,000 requests failed</span>")
         );
         report.stages[1].round = 2;
-        report.stages[1].invalid.push(sample::late("the generator was late"));
+        report.stages[1]
+            .invalid
+            .push(sample::late("the generator was late"));
         report.end = End::Interrupted;
         let page = page(&[("a", &report)]);
         let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
         assert!(at("INTERRUPTED") < at("INVALID: 1 of 2 stages"));
-        assert!(at("<li>closed loop, round 2: the generator was late</li>") < at("<h2>Stages</h2>"));
+        assert!(
+            at("<li>closed loop, round 2: the generator was late</li>") < at("<h2>Stages</h2>")
+        );
         assert!(at("<h2>Rounds</h2>") < at("2 × closed loop, p99"));
         assert!(!page.contains("<strong>VALID"));
     }

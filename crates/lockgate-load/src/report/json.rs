@@ -1,6 +1,7 @@
 //! The report as one JSON object.
 //!
-//! Keys keep their names and their meaning; new ones may come. A figure that cannot be had is `null`.
+//! Keys keep their names and their meaning; new ones may come. A figure that cannot be had is
+//! `null`.
 //!
 //! | key | |
 //! |---|---|
@@ -38,9 +39,9 @@
 //! | `notes` | what its readers must know, such as that the link was the limit |
 //! | `seconds` | each second: `succeeded`, `failed`, `bytes_received`, `p50_us`, `p99_us`, `max_us` |
 //!
-//! The objects whose names end in `_us` hold microseconds and the `count` of values: `min`, `p50`, `p75`, `p90`,
-//! `p95`, `p99`, `p99_9`, `p99_99`, `max`, `mean`, `sd`, and the trimmed means `tm95`, `tm99`, `tm99_9`. The whole
-//! distributions are in the log that [`super::hdr`] writes.
+//! The objects whose names end in `_us` hold microseconds and the `count` of values: `min`, `p50`,
+//! `p75`, `p90`, `p95`, `p99`, `p99_9`, `p99_99`, `max`, `mean`, `sd`, and the trimmed means
+//! `tm95`, `tm99`, `tm99_9`. The whole distributions are in the log that [`super::hdr`] writes.
 
 use std::time::SystemTime;
 
@@ -94,14 +95,21 @@ fn stage(stage: &Stage, connections: usize) -> Value {
     let tally = &stage.tally;
     let summary = StageSummary::of(stage, connections);
     let kinds = || Failure::ALL.into_iter().enumerate();
-    let failures: Map<_, _> =
-        kinds().map(|(at, kind)| (kind.name().to_owned(), tally.failures[at].into())).collect();
+    let failures: Map<_, _> = kinds()
+        .map(|(at, kind)| (kind.name().to_owned(), tally.failures[at].into()))
+        .collect();
     let examples: Map<_, _> = kinds()
         .filter_map(|(at, kind)| Some((kind.name().to_owned(), tally.examples[at].clone()?.into())))
         .collect();
-    let statuses: Map<_, _> =
-        tally.statuses.iter().map(|(status, number)| (status.to_string(), (*number).into())).collect();
-    let invalid = stage.invalid.iter().map(|one| json!({ "limit": one.limit.name(), "why": one.text }));
+    let statuses: Map<_, _> = tally
+        .statuses
+        .iter()
+        .map(|(status, number)| (status.to_string(), (*number).into()))
+        .collect();
+    let invalid = stage
+        .invalid
+        .iter()
+        .map(|one| json!({ "limit": one.limit.name(), "why": one.text }));
     json!({
         "round": stage.round,
         "name": stage.name,
@@ -144,17 +152,21 @@ fn stage(stage: &Stage, connections: usize) -> Value {
 }
 
 fn watched(stage: &Stage, summary: &StageSummary) -> Vec<Value> {
-    let programs = stage.watched.iter().zip(&summary.watched).map(|(program, figures)| {
-        json!({
-            "name": program.name,
-            "user_s": program.user.as_secs_f64(),
-            "system_s": program.system.as_secs_f64(),
-            "cpu_us_per_success": figures.cpu,
-            "before_bytes": program.before,
-            "peak_bytes": program.peak,
-            "bytes_per_connection": figures.memory,
-        })
-    });
+    let programs = stage
+        .watched
+        .iter()
+        .zip(&summary.watched)
+        .map(|(program, figures)| {
+            json!({
+                "name": program.name,
+                "user_s": program.user.as_secs_f64(),
+                "system_s": program.system.as_secs_f64(),
+                "cpu_us_per_success": figures.cpu,
+                "before_bytes": program.before,
+                "peak_bytes": program.peak,
+                "bytes_per_connection": figures.memory,
+            })
+        });
     programs.collect()
 }
 
@@ -199,7 +211,12 @@ mod tests {
     #[test]
     fn every_stage_has_the_keys_that_comparisons_read() {
         let mut report = sample::ladder(2);
-        sample::fail(&mut report.stages[1], Failure::Closed, 4, "after 17 of 170 bytes");
+        sample::fail(
+            &mut report.stages[1],
+            Failure::Closed,
+            4,
+            "after 17 of 170 bytes",
+        );
         report.stages[1].invalid.push(sample::late("late"));
         let whole: Value = serde_json::from_str(&render(&report)).unwrap();
         assert_eq!(
@@ -213,26 +230,51 @@ mod tests {
             (&stage["round"], &stage["rate"], &stage["elapsed_s"]),
             (&json!(1), &json!(2000.0), &json!(10.0))
         );
-        assert_eq!((&stage["succeeded"], &stage["failed"]), (&json!(2000), &json!(4)));
-        assert_eq!((&stage["failures"]["closed"], &stage["failures"]["tls"]), (&json!(4), &json!(0)));
-        assert_eq!(stage["examples"], json!({ "closed": "after 17 of 170 bytes" }));
+        assert_eq!(
+            (&stage["succeeded"], &stage["failed"]),
+            (&json!(2000), &json!(4))
+        );
+        assert_eq!(
+            (&stage["failures"]["closed"], &stage["failures"]["tls"]),
+            (&json!(4), &json!(0))
+        );
+        assert_eq!(
+            stage["examples"],
+            json!({ "closed": "after 17 of 170 bytes" })
+        );
         assert_eq!(stage["statuses"], json!({ "200": 2000 }));
-        assert_eq!(stage["invalid"], json!([{ "limit": "lateness", "why": "late" }]));
+        assert_eq!(
+            stage["invalid"],
+            json!([{ "limit": "lateness", "why": "late" }])
+        );
         assert_eq!(stage["watched"][0]["peak_bytes"], 9_280_000);
         assert_eq!(stage["generator"]["busiest"], 0.45);
         let cpus = json!([{ "cpu": 3, "processes_s": 6.0, "busy_s": 7.0, "whole_s": 10.0 }]);
         assert_eq!(stage["cpus"], cpus);
         assert_eq!(stage["seconds"].as_array().unwrap().len(), 10);
-        for part in ["latency_us", "service_us", "failed_us", "lateness_us", "connect_us"] {
+        for part in [
+            "latency_us",
+            "service_us",
+            "failed_us",
+            "lateness_us",
+            "connect_us",
+        ] {
             for key in [
-                "min", "max", "mean", "sd", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99", "tm95",
-                "tm99", "tm99_9",
+                "min", "max", "mean", "sd", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99",
+                "tm95", "tm99", "tm99_9",
             ] {
-                assert!(stage[part][key].is_f64(), "{part} {key}: {}", stage[part][key]);
+                assert!(
+                    stage[part][key].is_f64(),
+                    "{part} {key}: {}",
+                    stage[part][key]
+                );
             }
         }
         let p50 = stage["latency_us"]["p50"].as_f64().unwrap();
-        assert!((250.0..350.0).contains(&p50), "{p50} is not in microseconds");
+        assert!(
+            (250.0..350.0).contains(&p50),
+            "{p50} is not in microseconds"
+        );
     }
 
     #[test]
@@ -246,8 +288,14 @@ mod tests {
         let whole = value(&report);
         assert_eq!(whole["end"], json!({ "kind": "stopped", "status": 503 }));
         let stage = &whole["stages"][0];
-        assert_eq!((&stage["latency_us"]["count"], &stage["latency_us"]["p99"]), (&json!(0), &Value::Null));
-        assert_eq!((&stage["rate"], &stage["failed_share"]), (&Value::Null, &Value::Null));
+        assert_eq!(
+            (&stage["latency_us"]["count"], &stage["latency_us"]["p99"]),
+            (&json!(0), &Value::Null)
+        );
+        assert_eq!(
+            (&stage["rate"], &stage["failed_share"]),
+            (&Value::Null, &Value::Null)
+        );
         assert_eq!(stage["seconds"][0]["p99_us"], Value::Null);
     }
 }

@@ -1,6 +1,8 @@
-//! What is shown while a run goes on: a block of lines for a terminal, or one line a second for everybody else.
+//! What is shown while a run goes on: a block of lines for a terminal, or one line a second for
+//! everybody else.
 //!
-//! Knows neither terminal nor clock: what the engine tells goes in, lines that fit a width come out.
+//! Knows neither terminal nor clock: what the engine tells goes in, lines that fit a width come
+//! out.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -75,7 +77,12 @@ pub enum Tone {
 impl Live {
     /// Before the first of these stages.
     pub fn new(stages: &[Stage]) -> Self {
-        let rounds = stages.iter().map(|stage| stage.round).max().unwrap_or(1).max(1);
+        let rounds = stages
+            .iter()
+            .map(|stage| stage.round)
+            .max()
+            .unwrap_or(1)
+            .max(1);
         Self {
             stages: stages.len() / rounds,
             rounds,
@@ -90,7 +97,14 @@ impl Live {
         match (progress, &mut self.current) {
             (Progress::Begun { place, stage }, _) => self.begin(*place, stage),
             (Progress::Tick { elapsed }, Some(current)) => current.elapsed = *elapsed,
-            (Progress::Second { elapsed, second, tally }, Some(current)) => {
+            (
+                Progress::Second {
+                    elapsed,
+                    second,
+                    tally,
+                },
+                Some(current),
+            ) => {
                 current.elapsed = *elapsed;
                 current.last = Some(*second);
                 current.passed += 1;
@@ -126,20 +140,36 @@ impl Live {
 
     /// The block, each line of it at most `width` columns; empty before the first stage.
     pub fn lines(&self, width: usize) -> Vec<Line> {
-        let Some(current) = &self.current else { return Vec::new() };
+        let Some(current) = &self.current else {
+            return Vec::new();
+        };
         let mut heading = self.heading(current);
         let opened = self.before.opened.saturating_add(current.counts.opened);
-        heading.push(format!("{} opened", units::counted(opened, "connection", "connections")));
-        let mut lines = vec![plain(fit(width, " · ", &heading)), plain(current.bar(width))];
-        lines.extend(current.figures().map(|figures| plain(fit(width, "  ", &figures))));
+        heading.push(format!(
+            "{} opened",
+            units::counted(opened, "connection", "connections")
+        ));
+        let mut lines = vec![
+            plain(fit(width, " · ", &heading)),
+            plain(current.bar(width)),
+        ];
+        lines.extend(
+            current
+                .figures()
+                .map(|figures| plain(fit(width, "  ", &figures))),
+        );
         lines.extend(self.sparkline(width).map(plain));
         let mut counts = self.before;
         counts.add_failures(&current.counts);
-        lines.extend(counts.failed(width).map(|text| Line { text, tone: Tone::Alarm }));
+        lines.extend(counts.failed(width).map(|text| Line {
+            text,
+            tone: Tone::Alarm,
+        }));
         lines
     }
 
-    /// One line about what was told last, where it deserves one: a stage that begins, a second that has passed.
+    /// One line about what was told last, where it deserves one: a stage that begins, a second that
+    /// has passed.
     ///
     /// `12 s of 30 s: 15,234/s, p50 210 µs, p99 800 µs, 0 failed`; all of that second.
     pub fn line(&self, progress: &Progress<'_>) -> Option<String> {
@@ -160,10 +190,16 @@ impl Live {
 
     /// What goes on, the most important first.
     fn heading(&self, current: &Current) -> Vec<String> {
-        let Some(place) = current.place else { return vec!["warm-up, not counted".to_owned()] };
+        let Some(place) = current.place else {
+            return vec!["warm-up, not counted".to_owned()];
+        };
         let mut parts = vec![terminal(&current.stage.name)];
         if self.stages > 1 {
-            parts.push(format!("stage {} of {}", place % self.stages + 1, self.stages));
+            parts.push(format!(
+                "stage {} of {}",
+                place % self.stages + 1,
+                self.stages
+            ));
         }
         if self.rounds > 1 {
             parts.push(format!("round {} of {}", current.stage.round, self.rounds));
@@ -184,7 +220,12 @@ impl Live {
             _ if successes == 0 => ' ',
             height => HEIGHTS[height.clamp(1, 8) - 1],
         };
-        let mut line: String = self.history.iter().skip(from).map(|successes| height(*successes)).collect();
+        let mut line: String = self
+            .history
+            .iter()
+            .skip(from)
+            .map(|successes| height(*successes))
+            .collect();
         line.push_str(&legend);
         Some(line)
     }
@@ -206,18 +247,25 @@ impl Current {
         format!("{}{} {words}", "█".repeat(full), "░".repeat(room - full))
     }
 
-    /// How far it has come after this time, and what may be said beside: `12 s of 30 s`, `, 18 s left`.
+    /// How far it has come after this time, and what may be said beside: `12 s of 30 s`, `, 18 s
+    /// left`.
     fn progress(&self, elapsed: Duration) -> [String; 2] {
         match self.stage.until {
             Until::Count(count) => {
-                let counted =
-                    format!("{} of {} requests", units::count(self.counts.ended()), units::count(count));
+                let counted = format!(
+                    "{} of {} requests",
+                    units::count(self.counts.ended()),
+                    units::count(count)
+                );
                 [counted, format!(", {}", clock(elapsed.as_secs()))]
             }
-            Until::Time(time) if elapsed > time.saturating_add(GRACE) => {
-                [format!("{} over", clock(time.as_secs())), ", waiting for answers".to_owned()]
+            Until::Time(time) if elapsed > time.saturating_add(GRACE) => [
+                format!("{} over", clock(time.as_secs())),
+                ", waiting for answers".to_owned(),
+            ],
+            Until::Time(time) if time < Duration::from_secs(1) => {
+                [units::span(time), String::new()]
             }
-            Until::Time(time) if time < Duration::from_secs(1) => [units::span(time), String::new()],
             Until::Time(time) => {
                 let whole = time.as_secs();
                 let elapsed = elapsed.as_secs().min(whole);
@@ -235,15 +283,23 @@ impl Current {
             parts[0] += &format!(" of {}/s due", units::count(due));
         }
         if second.succeeded > 0 {
-            let figures = [("p50", second.p50), ("p99", second.p99), ("max", second.max)];
-            parts.extend(figures.map(|(name, figure)| format!("{name} {}", units::duration(figure as f64))));
+            let figures = [
+                ("p50", second.p50),
+                ("p99", second.p99),
+                ("max", second.max),
+            ];
+            parts.extend(
+                figures.map(|(name, figure)| format!("{name} {}", units::duration(figure as f64))),
+            );
         }
         Some(parts)
     }
 
     /// How many requests were due in the last second of an open loop.
     fn due(&self) -> Option<u64> {
-        let Loop::Open(schedule) = &self.stage.shape else { return None };
+        let Loop::Open(schedule) = &self.stage.shape else {
+            return None;
+        };
         let within = |seconds: u64| {
             let moment = Duration::from_secs(seconds);
             match self.stage.until {
@@ -257,7 +313,11 @@ impl Current {
 
 impl Counts {
     fn of(tally: &Tally) -> Self {
-        Self { succeeded: tally.succeeded(), failures: tally.failures, opened: tally.opened }
+        Self {
+            succeeded: tally.succeeded(),
+            failures: tally.failures,
+            opened: tally.opened,
+        }
     }
 
     fn add_failures(&mut self, other: &Self) {
@@ -268,17 +328,26 @@ impl Counts {
 
     /// Requests that are over, well or not.
     fn ended(&self) -> u64 {
-        self.failures.iter().fold(self.succeeded, |sum, more| sum.saturating_add(*more))
+        self.failures
+            .iter()
+            .fold(self.succeeded, |sum, more| sum.saturating_add(*more))
     }
 
     /// `12 failed: 10 timeout, 2 status`, the most frequent first; nothing where none failed.
     fn failed(&self, width: usize) -> Option<String> {
-        let mut kinds: Vec<_> =
-            Failure::ALL.into_iter().zip(self.failures).filter(|(_, count)| *count > 0).collect();
+        let mut kinds: Vec<_> = Failure::ALL
+            .into_iter()
+            .zip(self.failures)
+            .filter(|(_, count)| *count > 0)
+            .collect();
         kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let sum = kinds.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
-        let mut parts: Vec<_> =
-            kinds.iter().map(|(kind, count)| format!("{} {}", units::count(*count), kind.name())).collect();
+        let sum = kinds
+            .iter()
+            .fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
+        let mut parts: Vec<_> = kinds
+            .iter()
+            .map(|(kind, count)| format!("{} {}", units::count(*count), kind.name()))
+            .collect();
         let first = parts.first_mut()?;
         *first = format!("{} failed: {first}", units::count(sum));
         Some(fit(width, ", ", &parts))
@@ -286,7 +355,10 @@ impl Counts {
 }
 
 fn plain(text: String) -> Line {
-    Line { text, tone: Tone::Plain }
+    Line {
+        text,
+        tone: Tone::Plain,
+    }
 }
 
 /// As many parts as there is room for, from the first on, which is cut where it alone is too long.

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use crate::result::{
-    Description, End, Failure, FirstAnswer, Generator, Invalid, Limit, Model, Report, Second, Stage, Tally,
-    Watched,
+    Description, End, Failure, FirstAnswer, Generator, Invalid, Limit, Model, Report, Second,
+    Stage, Tally, Watched,
 };
 use crate::ticks::CpuTime;
 
@@ -12,7 +12,9 @@ use crate::ticks::CpuTime;
 pub(crate) fn report(stages: &[&str]) -> Report {
     Report {
         run: Description {
-            command: ["lockgate", "load", "https://a.example/"].map(str::to_owned).to_vec(),
+            command: ["lockgate", "load", "https://a.example/"]
+                .map(str::to_owned)
+                .to_vec(),
             targets: vec!["https://a.example/".to_owned()],
             model: Model::Closed,
             connections: 64,
@@ -42,14 +44,19 @@ pub(crate) fn ladder(steps: usize) -> Report {
     report.run.model = Model::Open;
     for step in 1..=steps {
         let rate = step as f64 * 1000.0;
-        let mut stage = stage(&format!("{rate}/s"), 1_000 * step as u64, 2e5 * 1.2_f64.powi(step as i32));
+        let mut stage = stage(
+            &format!("{rate}/s"),
+            1_000 * step as u64,
+            2e5 * 1.2_f64.powi(step as i32),
+        );
         stage.rate = Some(rate);
         report.stages.push(stage);
     }
     report
 }
 
-/// A stage of 10 s with so many successes, half of which take no longer than the median and few much longer.
+/// A stage of 10 s with so many successes, half of which take no longer than the median and few
+/// much longer.
 pub(crate) fn stage(name: &str, successes: u64, median: f64) -> Stage {
     let mut tally = Tally::new();
     for nth in 0..successes {
@@ -118,5 +125,8 @@ pub(crate) fn fail(stage: &mut Stage, kind: Failure, number: u64, example: &str)
 
 /// A reason why a stage is invalid.
 pub(crate) fn late(text: &str) -> Invalid {
-    Invalid { limit: Limit::Lateness, text: text.to_owned() }
+    Invalid {
+        limit: Limit::Lateness,
+        text: text.to_owned(),
+    }
 }

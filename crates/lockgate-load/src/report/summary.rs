@@ -1,12 +1,15 @@
-//! The figures that every form of a report shows: of a histogram, of a stage, of rounds of the same stage.
+//! The figures that every form of a report shows: of a histogram, of a stage, of rounds of the same
+//! stage.
 //!
-//! Times are nanoseconds. Where there is nothing to compute from there is no figure, rather than a zero.
+//! Times are nanoseconds. Where there is nothing to compute from there is no figure, rather than a
+//! zero.
 
 use std::time::Duration;
 
 use crate::result::{Nanoseconds, Report, Stage, Watched};
 
-/// The percentiles that are reported, in rising order: the name, and the share of values that are not above it.
+/// The percentiles that are reported, in rising order: the name, and the share of values that are
+/// not above it.
 pub const PERCENTILES: [(&str, f64); 7] = [
     ("p50", 0.5),
     ("p75", 0.75),
@@ -74,7 +77,9 @@ impl Summary {
     /// The figure of this name.
     pub fn figure(&self, name: &str) -> Option<f64> {
         let mut named = FIGURES.iter().zip(self.figures());
-        named.find(|((known, _), _)| *known == name).map(|(_, value)| value)
+        named
+            .find(|((known, _), _)| *known == name)
+            .map(|(_, value)| value)
     }
 
     /// The median.
@@ -91,8 +96,12 @@ impl Summary {
     pub fn figures(&self) -> [f64; FIGURES.len()] {
         let [p50, p75, p90, p95, p99, p99_9, p99_99] = self.percentiles;
         let [tm95, tm99, tm99_9] = self.trimmed;
-        let Self { min, max, mean, sd, .. } = *self;
-        [min, p50, p75, p90, p95, p99, p99_9, p99_99, max, mean, sd, tm95, tm99, tm99_9]
+        let Self {
+            min, max, mean, sd, ..
+        } = *self;
+        [
+            min, p50, p75, p90, p95, p99, p99_9, p99_99, max, mean, sd, tm95, tm99, tm99_9,
+        ]
     }
 }
 
@@ -132,7 +141,8 @@ pub struct StageSummary {
 /// The figures of one program that was watched.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WatchedSummary {
-    /// Its CPU time by successes, in microseconds: a request that failed was no use, so it costs the others.
+    /// Its CPU time by successes, in microseconds: a request that failed was no use, so it costs
+    /// the others.
     pub cpu: Option<f64>,
     /// Bytes that it grew by, by connections at once; less than nothing where it shrank.
     pub memory: Option<f64>,
@@ -143,9 +153,13 @@ impl StageSummary {
     pub fn of(stage: &Stage, connections: usize) -> Self {
         let succeeded = stage.tally.succeeded();
         let ended = succeeded.saturating_add(stage.tally.failed());
-        let a_second = |number: u64| divide(number as f64, stage.elapsed.as_secs_f64()).unwrap_or_default();
+        let a_second =
+            |number: u64| divide(number as f64, stage.elapsed.as_secs_f64()).unwrap_or_default();
         let cpu = |user: Duration, system: Duration| {
-            divide(user.saturating_add(system).as_secs_f64() * 1e6, succeeded as f64)
+            divide(
+                user.saturating_add(system).as_secs_f64() * 1e6,
+                succeeded as f64,
+            )
         };
         let watched = |program: &Watched| WatchedSummary {
             cpu: cpu(program.user, program.system),
@@ -158,7 +172,12 @@ impl StageSummary {
             rate: a_second(succeeded.saturating_sub(stage.tally.late)),
             failed_share: divide(stage.tally.failed() as f64, ended as f64),
             sent_rate: a_second(stage.tally.sent.saturating_sub(stage.tally.late_sent)),
-            received_rate: a_second(stage.tally.received.saturating_sub(stage.tally.late_received)),
+            received_rate: a_second(
+                stage
+                    .tally
+                    .received
+                    .saturating_sub(stage.tally.late_received),
+            ),
             generator_cpu: cpu(stage.generator.user, stage.generator.system),
             watched: stage.watched.iter().map(watched).collect(),
         }
@@ -169,7 +188,8 @@ fn divide(number: f64, by: f64) -> Option<f64> {
     (by > 0.0).then(|| number / by)
 }
 
-/// Stages that are rounds of the same thing: those of one name, in the order in which each came first.
+/// Stages that are rounds of the same thing: those of one name, in the order in which each came
+/// first.
 pub fn rounds(report: &Report) -> Vec<Vec<&Stage>> {
     let mut groups: Vec<Vec<&Stage>> = Vec::new();
     for stage in &report.stages {
@@ -204,8 +224,16 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let (low, high) = (*sorted.first()?, *sorted.last()?);
         let middle = sorted.len() / 2;
-        let below = if sorted.len().is_multiple_of(2) { middle - 1 } else { middle };
-        Some(Self { low, median: sorted[below] / 2.0 + sorted[middle] / 2.0, high })
+        let below = if sorted.len().is_multiple_of(2) {
+            middle - 1
+        } else {
+            middle
+        };
+        Some(Self {
+            low,
+            median: sorted[below] / 2.0 + sorted[middle] / 2.0,
+            high,
+        })
     }
 
     /// From the smallest to the largest, as a share of the median.
@@ -221,7 +249,10 @@ mod tests {
     use crate::result::Tally;
 
     fn near(found: f64, expected: f64) {
-        assert!((found - expected).abs() <= expected.abs() / 500.0, "{found} is not near {expected}");
+        assert!(
+            (found - expected).abs() <= expected.abs() / 500.0,
+            "{found} is not near {expected}"
+        );
     }
 
     #[test]
@@ -250,7 +281,10 @@ mod tests {
         tally.latency.record_n(1_000, 90).unwrap();
         tally.latency.record_n(1_000_000, 10).unwrap();
         let summary = Summary::of(&tally.latency).unwrap();
-        near(summary.trimmed[0], (90.0 * 1_000.0 + 5.0 * 1_000_000.0) / 95.0);
+        near(
+            summary.trimmed[0],
+            (90.0 * 1_000.0 + 5.0 * 1_000_000.0) / 95.0,
+        );
         let mut one = Tally::new();
         one.latency.record(5_000).unwrap();
         near(Summary::of(&one.latency).unwrap().trimmed[2], 5_000.0);
@@ -262,8 +296,17 @@ mod tests {
         let mut stage = sample::stage("closed loop", 0, 1e6);
         stage.elapsed = Duration::ZERO;
         let summary = StageSummary::of(&stage, 0);
-        assert_eq!((summary.rate, summary.failed_share, summary.generator_cpu), (0.0, None, None));
-        assert_eq!(summary.watched, [WatchedSummary { cpu: None, memory: None }]);
+        assert_eq!(
+            (summary.rate, summary.failed_share, summary.generator_cpu),
+            (0.0, None, None)
+        );
+        assert_eq!(
+            summary.watched,
+            [WatchedSummary {
+                cpu: None,
+                memory: None
+            }]
+        );
         assert_eq!(Spread::of([]), None);
     }
 
@@ -289,19 +332,42 @@ mod tests {
         stage.tally.sent = u64::MAX;
         stage.generator.user = Duration::MAX;
         stage.generator.system = Duration::MAX;
-        assert!(Summary::of(&stage.tally.latency).unwrap().trimmed.iter().all(|mean| mean.is_finite()));
-        assert!(StageSummary::of(&stage, usize::MAX).generator_cpu.unwrap().is_finite());
+        assert!(
+            Summary::of(&stage.tally.latency)
+                .unwrap()
+                .trimmed
+                .iter()
+                .all(|mean| mean.is_finite())
+        );
+        assert!(
+            StageSummary::of(&stage, usize::MAX)
+                .generator_cpu
+                .unwrap()
+                .is_finite()
+        );
     }
 
     #[test]
     fn rounds_are_compared_by_their_median_and_spread() {
         let spread = Spread::of([5.0, 1.0, 2.0, 3.0]).unwrap();
-        assert_eq!(spread, Spread { low: 1.0, median: 2.5, high: 5.0 });
+        assert_eq!(
+            spread,
+            Spread {
+                low: 1.0,
+                median: 2.5,
+                high: 5.0
+            }
+        );
         assert_eq!(spread.relative(), Some(1.6));
         let mut report = sample::report(&["a", "b", "a"]);
-        assert_eq!(rounds(&report).iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(
+            rounds(&report).iter().map(Vec::len).collect::<Vec<_>>(),
+            [2, 1]
+        );
         assert!(is_valid(&report));
-        report.stages[1].invalid.push(sample::late("the generator was late"));
+        report.stages[1]
+            .invalid
+            .push(sample::late("the generator was late"));
         assert!(!is_valid(&report));
         report.stages.clear();
         assert!(!is_valid(&report));

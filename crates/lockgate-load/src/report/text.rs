@@ -11,7 +11,8 @@ use super::words;
 use crate::result::{Failure, Model, Report, Stage};
 use table::aligned;
 
-/// What was run, whether its figures hold, one line a stage where there are several, and all of the last stage.
+/// What was run, whether its figures hold, one line a stage where there are several, and all of the
+/// last stage.
 pub fn render(report: &Report) -> String {
     let mut out = heading(report);
     out.push_str(&doubts(report));
@@ -28,7 +29,8 @@ pub fn render(report: &Report) -> String {
 
 fn heading(report: &Report) -> String {
     let mut out = format!("{}\n", terminal(&report.run.command.join(" ")));
-    let mut say = |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
+    let mut say =
+        |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
     for target in &report.run.targets {
         let first = report.first.iter().find(|first| first.target == *target);
         match first {
@@ -40,7 +42,10 @@ fn heading(report: &Report) -> String {
     say("load", &words::load(&report.run));
     if report.uncounted > 0 {
         let requests = units::counted(report.uncounted, "request", "requests");
-        say("not counted", &format!("{requests} before the first stage (warm-up, the first of each target)"));
+        say(
+            "not counted",
+            &format!("{requests} before the first stage (warm-up, the first of each target)"),
+        );
     }
     out
 }
@@ -68,8 +73,13 @@ fn doubts(report: &Report) -> String {
 }
 
 fn stages(report: &Report) -> String {
-    let several = report.stages.iter().any(|stage| stage.round != report.stages[0].round);
-    let mut rows = vec![row(["stage", "time", "ok/s", "failed", "p50", "p90", "p99", "p99.9", "max", ""])];
+    let several = report
+        .stages
+        .iter()
+        .any(|stage| stage.round != report.stages[0].round);
+    let mut rows = vec![row([
+        "stage", "time", "ok/s", "failed", "p50", "p90", "p99", "p99.9", "max", "",
+    ])];
     for stage in &report.stages {
         let summary = Summary::of(&stage.tally.latency);
         let latency = |of: fn(&Summary) -> f64| figure(summary.as_ref().map(of));
@@ -83,7 +93,11 @@ fn stages(report: &Report) -> String {
             &latency(Summary::p99),
             &latency(|summary| summary.percentiles[5]),
             &latency(|summary| summary.max),
-            if stage.invalid.is_empty() { "" } else { "INVALID" },
+            if stage.invalid.is_empty() {
+                ""
+            } else {
+                "INVALID"
+            },
         ]));
     }
     if several {
@@ -97,14 +111,20 @@ fn stages(report: &Report) -> String {
 
 /// Stages that were run more than once.
 fn rounds(report: &Report) -> String {
-    let rounds = words::rounds(report).into_iter().map(|[name, figures @ ..]| {
-        let mut cells = vec![terminal(&name)];
-        cells.extend(figures);
-        cells
-    });
+    let rounds = words::rounds(report)
+        .into_iter()
+        .map(|[name, figures @ ..]| {
+            let mut cells = vec![terminal(&name)];
+            cells.extend(figures);
+            cells
+        });
     let mut rows = vec![row(words::ROUNDS)];
     rows.extend(rounds);
-    if rows.len() > 1 { format!("\n{}", aligned(2, &rows)) } else { String::new() }
+    if rows.len() > 1 {
+        format!("\n{}", aligned(2, &rows))
+    } else {
+        String::new()
+    }
 }
 
 fn details(report: &Report, stage: &Stage) -> String {
@@ -112,7 +132,11 @@ fn details(report: &Report, stage: &Stage) -> String {
     let name = terminal(&words::stage(stage, report));
     let mut out = format!("\n{name}: {}\n", units::span(stage.elapsed));
     let ended = [
-        row(["succeeded", &units::count(stage.tally.succeeded()), &units::rate(summary.rate)]),
+        row([
+            "succeeded",
+            &units::count(stage.tally.succeeded()),
+            &units::rate(summary.rate),
+        ]),
         row([
             "failed",
             &units::count(stage.tally.failed()),
@@ -123,7 +147,11 @@ fn details(report: &Report, stage: &Stage) -> String {
     out.push_str(&failures(stage));
     if stage.tally.late > 0 {
         let late = units::counted(stage.tally.late, "success", "successes");
-        writeln!(out, "  {late} came after the stage's time: no part of its rate").expect("memory");
+        writeln!(
+            out,
+            "  {late} came after the stage's time: no part of its rate"
+        )
+        .expect("memory");
     }
     if stage.tally.cut > 0 {
         let cut = units::counted(stage.tally.cut, "exchange was", "exchanges were");
@@ -141,7 +169,12 @@ fn failures(stage: &Stage) -> String {
         let number = stage.tally.failures[at];
         if number > 0 {
             let example = stage.tally.examples[at].as_deref().unwrap_or_default();
-            let line = format!("    {:<9}{:>9}  {}", kind.name(), units::count(number), terminal(example));
+            let line = format!(
+                "    {:<9}{:>9}  {}",
+                kind.name(),
+                units::count(number),
+                terminal(example)
+            );
             writeln!(out, "{}", line.trim_end()).expect("memory");
         }
     }
@@ -152,15 +185,24 @@ fn latency(model: Model, stage: &Stage) -> String {
     let histograms = words::histograms(model, stage);
     let mut rows = vec![vec![String::new()]];
     rows[0].extend(histograms.iter().map(|(name, _)| (*name).to_owned()));
-    let summaries: Vec<_> = histograms.iter().map(|(_, histogram)| Summary::of(histogram)).collect();
+    let summaries: Vec<_> = histograms
+        .iter()
+        .map(|(_, histogram)| Summary::of(histogram))
+        .collect();
     let line = |name: &str, of: &dyn Fn(&Summary) -> String| {
         let mut cells = vec![name.to_owned()];
-        cells.extend(summaries.iter().map(|summary| summary.as_ref().map_or(NONE.to_owned(), of)));
+        cells.extend(
+            summaries
+                .iter()
+                .map(|summary| summary.as_ref().map_or(NONE.to_owned(), of)),
+        );
         cells
     };
     rows.push(line("count", &|summary| units::count(summary.count)));
     for (at, (name, _)) in FIGURES.iter().enumerate() {
-        rows.push(line(name, &|summary| units::duration(summary.figures()[at])));
+        rows.push(line(name, &|summary| {
+            units::duration(summary.figures()[at])
+        }));
     }
     format!("\n{}", aligned(2, &rows))
 }
@@ -184,10 +226,14 @@ fn traffic(stage: &Stage, summary: &StageSummary) -> String {
         units::counted(tally.reused, "exchange", "exchanges")
     );
     say("connections", &connections);
-    for (name, bytes, rate) in
-        [("sent", tally.sent, summary.sent_rate), ("received", tally.received, summary.received_rate)]
-    {
-        say(name, &format!("{}, {}/s", units::bytes(bytes as f64), units::bytes(rate)));
+    for (name, bytes, rate) in [
+        ("sent", tally.sent, summary.sent_rate),
+        ("received", tally.received, summary.received_rate),
+    ] {
+        say(
+            name,
+            &format!("{}, {}/s", units::bytes(bytes as f64), units::bytes(rate)),
+        );
     }
     out
 }
@@ -196,7 +242,15 @@ fn programs(stage: &Stage, summary: &StageSummary) -> String {
     let cpu = |microseconds: Option<f64>| figure(microseconds.map(|each| each * 1e3));
     let busiest = units::percent(stage.generator.busiest);
     let mut rows = vec![
-        row(["CPU", "user", "system", "a success", "before", "peak", "a connection"]),
+        row([
+            "CPU",
+            "user",
+            "system",
+            "a success",
+            "before",
+            "peak",
+            "a connection",
+        ]),
         row([
             "generator",
             &units::span(stage.generator.user),

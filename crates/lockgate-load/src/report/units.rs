@@ -46,7 +46,11 @@ pub(crate) fn rate(per_second: f64) -> String {
 /// A share of one in per cent; what is not nothing is never shown as `0`.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent > 0.0 && percent < 0.01 { "< 0.01 %".to_owned() } else { format!("{} %", number(percent)) }
+    if percent > 0.0 && percent < 0.01 {
+        "< 0.01 %".to_owned()
+    } else {
+        format!("{} %", number(percent))
+    }
 }
 
 /// Three digits, or all those before the point, with commas.
@@ -69,9 +73,14 @@ pub(crate) fn number(number: f64) -> String {
 
 /// Without zeros at the end of a fraction, for figures that are round: `50.0 ms` is `50 ms`.
 pub(crate) fn short(figure: &str) -> String {
-    let (number, unit) = figure.split_once(' ').map_or((figure, ""), |(number, unit)| (number, unit));
-    let number =
-        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    let (number, unit) = figure
+        .split_once(' ')
+        .map_or((figure, ""), |(number, unit)| (number, unit));
+    let number = if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    };
     format!("{number} {unit}").trim_end().to_owned()
 }
 
@@ -82,7 +91,11 @@ fn scaled(mut amount: f64, step: f64, units: &[&str]) -> String {
         amount /= step;
         unit += 1;
     }
-    let text = if unit == 0 && amount.fract() == 0.0 { format!("{amount:.0}") } else { number(amount) };
+    let text = if unit == 0 && amount.fract() == 0.0 {
+        format!("{amount:.0}")
+    } else {
+        number(amount)
+    };
     format!("{text} {}", units[unit])
 }
 
@@ -113,7 +126,10 @@ mod tests {
         assert_eq!(rate(0.5), "0.50/s");
         assert_eq!(rate(f64::INFINITY), "–/s");
         assert_eq!(short("50.0 ms"), "50 ms");
-        assert_eq!((short("1.50"), short("100 s")), ("1.5".to_owned(), "100 s".to_owned()));
+        assert_eq!(
+            (short("1.50"), short("100 s")),
+            ("1.5".to_owned(), "100 s".to_owned())
+        );
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(1e-7), "< 0.01 %");
         assert_eq!(percent(0.0), "0 %");

@@ -1,4 +1,5 @@
-//! What text and HTML say in the same words: how load was made, how the run ended, what stands beside a stage.
+//! What text and HTML say in the same words: how load was made, how the run ended, what stands
+//! beside a stage.
 
 use super::summary::{self, Spread, StageSummary, Summary};
 use super::units;
@@ -23,7 +24,8 @@ pub(crate) fn end(end: &End) -> Option<String> {
     }
 }
 
-/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`; those of HTTP/2 have streams.
+/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`; those of HTTP/2
+/// have streams.
 pub(crate) fn load(run: &Description) -> String {
     let cpus: Vec<_> = run.cpus.iter().map(usize::to_string).collect();
     let pinned = match cpus.len() {
@@ -33,7 +35,11 @@ pub(crate) fn load(run: &Description) -> String {
     };
     let streams = run.streams.map(|streams| {
         let streams = units::counted(streams as u64, "stream", "streams");
-        if run.connections == 1 { format!(" of {streams}") } else { format!(" of {streams} each") }
+        if run.connections == 1 {
+            format!(" of {streams}")
+        } else {
+            format!(" of {streams} each")
+        }
     });
     format!(
         "{}{} on {}{pinned}; a request may take {}",
@@ -59,15 +65,24 @@ pub(crate) fn first(answer: &FirstAnswer) -> String {
 
 /// The name of a stage, with its round where there are several.
 pub(crate) fn stage(stage: &Stage, report: &Report) -> String {
-    let rounds = report.stages.iter().any(|other| other.round != report.stages[0].round);
-    if rounds { format!("{}, round {}", stage.name, stage.round) } else { stage.name.clone() }
+    let rounds = report
+        .stages
+        .iter()
+        .any(|other| other.round != report.stages[0].round);
+    if rounds {
+        format!("{}, round {}", stage.name, stage.round)
+    } else {
+        stage.name.clone()
+    }
 }
 
 /// Each stage that is invalid with each reason.
 pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
     let reasons = report.stages.iter().flat_map(|each| {
         let name = stage(each, report);
-        each.invalid.iter().map(move |reason| (name.clone(), reason.text.as_str()))
+        each.invalid
+            .iter()
+            .map(move |reason| (name.clone(), reason.text.as_str()))
     });
     reasons.collect()
 }
@@ -76,19 +91,27 @@ pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
 pub(crate) fn notes(report: &Report) -> Vec<(String, &str)> {
     let notes = report.stages.iter().flat_map(|each| {
         let name = stage(each, report);
-        each.notes.iter().map(move |note| (name.clone(), note.as_str()))
+        each.notes
+            .iter()
+            .map(move |note| (name.clone(), note.as_str()))
     });
     notes.collect()
 }
 
 /// `INVALID: 1 of 3 stages`, or `INVALID: no stage was measured`.
 pub(crate) fn verdict(report: &Report) -> Option<String> {
-    let invalid = report.stages.iter().filter(|stage| !stage.invalid.is_empty()).count();
+    let invalid = report
+        .stages
+        .iter()
+        .filter(|stage| !stage.invalid.is_empty())
+        .count();
     match (invalid, report.stages.len()) {
         (_, 0) => Some("INVALID: no stage was measured".to_owned()),
         (0, _) => None,
         (_, 1) => Some("INVALID: these are not the target's figures".to_owned()),
-        (some, all) => Some(format!("INVALID: {some} of {all} stages are not the target's figures")),
+        (some, all) => Some(format!(
+            "INVALID: {some} of {all} stages are not the target's figures"
+        )),
     }
 }
 
@@ -101,11 +124,19 @@ type Row = (&'static str, Option<Spread>, fn(f64) -> String);
 /// Rate and latency of stages that were run more than once: one round is an anecdote.
 pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
     let mut rows = Vec::new();
-    for group in summary::rounds(report).iter().filter(|group| group.len() > 1) {
-        let rates = group.iter().map(|stage| StageSummary::of(stage, report.run.connections).rate);
+    for group in summary::rounds(report)
+        .iter()
+        .filter(|group| group.len() > 1)
+    {
+        let rates = group
+            .iter()
+            .map(|stage| StageSummary::of(stage, report.run.connections).rate);
         let latency = |of: fn(&Summary) -> f64| {
             Spread::of(
-                group.iter().filter_map(|stage| Summary::of(&stage.tally.latency)).map(|each| of(&each)),
+                group
+                    .iter()
+                    .filter_map(|stage| Summary::of(&stage.tally.latency))
+                    .map(|each| of(&each)),
             )
         };
         let figures: [Row; 3] = [
@@ -116,15 +147,23 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
         for (name, spread, show) in figures {
             let Some(spread) = spread else { continue };
             let name = format!("{} × {}, {name}", group.len(), group[0].name);
-            let relative = spread.relative().map_or(units::NONE.to_owned(), units::percent);
-            rows.push([name, show(spread.median), show(spread.low), show(spread.high), relative]);
+            let relative = spread
+                .relative()
+                .map_or(units::NONE.to_owned(), units::percent);
+            rows.push([
+                name,
+                show(spread.median),
+                show(spread.low),
+                show(spread.high),
+                relative,
+            ]);
         }
     }
     rows
 }
 
-/// Histograms of a stage that say something of a run like this, with their names: latency always, others where they
-/// hold anything. A closed loop is never late, and what it sends is due.
+/// Histograms of a stage that say something of a run like this, with their names: latency always,
+/// others where they hold anything. A closed loop is never late, and what it sends is due.
 pub(crate) fn histograms(model: Model, stage: &Stage) -> Vec<(&'static str, &Nanoseconds)> {
     let tally = &stage.tally;
     let mut all = vec![("latency", &tally.latency)];

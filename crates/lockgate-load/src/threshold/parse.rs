@@ -18,14 +18,23 @@ pub struct ThresholdError {
 
 impl fmt::Display for ThresholdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { text, column, message } = self;
-        write!(f, "column {column}: {message}\n  {text}\n  {:>column$}", "^")
+        let Self {
+            text,
+            column,
+            message,
+        } = self;
+        write!(
+            f,
+            "column {column}: {message}\n  {text}\n  {:>column$}",
+            "^"
+        )
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Token<'a> {
-    /// Letters, digits, dots and underscores, percent signs and slashes: a metric, a value, `and`, `or`.
+    /// Letters, digits, dots and underscores, percent signs and slashes: a metric, a value, `and`,
+    /// `or`.
     Word(&'a str),
     /// One or two of `<`, `>`, `=`, `!`.
     Operator(&'a str),
@@ -44,7 +53,11 @@ struct Parser<'a> {
 
 /// Parses the whole of a text.
 pub(super) fn condition(text: &str) -> Result<Condition, ThresholdError> {
-    let mut parser = Parser { text, at: 0, depth: 0 };
+    let mut parser = Parser {
+        text,
+        at: 0,
+        depth: 0,
+    };
     let condition = parser.any()?;
     match parser.peek() {
         (Token::End, _) => Ok(condition),
@@ -75,7 +88,11 @@ impl<'a> Parser<'a> {
         while self.take(Token::Word(word)) {
             parts.push(part(self)?);
         }
-        Ok(if parts.len() == 1 { parts.remove(0) } else { join(parts) })
+        Ok(if parts.len() == 1 {
+            parts.remove(0)
+        } else {
+            join(parts)
+        })
     }
 
     fn one(&mut self) -> Result<Condition, ThresholdError> {
@@ -89,14 +106,22 @@ impl<'a> Parser<'a> {
         self.depth += 1;
         let condition = self.any()?;
         self.depth -= 1;
-        if self.take(Token::Close) { Ok(condition) } else { self.wrong("`)` was expected here") }
+        if self.take(Token::Close) {
+            Ok(condition)
+        } else {
+            self.wrong("`)` was expected here")
+        }
     }
 
     fn comparison(&mut self) -> Result<Comparison, ThresholdError> {
         let metric = self.metric()?;
         let operator = self.operator()?;
         let value = self.value(metric)?;
-        Ok(Comparison { metric, operator, value })
+        Ok(Comparison {
+            metric,
+            operator,
+            value,
+        })
     }
 
     fn metric(&mut self) -> Result<Metric, ThresholdError> {
@@ -124,7 +149,9 @@ impl<'a> Parser<'a> {
                 Ok(*operator)
             }
             None if text == "=" => self.wrong("write `==`"),
-            None => self.wrong(format!("there is no comparison `{text}`; there are {names}")),
+            None => self.wrong(format!(
+                "there is no comparison `{text}`; there are {names}"
+            )),
         }
     }
 
@@ -133,14 +160,21 @@ impl<'a> Parser<'a> {
         let (Token::Word(word), mut end) = self.peek() else {
             return self.wrong(format!("{} was expected here", kind.expected()));
         };
-        let digits = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+        let digits = word
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(word.len());
         let (number, mut unit) = word.split_at(digits);
         let Some(value) = number.parse().ok().filter(|value: &f64| value.is_finite()) else {
             return self.wrong(format!("{} was expected here", kind.expected()));
         };
         if unit.is_empty() {
             // `20 ms` is as good as `20ms`.
-            let next = Self { text: self.text, at: end, depth: 0 }.peek();
+            let next = Self {
+                text: self.text,
+                at: end,
+                depth: 0,
+            }
+            .peek();
             if let (Token::Word(word), after) = next
                 && !["and", "or"].contains(&word)
             {
@@ -156,8 +190,9 @@ impl<'a> Parser<'a> {
             (None, "") => return self.wrong(format!("{number} of what? Write {number}%")),
             (None, _) => {
                 let expected = kind.expected();
-                return self
-                    .wrong(format!("`{unit}` does not belong behind this number: {expected} was expected"));
+                return self.wrong(format!(
+                    "`{unit}` does not belong behind this number: {expected} was expected"
+                ));
             }
         };
         if kind == Kind::Count && value.fract() != 0.0 {
@@ -212,7 +247,11 @@ impl<'a> Parser<'a> {
         let column = self.text[..self.start()].chars().count() + 1;
         // As many columns as before, and nothing that a terminal acts on.
         let text = self.text.replace(char::is_control, " ");
-        Err(ThresholdError { text, column, message: message.into() })
+        Err(ThresholdError {
+            text,
+            column,
+            message: message.into(),
+        })
     }
 }
 
@@ -233,9 +272,22 @@ impl Kind {
     /// The units of its values and what each stands for; the empty one is no unit.
     fn units(self) -> &'static [(&'static str, f64)] {
         match self {
-            Self::Duration => &[("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)],
+            Self::Duration => &[
+                ("ns", 1.0),
+                ("us", 1e3),
+                ("µs", 1e3),
+                ("ms", 1e6),
+                ("s", 1e9),
+            ],
             Self::Count => &[("", 1.0)],
-            Self::Rate => &[("", 1.0), ("/s", 1.0), ("k", 1e3), ("k/s", 1e3), ("M", 1e6), ("M/s", 1e6)],
+            Self::Rate => &[
+                ("", 1.0),
+                ("/s", 1.0),
+                ("k", 1e3),
+                ("k/s", 1e3),
+                ("M", 1e6),
+                ("M/s", 1e6),
+            ],
             Self::Share => &[("%", 0.01)],
         }
     }

@@ -1,7 +1,7 @@
 //! Frames (RFC 6455 §5): a client's are written, a server's taken apart.
 //!
-//! Payload is never copied on its way in: it is a range of the bytes that came. Whole messages are written, none in
-//! fragments; fragments are read.
+//! Payload is never copied on its way in: it is a range of the bytes that came. Whole messages are
+//! written, none in fragments; fragments are read.
 
 use std::ops::Range;
 
@@ -37,11 +37,15 @@ impl Opcode {
     }
 }
 
-/// Appends one message or control frame, masked by `mask`, which is to be random and another for each frame (§5.3).
+/// Appends one message or control frame, masked by `mask`, which is to be random and another for
+/// each frame (§5.3).
 ///
 /// A control frame has 125 bytes of payload at the most, which is the caller's to see to.
 pub fn encode(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: [u8; 4]) {
-    debug_assert!(!opcode.is_control() || payload.len() <= MAX_CONTROL, "a control frame is short");
+    debug_assert!(
+        !opcode.is_control() || payload.len() <= MAX_CONTROL,
+        "a control frame is short"
+    );
     out.push(FIN | opcode as u8);
     match payload.len() {
         short @ 0..=125 => out.push(MASK | short as u8),
@@ -104,12 +108,13 @@ pub enum FrameError {
 /// What the next bytes are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Payload of a message, in this range of what was given; everything up to its end has been used.
+    /// Payload of a message, in this range of what was given; everything up to its end has been
+    /// used.
     Data(Range<usize>),
     /// So many bytes were used, and the message has ended, which was text or binary.
     End(Opcode, usize),
-    /// A control frame with its payload in this range; everything up to its end has been used. It may come between
-    /// the fragments of a message.
+    /// A control frame with its payload in this range; everything up to its end has been used. It
+    /// may come between the fragments of a message.
     Control(Opcode, Range<usize>),
     /// So many bytes were used, and more are needed. Bytes behind them come again.
     More(usize),
@@ -145,9 +150,14 @@ struct Head {
 }
 
 impl Decoder {
-    /// Refuses messages of more than `limit` bytes, all fragments together, as soon as one announces it.
+    /// Refuses messages of more than `limit` bytes, all fragments together, as soon as one
+    /// announces it.
     pub fn new(limit: u64) -> Self {
-        Self { limit, state: State::Head, message: None }
+        Self {
+            limit,
+            state: State::Head,
+            message: None,
+        }
     }
 
     /// Looks at the front of `input`.
@@ -166,7 +176,9 @@ impl Decoder {
                     }
                 }
                 State::Payload { left, .. } => {
-                    let here = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len() - at);
+                    let here = usize::try_from(*left)
+                        .unwrap_or(usize::MAX)
+                        .min(input.len() - at);
                     if here == 0 {
                         return Ok(Part::More(at));
                     }
@@ -174,12 +186,18 @@ impl Decoder {
                     return Ok(Part::Data(at..at + here));
                 }
                 State::Head => {
-                    let Some(head) = parse(&input[at..])? else { return Ok(Part::More(at)) };
+                    let Some(head) = parse(&input[at..])? else {
+                        return Ok(Part::More(at));
+                    };
                     match head.opcode {
                         Some(opcode) if opcode.is_control() => {
                             let payload = at + head.used..at + head.used + head.length as usize;
                             let whole = payload.end <= input.len();
-                            return Ok(if whole { Part::Control(opcode, payload) } else { Part::More(at) });
+                            return Ok(if whole {
+                                Part::Control(opcode, payload)
+                            } else {
+                                Part::More(at)
+                            });
                         }
                         opcode => self.begin(opcode, head)?,
                     }
@@ -202,14 +220,19 @@ impl Decoder {
             return Err(FrameError::TooLong(self.limit));
         }
         self.message = Some((opcode, length));
-        self.state = State::Payload { left: head.length, last: head.last };
+        self.state = State::Payload {
+            left: head.length,
+            last: head.last,
+        };
         Ok(())
     }
 }
 
 /// A frame's head, if all of it is there.
 fn parse(input: &[u8]) -> Result<Option<Head>, FrameError> {
-    let &[first, second, ref rest @ ..] = input else { return Ok(None) };
+    let &[first, second, ref rest @ ..] = input else {
+        return Ok(None);
+    };
     if first & RESERVED != 0 {
         return Err(FrameError::Reserved);
     }
@@ -248,7 +271,12 @@ fn parse(input: &[u8]) -> Result<Option<Head>, FrameError> {
     if length < least || length > u64::MAX >> 1 {
         return Err(FrameError::Length);
     }
-    Ok(Some(Head { opcode, last, length, used }))
+    Ok(Some(Head {
+        opcode,
+        last,
+        length,
+        used,
+    }))
 }
 
 #[cfg(test)]
@@ -260,7 +288,8 @@ mod tests {
     /// A message or a control frame.
     type Event = (Opcode, Vec<u8>);
 
-    /// What frames say, fed in pieces of `step` bytes, what is left of a message at their end, and how it ended.
+    /// What frames say, fed in pieces of `step` bytes, what is left of a message at their end, and
+    /// how it ended.
     fn read(input: &[u8], step: usize) -> (Vec<Event>, Vec<u8>, Result<(), FrameError>) {
         let mut decoder = Decoder::new(LIMIT);
         let (mut events, mut message) = (Vec::new(), Vec::new());
@@ -302,28 +331,59 @@ mod tests {
         // §5.7: those that are not masked.
         for (input, expected) in [
             (b"\x81\x05Hello".to_vec(), vec![event(Text, b"Hello")]),
-            (b"\x01\x03Hel\x80\x02lo".to_vec(), vec![event(Text, b"Hello")]),
+            (
+                b"\x01\x03Hel\x80\x02lo".to_vec(),
+                vec![event(Text, b"Hello")],
+            ),
             (b"\x89\x05Hello".to_vec(), vec![event(Ping, b"Hello")]),
             (b"\x8a\x05Hello".to_vec(), vec![event(Pong, b"Hello")]),
-            (binary(b"\x82\x7e\x01\x00", 256), vec![event(Binary, &[7; 256])]),
-            (binary(b"\x82\x7f\0\0\0\0\0\x01\0\0", 65_536), vec![event(Binary, &[7; 65_536])]),
+            (
+                binary(b"\x82\x7e\x01\x00", 256),
+                vec![event(Binary, &[7; 256])],
+            ),
+            (
+                binary(b"\x82\x7f\0\0\0\0\0\x01\0\0", 65_536),
+                vec![event(Binary, &[7; 65_536])],
+            ),
             // §5.4: control frames between fragments, of which some are empty.
             (
                 b"\x02\0\0\x01a\x89\x01p\0\0\x88\0\x80\x01b\x8a\0".to_vec(),
-                vec![event(Ping, b"p"), event(Close, b""), event(Binary, b"ab"), event(Pong, b"")],
+                vec![
+                    event(Ping, b"p"),
+                    event(Close, b""),
+                    event(Binary, b"ab"),
+                    event(Pong, b""),
+                ],
             ),
             (
                 b"\x81\0\x82\0\x88\x05\x03\xe8bye".to_vec(),
-                vec![event(Text, b""), event(Binary, b""), event(Close, b"\x03\xe8bye")],
+                vec![
+                    event(Text, b""),
+                    event(Binary, b""),
+                    event(Close, b"\x03\xe8bye"),
+                ],
             ),
             (binary(b"\x82\x7d", 125), vec![event(Binary, &[7; 125])]),
-            (binary(b"\x82\x7e\x00\x7e", 126), vec![event(Binary, &[7; 126])]),
-            (binary(b"\x82\x7e\xff\xff", 65_535), vec![event(Binary, &[7; 65_535])]),
+            (
+                binary(b"\x82\x7e\x00\x7e", 126),
+                vec![event(Binary, &[7; 126])],
+            ),
+            (
+                binary(b"\x82\x7e\xff\xff", 65_535),
+                vec![event(Binary, &[7; 65_535])],
+            ),
             (binary(b"\x89\x7d", 125), vec![event(Ping, &[7; 125])]),
-            (binary(b"\x82\x7f\0\0\0\0\0\x01\x86\xa0", 100_000), vec![event(Binary, &[7; 100_000])]),
+            (
+                binary(b"\x82\x7f\0\0\0\0\0\x01\x86\xa0", 100_000),
+                vec![event(Binary, &[7; 100_000])],
+            ),
         ] {
             for step in (1..16).chain([4096, input.len()]) {
-                assert_eq!(read(&input, step), (expected.clone(), Vec::new(), Ok(())), "{step}");
+                assert_eq!(
+                    read(&input, step),
+                    (expected.clone(), Vec::new(), Ok(())),
+                    "{step}"
+                );
             }
         }
     }
@@ -364,7 +424,10 @@ mod tests {
             (b"\x82\x7f\0\0\0\0\0\x01\x86\xa1", TooLong(LIMIT)),
             (b"\x82\x7f\x7f\xff\xff\xff\xff\xff\xff\xff", TooLong(LIMIT)),
             (b"\x01\x01a\x80\x7f\0\0\0\0\0\x01\x86\xa0", TooLong(LIMIT)),
-            (b"\x01\x01a\x80\x7f\x7f\xff\xff\xff\xff\xff\xff\xff", TooLong(LIMIT)),
+            (
+                b"\x01\x01a\x80\x7f\x7f\xff\xff\xff\xff\xff\xff\xff",
+                TooLong(LIMIT),
+            ),
         ] {
             for step in [1, input.len()] {
                 assert_eq!(read(input, step).2, Err(error), "{}", input.escape_ascii());
@@ -384,21 +447,32 @@ mod tests {
         assert_eq!(decoder.decode(b"lo\x89\x02"), Ok(Part::Data(0..2)));
         assert_eq!(decoder.decode(b"\x89\x02"), Ok(Part::End(Opcode::Text, 0)));
         assert_eq!(decoder.decode(b"\x89\x02p"), Ok(Part::More(0)));
-        assert_eq!(decoder.decode(b"\x89\x02pq\x81"), Ok(Part::Control(Opcode::Ping, 2..4)));
+        assert_eq!(
+            decoder.decode(b"\x89\x02pq\x81"),
+            Ok(Part::Control(Opcode::Ping, 2..4))
+        );
     }
 
-    /// A server's view of a client's frame: its first byte, its payload, and how many bytes its head has.
+    /// A server's view of a client's frame: its first byte, its payload, and how many bytes its
+    /// head has.
     fn unmask(frame: &[u8]) -> (u8, Vec<u8>, usize) {
         assert_eq!(frame[1] & 0x80, 0x80, "it is masked");
         let (length, at) = match frame[1] & 0x7f {
-            126 => (u64::from(u16::from_be_bytes(frame[2..4].try_into().unwrap())), 4),
+            126 => (
+                u64::from(u16::from_be_bytes(frame[2..4].try_into().unwrap())),
+                4,
+            ),
             127 => (u64::from_be_bytes(frame[2..10].try_into().unwrap()), 10),
             short => (u64::from(short), 2),
         };
         let (mask, masked) = frame[at..].split_at(4);
         assert_eq!(masked.len() as u64, length);
         // §5.3.
-        let payload = masked.iter().enumerate().map(|(index, byte)| byte ^ mask[index % 4]).collect();
+        let payload = masked
+            .iter()
+            .enumerate()
+            .map(|(index, byte)| byte ^ mask[index % 4])
+            .collect();
         (frame[0], payload, at)
     }
 
@@ -416,7 +490,10 @@ mod tests {
             b"\x89\x80\x01\x01\x01\x01",
             b"\x88\x82\0\0\xff\xff\x03\xe8",
         ];
-        assert_eq!(out.escape_ascii().to_string(), expected.concat().escape_ascii().to_string());
+        assert_eq!(
+            out.escape_ascii().to_string(),
+            expected.concat().escape_ascii().to_string()
+        );
         let lengths = (0..=20).chain([125, 126, 127, 1000, 65_535, 65_536, 65_537, 100_003]);
         for length in lengths {
             let payload: Vec<u8> = (0..length).map(|index| (index * 7 % 251) as u8).collect();

@@ -1,6 +1,7 @@
 //! The opening handshake (RFC 6455 §4.1): what a request asks for, and whether an answer grants it.
 //!
-//! Knows the fields that make a request one for WebSocket; its first line, Host and all others are the caller's.
+//! Knows the fields that make a request one for WebSocket; its first line, Host and all others are
+//! the caller's.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64ct::{Base64, Encoding};
@@ -46,7 +47,8 @@ pub struct Handshake {
 impl Handshake {
     /// With a key of its own.
     ///
-    /// The key is no secret: it shows that whoever answers has read this request (§1.3), and any random number does that.
+    /// The key is no secret: it shows that whoever answers has read this request (§1.3), and any
+    /// random number does that.
     pub fn random() -> Self {
         Self::with(fastrand::u128(..).to_ne_bytes())
     }
@@ -54,7 +56,10 @@ impl Handshake {
     fn with(nonce: [u8; 16]) -> Self {
         let key = base64(&nonce);
         let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[&key, GUID].concat());
-        Self { key, accept: base64(hash.as_ref()) }
+        Self {
+            key,
+            accept: base64(hash.as_ref()),
+        }
     }
 
     /// Appends the fields that ask for it.
@@ -79,7 +84,10 @@ impl Handshake {
         if !to.eq_ignore_ascii_case(b"websocket") || upgrade.next().is_some() {
             return Err(HandshakeError::Upgrade);
         }
-        if !fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade")) {
+        if !fields
+            .tokens(Known::Connection)
+            .any(|token| token.eq_ignore_ascii_case(b"upgrade"))
+        {
             return Err(HandshakeError::Connection);
         }
         let mut accept = fields.named(b"Sec-WebSocket-Accept");
@@ -117,7 +125,12 @@ mod tests {
 
     fn check(answer: &str) -> Result<(), HandshakeError> {
         let (mut progress, mut head) = (Progress::default(), ResponseHead::default());
-        let taken = parse::response(answer.as_bytes(), &mut progress, &Limits::default(), &mut head);
+        let taken = parse::response(
+            answer.as_bytes(),
+            &mut progress,
+            &Limits::default(),
+            &mut head,
+        );
         assert_eq!(taken, Ok(Some(answer.len())));
         handshake().check(&head)
     }
@@ -143,39 +156,93 @@ mod tests {
             (101, [upgrade, connection, accept, ""], Ok(())),
             (
                 101,
-                [accept, "upgrade: WebSocket\r\n", "CONNECTION: keep-alive, upgrade\r\n", "Server: x\r\n"],
+                [
+                    accept,
+                    "upgrade: WebSocket\r\n",
+                    "CONNECTION: keep-alive, upgrade\r\n",
+                    "Server: x\r\n",
+                ],
                 Ok(()),
             ),
-            (101, [upgrade, "Connection: a\r\nConnection: UPGRADE\r\n", accept, ""], Ok(())),
+            (
+                101,
+                [
+                    upgrade,
+                    "Connection: a\r\nConnection: UPGRADE\r\n",
+                    accept,
+                    "",
+                ],
+                Ok(()),
+            ),
             // §4.1, what a client must check, in its order.
             (200, [upgrade, connection, accept, ""], Err(Status(200))),
             (401, ["", "", "", ""], Err(Status(401))),
             (101, ["", connection, accept, ""], Err(Upgrade)),
-            (101, ["Upgrade: h2c\r\n", connection, accept, ""], Err(Upgrade)),
-            (101, ["Upgrade: websocket, h2c\r\n", connection, accept, ""], Err(Upgrade)),
+            (
+                101,
+                ["Upgrade: h2c\r\n", connection, accept, ""],
+                Err(Upgrade),
+            ),
+            (
+                101,
+                ["Upgrade: websocket, h2c\r\n", connection, accept, ""],
+                Err(Upgrade),
+            ),
             (101, [upgrade, connection, accept, upgrade], Err(Upgrade)),
             (101, [upgrade, "", accept, ""], Err(Connection)),
-            (101, [upgrade, "Connection: Upgraded, keep-alive\r\n", accept, ""], Err(Connection)),
+            (
+                101,
+                [upgrade, "Connection: Upgraded, keep-alive\r\n", accept, ""],
+                Err(Connection),
+            ),
             (101, [upgrade, connection, "", ""], Err(Accept)),
-            (101, [upgrade, connection, "Sec-WebSocket-Accept: \r\n", ""], Err(Accept)),
+            (
+                101,
+                [upgrade, connection, "Sec-WebSocket-Accept: \r\n", ""],
+                Err(Accept),
+            ),
             // The key itself, and a hash in small letters.
             (
                 101,
-                [upgrade, connection, "Sec-WebSocket-Accept: dGhlIHNhbXBsZSBub25jZQ==\r\n", ""],
+                [
+                    upgrade,
+                    connection,
+                    "Sec-WebSocket-Accept: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+                    "",
+                ],
                 Err(Accept),
             ),
             (
                 101,
-                [upgrade, connection, "Sec-WebSocket-Accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n", ""],
+                [
+                    upgrade,
+                    connection,
+                    "Sec-WebSocket-Accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n",
+                    "",
+                ],
                 Err(Accept),
             ),
             (101, [upgrade, connection, accept, accept], Err(Accept)),
             (
                 101,
-                [upgrade, connection, accept, "Sec-WebSocket-Extensions: permessage-deflate\r\n"],
+                [
+                    upgrade,
+                    connection,
+                    accept,
+                    "Sec-WebSocket-Extensions: permessage-deflate\r\n",
+                ],
                 Err(Extension),
             ),
-            (101, [upgrade, connection, accept, "sec-websocket-protocol: chat\r\n"], Err(Protocol)),
+            (
+                101,
+                [
+                    upgrade,
+                    connection,
+                    accept,
+                    "sec-websocket-protocol: chat\r\n",
+                ],
+                Err(Protocol),
+            ),
         ] {
             let answer = format!("HTTP/1.1 {status} x\r\n{}\r\n", fields.concat());
             assert_eq!(check(&answer), expected, "{answer}");

@@ -1,7 +1,9 @@
-//! One client of HTTP/2: a connection to each peer, and as many requests at once on it as it has streams.
+//! One client of HTTP/2: a connection to each peer, and as many requests at once on it as it has
+//! streams.
 //!
-//! For the pace each stream is a client with turns of its own. All that has come on a connection is looked at before
-//! anything leaves, so that what became free together asks again together: with one read and one write.
+//! For the pace each stream is a client with turns of its own. All that has come on a connection is
+//! looked at before anything leaves, so that what became free together asks again together: with
+//! one read and one write.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -86,7 +88,8 @@ impl Streams {
     /// For ever.
     pub(super) async fn run(mut self) -> Infallible {
         poll_fn(|cx| {
-            // What a step lets us send leaves together, before the next one looks at what came meanwhile.
+            // What a step lets us send leaves together, before the next one looks at what came
+            // meanwhile.
             while self.step(cx) {
                 self.write(cx);
             }
@@ -125,13 +128,29 @@ impl Streams {
         while at > 0 {
             at -= 1;
             let slot = self.free[at];
-            let Poll::Ready(turn) = self.worker.pace.poll_turn(self.first + slot, cx) else { continue };
+            let Poll::Ready(turn) = self.worker.pace.poll_turn(self.first + slot, cx) else {
+                continue;
+            };
             self.free.swap_remove(at);
             let (target, peer) = self.worker.draw.next(&mut self.rng);
-            let deadline = turn.due.saturating_add(nanoseconds(self.worker.plan.timeout));
-            self.worker.pace.expect_by(self.first + slot, Some(deadline));
-            let begun = if turn.scheduled { self.worker.pace.now() } else { turn.due };
-            self.slots[slot] = Some(Request { turn, begun, target, peer, was_sent_back: false });
+            let deadline = turn
+                .due
+                .saturating_add(nanoseconds(self.worker.plan.timeout));
+            self.worker
+                .pace
+                .expect_by(self.first + slot, Some(deadline));
+            let begun = if turn.scheduled {
+                self.worker.pace.now()
+            } else {
+                turn.due
+            };
+            self.slots[slot] = Some(Request {
+                turn,
+                begun,
+                target,
+                peer,
+                was_sent_back: false,
+            });
             self.sides[peer].waiting.push_back(slot);
         }
         self.free.len() < before
@@ -139,13 +158,21 @@ impl Streams {
 
     /// Goes on with a connection that is being opened.
     fn open(&mut self, side: usize, cx: &mut Context<'_>) -> bool {
-        let Some(opening) = &mut self.sides[side].opening else { return false };
-        let Poll::Ready(opened) = opening.as_mut().poll(cx) else { return false };
+        let Some(opening) = &mut self.sides[side].opening else {
+            return false;
+        };
+        let Poll::Ready(opened) = opening.as_mut().poll(cx) else {
+            return false;
+        };
         self.sides[side].opening = None;
         match opened {
             Ok(link) => {
                 let connection = Connection::new(self.slots.len(), Windows::LARGE);
-                self.sides[side].wires.push(Wire { link, connection, is_retired: false });
+                self.sides[side].wires.push(Wire {
+                    link,
+                    connection,
+                    is_retired: false,
+                });
                 true
             }
             Err(fault) => {
@@ -155,10 +182,12 @@ impl Streams {
                     self.finish(slot, Err(fault.clone()), &Done::default());
                 }
                 if is_scheduled {
-                    // Refused without waiting for anything, as a Unix socket does it, it would never let go of the thread.
+                    // Refused without waiting for anything, as a Unix socket does it, it would
+                    // never let go of the thread.
                     cx.waker().wake_by_ref();
                 } else {
-                    self.paused = Some(self.worker.pace.now() + PAUSE as Moment * nanoseconds(TICK));
+                    self.paused =
+                        Some(self.worker.pace.now() + PAUSE as Moment * nanoseconds(TICK));
                     self.worker.ticks.borrow_mut().push(cx.waker().clone());
                 }
                 !is_scheduled
@@ -170,7 +199,11 @@ impl Streams {
     fn read(&mut self, side: usize, cx: &mut Context<'_>) -> bool {
         let (mut moved, mut at) = (false, 0);
         while let Some(wire) = self.sides[side].wires.get_mut(at) {
-            let Wire { link, connection, is_retired } = wire;
+            let Wire {
+                link,
+                connection,
+                is_retired,
+            } = wire;
             let ended = match connection.poll_read(cx, link) {
                 Poll::Pending => false,
                 Poll::Ready(Ok(())) => {
@@ -199,8 +232,15 @@ impl Streams {
     }
 
     fn take(&mut self, finished: Finished) {
-        let Finished { place, done, outcome, .. } = finished;
-        let Some(request) = &mut self.slots[place] else { return };
+        let Finished {
+            place,
+            done,
+            outcome,
+            ..
+        } = finished;
+        let Some(request) = &mut self.slots[place] else {
+            return;
+        };
         let made = match outcome {
             Outcome::Answered => {
                 let judged = self.worker.plan.targets[request.target].judge(&done.seen);
@@ -226,7 +266,9 @@ impl Streams {
         }
         let mut moved = false;
         for slot in 0..self.slots.len() {
-            let Some(request) = self.slots[slot] else { continue };
+            let Some(request) = self.slots[slot] else {
+                continue;
+            };
             if !self.worker.pace.is_overdue(self.first + slot) {
                 continue;
             }
@@ -262,33 +304,60 @@ impl Streams {
     }
 
     fn finish(&mut self, slot: usize, made: Result<(), Fault>, done: &Done) {
-        let Some(request) = self.slots[slot].take() else { return };
+        let Some(request) = self.slots[slot].take() else {
+            return;
+        };
         self.worker.pace.expect_by(self.first + slot, None);
         self.worker.note(request.turn, request.begun, made, done);
         self.free.push(slot);
     }
 
-    /// Begins what waits for a stream, as far as there are some; opens a connection where there is none,
-    /// and says so.
+    /// Begins what waits for a stream, as far as there are some; opens a connection where there is
+    /// none, and says so.
     fn begin(&mut self, side: usize) -> bool {
-        let Self { worker, slots, sides, rng, .. } = self;
-        let Side { opening, wires, waiting } = &mut sides[side];
-        let Some(Wire { link, connection, is_retired }) = wires.iter_mut().find(|wire| !wire.is_retired)
+        let Self {
+            worker,
+            slots,
+            sides,
+            rng,
+            ..
+        } = self;
+        let Side {
+            opening,
+            wires,
+            waiting,
+        } = &mut sides[side];
+        let Some(Wire {
+            link,
+            connection,
+            is_retired,
+        }) = wires.iter_mut().find(|wire| !wire.is_retired)
         else {
             let first = waiting.front().and_then(|slot| slots[*slot]);
-            let (Some(Request { target, .. }), None) = (first, &opening) else { return false };
+            let (Some(Request { target, .. }), None) = (first, &opening) else {
+                return false;
+            };
             *opening = Some(Box::pin(open(Rc::clone(worker), target)));
             return true;
         };
         while connection.has_room() && !*is_retired {
-            let Some(slot) = waiting.pop_front() else { break };
-            let Some(Request { target, .. }) = slots[slot] else { continue };
-            let Ask::Http2(request) = &worker.plan.targets[target].ask else { continue };
+            let Some(slot) = waiting.pop_front() else {
+                break;
+            };
+            let Some(Request { target, .. }) = slots[slot] else {
+                continue;
+            };
+            let Ask::Http2(request) = &worker.plan.targets[target].ask else {
+                continue;
+            };
             let used = Use::of(&worker.plan.targets[target].expect);
             connection.begin(slot, target, request, used, rng);
             worker.tally.borrow_mut().reused += u64::from(link.exchanges > 0);
             link.exchanges += 1;
-            *is_retired = worker.plan.per_connection.is_some_and(|most| link.exchanges >= most);
+            *is_retired = worker
+                .plan
+                .per_connection
+                .is_some_and(|most| link.exchanges >= most);
         }
         *is_retired |= connection.is_ending();
         // What is left waits for another.
@@ -296,7 +365,10 @@ impl Streams {
     }
 
     fn write(&mut self, cx: &mut Context<'_>) {
-        for Wire { link, connection, .. } in self.sides.iter_mut().flat_map(|side| &mut side.wires) {
+        for Wire {
+            link, connection, ..
+        } in self.sides.iter_mut().flat_map(|side| &mut side.wires)
+        {
             connection.write(cx, link, &self.worker.blocks);
         }
     }
@@ -307,5 +379,7 @@ async fn open(worker: Rc<Worker>, target: usize) -> Result<Link, Fault> {
     let mut scratch = Scratch::new(Rc::clone(&worker.blocks), Rng::new());
     scratch.line.clone_from(&worker.line);
     let target = &worker.plan.targets[target];
-    worker.open(target, &mut scratch, &mut Done::default()).await
+    worker
+        .open(target, &mut scratch, &mut Done::default())
+        .await
 }

@@ -13,7 +13,8 @@ fn the_text_is_written_to_the_letter() {
     text.counter("lockgate_connections_total", "Connections accepted.")
         .sample(&[("listener", ":443"), ("side", "downstream")], 3_u64)
         .sample(&[], 4_u64);
-    text.gauge("lockgate_connections", "Connections open.").sample(&[], -1_i64);
+    text.gauge("lockgate_connections", "Connections open.")
+        .sample(&[], -1_i64);
     const BOUNDS: Bounds = Bounds::new(&[Duration::from_millis(5)]);
     let histogram = Histogram::new(BOUNDS);
     histogram.record(Duration::from_millis(2));
@@ -42,8 +43,19 @@ lockgate_tls_handshake_seconds_count{listener=\":443\"} 2
 
 #[test]
 fn whatever_a_label_holds_comes_back_from_a_parser() {
-    let values =
-        ["", "plain", "\"", "\\", "\n", "\\n", "a\"} 1\nb 2", "\\\"", "trailing\\", "ü → \u{202e}", "\r\t\0"];
+    let values = [
+        "",
+        "plain",
+        "\"",
+        "\\",
+        "\n",
+        "\\n",
+        "a\"} 1\nb 2",
+        "\\\"",
+        "trailing\\",
+        "ü → \u{202e}",
+        "\r\t\0",
+    ];
     let mut text = Text::new();
     let mut family = text.gauge("g", "back\\slash, \"quote\" and\nline feed");
     for (i, value) in values.iter().enumerate() {
@@ -52,7 +64,11 @@ fn whatever_a_label_holds_comes_back_from_a_parser() {
     let text = text.finish();
     let parsed = parse(&text);
     assert_eq!(parsed[0].help, "back\\slash, \"quote\" and\nline feed");
-    let back: Vec<&str> = parsed[0].samples.iter().map(|(_, labels, _)| &*labels[0].1).collect();
+    let back: Vec<&str> = parsed[0]
+        .samples
+        .iter()
+        .map(|(_, labels, _)| &*labels[0].1)
+        .collect();
     assert_eq!(back, values);
 }
 
@@ -74,9 +90,21 @@ fn numbers_are_written_so_that_they_read_back() {
     for (i, number) in numbers.into_iter().enumerate() {
         family.sample(&[("i", &i.to_string())], number);
     }
-    let read: Vec<f64> = parse(&text.finish())[0].samples.iter().map(|(_, _, value)| *value).collect();
-    let expected =
-        [u64::MAX as f64, i64::MIN as f64, 0.1, 1e21, 5e-7, f64::MAX, f64::INFINITY, f64::NEG_INFINITY];
+    let read: Vec<f64> = parse(&text.finish())[0]
+        .samples
+        .iter()
+        .map(|(_, _, value)| *value)
+        .collect();
+    let expected = [
+        u64::MAX as f64,
+        i64::MIN as f64,
+        0.1,
+        1e21,
+        5e-7,
+        f64::MAX,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+    ];
     assert_eq!(read[..8], expected);
     assert!(read[8].is_nan());
 }
@@ -90,7 +118,10 @@ fn several_histograms_of_one_family_stay_valid() {
     let mut text = Text::new();
     text.histogram("connect_seconds", "Connecting.")
         .sample(&[("endpoint", "a")], &histogram.snapshot())
-        .sample(&[("endpoint", "b")], &Histogram::new(Bounds::CONNECT).snapshot());
+        .sample(
+            &[("endpoint", "b")],
+            &Histogram::new(Bounds::CONNECT).snapshot(),
+        );
     let families = parse(&text.finish());
     assert_eq!(families[0].samples.len(), 2 * (16 + 3));
 }

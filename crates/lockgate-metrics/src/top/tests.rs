@@ -6,7 +6,11 @@ use super::*;
 
 /// Bytes per key, largest first.
 fn bytes<K: Clone>(listing: &Listing<K>) -> Vec<(K, u64)> {
-    listing.entries.iter().map(|entry| (entry.key.clone(), entry.traffic.bytes())).collect()
+    listing
+        .entries
+        .iter()
+        .map(|entry| (entry.key.clone(), entry.traffic.bytes()))
+        .collect()
 }
 
 /// A stream of keys and bytes that repeats exactly (xorshift).
@@ -16,7 +20,11 @@ fn stream(mut seed: u64, length: usize) -> impl Iterator<Item = (u32, u64)> {
         seed ^= seed >> 7;
         seed ^= seed << 17;
         // Half of the calls go to sixteen heavy keys, the rest to a long tail.
-        let key = if seed.is_multiple_of(2) { (seed >> 8) % 16 } else { 100 + (seed >> 8) % 5_000 };
+        let key = if seed.is_multiple_of(2) {
+            (seed >> 8) % 16
+        } else {
+            100 + (seed >> 8) % 5_000
+        };
         (key as u32, 1 + (seed >> 40) % 1_000)
     })
 }
@@ -37,7 +45,10 @@ fn assert_sound(snapshot: &TopSnapshot<u32>, truth: &HashMap<u32, u64>) {
         assert!(seen + entry.error >= truth[&entry.key], "{entry:?}");
     }
     for (key, n) in truth.iter().filter(|(_, n)| **n > snapshot.floor) {
-        assert!(snapshot.entries.iter().any(|entry| entry.key == *key), "{key} moved {n}");
+        assert!(
+            snapshot.entries.iter().any(|entry| entry.key == *key),
+            "{key} moved {n}"
+        );
     }
 }
 
@@ -75,7 +86,11 @@ fn what_is_not_listed_is_other_and_all_adds_up() {
     }
     let listing = top.snapshot(1_000).top(20, Order::Bytes);
     assert_eq!(listing.entries.len(), 20);
-    let listed: u64 = listing.entries.iter().map(|entry| entry.traffic.bytes()).sum();
+    let listed: u64 = listing
+        .entries
+        .iter()
+        .map(|entry| entry.traffic.bytes())
+        .sum();
     assert_eq!(listed + listing.other.bytes(), 499_500 + 1_000);
     assert_eq!(listing.total.sent, 1_000);
 }
@@ -91,7 +106,10 @@ fn the_bounds_hold_the_truth_over_a_long_tail() {
         assert!(snapshot.tracked() <= capacity);
         let all: u64 = truth.values().sum();
         assert_eq!(snapshot.total.bytes(), all);
-        assert!(snapshot.floor <= all / capacity as u64, "error is at most the bytes by the entries");
+        assert!(
+            snapshot.floor <= all / capacity as u64,
+            "error is at most the bytes by the entries"
+        );
     }
 }
 
@@ -113,7 +131,11 @@ fn workers_add_up_and_the_bounds_still_hold() {
         top.snapshot(0)
     });
     let merged = TopSnapshot::merge(snapshots);
-    let truth = exact([11, 12, 13].into_iter().flat_map(|seed| stream(seed, 20_000)));
+    let truth = exact(
+        [11, 12, 13]
+            .into_iter()
+            .flat_map(|seed| stream(seed, 20_000)),
+    );
     assert_sound(&merged, &truth);
     assert_eq!(merged.total.bytes(), truth.values().sum::<u64>());
 }

@@ -56,9 +56,11 @@ impl HelloError {
     /// The alert description to answer with (RFC 8446 §6).
     pub fn alert(self) -> u8 {
         match self {
-            Self::NotTls | Self::Interrupted | Self::EmptyRecord | Self::NotClientHello | Self::Trailing => {
-                UNEXPECTED_MESSAGE
-            }
+            Self::NotTls
+            | Self::Interrupted
+            | Self::EmptyRecord
+            | Self::NotClientHello
+            | Self::Trailing => UNEXPECTED_MESSAGE,
             Self::Ssl2 | Self::Ssl3 | Self::RecordVersion => PROTOCOL_VERSION,
             Self::RecordOverflow => RECORD_OVERFLOW,
             Self::TooLong | Self::Malformed(_) => DECODE_ERROR,

@@ -2,8 +2,9 @@
 
 use super::peek;
 
-/// Methods by which a plain HTTP client is recognised: RFC 9110, RFC 5789, WebDAV (RFC 4918), and `PRI`
-/// of HTTP/2 (RFC 9113 §3.4). A list, because any word of capitals would take SMTP and FTP for HTTP.
+/// Methods by which a plain HTTP client is recognised: RFC 9110, RFC 5789, WebDAV (RFC 4918), and
+/// `PRI` of HTTP/2 (RFC 9113 §3.4). A list, because any word of capitals would take SMTP and FTP
+/// for HTTP.
 const METHODS: [&[u8]; 16] = [
     b"GET ",
     b"HEAD ",
@@ -28,7 +29,8 @@ const METHODS: [&[u8]; 16] = [
 pub enum First {
     /// Too few bytes to say; 10 always decide.
     Undecided,
-    /// A TLS handshake, or the hello of SSL 2.0: ask [`peek`](super::peek), which has an alert for it.
+    /// A TLS handshake, or the hello of SSL 2.0: ask [`peek`](super::peek), which has an alert for
+    /// it.
     Tls,
     /// Plain HTTP: answer in plain HTTP.
     Http,

@@ -1,4 +1,5 @@
-//! The ClientHello itself (RFC 8446 §4.1.2, RFC 5246 §7.4.1.2) and the extensions that choose a route.
+//! The ClientHello itself (RFC 8446 §4.1.2, RFC 5246 §7.4.1.2) and the extensions that choose a
+//! route.
 
 use std::borrow::Cow;
 
@@ -20,8 +21,8 @@ pub struct Hello<'a> {
     /// The DNS name it wants (RFC 6066 §3), in lower case, without a dot at the end. `None` if it
     /// names none, or gives the literal of an IP address.
     pub server_name: Option<Box<str>>,
-    /// The session it wants to resume (RFC 5246 §7.4.1.2), at most 32 bytes; empty if there is none. With a ticket, or TLS
-    /// 1.3, it is often made up.
+    /// The session it wants to resume (RFC 5246 §7.4.1.2), at most 32 bytes; empty if there is
+    /// none. With a ticket, or TLS 1.3, it is often made up.
     pub session_id: Cow<'a, [u8]>,
     /// The newest version it offers; `None` if it offers none of those known here.
     pub newest: Option<Version>,
@@ -45,7 +46,8 @@ pub enum Version {
 }
 
 impl Hello<'_> {
-    /// The protocols it offers (RFC 7301 §3.1), the preferred one first; GREASE values are among them.
+    /// The protocols it offers (RFC 7301 §3.1), the preferred one first; GREASE values are among
+    /// them.
     pub fn alpn(&self) -> impl Iterator<Item = &[u8]> {
         let mut list = Reader(&self.alpn);
         std::iter::from_fn(move || list.vec8())
@@ -54,7 +56,11 @@ impl Hello<'_> {
     /// The same, without borrowing the bytes it was read from.
     pub fn into_owned(self) -> Hello<'static> {
         let session_id = Cow::Owned(self.session_id.into_owned());
-        Hello { alpn: Cow::Owned(self.alpn.into_owned()), session_id, ..self }
+        Hello {
+            alpn: Cow::Owned(self.alpn.into_owned()),
+            session_id,
+            ..self
+        }
     }
 }
 
@@ -66,12 +72,25 @@ pub(super) fn parse(body: &[u8], len: usize) -> Result<Hello<'_>, HelloError> {
         return Err(HelloError::Ssl3); // RFC 8446 appendix D.5, whatever the extensions say
     }
     body.take(RANDOM).ok_or(Malformed("random"))?;
-    let session_id = body.vec8().filter(|id| id.len() <= SESSION_ID_MAX).ok_or(Malformed("session id"))?;
-    body.vec16().filter(|suites| is_list_of_u16(suites)).ok_or(Malformed("cipher suites"))?;
-    body.vec8().filter(|methods| !methods.is_empty()).ok_or(Malformed("compression methods"))?;
+    let session_id = body
+        .vec8()
+        .filter(|id| id.len() <= SESSION_ID_MAX)
+        .ok_or(Malformed("session id"))?;
+    body.vec16()
+        .filter(|suites| is_list_of_u16(suites))
+        .ok_or(Malformed("cipher suites"))?;
+    body.vec8()
+        .filter(|methods| !methods.is_empty())
+        .ok_or(Malformed("compression methods"))?;
     let newest = Version::newest_of([legacy_version.min(0x0303)]);
     let session_id = Cow::Borrowed(session_id);
-    let mut hello = Hello { server_name: None, session_id, newest, len, alpn: Cow::Borrowed(&[]) };
+    let mut hello = Hello {
+        server_name: None,
+        session_id,
+        newest,
+        len,
+        alpn: Cow::Borrowed(&[]),
+    };
     if body.is_empty() {
         return Ok(hello); // RFC 5246 §7.4.1.2: extensions may be missing altogether
     }
@@ -83,7 +102,10 @@ pub(super) fn parse(body: &[u8], len: usize) -> Result<Hello<'_>, HelloError> {
     Ok(hello)
 }
 
-fn read_extensions<'a>(hello: &mut Hello<'a>, mut extensions: Reader<'a>) -> Result<(), HelloError> {
+fn read_extensions<'a>(
+    hello: &mut Hello<'a>,
+    mut extensions: Reader<'a>,
+) -> Result<(), HelloError> {
     let mut seen = Seen::new();
     while !extensions.is_empty() {
         let kind = extensions.u16().ok_or(Malformed("extension type"))?;
@@ -129,7 +151,10 @@ fn protocol_names(content: &[u8]) -> Result<&[u8], HelloError> {
 fn supported_versions(content: &[u8]) -> Result<Option<Version>, HelloError> {
     const WRONG: HelloError = Malformed("supported_versions");
     let mut content = Reader(content);
-    let list = content.vec8().filter(|list| is_list_of_u16(list)).ok_or(WRONG)?;
+    let list = content
+        .vec8()
+        .filter(|list| is_list_of_u16(list))
+        .ok_or(WRONG)?;
     if !content.is_empty() {
         return Err(WRONG);
     }
@@ -140,7 +165,9 @@ fn supported_versions(content: &[u8]) -> Result<Option<Version>, HelloError> {
 /// A not empty vector that fills all of `content`.
 fn only_vec16(content: &[u8]) -> Option<&[u8]> {
     let mut content = Reader(content);
-    content.vec16().filter(|vector| !vector.is_empty() && content.is_empty())
+    content
+        .vec16()
+        .filter(|vector| !vector.is_empty() && content.is_empty())
 }
 
 fn is_list_of_u16(list: &[u8]) -> bool {
@@ -161,8 +188,8 @@ impl Version {
     }
 }
 
-/// Which extension types came already. A bit for each: thousands of extensions fit into a hello, and
-/// comparing each with all before would take the client's word for how long we work.
+/// Which extension types came already. A bit for each: thousands of extensions fit into a hello,
+/// and comparing each with all before would take the client's word for how long we work.
 struct Seen([u64; 1024]);
 
 impl Seen {
@@ -172,9 +199,16 @@ impl Seen {
 
     fn once(&mut self, kind: u16) -> Result<(), HelloError> {
         let bit = 1 << (kind % 64);
-        let word = self.0.get_mut(usize::from(kind / 64)).expect("65536 bits, one for each type");
+        let word = self
+            .0
+            .get_mut(usize::from(kind / 64))
+            .expect("65536 bits, one for each type");
         let twice = *word & bit != 0;
         *word |= bit;
-        if twice { Err(HelloError::ExtensionTwice) } else { Ok(()) }
+        if twice {
+            Err(HelloError::ExtensionTwice)
+        } else {
+            Ok(())
+        }
     }
 }

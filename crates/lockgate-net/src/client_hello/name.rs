@@ -10,8 +10,8 @@ use super::HelloError;
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
-/// The name in lower case and without a dot at its end; `None` for the literal of an IP address, which
-/// RFC 6066 forbids but clients send: they mean no name.
+/// The name in lower case and without a dot at its end; `None` for the literal of an IP address,
+/// which RFC 6066 forbids but clients send: they mean no name.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<Box<str>>, HelloError> {
     let text = str::from_utf8(bytes).map_err(|_| HelloError::BadName)?;
     if text.parse::<IpAddr>().is_ok() {
@@ -22,7 +22,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Box<str>>, HelloError> {
     }
     let name = text.strip_suffix('.').unwrap_or(text); // RFC 6066 wants none; some clients send it
     // A number at the end would be read as an IPv4 address by others.
-    let numeric = name.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    let numeric = name
+        .rsplit('.')
+        .next()
+        .is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
     if numeric || !name.split('.').all(is_label) {
         return Err(HelloError::BadName);
     }
@@ -33,5 +36,7 @@ fn is_label(label: &str) -> bool {
     (1..=LABEL_MAX).contains(&label.len())
         && !label.starts_with('-')
         && !label.ends_with('-')
-        && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        && label
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }

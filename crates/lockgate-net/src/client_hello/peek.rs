@@ -2,8 +2,8 @@
 
 use super::{Hello, HelloError, message};
 
-/// The most bytes that a hello may take, records' headers included; no [`Peek`] asks for more. rustls
-/// stops at 64 KB too.
+/// The most bytes that a hello may take, records' headers included; no [`Peek`] asks for more.
+/// rustls stops at 64 KB too.
 pub const HELLO_MAX: usize = 65_536;
 
 pub(crate) const RECORD_HEADER: usize = 5;
@@ -15,8 +15,8 @@ pub(crate) const MESSAGE_HEADER: usize = 4;
 /// What a look at the first bytes gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peek<'a> {
-    /// The hello cannot be complete before there are `at_least` bytes in all; that is more than there
-    /// are now and at most [`HELLO_MAX`].
+    /// The hello cannot be complete before there are `at_least` bytes in all; that is more than
+    /// there are now and at most [`HELLO_MAX`].
     NeedMore {
         /// Bytes since the beginning of the connection, not on top of those seen.
         at_least: usize,
@@ -27,10 +27,10 @@ pub enum Peek<'a> {
 
 /// Looks for a ClientHello at the beginning of `bytes`, which may hold more than it.
 ///
-/// Give all bytes since the beginning each time. How they arrive does not change the result. Until the
-/// hello is complete only the headers of its records are looked at. A caller that comes back once it has
-/// `at_least` bytes calls a few times only, whatever the client does: the rest that is missing shrinks
-/// by a constant share each time, even with one byte a record.
+/// Give all bytes since the beginning each time. How they arrive does not change the result. Until
+/// the hello is complete only the headers of its records are looked at. A caller that comes back
+/// once it has `at_least` bytes calls a few times only, whatever the client does: the rest that is
+/// missing shrinks by a constant share each time, even with one byte a record.
 ///
 /// # Errors
 /// [`HelloError`]: send its alert and close.
@@ -40,7 +40,9 @@ pub fn peek(bytes: &[u8]) -> Result<Peek<'_>, HelloError> {
     }
     let mut progress = Progress::default();
     loop {
-        let Some(record) = next_record(bytes, progress.end)? else { return Ok(progress.need()) };
+        let Some(record) = next_record(bytes, progress.end)? else {
+            return Ok(progress.need());
+        };
         progress.add(&record)?;
         if record.missing > 0 {
             return Ok(progress.need());
@@ -51,17 +53,24 @@ pub fn peek(bytes: &[u8]) -> Result<Peek<'_>, HelloError> {
     }
     let carried = bytes.get(..progress.end).unwrap_or_default();
     if progress.records == 1 {
-        let message = carried.get(RECORD_HEADER + MESSAGE_HEADER..).unwrap_or_default();
+        let message = carried
+            .get(RECORD_HEADER + MESSAGE_HEADER..)
+            .unwrap_or_default();
         return Ok(Peek::Hello(message::parse(message, progress.end)?));
     }
     let message = join(carried, progress.carried)?;
     let body = message.get(MESSAGE_HEADER..).unwrap_or_default();
-    Ok(Peek::Hello(message::parse(body, progress.end)?.into_owned()))
+    Ok(Peek::Hello(
+        message::parse(body, progress.end)?.into_owned(),
+    ))
 }
 
 /// A hello of SSL 2.0 (RFC 5246 appendix E.2): length with the high bit, CLIENT-HELLO, version.
 pub(super) fn is_ssl2(bytes: &[u8]) -> bool {
-    matches!(bytes, [0x80..=0xFF, _, 1, 0, 2, ..] | [0x80..=0xFF, _, 1, 3, 0..=4, ..])
+    matches!(
+        bytes,
+        [0x80..=0xFF, _, 1, 0, 2, ..] | [0x80..=0xFF, _, 1, 3, 0..=4, ..]
+    )
 }
 
 /// One record's content as far as it is there.
@@ -76,7 +85,13 @@ fn next_record(bytes: &[u8], at: usize) -> Result<Option<Record<'_>>, HelloError
     match rest.first() {
         None | Some(&HANDSHAKE) => {}
         Some(0x80..=0xFF) if at == 0 && rest.len() < RECORD_HEADER => return Ok(None),
-        Some(_) if at == 0 => return Err(if is_ssl2(rest) { HelloError::Ssl2 } else { HelloError::NotTls }),
+        Some(_) if at == 0 => {
+            return Err(if is_ssl2(rest) {
+                HelloError::Ssl2
+            } else {
+                HelloError::NotTls
+            });
+        }
         Some(_) => return Err(HelloError::Interrupted),
     }
     let Some((&[_, major, _, high, low], rest)) = rest.split_first_chunk::<RECORD_HEADER>() else {
@@ -90,7 +105,10 @@ fn next_record(bytes: &[u8], at: usize) -> Result<Option<Record<'_>>, HelloError
         length if length > RECORD_MAX => Err(HelloError::RecordOverflow),
         length => {
             let content = rest.get(..length).unwrap_or(rest);
-            Ok(Some(Record { content, missing: length - content.len() }))
+            Ok(Some(Record {
+                content,
+                missing: length - content.len(),
+            }))
         }
     }
 }
@@ -138,7 +156,11 @@ impl Progress {
         if self.message().is_some_and(|message| self.carried > message) {
             return Err(HelloError::Trailing);
         }
-        if self.at_least() > HELLO_MAX { Err(HelloError::TooLong) } else { Ok(()) }
+        if self.at_least() > HELLO_MAX {
+            Err(HelloError::TooLong)
+        } else {
+            Ok(())
+        }
     }
 
     /// Length of the whole message with its header, once that is there.
@@ -149,13 +171,19 @@ impl Progress {
     }
 
     fn need(&self) -> Peek<'static> {
-        Peek::NeedMore { at_least: self.at_least() }
+        Peek::NeedMore {
+            at_least: self.at_least(),
+        }
     }
 
-    /// The bytes without which the hello cannot be complete: to the end of the record that is coming,
-    /// then the rest of the message in as few records as can be, one.
+    /// The bytes without which the hello cannot be complete: to the end of the record that is
+    /// coming, then the rest of the message in as few records as can be, one.
     fn at_least(&self) -> usize {
-        match self.message().unwrap_or(MESSAGE_HEADER).saturating_sub(self.carried) {
+        match self
+            .message()
+            .unwrap_or(MESSAGE_HEADER)
+            .saturating_sub(self.carried)
+        {
             0 => self.end,
             missing => self.end + RECORD_HEADER + missing,
         }

@@ -36,11 +36,27 @@ fn server_name(name: &[u8]) -> Vec<u8> {
 }
 
 fn alpn(names: &[&[u8]]) -> Vec<u8> {
-    extension(16, &vec16(&names.iter().flat_map(|name| vec8(name)).collect::<Vec<u8>>()))
+    extension(
+        16,
+        &vec16(
+            &names
+                .iter()
+                .flat_map(|name| vec8(name))
+                .collect::<Vec<u8>>(),
+        ),
+    )
 }
 
 fn versions(list: &[u16]) -> Vec<u8> {
-    extension(43, &vec8(&list.iter().flat_map(|version| version.to_be_bytes()).collect::<Vec<u8>>()))
+    extension(
+        43,
+        &vec8(
+            &list
+                .iter()
+                .flat_map(|version| version.to_be_bytes())
+                .collect::<Vec<u8>>(),
+        ),
+    )
 }
 
 /// A hello whose parts a test replaces by wrong ones.
@@ -118,11 +134,19 @@ fn hello(bytes: &[u8]) -> Hello<'_> {
 
 /// Name, protocols and newest version, as text.
 fn seen(hello: &Hello<'_>) -> (Option<String>, String, Option<Version>) {
-    let protocols: Vec<String> = hello.alpn().map(|name| name.escape_ascii().to_string()).collect();
-    (hello.server_name.as_deref().map(str::to_owned), protocols.join(" "), hello.newest)
+    let protocols: Vec<String> = hello
+        .alpn()
+        .map(|name| name.escape_ascii().to_string())
+        .collect();
+    (
+        hello.server_name.as_deref().map(str::to_owned),
+        protocols.join(" "),
+        hello.newest,
+    )
 }
 
-/// Feeds one byte at a time, but asks only when there is as much as was asked for; how often it asked.
+/// Feeds one byte at a time, but asks only when there is as much as was asked for; how often it
+/// asked.
 fn feed(bytes: &[u8]) -> (Result<Hello<'_>, HelloError>, usize) {
     let (mut need, mut calls) = (1, 0);
     for there in 1..=bytes.len() {
@@ -153,7 +177,11 @@ fn unhex(text: &str) -> Vec<u8> {
 fn name_protocols_and_version_are_read() {
     let bytes = Build::typical().bytes();
     let hello = hello(&bytes);
-    let expected = (Some("shop.example.com".to_owned()), "jj h2 http/1.1".to_owned(), Some(Version::Tls13));
+    let expected = (
+        Some("shop.example.com".to_owned()),
+        "jj h2 http/1.1".to_owned(),
+        Some(Version::Tls13),
+    );
     assert_eq!(seen(&hello), expected);
     assert_eq!(hello.len, bytes.len());
     assert_eq!(*hello.session_id, [9; 32]);
@@ -168,7 +196,11 @@ fn what_follows_the_record_is_not_looked_at() {
 
 #[test]
 fn every_cut_waits_and_never_asks_for_too_much() {
-    for bytes in [Build::typical().bytes(), Build::typical().fragmented(50), Build::typical().fragmented(1)] {
+    for bytes in [
+        Build::typical().bytes(),
+        Build::typical().fragmented(50),
+        Build::typical().fragmented(1),
+    ] {
         for cut in 0..bytes.len() {
             match peek(&bytes[..cut]) {
                 Ok(Peek::NeedMore { at_least }) => {
@@ -208,22 +240,38 @@ fn one_byte_segments_cost_a_few_calls_only() {
 #[test]
 fn padding_is_accepted_up_to_the_limit_and_not_beyond() {
     // RFC 7685 padding; 64 KB in all
-    let padded = |padding| Build::new(&[server_name(b"a.example"), extension(21, &vec![0; padding])]);
+    let padded =
+        |padding| Build::new(&[server_name(b"a.example"), extension(21, &vec![0; padding])]);
     let around = padded(0).fragmented(16_384).len() + 3 * 5;
-    for (padding, size) in
-        [(16_000, 16_384), (16_384, 16_384), (40_000, 16_384), (60_000, 16_384), (10_000, 1)]
-    {
+    for (padding, size) in [
+        (16_000, 16_384),
+        (16_384, 16_384),
+        (40_000, 16_384),
+        (60_000, 16_384),
+        (10_000, 1),
+    ] {
         let bytes = padded(padding).fragmented(size);
-        assert_eq!(feed(&bytes).0.unwrap().server_name.as_deref(), Some("a.example"), "{padding} {size}");
+        assert_eq!(
+            feed(&bytes).0.unwrap().server_name.as_deref(),
+            Some("a.example"),
+            "{padding} {size}"
+        );
     }
     let longest = padded(HELLO_MAX - around).fragmented(16_384);
     assert_eq!(longest.len(), HELLO_MAX);
     assert_eq!(feed(&longest).0.unwrap().len, HELLO_MAX);
     let longer = padded(HELLO_MAX - around + 1).fragmented(16_384);
     assert_eq!(feed(&longer).0, Err(HelloError::TooLong));
-    assert_eq!(feed(&padded(20_000).fragmented(1)).0, Err(HelloError::TooLong));
+    assert_eq!(
+        feed(&padded(20_000).fragmented(1)).0,
+        Err(HelloError::TooLong)
+    );
     let lie = record(&[1, 0xFF, 0xFF, 0xFF]);
-    assert_eq!(peek(&lie), Err(HelloError::TooLong), "refused before it comes");
+    assert_eq!(
+        peek(&lie),
+        Err(HelloError::TooLong),
+        "refused before it comes"
+    );
     // Found by fuzzing: the error was another one when the next record was there already.
     let interrupted = [&lie[..], &[21, 3, 3, 0, 2, 2, 40]].concat();
     assert_eq!(peek(&interrupted), Err(HelloError::TooLong));
@@ -232,18 +280,49 @@ fn padding_is_accepted_up_to_the_limit_and_not_beyond() {
 #[test]
 fn records_that_are_wrong_are_refused() {
     use HelloError::{
-        EmptyRecord, Interrupted, NotClientHello, NotTls, RecordOverflow, RecordVersion, Ssl2, Trailing,
+        EmptyRecord, Interrupted, NotClientHello, NotTls, RecordOverflow, RecordVersion, Ssl2,
+        Trailing,
     };
     let message = Build::typical().message();
     let (half, rest) = message.split_at(60);
     let table: Vec<(&str, Vec<u8>, HelloError, u8)> = vec![
         ("garbage", b"garbage".to_vec(), NotTls, UNEXPECTED_MESSAGE),
-        ("an alert", vec![21, 3, 3, 0, 2, 2, 40], NotTls, UNEXPECTED_MESSAGE),
-        ("application data", vec![23, 3, 3, 0, 1, 0], NotTls, UNEXPECTED_MESSAGE),
-        ("SSL 2.0", vec![0x80, 0x2E, 1, 0, 2, 0, 0x15], Ssl2, PROTOCOL_VERSION),
-        ("SSL 3.0 in SSL 2.0", vec![0x80, 0x2E, 1, 3, 0, 0, 0x15], Ssl2, PROTOCOL_VERSION),
-        ("a high byte", vec![0xFF, 0x2E, 2, 3, 0], NotTls, UNEXPECTED_MESSAGE),
-        ("major version 2", [&[22, 2, 1][..], &vec16(&message)].concat(), RecordVersion, PROTOCOL_VERSION),
+        (
+            "an alert",
+            vec![21, 3, 3, 0, 2, 2, 40],
+            NotTls,
+            UNEXPECTED_MESSAGE,
+        ),
+        (
+            "application data",
+            vec![23, 3, 3, 0, 1, 0],
+            NotTls,
+            UNEXPECTED_MESSAGE,
+        ),
+        (
+            "SSL 2.0",
+            vec![0x80, 0x2E, 1, 0, 2, 0, 0x15],
+            Ssl2,
+            PROTOCOL_VERSION,
+        ),
+        (
+            "SSL 3.0 in SSL 2.0",
+            vec![0x80, 0x2E, 1, 3, 0, 0, 0x15],
+            Ssl2,
+            PROTOCOL_VERSION,
+        ),
+        (
+            "a high byte",
+            vec![0xFF, 0x2E, 2, 3, 0],
+            NotTls,
+            UNEXPECTED_MESSAGE,
+        ),
+        (
+            "major version 2",
+            [&[22, 2, 1][..], &vec16(&message)].concat(),
+            RecordVersion,
+            PROTOCOL_VERSION,
+        ),
         (
             "major version 254",
             [&[22, 254, 253][..], &vec16(&message)].concat(),
@@ -251,7 +330,12 @@ fn records_that_are_wrong_are_refused() {
             PROTOCOL_VERSION,
         ),
         // RFC 8446 §5.1: length, no empty fragments, no interleaving
-        ("2^14 + 1 bytes", [22, 3, 1, 0x40, 0x01].to_vec(), RecordOverflow, RECORD_OVERFLOW),
+        (
+            "2^14 + 1 bytes",
+            [22, 3, 1, 0x40, 0x01].to_vec(),
+            RecordOverflow,
+            RECORD_OVERFLOW,
+        ),
         ("empty", record(b""), EmptyRecord, UNEXPECTED_MESSAGE),
         (
             "empty between",
@@ -277,10 +361,30 @@ fn records_that_are_wrong_are_refused() {
             RecordOverflow,
             RECORD_OVERFLOW,
         ),
-        ("a ServerHello", record(&handshake(2, &message)), NotClientHello, UNEXPECTED_MESSAGE),
-        ("a HelloRequest", record(&handshake(0, b"")), NotClientHello, UNEXPECTED_MESSAGE),
-        ("a second message", record(&[&message[..], &message].concat()), Trailing, UNEXPECTED_MESSAGE),
-        ("one byte more", record(&[&message[..], b"\0"].concat()), Trailing, UNEXPECTED_MESSAGE),
+        (
+            "a ServerHello",
+            record(&handshake(2, &message)),
+            NotClientHello,
+            UNEXPECTED_MESSAGE,
+        ),
+        (
+            "a HelloRequest",
+            record(&handshake(0, b"")),
+            NotClientHello,
+            UNEXPECTED_MESSAGE,
+        ),
+        (
+            "a second message",
+            record(&[&message[..], &message].concat()),
+            Trailing,
+            UNEXPECTED_MESSAGE,
+        ),
+        (
+            "one byte more",
+            record(&[&message[..], b"\0"].concat()),
+            Trailing,
+            UNEXPECTED_MESSAGE,
+        ),
         (
             "one more in the second",
             [record(half), record(&[rest, b"\0"].concat())].concat(),
@@ -313,8 +417,18 @@ fn hellos_that_are_wrong_are_refused() {
     let versions_wrong = Malformed("supported_versions");
     let table: Vec<(&str, Build, HelloError, u8)> = vec![
         // RFC 8446 appendix D.5
-        ("SSL 3.0", Build::with(|b| b.version = 0x0300), Ssl3, PROTOCOL_VERSION),
-        ("SSL 2.0", Build::with(|b| b.version = 0x0002), Ssl3, PROTOCOL_VERSION),
+        (
+            "SSL 3.0",
+            Build::with(|b| b.version = 0x0300),
+            Ssl3,
+            PROTOCOL_VERSION,
+        ),
+        (
+            "SSL 2.0",
+            Build::with(|b| b.version = 0x0002),
+            Ssl3,
+            PROTOCOL_VERSION,
+        ),
         // RFC 8446 §4.1.2
         (
             "long session id",
@@ -322,9 +436,24 @@ fn hellos_that_are_wrong_are_refused() {
             Malformed("session id"),
             DECODE_ERROR,
         ),
-        ("no suites", Build::with(|b| b.suites = vec16(b"")), Malformed("cipher suites"), DECODE_ERROR),
-        ("half a suite", Build::with(|b| b.suites = vec16(b"abc")), Malformed("cipher suites"), DECODE_ERROR),
-        ("suites too long", Build::with(|b| b.suites[0] = 0xFF), Malformed("cipher suites"), DECODE_ERROR),
+        (
+            "no suites",
+            Build::with(|b| b.suites = vec16(b"")),
+            Malformed("cipher suites"),
+            DECODE_ERROR,
+        ),
+        (
+            "half a suite",
+            Build::with(|b| b.suites = vec16(b"abc")),
+            Malformed("cipher suites"),
+            DECODE_ERROR,
+        ),
+        (
+            "suites too long",
+            Build::with(|b| b.suites[0] = 0xFF),
+            Malformed("cipher suites"),
+            DECODE_ERROR,
+        ),
         (
             "no compression",
             Build::with(|b| b.compression = vec8(b"")),
@@ -349,8 +478,18 @@ fn hellos_that_are_wrong_are_refused() {
             Malformed("extensions"),
             DECODE_ERROR,
         ),
-        ("half a type", extensions(&[vec![0]]), Malformed("extension type"), DECODE_ERROR),
-        ("half a length", extensions(&[vec![0, 21, 0]]), Malformed("extension length"), DECODE_ERROR),
+        (
+            "half a type",
+            extensions(&[vec![0]]),
+            Malformed("extension type"),
+            DECODE_ERROR,
+        ),
+        (
+            "half a length",
+            extensions(&[vec![0, 21, 0]]),
+            Malformed("extension length"),
+            DECODE_ERROR,
+        ),
         (
             "an extension too long",
             extensions(&[vec![0, 21, 0, 1]]),
@@ -358,37 +497,115 @@ fn hellos_that_are_wrong_are_refused() {
             DECODE_ERROR,
         ),
         // RFC 8446 §4.2
-        ("two names", extensions(&[server_name(b"a"), server_name(b"a")]), ExtensionTwice, ILLEGAL_PARAMETER),
+        (
+            "two names",
+            extensions(&[server_name(b"a"), server_name(b"a")]),
+            ExtensionTwice,
+            ILLEGAL_PARAMETER,
+        ),
         (
             "two unknown",
-            extensions(&[extension(0xFAFA, b""), extension(1, b""), extension(0xFAFA, b"")]),
+            extensions(&[
+                extension(0xFAFA, b""),
+                extension(1, b""),
+                extension(0xFAFA, b""),
+            ]),
             ExtensionTwice,
             ILLEGAL_PARAMETER,
         ),
         // RFC 6066 §3
         ("no list", name_list(b""), sni, DECODE_ERROR),
         ("an empty list", name_list(&vec16(b"")), sni, DECODE_ERROR),
-        ("an empty name", name_list(&vec16(&[0, 0, 0])), sni, DECODE_ERROR),
-        ("a name cut", name_list(&vec16(b"\0\0\x09example")), sni, DECODE_ERROR),
-        ("more after the list", name_list(&[&vec16(b"\0\0\x01a")[..], b"\0"].concat()), sni, DECODE_ERROR),
-        ("two host names", name_list(&vec16(b"\0\0\x01a\0\0\x01b")), sni, DECODE_ERROR),
+        (
+            "an empty name",
+            name_list(&vec16(&[0, 0, 0])),
+            sni,
+            DECODE_ERROR,
+        ),
+        (
+            "a name cut",
+            name_list(&vec16(b"\0\0\x09example")),
+            sni,
+            DECODE_ERROR,
+        ),
+        (
+            "more after the list",
+            name_list(&[&vec16(b"\0\0\x01a")[..], b"\0"].concat()),
+            sni,
+            DECODE_ERROR,
+        ),
+        (
+            "two host names",
+            name_list(&vec16(b"\0\0\x01a\0\0\x01b")),
+            sni,
+            DECODE_ERROR,
+        ),
         // RFC 7301 §3.1
         ("no ALPN list", protocols(b""), alpn_wrong, DECODE_ERROR),
-        ("an empty ALPN list", protocols(&vec16(b"")), alpn_wrong, DECODE_ERROR),
-        ("an empty protocol", protocols(&vec16(b"\x02h2\0")), alpn_wrong, DECODE_ERROR),
-        ("a protocol cut", protocols(&vec16(b"\x03h2")), alpn_wrong, DECODE_ERROR),
-        ("more after ALPN", protocols(&[&vec16(b"\x02h2")[..], b"\0"].concat()), alpn_wrong, DECODE_ERROR),
+        (
+            "an empty ALPN list",
+            protocols(&vec16(b"")),
+            alpn_wrong,
+            DECODE_ERROR,
+        ),
+        (
+            "an empty protocol",
+            protocols(&vec16(b"\x02h2\0")),
+            alpn_wrong,
+            DECODE_ERROR,
+        ),
+        (
+            "a protocol cut",
+            protocols(&vec16(b"\x03h2")),
+            alpn_wrong,
+            DECODE_ERROR,
+        ),
+        (
+            "more after ALPN",
+            protocols(&[&vec16(b"\x02h2")[..], b"\0"].concat()),
+            alpn_wrong,
+            DECODE_ERROR,
+        ),
         // RFC 8446 §4.2.1
         ("no versions", supported(b""), versions_wrong, DECODE_ERROR),
-        ("an empty list of versions", supported(b"\0"), versions_wrong, DECODE_ERROR),
-        ("half a version", supported(b"\x03\x03\x04\x03"), versions_wrong, DECODE_ERROR),
-        ("more after the versions", supported(b"\x02\x03\x04\x03\x03"), versions_wrong, DECODE_ERROR),
-        ("versions too long", supported(b"\x04\x03\x04"), versions_wrong, DECODE_ERROR),
-        ("a wrong name", extensions(&[server_name(b"a..b")]), BadName, ILLEGAL_PARAMETER),
+        (
+            "an empty list of versions",
+            supported(b"\0"),
+            versions_wrong,
+            DECODE_ERROR,
+        ),
+        (
+            "half a version",
+            supported(b"\x03\x03\x04\x03"),
+            versions_wrong,
+            DECODE_ERROR,
+        ),
+        (
+            "more after the versions",
+            supported(b"\x02\x03\x04\x03\x03"),
+            versions_wrong,
+            DECODE_ERROR,
+        ),
+        (
+            "versions too long",
+            supported(b"\x04\x03\x04"),
+            versions_wrong,
+            DECODE_ERROR,
+        ),
+        (
+            "a wrong name",
+            extensions(&[server_name(b"a..b")]),
+            BadName,
+            ILLEGAL_PARAMETER,
+        ),
     ];
     for (what, build, error, alert) in table {
         assert_eq!(peek(&build.bytes()), Err(error), "{what}");
-        assert_eq!(peek(&build.fragmented(13)), Err(error), "{what}, in fragments");
+        assert_eq!(
+            peek(&build.fragmented(13)),
+            Err(error),
+            "{what}, in fragments"
+        );
         assert_eq!(error.alert(), alert, "{what}");
     }
 }
@@ -401,7 +618,10 @@ fn a_message_cut_anywhere_is_malformed() {
     let without_extensions = 2 + 32 + 33 + 6 + 2; // which is a hello of its own
     for cut in (0..body.len()).filter(|cut| *cut != without_extensions) {
         let result = peek(&record(&handshake(1, &body[..cut]))).map(|_| ());
-        assert!(matches!(result, Err(HelloError::Malformed(_))), "{result:?} at {cut}");
+        assert!(
+            matches!(result, Err(HelloError::Malformed(_))),
+            "{result:?} at {cut}"
+        );
     }
 }
 
@@ -429,7 +649,10 @@ fn names_are_judged() {
     // RFC 6066 §3: "Literal IPv4 and IPv6 addresses are not permitted"
     for literal in ["192.0.2.1", "2001:db8::1", "::ffff:192.0.2.1"] {
         let bytes = Build::new(&[server_name(literal.as_bytes()), alpn(&[b"h2"])]).bytes();
-        assert_eq!(seen(&hello(&bytes)), (None, "h2".to_owned(), Some(Version::Tls12)));
+        assert_eq!(
+            seen(&hello(&bytes)),
+            (None, "h2".to_owned(), Some(Version::Tls12))
+        );
     }
     let long = "l".repeat(64);
     let too_long = format!("{longest}x");
@@ -460,7 +683,12 @@ fn names_are_judged() {
     ];
     for name in bad {
         let bytes = Build::new(&[server_name(name)]).bytes();
-        assert_eq!(peek(&bytes), Err(HelloError::BadName), "{}", name.escape_ascii());
+        assert_eq!(
+            peek(&bytes),
+            Err(HelloError::BadName),
+            "{}",
+            name.escape_ascii()
+        );
     }
 }
 
@@ -468,7 +696,10 @@ fn names_are_judged() {
 fn names_are_judged_as_rustls_judges_them() {
     for byte in 0..=u8::MAX {
         for template in ["#", "a#", "#a", "a#b.example", "a.#", "a.1#", "1#2"] {
-            let name: Vec<u8> = template.bytes().map(|at| if at == b'#' { byte } else { at }).collect();
+            let name: Vec<u8> = template
+                .bytes()
+                .map(|at| if at == b'#' { byte } else { at })
+                .collect();
             let bytes = Build::new(&[server_name(&name)]).bytes();
             let ours = peek(&bytes).is_ok();
             let theirs = rustls::pki_types::ServerName::try_from(&name[..]).is_ok();
@@ -497,7 +728,11 @@ fn the_newest_version_is_found() {
         (0x0301, &[0x0304], Some(Version::Tls13)),
     ];
     for (legacy, list, newest) in table {
-        let mut build = if list.is_empty() { Build::new(&[]) } else { Build::new(&[versions(list)]) };
+        let mut build = if list.is_empty() {
+            Build::new(&[])
+        } else {
+            Build::new(&[versions(list)])
+        };
         build.version = legacy;
         assert_eq!(hello(&build.bytes()).newest, newest, "{legacy:#x} {list:?}");
     }
@@ -508,7 +743,10 @@ fn extensions_may_be_missing_altogether() {
     // RFC 5246 §7.4.1.2
     for extensions in [None, Some(vec16(b""))] {
         let bytes = Build::with(|build| build.extensions = extensions.clone()).bytes();
-        assert_eq!(seen(&hello(&bytes)), (None, String::new(), Some(Version::Tls12)));
+        assert_eq!(
+            seen(&hello(&bytes)),
+            (None, String::new(), Some(Version::Tls12))
+        );
     }
 }
 
@@ -518,7 +756,10 @@ fn thousands_of_extensions_are_read_once() {
     let mut twice = many.clone();
     twice.push(extension(100, b""));
     assert!(feed(&Build::new(&many).fragmented(16_384)).0.is_ok());
-    assert_eq!(feed(&Build::new(&twice).fragmented(16_384)).0, Err(HelloError::ExtensionTwice));
+    assert_eq!(
+        feed(&Build::new(&twice).fragmented(16_384)).0,
+        Err(HelloError::ExtensionTwice)
+    );
 }
 
 #[test]
@@ -537,16 +778,27 @@ fn the_hello_of_rustls_is_read() {
     let mut connection = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
     let mut bytes = Vec::new();
     connection.write_tls(&mut bytes).unwrap();
-    let expected = (Some("shop.example.com".to_owned()), "h2 http/1.1".to_owned(), Some(Version::Tls13));
+    let expected = (
+        Some("shop.example.com".to_owned()),
+        "h2 http/1.1".to_owned(),
+        Some(Version::Tls13),
+    );
     assert_eq!(first(&bytes[..1]), First::Tls);
     assert_eq!(seen(&feed(&bytes).0.unwrap()), expected);
 }
 
 #[test]
 fn the_hellos_of_openssl_are_read() {
-    let expected = (Some("shop.example.com".to_owned()), "h2 http/1.1".to_owned(), Some(Version::Tls13));
+    let expected = (
+        Some("shop.example.com".to_owned()),
+        "h2 http/1.1".to_owned(),
+        Some(Version::Tls13),
+    );
     assert_eq!(seen(&feed(&unhex(OPENSSL)).0.unwrap()), expected);
-    assert_eq!(seen(&feed(&unhex(OPENSSL_12)).0.unwrap()), (None, String::new(), Some(Version::Tls12)));
+    assert_eq!(
+        seen(&feed(&unhex(OPENSSL_12)).0.unwrap()),
+        (None, String::new(), Some(Version::Tls12))
+    );
 }
 
 #[test]
@@ -589,7 +841,10 @@ fn the_first_bytes_tell_tls_from_http_and_the_rest() {
 #[test]
 fn an_alert_is_one_record() {
     // RFC 8446 §6: level fatal, description
-    assert_eq!(fatal_alert(HelloError::Ssl3.alert()), [21, 3, 3, 0, 2, 2, 70]);
+    assert_eq!(
+        fatal_alert(HelloError::Ssl3.alert()),
+        [21, 3, 3, 0, 2, 2, 70]
+    );
 }
 
 /// `openssl s_client -servername Shop.Example.com -alpn h2,http/1.1` of OpenSSL 3.0.19.

@@ -1,4 +1,5 @@
-//! One of several addresses of one host, whichever takes the connection first (Happy Eyeballs, RFC 8305 §5).
+//! One of several addresses of one host, whichever takes the connection first (Happy Eyeballs, RFC
+//! 8305 §5).
 
 use std::future::poll_fn;
 use std::io;
@@ -11,12 +12,13 @@ use crate::socket::Socket;
 
 type Attempt = Pin<Box<dyn Future<Output = io::Result<Socket>>>>;
 
-/// Connects to the first of `addresses` that takes the connection, and says which. The next one is tried when the last has
-/// failed, or when `pause` is over without it (RFC 8305 §5: 250 ms); those that were begun go on, and end with the first
-/// that is there.
+/// Connects to the first of `addresses` that takes the connection, and says which. The next one is
+/// tried when the last has failed, or when `pause` is over without it (RFC 8305 §5: 250 ms); those
+/// that were begun go on, and end with the first that is there.
 ///
 /// # Errors
-/// What the first address said when none takes it; at once what says that descriptors or memory have run out.
+/// What the first address said when none takes it; at once what says that descriptors or memory
+/// have run out.
 pub async fn race<P: Future<Output = ()>>(
     addresses: &[SocketAddr],
     mut pause: impl FnMut() -> P,
@@ -31,7 +33,9 @@ pub async fn race<P: Future<Output = ()>>(
             while let Some((address, attempt)) = attempts.get_mut(at) {
                 match attempt.as_mut().poll(cx) {
                     Poll::Ready(Ok(socket)) => return Poll::Ready(Ok((socket, *address))),
-                    Poll::Ready(Err(error)) if is_exhaustion(&error) => return Poll::Ready(Err(error)),
+                    Poll::Ready(Err(error)) if is_exhaustion(&error) => {
+                        return Poll::Ready(Err(error));
+                    }
                     Poll::Ready(Err(error)) => {
                         said.get_or_insert(error);
                         drop(attempts.remove(at));
@@ -41,7 +45,8 @@ pub async fn race<P: Future<Output = ()>>(
             }
             let failed = attempts.len() < before || attempts.is_empty();
             // A wait that is over must not be asked again.
-            let due = !rest.as_slice().is_empty() && (failed || waiting.as_mut().poll(cx).is_ready());
+            let due =
+                !rest.as_slice().is_empty() && (failed || waiting.as_mut().poll(cx).is_ready());
             match due.then(|| rest.next()).flatten() {
                 Some(address) => {
                     attempts.push((*address, Box::pin(dial_tcp(*address, None))));
@@ -58,8 +63,8 @@ pub async fn race<P: Future<Output = ()>>(
     .await
 }
 
-/// Alternates the address families, beginning with that of the first (RFC 8305 §4 with a First Address Family Count of 1),
-/// so that one broken family costs one attempt. Duplicates go.
+/// Alternates the address families, beginning with that of the first (RFC 8305 §4 with a First
+/// Address Family Count of 1), so that one broken family costs one attempt. Duplicates go.
 pub fn interleave(found: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut distinct: Vec<SocketAddr> = Vec::new();
     for address in found {
@@ -67,10 +72,13 @@ pub fn interleave(found: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr
             distinct.push(address);
         }
     }
-    let Some(first_is_v6) = distinct.first().map(SocketAddr::is_ipv6) else { return distinct };
+    let Some(first_is_v6) = distinct.first().map(SocketAddr::is_ipv6) else {
+        return distinct;
+    };
     let count = distinct.len();
-    let (preferred, other): (Vec<_>, Vec<_>) =
-        distinct.into_iter().partition(|address| address.is_ipv6() == first_is_v6);
+    let (preferred, other): (Vec<_>, Vec<_>) = distinct
+        .into_iter()
+        .partition(|address| address.is_ipv6() == first_is_v6);
     let mut mixed = Vec::with_capacity(count);
     let (mut preferred, mut other) = (preferred.into_iter(), other.into_iter());
     while mixed.len() < count {
@@ -88,7 +96,11 @@ mod tests {
     use super::*;
 
     fn block_on<T>(test: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap().block_on(test)
+        tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap()
+            .block_on(test)
     }
 
     fn listening() -> (TcpListener, SocketAddr) {
@@ -121,7 +133,9 @@ mod tests {
     fn who_is_refused_tries_the_next_at_once() {
         block_on(async {
             let (_listener, address) = listening();
-            let (_, to) = race(&[refusing(), refusing(), address], pending).await.unwrap();
+            let (_, to) = race(&[refusing(), refusing(), address], pending)
+                .await
+                .unwrap();
             assert_eq!(to, address);
         });
     }
@@ -147,7 +161,9 @@ mod tests {
     #[test]
     fn where_all_refuse_that_is_what_is_said() {
         block_on(async {
-            let error = race(&[refusing(), refusing()], || ready(())).await.unwrap_err();
+            let error = race(&[refusing(), refusing()], || ready(()))
+                .await
+                .unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
             let error = race(&[], || ready(())).await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotFound);
@@ -156,8 +172,11 @@ mod tests {
 
     #[test]
     fn families_alternate_from_the_first_address_on() {
-        let addresses =
-            |list: &[&str]| list.iter().map(|address| address.parse().unwrap()).collect::<Vec<SocketAddr>>();
+        let addresses = |list: &[&str]| {
+            list.iter()
+                .map(|address| address.parse().unwrap())
+                .collect::<Vec<SocketAddr>>()
+        };
         for (found, expected) in [
             (vec![], vec![]),
             (vec!["10.0.0.1:1", "10.0.0.1:1"], vec!["10.0.0.1:1"]),
@@ -170,7 +189,11 @@ mod tests {
                 vec!["10.0.0.1:1", "[::1]:1", "10.0.0.2:1", "[::2]:1"],
             ),
         ] {
-            assert_eq!(interleave(addresses(&found)), addresses(&expected), "{found:?}");
+            assert_eq!(
+                interleave(addresses(&found)),
+                addresses(&expected),
+                "{found:?}"
+            );
         }
     }
 }

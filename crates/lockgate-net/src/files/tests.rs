@@ -1,4 +1,5 @@
-//! Files are found below their root only, opened only where they are files, and told apart when they change.
+//! Files are found below their root only, opened only where they are files, and told apart when
+//! they change.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -34,22 +35,41 @@ fn what_leads_out_of_the_root_is_not_found_by_any_path() {
         "/etc/passwd",
         "..",
     ] {
-        assert_eq!(inside.look(path.as_bytes()).unwrap_err(), Errno::XDEV, "{path}");
-        assert_eq!(inside.file(path.as_bytes()).unwrap_err(), Errno::XDEV, "{path}");
+        assert_eq!(
+            inside.look(path.as_bytes()).unwrap_err(),
+            Errno::XDEV,
+            "{path}"
+        );
+        assert_eq!(
+            inside.file(path.as_bytes()).unwrap_err(),
+            Errno::XDEV,
+            "{path}"
+        );
     }
     assert_eq!(inside.look(b"loop").unwrap_err(), Errno::LOOP);
     assert_eq!(inside.look(b"inside").unwrap().0, Kind::File);
     assert_eq!(inside.look(b"").unwrap().0, Kind::Directory);
     let follow = opened(&root, Symlinks::Follow);
     for path in ["a/relative", "absolute", "directory/secret"] {
-        assert_eq!(follow.look(path.as_bytes()).unwrap().0, Kind::File, "{path}");
+        assert_eq!(
+            follow.look(path.as_bytes()).unwrap().0,
+            Kind::File,
+            "{path}"
+        );
     }
 }
 
 #[test]
 fn only_files_are_opened() {
     let folder = tempfile::tempdir().unwrap();
-    rustix::fs::mknodat(CWD, folder.path().join("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    rustix::fs::mknodat(
+        CWD,
+        folder.path().join("fifo"),
+        FileType::Fifo,
+        Mode::RWXU,
+        0,
+    )
+    .unwrap();
     fs::create_dir(folder.path().join("directory")).unwrap();
     symlink("/dev/zero", folder.path().join("device")).unwrap();
     let root = opened(folder.path(), Symlinks::Follow);
@@ -73,7 +93,12 @@ fn a_stamp_tells_every_change_from_what_was_before() {
     let other = folder.path().join("other");
     fs::write(&other, "two").unwrap();
     let time = fs::metadata(&path).unwrap().modified().unwrap();
-    fs::File::options().write(true).open(&other).unwrap().set_modified(time).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&other)
+        .unwrap()
+        .set_modified(time)
+        .unwrap();
     fs::rename(&other, &path).unwrap();
     let (_, second) = root.look(b"file").unwrap();
     assert_eq!((second.size, second.modified), (first.size, first.modified));
@@ -93,7 +118,10 @@ fn a_directory_is_listed_up_to_a_bound() {
     let root = opened(folder.path(), Symlinks::Inside);
     let (mut entries, more) = root.list(b"", 10, |name| name != b"hidden").unwrap();
     entries.sort_by(|a, b| a.name.cmp(&b.name));
-    let names: Vec<_> = entries.iter().map(|entry| (&*entry.name, entry.kind, entry.size)).collect();
+    let names: Vec<_> = entries
+        .iter()
+        .map(|entry| (&*entry.name, entry.kind, entry.size))
+        .collect();
     let file = |name: &'static [u8]| (name, Kind::File, 1);
     assert_eq!((names, more), (vec![file(b"a"), file(b"b"), file(b"c")], 0));
     let (entries, more) = root.list(b"", 1, |name| name != b"hidden").unwrap();

@@ -7,7 +7,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use super::*;
 use crate::tls::handshake::tests::run;
 
-const PLAIN: Options = Options { backlog: 16, fast_open: false, defer_accept: None };
+const PLAIN: Options = Options {
+    backlog: 16,
+    fast_open: false,
+    defer_accept: None,
+};
 
 fn any_port() -> Address {
     Address::Ip("127.0.0.1:0".parse().unwrap())
@@ -35,7 +39,11 @@ fn accept_any(listeners: &[Listener]) -> (usize, Peer) {
 }
 
 fn listeners(bound: Bound, family: Family) -> Vec<Listener> {
-    bound.sockets.into_iter().map(|fd| Listener::new(fd, family, Owner::Us).unwrap()).collect()
+    bound
+        .sockets
+        .into_iter()
+        .map(|fd| Listener::new(fd, family, Owner::Us).unwrap())
+        .collect()
 }
 
 #[test]
@@ -64,7 +72,9 @@ fn a_port_that_another_listens_on_is_refused_even_if_it_would_share() {
         let foreign = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         foreign.set_reuse_address(true).unwrap();
         foreign.set_reuse_port(shares).unwrap();
-        foreign.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        foreign
+            .bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into())
+            .unwrap();
         foreign.listen(1).unwrap();
         let ip = foreign.local_addr().unwrap().as_socket().unwrap();
         assert_eq!(refusal(&Address::Ip(ip)), io::ErrorKind::AddrInUse);
@@ -87,7 +97,8 @@ fn a_port_is_free_again_at_once_though_connections_of_it_linger() {
     let bound = bind(&any_port(), &PLAIN, 1).unwrap();
     let ip = ip_of(&bound);
     let client = TcpStream::connect(ip).unwrap();
-    let (accepted, _) = rustix::net::acceptfrom_with(&bound.sockets[0], SocketFlags::empty()).unwrap();
+    let (accepted, _) =
+        rustix::net::acceptfrom_with(&bound.sockets[0], SocketFlags::empty()).unwrap();
     // We close first: our end waits in TIME_WAIT.
     drop((accepted, bound));
     drop(client);
@@ -98,7 +109,9 @@ fn a_port_is_free_again_at_once_though_connections_of_it_linger() {
 fn a_port_of_every_address_takes_both_families_and_tells_ipv4_as_such() {
     run(async {
         let bound = bind(&Address::All(0), &PLAIN, 1).unwrap();
-        let Address::All(port) = bound.address else { panic!("{}", bound.address) };
+        let Address::All(port) = bound.address else {
+            panic!("{}", bound.address)
+        };
         let listeners = listeners(bound, Family::Tcp);
         for host in ["127.0.0.1", "::1"] {
             let host: IpAddr = host.parse().unwrap();
@@ -119,9 +132,16 @@ fn a_port_of_every_address_takes_both_families_and_tells_ipv4_as_such() {
 
 #[test]
 fn one_address_of_ipv6_does_not_take_the_port_of_ipv4() {
-    let Ok(v6) = bind(&Address::Ip("[::]:0".parse().unwrap()), &PLAIN, 1) else { return };
+    let Ok(v6) = bind(&Address::Ip("[::]:0".parse().unwrap()), &PLAIN, 1) else {
+        return;
+    };
     let port = ip_of(&v6).port();
-    bind(&Address::Ip(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)), &PLAIN, 1).unwrap();
+    bind(
+        &Address::Ip(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)),
+        &PLAIN,
+        1,
+    )
+    .unwrap();
 }
 
 #[test]
@@ -142,25 +162,36 @@ fn what_is_accepted_sends_at_once_and_does_not_block() {
 
 #[test]
 fn options_that_the_kernel_has_are_taken() {
-    let options = Options { backlog: u32::MAX, fast_open: true, defer_accept: Some(Duration::from_secs(10)) };
+    let options = Options {
+        backlog: u32::MAX,
+        fast_open: true,
+        defer_accept: Some(Duration::from_secs(10)),
+    };
     assert_eq!(bind(&any_port(), &options, 2).unwrap().sockets.len(), 2);
 }
 
 #[test]
 fn a_least_ttl_drops_openings_and_spares_handshakes_that_have_begun() {
-    // With it a handshake is over, for the listener, with the first data: it can begin before and end after.
-    let options = Options { defer_accept: Some(Duration::from_secs(60)), ..PLAIN };
+    // With it a handshake is over, for the listener, with the first data: it can begin before and
+    // end after.
+    let options = Options {
+        defer_accept: Some(Duration::from_secs(60)),
+        ..PLAIN
+    };
     for ip in ["127.0.0.1:0", "[::1]:0"] {
         run(async {
             // A host without IPv6 still has IPv4.
-            let Ok(bound) = bind(&Address::Ip(ip.parse().unwrap()), &options, 1) else { return };
+            let Ok(bound) = bind(&Address::Ip(ip.parse().unwrap()), &options, 1) else {
+                return;
+            };
             let ip = ip_of(&bound);
             let listener = &listeners(bound, Family::Tcp)[0];
             let mut before = TcpStream::connect(ip).unwrap();
             assert!(listener.accept().unwrap().is_none());
             listener.refuse_by_ttl().unwrap();
             let after =
-                socket2::Socket::new(Domain::for_address(ip), Type::STREAM.nonblocking(), None).unwrap();
+                socket2::Socket::new(Domain::for_address(ip), Type::STREAM.nonblocking(), None)
+                    .unwrap();
             after.connect(&ip.into()).unwrap_err();
 
             before.write_all(b"first").unwrap();
@@ -176,8 +207,14 @@ fn a_least_ttl_drops_openings_and_spares_handshakes_that_have_begun() {
             let mut data = [0; 16];
             accepted.read_exact(&mut data).unwrap();
             assert_eq!(&data, b"first, then more");
-            assert_eq!(after.peer_addr().unwrap_err().kind(), io::ErrorKind::NotConnected);
-            assert!(listener.accept().unwrap().is_none(), "the other's SYN was dropped");
+            assert_eq!(
+                after.peer_addr().unwrap_err().kind(),
+                io::ErrorKind::NotConnected
+            );
+            assert!(
+                listener.accept().unwrap().is_none(),
+                "the other's SYN was dropped"
+            );
         });
     }
 }
@@ -225,14 +262,18 @@ fn a_unix_socket_that_somebody_listens_on_is_refused() {
     foreign.accept().unwrap();
 }
 
-/// Connecting to a file that is no socket is refused by the kernel just as one that nobody listens on.
+/// Connecting to a file that is no socket is refused by the kernel just as one that nobody listens
+/// on.
 #[test]
 fn a_file_that_is_no_socket_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let (path, address) = unix(&folder);
     std::fs::write(&path, "precious").unwrap();
     let bound = bind(&address, &PLAIN, 1);
-    assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), Some("precious"));
+    assert_eq!(
+        std::fs::read_to_string(&path).ok().as_deref(),
+        Some("precious")
+    );
     assert_eq!(bound.unwrap_err().kind(), io::ErrorKind::AddrInUse);
 }
 
@@ -250,7 +291,10 @@ fn a_path_that_cannot_be_a_socket_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing").join("lockgate.sock");
     assert_eq!(refusal(&Address::Unix(missing)), io::ErrorKind::NotFound);
-    assert_eq!(refusal(&Address::Unix(folder.path().join("x".repeat(120)))), io::ErrorKind::InvalidInput);
+    assert_eq!(
+        refusal(&Address::Unix(folder.path().join("x".repeat(120)))),
+        io::ErrorKind::InvalidInput
+    );
 }
 
 #[test]
@@ -262,7 +306,10 @@ fn addresses_are_written_as_the_configuration_has_them() {
     ] {
         assert_eq!(address.to_string(), written);
     }
-    assert_eq!(Peer::Ip("192.0.2.1:5".parse().unwrap()).to_string(), "192.0.2.1:5");
+    assert_eq!(
+        Peer::Ip("192.0.2.1:5".parse().unwrap()).to_string(),
+        "192.0.2.1:5"
+    );
     assert_eq!(Peer::Unix.to_string(), "unix");
 }
 
@@ -277,7 +324,10 @@ fn an_ipv4_address_within_ipv6_is_ipv4() {
 #[test]
 fn a_foreign_listener_for_ipv4_keeps_its_port_from_a_listener_of_every_address() {
     let foreign = TcpListener::bind("0.0.0.0:0").unwrap();
-    assert_eq!(refusal(&Address::All(foreign.local_addr().unwrap().port())), io::ErrorKind::AddrInUse);
+    assert_eq!(
+        refusal(&Address::All(foreign.local_addr().unwrap().port())),
+        io::ErrorKind::AddrInUse
+    );
 }
 
 #[test]
@@ -292,21 +342,41 @@ fn a_trial_finds_what_binding_would_and_leaves_nothing() {
     let bound = bind(&any_port(), &PLAIN, 2).unwrap();
     let ours = Address::Ip(ip_of(&bound));
     assert_eq!(tried(&ours, Trial::Address), Ok(()));
-    assert_eq!(tried(&ours, Trial::Port), Err(io::ErrorKind::AddrInUse), "our own sockets share their port");
+    assert_eq!(
+        tried(&ours, Trial::Port),
+        Err(io::ErrorKind::AddrInUse),
+        "our own sockets share their port"
+    );
     // A documentation address (RFC 5737) is nobody's.
     let foreign = Address::Ip("192.0.2.1:443".parse().unwrap());
-    assert_eq!(tried(&foreign, Trial::Address), Err(io::ErrorKind::AddrNotAvailable));
+    assert_eq!(
+        tried(&foreign, Trial::Address),
+        Err(io::ErrorKind::AddrNotAvailable)
+    );
     for trial in [Trial::Address, Trial::Port] {
         assert_eq!(tried(&Address::All(0), trial), Ok(()));
         assert_eq!(tried(&path("a.sock"), trial), Ok(()));
-        assert_eq!(tried(&path("missing/a.sock"), trial), Err(io::ErrorKind::NotFound));
+        assert_eq!(
+            tried(&path("missing/a.sock"), trial),
+            Err(io::ErrorKind::NotFound)
+        );
     }
     std::fs::write(folder.path().join("file"), "").unwrap();
-    assert_eq!(tried(&path("file"), Trial::Address), Err(io::ErrorKind::AddrInUse));
+    assert_eq!(
+        tried(&path("file"), Trial::Address),
+        Err(io::ErrorKind::AddrInUse)
+    );
     let served = UnixListener::bind(folder.path().join("served.sock")).unwrap();
     assert_eq!(tried(&path("served.sock"), Trial::Address), Ok(()));
-    assert_eq!(tried(&path("served.sock"), Trial::Port), Err(io::ErrorKind::AddrInUse));
+    assert_eq!(
+        tried(&path("served.sock"), Trial::Port),
+        Err(io::ErrorKind::AddrInUse)
+    );
     drop(served);
-    assert_eq!(tried(&path("served.sock"), Trial::Port), Ok(()), "one that is left over is replaced");
+    assert_eq!(
+        tried(&path("served.sock"), Trial::Port),
+        Ok(()),
+        "one that is left over is replaced"
+    );
     assert!(!folder.path().join("a.sock").exists());
 }

@@ -19,8 +19,9 @@ fn given_back(bytes: usize) {
     charge(Kind::Heap, -bytes.cast_signed());
 }
 
-// SAFETY: every call is handed to `A` as it came, and its answer is handed back as it is: what holds for `A` holds here.
-// Counting allocates nothing and cannot panic: it adds to cells of the thread, which have no destructor, and to atomics.
+// SAFETY: every call is handed to `A` as it came, and its answer is handed back as it is: what
+// holds for `A` holds here. Counting allocates nothing and cannot panic: it adds to cells of the
+// thread, which have no destructor, and to atomics.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
@@ -47,7 +48,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     }
 }
 
-/// Has the allocator give back to the system what this thread has freed. Takes a while: not for every tick.
+/// Has the allocator give back to the system what this thread has freed. Takes a while: not for
+/// every tick.
 pub fn collect() {
     // SAFETY: it looks at the allocator's own books, and may be called at any time by any thread.
     unsafe { libmimalloc_sys::mi_collect(true) }
@@ -56,7 +58,8 @@ pub fn collect() {
 /// Allocates, grows to `size` and frees; the marks after each.
 #[cfg(test)]
 pub(super) fn exercise(allocator: &impl GlobalAlloc, layout: Layout, size: usize) -> [isize; 3] {
-    // SAFETY: the layout is not empty, and the pointer is used as the allocator gave it and freed once.
+    // SAFETY: the layout is not empty, and the pointer is used as the allocator gave it and freed
+    // once.
     unsafe {
         let pointer = allocator.alloc(layout);
         let first = super::mark();

@@ -26,7 +26,10 @@ fn memory_levels_follow_the_share_of_the_limit() {
 fn without_a_memory_limit_the_level_is_easy() {
     let budget = Budget::new();
     budget.add(Kind::Heap, isize::MAX / 2);
-    assert_eq!((budget.level(), budget.excess(), budget.limit()), (Level::Easy, 0, None));
+    assert_eq!(
+        (budget.level(), budget.excess(), budget.limit()),
+        (Level::Easy, 0, None)
+    );
 }
 
 #[test]

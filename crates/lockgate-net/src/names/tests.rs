@@ -8,11 +8,16 @@ use super::*;
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn block_on<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(test)
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(test)
 }
 
 fn addresses(list: &[&str]) -> Vec<IpAddr> {
-    list.iter().map(|address| address.parse().unwrap()).collect()
+    list.iter()
+        .map(|address| address.parse().unwrap())
+        .collect()
 }
 
 /// Answers 192.0.2.1, 192.0.2.2 and so on, one after the other; says how often it was asked.
@@ -21,7 +26,12 @@ fn counting() -> (Arc<Names>, Arc<AtomicUsize>) {
     let counter = Arc::clone(&asked);
     let names = Names::asking(Box::new(move |_| {
         let number = counter.fetch_add(1, Ordering::Relaxed) + 1;
-        Ok(vec![IpAddr::from([192, 0, 2, u8::try_from(number).unwrap()])])
+        Ok(vec![IpAddr::from([
+            192,
+            0,
+            2,
+            u8::try_from(number).unwrap(),
+        ])])
     }));
     (names, asked)
 }
@@ -72,8 +82,18 @@ fn who_asks_meanwhile_waits_for_the_same_answer() {
         let begun: Vec<_> = (0..3).map(|_| names.begin("a.test", HOUR, ())).collect();
         go.send(()).unwrap();
         for one in begun {
-            let Begun::Asked(mut answer) = one else { panic!("nothing is known yet") };
-            assert!(answer.wait_for(Option::is_some).await.unwrap().as_ref().unwrap().is_ok());
+            let Begun::Asked(mut answer) = one else {
+                panic!("nothing is known yet")
+            };
+            assert!(
+                answer
+                    .wait_for(Option::is_some)
+                    .await
+                    .unwrap()
+                    .as_ref()
+                    .unwrap()
+                    .is_ok()
+            );
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1);
     });
@@ -86,7 +106,10 @@ fn a_failure_is_an_answer_for_a_moment_and_an_empty_answer_is_a_failure() {
             "empty.test" => Ok(Vec::new()),
             _ => Err(io::Error::other("no such host")),
         }));
-        for (host, says) in [("a.test", "no such host"), ("empty.test", "it has no address")] {
+        for (host, says) in [
+            ("a.test", "no such host"),
+            ("empty.test", "it has no address"),
+        ] {
             let error = names.look_up(host, HOUR, ()).await.unwrap_err();
             assert_eq!(error.to_string(), says);
             assert_eq!(names.known(host, HOUR), Some(Err(error)));
@@ -100,7 +123,8 @@ fn what_cannot_be_reached_is_looked_up_again() {
     block_on(async {
         let (names, asked) = counting();
         let first = names.look_up("a.test", HOUR, ()).await.unwrap();
-        // What is a moment old is not doubted: who tries again and again would have the name server asked as often.
+        // What is a moment old is not doubted: who tries again and again would have the name server
+        // asked as often.
         names.doubt("a.test");
         assert_eq!(names.known("a.test", HOUR), Some(Ok(first)));
         if let Some(Entry::Known { at, .. }) = names.kept().young.get_mut("a.test") {
@@ -116,7 +140,10 @@ fn what_cannot_be_reached_is_looked_up_again() {
 #[test]
 fn however_many_names_are_asked_for_few_are_kept() {
     let mut kept = Kept::default();
-    let known = || Entry::Known { found: Ok(distinct(addresses(&["192.0.2.1"]))), at: Instant::now() };
+    let known = || Entry::Known {
+        found: Ok(distinct(addresses(&["192.0.2.1"]))),
+        at: Instant::now(),
+    };
     for number in 0..10 * KEPT {
         kept.keep(number.to_string().into(), known());
         assert!(kept.young.len() <= KEPT && kept.old.len() <= KEPT);
@@ -134,7 +161,10 @@ fn what_is_being_looked_up_is_not_forgotten() {
     for number in 0..10 * KEPT {
         kept.keep(
             number.to_string().into(),
-            Entry::Known { found: Err(NameError::Busy), at: Instant::now() },
+            Entry::Known {
+                found: Err(NameError::Busy),
+                at: Instant::now(),
+            },
         );
     }
     assert!(matches!(kept.find("slow.test"), Some(Entry::Asked { .. })));
@@ -142,7 +172,9 @@ fn what_is_being_looked_up_is_not_forgotten() {
 
 #[test]
 fn addresses_are_few_and_each_is_there_once() {
-    let many: Vec<IpAddr> = (0..=255).flat_map(|last| [IpAddr::from([192, 0, 2, last]); 2]).collect();
+    let many: Vec<IpAddr> = (0..=255)
+        .flat_map(|last| [IpAddr::from([192, 0, 2, last]); 2])
+        .collect();
     let distinct = distinct(many);
     assert_eq!(distinct.len(), ADDRESSES);
     assert_eq!(distinct[1], IpAddr::from([192, 0, 2, 1]));

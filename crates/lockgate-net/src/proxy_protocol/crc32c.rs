@@ -21,7 +21,11 @@ const fn table() -> [u32; 256] {
         let mut crc = index as u32;
         let mut bit = 0;
         while bit < 8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ POLYNOMIAL } else { crc >> 1 };
+            crc = if crc & 1 == 1 {
+                (crc >> 1) ^ POLYNOMIAL
+            } else {
+                crc >> 1
+            };
             bit += 1;
         }
         table[index] = crc;

@@ -5,9 +5,9 @@ use super::{Parsed, ProxyError, v1, v2};
 /// Reads a header of either version from the first bytes of a connection.
 ///
 /// `Ok(None)` means that the header is not complete yet; call again with more bytes, all from the
-/// beginning. How the bytes arrive does not change the result. A wrong byte is reported as early as it
-/// can be known; a version 2 header that announces more than [`HEADER_MAX`](super::HEADER_MAX) bytes
-/// is refused before they come.
+/// beginning. How the bytes arrive does not change the result. A wrong byte is reported as early as
+/// it can be known; a version 2 header that announces more than [`HEADER_MAX`](super::HEADER_MAX)
+/// bytes is refused before they come.
 ///
 /// # Errors
 /// [`ProxyError`]: close the connection.
@@ -22,8 +22,9 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
 
 /// Whether the first bytes of a connection begin a PROXY header, where one is optional.
 ///
-/// Decided after 6 bytes of version 1 (`PROXY `) or the 12 of version 2's signature, earlier for most
-/// other protocols. Ask only for connections from trusted proxies: anybody can send these bytes (§5).
+/// Decided after 6 bytes of version 1 (`PROXY `) or the 12 of version 2's signature, earlier for
+/// most other protocols. Ask only for connections from trusted proxies: anybody can send these
+/// bytes (§5).
 pub fn may_begin(bytes: &[u8]) -> Guess {
     match Guess::of(bytes, v1::GREETING) {
         Guess::No => Guess::of(bytes, v2::SIGNATURE),

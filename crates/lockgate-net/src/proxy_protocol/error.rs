@@ -52,7 +52,8 @@ pub enum ProxyError {
     /// Version 2: a field with one meaning comes twice.
     #[error("a field of the PROXY header comes twice")]
     TlvTwice,
-    /// Version 2: a value is longer than its type allows (ALPN and authority 255 bytes, unique ID 128).
+    /// Version 2: a value is longer than its type allows (ALPN and authority 255 bytes, unique ID
+    /// 128).
     #[error("a field of the PROXY header is longer than allowed")]
     TlvTooLong,
     /// Version 2: a text is not UTF-8 or has control characters (§2.2.2, §2.2.6).

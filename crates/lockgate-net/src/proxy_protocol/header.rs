@@ -40,8 +40,8 @@ pub enum Addresses {
     Local,
     /// A client stands behind, but its address cannot be told: the socket's own addresses hold.
     Unknown,
-    /// TCP. IPv4-mapped IPv6 addresses are given as IPv4 by `parse`, so that one client has one address;
-    /// the two families may therefore differ.
+    /// TCP. IPv4-mapped IPv6 addresses are given as IPv4 by `parse`, so that one client has one
+    /// address; the two families may therefore differ.
     Inet {
         /// The client.
         source: SocketAddr,
@@ -70,7 +70,10 @@ impl Addresses {
 
     /// Both ends of a TCP connection, IPv4-mapped addresses turned to IPv4.
     pub(super) fn inet(source: SocketAddr, destination: SocketAddr) -> Self {
-        Self::Inet { source: canonical(source), destination: canonical(destination) }
+        Self::Inet {
+            source: canonical(source),
+            destination: canonical(destination),
+        }
     }
 }
 

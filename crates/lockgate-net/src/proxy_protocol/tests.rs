@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use super::{
-    Addresses, Guess, HEADER_MAX, Header, Parsed, ProxyError, Ssl, Tlvs, VALUE_MAX, Version, crc32c,
-    encode_v1, encode_v2, may_begin, parse,
+    Addresses, Guess, HEADER_MAX, Header, Parsed, ProxyError, Ssl, Tlvs, VALUE_MAX, Version,
+    crc32c, encode_v1, encode_v2, may_begin, parse,
 };
 
 fn socket(text: &str) -> SocketAddr {
@@ -13,7 +13,10 @@ fn socket(text: &str) -> SocketAddr {
 }
 
 fn inet(source: &str, destination: &str) -> Addresses {
-    Addresses::Inet { source: socket(source), destination: socket(destination) }
+    Addresses::Inet {
+        source: socket(source),
+        destination: socket(destination),
+    }
 }
 
 fn v1(addresses: &Addresses) -> String {
@@ -67,13 +70,17 @@ fn valid() -> Vec<Vec<u8>> {
     let four = inet("192.0.2.1:4660", "198.51.100.2:443");
     let six = inet("[2001:db8::1]:1", "[2001:db8::2]:2");
     let crc = {
-        let mut header = with_tlvs(&[tlv(0x04, b"pad"), tlv(0x03, &[0; 4]), tlv(0x01, b"h2")].concat());
+        let mut header =
+            with_tlvs(&[tlv(0x04, b"pad"), tlv(0x03, &[0; 4]), tlv(0x01, b"h2")].concat());
         let sum = crc32c::of(&[&header]).to_be_bytes();
         let at = 16 + 12 + 6 + 3;
         header[at..at + 4].copy_from_slice(&sum);
         header
     };
-    let unix = Addresses::Unix { source: b"\0abstract"[..].into(), destination: b"/run/app.sock"[..].into() };
+    let unix = Addresses::Unix {
+        source: b"\0abstract"[..].into(),
+        destination: b"/run/app.sock"[..].into(),
+    };
     vec![
         v1(&four).into_bytes(),
         v1(&six).into_bytes(),
@@ -105,13 +112,22 @@ fn a_line_of_the_specification_is_read() {
 fn every_cut_of_a_valid_header_waits_for_more() {
     for header in valid() {
         for cut in 0..header.len() {
-            assert_eq!(parse(&header[..cut]), Ok(None), "{cut} of {:?}", header.escape_ascii().to_string());
+            assert_eq!(
+                parse(&header[..cut]),
+                Ok(None),
+                "{cut} of {:?}",
+                header.escape_ascii().to_string()
+            );
         }
         let whole = parse(&header).unwrap().unwrap();
         assert_eq!(whole.len, header.len());
         let mut longer = header.clone();
         longer.extend(b"\r\nPROXY what the client sent");
-        assert_eq!(parse(&longer).unwrap().unwrap(), whole, "what follows does not matter");
+        assert_eq!(
+            parse(&longer).unwrap().unwrap(),
+            whole,
+            "what follows does not matter"
+        );
     }
 }
 
@@ -172,15 +188,24 @@ fn lines_that_are_wrong_are_refused() {
     .chain([
         (format!("PROXY UNKNOWN {}\r\n", "x".repeat(92)), LineTooLong),
         (format!("PROXY UNKNOWN {}", "x".repeat(93)), LineTooLong),
-        (format!("PROXY TCP6 {long_v6} {long_v6} 65535 065535\r\n"), Port),
-        (format!("PROXY TCP6 {long_v6} {long_v6} 65535 65535     \r\n"), LineTooLong),
+        (
+            format!("PROXY TCP6 {long_v6} {long_v6} 65535 065535\r\n"),
+            Port,
+        ),
+        (
+            format!("PROXY TCP6 {long_v6} {long_v6} 65535 65535     \r\n"),
+            LineTooLong,
+        ),
     ])
     .collect();
     for (line, error) in table {
         assert_eq!(parse(line.as_bytes()), Err(error), "{line:?}");
         for cut in 0..line.len() {
             let early = parse(&line.as_bytes()[..cut]);
-            assert!(early == Ok(None) || early == Err(error), "{early:?} at {cut} of {line:?}");
+            assert!(
+                early == Ok(None) || early == Err(error),
+                "{early:?} at {cut} of {line:?}"
+            );
         }
     }
 }
@@ -192,7 +217,10 @@ fn the_longest_lines_of_the_specification_are_read() {
     let unknown = format!("PROXY UNKNOWN {six} {six} 65535 65535\r\n");
     assert_eq!(unknown.len(), 107);
     for (line, length) in [
-        ("PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n".to_owned(), 56),
+        (
+            "PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n".to_owned(),
+            56,
+        ),
         (format!("PROXY TCP6 {six} {six} 65535 65535\r\n"), 104),
         (unknown, 107),
     ] {
@@ -203,8 +231,8 @@ fn the_longest_lines_of_the_specification_are_read() {
 #[test]
 fn headers_that_are_wrong_are_refused() {
     use ProxyError::{
-        AddressBlock, Checksum, Command, Datagram, Family, NotProxy, TlvLength, TlvText, TlvTooLong,
-        TlvTwice, TooLong, Version,
+        AddressBlock, Checksum, Command, Datagram, Family, NotProxy, TlvLength, TlvText,
+        TlvTooLong, TlvTwice, TooLong, Version,
     };
     let too_long = u16::try_from(HEADER_MAX - 15).unwrap().to_be_bytes();
     let announces_too_much = [&raw(0x21, 0x11, b"")[..14], &too_long[..]].concat();
@@ -251,8 +279,20 @@ fn headers_that_are_wrong_are_refused() {
         (with_tlvs(&tlv(0x03, &[0; 4])), Checksum),
         (with_tlvs(&tlv(0x20, &[1, 0, 0, 0])), TlvLength),
         (with_tlvs(&tlv(0x20, &[1, 0, 0, 0, 0, 0x21])), TlvLength),
-        (with_tlvs(&tlv(0x20, &[&[1, 0, 0, 0, 0], &tlv(0x22, b"\xC3")[..]].concat())), TlvText),
-        (with_tlvs(&tlv(0x20, &[&[1, 0, 0, 0, 0], &tlv(0x22, b"a").repeat(2)[..]].concat())), TlvTwice),
+        (
+            with_tlvs(&tlv(
+                0x20,
+                &[&[1, 0, 0, 0, 0], &tlv(0x22, b"\xC3")[..]].concat(),
+            )),
+            TlvText,
+        ),
+        (
+            with_tlvs(&tlv(
+                0x20,
+                &[&[1, 0, 0, 0, 0], &tlv(0x22, b"a").repeat(2)[..]].concat(),
+            )),
+            TlvTwice,
+        ),
     ];
     for (bytes, error) in table {
         assert_eq!(parse(&bytes), Err(error), "{}", bytes.escape_ascii());
@@ -270,15 +310,20 @@ fn headers_that_are_wrong_are_refused() {
 #[test]
 fn a_checksum_that_matches_is_needed_only_if_there_is_one() {
     let mut header = valid().pop().unwrap();
-    assert_eq!(parse(&header).unwrap().unwrap().header.tlvs.alpn.as_deref(), Some(&b"h2"[..]));
+    assert_eq!(
+        parse(&header).unwrap().unwrap().header.tlvs.alpn.as_deref(),
+        Some(&b"h2"[..])
+    );
     header[16] ^= 1; // an address that was changed under way
     assert_eq!(parse(&header), Err(ProxyError::Checksum));
 }
 
 #[test]
 fn a_header_of_haproxy_is_read() {
-    // HAProxy 2.6: send-proxy-v2-ssl-cn, with authority, unique ID, key and signature algorithms, CRC32c
-    let bytes = b"\x0D\x0A\x0D\x0A\x00\x0D\x0AQUIT\x0A!\x11\x00\x94\x7F\x00\x00\x01\x7F\x00\x00\x01\xE4T\
+    // HAProxy 2.6: send-proxy-v2-ssl-cn, with authority, unique ID, key and signature algorithms,
+    // CRC32c
+    let bytes =
+        b"\x0D\x0A\x0D\x0A\x00\x0D\x0AQUIT\x0A!\x11\x00\x94\x7F\x00\x00\x01\x7F\x00\x00\x01\xE4T\
         \xD4=\x03\x00\x04D\xAD\x15\x0D\x01\x00\x02h2\x02\x00\x10shop.example.com\x05\x00\x1212\
         7.0.0.1:58452--- \x00Q\x07\x00\x00\x00\x00!\x00\x07TLSv1.3\x22\x00\x0Aclient one%\x00\x05\
         EC256$\x00\x11ecdsa-with-SHA256#\x00\x16TLS_AES_256_GCM_SHA384";
@@ -289,18 +334,43 @@ fn a_header_of_haproxy_is_read() {
         common_name: Some("client one".into()),
         cipher: Some("TLS_AES_256_GCM_SHA384".into()),
     };
-    let tlvs =
-        Tlvs { alpn: Some(Cow::Borrowed(b"h2")), authority: Some("shop.example.com".into()), ssl: Some(ssl) };
+    let tlvs = Tlvs {
+        alpn: Some(Cow::Borrowed(b"h2")),
+        authority: Some("shop.example.com".into()),
+        ssl: Some(ssl),
+    };
     let addresses = inet("127.0.0.1:58452", "127.0.0.1:54333");
-    let header = Header { version: Version::V2, addresses, tlvs };
-    assert_eq!(parse(bytes), Ok(Some(Parsed { header, len: bytes.len() })));
+    let header = Header {
+        version: Version::V2,
+        addresses,
+        tlvs,
+    };
+    assert_eq!(
+        parse(bytes),
+        Ok(Some(Parsed {
+            header,
+            len: bytes.len()
+        }))
+    );
 }
 
 #[test]
 fn what_was_written_is_read_again() {
-    let unix = Addresses::Unix { source: b"\0abstract"[..].into(), destination: b"/run/app.sock"[..].into() };
-    let unnamed = Addresses::Unix { source: [].into(), destination: [b'x'; 108].into() };
-    let only_ssl = Tlvs { ssl: Some(Ssl { verify: u32::MAX, ..Ssl::default() }), ..Tlvs::default() };
+    let unix = Addresses::Unix {
+        source: b"\0abstract"[..].into(),
+        destination: b"/run/app.sock"[..].into(),
+    };
+    let unnamed = Addresses::Unix {
+        source: [].into(),
+        destination: [b'x'; 108].into(),
+    };
+    let only_ssl = Tlvs {
+        ssl: Some(Ssl {
+            verify: u32::MAX,
+            ..Ssl::default()
+        }),
+        ..Tlvs::default()
+    };
     for addresses in [
         inet("192.0.2.1:0", "198.51.100.2:65535"),
         inet("[2001:db8::1]:1", "[::]:2"),
@@ -313,11 +383,18 @@ fn what_was_written_is_read_again() {
         for tlvs in [Tlvs::default(), full_tlvs(), only_ssl.clone()] {
             let bytes = v2(&addresses, &tlvs);
             let Parsed { header, len } = parse(&bytes).unwrap().unwrap();
-            assert_eq!((header.addresses, header.tlvs, len), (addresses.clone(), tlvs, bytes.len()));
+            assert_eq!(
+                (header.addresses, header.tlvs, len),
+                (addresses.clone(), tlvs, bytes.len())
+            );
         }
         let line = v1(&addresses);
         let Parsed { header, len } = parse(line.as_bytes()).unwrap().unwrap();
-        let told = if matches!(addresses, Addresses::Unix { .. }) { Addresses::Unknown } else { addresses };
+        let told = if matches!(addresses, Addresses::Unix { .. }) {
+            Addresses::Unknown
+        } else {
+            addresses
+        };
         assert_eq!((header.addresses, len), (told, line.len()));
     }
 }
@@ -325,26 +402,57 @@ fn what_was_written_is_read_again() {
 #[test]
 fn families_are_brought_together() {
     let cases = [
-        ("192.0.2.1:1", "192.0.2.2:2", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"),
-        ("[::ffff:192.0.2.1]:1", "[::ffff:192.0.2.2]:2", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"),
-        ("192.0.2.1:1", "[::ffff:192.0.2.2]:2", "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"),
-        ("192.0.2.1:1", "[2001:db8::2]:2", "PROXY TCP6 ::ffff:c000:201 2001:db8::2 1 2\r\n"),
-        ("[2001:db8::2]:2", "[::ffff:192.0.2.1]:1", "PROXY TCP6 2001:db8::2 ::ffff:c000:201 2 1\r\n"),
-        ("[fe80::1%3]:1", "[fe80::2%3]:2", "PROXY TCP6 fe80::1 fe80::2 1 2\r\n"),
+        (
+            "192.0.2.1:1",
+            "192.0.2.2:2",
+            "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n",
+        ),
+        (
+            "[::ffff:192.0.2.1]:1",
+            "[::ffff:192.0.2.2]:2",
+            "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n",
+        ),
+        (
+            "192.0.2.1:1",
+            "[::ffff:192.0.2.2]:2",
+            "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n",
+        ),
+        (
+            "192.0.2.1:1",
+            "[2001:db8::2]:2",
+            "PROXY TCP6 ::ffff:c000:201 2001:db8::2 1 2\r\n",
+        ),
+        (
+            "[2001:db8::2]:2",
+            "[::ffff:192.0.2.1]:1",
+            "PROXY TCP6 2001:db8::2 ::ffff:c000:201 2 1\r\n",
+        ),
+        (
+            "[fe80::1%3]:1",
+            "[fe80::2%3]:2",
+            "PROXY TCP6 fe80::1 fe80::2 1 2\r\n",
+        ),
         ("[::1]:0", "[::]:65535", "PROXY TCP6 ::1 :: 0 65535\r\n"),
     ];
     for (source, destination, line) in cases {
         assert_eq!(v1(&inet(source, destination)), line);
         let binary = v2(&inet(source, destination), &Tlvs::default());
         let (from_text, from_binary) = (parse(line.as_bytes()).unwrap(), parse(&binary).unwrap());
-        assert_eq!(from_text.unwrap().header.addresses, from_binary.unwrap().header.addresses, "{line:?}");
+        assert_eq!(
+            from_text.unwrap().header.addresses,
+            from_binary.unwrap().header.addresses,
+            "{line:?}"
+        );
     }
 }
 
 #[test]
 fn a_mapped_client_is_read_as_the_ipv4_client_it_is() {
     let line = b"PROXY TCP6 ::ffff:192.0.2.1 2001:db8::2 1 2\r\n"; // as inet_ntop(3) writes it
-    assert_eq!(parse(line).unwrap().unwrap().header.addresses, inet("192.0.2.1:1", "[2001:db8::2]:2"));
+    assert_eq!(
+        parse(line).unwrap().unwrap().header.addresses,
+        inet("192.0.2.1:1", "[2001:db8::2]:2")
+    );
 }
 
 #[test]
@@ -357,7 +465,10 @@ fn an_end_without_an_address_makes_the_connection_unknown() {
         inet("192.0.2.1:1", "192.0.2.2:2")
     );
     assert_eq!(v1(&Addresses::Unknown), "PROXY UNKNOWN\r\n");
-    assert_eq!(v2(&Addresses::Unknown, &Tlvs::default()), raw(0x21, 0x00, b""));
+    assert_eq!(
+        v2(&Addresses::Unknown, &Tlvs::default()),
+        raw(0x21, 0x00, b"")
+    );
     assert_eq!(v2(&Addresses::Local, &full_tlvs()), raw(0x20, 0x00, b""));
 }
 
@@ -366,11 +477,19 @@ fn the_binary_form_is_that_of_the_specification() {
     let tlvs = Tlvs {
         alpn: Some(Cow::Borrowed(b"h2")),
         authority: Some("a.b".into()),
-        ssl: Some(Ssl { client: 1, verify: 1, version: Some("TLSv1.3".into()), ..Ssl::default() }),
+        ssl: Some(Ssl {
+            client: 1,
+            verify: 1,
+            version: Some("TLSv1.3".into()),
+            ..Ssl::default()
+        }),
     };
     let ssl = [&[1, 0, 0, 0, 1], &tlv(0x21, b"TLSv1.3")[..]].concat();
     let expected = with_tlvs(&[tlv(0x01, b"h2"), tlv(0x02, b"a.b"), tlv(0x20, &ssl)].concat());
-    assert_eq!(v2(&inet("192.0.2.1:4660", "198.51.100.2:443"), &tlvs), expected);
+    assert_eq!(
+        v2(&inet("192.0.2.1:4660", "198.51.100.2:443"), &tlvs),
+        expected
+    );
 }
 
 #[test]
@@ -379,9 +498,16 @@ fn a_value_too_long_to_send_is_left_out_not_cut() {
     let tlvs = Tlvs {
         alpn: Some(Cow::Borrowed(long.as_bytes())),
         authority: Some(Cow::Borrowed(&long[..VALUE_MAX])),
-        ssl: Some(Ssl { common_name: Some(Cow::Borrowed(&long)), ..Ssl::default() }),
+        ssl: Some(Ssl {
+            common_name: Some(Cow::Borrowed(&long)),
+            ..Ssl::default()
+        }),
     };
-    let read = parse(&v2(&Addresses::Unknown, &tlvs)).unwrap().unwrap().header.tlvs;
+    let read = parse(&v2(&Addresses::Unknown, &tlvs))
+        .unwrap()
+        .unwrap()
+        .header
+        .tlvs;
     assert_eq!(read.alpn, None);
     assert_eq!(read.authority.map(|name| name.len()), Some(VALUE_MAX));
     assert_eq!(read.ssl, Some(Ssl::default()));
@@ -390,14 +516,29 @@ fn a_value_too_long_to_send_is_left_out_not_cut() {
 #[test]
 fn the_longest_header_we_write_is_one_we_read() {
     let long = || Some(Cow::Owned("x".repeat(VALUE_MAX)));
-    let ssl = Ssl { version: long(), common_name: long(), cipher: long(), ..Ssl::default() };
-    let tlvs = Tlvs { alpn: Some(vec![b'x'; VALUE_MAX].into()), authority: long(), ssl: Some(ssl) };
-    let unix = Addresses::Unix { source: [b's'; 300].into(), destination: [b'd'; 300].into() };
+    let ssl = Ssl {
+        version: long(),
+        common_name: long(),
+        cipher: long(),
+        ..Ssl::default()
+    };
+    let tlvs = Tlvs {
+        alpn: Some(vec![b'x'; VALUE_MAX].into()),
+        authority: long(),
+        ssl: Some(ssl),
+    };
+    let unix = Addresses::Unix {
+        source: [b's'; 300].into(),
+        destination: [b'd'; 300].into(),
+    };
     let Parsed { header, .. } = parse(&v2(&unix, &tlvs)).unwrap().unwrap();
     assert_eq!(header.tlvs, tlvs);
     assert_eq!(
         header.addresses,
-        Addresses::Unix { source: [b's'; 108].into(), destination: [b'd'; 108].into() }
+        Addresses::Unix {
+            source: [b's'; 108].into(),
+            destination: [b'd'; 108].into()
+        }
     );
 }
 
@@ -411,7 +552,14 @@ fn empty_values_and_unknown_types_do_not_matter() {
         tlv(0xEA, b"\x01vpce"),
         tlv(0x30, b"n"),
     ];
-    assert_eq!(parse(&with_tlvs(&fields.concat())).unwrap().unwrap().header.tlvs, Tlvs::default());
+    assert_eq!(
+        parse(&with_tlvs(&fields.concat()))
+            .unwrap()
+            .unwrap()
+            .header
+            .tlvs,
+        Tlvs::default()
+    );
 }
 
 #[test]
@@ -443,7 +591,12 @@ fn what_parses_was_guessed_and_what_was_not_is_refused() {
     for header in valid() {
         assert_eq!(may_begin(&header), Guess::Yes);
     }
-    for other in [&b"GET / HTTP/1.1\r\n"[..], b"\x16\x03\x01\x02\x00", b"PROXIES", b"\n"] {
+    for other in [
+        &b"GET / HTTP/1.1\r\n"[..],
+        b"\x16\x03\x01\x02\x00",
+        b"PROXIES",
+        b"\n",
+    ] {
         assert_eq!(may_begin(other), Guess::No);
         assert_eq!(parse(other), Err(ProxyError::NotProxy));
     }

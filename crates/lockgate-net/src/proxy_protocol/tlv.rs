@@ -5,7 +5,8 @@ use std::str;
 
 use super::{ProxyError, crc32c};
 
-/// The longest value that is sent; also the longest ALPN name (RFC 7301 §3.1) and authority accepted.
+/// The longest value that is sent; also the longest ALPN name (RFC 7301 §3.1) and authority
+/// accepted.
 pub const VALUE_MAX: usize = 255;
 
 const ALPN: u8 = 0x01;
@@ -55,7 +56,8 @@ impl Ssl<'_> {
     pub const CERTIFICATE_IN_SESSION: u8 = 0x04;
 }
 
-/// Reads the fields from `offset` to the end of the header, and checks the checksum if there is one.
+/// Reads the fields from `offset` to the end of the header, and checks the checksum if there is
+/// one.
 pub(super) fn parse(header: &[u8], offset: usize) -> Result<Tlvs<'static>, ProxyError> {
     let mut tlvs = Tlvs::default();
     let mut seen = Seen::default();
@@ -64,8 +66,9 @@ pub(super) fn parse(header: &[u8], offset: usize) -> Result<Tlvs<'static>, Proxy
         match kind {
             ALPN => {
                 seen.once(kind, value, VALUE_MAX)?;
-                tlvs.alpn =
-                    Some(value).filter(|value| !value.is_empty()).map(|value| Cow::Owned(value.to_vec()));
+                tlvs.alpn = Some(value)
+                    .filter(|value| !value.is_empty())
+                    .map(|value| Cow::Owned(value.to_vec()));
             }
             AUTHORITY => {
                 seen.once(kind, value, VALUE_MAX)?;
@@ -80,7 +83,8 @@ pub(super) fn parse(header: &[u8], offset: usize) -> Result<Tlvs<'static>, Proxy
                 seen.once(kind, value, usize::MAX)?;
                 tlvs.ssl = Some(parse_ssl(value)?);
             }
-            _ => {} // NOOP, NETNS and what is reserved, custom or unknown: §2.2 lets a receiver skip them
+            _ => {} /* NOOP, NETNS and what is reserved, custom or unknown: §2.2 lets a receiver
+                     * skip them */
         }
     }
     Ok(tlvs)
@@ -93,9 +97,21 @@ pub(super) fn encode(out: &mut Vec<u8>, tlvs: &Tlvs<'_>) {
     let Some(ssl) = &tlvs.ssl else { return };
     let mut value = vec![ssl.client];
     value.extend_from_slice(&ssl.verify.to_be_bytes());
-    push(&mut value, SSL_VERSION, ssl.version.as_deref().map(str::as_bytes));
-    push(&mut value, SSL_CN, ssl.common_name.as_deref().map(str::as_bytes));
-    push(&mut value, SSL_CIPHER, ssl.cipher.as_deref().map(str::as_bytes));
+    push(
+        &mut value,
+        SSL_VERSION,
+        ssl.version.as_deref().map(str::as_bytes),
+    );
+    push(
+        &mut value,
+        SSL_CN,
+        ssl.common_name.as_deref().map(str::as_bytes),
+    );
+    push(
+        &mut value,
+        SSL_CIPHER,
+        ssl.cipher.as_deref().map(str::as_bytes),
+    );
     push_sized(out, SSL, &value);
 }
 
@@ -103,7 +119,11 @@ fn parse_ssl(value: &[u8]) -> Result<Ssl<'static>, ProxyError> {
     let Some(([client, verify @ ..], rest)) = value.split_first_chunk::<5>() else {
         return Err(ProxyError::TlvLength);
     };
-    let mut ssl = Ssl { client: *client, verify: u32::from_be_bytes(*verify), ..Ssl::default() };
+    let mut ssl = Ssl {
+        client: *client,
+        verify: u32::from_be_bytes(*verify),
+        ..Ssl::default()
+    };
     let mut seen = Seen::default();
     let mut walk = Walk(rest);
     while let Some((kind, value)) = walk.next()? {
@@ -123,7 +143,9 @@ fn parse_ssl(value: &[u8]) -> Result<Ssl<'static>, ProxyError> {
 fn check_crc(header: &[u8], value: &[u8], end: usize) -> Result<(), ProxyError> {
     let told: [u8; 4] = value.try_into().map_err(|_| ProxyError::TlvLength)?;
     let (before, after) = header.split_at_checked(end).ok_or(ProxyError::TlvLength)?;
-    let (before, _) = before.split_at_checked(end - told.len()).ok_or(ProxyError::TlvLength)?;
+    let (before, _) = before
+        .split_at_checked(end - told.len())
+        .ok_or(ProxyError::TlvLength)?;
     match u32::from_be_bytes(told) == crc32c::of(&[before, &[0; 4], after]) {
         true => Ok(()),
         false => Err(ProxyError::Checksum),
@@ -136,7 +158,9 @@ fn text(value: &[u8]) -> Result<Option<Cow<'static, str>>, ProxyError> {
     if text.chars().any(char::is_control) {
         return Err(ProxyError::TlvText);
     }
-    Ok(Some(text).filter(|text| !text.is_empty()).map(|text| Cow::Owned(text.to_owned())))
+    Ok(Some(text)
+        .filter(|text| !text.is_empty())
+        .map(|text| Cow::Owned(text.to_owned())))
 }
 
 fn push(out: &mut Vec<u8>, kind: u8, value: Option<&[u8]>) {
@@ -182,6 +206,10 @@ impl Seen {
             return Err(ProxyError::TlvTwice);
         }
         self.0 |= bit;
-        if value.len() > max { Err(ProxyError::TlvTooLong) } else { Ok(()) }
+        if value.len() > max {
+            Err(ProxyError::TlvTooLong)
+        } else {
+            Ok(())
+        }
     }
 }

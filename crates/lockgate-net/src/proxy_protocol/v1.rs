@@ -23,33 +23,60 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
         Guess::Undecided => return Ok(None),
         Guess::Yes => bytes.get(GREETING.len()..).unwrap_or_default(),
     };
-    if KEYWORDS.iter().all(|keyword| Guess::of(rest, keyword) == Guess::No) {
+    if KEYWORDS
+        .iter()
+        .all(|keyword| Guess::of(rest, keyword) == Guess::No)
+    {
         return Err(ProxyError::Keyword);
     }
-    let Some(line) = line(bytes)? else { return Ok(None) };
+    let Some(line) = line(bytes)? else {
+        return Ok(None);
+    };
     let addresses = addresses(line.get(GREETING.len()..).unwrap_or_default())?;
-    let header = Header { version: Version::V1, addresses, tlvs: Tlvs::default() };
-    Ok(Some(Parsed { header, len: line.len() + 2 }))
+    let header = Header {
+        version: Version::V1,
+        addresses,
+        tlvs: Tlvs::default(),
+    };
+    Ok(Some(Parsed {
+        header,
+        len: line.len() + 2,
+    }))
 }
 
 /// Appends the line for `addresses` to `out`.
 ///
-/// IPv4-mapped IPv6 on both sides is told as TCP4; mixed families as TCP6 with the IPv4 side mapped;
-/// all but TCP as `PROXY UNKNOWN`, which some receivers refuse (§2.1). Zone and flow of an IPv6 address
-/// are not told.
+/// IPv4-mapped IPv6 on both sides is told as TCP4; mixed families as TCP6 with the IPv4 side
+/// mapped; all but TCP as `PROXY UNKNOWN`, which some receivers refuse (§2.1). Zone and flow of an
+/// IPv6 address are not told.
 pub fn encode_v1(out: &mut Vec<u8>, addresses: &Addresses) {
     let written = match addresses {
-        Addresses::Inet { source, destination } => match Pair::of(*source, *destination) {
+        Addresses::Inet {
+            source,
+            destination,
+        } => match Pair::of(*source, *destination) {
             Pair::V4(source, destination) => {
                 let (from, to) = (source.ip(), destination.ip());
-                write!(out, "PROXY TCP4 {from} {to} {} {}\r\n", source.port(), destination.port())
+                write!(
+                    out,
+                    "PROXY TCP4 {from} {to} {} {}\r\n",
+                    source.port(),
+                    destination.port()
+                )
             }
             Pair::V6(source, destination) => {
                 let (from, to) = (hexadecimal(source), hexadecimal(destination));
-                write!(out, "PROXY TCP6 {from} {to} {} {}\r\n", source.port(), destination.port())
+                write!(
+                    out,
+                    "PROXY TCP6 {from} {to} {} {}\r\n",
+                    source.port(),
+                    destination.port()
+                )
             }
         },
-        Addresses::Local | Addresses::Unknown | Addresses::Unix { .. } => out.write_all(b"PROXY UNKNOWN\r\n"),
+        Addresses::Local | Addresses::Unknown | Addresses::Unix { .. } => {
+            out.write_all(b"PROXY UNKNOWN\r\n")
+        }
     };
     written.expect("a Vec takes every write");
 }
@@ -57,8 +84,14 @@ pub fn encode_v1(out: &mut Vec<u8>, addresses: &Addresses) {
 /// The line without its CRLF, once that is there.
 fn line(bytes: &[u8]) -> Result<Option<&[u8]>, ProxyError> {
     let window = bytes.get(..LINE_MAX).unwrap_or(bytes);
-    let more = if window.len() == LINE_MAX { Err(ProxyError::LineTooLong) } else { Ok(None) };
-    let Some(at) = window.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else { return more };
+    let more = if window.len() == LINE_MAX {
+        Err(ProxyError::LineTooLong)
+    } else {
+        Ok(None)
+    };
+    let Some(at) = window.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
+        return more;
+    };
     match window.get(at..).unwrap_or_default() {
         [b'\r', b'\n', ..] => Ok(window.get(..at)),
         [b'\r'] => more,
@@ -83,9 +116,13 @@ fn addresses(told: &[u8]) -> Result<Addresses, ProxyError> {
 /// leading zeros, no short forms, no zones.
 fn inet<Ip: FromStr + Into<IpAddr>>(told: &[u8]) -> Result<Addresses, ProxyError> {
     let mut fields = told.split(|byte| *byte == b' ');
-    let (Some(from), Some(to), Some(from_port), Some(to_port), None) =
-        (fields.next(), fields.next(), fields.next(), fields.next(), fields.next())
-    else {
+    let (Some(from), Some(to), Some(from_port), Some(to_port), None) = (
+        fields.next(),
+        fields.next(),
+        fields.next(),
+        fields.next(),
+        fields.next(),
+    ) else {
         return Err(ProxyError::Fields);
     };
     let source = SocketAddr::new(address::<Ip>(from)?, port(from_port)?);
@@ -95,7 +132,9 @@ fn inet<Ip: FromStr + Into<IpAddr>>(told: &[u8]) -> Result<Addresses, ProxyError
 
 fn address<Ip: FromStr + Into<IpAddr>>(field: &[u8]) -> Result<IpAddr, ProxyError> {
     let text = str::from_utf8(field).map_err(|_| ProxyError::Address)?;
-    text.parse::<Ip>().map(Into::into).map_err(|_| ProxyError::Address)
+    text.parse::<Ip>()
+        .map(Into::into)
+        .map_err(|_| ProxyError::Address)
 }
 
 fn port(field: &[u8]) -> Result<u16, ProxyError> {
@@ -106,7 +145,10 @@ fn port(field: &[u8]) -> Result<u16, ProxyError> {
         _ => false,
     };
     let text = str::from_utf8(field).map_err(|_| ProxyError::Port)?;
-    text.parse().ok().filter(|_| canonical).ok_or(ProxyError::Port)
+    text.parse()
+        .ok()
+        .filter(|_| canonical)
+        .ok_or(ProxyError::Port)
 }
 
 /// §2.1 wants hexadecimal sets only, where Rust would write `::ffff:192.0.2.1`.

@@ -5,8 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use super::header::Pair;
 use super::{Addresses, Guess, Header, Parsed, ProxyError, Tlvs, Version, tlv};
 
-/// The longest header we accept, everything included. The specification allows 65,551 bytes, but wants
-/// a header to fit into 536; the largest seen in the field (client certificates in TLVs) are below 4 KB.
+/// The longest header we accept, everything included. The specification allows 65,551 bytes, but
+/// wants a header to fit into 536; the largest seen in the field (client certificates in TLVs) are
+/// below 4 KB.
 pub const HEADER_MAX: usize = 4096;
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -29,12 +30,22 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
         Guess::Yes => {}
     }
     let mut fixed = bytes.iter().copied().skip(SIGNATURE.len());
-    let Some(command) = fixed.next() else { return Ok(None) };
+    let Some(command) = fixed.next() else {
+        return Ok(None);
+    };
     check_command(command)?;
-    let Some(family) = fixed.next() else { return Ok(None) };
+    let Some(family) = fixed.next() else {
+        return Ok(None);
+    };
     // LOCAL: the family is ignored, and so is all that follows.
-    let block = if command == LOCAL { 0 } else { address_block(family)? };
-    let (Some(high), Some(low)) = (fixed.next(), fixed.next()) else { return Ok(None) };
+    let block = if command == LOCAL {
+        0
+    } else {
+        address_block(family)?
+    };
+    let (Some(high), Some(low)) = (fixed.next(), fixed.next()) else {
+        return Ok(None);
+    };
     let length = usize::from(u16::from_be_bytes([high, low]));
     let len = FIXED + length;
     if len > HEADER_MAX {
@@ -43,21 +54,33 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
     if length < block {
         return Err(ProxyError::AddressBlock);
     }
-    let Some(whole) = bytes.get(..len) else { return Ok(None) };
+    let Some(whole) = bytes.get(..len) else {
+        return Ok(None);
+    };
     let (addresses, tlvs) = if command == LOCAL {
         (Addresses::Local, Tlvs::default())
     } else {
         let block = whole.get(FIXED..FIXED + block).unwrap_or_default();
-        (addresses(family, block)?, tlv::parse(whole, FIXED + block.len())?)
+        (
+            addresses(family, block)?,
+            tlv::parse(whole, FIXED + block.len())?,
+        )
     };
-    Ok(Some(Parsed { header: Header { version: Version::V2, addresses, tlvs }, len }))
+    Ok(Some(Parsed {
+        header: Header {
+            version: Version::V2,
+            addresses,
+            tlvs,
+        },
+        len,
+    }))
 }
 
 /// Appends a header to `out`.
 ///
-/// Families as in [`encode_v1`](super::encode_v1). [`Addresses::Unknown`] becomes the PROXY command with
-/// an unspecified family, so that the receiver still reads `tlvs`; [`Addresses::Local`] the LOCAL
-/// command, without them (§2.2: the receiver would discard them). Values longer than
+/// Families as in [`encode_v1`](super::encode_v1). [`Addresses::Unknown`] becomes the PROXY command
+/// with an unspecified family, so that the receiver still reads `tlvs`; [`Addresses::Local`] the
+/// LOCAL command, without them (§2.2: the receiver would discard them). Values longer than
 /// [`VALUE_MAX`](super::VALUE_MAX) are left out rather than cut.
 pub fn encode_v2(out: &mut Vec<u8>, addresses: &Addresses, tlvs: &Tlvs<'_>) {
     let mut block = Vec::with_capacity(256);
@@ -65,7 +88,8 @@ pub fn encode_v2(out: &mut Vec<u8>, addresses: &Addresses, tlvs: &Tlvs<'_>) {
     if command == PROXY {
         tlv::encode(&mut block, tlvs);
     }
-    let length = u16::try_from(block.len()).expect("addresses and five values of 255 bytes fit into 64 KB");
+    let length =
+        u16::try_from(block.len()).expect("addresses and five values of 255 bytes fit into 64 KB");
     out.reserve(FIXED + block.len());
     out.extend_from_slice(SIGNATURE);
     out.extend_from_slice(&[command, family]);
@@ -97,10 +121,12 @@ fn addresses(family: u8, block: &[u8]) -> Result<Addresses, ProxyError> {
     let addresses = match family {
         TCP4 => inet::<4>(block),
         TCP6 => inet::<16>(block),
-        UNIX_STREAM => block.split_at_checked(UNIX_NAME).map(|(source, destination)| Addresses::Unix {
-            source: unix_name(source),
-            destination: unix_name(destination),
-        }),
+        UNIX_STREAM => block
+            .split_at_checked(UNIX_NAME)
+            .map(|(source, destination)| Addresses::Unix {
+                source: unix_name(source),
+                destination: unix_name(destination),
+            }),
         _ => Some(Addresses::Unknown),
     };
     addresses.ok_or(ProxyError::AddressBlock)
@@ -120,7 +146,10 @@ where
 }
 
 fn unix_name(field: &[u8]) -> Box<[u8]> {
-    let end = field.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let end = field
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
     field.get(..end).unwrap_or_default().into()
 }
 
@@ -129,7 +158,10 @@ fn encode_addresses(block: &mut Vec<u8>, addresses: &Addresses) -> (u8, u8) {
     match addresses {
         Addresses::Local => (LOCAL, UNSPEC),
         Addresses::Unknown => (PROXY, UNSPEC),
-        Addresses::Inet { source, destination } => {
+        Addresses::Inet {
+            source,
+            destination,
+        } => {
             let family = match Pair::of(*source, *destination) {
                 Pair::V4(source, destination) => {
                     block.extend_from_slice(&source.ip().octets());
@@ -146,7 +178,10 @@ fn encode_addresses(block: &mut Vec<u8>, addresses: &Addresses) -> (u8, u8) {
             block.extend_from_slice(&destination.port().to_be_bytes());
             (PROXY, family)
         }
-        Addresses::Unix { source, destination } => {
+        Addresses::Unix {
+            source,
+            destination,
+        } => {
             for name in [source, destination] {
                 let end = block.len() + UNIX_NAME;
                 block.extend(name.iter().take(UNIX_NAME));

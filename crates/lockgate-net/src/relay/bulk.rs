@@ -1,14 +1,16 @@
-//! A source that sends in bulk is heard when it has filled a read, not for each of its records: every time we are woken
-//! costs more than what came.
+//! A source that sends in bulk is heard when it has filled a read, not for each of its records:
+//! every time we are woken costs more than what came.
 //!
-//! Only after so much that nobody waits for an answer to the last of it within milliseconds, and for no longer than that.
+//! Only after so much that nobody waits for an answer to the last of it within milliseconds, and
+//! for no longer than that.
 
 use std::task::Context;
 
 use crate::shape::{Line, Place};
 use crate::socket::{Family, Socket};
 
-/// What must have come without a word the other way. A sender of ten gigabits a second takes 6 ms for it.
+/// What must have come without a word the other way. A sender of ten gigabits a second takes 6 ms
+/// for it.
 const BULK: u64 = 8 * 1024 * 1024;
 
 /// How one direction waits for its source.
@@ -43,7 +45,13 @@ impl Bulk {
         if self.came < BULK {
             return;
         }
-        let wait = self.wait.get_or_insert_with(|| Box::new(Wait { mark: 1, due: None, moves: true }));
+        let wait = self.wait.get_or_insert_with(|| {
+            Box::new(Wait {
+                mark: 1,
+                due: None,
+                moves: true,
+            })
+        });
         wait.moves = true;
         if wait.mark != size {
             wait.mark = size;
@@ -51,8 +59,9 @@ impl Bulk {
         }
     }
 
-    /// Waits for the source, and gives up waiting for much of it where for a whole grain of the line's time, four to eight
-    /// milliseconds, nothing was read: then what is there wakes us at once.
+    /// Waits for the source, and gives up waiting for much of it where for a whole grain of the
+    /// line's time, four to eight milliseconds, nothing was read: then what is there wakes us
+    /// at once.
     pub(super) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &Line) {
         let Some(wait) = &mut self.wait else { return };
         match wait.due {

@@ -1,4 +1,5 @@
-//! One direction of a relay: read from one side, write to the other, keep what that does not take at once.
+//! One direction of a relay: read from one side, write to the other, keep what that does not take
+//! at once.
 
 use std::cell::Cell;
 use std::io;
@@ -70,7 +71,8 @@ pub(super) enum Stage {
     Open,
     /// The source has ended; what is pending goes out before the sink is told.
     Ending,
-    /// The sink takes no more; what the source still sends is thrown away, so that it can hear the answer.
+    /// The sink takes no more; what the source still sends is thrown away, so that it can hear the
+    /// answer.
     Refused,
     /// The sink was told.
     Ended,
@@ -80,7 +82,8 @@ pub(super) enum Stage {
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     pub(super) stage: Stage,
-    /// Taken from the source and not yet by the sink, as it goes over the sink's wire; from `sent` on.
+    /// Taken from the source and not yet by the sink, as it goes over the sink's wire; from `sent`
+    /// on.
     pub(super) pending: Vec<u8>,
     pub(super) sent: usize,
     /// To be sent with the first data, or with the end if there is none.
@@ -106,12 +109,18 @@ pub(super) struct Flow {
 impl Flow {
     /// One that has something to send already.
     pub(super) fn pending(pending: Vec<u8>) -> Self {
-        Self { pending, ..Self::default() }
+        Self {
+            pending,
+            ..Self::default()
+        }
     }
 
     /// One whose first data takes something along.
     pub(super) fn holding(held: Vec<u8>) -> Self {
-        Self { held, ..Self::default() }
+        Self {
+            held,
+            ..Self::default()
+        }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -137,10 +146,16 @@ impl Flow {
 
     /// Whether it waits for its shaper, and for nobody else.
     pub(super) fn is_held(&self) -> bool {
-        self.shaper.as_ref().is_some_and(|shaper| shaper.is_waited_for())
+        self.shaper
+            .as_ref()
+            .is_some_and(|shaper| shaper.is_waited_for())
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        lane: &mut Lane<'_>,
+    ) -> Poll<Result<(), Fault>> {
         let polled = self.poll_turns(cx, lane);
         if let Some(shaper) = &mut self.shaper {
             // Nothing more can be moved now: what is left is for others.
@@ -153,14 +168,20 @@ impl Flow {
         for _ in 0..TURNS {
             ready!(self.poll_flush(cx, lane))?;
             match self.stage {
-                // Only once all is gone: a peer that asks and does not read must not fill our memory.
+                // Only once all is gone: a peer that asks and does not read must not fill our
+                // memory.
                 Stage::Open if lane.to.owes() && !self.holds_bytes() => self.append_owed(lane)?,
                 Stage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
                 Stage::Open => ready!(self.poll_copy(cx, lane))?,
                 Stage::Ending => {
-                    // Where the other direction has ended too, the close that follows says the same.
+                    // Where the other direction has ended too, the close that follows says the
+                    // same.
                     if !lane.last {
-                        lane.to.socket.shutdown_write().or_else(already_gone).map_err(sink)?;
+                        lane.to
+                            .socket
+                            .shutdown_write()
+                            .or_else(already_gone)
+                            .map_err(sink)?;
                     }
                     self.stage = Stage::Ended;
                 }
@@ -172,7 +193,8 @@ impl Flow {
         Poll::Pending
     }
 
-    /// Goes on without its sink, which has broken: its opposite direction may still have an answer to deliver.
+    /// Goes on without its sink, which has broken: its opposite direction may still have an answer
+    /// to deliver.
     pub(super) fn refuse(&mut self) {
         self.stage = Stage::Refused;
         self.pending = Vec::new();
@@ -180,17 +202,27 @@ impl Flow {
         self.pipe = None;
     }
 
-    /// Completes when the source may be read, and says how much of it. The shaper is asked only when there is
-    /// something to read: whoever has nothing to say must not take what others could use.
-    fn poll_allowed(&mut self, cx: &mut Context<'_>, lane: &Lane<'_>) -> Poll<Result<usize, Fault>> {
+    /// Completes when the source may be read, and says how much of it. The shaper is asked only
+    /// when there is something to read: whoever has nothing to say must not take what others
+    /// could use.
+    fn poll_allowed(
+        &mut self,
+        cx: &mut Context<'_>,
+        lane: &Lane<'_>,
+    ) -> Poll<Result<usize, Fault>> {
         let left = usize::try_from(lane.meter.left()).unwrap_or(usize::MAX);
         if left == 0 {
             // Whoever has said so ends it.
             return Poll::Pending;
         }
-        let Some(shaper) = &mut self.shaper else { return Poll::Ready(Ok(left)) };
-        let read =
-            lane.from.session.as_ref().is_some_and(|session| session.has_waiting() || session.is_closed());
+        let Some(shaper) = &mut self.shaper else {
+            return Poll::Ready(Ok(left));
+        };
+        let read = lane
+            .from
+            .session
+            .as_ref()
+            .is_some_and(|session| session.has_waiting() || session.is_closed());
         if !shaper.is_asked() && !read {
             let readable = ready!(lane.from.socket.poll_readable(cx));
             readable.map_err(|error| Fault::Source(error.into()))?;
@@ -198,7 +230,9 @@ impl Flow {
         let allowed = ready!(shaper.poll(cx));
         let held_for = shaper.take_waited();
         if held_for > 0 {
-            lane.meter.held_for.set(lane.meter.held_for.get() + held_for);
+            lane.meter
+                .held_for
+                .set(lane.meter.held_for.get() + held_for);
             // A pause that we have made says nothing about the source.
             self.pauses.forget();
         }
@@ -216,9 +250,13 @@ impl Flow {
         !self.pending.is_empty() || self.pipe.as_ref().is_some_and(|pipe| pipe.holds() > 0)
     }
 
-    /// Reads once and throws away what was read: closing with it unread would reset the connection, and the reset
-    /// would overtake the answer.
-    fn poll_discard(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+    /// Reads once and throws away what was read: closing with it unread would reset the connection,
+    /// and the reset would overtake the answer.
+    fn poll_discard(
+        &mut self,
+        cx: &mut Context<'_>,
+        lane: &mut Lane<'_>,
+    ) -> Poll<Result<(), Fault>> {
         match ready!(poll_read(cx, lane, self.read_size, usize::MAX)).map_err(Fault::Source)? {
             Read::Data { len, .. } => self.discarded += len,
             Read::Nothing => {}
@@ -251,7 +289,8 @@ impl Flow {
                 self.spend(len);
                 // What is held to a rate sleeps enough, and plain TCP is spliced.
                 if lane.from.session.is_some() && self.shaper.is_none() {
-                    self.bulk.note(&lane.from.socket, len, self.read_size.wire(), lane.answered);
+                    self.bulk
+                        .note(&lane.from.socket, len, self.read_size.wire(), lane.answered);
                 }
                 self.note_read(full, lane);
                 if let Some(tap) = &mut self.tap
@@ -275,18 +314,25 @@ impl Flow {
         }
     }
 
-    /// Waits for the rest of what the client has sent. The kernel delays nothing before something was sent to it; what endpoints
-    /// do, their habits tell.
+    /// Waits for the rest of what the client has sent. The kernel delays nothing before something
+    /// was sent to it; what endpoints do, their habits tell.
     fn poll_early_ack(&mut self, cx: &mut Context<'_>, lane: &Lane<'_>) {
         if lane.habits.is_none() && (lane.answered > 0 || lane.from.session.is_some()) {
-            self.early_ack.poll_pending(cx, &lane.from.socket, lane.line);
+            self.early_ack
+                .poll_pending(cx, &lane.from.socket, lane.line);
         }
     }
 
-    /// Sends the first `len` bytes of the plain buffer; what the sink does not take becomes pending.
-    fn send(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>, len: usize) -> Poll<Result<(), Fault>> {
-        // The end travels with the last bytes: a packet less, and the peer is woken once. The relay's end alone, without a
-        // shutdown(2), could be a reset that takes them along.
+    /// Sends the first `len` bytes of the plain buffer; what the sink does not take becomes
+    /// pending.
+    fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        lane: &mut Lane<'_>,
+        len: usize,
+    ) -> Poll<Result<(), Fault>> {
+        // The end travels with the last bytes: a packet less, and the peer is woken once. The
+        // relay's end alone, without a shutdown(2), could be a reset that takes them along.
         let last = lane.from.is_over() && !lane.last && self.held.is_empty();
         let Buffers { plain, sealed, .. } = lane.buffers;
         let out = match &mut lane.to.session {
@@ -302,7 +348,11 @@ impl Flow {
             return self.poll_flush(cx, lane);
         }
         let socket = &lane.to.socket;
-        let sent = if last { socket.poll_send_more(cx, out) } else { socket.poll_send(cx, out) };
+        let sent = if last {
+            socket.poll_send_more(cx, out)
+        } else {
+            socket.poll_send(cx, out)
+        };
         let sent = match sent {
             Poll::Ready(sent) => sent.map_err(sink)?,
             Poll::Pending => 0,
@@ -322,10 +372,16 @@ impl Flow {
             let (socket, rest) = (&lane.to.socket, &self.pending[self.sent..]);
             // The shutdown follows at once.
             let last = self.stage == Stage::Ending && !lane.last;
-            let sent = if last { socket.poll_send_more(cx, rest) } else { socket.poll_send(cx, rest) };
+            let sent = if last {
+                socket.poll_send_more(cx, rest)
+            } else {
+                socket.poll_send(cx, rest)
+            };
             let sent = ready!(sent).map_err(sink)?;
             self.sent += sent;
-            lane.meter.flushed.set(lane.meter.flushed.get() + sent as u64);
+            lane.meter
+                .flushed
+                .set(lane.meter.flushed.get() + sent as u64);
         }
         if self.sent > 0 {
             // Given back rather than kept: idle connections are what memory is spent on.
@@ -333,20 +389,31 @@ impl Flow {
             self.sent = 0;
         }
         while let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.holds() > 0) {
-            let sent = ready!(lane.to.socket.poll_write_with(cx, 1, |fd| pipe.drain(fd))).map_err(sink)?;
-            lane.meter.flushed.set(lane.meter.flushed.get() + sent as u64);
+            let sent =
+                ready!(lane.to.socket.poll_write_with(cx, 1, |fd| pipe.drain(fd))).map_err(sink)?;
+            lane.meter
+                .flushed
+                .set(lane.meter.flushed.get() + sent as u64);
         }
         Poll::Ready(Ok(()))
     }
 
     /// Fills the pipe once; the next turn drains it.
-    fn poll_splice(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_splice(
+        &mut self,
+        cx: &mut Context<'_>,
+        lane: &mut Lane<'_>,
+    ) -> Poll<Result<(), Fault>> {
         let allowed = ready!(self.poll_allowed(cx, lane))?;
-        let Some(pipe) = &mut self.pipe else { return Poll::Ready(Ok(())) };
+        let Some(pipe) = &mut self.pipe else {
+            return Poll::Ready(Ok(()));
+        };
         let mut unsupported = false;
-        // A short splice does not mean that the source is empty, so it must not clear the readiness: hence "1".
+        // A short splice does not mean that the source is empty, so it must not clear the
+        // readiness: hence "1".
         let filled = lane.from.socket.poll_read_with(cx, 1, |fd| {
-            pipe.fill(fd, allowed).inspect_err(|&errno| unsupported = splice::is_unsupported(errno))
+            pipe.fill(fd, allowed)
+                .inspect_err(|&errno| unsupported = splice::is_unsupported(errno))
         });
         match ready!(filled) {
             Ok(0) => {
@@ -356,8 +423,11 @@ impl Flow {
             Ok(moved) => {
                 lane.count(moved);
                 self.spend(moved);
-                self.small_splices =
-                    if moved < SMALL_SPLICE { self.small_splices.saturating_add(1) } else { 0 };
+                self.small_splices = if moved < SMALL_SPLICE {
+                    self.small_splices.saturating_add(1)
+                } else {
+                    0
+                };
                 if self.small_splices >= SMALL_SPLICES {
                     ready!(self.poll_flush(cx, lane))?;
                     self.stop_splicing();
@@ -395,7 +465,8 @@ impl Flow {
         }
         self.full_reads = 0;
         if lane.from.socket.family() == Family::Tcp {
-            self.early_ack.note(&lane.from.socket, lane.line, &mut self.pauses);
+            self.early_ack
+                .note(&lane.from.socket, lane.line, &mut self.pauses);
             self.pauses.note(&lane.from.socket, lane.habits);
         }
     }
@@ -427,8 +498,8 @@ impl Flow {
 
 /// What one read of a source gave.
 enum Read {
-    /// So many bytes at the front of the plain buffer; `full` where the source gave all that was asked for, and a rate
-    /// let us ask for much.
+    /// So many bytes at the front of the plain buffer; `full` where the source gave all that was
+    /// asked for, and a rate let us ask for much.
     Data { len: usize, full: bool },
     /// Bytes that were no data, or not a whole record.
     Nothing,
@@ -457,7 +528,10 @@ fn poll_read(
         let len = ready!(socket.poll_recv(cx, &mut plain[..asked]))?;
         return Poll::Ready(Ok(match len {
             0 => Read::End(Ending::Clean),
-            len => Read::Data { len, full: len == asked && asked >= size.plain().min(BULK) },
+            len => Read::Data {
+                len,
+                full: len == asked && asked >= size.plain().min(BULK),
+            },
         }));
     };
     let mut filled = session.partial_len();
@@ -477,7 +551,10 @@ fn poll_read(
     let early = session.take_early();
     if !early.is_empty() {
         plain[..early.len()].copy_from_slice(&early);
-        return Poll::Ready(Ok(Read::Data { len: early.len(), full: false }));
+        return Poll::Ready(Ok(Read::Data {
+            len: early.len(),
+            full: false,
+        }));
     }
     let partial = session.take_partial();
     wire[..partial.len()].copy_from_slice(&partial);
@@ -487,13 +564,20 @@ fn poll_read(
     }
     Poll::Ready(Ok(match done.produced {
         0 => Read::Nothing,
-        len => Read::Data { len, full: filled == size.wire() },
+        len => Read::Data {
+            len,
+            full: filled == size.wire(),
+        },
     }))
 }
 
 /// A peer that is gone needs no shutdown: what it left is for the reading direction to find out.
 fn already_gone(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::NotConnected { Ok(()) } else { Err(error) }
+    if error.kind() == io::ErrorKind::NotConnected {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
 fn sink(error: impl Into<StreamError>) -> Fault {

@@ -12,7 +12,8 @@ pub struct Meter {
     pub sent: Cell<u64>,
     /// What may move, both ways together, if that is limited: nothing is read beyond it.
     pub most: Cell<Option<u64>>,
-    /// Handed on later than they were taken, because a side was slow: moved, though no byte is read meanwhile.
+    /// Handed on later than they were taken, because a side was slow: moved, though no byte is
+    /// read meanwhile.
     pub flushed: Cell<u64>,
     /// Whether a direction waits for its shaper now: nobody but we keeps it from moving.
     pub held: Cell<bool>,
@@ -39,13 +40,17 @@ impl Meter {
     /// How much may still move.
     pub fn left(&self) -> u64 {
         let moved = || self.received.get().saturating_add(self.sent.get());
-        self.most.get().map_or(u64::MAX, |most| most.saturating_sub(moved()))
+        self.most
+            .get()
+            .map_or(u64::MAX, |most| most.saturating_sub(moved()))
     }
 
-    /// Notes what has happened for the first time since it was called last: cheap, whenever something may have.
+    /// Notes what has happened for the first time since it was called last: cheap, whenever
+    /// something may have.
     pub fn note(&self, received_ended: bool, sent_ended: bool) {
         self.relayed.set(true);
-        self.received_at.note(self.received.get() > 0, received_ended);
+        self.received_at
+            .note(self.received.get() > 0, received_ended);
         self.sent_at.note(self.sent.get() > 0, sent_ended);
     }
 }

@@ -3,9 +3,10 @@
 use crate::memory::{self, Level};
 use crate::tls::record::{MAX_OVERHEAD, MAX_PLAINTEXT};
 
-/// Starts at 64 KB, doubles up to 256 KB while reads fill it and the sink takes all of it, and halves down to 32 KB
-/// where the sink does not: large reads save wake-ups and calls in bulk (0.93 × the CPU of 64 KB reads for a TLS
-/// download; `docs/perf.md`), and a slow sink costs little memory.
+/// Starts at 64 KB, doubles up to 256 KB while reads fill it and the sink takes all of it, and
+/// halves down to 32 KB where the sink does not: large reads save wake-ups and calls in bulk (0.93
+/// × the CPU of 64 KB reads for a TLS download; `docs/perf.md`), and a slow sink costs little
+/// memory.
 ///
 /// Counted in records of 16 KB, so that a read of TLS in bulk rarely ends within one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,11 @@ impl ReadSize {
 
     /// The same, or the least while memory is scarce.
     pub(super) fn as_memory_allows(self) -> Self {
-        if memory::level() == Level::Easy { self } else { Self(Self::LEAST) }
+        if memory::level() == Level::Easy {
+            self
+        } else {
+            Self(Self::LEAST)
+        }
     }
 
     /// A read was filled, and the sink took it.
@@ -52,7 +57,8 @@ impl Default for ReadSize {
     }
 }
 
-/// What peers send in bulk: sixteen kilobytes, and what TLS 1.2 with AES-GCM, the longest, adds to them.
+/// What peers send in bulk: sixteen kilobytes, and what TLS 1.2 with AES-GCM, the longest, adds to
+/// them.
 const RECORD: usize = MAX_PLAINTEXT + MAX_OVERHEAD;
 
 #[cfg(test)]
@@ -69,8 +75,17 @@ mod tests {
             change(size);
             size.plain() / 1024
         };
-        assert_eq!([(); 3].map(|()| after(&mut size, ReadSize::grow)), [128, 256, 256]);
-        assert_eq!([(); 4].map(|()| after(&mut size, ReadSize::shrink)), [128, 64, 32, 32]);
-        assert!(size.wire() > LONGEST_RECORD, "a record that was cut can be completed");
+        assert_eq!(
+            [(); 3].map(|()| after(&mut size, ReadSize::grow)),
+            [128, 256, 256]
+        );
+        assert_eq!(
+            [(); 4].map(|()| after(&mut size, ReadSize::shrink)),
+            [128, 64, 32, 32]
+        );
+        assert!(
+            size.wire() > LONGEST_RECORD,
+            "a record that was cut can be completed"
+        );
     }
 }

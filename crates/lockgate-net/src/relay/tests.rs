@@ -6,8 +6,9 @@ use std::future::Future;
 
 use super::*;
 use crate::tls::handshake::tests::{
-    Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, client_config, client_pair, longest_tickets, pair,
-    receive_all, receive_some, run, send_all, server_config, settled_pair, tcp_sockets, twins, unix_sockets,
+    Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, client_config, client_pair, longest_tickets,
+    pair, receive_all, receive_some, run, send_all, server_config, settled_pair, tcp_sockets,
+    twins, unix_sockets,
 };
 use crate::tls::record::{ContentType, Opener};
 
@@ -49,10 +50,18 @@ impl Bench {
     fn start(mut self) -> Running {
         let meter = self.meter.clone();
         let task = tokio::task::spawn_local(async move {
-            let end = self.relay.run(&self.scratch, &self.meter, &self.habits).await;
+            let end = self
+                .relay
+                .run(&self.scratch, &self.meter, &self.habits)
+                .await;
             (end, self.relay)
         });
-        Running { client: self.client, origin: self.origin, task, meter }
+        Running {
+            client: self.client,
+            origin: self.origin,
+            task,
+            meter,
+        }
     }
 
     /// Polls the relay until it waits, at most `turns` times; what it ended with, if it did.
@@ -101,7 +110,13 @@ fn finished(end: &End) -> Which {
 fn an_end_of_either_side_is_passed_on_while_the_other_goes_on() {
     for sockets in SOCKETS {
         run(async {
-            let Running { client, origin, task, meter, .. } = Bench::plain(sockets).start();
+            let Running {
+                client,
+                origin,
+                task,
+                meter,
+                ..
+            } = Bench::plain(sockets).start();
             send_all(&client, b"question").await;
             client.shutdown_write().unwrap();
             assert_eq!(receive_all(&origin).await.unwrap(), b"question");
@@ -113,11 +128,20 @@ fn an_end_of_either_side_is_passed_on_while_the_other_goes_on() {
             let (end, relay) = task.await.unwrap();
             assert_eq!(finished(&end), Which::Downstream);
             drop(relay);
-            assert_eq!(receive_some(&client).await.unwrap(), b"", "an end, not a reset");
+            assert_eq!(
+                receive_some(&client).await.unwrap(),
+                b"",
+                "an end, not a reset"
+            );
             assert_eq!((meter.received.get(), meter.sent.get()), (8, 6));
         });
         run(async {
-            let Running { client, origin, task, .. } = Bench::plain(sockets).start();
+            let Running {
+                client,
+                origin,
+                task,
+                ..
+            } = Bench::plain(sockets).start();
             send_all(&origin, b"greeting").await;
             origin.shutdown_write().unwrap();
             assert_eq!(receive_all(&client).await.unwrap(), b"greeting");
@@ -136,7 +160,13 @@ fn an_end_of_either_side_is_passed_on_while_the_other_goes_on() {
 fn both_ways_at_once_lose_nothing() {
     for sockets in SOCKETS {
         run(async {
-            let Running { client, origin, task, meter, .. } = Bench::plain(sockets).start();
+            let Running {
+                client,
+                origin,
+                task,
+                meter,
+                ..
+            } = Bench::plain(sockets).start();
             let (up, down) = (bytes(3_000_000), bytes(2_000_001));
             let (client, origin) = (Rc::new(client), Rc::new(origin));
             for (from, data) in [(client.clone(), up.clone()), (origin.clone(), down.clone())] {
@@ -159,7 +189,10 @@ fn both_ways_at_once_lose_nothing() {
             drop(relay);
             assert!(at_client.await.unwrap() == down);
             assert!(at_origin.await.unwrap() == up);
-            assert_eq!((meter.received.get(), meter.sent.get()), (3_000_000, 2_000_001));
+            assert_eq!(
+                (meter.received.get(), meter.sent.get()),
+                (3_000_000, 2_000_001)
+            );
         });
     }
 }
@@ -178,11 +211,15 @@ fn a_sink_that_does_not_read_stops_the_source_after_one_read() {
                 }
                 assert!(bench.poll_until_idle(1).await.is_none());
             }
-            assert_eq!(rustix::io::write(&bench.origin, &data), Err(rustix::io::Errno::AGAIN));
+            assert_eq!(
+                rustix::io::write(&bench.origin, &data),
+                Err(rustix::io::Errno::AGAIN)
+            );
             let kept = bench.relay.downward.pending.len() - bench.relay.downward.sent;
             assert!(
                 kept > 0
-                    && bench.relay.downward.pending.capacity() <= Session::sealed_len(ReadSize::MOST_WIRE),
+                    && bench.relay.downward.pending.capacity()
+                        <= Session::sealed_len(ReadSize::MOST_WIRE),
                 "{kept}"
             );
             assert!(sent < 4 << 20 && bench.meter.sent.get() <= sent as u64);
@@ -204,7 +241,8 @@ fn what_was_pending_is_given_back_and_arrives() {
         assert!(bench.relay.downward.pending.capacity() > 0);
         drop(std::mem::replace(&mut bench.origin, unix_sockets().0));
         let client = std::mem::replace(&mut bench.client, unix_sockets().0);
-        let reading = tokio::task::spawn_local(async move { (receive_all(&client).await.unwrap(), client) });
+        let reading =
+            tokio::task::spawn_local(async move { (receive_all(&client).await.unwrap(), client) });
         let task = bench.start().task;
         let (received, client) = reading.await.unwrap();
         assert!(received == sent);
@@ -215,7 +253,8 @@ fn what_was_pending_is_given_back_and_arrives() {
     });
 }
 
-/// Carries `len` bytes downward over a relay that is polled here; says whether a pipe was used, and what arrived.
+/// Carries `len` bytes downward over a relay that is polled here; says whether a pipe was used, and
+/// what arrived.
 async fn carry(bench: &mut Bench, data: &[u8]) -> (bool, Vec<u8>) {
     let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
     let mut buffer = vec![0; 1 << 20];
@@ -247,7 +286,10 @@ fn plain_tcp_in_bulk_is_spliced_and_arrives_as_it_was() {
         send_all(&bench.client, b"thanks").await;
         assert!(bench.poll_until_idle(3).await.is_none());
         assert_eq!(receive_some(&bench.origin).await.unwrap(), b"thanks");
-        assert!(bench.relay.downward.pipe.is_none(), "the pipe was given back");
+        assert!(
+            bench.relay.downward.pipe.is_none(),
+            "the pipe was given back"
+        );
     });
 }
 
@@ -259,7 +301,11 @@ impl Tap for Hears {
     fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let mut heard = self.1.borrow_mut();
         heard.extend_from_slice(bytes);
-        if heard.len() < self.0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if heard.len() < self.0 {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     }
 }
 
@@ -269,7 +315,12 @@ fn whoever_hears_the_beginning_hears_it_before_the_client_and_bulk_is_spliced_al
         let mut bench = Bench::plain(tcp_sockets);
         let heard = Rc::default();
         bench.relay.tap(Box::new(Hears(5, Rc::clone(&heard))));
-        for (piece, after) in [("he", "he"), ("l", "hel"), ("lo, all", "hello, all"), ("not", "hello, all")] {
+        for (piece, after) in [
+            ("he", "he"),
+            ("l", "hel"),
+            ("lo, all", "hello, all"),
+            ("not", "hello, all"),
+        ] {
             send_all(&bench.origin, piece.as_bytes()).await;
             assert!(bench.poll_until_idle(2).await.is_none());
             assert_eq!(heard.borrow().as_slice(), after.as_bytes());
@@ -299,7 +350,10 @@ fn small_pieces_after_bulk_go_back_to_copying() {
             assert_eq!(receive_some(&bench.client).await.unwrap(), word.as_bytes());
         }
         assert!(bench.relay.downward.pipe.is_none());
-        assert!(carry(&mut bench, &bytes(5_000_000)).await.0, "and bulk is spliced again");
+        assert!(
+            carry(&mut bench, &bytes(5_000_000)).await.0,
+            "and bulk is spliced again"
+        );
     });
 }
 
@@ -320,7 +374,12 @@ fn without_a_pipe_bulk_is_copied() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
         bench.scratch = Scratch::new(Pipes::new(0), Line::new().unwrap());
-        let Running { client, origin, task, .. } = bench.start();
+        let Running {
+            client,
+            origin,
+            task,
+            ..
+        } = bench.start();
         let sending = tokio::task::spawn_local(async move {
             send_all(&origin, &bytes(5_000_000)).await;
             origin.shutdown_write().unwrap();
@@ -337,33 +396,55 @@ fn without_a_pipe_bulk_is_copied() {
 fn tls_on_either_side_is_taken_off_and_put_on() {
     for terms in TERMS {
         run(async {
-            let Pair { client: mut tls_client, session: down, .. } = settled_pair(terms);
+            let Pair {
+                client: mut tls_client,
+                session: down,
+                ..
+            } = settled_pair(terms);
             let (server, up) = twins(terms);
             let (mut tls_origin, up) = (server.session(), up.session());
             let bench = Bench::new(unix_sockets, Some(down), Some(up), Preface::default());
-            let Running { client, origin, task, meter, .. } = bench.start();
+            let Running {
+                client,
+                origin,
+                task,
+                meter,
+                ..
+            } = bench.start();
             send_all(&client, &tls_client.protect(&bytes(40_000))).await;
             let mut got = Vec::new();
             while got.len() < 40_000 {
-                got.extend(opened(&mut tls_origin, &receive_some(&origin).await.unwrap()));
+                got.extend(opened(
+                    &mut tls_origin,
+                    &receive_some(&origin).await.unwrap(),
+                ));
             }
             assert!(got == bytes(40_000), "{terms:?}");
             send_all(&origin, &sealed(&mut tls_origin, &bytes(20_000))).await;
             let mut got = Vec::new();
             while got.len() < 20_000 {
-                got.extend(tls_client.receive(&receive_some(&client).await.unwrap()).unwrap());
+                got.extend(
+                    tls_client
+                        .receive(&receive_some(&client).await.unwrap())
+                        .unwrap(),
+                );
             }
             assert!(got == bytes(20_000));
             send_all(&client, &tls_client.close()).await;
             opened(&mut tls_origin, &receive_all(&origin).await.unwrap());
-            assert!(tls_origin.is_closed(), "a close is passed on by TLS and by TCP");
+            assert!(
+                tls_origin.is_closed(),
+                "a close is passed on by TLS and by TCP"
+            );
             let mut close = Vec::new();
             tls_origin.seal_close(&mut close);
             send_all(&origin, &close).await;
             let (end, relay) = task.await.unwrap();
             assert_eq!(finished(&end), Which::Downstream);
             drop(relay);
-            tls_client.receive(&receive_all(&client).await.unwrap()).unwrap();
+            tls_client
+                .receive(&receive_all(&client).await.unwrap())
+                .unwrap();
             assert!(tls_client.process_new_packets().unwrap().peer_has_closed());
             assert_eq!((meter.received.get(), meter.sent.get()), (40_000, 20_000));
         });
@@ -393,16 +474,29 @@ fn a_source_that_is_cut_off_is_no_close_for_a_sink_with_tls() {
         run(async {
             let (server, up) = twins(TLS13_TERMS);
             let (mut tls_origin, up) = (server.session(), up.session());
-            let Pair { client: mut tls_client, session: down, .. } = settled_pair(TLS13_TERMS);
-            let Running { client, origin, task, .. } =
-                Bench::new(unix_sockets, Some(down), Some(up), Preface::default()).start();
+            let Pair {
+                client: mut tls_client,
+                session: down,
+                ..
+            } = settled_pair(TLS13_TERMS);
+            let Running {
+                client,
+                origin,
+                task,
+                ..
+            } = Bench::new(unix_sockets, Some(down), Some(up), Preface::default()).start();
             let mut wire = sealed(&mut tls_origin, b"half of it");
             if cut_in_a_record {
                 wire.extend(&sealed(&mut tls_origin, b"the other half")[..9]);
             }
             send_all(&origin, &wire).await;
             origin.shutdown_write().unwrap();
-            assert_eq!(tls_client.receive(&receive_all(&client).await.unwrap()).unwrap(), b"half of it");
+            assert_eq!(
+                tls_client
+                    .receive(&receive_all(&client).await.unwrap())
+                    .unwrap(),
+                b"half of it"
+            );
             assert!(!tls_client.process_new_packets().unwrap().peer_has_closed());
             drop((client, origin));
             task.await.unwrap();
@@ -413,11 +507,24 @@ fn a_source_that_is_cut_off_is_no_close_for_a_sink_with_tls() {
 #[test]
 fn an_end_of_plain_is_a_close_for_a_sink_with_tls() {
     run(async {
-        let Pair { client: mut tls_client, session, .. } = settled_pair(TLS12_TERMS);
-        let Running { client, origin, task, .. } =
-            Bench::new(unix_sockets, Some(session), None, Preface::default()).start();
+        let Pair {
+            client: mut tls_client,
+            session,
+            ..
+        } = settled_pair(TLS12_TERMS);
+        let Running {
+            client,
+            origin,
+            task,
+            ..
+        } = Bench::new(unix_sockets, Some(session), None, Preface::default()).start();
         origin.shutdown_write().unwrap();
-        assert_eq!(tls_client.receive(&receive_all(&client).await.unwrap()).unwrap(), b"");
+        assert_eq!(
+            tls_client
+                .receive(&receive_all(&client).await.unwrap())
+                .unwrap(),
+            b""
+        );
         assert!(tls_client.process_new_packets().unwrap().peer_has_closed());
         drop((client, origin));
         task.await.unwrap();
@@ -427,13 +534,24 @@ fn an_end_of_plain_is_a_close_for_a_sink_with_tls() {
 #[test]
 fn held_tickets_leave_with_the_first_data() {
     run(async {
-        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
-        let preface = Preface { downstream: unsent.clone(), ..Preface::default() };
+        let Pair {
+            client: mut tls_client,
+            session,
+            unsent,
+        } = pair(TLS13_TERMS);
+        let preface = Preface {
+            downstream: unsent.clone(),
+            ..Preface::default()
+        };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         send_all(&bench.origin, b"answer").await;
         assert!(bench.poll_until_idle(3).await.is_none());
         let first = receive_some(&bench.client).await.unwrap();
-        assert_eq!(first[..unsent.len()], unsent, "tickets first, by their numbers");
+        assert_eq!(
+            first[..unsent.len()],
+            unsent,
+            "tickets first, by their numbers"
+        );
         assert_eq!(tls_client.receive(&first).unwrap(), b"answer");
         assert!(tls_client.tls13_tickets_received() > 0);
     });
@@ -442,11 +560,21 @@ fn held_tickets_leave_with_the_first_data() {
 #[test]
 fn held_tickets_wait_until_they_are_released() {
     run(async {
-        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
-        let preface = Preface { downstream: unsent.clone(), ..Preface::default() };
+        let Pair {
+            client: mut tls_client,
+            session,
+            unsent,
+        } = pair(TLS13_TERMS);
+        let preface = Preface {
+            downstream: unsent.clone(),
+            ..Preface::default()
+        };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         assert!(bench.poll_until_idle(3).await.is_none());
-        assert_eq!(rustix::io::read(&bench.client, &mut [0; 1]), Err(rustix::io::Errno::AGAIN));
+        assert_eq!(
+            rustix::io::read(&bench.client, &mut [0; 1]),
+            Err(rustix::io::Errno::AGAIN)
+        );
         assert!(bench.relay.holds());
         bench.relay.release();
         assert!(bench.poll_until_idle(3).await.is_none() && !bench.relay.holds());
@@ -456,15 +584,27 @@ fn held_tickets_wait_until_they_are_released() {
         bench.relay.release();
         send_all(&bench.origin, b"later").await;
         assert!(bench.poll_until_idle(3).await.is_none());
-        assert_eq!(tls_client.receive(&receive_some(&bench.client).await.unwrap()).unwrap(), b"later");
+        assert_eq!(
+            tls_client
+                .receive(&receive_some(&bench.client).await.unwrap())
+                .unwrap(),
+            b"later"
+        );
     });
 }
 
 #[test]
 fn tickets_that_are_released_while_data_is_pending_have_left_with_it() {
     run(async {
-        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
-        let preface = Preface { downstream: unsent, ..Preface::default() };
+        let Pair {
+            client: mut tls_client,
+            session,
+            unsent,
+        } = pair(TLS13_TERMS);
+        let preface = Preface {
+            downstream: unsent,
+            ..Preface::default()
+        };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         let (mut sent, mut received) = (0, 0);
         while bench.relay.downward.pending.is_empty() {
@@ -474,7 +614,10 @@ fn tickets_that_are_released_while_data_is_pending_have_left_with_it() {
         assert!(!bench.relay.holds());
         bench.relay.release();
         while received < sent {
-            received += tls_client.receive(&receive_some(&bench.client).await.unwrap()).unwrap().len();
+            received += tls_client
+                .receive(&receive_some(&bench.client).await.unwrap())
+                .unwrap()
+                .len();
             assert!(bench.poll_until_idle(2).await.is_none());
         }
         assert!(tls_client.tls13_tickets_received() > 0);
@@ -484,18 +627,34 @@ fn tickets_that_are_released_while_data_is_pending_have_left_with_it() {
 #[test]
 fn held_tickets_leave_before_a_close_and_before_a_key_update() {
     run(async {
-        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
-        let preface = Preface { downstream: unsent, ..Preface::default() };
+        let Pair {
+            client: mut tls_client,
+            session,
+            unsent,
+        } = pair(TLS13_TERMS);
+        let preface = Preface {
+            downstream: unsent,
+            ..Preface::default()
+        };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         bench.origin.shutdown_write().unwrap();
         assert!(bench.poll_until_idle(3).await.is_none());
-        tls_client.receive(&receive_all(&bench.client).await.unwrap()).unwrap();
+        tls_client
+            .receive(&receive_all(&bench.client).await.unwrap())
+            .unwrap();
         assert!(tls_client.tls13_tickets_received() > 0);
         assert!(tls_client.process_new_packets().unwrap().peer_has_closed());
     });
     run(async {
-        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
-        let preface = Preface { downstream: unsent, ..Preface::default() };
+        let Pair {
+            client: mut tls_client,
+            session,
+            unsent,
+        } = pair(TLS13_TERMS);
+        let preface = Preface {
+            downstream: unsent,
+            ..Preface::default()
+        };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         tls_client.refresh_traffic_keys().unwrap();
         send_all(&bench.client, &tls_client.protect(b"x")).await;
@@ -504,9 +663,14 @@ fn held_tickets_leave_before_a_close_and_before_a_key_update() {
         assert_eq!(receive_some(&bench.origin).await.unwrap(), b"x");
         let mut got = Vec::new();
         while got.is_empty() {
-            got = tls_client.receive(&receive_some(&bench.client).await.unwrap()).unwrap();
+            got = tls_client
+                .receive(&receive_some(&bench.client).await.unwrap())
+                .unwrap();
         }
-        assert_eq!((got.as_slice(), tls_client.tls13_tickets_received() > 0), (&b"y"[..], true));
+        assert_eq!(
+            (got.as_slice(), tls_client.tls13_tickets_received() > 0),
+            (&b"y"[..], true)
+        );
     });
 }
 
@@ -518,7 +682,14 @@ fn reads_grow_while_the_sink_takes_all_and_shrink_when_it_does_not() {
         let ((client, near), (far, origin)) = (tcp_sockets(), unix_sockets());
         let relay = Relay::new(side(near, None), side(far, None), Preface::default()).unwrap();
         let scratch = Scratch::new(Pipes::new(0), Line::new().unwrap());
-        let mut bench = Bench { client, origin, relay, scratch, meter: Rc::default(), habits: Rc::default() };
+        let mut bench = Bench {
+            client,
+            origin,
+            relay,
+            scratch,
+            meter: Rc::default(),
+            habits: Rc::default(),
+        };
         let (data, mut sink) = (bytes(1 << 20), vec![0; 1 << 20]);
         let mut turns = async |bench: &mut Bench| {
             let mut largest = 0;
@@ -543,7 +714,10 @@ fn tickets_of_any_length_leave_with_the_first_data() {
     let tickets = longest_tickets();
     run(async {
         let Pair { session, .. } = settled_pair(TLS13_TERMS);
-        let preface = Preface { downstream: tickets.clone(), ..Preface::default() };
+        let preface = Preface {
+            downstream: tickets.clone(),
+            ..Preface::default()
+        };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         let data = bytes(ReadSize::default().plain());
         send_all(&bench.origin, &data).await;
@@ -559,26 +733,44 @@ fn tickets_of_any_length_leave_with_the_first_data() {
 #[test]
 fn what_goes_before_is_sent_before_anything_else() {
     run(async {
-        let preface = Preface { upstream: b"PROXY UNKNOWN\r\n".to_vec(), ..Preface::default() };
-        let Running { client, origin, meter, .. } = Bench::new(unix_sockets, None, None, preface).start();
+        let preface = Preface {
+            upstream: b"PROXY UNKNOWN\r\n".to_vec(),
+            ..Preface::default()
+        };
+        let Running {
+            client,
+            origin,
+            meter,
+            ..
+        } = Bench::new(unix_sockets, None, None, preface).start();
         send_all(&client, b"GET /").await;
         client.shutdown_write().unwrap();
-        assert_eq!(receive_all(&origin).await.unwrap(), b"PROXY UNKNOWN\r\nGET /");
+        assert_eq!(
+            receive_all(&origin).await.unwrap(),
+            b"PROXY UNKNOWN\r\nGET /"
+        );
         assert_eq!(meter.received.get(), 5);
     });
     run(async {
         let (server, up) = twins(TLS13_TERMS);
         let (mut tls_origin, up) = (server.session(), up.session());
-        let preface = Preface { upstream: b"read already".to_vec(), ..Preface::default() };
+        let preface = Preface {
+            upstream: b"read already".to_vec(),
+            ..Preface::default()
+        };
         let Running { origin, .. } = Bench::new(unix_sockets, None, Some(up), preface).start();
-        assert_eq!(opened(&mut tls_origin, &receive_some(&origin).await.unwrap()), b"read already");
+        assert_eq!(
+            opened(&mut tls_origin, &receive_some(&origin).await.unwrap()),
+            b"read already"
+        );
     });
 }
 
 #[test]
 fn a_key_update_that_the_upstream_asks_for_is_answered_without_any_data() {
     run(async {
-        let (up, mut tls_origin) = client_pair(&client_config(TLS13_TERMS), &server_config(TLS13_TERMS));
+        let (up, mut tls_origin) =
+            client_pair(&client_config(TLS13_TERMS), &server_config(TLS13_TERMS));
         let mut bench = Bench::new(unix_sockets, None, Some(up), Preface::default());
         let mut wire = tls_origin.take_sent();
         tls_origin.refresh_traffic_keys().unwrap();
@@ -590,7 +782,9 @@ fn a_key_update_that_the_upstream_asks_for_is_answered_without_any_data() {
         send_all(&bench.client, b"under the new key").await;
         assert!(bench.poll_until_idle(3).await.is_none());
         assert_eq!(
-            tls_origin.receive(&receive_some(&bench.origin).await.unwrap()).unwrap(),
+            tls_origin
+                .receive(&receive_some(&bench.origin).await.unwrap())
+                .unwrap(),
             b"under the new key"
         );
     });
@@ -600,17 +794,33 @@ fn a_key_update_that_the_upstream_asks_for_is_answered_without_any_data() {
 fn a_side_that_breaks_its_tls_is_named_and_told_and_the_other_is_reset() {
     for terms in TERMS {
         run(async {
-            let Pair { client: mut tls_client, session, .. } = settled_pair(terms);
-            let Running { client, origin, task, .. } =
-                Bench::new(tcp_sockets, Some(session), None, Preface::default()).start();
+            let Pair {
+                client: mut tls_client,
+                session,
+                ..
+            } = settled_pair(terms);
+            let Running {
+                client,
+                origin,
+                task,
+                ..
+            } = Bench::new(tcp_sockets, Some(session), None, Preface::default()).start();
             let mut wire = tls_client.protect(b"data");
             *wire.last_mut().unwrap() ^= 1;
             send_all(&client, &wire).await;
             let (end, relay) = task.await.unwrap();
-            assert!(matches!(end, End::Failed(Which::Downstream, StreamError::Tls(_))), "{end:?}");
+            assert!(
+                matches!(end, End::Failed(Which::Downstream, StreamError::Tls(_))),
+                "{end:?}"
+            );
             drop(relay);
-            let told = tls_client.receive(&receive_some(&client).await.unwrap()).unwrap_err();
-            assert_eq!(told, rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac));
+            let told = tls_client
+                .receive(&receive_some(&client).await.unwrap())
+                .unwrap_err();
+            assert_eq!(
+                told,
+                rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac)
+            );
             let reset = receive_some(&origin).await.unwrap_err();
             assert_eq!(reset.kind(), io::ErrorKind::ConnectionReset, "{terms:?}");
         });
@@ -621,13 +831,23 @@ fn a_side_that_breaks_its_tls_is_named_and_told_and_the_other_is_reset() {
 fn an_upstream_that_breaks_its_tls_is_named_and_the_client_does_not_take_it_for_the_end() {
     run(async {
         let (_, up) = twins(TLS13_TERMS);
-        let Running { client, origin, task, .. } =
-            Bench::new(tcp_sockets, None, Some(up.session()), Preface::default()).start();
+        let Running {
+            client,
+            origin,
+            task,
+            ..
+        } = Bench::new(tcp_sockets, None, Some(up.session()), Preface::default()).start();
         send_all(&origin, b"HTTP/1.1 200 OK\r\n\r\n").await;
         let (end, relay) = task.await.unwrap();
-        assert!(matches!(end, End::Failed(Which::Upstream, StreamError::Tls(_))), "{end:?}");
+        assert!(
+            matches!(end, End::Failed(Which::Upstream, StreamError::Tls(_))),
+            "{end:?}"
+        );
         drop(relay);
-        assert_eq!(receive_some(&client).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        assert_eq!(
+            receive_some(&client).await.unwrap_err().kind(),
+            io::ErrorKind::ConnectionReset
+        );
     });
 }
 
@@ -665,32 +885,58 @@ fn a_fatal_alert_of_a_peer_is_not_answered() {
     run(async {
         let (server, client_end) = twins(TLS13_TERMS);
         let mut tls_client = client_end.session();
-        let Running { client, origin: _origin, task, .. } =
-            Bench::new(unix_sockets, Some(server.session()), None, Preface::default()).start();
+        let Running {
+            client,
+            origin: _origin,
+            task,
+            ..
+        } = Bench::new(
+            unix_sockets,
+            Some(server.session()),
+            None,
+            Preface::default(),
+        )
+        .start();
         let mut alert = Vec::new();
         tls_client.seal_alert(42, &mut alert);
         send_all(&client, &alert).await;
         let (end, relay) = task.await.unwrap();
-        assert!(matches!(end, End::Failed(Which::Downstream, StreamError::Tls(SessionError::Alerted(42)))));
+        assert!(matches!(
+            end,
+            End::Failed(
+                Which::Downstream,
+                StreamError::Tls(SessionError::Alerted(42))
+            )
+        ));
         drop(relay);
         assert_eq!(receive_all(&client).await.unwrap(), b"");
     });
 }
 
-/// The alert of a close has the level of a warning (RFC 5246 §7.2.1): clients of TLS 1.2 take a fatal one for an error.
+/// The alert of a close has the level of a warning (RFC 5246 §7.2.1): clients of TLS 1.2 take a
+/// fatal one for an error.
 #[test]
 fn an_abandoned_client_is_told_by_a_close_that_is_a_warning() {
     for terms in [TLS13_TERMS, TLS12_TERMS] {
         run(async {
             let (server, client_end) = twins(terms);
             let mut opener = Opener::new(terms.version.version, client_end.secrets.rx);
-            let mut bench = Bench::new(unix_sockets, Some(server.session()), None, Preface::default());
+            let mut bench = Bench::new(
+                unix_sockets,
+                Some(server.session()),
+                None,
+                Preface::default(),
+            );
             assert!(bench.poll_until_idle(2).await.is_none());
             bench.relay.abandon().await;
             let record = receive_some(&bench.client).await.unwrap();
             let mut plain = vec![0; record.len()];
             let alert = opener.open(&record, &mut plain).unwrap();
-            assert_eq!((alert.kind, &plain[..alert.len]), (ContentType::Alert, &[1, 0][..]), "{terms:?}");
+            assert_eq!(
+                (alert.kind, &plain[..alert.len]),
+                (ContentType::Alert, &[1, 0][..]),
+                "{terms:?}"
+            );
         });
     }
 }
@@ -698,7 +944,11 @@ fn an_abandoned_client_is_told_by_a_close_that_is_a_warning() {
 #[test]
 fn an_abandoned_client_in_the_middle_of_a_record_is_told_nothing() {
     run(async {
-        let Pair { client: mut tls_client, session, .. } = settled_pair(TLS13_TERMS);
+        let Pair {
+            client: mut tls_client,
+            session,
+            ..
+        } = settled_pair(TLS13_TERMS);
         let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
         while bench.relay.downward.pending.is_empty() {
             let _ = rustix::io::write(&bench.origin, &bytes(1 << 16));
@@ -741,14 +991,30 @@ fn a_relay_that_was_cut_can_be_run_again() {
 /// What follows a close is ignored (RFC 8446 §6.1); it must not keep the worker busy either.
 #[test]
 fn data_after_a_close_does_not_make_the_relay_spin() {
-    for follows in [&b""[..], b"\x17\x03\x03\x00\x11 seventeen bytes ", b"garbage after the close"] {
+    for follows in [
+        &b""[..],
+        b"\x17\x03\x03\x00\x11 seventeen bytes ",
+        b"garbage after the close",
+    ] {
         run(async {
-            let Pair { client: mut tls_client, session, .. } = settled_pair(TLS13_TERMS);
+            let Pair {
+                client: mut tls_client,
+                session,
+                ..
+            } = settled_pair(TLS13_TERMS);
             let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
-            let wire = [&tls_client.protect(b"bye")[..], &tls_client.close(), follows].concat();
+            let wire = [
+                &tls_client.protect(b"bye")[..],
+                &tls_client.close(),
+                follows,
+            ]
+            .concat();
             send_all(&bench.client, &wire).await;
             assert!(bench.poll_until_idle(5).await.is_none());
-            assert!(bench.relay.upward.has_ended(), "the end was passed on: {follows:?}");
+            assert!(
+                bench.relay.upward.has_ended(),
+                "the end was passed on: {follows:?}"
+            );
             assert_eq!(receive_all(&bench.origin).await.unwrap(), b"bye");
         });
     }
@@ -778,16 +1044,23 @@ fn data_is_acknowledged_at_once_where_the_endpoint_is_known_to_stall() {
         send_all(&bench.origin, b"answer").await;
         assert!(bench.poll_until_idle(5).await.is_none());
         assert_eq!(receive_some(&bench.client).await.unwrap(), b"answer");
-        assert!(bench.relay.up.socket.acknowledged() == 0 && bench.relay.down.socket.acknowledged() == 0);
+        assert!(
+            bench.relay.up.socket.acknowledged() == 0
+                && bench.relay.down.socket.acknowledged() == 0
+        );
         (0..8).for_each(|_| bench.habits.stalled());
         send_all(&bench.origin, b" in two").await;
         assert!(bench.poll_until_idle(5).await.is_none());
         assert_eq!(receive_some(&bench.client).await.unwrap(), b" in two");
-        assert!(bench.relay.up.socket.acknowledged() == 1 && bench.relay.down.socket.acknowledged() == 0);
+        assert!(
+            bench.relay.up.socket.acknowledged() == 1
+                && bench.relay.down.socket.acknowledged() == 0
+        );
     });
 }
 
-/// Nothing tells a relay that a request is not whole; that it stays unanswered does, a few milliseconds later.
+/// Nothing tells a relay that a request is not whole; that it stays unanswered does, a few
+/// milliseconds later.
 #[test]
 fn a_client_that_waits_for_acknowledgements_is_known_before_the_kernel_would_acknowledge() {
     run(async {
@@ -797,7 +1070,11 @@ fn a_client_that_waits_for_acknowledgements_is_known_before_the_kernel_would_ack
         assert!(bench.poll_until_idle(5).await.is_none());
         send_all(&bench.client, b"a piece").await;
         assert!(bench.poll_until_idle(5).await.is_none());
-        assert_eq!(bench.relay.down.socket.acknowledged(), 0, "the answer may carry it");
+        assert_eq!(
+            bench.relay.down.socket.acknowledged(),
+            0,
+            "the answer may carry it"
+        );
         line.pass(8 * MS);
         assert!(bench.poll_until_idle(5).await.is_none());
         assert_eq!(bench.relay.down.socket.acknowledged(), 1);
@@ -816,7 +1093,11 @@ fn a_client_that_waits_for_acknowledgements_is_known_before_the_kernel_would_ack
         send_all(&bench.origin, b"answer").await;
         send_all(&bench.client, b"a request").await;
         assert!(bench.poll_until_idle(5).await.is_none());
-        assert_eq!(bench.relay.down.socket.acknowledged(), 0, "it is one in pieces no more");
+        assert_eq!(
+            bench.relay.down.socket.acknowledged(),
+            0,
+            "it is one in pieces no more"
+        );
     });
 }
 
@@ -838,7 +1119,8 @@ fn an_endpoint_that_answers_at_once_costs_no_early_acknowledgement() {
     });
 }
 
-/// An acknowledgement by itself costs a packet: a client that does not wait for any gets a few, then none.
+/// An acknowledgement by itself costs a packet: a client that does not wait for any gets a few,
+/// then none.
 #[test]
 fn a_client_that_waits_for_answers_alone_is_acknowledged_early_eight_times() {
     run(async {
@@ -858,11 +1140,16 @@ fn a_client_that_waits_for_answers_alone_is_acknowledged_early_eight_times() {
     });
 }
 
-/// A client with Nagle's algorithm on holds its first request back until the end of its handshake is acknowledged.
+/// A client with Nagle's algorithm on holds its first request back until the end of its handshake
+/// is acknowledged.
 #[test]
 fn before_the_first_data_tls_is_acknowledged_at_once() {
     run(async {
-        let Pair { client: mut tls_client, session, .. } = settled_pair(TLS13_TERMS);
+        let Pair {
+            client: mut tls_client,
+            session,
+            ..
+        } = settled_pair(TLS13_TERMS);
         let mut bench = Bench::new(tcp_sockets, Some(session), None, Preface::default());
         let request = tls_client.protect(b"request");
         send_all(&bench.client, &request[..7]).await;
@@ -878,31 +1165,54 @@ fn before_the_first_data_tls_is_acknowledged_at_once() {
 #[test]
 fn a_relay_at_rest_holds_no_buffer() {
     run(async {
-        let Pair { client: mut tls_client, session, .. } = settled_pair(TLS13_TERMS);
+        let Pair {
+            client: mut tls_client,
+            session,
+            ..
+        } = settled_pair(TLS13_TERMS);
         let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
         send_all(&bench.client, &tls_client.protect(&bytes(10_000))).await;
         send_all(&bench.origin, &bytes(10_000)).await;
         assert!(bench.poll_until_idle(5).await.is_none());
         let flows = [&bench.relay.upward, &bench.relay.downward];
-        assert_eq!(flows.map(|flow| flow.pending.capacity() + flow.held.capacity()), [0, 0]);
+        assert_eq!(
+            flows.map(|flow| flow.pending.capacity() + flow.held.capacity()),
+            [0, 0]
+        );
         assert!(flows.iter().all(|flow| flow.pipe.is_none()));
     });
 }
 
-/// Tickets that have not left yet are no reason to leave a client in the dark: they can go before the alert.
+/// Tickets that have not left yet are no reason to leave a client in the dark: they can go before
+/// the alert.
 #[test]
 fn a_client_whose_tickets_are_held_is_told_why_it_is_cut() {
     run(async {
-        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
-        let preface = Preface { downstream: unsent, ..Preface::default() };
+        let Pair {
+            client: mut tls_client,
+            session,
+            unsent,
+        } = pair(TLS13_TERMS);
+        let preface = Preface {
+            downstream: unsent,
+            ..Preface::default()
+        };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         let mut wire = tls_client.protect(b"data");
         *wire.last_mut().unwrap() ^= 1;
         send_all(&bench.client, &wire).await;
-        assert!(matches!(bench.poll_until_idle(3).await, Some(End::Failed(Which::Downstream, _))));
+        assert!(matches!(
+            bench.poll_until_idle(3).await,
+            Some(End::Failed(Which::Downstream, _))
+        ));
         drop(bench.relay);
         let told = tls_client.receive(&receive_all(&bench.client).await.unwrap());
-        assert_eq!(told, Err(rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac)));
+        assert_eq!(
+            told,
+            Err(rustls::Error::AlertReceived(
+                rustls::AlertDescription::BadRecordMac
+            ))
+        );
     });
 }
 
@@ -941,16 +1251,23 @@ fn a_bulk_of_tls_is_waited_for_until_it_pauses_or_is_answered() {
                 }
                 waited |= waits;
                 stopped |= waited && !waits;
-                while let Poll::Ready(read) = poll_fn(|cx| Poll::Ready(origin.poll_recv(cx, &mut room))).await
+                while let Poll::Ready(read) =
+                    poll_fn(|cx| Poll::Ready(origin.poll_recv(cx, &mut room))).await
                 {
                     received.extend_from_slice(&room[..read.unwrap()]);
                 }
             }
-            assert!(waited && received == sent, "the last of it is less than what was waited for");
+            assert!(
+                waited && received == sent,
+                "the last of it is less than what was waited for"
+            );
             while !answered && bench.relay.upward.bulk().mark().is_some() {
                 assert!(bench.poll_until_idle(1).await.is_none());
             }
-            assert!(stopped || !answered, "who was answered may wait for the next answer");
+            assert!(
+                stopped || !answered,
+                "who was answered may wait for the next answer"
+            );
             drop(sender.await.unwrap());
         });
     }

@@ -21,14 +21,26 @@ fn handshake(kind: u8, body: &[u8]) -> Vec<u8> {
 
 /// A message; `None` is without the list of extensions (RFC 5246 §7.4.1.3).
 fn message(version: u16, id: &[u8], extensions: Option<&[Vec<u8>]>) -> Vec<u8> {
-    let extensions = extensions.map(|all| vec16(&all.concat())).unwrap_or_default();
+    let extensions = extensions
+        .map(|all| vec16(&all.concat()))
+        .unwrap_or_default();
     let id = [&[u8::try_from(id.len()).unwrap()], id].concat();
-    let body = [&version.to_be_bytes()[..], &[7; 32], &id, &[0xC0, 0x2F, 0], &extensions].concat();
+    let body = [
+        &version.to_be_bytes()[..],
+        &[7; 32],
+        &id,
+        &[0xC0, 0x2F, 0],
+        &extensions,
+    ]
+    .concat();
     handshake(2, &body)
 }
 
 fn hello(version: Version, id: &[u8]) -> Option<ServerHello> {
-    Some(ServerHello { version, session_id: id.into() })
+    Some(ServerHello {
+        version,
+        session_id: id.into(),
+    })
 }
 
 #[test]
@@ -38,15 +50,51 @@ fn the_version_and_the_session_are_read() {
     let others = [extension(35, b""), extension(0xFF01, b"\0")];
     let id = [9; 32];
     for (what, bytes, expected) in [
-        ("RFC 5246 §7.4.1.3", message(0x0303, &id, Some(&others)), hello(Version::Tls12, &id)),
-        ("no extensions", message(0x0303, &id, None), hello(Version::Tls12, &id)),
-        ("an empty list", message(0x0303, &id, Some(&[])), hello(Version::Tls12, &id)),
-        ("not to be resumed", message(0x0303, &[], Some(&others)), hello(Version::Tls12, &[])),
-        ("one byte", message(0x0303, &[1], Some(&others)), hello(Version::Tls12, &[1])),
-        ("RFC 4346", message(0x0302, &id, None), hello(Version::Tls11, &id)),
-        ("RFC 2246", message(0x0301, &id, None), hello(Version::Tls10, &id)),
-        ("RFC 8446 §4.2.1", message(0x0303, &id, Some(&[versions(0x0304)])), hello(Version::Tls13, &id)),
-        ("1.2 by the extension", message(0x0303, &id, Some(&[versions(0x0303)])), hello(Version::Tls12, &id)),
+        (
+            "RFC 5246 §7.4.1.3",
+            message(0x0303, &id, Some(&others)),
+            hello(Version::Tls12, &id),
+        ),
+        (
+            "no extensions",
+            message(0x0303, &id, None),
+            hello(Version::Tls12, &id),
+        ),
+        (
+            "an empty list",
+            message(0x0303, &id, Some(&[])),
+            hello(Version::Tls12, &id),
+        ),
+        (
+            "not to be resumed",
+            message(0x0303, &[], Some(&others)),
+            hello(Version::Tls12, &[]),
+        ),
+        (
+            "one byte",
+            message(0x0303, &[1], Some(&others)),
+            hello(Version::Tls12, &[1]),
+        ),
+        (
+            "RFC 4346",
+            message(0x0302, &id, None),
+            hello(Version::Tls11, &id),
+        ),
+        (
+            "RFC 2246",
+            message(0x0301, &id, None),
+            hello(Version::Tls10, &id),
+        ),
+        (
+            "RFC 8446 §4.2.1",
+            message(0x0303, &id, Some(&[versions(0x0304)])),
+            hello(Version::Tls13, &id),
+        ),
+        (
+            "1.2 by the extension",
+            message(0x0303, &id, Some(&[versions(0x0303)])),
+            hello(Version::Tls12, &id),
+        ),
     ] {
         assert_eq!(peek(&record(&bytes)), Ok(expected.clone()), "{what}");
         // RFC 5246 §6.2.1: the certificate may be in the same record.
@@ -85,16 +133,34 @@ fn what_is_no_server_hello_is_known_as_soon_as_it_can_be() {
         ("a HelloRequest, RFC 5246 §7.4.1.1", record(&[0])),
         ("16 MB", record(&[2, 0xFF, 0xFF, 0xFF])),
         ("more than is looked at", record(&[2, 0, 0x10, 1])),
-        ("another record between fragments", [&record(&[2, 0])[..], &[23]].concat()),
+        (
+            "another record between fragments",
+            [&record(&[2, 0])[..], &[23]].concat(),
+        ),
         ("a body of nothing", record(&handshake(2, &[]))),
-        ("a session of 33 bytes", record(&message(0x0303, &[0; 33], None))),
+        (
+            "a session of 33 bytes",
+            record(&message(0x0303, &[0; 33], None)),
+        ),
         ("SSL 3.0", record(&message(0x0300, &[1], None))),
-        ("a draft of 1.3", record(&message(0x0303, &[1], Some(&[extension(43, &[0x7F, 28])])))),
-        ("a version of one byte", record(&message(0x0303, &[1], Some(&[extension(43, &[3])])))),
+        (
+            "a draft of 1.3",
+            record(&message(0x0303, &[1], Some(&[extension(43, &[0x7F, 28])]))),
+        ),
+        (
+            "a version of one byte",
+            record(&message(0x0303, &[1], Some(&[extension(43, &[3])]))),
+        ),
         ("half a length", list(&[0])),
-        ("extensions that are longer than the rest", list(&[0, 5, 0, 43])),
+        (
+            "extensions that are longer than the rest",
+            list(&[0, 5, 0, 43]),
+        ),
         ("more after the extensions", list(&[0, 0, 0])),
-        ("an extension that is longer than the list", list(&[0, 5, 0, 16, 0, 9, 1])),
+        (
+            "an extension that is longer than the list",
+            list(&[0, 5, 0, 16, 0, 9, 1]),
+        ),
     ] {
         assert_eq!(peek(&bytes), Err(NoServerHello), "{what}");
     }
@@ -102,15 +168,22 @@ fn what_is_no_server_hello_is_known_as_soon_as_it_can_be() {
 
 #[test]
 fn no_more_is_looked_at_than_the_limit() {
-    let filled =
-        |content: usize| record(&message(0x0303, &[9; 32], Some(&[extension(16, &vec![0; content])])));
+    let filled = |content: usize| {
+        record(&message(
+            0x0303,
+            &[9; 32],
+            Some(&[extension(16, &vec![0; content])]),
+        ))
+    };
     let fits = SERVER_HELLO_MAX - filled(0).len();
     assert_eq!(peek(&filled(fits)), Ok(hello(Version::Tls12, &[9; 32])));
     let longer = filled(fits + 1);
     assert_eq!(peek(&longer), Err(NoServerHello));
     assert_eq!(peek(&longer[..SERVER_HELLO_MAX - 1]), Ok(None));
     // One byte in each record.
-    let slow: Vec<u8> =
-        message(0x0303, &[9; 32], Some(&[extension(16, &[0; 700])])).chunks(1).flat_map(record).collect();
+    let slow: Vec<u8> = message(0x0303, &[9; 32], Some(&[extension(16, &[0; 700])]))
+        .chunks(1)
+        .flat_map(record)
+        .collect();
     assert_eq!(peek(&slow), Err(NoServerHello));
 }

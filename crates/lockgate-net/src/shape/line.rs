@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use super::{Moment, SECOND};
 use crate::timer::Timer;
 
-/// Waits end at multiples of this, so that one alarm wakes all who are due by then. What that is late is made up for.
+/// Waits end at multiples of this, so that one alarm wakes all who are due by then. What that is
+/// late is made up for.
 const GRAIN: Moment = 4_000_000;
 /// The same for short waits, of which a connection has few.
 const SOON: Moment = 1_000_000;
 const NEVER: Moment = Moment::MAX;
-/// What moments count from: one for the process, since workers share buckets. A day before the first look, so that
-/// buckets have always had time to fill.
+/// What moments count from: one for the process, since workers share buckets. A day before the
+/// first look, so that buckets have always had time to fill.
 static ORIGIN: LazyLock<(Instant, Moment)> = LazyLock::new(|| (Instant::now(), 86_400 * SECOND));
 
 /// What time it is for buckets, in every thread.
@@ -103,7 +104,12 @@ impl Line {
 
     /// Has `waker` woken after one to two milliseconds, together with others that wait for that.
     pub(crate) fn enter_soon(&self, waker: &Waker) -> Place {
-        self.enter_at((self.now() + SOON).checked_next_multiple_of(SOON).unwrap_or(NEVER), waker)
+        self.enter_at(
+            (self.now() + SOON)
+                .checked_next_multiple_of(SOON)
+                .unwrap_or(NEVER),
+            waker,
+        )
     }
 
     fn enter_at(&self, due: Moment, waker: &Waker) -> Place {
@@ -143,14 +149,17 @@ impl Line {
         }
     }
 
-    /// Sees to it that the alarm goes off at `due` at the latest. One that nobody waits for any more may go off in vain.
+    /// Sees to it that the alarm goes off at `due` at the latest. One that nobody waits for any
+    /// more may go off in vain.
     fn set(&self, due: Moment) {
         if due >= self.set_for.get() {
             return;
         }
         self.set_for.set(due);
         let after = Duration::from_nanos(due.saturating_sub(self.now()));
-        self.alarm.set(after).expect("the alarm is open, and any time is taken");
+        self.alarm
+            .set(after)
+            .expect("the alarm is open, and any time is taken");
     }
 }
 

@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 use super::line::Place;
 use super::{Bucket, Line, Moment, piece};
 
-/// The right of one direction to move bytes, by a chain of buckets of which each has a say. It is asked for when there is
-/// something to move, spent as that moves, and given back when it is dropped.
+/// The right of one direction to move bytes, by a chain of buckets of which each has a say. It is
+/// asked for when there is something to move, spent as that moves, and given back when it is
+/// dropped.
 #[derive(Debug)]
 pub struct Shaper {
     buckets: Box<[Arc<Bucket>]>,
@@ -22,16 +23,27 @@ enum State {
     /// Nothing was asked for.
     Unasked,
     /// So much is reserved of the buckets up to this one, where it is not earned yet.
-    Waiting { bytes: u64, bucket: usize, earned: Moment, since: Moment, place: Place },
+    Waiting {
+        bytes: u64,
+        bucket: usize,
+        earned: Moment,
+        since: Moment,
+        place: Place,
+    },
     /// So much is left: something.
     Granted(u64),
 }
 
 impl Shaper {
-    /// One by all of `buckets`, of which each is shared by more than the one before; who waits for them does so in `line`,
-    /// which is its worker's.
+    /// One by all of `buckets`, of which each is shared by more than the one before; who waits for
+    /// them does so in `line`, which is its worker's.
     pub fn new(buckets: impl Into<Box<[Arc<Bucket>]>>, line: &Rc<Line>) -> Self {
-        Self { buckets: buckets.into(), line: Rc::clone(line), state: State::Unasked, waited: 0 }
+        Self {
+            buckets: buckets.into(),
+            line: Rc::clone(line),
+            state: State::Unasked,
+            waited: 0,
+        }
     }
 
     /// What would be asked for now: less where many wait.
@@ -44,7 +56,13 @@ impl Shaper {
         let now = self.line.now();
         let (bytes, mut next, since) = match self.state {
             State::Granted(_) => return Poll::Ready(self.left()),
-            State::Waiting { bytes, bucket, earned, since, place } => {
+            State::Waiting {
+                bytes,
+                bucket,
+                earned,
+                since,
+                place,
+            } => {
                 if now < earned {
                     self.line.stay(place, cx.waker());
                     return Poll::Pending;
@@ -54,12 +72,19 @@ impl Shaper {
             }
             State::Unasked => (piece(&self.buckets, now), 0, now),
         };
-        // One after the other: of what others share nothing is taken as long as one's own is not earned.
+        // One after the other: of what others share nothing is taken as long as one's own is not
+        // earned.
         while let Some(bucket) = self.buckets.get(next) {
             let earned = bucket.reserve(bytes, now);
             if earned > now {
                 let place = self.line.enter(earned, cx.waker());
-                self.state = State::Waiting { bytes, bucket: next, earned, since, place };
+                self.state = State::Waiting {
+                    bytes,
+                    bucket: next,
+                    earned,
+                    since,
+                    place,
+                };
                 return Poll::Pending;
             }
             next += 1;
@@ -71,7 +96,9 @@ impl Shaper {
 
     /// How much may be moved now without asking.
     pub fn left(&self) -> usize {
-        let State::Granted(left) = self.state else { return 0 };
+        let State::Granted(left) = self.state else {
+            return 0;
+        };
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 
@@ -85,10 +112,15 @@ impl Shaper {
         matches!(self.state, State::Waiting { .. })
     }
 
-    /// Notes that so much was moved. What is more than was granted, such as the rest of a record of TLS, is owed.
+    /// Notes that so much was moved. What is more than was granted, such as the rest of a record of
+    /// TLS, is owed.
     pub fn spend(&mut self, bytes: usize) {
         let bytes = bytes as u64;
-        let left = if let State::Granted(left) = self.state { left } else { 0 };
+        let left = if let State::Granted(left) = self.state {
+            left
+        } else {
+            0
+        };
         if bytes > left {
             let now = self.line.now();
             self.buckets.iter().for_each(|bucket| {
@@ -96,7 +128,11 @@ impl Shaper {
             });
         }
         if left > 0 {
-            self.state = if left > bytes { State::Granted(left - bytes) } else { State::Unasked };
+            self.state = if left > bytes {
+                State::Granted(left - bytes)
+            } else {
+                State::Unasked
+            };
         }
     }
 
@@ -118,7 +154,12 @@ impl Drop for Shaper {
     fn drop(&mut self) {
         match self.state {
             State::Unasked => {}
-            State::Waiting { bytes, bucket, place, .. } => {
+            State::Waiting {
+                bytes,
+                bucket,
+                place,
+                ..
+            } => {
                 self.line.leave(place);
                 give_back(&self.buckets[..=bucket], bytes);
             }

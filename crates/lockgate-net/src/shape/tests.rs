@@ -20,14 +20,15 @@ fn reserve(bucket: &Arc<Bucket>, now: Moment) -> (u64, Moment) {
     (piece, bucket.reserve(piece, now))
 }
 
-/// What takers have moved within `time`, each by its chain of buckets. They wake only at multiples of 4 ms, some of them
-/// later than that, and always want more.
+/// What takers have moved within `time`, each by its chain of buckets. They wake only at multiples
+/// of 4 ms, some of them later than that, and always want more.
 fn moved(chains: &[Vec<Arc<Bucket>>], time: Moment) -> Vec<u64> {
     let mut moved = vec![0; chains.len()];
     let mut late = (1..).map(|n: u64| n * 7_919 % 5_000_000);
     // (when it wakes, who, what it waits for, of how many buckets that is earned then)
-    let mut events: BinaryHeap<Reverse<(Moment, usize, u64, usize)>> =
-        (0..chains.len()).map(|who| Reverse((BEGIN, who, 0, chains[who].len()))).collect();
+    let mut events: BinaryHeap<Reverse<(Moment, usize, u64, usize)>> = (0..chains.len())
+        .map(|who| Reverse((BEGIN, who, 0, chains[who].len())))
+        .collect();
     while let Some(Reverse((now, who, mut bytes, mut next))) = events.pop() {
         if now > BEGIN + time {
             break;
@@ -42,7 +43,11 @@ fn moved(chains: &[Vec<Arc<Bucket>>], time: Moment) -> Vec<u64> {
             earned = chain[next].reserve(bytes, now);
             next += 1;
         }
-        let wakes = if earned <= now { now } else { earned.next_multiple_of(4 * MS) + late.next().unwrap() };
+        let wakes = if earned <= now {
+            now
+        } else {
+            earned.next_multiple_of(4 * MS) + late.next().unwrap()
+        };
         events.push(Reverse((wakes, who, bytes, next)));
     }
     moved
@@ -55,7 +60,14 @@ fn within(moved: u64, expected: u64, percent: u64) {
 
 #[test]
 fn a_rate_holds_over_ten_seconds_whoever_takes() {
-    for bytes in [10_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000] {
+    for bytes in [
+        10_000,
+        1_000_000,
+        10_000_000,
+        100_000_000,
+        1_000_000_000,
+        10_000_000_000,
+    ] {
         for takers in [1, 2, 7, 100] {
             let bucket = Bucket::new(rate(bytes));
             let chains = vec![vec![Arc::clone(&bucket)]; takers];
@@ -74,7 +86,12 @@ fn nobody_who_waits_is_left_behind() {
             let fair = 20 * bytes / takers as u64;
             // What was saved at the beginning goes to whoever comes first.
             let most = fair * 11 / 10 + bytes / 20;
-            assert!(moved.iter().all(|&one| (fair * 9 / 10..most).contains(&one)), "{fair}: {moved:?}");
+            assert!(
+                moved
+                    .iter()
+                    .all(|&one| (fair * 9 / 10..most).contains(&one)),
+                "{fair}: {moved:?}"
+            );
         }
     }
 }
@@ -84,7 +101,9 @@ fn of_a_chain_the_slowest_decides_and_the_others_lose_nothing() {
     let total = Bucket::new(rate(10_000_000));
     let chain = |own: u64| vec![Bucket::new(rate(own)), Arc::clone(&total)];
     // The first three may have 1 MB/s each, and the fourth what is left of ten.
-    let chains: Vec<_> = [1_000_000, 1_000_000, 1_000_000, 50_000_000].map(chain).into();
+    let chains: Vec<_> = [1_000_000, 1_000_000, 1_000_000, 50_000_000]
+        .map(chain)
+        .into();
     let moved = moved(&chains, 10 * SECOND);
     for one in &moved[..3] {
         assert!((7_500_000..10_100_000).contains(one), "{moved:?}");
@@ -153,7 +172,10 @@ fn extreme_rates_and_times_do_not_overflow() {
 
 /// A runtime, since a line has an alarm.
 fn with_line(test: impl FnOnce(Rc<Line>)) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .unwrap();
     runtime.block_on(async { test(Line::stopped()) });
 }
 
@@ -230,7 +252,8 @@ fn what_was_moved_beyond_what_was_granted_is_owed() {
         assert_eq!(poll(&mut one), Some(20_000));
         one.spend(80_000);
         assert_eq!(poll(&mut one), None);
-        // 30 KB are owed beyond what was saved: so long it would wait for a whole piece, which is smaller therefore.
+        // 30 KB are owed beyond what was saved: so long it would wait for a whole piece, which is
+        // smaller therefore.
         line.pass(37 * MS);
         assert_eq!(poll(&mut one), None);
         line.pass(MS);
@@ -240,8 +263,10 @@ fn what_was_moved_beyond_what_was_granted_is_owed() {
 
 #[test]
 fn the_alarm_wakes_whose_turn_it_is() {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build_local(Default::default())
+        .unwrap();
     runtime.block_on(async {
         let line = Line::new().unwrap();
         let running = Rc::clone(&line);
@@ -269,8 +294,9 @@ fn the_alarm_wakes_whose_turn_it_is() {
 fn those_who_wait_for_a_rate_of_their_own_take_nothing_of_what_is_shared() {
     with_line(|line| {
         let (own, total) = (Bucket::new(rate(2_000)), Bucket::new(rate(100_000)));
-        let mut waiting: Vec<_> =
-            (0..1_000).map(|_| Shaper::new([Arc::clone(&own), Arc::clone(&total)], &line)).collect();
+        let mut waiting: Vec<_> = (0..1_000)
+            .map(|_| Shaper::new([Arc::clone(&own), Arc::clone(&total)], &line))
+            .collect();
         assert_eq!(waiting.iter_mut().filter_map(poll).count(), 1);
         let mut other = Shaper::new([Arc::clone(&total)], &line);
         assert!(poll(&mut other).is_some());

@@ -11,7 +11,9 @@ use crate::tls::handshake::tests::run;
 /// A connection that we dial, and its other end.
 async fn dialled() -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = dial(&Target::Tcp(listener.local_addr().unwrap())).await.unwrap();
+    let near = dial(&Target::Tcp(listener.local_addr().unwrap()))
+        .await
+        .unwrap();
     (near, listener.accept().unwrap().0)
 }
 
@@ -57,7 +59,10 @@ fn an_end_that_came_with_the_last_bytes_needs_no_call_of_its_own() {
         far.write_all(b"all there is").unwrap();
         drop(far);
         end_heard(&near).await;
-        assert_eq!(read_all(&near).await.unwrap(), (b"all there is".to_vec(), 1));
+        assert_eq!(
+            read_all(&near).await.unwrap(),
+            (b"all there is".to_vec(), 1)
+        );
         assert!(!near.is_quiet());
     });
 }
@@ -95,7 +100,10 @@ fn a_reset_behind_the_last_bytes_is_no_end() {
         rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
         drop(far);
         end_heard(&near).await;
-        assert_eq!(read_all(&near).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        assert_eq!(
+            read_all(&near).await.unwrap_err().kind(),
+            io::ErrorKind::ConnectionReset
+        );
     });
 }
 
@@ -119,7 +127,10 @@ fn who_has_connected_or_was_accepted_waits_for_no_turn() {
         assert!(near.poll_send(&mut nobody(), b"at once").is_ready());
         let (near, _far) = accepted(b"at once");
         let mut room = [0; 64];
-        assert!(matches!(near.poll_recv(&mut nobody(), &mut room), Poll::Ready(Ok(7))));
+        assert!(matches!(
+            near.poll_recv(&mut nobody(), &mut room),
+            Poll::Ready(Ok(7))
+        ));
         assert!(near.poll_send(&mut nobody(), b"at once, too").is_ready());
     });
 }
@@ -131,7 +142,10 @@ fn who_was_accepted_and_has_heard_nothing_waits_for_the_first_word() {
         let mut room = [0; 64];
         assert!(near.poll_recv(&mut nobody(), &mut room).is_pending());
         far.write_all(b"word").unwrap();
-        assert_eq!(poll_fn(|cx| near.poll_recv(cx, &mut room)).await.unwrap(), 4);
+        assert_eq!(
+            poll_fn(|cx| near.poll_recv(cx, &mut room)).await.unwrap(),
+            4
+        );
     });
 }
 
@@ -185,7 +199,10 @@ fn waiting_for_a_reset_loses_nothing_of_what_was_heard() {
         assert!(near.poll_readable(&mut nobody()).is_ready() && !near.is_quiet());
         let mut room = [0; 3];
         for part in [b"unr", b"ead"] {
-            assert_eq!(poll_fn(|cx| near.poll_recv(cx, &mut room)).await.unwrap(), 3);
+            assert_eq!(
+                poll_fn(|cx| near.poll_recv(cx, &mut room)).await.unwrap(),
+                3
+            );
             assert_eq!(&room, part);
         }
         assert!(near.is_quiet());
@@ -203,7 +220,11 @@ fn a_socket_that_was_bounded_while_memory_was_scarce_has_its_share_again_later()
         };
         assert_eq!(shares.map(after), shares);
         near.limit_unsent(32 * 1024);
-        assert_eq!(shares.map(after), [32 * 1024, 16 * 1024, 32 * 1024], "its owner's limit holds");
+        assert_eq!(
+            shares.map(after),
+            [32 * 1024, 16 * 1024, 32 * 1024],
+            "its owner's limit holds"
+        );
     });
 }
 

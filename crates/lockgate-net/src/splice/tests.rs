@@ -69,7 +69,11 @@ fn idle_pipes_beyond_what_is_kept_are_closed() {
 #[test]
 fn a_pipe_is_as_large_as_whoever_takes_it_wants_within_bounds() {
     let pipes = Pipes::new(1);
-    for (wanted, room, capacity) in [(0, LEAST, LEAST), (usize::MAX, MOST, MOST), (LEAST, LEAST, MOST)] {
+    for (wanted, room, capacity) in [
+        (0, LEAST, LEAST),
+        (usize::MAX, MOST, MOST),
+        (LEAST, LEAST, MOST),
+    ] {
         let pipe = pipes.take(wanted).unwrap();
         assert_eq!((pipe.room, pipe.ends().capacity), (room, capacity));
     }
@@ -80,6 +84,8 @@ fn a_descriptor_without_splice_says_so() {
     let mut pipe = Pipes::new(1).take(LEAST).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let directory = std::fs::File::open(folder.path()).unwrap();
-    assert!(is_unsupported(pipe.fill(&directory, usize::MAX).unwrap_err()));
+    assert!(is_unsupported(
+        pipe.fill(&directory, usize::MAX).unwrap_err()
+    ));
     assert!(!is_unsupported(Errno::CONNRESET) && !is_unsupported(Errno::AGAIN));
 }

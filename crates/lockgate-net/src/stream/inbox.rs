@@ -1,7 +1,7 @@
 //! What was received and not used yet.
 //!
-//! While bytes are worked on they stand in a block that the worker lends; a connection that waits for more gives it
-//! back and keeps what it has in memory of that size, mostly none.
+//! While bytes are worked on they stand in a block that the worker lends; a connection that waits
+//! for more gives it back and keeps what it has in memory of that size, mostly none.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -60,7 +60,9 @@ impl Blocks {
     fn take(&self) -> Box<[u8]> {
         // The one used last is in the cache.
         let mut free = self.free.borrow_mut();
-        let Some(block) = free.pop() else { return vec![0; BLOCK].into() };
+        let Some(block) = free.pop() else {
+            return vec![0; BLOCK].into();
+        };
         self.unused.set(self.unused.get().min(free.len()));
         memory::lend(BLOCK.cast_signed());
         block
@@ -68,7 +70,11 @@ impl Blocks {
 
     fn give(&self, block: Box<[u8]>) {
         let mut free = self.free.borrow_mut();
-        let kept = if memory::level() == Level::Easy { KEPT } else { 1 };
+        let kept = if memory::level() == Level::Easy {
+            KEPT
+        } else {
+            1
+        };
         if free.len() < kept {
             memory::lend(-BLOCK.cast_signed());
             free.push(block);
@@ -93,7 +99,9 @@ impl Blocks {
 
 impl fmt::Debug for Blocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blocks").field("free", &self.free.borrow().len()).finish()
+        f.debug_struct("Blocks")
+            .field("free", &self.free.borrow().len())
+            .finish()
     }
 }
 
@@ -110,7 +118,12 @@ pub struct Inbox {
 impl Inbox {
     /// An empty one.
     pub fn new(blocks: &Rc<Blocks>) -> Self {
-        Self { blocks: Rc::clone(blocks), memory: Box::default(), is_block: false, held: 0..0 }
+        Self {
+            blocks: Rc::clone(blocks),
+            memory: Box::default(),
+            is_block: false,
+            held: 0..0,
+        }
     }
 
     /// Where its blocks come from.
@@ -140,8 +153,16 @@ impl Inbox {
 
     /// How much [`fill`](Self::fill) will offer.
     pub(super) fn room(&self) -> usize {
-        let behind = if self.is_block { BLOCK - self.held.end } else { 0 };
-        if behind < ROOM { BLOCK - self.held.len() } else { behind }
+        let behind = if self.is_block {
+            BLOCK - self.held.end
+        } else {
+            0
+        };
+        if behind < ROOM {
+            BLOCK - self.held.len()
+        } else {
+            behind
+        }
     }
 
     /// Lets go of so many bytes at the front.
@@ -178,9 +199,12 @@ impl Inbox {
         }
     }
 
-    /// Has `read` fill the room behind what is held, and adds as many bytes as it says. There is always some, unless
-    /// it [is full](Self::is_full).
-    pub(super) fn fill<E>(&mut self, read: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<usize, E> {
+    /// Has `read` fill the room behind what is held, and adds as many bytes as it says. There is
+    /// always some, unless it [is full](Self::is_full).
+    pub(super) fn fill<E>(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, E> {
         if !self.is_block {
             let mut block = self.blocks.take();
             block[..self.held.len()].copy_from_slice(self.bytes());

@@ -19,14 +19,25 @@ struct Ends {
 fn plain() -> Ends {
     let (near, far) = tcp_sockets();
     let stream = |socket| Stream::new(socket, None, Vec::new());
-    Ends { near: stream(near), far: stream(far), blocks: Blocks::new() }
+    Ends {
+        near: stream(near),
+        far: stream(far),
+        blocks: Blocks::new(),
+    }
 }
 
 fn tls(terms: Terms) -> Ends {
     let ((near, far), (server, client)) = (unix_sockets(), twins(terms));
     let stream = |socket, session| Stream::new(socket, Some(session), Vec::new());
-    let (near, far) = (stream(near, server.session()), stream(far, client.session()));
-    Ends { near, far, blocks: Blocks::new() }
+    let (near, far) = (
+        stream(near, server.session()),
+        stream(far, client.session()),
+    );
+    Ends {
+        near,
+        far,
+        blocks: Blocks::new(),
+    }
 }
 
 const SECURE: [fn() -> Ends; 2] = [|| tls(TLS13_TERMS), || tls(TLS12_TERMS)];
@@ -65,9 +76,15 @@ async fn read(stream: &mut Stream, inbox: &mut Inbox, until: usize) -> Result<bo
 fn what_is_written_in_parts_is_read_as_one() {
     for ends in ALL {
         run(async {
-            let Ends { mut near, mut far, blocks } = ends();
+            let Ends {
+                mut near,
+                mut far,
+                blocks,
+            } = ends();
             let mut inbox = Inbox::new(&blocks);
-            write(&mut near, &blocks, &[b"head ", b"and ", b"body"]).await.unwrap();
+            write(&mut near, &blocks, &[b"head ", b"and ", b"body"])
+                .await
+                .unwrap();
             assert!(read(&mut far, &mut inbox, 13).await.unwrap());
             assert_eq!(inbox.bytes(), b"head and body");
             inbox.consume(5);
@@ -84,7 +101,11 @@ fn what_is_written_in_parts_is_read_as_one() {
 fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
     for ends in ALL {
         run(async {
-            let Ends { mut near, mut far, blocks } = ends();
+            let Ends {
+                mut near,
+                mut far,
+                blocks,
+            } = ends();
             let sent = bytes(3_000_000);
             let (writing, expected) = (Rc::clone(&blocks), sent.clone());
             let writer = tokio::task::spawn_local(async move {
@@ -97,7 +118,11 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
             loop {
                 let more = poll_fn(|cx| far.poll_read(cx, &mut inbox)).await.unwrap();
                 turn += 1;
-                let taken = if more { inbox.bytes().len() * (turn % 7) / 7 } else { inbox.bytes().len() };
+                let taken = if more {
+                    inbox.bytes().len() * (turn % 7) / 7
+                } else {
+                    inbox.bytes().len()
+                };
                 received.extend_from_slice(&inbox.bytes()[..taken]);
                 inbox.consume(taken);
                 if turn % 3 == 0 {
@@ -122,7 +147,11 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
 fn a_full_inbox_is_an_error_and_not_a_spin() {
     for ends in SECURE {
         run(async {
-            let Ends { mut near, mut far, blocks } = ends();
+            let Ends {
+                mut near,
+                mut far,
+                blocks,
+            } = ends();
             let mut inbox = Inbox::new(&blocks);
             inbox.extend(&bytes(READ + 1));
             write(&mut near, &blocks, &[b"more"]).await.unwrap();
@@ -147,7 +176,9 @@ fn tickets_leave_with_the_first_data() {
         write(&mut stream, &blocks, &[b"answer"]).await.unwrap();
         let mut plain = Vec::new();
         while plain.len() < 6 {
-            let wire = crate::tls::handshake::tests::receive_some(&far).await.unwrap();
+            let wire = crate::tls::handshake::tests::receive_some(&far)
+                .await
+                .unwrap();
             pair.client.read_tls(&mut wire.as_slice()).unwrap();
             pair.client.process_new_packets().unwrap();
             let _ = io::Read::read_to_end(&mut pair.client.reader(), &mut plain);
@@ -160,7 +191,11 @@ fn tickets_leave_with_the_first_data() {
 fn an_end_without_close_notify_is_no_end() {
     for ends in SECURE {
         run(async {
-            let Ends { near, mut far, blocks } = ends();
+            let Ends {
+                near,
+                mut far,
+                blocks,
+            } = ends();
             drop(near);
             let read = poll_fn(|cx| far.poll_read(cx, &mut Inbox::new(&blocks))).await;
             assert!(matches!(read, Err(StreamError::Truncated)));
@@ -168,9 +203,17 @@ fn an_end_without_close_notify_is_no_end() {
     }
     for ends in ALL {
         run(async {
-            let Ends { mut near, mut far, blocks } = ends();
+            let Ends {
+                mut near,
+                mut far,
+                blocks,
+            } = ends();
             poll_fn(|cx| near.poll_finish(cx)).await.unwrap();
-            assert!(!poll_fn(|cx| far.poll_read(cx, &mut Inbox::new(&blocks))).await.unwrap());
+            assert!(
+                !poll_fn(|cx| far.poll_read(cx, &mut Inbox::new(&blocks)))
+                    .await
+                    .unwrap()
+            );
         });
     }
 }
@@ -179,13 +222,20 @@ fn an_end_without_close_notify_is_no_end() {
 fn a_connection_at_rest_is_quiet_until_something_comes() {
     for ends in ALL {
         run(async {
-            let Ends { mut near, mut far, blocks } = ends();
+            let Ends {
+                mut near,
+                mut far,
+                blocks,
+            } = ends();
             let mut inbox = Inbox::new(&blocks);
             assert!(far.is_quiet() && far.is_quiet_now());
             write(&mut near, &blocks, &[b"surplus"]).await.unwrap();
             assert!(!far.is_quiet_now());
             assert!(read(&mut far, &mut inbox, 7).await.unwrap());
-            assert!(far.is_quiet() && far.is_quiet_now(), "what was read is no news");
+            assert!(
+                far.is_quiet() && far.is_quiet_now(),
+                "what was read is no news"
+            );
             drop(near);
             assert!(!far.is_quiet_now());
         });
@@ -217,7 +267,11 @@ fn a_reset_is_told_from_an_end() {
 #[test]
 fn a_worker_lends_the_same_block_again() {
     run(async {
-        let Ends { mut far, blocks, near } = plain();
+        let Ends {
+            mut far,
+            blocks,
+            near,
+        } = plain();
         let mut inbox = Inbox::new(&blocks);
         for _ in 0..3 {
             send_all(near.socket(), b"word").await;
@@ -233,7 +287,11 @@ fn a_worker_lends_the_same_block_again() {
 #[test]
 fn what_did_not_fit_is_read_without_a_further_event() {
     run(async {
-        let Ends { mut near, mut far, blocks } = plain();
+        let Ends {
+            mut near,
+            mut far,
+            blocks,
+        } = plain();
         let mut inbox = Inbox::new(&blocks);
         let sent = bytes(60_000 + 80_000);
         write(&mut near, &blocks, &[&sent[..60_000]]).await.unwrap();
@@ -257,7 +315,11 @@ fn what_did_not_fit_is_read_without_a_further_event() {
 fn no_more_is_taken_from_the_socket_than_is_allowed() {
     for ends in ALL {
         run(async {
-            let Ends { mut near, mut far, blocks } = ends();
+            let Ends {
+                mut near,
+                mut far,
+                blocks,
+            } = ends();
             let mut inbox = Inbox::new(&blocks);
             let sent = bytes(5000);
             write(&mut near, &blocks, &[&sent]).await.unwrap();
@@ -265,16 +327,27 @@ fn no_more_is_taken_from_the_socket_than_is_allowed() {
             while inbox.bytes().len() < sent.len() {
                 let before = inbox.bytes().len();
                 let mut allowed = 1000;
-                assert!(poll_fn(|cx| far.poll_read_within(cx, &mut inbox, &mut allowed)).await.unwrap());
+                assert!(
+                    poll_fn(|cx| far.poll_read_within(cx, &mut inbox, &mut allowed))
+                        .await
+                        .unwrap()
+                );
                 taken += 1000 - allowed;
                 idle += usize::from(inbox.bytes().len() == before);
                 assert!(inbox.bytes().len() <= taken, "bytes that were not taken");
             }
             assert_eq!(inbox.bytes(), sent);
             // A record is data only when it is whole, and has more bytes than it carries.
-            assert_eq!((idle > 0, taken > sent.len()), (far.is_secure(), far.is_secure()));
+            assert_eq!(
+                (idle > 0, taken > sent.len()),
+                (far.is_secure(), far.is_secure())
+            );
             let mut none = 0;
-            assert!(poll_fn(|cx| far.poll_read_within(cx, &mut inbox, &mut none)).await.unwrap());
+            assert!(
+                poll_fn(|cx| far.poll_read_within(cx, &mut inbox, &mut none))
+                    .await
+                    .unwrap()
+            );
         });
     }
 }
@@ -298,5 +371,9 @@ fn blocks_that_were_not_used_for_a_while_go() {
     assert_eq!(left(), "Blocks { free: 10 }");
     use_at_once(4);
     assert_eq!(left(), "Blocks { free: 4 }");
-    assert_eq!([left(), left()], ["Blocks { free: 1 }"; 2], "one is always at hand");
+    assert_eq!(
+        [left(), left()],
+        ["Blocks { free: 1 }"; 2],
+        "one is always at hand"
+    );
 }

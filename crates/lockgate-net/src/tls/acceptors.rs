@@ -1,7 +1,8 @@
-//! Which TLS a client gets where the hosts of one address have different rules: chosen by the name that it asks for.
+//! Which TLS a client gets where the hosts of one address have different rules: chosen by the name
+//! that it asks for.
 //!
-//! Does not know what a name is for afterwards: whoever serves requests compares the rules that a connection has with
-//! those of the host that a request names.
+//! Does not know what a name is for afterwards: whoever serves requests compares the rules that a
+//! connection has with those of the host that a request names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,8 +36,8 @@ impl From<Arc<Acceptor>> for Acceptors {
 }
 
 impl Acceptors {
-    /// Each name has its acceptor's place in `all`; `default` is that of clients that name nobody or somebody else. Of a
-    /// name that is given twice the last counts.
+    /// Each name has its acceptor's place in `all`; `default` is that of clients that name nobody
+    /// or somebody else. Of a name that is given twice the last counts.
     pub fn new(
         all: Vec<Arc<Acceptor>>,
         names: impl IntoIterator<Item = (Name, usize)>,
@@ -49,13 +50,23 @@ impl Acceptors {
                 Name::Under(name) => under.insert(name.to_ascii_lowercase().into(), place),
             };
         }
-        Self { all, exact, under, default }
+        Self {
+            all,
+            exact,
+            under,
+            default,
+        }
     }
 
-    /// The acceptor for a client that asks for `name` (any case), and its place; `None` calls for the alert
-    /// unrecognized_name (RFC 6066 §3). As among sites, an exact name goes before the longest one that it lies under.
+    /// The acceptor for a client that asks for `name` (any case), and its place; `None` calls for
+    /// the alert unrecognized_name (RFC 6066 §3). As among sites, an exact name goes before the
+    /// longest one that it lies under.
     pub fn choose(&self, name: Option<&str>) -> Option<(usize, &Arc<Acceptor>)> {
-        let place = if self.all.len() > 1 { self.place(name) } else { self.default };
+        let place = if self.all.len() > 1 {
+            self.place(name)
+        } else {
+            self.default
+        };
         let chosen = self.all.get(place)?;
         chosen.serves(name).then_some((place, chosen))
     }
@@ -66,9 +77,19 @@ impl Acceptors {
     }
 
     fn place(&self, name: Option<&str>) -> usize {
-        let Some(name) = name.and_then(Lowercase::new) else { return self.default };
+        let Some(name) = name.and_then(Lowercase::new) else {
+            return self.default;
+        };
         let name = name.as_str();
-        let parents = name.match_indices('.').filter_map(|(dot, _)| self.under.get(name.get(dot + 1..)?));
-        self.exact.get(name).into_iter().chain(parents).next().copied().unwrap_or(self.default)
+        let parents = name
+            .match_indices('.')
+            .filter_map(|(dot, _)| self.under.get(name.get(dot + 1..)?));
+        self.exact
+            .get(name)
+            .into_iter()
+            .chain(parents)
+            .next()
+            .copied()
+            .unwrap_or(self.default)
     }
 }

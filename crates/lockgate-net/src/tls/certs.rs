@@ -32,13 +32,19 @@ pub struct CertFiles {
 impl CertFiles {
     /// A certificate whose key is found by the rules of [`CertFiles::key`], with nothing stapled.
     pub fn of(cert: impl Into<PathBuf>) -> Self {
-        Self { cert: cert.into(), key: None, ocsp: None }
+        Self {
+            cert: cert.into(),
+            key: None,
+            ocsp: None,
+        }
     }
 
-    /// Whether the file holds certificates of authorities only, and no key is in it or beside it: a file to verify
-    /// others with, which a pattern such as `/etc/tls/*.pem` finds too.
+    /// Whether the file holds certificates of authorities only, and no key is in it or beside it: a
+    /// file to verify others with, which a pattern such as `/etc/tls/*.pem` finds too.
     pub fn are_authorities(&self) -> bool {
-        let Ok(file) = PemFile::read(&self.cert) else { return false };
+        let Ok(file) = PemFile::read(&self.cert) else {
+            return false;
+        };
         let has_no_key = matches!(private_key::find(self, &file), Err(CertError::NoKey { .. }));
         has_no_key && x509::are_authorities(&file.certificates, &self.cert)
     }
@@ -67,9 +73,11 @@ impl Certificate {
     /// Reads a certificate, its key and its OCSP response.
     ///
     /// # Errors
-    /// See [`CertError`]. A certificate that has expired is no error: see [`Certificate::warnings`].
+    /// See [`CertError`]. A certificate that has expired is no error: see
+    /// [`Certificate::warnings`].
     pub fn load(files: &CertFiles) -> Result<Self, CertError> {
-        let first = |errors: Vec<CertError>| errors.into_iter().next().expect("a failure has an error");
+        let first =
+            |errors: Vec<CertError>| errors.into_iter().next().expect("a failure has an error");
         Parts::read(files).map_err(first)?.join(|_| None)
     }
 
@@ -145,23 +153,35 @@ impl Certificate {
         const SOON: Duration = Duration::from_secs(14 * DAY);
         let cert = self.files.cert.clone();
         if let Ok(since) = now.duration_since(self.facts.not_after) {
-            return Some(Warning::Expired { cert, days: since.as_secs() / DAY });
+            return Some(Warning::Expired {
+                cert,
+                days: since.as_secs() / DAY,
+            });
         }
         if let Ok(until) = self.facts.not_before.duration_since(now)
             && !until.is_zero()
         {
-            return Some(Warning::NotYetValid { cert, days: until.as_secs() / DAY });
+            return Some(Warning::NotYetValid {
+                cert,
+                days: until.as_secs() / DAY,
+            });
         }
         let left = self.facts.not_after.duration_since(now).unwrap_or_default();
-        (left <= SOON).then_some(Warning::ExpiresSoon { cert, days: left.as_secs() / DAY })
+        (left <= SOON).then_some(Warning::ExpiresSoon {
+            cert,
+            days: left.as_secs() / DAY,
+        })
     }
 
     /// Whether an OCSP response is stapled at the time `now`.
     pub fn is_stapled(&self, now: SystemTime) -> bool {
-        self.staple.as_ref().is_some_and(|staple| staple.is_current(now))
+        self.staple
+            .as_ref()
+            .is_some_and(|staple| staple.is_current(now))
     }
 
-    /// What is sent: with the OCSP response while that is fresh, for clients take a stale one for an attack.
+    /// What is sent: with the OCSP response while that is fresh, for clients take a stale one for
+    /// an attack.
     pub(super) fn certified_key(&self) -> &Arc<CertifiedKey> {
         match &self.staple {
             Some(staple) if staple.is_current(SystemTime::now()) => &staple.key,
@@ -175,7 +195,9 @@ impl Certificate {
 
     /// Whether any of its files is another one than when it was read.
     pub(super) fn is_outdated(&self) -> bool {
-        self.stamps.iter().any(|(path, before)| stamp(path).ok() != *before)
+        self.stamps
+            .iter()
+            .any(|(path, before)| stamp(path).ok() != *before)
     }
 }
 
@@ -220,15 +242,33 @@ impl Parts {
         let (shown, (key_path, keys), ocsp) = match (shown, keys, ocsp) {
             (Ok(shown), Ok(Some(keys)), Ok(ocsp)) => (shown, keys, ocsp),
             (shown, keys, ocsp) => {
-                return Err([shown.err(), keys.err(), ocsp.err()].into_iter().flatten().collect());
+                return Err([shown.err(), keys.err(), ocsp.err()]
+                    .into_iter()
+                    .flatten()
+                    .collect());
             }
         };
-        let Shown { chain, facts, chain_keys, mut warnings } = shown;
+        let Shown {
+            chain,
+            facts,
+            chain_keys,
+            mut warnings,
+        } = shown;
         if key_path != files.cert {
             stamps.push(stamped(&key_path));
         }
         warnings.extend(private_key::readable_by_others(&key_path));
-        Ok(Self { files: files.clone(), chain, facts, chain_keys, keys, key_path, ocsp, warnings, stamps })
+        Ok(Self {
+            files: files.clone(),
+            chain,
+            facts,
+            chain_keys,
+            keys,
+            key_path,
+            ocsp,
+            warnings,
+            stamps,
+        })
     }
 
     pub(super) fn public_key(&self) -> &[u8] {
@@ -236,23 +276,41 @@ impl Parts {
     }
 
     /// Matches certificate and key; `owner_of` names the certificate that has a public key.
-    pub(super) fn join(self, owner_of: impl Fn(&[u8]) -> Option<PathBuf>) -> Result<Certificate, CertError> {
-        let belongs =
-            |public: &[u8]| self.keys.iter().find(|key| public_half(key).as_deref() == Some(public));
+    pub(super) fn join(
+        self,
+        owner_of: impl Fn(&[u8]) -> Option<PathBuf>,
+    ) -> Result<Certificate, CertError> {
+        let belongs = |public: &[u8]| {
+            self.keys
+                .iter()
+                .find(|key| public_half(key).as_deref() == Some(public))
+        };
         let Some(key) = belongs(&self.facts.public_key).cloned() else {
             return Err(self.mismatch(owner_of));
         };
         let plain = CertifiedKey::new(self.chain, key);
         let mut warnings = self.warnings;
         let staple = self.ocsp.and_then(|(bytes, answers)| {
-            match answers.iter().find(|answer| answer.serial == self.facts.serial) {
+            match answers
+                .iter()
+                .find(|answer| answer.serial == self.facts.serial)
+            {
                 Some(answer) => {
-                    let key = Arc::new(CertifiedKey { ocsp: Some(bytes), ..plain.clone() });
-                    Some(Staple { key, until: answer.next_update })
+                    let key = Arc::new(CertifiedKey {
+                        ocsp: Some(bytes),
+                        ..plain.clone()
+                    });
+                    Some(Staple {
+                        key,
+                        until: answer.next_update,
+                    })
                 }
                 None => {
                     let ocsp = self.files.ocsp.clone().unwrap_or_default();
-                    warnings.push(Warning::OcspOfAnother { cert: self.files.cert.clone(), ocsp });
+                    warnings.push(Warning::OcspOfAnother {
+                        cert: self.files.cert.clone(),
+                        ocsp,
+                    });
                     None
                 }
             }
@@ -270,12 +328,22 @@ impl Parts {
 
     fn mismatch(&self, owner_of: impl Fn(&[u8]) -> Option<PathBuf>) -> CertError {
         let publics: Vec<_> = self.keys.iter().filter_map(public_half).collect();
-        let inside = self.chain_keys.iter().position(|public| publics.contains(public));
+        let inside = self
+            .chain_keys
+            .iter()
+            .position(|public| publics.contains(public));
         if let Some(index) = inside {
-            return CertError::LeafNotFirst { path: self.files.cert.clone(), position: index + 1 };
+            return CertError::LeafNotFirst {
+                path: self.files.cert.clone(),
+                position: index + 1,
+            };
         }
         let owner = publics.iter().find_map(|public| owner_of(public));
-        CertError::Mismatch { cert: self.files.cert.clone(), key: self.key_path.clone(), owner }
+        CertError::Mismatch {
+            cert: self.files.cert.clone(),
+            key: self.key_path.clone(),
+            owner,
+        }
     }
 }
 
@@ -291,16 +359,29 @@ impl Shown {
     fn of(file: PemFile, path: &Path) -> Result<Self, CertError> {
         let chain = file.require_certificates(path)?.to_vec();
         let parsed = x509::parse_chain(&chain, path)?;
-        let (facts, warnings) = (Facts::of(&parsed[0], path)?, x509::chain_warnings(&parsed, path));
-        let chain_keys = parsed.iter().map(|parsed| parsed.public_key().raw.to_vec()).collect();
-        Ok(Self { facts, chain_keys, warnings, chain })
+        let (facts, warnings) = (
+            Facts::of(&parsed[0], path)?,
+            x509::chain_warnings(&parsed, path),
+        );
+        let chain_keys = parsed
+            .iter()
+            .map(|parsed| parsed.public_key().raw.to_vec())
+            .collect();
+        Ok(Self {
+            facts,
+            chain_keys,
+            warnings,
+            chain,
+        })
     }
 }
 
 fn read_ocsp(path: &Path) -> Result<(Vec<u8>, Vec<ocsp::Answer>), CertError> {
     let bytes = pem::read_bytes(path)?;
-    let answers =
-        ocsp::parse(&bytes).map_err(|reason| CertError::BadOcsp { path: path.to_owned(), reason })?;
+    let answers = ocsp::parse(&bytes).map_err(|reason| CertError::BadOcsp {
+        path: path.to_owned(),
+        reason,
+    })?;
     Ok((bytes, answers))
 }
 

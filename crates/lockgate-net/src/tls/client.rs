@@ -1,4 +1,5 @@
-//! TLS towards endpoints. Their certificates are verified, but for whoever measures and says otherwise.
+//! TLS towards endpoints. Their certificates are verified, but for whoever measures and says
+//! otherwise.
 //!
 //! Does not drive handshakes: see `handshake`.
 
@@ -26,8 +27,8 @@ pub enum CaSource {
     System,
     /// Those in a PEM file and no others.
     File(PathBuf),
-    /// Nobody has to be: any certificate will do, as long as the endpoint has its key. For measuring; the
-    /// configuration of the proxy has no word for it.
+    /// Nobody has to be: any certificate will do, as long as the endpoint has its key. For
+    /// measuring; the configuration of the proxy has no word for it.
     Anyone,
 }
 
@@ -49,7 +50,8 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
-    /// The usual towards an endpoint whose certificate is signed by one of these: nothing but what is spoken.
+    /// The usual towards an endpoint whose certificate is signed by one of these: nothing but what
+    /// is spoken.
     pub fn new(ca: CaSource) -> Self {
         Self {
             ca,
@@ -91,7 +93,8 @@ pub enum ConnectorError {
     Refused(String),
 }
 
-/// TLS towards the endpoints of one pool, shared by the workers, which resume each other's sessions.
+/// TLS towards the endpoints of one pool, shared by the workers, which resume each other's
+/// sessions.
 #[derive(Debug)]
 pub struct Connector {
     running: ArcSwap<Running>,
@@ -112,12 +115,21 @@ impl Connector {
     /// # Errors
     /// See [`ConnectorError`].
     pub fn new(settings: ClientSettings) -> Result<Self, ConnectorError> {
-        if let Some(length) = settings.alpn.iter().map(Vec::len).find(|length| !(1..=255).contains(length)) {
+        if let Some(length) = settings
+            .alpn
+            .iter()
+            .map(Vec::len)
+            .find(|length| !(1..=255).contains(length))
+        {
             return Err(ConnectorError::AlpnLength { length });
         }
         let name = settings.name.as_deref().map(server_name).transpose()?;
         let running = ArcSwap::from_pointee(Running::new(&settings)?);
-        Ok(Self { running, settings, name })
+        Ok(Self {
+            running,
+            settings,
+            name,
+        })
     }
 
     /// What the next handshake takes.
@@ -133,13 +145,15 @@ impl Connector {
         }
     }
 
-    /// Reads the CA file again if it is another than before, and says whether it was; sessions that were verified by
-    /// the old one are not resumed. Reads files: not for a worker thread.
+    /// Reads the CA file again if it is another than before, and says whether it was; sessions that
+    /// were verified by the old one are not resumed. Reads files: not for a worker thread.
     ///
     /// # Errors
     /// As for [`Connector::new`]; what is in use stays in use.
     pub fn reload(&self) -> Result<bool, ConnectorError> {
-        let Some(path) = self.file() else { return Ok(false) };
+        let Some(path) = self.file() else {
+            return Ok(false);
+        };
         if stamp(path).ok() == self.running.load().read {
             return Ok(false);
         }
@@ -153,8 +167,13 @@ impl Connector {
     ///
     /// # Errors
     /// `BadName`, also for the empty host of a Unix socket.
-    pub(crate) fn server_name(&self, endpoint_host: &str) -> Result<ServerName<'static>, ConnectorError> {
-        self.name.clone().map_or_else(|| server_name(endpoint_host), Ok)
+    pub(crate) fn server_name(
+        &self,
+        endpoint_host: &str,
+    ) -> Result<ServerName<'static>, ConnectorError> {
+        self.name
+            .clone()
+            .map_or_else(|| server_name(endpoint_host), Ok)
     }
 }
 
@@ -167,22 +186,33 @@ impl Running {
             .with_protocol_versions(&policy.protocol_versions())
             .map_err(refused)?;
         let (builder, read) = match &settings.ca {
-            CaSource::System => (builder.with_root_certificates(system_roots(&SYSTEM_BUNDLES)?), None),
+            CaSource::System => (
+                builder.with_root_certificates(system_roots(&SYSTEM_BUNDLES)?),
+                None,
+            ),
             CaSource::File(path) => {
                 // Before it is read, so that a change in between is seen later.
                 let read = stamp(path).ok();
-                (builder.with_root_certificates(file_roots(path).map_err(ConnectorError::Ca)?), read)
+                (
+                    builder.with_root_certificates(file_roots(path).map_err(ConnectorError::Ca)?),
+                    read,
+                )
             }
             CaSource::Anyone => {
                 let anyone = Arc::new(Anyone(provider.signature_verification_algorithms));
-                (builder.dangerous().with_custom_certificate_verifier(anyone), None)
+                (
+                    builder.dangerous().with_custom_certificate_verifier(anyone),
+                    None,
+                )
             }
         };
         let mut config = match &settings.identity {
             None => builder.with_no_client_auth(),
             Some(files) => {
                 let identity = Certificate::load(files).map_err(ConnectorError::Identity)?;
-                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity.for_clients())))
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(
+                    identity.for_clients(),
+                )))
             }
         };
         config.alpn_protocols = settings.alpn.clone();
@@ -192,7 +222,10 @@ impl Running {
             true => Resumption::in_memory_sessions(SESSIONS),
             false => Resumption::disabled(),
         };
-        Ok(Self { config: Arc::new(config), read })
+        Ok(Self {
+            config: Arc::new(config),
+            read,
+        })
     }
 }
 
@@ -236,11 +269,17 @@ impl ServerCertVerifier for Anyone {
 }
 
 fn server_name(written: &str) -> Result<ServerName<'static>, ConnectorError> {
-    let bare = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(written);
+    let bare = written
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(written);
     // A last dot is right in DNS and wrong in SNI.
     let bare = bare.strip_suffix('.').unwrap_or(bare);
     let name = ServerName::try_from(bare.to_owned());
-    name.map_err(|_| ConnectorError::BadName { name: written.to_owned() }).map(|name| match name {
+    name.map_err(|_| ConnectorError::BadName {
+        name: written.to_owned(),
+    })
+    .map(|name| match name {
         ServerName::DnsName(name) => ServerName::DnsName(name.to_lowercase_owned()),
         other => other,
     })
@@ -292,7 +331,10 @@ mod tests {
     use crate::tls::fixtures::{Ca, Folder};
 
     fn settings(ca: CaSource, name: Option<&str>) -> ClientSettings {
-        ClientSettings { name: name.map(str::to_owned), ..ClientSettings::new(ca) }
+        ClientSettings {
+            name: name.map(str::to_owned),
+            ..ClientSettings::new(ca)
+        }
     }
 
     #[test]
@@ -302,7 +344,9 @@ mod tests {
         let own = Connector::new(settings(ca.clone(), None)).unwrap();
         let named = Connector::new(settings(ca, Some("App.Internal."))).unwrap();
         let name = |connector: &Connector, host: &str| {
-            connector.server_name(host).map(|name| name.to_str().into_owned())
+            connector
+                .server_name(host)
+                .map(|name| name.to_str().into_owned())
         };
         assert_eq!(name(&own, "db.example"), Ok("db.example".into()));
         assert_eq!(name(&own, "10.0.0.1"), Ok("10.0.0.1".into()));
@@ -333,7 +377,12 @@ mod tests {
         let ca = CaSource::File(folder.write("ca.pem", Ca::new("ours").pem()));
         for name in ["", "a b", "*.example", "-", "a..b"] {
             let refused = Connector::new(settings(ca.clone(), Some(name))).unwrap_err();
-            assert_eq!(refused, ConnectorError::BadName { name: name.to_owned() });
+            assert_eq!(
+                refused,
+                ConnectorError::BadName {
+                    name: name.to_owned()
+                }
+            );
         }
     }
 
@@ -342,22 +391,37 @@ mod tests {
         let folder = Folder::new();
         let missing = CaSource::File(folder.path("missing.pem"));
         let refused = Connector::new(settings(missing, None)).unwrap_err();
-        assert!(matches!(refused, ConnectorError::Ca(CertError::Missing { .. })));
+        assert!(matches!(
+            refused,
+            ConnectorError::Ca(CertError::Missing { .. })
+        ));
         let empty = CaSource::File(folder.write("empty.pem", "\n"));
         let refused = Connector::new(settings(empty, None)).unwrap_err();
-        assert!(matches!(refused, ConnectorError::Ca(CertError::Empty { .. })));
+        assert!(matches!(
+            refused,
+            ConnectorError::Ca(CertError::Empty { .. })
+        ));
         let mut alpn = settings(CaSource::System, None);
         alpn.alpn = vec![Vec::new()];
-        assert_eq!(Connector::new(alpn).unwrap_err(), ConnectorError::AlpnLength { length: 0 });
+        assert_eq!(
+            Connector::new(alpn).unwrap_err(),
+            ConnectorError::AlpnLength { length: 0 }
+        );
     }
 
     #[test]
     fn the_first_bundle_of_the_system_that_is_there_is_taken() {
         let folder = Folder::new();
-        let bundle = folder.write("bundle.pem", [Ca::new("a").pem(), Ca::new("b").pem()].concat());
+        let bundle = folder.write(
+            "bundle.pem",
+            [Ca::new("a").pem(), Ca::new("b").pem()].concat(),
+        );
         let missing = folder.path("missing.pem");
         let paths = [missing.to_str().unwrap(), bundle.to_str().unwrap()];
         assert_eq!(system_roots(&paths).unwrap().len(), 2);
-        assert_eq!(system_roots(&paths[..1]).unwrap_err(), ConnectorError::NoSystemCas);
+        assert_eq!(
+            system_roots(&paths[..1]).unwrap_err(),
+            ConnectorError::NoSystemCas
+        );
     }
 }

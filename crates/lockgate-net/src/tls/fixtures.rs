@@ -28,17 +28,28 @@ impl Ca {
 
     /// A CA below this one.
     pub(crate) fn intermediate(&self, name: &str) -> Self {
-        Self::signed(name, |params, key| params.signed_by(key, &self.issuer).unwrap())
+        Self::signed(name, |params, key| {
+            params.signed_by(key, &self.issuer).unwrap()
+        })
     }
 
-    fn signed(name: &str, sign: impl Fn(&CertificateParams, &KeyPair) -> rcgen::Certificate) -> Self {
+    fn signed(
+        name: &str,
+        sign: impl Fn(&CertificateParams, &KeyPair) -> rcgen::Certificate,
+    ) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let cert = sign(&params, &key);
-        Self { cert, issuer: Issuer::new(params, key) }
+        Self {
+            cert,
+            issuer: Issuer::new(params, key),
+        }
     }
 
     pub(crate) fn issue(&self, names: &[&str]) -> Issued {
@@ -118,13 +129,19 @@ impl Folder {
 /// A section of PEM.
 pub(crate) fn pem(label: &str, der: &[u8]) -> String {
     let lines: Vec<_> = der.chunks(48).map(base64).collect();
-    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+    format!(
+        "-----BEGIN {label}-----\n{}\n-----END {label}-----\n",
+        lines.join("\n")
+    )
 }
 
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |three: &[u8]| {
-        let bits = three.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        let bits = three
+            .iter()
+            .fold(0, |bits, byte| bits << 8 | u32::from(*byte))
+            << (8 * (3 - three.len()));
         let digit = |at: usize| match at <= three.len() {
             true => char::from(DIGITS[(bits >> (18 - 6 * at)) as usize & 63]),
             false => '=',
@@ -139,8 +156,18 @@ pub(crate) fn ocsp_response(serial: &[u8], next_update: &str) -> Vec<u8> {
     let sequence = |parts: &[Vec<u8>]| der(0x30, &parts.concat());
     let time = |text: &str| der(0x18, text.as_bytes());
     let sha1 = sequence(&[der(0x06, &[0x2b, 0x0e, 0x03, 0x02, 0x1a])]);
-    let id = sequence(&[sha1.clone(), der(0x04, &[1; 20]), der(0x04, &[2; 20]), der(0x02, serial)]);
-    let single = sequence(&[id, der(0x80, &[]), time("20200101000000Z"), der(0xa0, &time(next_update))]);
+    let id = sequence(&[
+        sha1.clone(),
+        der(0x04, &[1; 20]),
+        der(0x04, &[2; 20]),
+        der(0x02, serial),
+    ]);
+    let single = sequence(&[
+        id,
+        der(0x80, &[]),
+        time("20200101000000Z"),
+        der(0xa0, &time(next_update)),
+    ]);
     let responder = der(0xa2, &der(0x04, &[3; 20]));
     let data = sequence(&[responder, time("20200101000000Z"), sequence(&[single])]);
     let basic = sequence(&[data, sha1, der(0x03, &[0; 33])]);

@@ -1,7 +1,7 @@
 //! TLS handshakes over a socket, both as the one that accepts and as the one that connects.
 //!
-//! Drives rustls' unbuffered connections, which read from and write to buffers of ours, and turns what they
-//! agree on into a [`Session`]. Has no deadline: that is the caller's.
+//! Drives rustls' unbuffered connections, which read from and write to buffers of ours, and turns
+//! what they agree on into a [`Session`]. Has no deadline: that is the caller's.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,8 +10,8 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{
-    AlertDescription, CertificateError, CipherSuite, CommonState, Error, ExtractedSecrets, HandshakeKind,
-    PeerIncompatible, ProtocolVersion,
+    AlertDescription, CertificateError, CipherSuite, CommonState, Error, ExtractedSecrets,
+    HandshakeKind, PeerIncompatible, ProtocolVersion,
 };
 
 use super::client::{Connector, ConnectorError};
@@ -20,7 +20,8 @@ use super::session::{Keys, Rest, Session};
 use super::verify;
 use crate::socket::Socket;
 
-/// What one read of the handshake asks for: a client's flight, certificate included, seldom has more.
+/// What one read of the handshake asks for: a client's flight, certificate included, seldom has
+/// more.
 const READ: usize = 4096;
 /// What may be received and not yet used: the longest handshake message that rustls takes is 64 KB.
 const MAX_UNUSED: usize = 128 * 1024;
@@ -51,7 +52,8 @@ pub struct Established {
     pub session: Box<Session>,
     /// What was agreed on.
     pub negotiated: Negotiated,
-    /// What is still to be sent before any data: the session tickets of TLS 1.3, which may wait for the first answer.
+    /// What is still to be sent before any data: the session tickets of TLS 1.3, which may wait
+    /// for the first answer.
     pub unsent: Vec<u8>,
     /// Bytes that it received from the socket, also those that belong to what follows.
     pub received: u64,
@@ -80,7 +82,10 @@ pub enum HandshakeError {
 impl HandshakeError {
     /// Whether the peer's certificate did not prove what it must.
     pub fn is_certificate(&self) -> bool {
-        matches!(self, Self::Tls(Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_)))
+        matches!(
+            self,
+            Self::Tls(Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_))
+        )
     }
 
     /// The reason as a word of a closed list, for metrics.
@@ -97,7 +102,9 @@ impl HandshakeError {
 /// As rustls says it, but for what only its source explains.
 fn shown(error: &Error) -> String {
     match error {
-        Error::InvalidCertificate(CertificateError::Other(other)) if verify::is_old_version(other) => {
+        Error::InvalidCertificate(CertificateError::Other(other))
+            if verify::is_old_version(other) =>
+        {
             "the peer's certificate is X.509 version 1 or 2; version 3 is needed".to_owned()
         }
         error => error.to_string(),
@@ -125,9 +132,9 @@ fn reason(error: &Error) -> &'static str {
             | AlertDescription::UnsupportedCertificate,
         ) => "refused_our_certificate",
         Error::AlertReceived(_) => "alert",
-        Error::InvalidMessage(_) | Error::PeerMisbehaved(_) | Error::InappropriateMessage { .. } => {
-            "malformed"
-        }
+        Error::InvalidMessage(_)
+        | Error::PeerMisbehaved(_)
+        | Error::InappropriateMessage { .. } => "malformed",
         Error::InappropriateHandshakeMessage { .. } | Error::DecryptError => "malformed",
         _ => "other",
     }
@@ -145,7 +152,8 @@ pub async fn accept(
     accept_in_turn(socket, acceptor, received, async || ()).await
 }
 
-/// The same. Before a flight is computed, `place` is waited for; what it gives is dropped while the client is waited for.
+/// The same. Before a flight is computed, `place` is waited for; what it gives is dropped while the
+/// client is waited for.
 ///
 /// # Errors
 /// As [`accept`].
@@ -159,7 +167,8 @@ pub async fn accept_in_turn<P>(
     let mut wire = Wire::new(socket, received);
     let mut held = Some(place().await);
     loop {
-        // After a failure rustls hands out what it has to send, the alert at its end, and must not read on.
+        // After a failure rustls hands out what it has to send, the alert at its end, and must not
+        // read on.
         if wire.failed.is_some() && !connection.wants_write() {
             return Err(wire.give_up().await);
         }
@@ -186,8 +195,8 @@ pub async fn accept_in_turn<P>(
     Ok(wire.establish(Keys::Server(kernel), secrets, negotiated))
 }
 
-/// Makes TLS on a connected `socket` towards an endpoint that was dialled by the name or address `host`; `preface`
-/// goes before it in plain.
+/// Makes TLS on a connected `socket` towards an endpoint that was dialled by the name or address
+/// `host`; `preface` goes before it in plain.
 ///
 /// # Errors
 /// When the handshake fails, or the endpoint does not prove that it is `host`.
@@ -202,7 +211,8 @@ pub async fn connect(
     let mut wire = Wire::new(socket, Vec::new());
     wire.outgoing = preface;
     loop {
-        // After a failure rustls hands out what it has to send, the alert at its end, and must not read on.
+        // After a failure rustls hands out what it has to send, the alert at its end, and must not
+        // read on.
         if wire.failed.is_some() && !connection.wants_write() {
             return Err(wire.give_up().await);
         }
@@ -266,7 +276,8 @@ fn absorb<Data>(
             Step::Again
         }
         Ok(ConnectionState::WriteTraffic(_)) => Step::Finished,
-        // Early data is not offered, and a handshake that ends by close_notify from both sides is none.
+        // Early data is not offered, and a handshake that ends by close_notify from both sides is
+        // none.
         Ok(ConnectionState::BlockedHandshake) => Step::NeedMore,
         Ok(_) => Step::Failed(Error::HandshakeNotComplete),
     };
@@ -285,7 +296,14 @@ struct Wire<'a> {
 
 impl<'a> Wire<'a> {
     fn new(socket: &'a Socket, incoming: Vec<u8>) -> Self {
-        Self { socket, incoming, outgoing: Vec::new(), rest: Rest::default(), failed: None, received: 0 }
+        Self {
+            socket,
+            incoming,
+            outgoing: Vec::new(),
+            rest: Rest::default(),
+            failed: None,
+            received: 0,
+        }
     }
 
     async fn turn(&mut self, used: usize, step: Step) -> Result<Turn, HandshakeError> {
@@ -307,7 +325,9 @@ impl<'a> Wire<'a> {
     async fn give_up(&mut self) -> HandshakeError {
         // The peer may be gone already: what failed is the handshake.
         let _ = self.flush().await;
-        self.failed.take().map_or(HandshakeError::Closed, HandshakeError::from)
+        self.failed
+            .take()
+            .map_or(HandshakeError::Closed, HandshakeError::from)
     }
 
     async fn flush(&mut self) -> io::Result<()> {
@@ -334,32 +354,57 @@ impl<'a> Wire<'a> {
             received
         });
         let received = received.await;
-        self.incoming.truncate(start + received.as_ref().map_or(0, |&n| n));
+        self.incoming
+            .truncate(start + received.as_ref().map_or(0, |&n| n));
         self.received += (self.incoming.len() - start) as u64;
-        if received? == 0 { Err(HandshakeError::Closed) } else { Ok(()) }
+        if received? == 0 {
+            Err(HandshakeError::Closed)
+        } else {
+            Ok(())
+        }
     }
 
-    fn establish(mut self, keys: Keys, secrets: ExtractedSecrets, negotiated: Negotiated) -> Established {
+    fn establish(
+        mut self,
+        keys: Keys,
+        secrets: ExtractedSecrets,
+        negotiated: Negotiated,
+    ) -> Established {
         self.rest.partial = self.incoming;
         let session = Session::new(keys, secrets, self.rest);
-        Established { session, negotiated, unsent: self.outgoing, received: self.received }
+        Established {
+            session,
+            negotiated,
+            unsent: self.outgoing,
+            received: self.received,
+        }
     }
 }
 
 fn negotiated(connection: &CommonState) -> Result<Negotiated, HandshakeError> {
-    let version = connection.protocol_version().ok_or(Error::HandshakeNotComplete)?;
-    let suite = connection.negotiated_cipher_suite().ok_or(Error::HandshakeNotComplete)?;
+    let version = connection
+        .protocol_version()
+        .ok_or(Error::HandshakeNotComplete)?;
+    let suite = connection
+        .negotiated_cipher_suite()
+        .ok_or(Error::HandshakeNotComplete)?;
     let peer_name = connection
         .peer_certificates()
         .and_then(|chain| chain.first())
         .and_then(|certificate| verify::common_name(certificate.as_ref()));
     Ok(Negotiated {
-        version: if version == ProtocolVersion::TLSv1_3 { TLS13 } else { "TLSv1.2" },
+        version: if version == ProtocolVersion::TLSv1_3 {
+            TLS13
+        } else {
+            "TLSv1.2"
+        },
         cipher: cipher_name(suite.suite()),
         alpn: connection.alpn_protocol().map(Box::from),
         resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         peer_name: peer_name.map(String::into_boxed_str),
-        peer_verified: connection.peer_certificates().is_some_and(|chain| !chain.is_empty()),
+        peer_verified: connection
+            .peer_certificates()
+            .is_some_and(|chain| !chain.is_empty()),
     })
 }
 

@@ -3,10 +3,12 @@
 //! The only room of the project that names a type of rustls. It reads files when asked to and
 //! watches nothing: the supervisor decides when to call `reload` and `rotate_if_due`.
 //!
-//! - `server`: [`Acceptor`], TLS towards clients · `acceptors`: one of several by the name asked for · `client`: [`Connector`], TLS towards endpoints
+//! - `server`: [`Acceptor`], TLS towards clients · `acceptors`: one of several by the name asked
+//!   for · `client`: [`Connector`], TLS towards endpoints
 //! - `store`: certificates by SNI · `certs`: one certificate from its files · `pem`, `x509`,
 //!   `private_key`, `ocsp`: what is in them · `stamp`: whether they changed
-//! - `tickets`: session tickets · `policy`: versions, suites, groups · `verify`: client certificates
+//! - `tickets`: session tickets · `policy`: versions, suites, groups · `verify`: client
+//!   certificates
 
 mod acceptors;
 mod certs;

@@ -9,7 +9,8 @@ use x509_parser::prelude::{ASN1Time, FromDer};
 pub(super) struct Answer {
     /// The content bytes of the serial number's INTEGER.
     pub(super) serial: Vec<u8>,
-    /// Seconds since 1970 after which the answer is stale; `None` says that there always is a newer one.
+    /// Seconds since 1970 after which the answer is stale; `None` says that there always is a
+    /// newer one.
     pub(super) next_update: Option<i64>,
 }
 
@@ -19,10 +20,12 @@ pub(super) struct Answer {
 /// In words for the operator.
 pub(super) fn parse(der: &[u8]) -> Result<Vec<Answer>, &'static str> {
     let mut outer = Reader(der);
-    let mut response = outer.take(SEQUENCE).ok_or(match der.starts_with(b"-----BEGIN") {
-        true => "it is PEM; DER is expected",
-        false => "it is not DER",
-    })?;
+    let mut response = outer
+        .take(SEQUENCE)
+        .ok_or(match der.starts_with(b"-----BEGIN") {
+            true => "it is PEM; DER is expected",
+            false => "it is not DER",
+        })?;
     if !outer.0.is_empty() {
         return Err("bytes follow the response");
     }
@@ -60,7 +63,10 @@ fn answer(mut single: Reader<'_>) -> Option<Answer> {
         Some(time) => Some(ASN1Time::from_der(time.0).ok()?.1.timestamp()),
         None => None,
     };
-    Some(Answer { serial, next_update })
+    Some(Answer {
+        serial,
+        next_update,
+    })
 }
 
 const INTEGER: u8 = 0x02;
@@ -85,7 +91,12 @@ impl<'a> Reader<'a> {
             0..=0x7f => (usize::from(first), rest),
             0x81..=0x84 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-                (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
+                (
+                    bytes
+                        .iter()
+                        .fold(0, |length, byte| length << 8 | usize::from(*byte)),
+                    rest,
+                )
             }
             _ => return None,
         };
@@ -117,7 +128,13 @@ mod tests {
     fn serial_and_next_update_are_found() {
         let der = fixtures::ocsp_response(&[0x01, 0x02], "20300101000000Z");
         let answers = parse(&der).unwrap();
-        assert_eq!(answers, [Answer { serial: vec![1, 2], next_update: Some(1_893_456_000) }]);
+        assert_eq!(
+            answers,
+            [Answer {
+                serial: vec![1, 2],
+                next_update: Some(1_893_456_000)
+            }]
+        );
     }
 
     #[test]
@@ -130,10 +147,19 @@ mod tests {
 
     #[test]
     fn what_is_no_successful_response_is_named() {
-        assert_eq!(parse(b"-----BEGIN OCSP RESPONSE-----"), Err("it is PEM; DER is expected"));
+        assert_eq!(
+            parse(b"-----BEGIN OCSP RESPONSE-----"),
+            Err("it is PEM; DER is expected")
+        );
         assert_eq!(parse(b"hello"), Err("it is not DER"));
         // RFC 6960 §4.2.1: tryLater (3) has no responseBytes.
-        assert_eq!(parse(&[0x30, 3, 0x0a, 1, 3]), Err("the responder answered with an error"));
-        assert_eq!(parse(&[0x30, 3, 0x0a, 1, 0]), Err("it is not a basic OCSP response"));
+        assert_eq!(
+            parse(&[0x30, 3, 0x0a, 1, 3]),
+            Err("the responder answered with an error")
+        );
+        assert_eq!(
+            parse(&[0x30, 3, 0x0a, 1, 0]),
+            Err("it is not a basic OCSP response")
+        );
     }
 }

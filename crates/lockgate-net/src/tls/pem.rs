@@ -35,11 +35,18 @@ impl PemFile {
 
     fn parse(bytes: &[u8], path: &Path) -> Result<Self, CertError> {
         if bytes.trim_ascii().is_empty() {
-            return Err(CertError::Empty { path: path.to_owned() });
+            return Err(CertError::Empty {
+                path: path.to_owned(),
+            });
         }
         let unusable_key = unusable_key(bytes);
         let der = bytes.starts_with(&[0x30, 0x82]);
-        let mut file = Self { certificates: Vec::new(), keys: Vec::new(), unusable_key, der };
+        let mut file = Self {
+            certificates: Vec::new(),
+            keys: Vec::new(),
+            unusable_key,
+            der,
+        };
         for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(bytes) {
             match section {
                 Ok((SectionKind::Certificate, der)) => file.certificates.push(der.into()),
@@ -47,7 +54,10 @@ impl PemFile {
                 // The headers of an encrypted key (RFC 1421 §4.6) are no base64.
                 Err(PemError::Base64Decode(_)) if unusable_key == Some(UnusableKey::Encrypted) => {}
                 Err(error) => {
-                    return Err(CertError::BrokenPem { path: path.to_owned(), reason: reason(&error) });
+                    return Err(CertError::BrokenPem {
+                        path: path.to_owned(),
+                        reason: reason(&error),
+                    });
                 }
             }
         }
@@ -55,9 +65,15 @@ impl PemFile {
     }
 
     /// The certificates; none at all is an error.
-    pub(super) fn require_certificates(&self, path: &Path) -> Result<&[CertificateDer<'static>], CertError> {
+    pub(super) fn require_certificates(
+        &self,
+        path: &Path,
+    ) -> Result<&[CertificateDer<'static>], CertError> {
         match self.certificates.as_slice() {
-            [] => Err(CertError::NoCertificate { path: path.to_owned(), der: self.der }),
+            [] => Err(CertError::NoCertificate {
+                path: path.to_owned(),
+                der: self.der,
+            }),
             some => Ok(some),
         }
     }
@@ -68,9 +84,14 @@ impl PemFile {
 /// # Errors
 /// `Missing`, `Unreadable`; a pipe or device is unreadable rather than waited for.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, CertError> {
-    let unreadable = |reason: String| CertError::Unreadable { path: path.to_owned(), reason };
+    let unreadable = |reason: String| CertError::Unreadable {
+        path: path.to_owned(),
+        reason,
+    };
     let failed = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => CertError::Missing { path: path.to_owned() },
+        ErrorKind::NotFound => CertError::Missing {
+            path: path.to_owned(),
+        },
         _ => unreadable(error.to_string()),
     };
     let found = std::fs::metadata(path).map_err(failed)?;
@@ -82,7 +103,9 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, CertError> {
     }
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_FILE).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MAX_FILE)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     Ok(bytes)
 }
 
@@ -91,7 +114,9 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, CertError> {
 /// # Errors
 /// As for reading; also when there is none.
 pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertError> {
-    PemFile::read(path)?.require_certificates(path).map(<[_]>::to_vec)
+    PemFile::read(path)?
+        .require_certificates(path)
+        .map(<[_]>::to_vec)
 }
 
 fn unusable_key(bytes: &[u8]) -> Option<UnusableKey> {
@@ -109,9 +134,14 @@ fn unusable_key(bytes: &[u8]) -> Option<UnusableKey> {
 
 fn reason(error: &PemError) -> String {
     match error {
-        PemError::MissingSectionEnd { .. } => "a section has no END line; is the file cut short?".to_owned(),
+        PemError::MissingSectionEnd { .. } => {
+            "a section has no END line; is the file cut short?".to_owned()
+        }
         PemError::IllegalSectionStart { line } => {
-            format!("a BEGIN line is malformed: {}", String::from_utf8_lossy(line))
+            format!(
+                "a BEGIN line is malformed: {}",
+                String::from_utf8_lossy(line)
+            )
         }
         // The library's words may quote bytes of a private key.
         PemError::Base64Decode(_) => "a section is not base64".to_owned(),

@@ -1,9 +1,9 @@
 //! Which TLS versions, cipher suites and key exchange groups are spoken.
 //!
-//! The order of the suites is the server's choice: AES-128 first, whatever the client prefers. It is
-//! the cheapest for machines with AES instructions, which are all that this runs on and nearly all
-//! clients. Those without put ChaCha20 first; they are slower at AES, but for their own bytes only.
-//! Who serves many of them names ChaCha20 first.
+//! The order of the suites is the server's choice: AES-128 first, whatever the client prefers. It
+//! is the cheapest for machines with AES instructions, which are all that this runs on and nearly
+//! all clients. Those without put ChaCha20 first; they are slower at AES, but for their own bytes
+//! only. Who serves many of them names ChaCha20 first.
 //!
 //! The order of the groups is the order of offers towards endpoints. Towards clients the set
 //! counts: rustls takes the first group of the *client's* list that is in it, which is
@@ -13,7 +13,8 @@ use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
-/// What is spoken; valid by construction: every version has a suite and a group, every suite a version.
+/// What is spoken; valid by construction: every version has a suite and a group, every suite a
+/// version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     versions: Vec<Version>,
@@ -65,7 +66,8 @@ pub enum PolicyError {
     NoGroupForTls12,
 }
 
-/// Makes an enum of things that have a name in the configuration, another spelling, and a value of rustls.
+/// Makes an enum of things that have a name in the configuration, another spelling, and a value of
+/// rustls.
 macro_rules! named {
     ($(#[$doc:meta])* $kind:ident as $value:ty { $($(#[$of:meta])* $variant:ident = $name:literal, $also:literal, $is:expr;)+ }) => {
         $(#[$doc])*
@@ -188,28 +190,52 @@ impl Policy {
     }
 
     fn default_for(versions: Vec<Version>) -> Self {
-        let suites = Suite::ALL.iter().copied().filter(|suite| versions.contains(&suite.version())).collect();
-        let groups = vec![Group::X25519MlKem768, Group::X25519, Group::Secp256r1, Group::Secp384r1];
-        Self { versions, suites, groups }
+        let suites = Suite::ALL
+            .iter()
+            .copied()
+            .filter(|suite| versions.contains(&suite.version()))
+            .collect();
+        let groups = vec![
+            Group::X25519MlKem768,
+            Group::X25519,
+            Group::Secp256r1,
+            Group::Secp384r1,
+        ];
+        Self {
+            versions,
+            suites,
+            groups,
+        }
     }
 
-    /// By name and in order of preference; an empty list stands for that of [`Policy::intermediate`],
-    /// as far as the versions allow.
+    /// By name and in order of preference; an empty list stands for that of
+    /// [`Policy::intermediate`], as far as the versions allow.
     ///
     /// # Errors
-    /// An unknown or repeated name; a version without a suite or group, a suite without its version.
-    pub fn from_names(versions: &[&str], suites: &[&str], groups: &[&str]) -> Result<Self, PolicyError> {
-        let unknown = |name: &str| PolicyError::UnknownVersion { name: name.to_owned() };
+    /// An unknown or repeated name; a version without a suite or group, a suite without its
+    /// version.
+    pub fn from_names(
+        versions: &[&str],
+        suites: &[&str],
+        groups: &[&str],
+    ) -> Result<Self, PolicyError> {
+        let unknown = |name: &str| PolicyError::UnknownVersion {
+            name: name.to_owned(),
+        };
         let mut policy = match parse(versions, Version::parse, unknown)? {
             none if none.is_empty() => Self::intermediate(),
             some => Self::default_for(some),
         };
-        let unknown = |name: &str| PolicyError::UnknownSuite { name: name.to_owned() };
+        let unknown = |name: &str| PolicyError::UnknownSuite {
+            name: name.to_owned(),
+        };
         let named = parse(suites, Suite::parse, unknown)?;
         if !named.is_empty() {
             policy.suites = named;
         }
-        let unknown = |name: &str| PolicyError::UnknownGroup { name: name.to_owned() };
+        let unknown = |name: &str| PolicyError::UnknownGroup {
+            name: name.to_owned(),
+        };
         let named = parse(groups, Group::parse, unknown)?;
         if !named.is_empty() {
             policy.groups = named;
@@ -223,7 +249,11 @@ impl Policy {
                 return Err(PolicyError::NoSuite { version: *version });
             }
         }
-        if let Some(suite) = self.suites.iter().find(|suite| !self.versions.contains(&suite.version())) {
+        if let Some(suite) = self
+            .suites
+            .iter()
+            .find(|suite| !self.versions.contains(&suite.version()))
+        {
             return Err(PolicyError::SuiteWithoutVersion { suite: *suite });
         }
         let tls12 = self.versions.contains(&Version::Tls12);
@@ -257,7 +287,10 @@ impl Policy {
     }
 
     pub(super) fn protocol_versions(&self) -> Vec<&'static SupportedProtocolVersion> {
-        self.versions.iter().map(|version| version.of_rustls()).collect()
+        self.versions
+            .iter()
+            .map(|version| version.of_rustls())
+            .collect()
     }
 }
 
@@ -278,7 +311,10 @@ fn parse<T: Named>(
 }
 
 fn names_of<T: Named>(all: &[T]) -> String {
-    all.iter().map(|one| one.name()).collect::<Vec<_>>().join(", ")
+    all.iter()
+        .map(|one| one.name())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]
@@ -293,11 +329,17 @@ mod tests {
             assert_eq!(suite.of_rustls().version().version, version, "{suite:?}");
         }
         for group in Group::ALL {
-            assert_eq!(Group::parse(&format!("{:?}", group.of_rustls().name())), Some(*group));
+            assert_eq!(
+                Group::parse(&format!("{:?}", group.of_rustls().name())),
+                Some(*group)
+            );
             assert_eq!(Group::parse(group.name()), Some(*group));
         }
         for version in Version::ALL {
-            assert_eq!(Version::parse(&format!("{:?}", version.of_rustls().version)), Some(*version));
+            assert_eq!(
+                Version::parse(&format!("{:?}", version.of_rustls().version)),
+                Some(*version)
+            );
         }
     }
 
@@ -312,12 +354,18 @@ mod tests {
 
     #[test]
     fn order_is_kept_and_what_is_not_named_comes_from_intermediate() {
-        let policy =
-            Policy::from_names(&["1.3"], &["TLS_CHACHA20_POLY1305_SHA256", "TLS13_AES_128_GCM_SHA256"], &[]);
+        let policy = Policy::from_names(
+            &["1.3"],
+            &["TLS_CHACHA20_POLY1305_SHA256", "TLS13_AES_128_GCM_SHA256"],
+            &[],
+        );
         let policy = policy.unwrap();
         assert_eq!(policy.suites(), [Suite::Tls13ChaCha20, Suite::Tls13Aes128]);
         assert_eq!(policy.groups(), Policy::intermediate().groups());
-        assert_eq!(Policy::from_names(&[], &[], &[]), Ok(Policy::intermediate()));
+        assert_eq!(
+            Policy::from_names(&[], &[], &[]),
+            Ok(Policy::intermediate())
+        );
         assert_eq!(Policy::from_names(&["1.3"], &[], &[]), Ok(Policy::modern()));
     }
 
@@ -327,17 +375,37 @@ mod tests {
             Policy::from_names(versions, suites, groups).unwrap_err()
         };
         let name = || "x".to_owned();
-        assert_eq!(refused(&["x"], &[], &[]), PolicyError::UnknownVersion { name: name() });
-        assert_eq!(refused(&[], &["x"], &[]), PolicyError::UnknownSuite { name: name() });
-        assert_eq!(refused(&[], &[], &["x"]), PolicyError::UnknownGroup { name: name() });
-        assert_eq!(refused(&["1.2", "TLSv1_2"], &[], &[]), PolicyError::Repeated { name: "1.2" });
+        assert_eq!(
+            refused(&["x"], &[], &[]),
+            PolicyError::UnknownVersion { name: name() }
+        );
+        assert_eq!(
+            refused(&[], &["x"], &[]),
+            PolicyError::UnknownSuite { name: name() }
+        );
+        assert_eq!(
+            refused(&[], &[], &["x"]),
+            PolicyError::UnknownGroup { name: name() }
+        );
+        assert_eq!(
+            refused(&["1.2", "TLSv1_2"], &[], &[]),
+            PolicyError::Repeated { name: "1.2" }
+        );
         let (new, old) = (Suite::Tls13Aes128, Suite::RsaAes128);
-        assert_eq!(refused(&[], &[new.name()], &[]), PolicyError::NoSuite { version: Version::Tls12 });
+        assert_eq!(
+            refused(&[], &[new.name()], &[]),
+            PolicyError::NoSuite {
+                version: Version::Tls12
+            }
+        );
         assert_eq!(
             refused(&["1.3"], &[new.name(), old.name()], &[]),
             PolicyError::SuiteWithoutVersion { suite: old }
         );
-        assert_eq!(refused(&[], &[], &["MLKEM768"]), PolicyError::NoGroupForTls12);
+        assert_eq!(
+            refused(&[], &[], &["MLKEM768"]),
+            PolicyError::NoGroupForTls12
+        );
         assert!(Policy::from_names(&["1.3"], &[], &["MLKEM768"]).is_ok());
     }
 }

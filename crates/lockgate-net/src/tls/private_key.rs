@@ -93,7 +93,10 @@ pub(super) type Keys = (PathBuf, Vec<Arc<dyn SigningKey>>);
 
 /// The keys in the file that was named for those of `cert`.
 pub(super) fn named(path: &Path, cert: &Path) -> Result<Keys, CertError> {
-    let missing = || CertError::NoKey { cert: cert.to_owned(), looked: vec![path.to_owned()] };
+    let missing = || CertError::NoKey {
+        cert: cert.to_owned(),
+        looked: vec![path.to_owned()],
+    };
     keys_of(&PemFile::read(path)?, path)?.ok_or_else(missing)
 }
 
@@ -118,7 +121,10 @@ pub(super) fn find(files: &CertFiles, cert: &PemFile) -> Result<Keys, CertError>
         }
         looked.push(path);
     }
-    Err(CertError::NoKey { cert: files.cert.clone(), looked })
+    Err(CertError::NoKey {
+        cert: files.cert.clone(),
+        looked,
+    })
 }
 
 fn beside(cert: &Path) -> Vec<PathBuf> {
@@ -134,11 +140,20 @@ fn beside(cert: &Path) -> Vec<PathBuf> {
 }
 
 fn keys_of(file: &PemFile, path: &Path) -> Result<Option<Keys>, CertError> {
-    let unsupported = |kind: &str| CertError::UnsupportedKey { path: path.to_owned(), kind: kind.to_owned() };
-    let keys: Vec<_> = file.keys.iter().filter_map(|key| any_supported_type(key).ok()).collect();
+    let unsupported = |kind: &str| CertError::UnsupportedKey {
+        path: path.to_owned(),
+        kind: kind.to_owned(),
+    };
+    let keys: Vec<_> = file
+        .keys
+        .iter()
+        .filter_map(|key| any_supported_type(key).ok())
+        .collect();
     match (keys.is_empty(), file.unusable_key, file.keys.first()) {
         (false, ..) => Ok(Some((path.to_owned(), keys))),
-        (true, Some(UnusableKey::Encrypted), _) => Err(CertError::EncryptedKey { path: path.to_owned() }),
+        (true, Some(UnusableKey::Encrypted), _) => Err(CertError::EncryptedKey {
+            path: path.to_owned(),
+        }),
         (true, Some(UnusableKey::Unsupported(kind)), _) => Err(unsupported(kind)),
         (true, None, Some(PrivateKeyDer::Pkcs1(_))) => Err(unsupported("RSA")),
         (true, None, Some(PrivateKeyDer::Sec1(_))) => Err(unsupported("EC")),
@@ -155,5 +170,7 @@ pub(super) fn public_half(key: &Arc<dyn SigningKey>) -> Option<Vec<u8>> {
 /// The warning about a file with secrets that everybody can read, if it is one.
 pub(super) fn readable_by_others(path: &Path) -> Option<Warning> {
     let mode = std::fs::metadata(path).ok()?.mode();
-    (mode & 0o004 != 0).then(|| Warning::ReadableByOthers { path: path.to_owned() })
+    (mode & 0o004 != 0).then(|| Warning::ReadableByOthers {
+        path: path.to_owned(),
+    })
 }

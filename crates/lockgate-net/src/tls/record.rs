@@ -1,12 +1,14 @@
 //! The TLS record layer after the handshake: plaintext ↔ records, sans-IO, in the caller's buffers.
 //!
-//! rustls makes the handshake and derives every key; this room only protects and unprotects records with
-//! them (RFC 8446 §5, RFC 5246 §6.2, RFC 5288, RFC 7905), straight from one buffer of the worker's into another.
-//! rustls' own buffers cost one allocation and two copies a record and 4 KB a connection: see
-//! `docs/notes/001-record-layer.md` for the figures that this room earns its place by.
-//! Does not know sockets, key updates or what an alert means: see `session`.
+//! rustls makes the handshake and derives every key; this room only protects and unprotects records
+//! with them (RFC 8446 §5, RFC 5246 §6.2, RFC 5288, RFC 7905), straight from one buffer of the
+//! worker's into another. rustls' own buffers cost one allocation and two copies a record and 4 KB
+//! a connection: see `docs/notes/001-record-layer.md` for the figures that this room earns its
+//! place by. Does not know sockets, key updates or what an alert means: see `session`.
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
+};
 use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
 
 /// Plaintext that fits one record (RFC 8446 §5.1).
@@ -22,7 +24,8 @@ const EXPLICIT_NONCE: usize = 8;
 /// RFC 8446 §5.2 allows 256 bytes of expansion, RFC 5246 §6.2.3 2,048.
 const MAX_EXPANSION_13: usize = 256;
 const MAX_EXPANSION_12: usize = 2_048;
-/// Records that one AES-GCM key may protect (RFC 8446 §5.5); ChaCha20-Poly1305 has no limit in reach.
+/// Records that one AES-GCM key may protect (RFC 8446 §5.5); ChaCha20-Poly1305 has no limit in
+/// reach.
 const GCM_RECORDS: u64 = 1 << 24;
 
 /// The content types of RFC 8446 §5.1.
@@ -112,7 +115,9 @@ impl Key {
         let (algorithm, key, iv, limit) = match secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, GCM_RECORDS),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv, GCM_RECORDS),
-            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv, u64::MAX),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => {
+                (&CHACHA20_POLY1305, key, iv, u64::MAX)
+            }
             _ => unreachable!("our policies offer these three AEADs only"),
         };
         let layout = match (version, algorithm == &CHACHA20_POLY1305) {
@@ -120,13 +125,23 @@ impl Key {
             (_, false) => Layout::Tls12Gcm,
             (_, true) => Layout::Tls12ChaCha,
         };
-        let unbound =
-            UnboundKey::new(algorithm, key.as_ref()).expect("rustls derives keys of the right length");
-        let iv = iv.as_ref().try_into().expect("every TLS AEAD has a 12-byte nonce");
-        Self { aead: LessSafeKey::new(unbound), iv, sequence, limit, layout }
+        let unbound = UnboundKey::new(algorithm, key.as_ref())
+            .expect("rustls derives keys of the right length");
+        let iv = iv
+            .as_ref()
+            .try_into()
+            .expect("every TLS AEAD has a 12-byte nonce");
+        Self {
+            aead: LessSafeKey::new(unbound),
+            iv,
+            sequence,
+            limit,
+            layout,
+        }
     }
 
-    /// IV XOR the record's number (RFC 8446 §5.3); for TLS 1.2 AES-GCM rustls derives the explicit part alike.
+    /// IV XOR the record's number (RFC 8446 §5.3); for TLS 1.2 AES-GCM rustls derives the explicit
+    /// part alike.
     fn nonce(&self) -> [u8; NONCE] {
         let mut nonce = self.iv;
         for (byte, number) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -135,7 +150,8 @@ impl Key {
         nonce
     }
 
-    /// The additional data of TLS 1.2: number, type, version, length of the plaintext (RFC 5246 §6.2.3.3).
+    /// The additional data of TLS 1.2: number, type, version, length of the plaintext (RFC 5246
+    /// §6.2.3.3).
     fn additional_12(&self, kind: u8, plaintext: usize) -> [u8; 13] {
         let mut aad = [0; 13];
         aad[..8].copy_from_slice(&self.sequence.to_be_bytes());
@@ -169,7 +185,8 @@ impl Sealer {
         plaintext + (plaintext / MAX_PLAINTEXT + 1) * MAX_OVERHEAD
     }
 
-    /// Seals `plaintext` as application data in records of at most 16 KB; says how many bytes of `out` are used.
+    /// Seals `plaintext` as application data in records of at most 16 KB; says how many bytes of
+    /// `out` are used.
     ///
     /// `out` must have room for [`Sealer::sealed_len`].
     ///
@@ -233,7 +250,8 @@ impl Sealer {
     }
 }
 
-/// What one record held once it was opened: its plaintext is at the front of the buffer it was opened into.
+/// What one record held once it was opened: its plaintext is at the front of the buffer it was
+/// opened into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
     /// What it carries.
@@ -251,12 +269,15 @@ impl Opener {
         Self(Key::new(version, secrets))
     }
 
-    /// The length of the record that `wire` begins with, header included; `None` until five bytes are there.
+    /// The length of the record that `wire` begins with, header included; `None` until five bytes
+    /// are there.
     ///
     /// # Errors
     /// When the header is not one of a protected record, or says more than a record may hold.
     pub fn frame(&self, wire: &[u8]) -> Result<Option<usize>, RecordError> {
-        let Some(&[kind, major, _, high, low]) = wire.first_chunk() else { return Ok(None) };
+        let Some(&[kind, major, _, high, low]) = wire.first_chunk() else {
+            return Ok(None);
+        };
         if major != 3 || ContentType::parse(kind).is_none() {
             return Err(RecordError::Malformed);
         }
@@ -281,18 +302,24 @@ impl Opener {
     /// When it does not authenticate or its content breaks the rules.
     pub fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<Opened, RecordError> {
         let key = &mut self.0;
-        let (header, body) = record.split_at_checked(HEADER).ok_or(RecordError::Malformed)?;
+        let (header, body) = record
+            .split_at_checked(HEADER)
+            .ok_or(RecordError::Malformed)?;
         let mut nonce = key.nonce();
         let sealed = match key.layout {
             Layout::Tls12Gcm => {
-                let (explicit, sealed) =
-                    body.split_at_checked(EXPLICIT_NONCE).ok_or(RecordError::Malformed)?;
+                let (explicit, sealed) = body
+                    .split_at_checked(EXPLICIT_NONCE)
+                    .ok_or(RecordError::Malformed)?;
                 nonce[NONCE - EXPLICIT_NONCE..].copy_from_slice(explicit);
                 sealed
             }
             _ => body,
         };
-        let len = sealed.len().checked_sub(TAG).ok_or(RecordError::Malformed)?;
+        let len = sealed
+            .len()
+            .checked_sub(TAG)
+            .ok_or(RecordError::Malformed)?;
         let (ciphertext, tag) = sealed.split_at(len);
         let additional_12;
         let aad: &[u8] = match key.layout {
@@ -304,20 +331,32 @@ impl Opener {
         };
         let plain = plain.get_mut(..len).ok_or(RecordError::Overflow)?;
         key.aead
-            .open_separate_gather(Nonce::assume_unique_for_key(nonce), Aad::from(aad), ciphertext, tag, plain)
+            .open_separate_gather(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(aad),
+                ciphertext,
+                tag,
+                plain,
+            )
             .map_err(|_| RecordError::BadMac)?;
         key.advance();
         match key.layout {
             Layout::Tls13 => unpad(plain),
             _ if len > MAX_PLAINTEXT => Err(RecordError::Overflow),
-            _ => Ok(Opened { kind: ContentType::parse(header[0]).ok_or(RecordError::Malformed)?, len }),
+            _ => Ok(Opened {
+                kind: ContentType::parse(header[0]).ok_or(RecordError::Malformed)?,
+                len,
+            }),
         }
     }
 }
 
 /// The inner plaintext of TLS 1.3 ends with its type and any number of zeros (RFC 8446 §5.4).
 fn unpad(plain: &[u8]) -> Result<Opened, RecordError> {
-    let last = plain.iter().rposition(|&byte| byte != 0).ok_or(RecordError::Malformed)?;
+    let last = plain
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .ok_or(RecordError::Malformed)?;
     if last > MAX_PLAINTEXT {
         return Err(RecordError::Overflow);
     }
@@ -329,13 +368,17 @@ fn unpad(plain: &[u8]) -> Result<Opened, RecordError> {
 
 impl std::fmt::Debug for Sealer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sealer").field("sequence", &self.0.sequence).finish_non_exhaustive()
+        f.debug_struct("Sealer")
+            .field("sequence", &self.0.sequence)
+            .finish_non_exhaustive()
     }
 }
 
 impl std::fmt::Debug for Opener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Opener").field("sequence", &self.0.sequence).finish_non_exhaustive()
+        f.debug_struct("Opener")
+            .field("sequence", &self.0.sequence)
+            .finish_non_exhaustive()
     }
 }
 

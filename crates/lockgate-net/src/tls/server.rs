@@ -68,19 +68,43 @@ impl Acceptor {
     /// # Errors
     /// All of them at once.
     pub fn new(settings: ServerSettings) -> Result<(Self, Vec<Warning>), Vec<TlsSetupError>> {
-        let ServerSettings { certs, default, policy, alpn, client_auth, tickets } = settings;
+        let ServerSettings {
+            certs,
+            default,
+            policy,
+            alpn,
+            client_auth,
+            tickets,
+        } = settings;
         let mut errors = alpn_errors(&alpn);
-        let store = Store::open(certs, default).map_err(|found| errors.extend(found)).ok();
+        let store = Store::open(certs, default)
+            .map_err(|found| errors.extend(found))
+            .ok();
         let read = stamp_of(client_auth.as_ref());
-        let rules = load_rules(client_auth.as_ref()).map_err(|error| errors.push(*error)).ok();
+        let rules = load_rules(client_auth.as_ref())
+            .map_err(|error| errors.push(*error))
+            .ok();
         let (Some((store, warnings)), Some(rules), true) = (store, rules, errors.is_empty()) else {
             return Err(errors);
         };
-        let fixed = Fixed { store: Arc::new(store), policy, alpn, tickets };
+        let fixed = Fixed {
+            store: Arc::new(store),
+            policy,
+            alpn,
+            tickets,
+        };
         let scope = scope_of(&fixed.store, rules.as_ref());
-        let running =
-            fixed.run(rules, scope, read).map_err(|reason| vec![TlsSetupError::Refused { reason }])?;
-        Ok((Self { fixed, client_auth, running: ArcSwap::from_pointee(running) }, warnings))
+        let running = fixed
+            .run(rules, scope, read)
+            .map_err(|reason| vec![TlsSetupError::Refused { reason }])?;
+        Ok((
+            Self {
+                fixed,
+                client_auth,
+                running: ArcSwap::from_pointee(running),
+            },
+            warnings,
+        ))
     }
 
     /// What the next handshake takes.
@@ -128,7 +152,9 @@ impl Acceptor {
         match self.fixed.run(rules, scope, read) {
             Ok(after) => {
                 if after.rules != before.rules {
-                    report.changed.extend(self.client_auth.iter().map(|settings| settings.ca.clone()));
+                    report
+                        .changed
+                        .extend(self.client_auth.iter().map(|settings| settings.ca.clone()));
                 }
                 self.running.store(Arc::new(after));
             }
@@ -139,14 +165,24 @@ impl Acceptor {
 }
 
 fn alpn_errors(alpn: &[Vec<u8>]) -> Vec<TlsSetupError> {
-    let lengths = alpn.iter().map(Vec::len).filter(|length| !(1..=255).contains(length));
-    lengths.map(|length| TlsSetupError::AlpnLength { length }).collect()
+    let lengths = alpn
+        .iter()
+        .map(Vec::len)
+        .filter(|length| !(1..=255).contains(length));
+    lengths
+        .map(|length| TlsSetupError::AlpnLength { length })
+        .collect()
 }
 
 /// The rules in force: none, where none are set.
-fn load_rules(settings: Option<&ClientAuthSettings>) -> Result<Option<ClientRules>, Box<TlsSetupError>> {
+fn load_rules(
+    settings: Option<&ClientAuthSettings>,
+) -> Result<Option<ClientRules>, Box<TlsSetupError>> {
     let load = |settings: &ClientAuthSettings| {
-        let failed = |error| TlsSetupError::ClientCa { path: settings.ca.clone(), error };
+        let failed = |error| TlsSetupError::ClientCa {
+            path: settings.ca.clone(),
+            error,
+        };
         ClientRules::load(settings).map_err(|error| Box::new(failed(error)))
     };
     settings.map(load).transpose()
@@ -164,13 +200,20 @@ fn stamp_of(settings: Option<&ClientAuthSettings>) -> Option<Stamp> {
 /// hosting", 2015). The certificates themselves are not in it: a renewal keeps tickets good.
 fn scope_of(store: &Store, rules: Option<&ClientRules>) -> Scope {
     let names = store.identity();
-    let rules: Vec<&[u8]> = rules.map(|rules| rules.parts().collect()).unwrap_or_default();
+    let rules: Vec<&[u8]> = rules
+        .map(|rules| rules.parts().collect())
+        .unwrap_or_default();
     let names = names.iter().map(|name| name.as_bytes());
     tickets::scope(rules.into_iter().chain([&b"names"[..]]).chain(names))
 }
 
 impl Fixed {
-    fn run(&self, rules: Option<ClientRules>, scope: Scope, read: Option<Stamp>) -> Result<Running, String> {
+    fn run(
+        &self,
+        rules: Option<ClientRules>,
+        scope: Scope,
+        read: Option<Stamp>,
+    ) -> Result<Running, String> {
         let provider = Arc::new(self.policy.provider());
         let verifier = match &rules {
             Some(rules) => rules.verifier(&provider)?,
@@ -195,6 +238,11 @@ impl Fixed {
             config.ticketer = ring.for_scope(scope);
             config.send_tls13_tickets = 2;
         }
-        Ok(Running { config: Arc::new(config), rules, read, scope })
+        Ok(Running {
+            config: Arc::new(config),
+            rules,
+            read,
+            scope,
+        })
     }
 }

@@ -1,8 +1,10 @@
-//! One TLS connection after its handshake: keys, what is left of a record, and what TLS itself says.
+//! One TLS connection after its handshake: keys, what is left of a record, and what TLS itself
+//! says.
 //!
-//! Sans-IO: takes what was received, gives what is to be sent. Data goes through the caller's buffers;
-//! a session at rest owns its keys and no buffer. Key updates (RFC 8446 §4.6.3) are answered here,
-//! renegotiation (RFC 5246 §7.4.1.1) is refused here. Does not make handshakes: see `handshake`.
+//! Sans-IO: takes what was received, gives what is to be sent. Data goes through the caller's
+//! buffers; a session at rest owns its keys and no buffer. Key updates (RFC 8446 §4.6.3) are
+//! answered here, renegotiation (RFC 5246 §7.4.1.1) is refused here. Does not make handshakes: see
+//! `handshake`.
 
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
@@ -125,12 +127,14 @@ impl Session {
         })
     }
 
-    /// Whether the peer has said that it sends no more (close_notify); without it an end is a truncation.
+    /// Whether the peer has said that it sends no more (close_notify); without it an end is a
+    /// truncation.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Takes what was left over by the last read, or by the handshake: it goes in front of what is read next.
+    /// Takes what was left over by the last read, or by the handshake: it goes in front of what is
+    /// read next.
     pub fn take_partial(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.partial)
     }
@@ -165,22 +169,27 @@ impl Session {
         std::mem::take(&mut self.early)
     }
 
-    /// Opens every whole record in `wire` and gathers their application data at the front of `plain`.
+    /// Opens every whole record in `wire` and gathers their application data at the front of
+    /// `plain`.
     ///
     /// `plain` must be at least as long as `wire`. Stops after a close_notify.
     ///
     /// # Errors
-    /// When the peer breaks the protocol or ends with an alert. What was gathered before is lost with the session.
+    /// When the peer breaks the protocol or ends with an alert. What was gathered before is lost
+    /// with the session.
     pub fn open(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<Progress, SessionError> {
         let mut done = Progress::default();
         while !self.closed {
             let rest = &wire[done.consumed..];
-            let Some(len) = self.opener.frame(rest)? else { break };
+            let Some(len) = self.opener.frame(rest)? else {
+                break;
+            };
             let Some(record) = rest.get(..len) else { break };
             let opened = self.opener.open(record, &mut plain[done.produced..])?;
             done.consumed += len;
             match opened.kind {
-                // RFC 8446 §5.1: nothing may come between the records of one handshake message, and only data may be empty.
+                // RFC 8446 §5.1: nothing may come between the records of one handshake message, and
+                // only data may be empty.
                 ContentType::ApplicationData if !self.message.is_empty() => {
                     return Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE));
                 }
@@ -191,11 +200,14 @@ impl Session {
                     self.idle_records = 0;
                     done.produced += opened.len;
                 }
-                // An empty record is allowed (RFC 8446 §5.1), a stream of them is not work worth doing.
+                // An empty record is allowed (RFC 8446 §5.1), a stream of them is not work worth
+                // doing.
                 ContentType::ApplicationData => self.count_idle()?,
                 ContentType::Alert => self.alerted(&plain[done.produced..][..opened.len])?,
                 ContentType::Handshake => self.message(&plain[done.produced..][..opened.len])?,
-                ContentType::ChangeCipherSpec => return Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)),
+                ContentType::ChangeCipherSpec => {
+                    return Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE));
+                }
             }
         }
         Ok(done)
@@ -242,14 +254,24 @@ impl Session {
         self.seal_alert(CLOSE_NOTIFY, out);
     }
 
-    /// Appends an alert: fatal, unless it is one of those that are always warnings (RFC 8446 §6, RFC 5246 §7.2.2).
+    /// Appends an alert: fatal, unless it is one of those that are always warnings (RFC 8446 §6,
+    /// RFC 5246 §7.2.2).
     pub fn seal_alert(&mut self, alert: u8, out: &mut Vec<u8>) {
-        let level = if matches!(alert, CLOSE_NOTIFY | NO_RENEGOTIATION) { 1 } else { 2 };
+        let level = if matches!(alert, CLOSE_NOTIFY | NO_RENEGOTIATION) {
+            1
+        } else {
+            2
+        };
         // A key that is used up cannot even say so: then the connection just ends.
         let _ = self.append(ContentType::Alert, &[level, alert], out);
     }
 
-    fn append(&mut self, kind: ContentType, content: &[u8], out: &mut Vec<u8>) -> Result<(), SessionError> {
+    fn append(
+        &mut self,
+        kind: ContentType,
+        content: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         let start = out.len();
         out.resize(start + Sealer::sealed_len(content.len()), 0);
         let used = self.sealer.seal(kind, content, &mut out[start..]);
@@ -269,7 +291,8 @@ impl Session {
     fn alerted(&mut self, alert: &[u8]) -> Result<(), SessionError> {
         match *alert {
             [_, CLOSE_NOTIFY] => self.closed = true,
-            // RFC 8446 §6.1: it announces the close_notify that follows. TLS 1.2 has other warnings as well.
+            // RFC 8446 §6.1: it announces the close_notify that follows. TLS 1.2 has other warnings
+            // as well.
             [_, USER_CANCELED] => self.count_idle()?,
             [1, _] if self.version != ProtocolVersion::TLSv1_3 => self.count_idle()?,
             [_, description] => return Err(SessionError::Alerted(description)),
@@ -278,11 +301,13 @@ impl Session {
         Ok(())
     }
 
-    /// Handles handshake messages after the handshake, which may be split over records or share one.
+    /// Handles handshake messages after the handshake, which may be split over records or share
+    /// one.
     fn message(&mut self, content: &[u8]) -> Result<(), SessionError> {
         if self.version != ProtocolVersion::TLSv1_3 {
             return match self.keys {
-                // RFC 5246 §7.4.1.1: a client that does not want to renegotiate may pass over the request.
+                // RFC 5246 §7.4.1.1: a client that does not want to renegotiate may pass over the
+                // request.
                 Keys::Client(_) if content == HELLO_REQUEST => self.count_idle(),
                 _ => Err(SessionError::Renegotiation),
             };
@@ -290,7 +315,9 @@ impl Session {
         self.count_idle()?;
         self.message.extend_from_slice(content);
         loop {
-            let Some(&[kind, a, b, c]) = self.message.first_chunk() else { return Ok(()) };
+            let Some(&[kind, a, b, c]) = self.message.first_chunk() else {
+                return Ok(());
+            };
             let len = 4 + u32::from_be_bytes([0, a, b, c]) as usize;
             if len > MAX_MESSAGE {
                 return Err(SessionError::Misbehaved(DECODE_ERROR));
@@ -333,7 +360,9 @@ impl Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }
 

@@ -11,7 +11,8 @@ pub struct Stamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Unlike the time of modification, nobody can set it back: a file that was rewritten with its old time differs.
+    /// Unlike the time of modification, nobody can set it back: a file that was rewritten with its
+    /// old time differs.
     changed: (i64, i64),
 }
 

@@ -81,7 +81,12 @@ impl Store {
             return Err(errors);
         }
         let (table, warnings) = Table::new(sources, loaded);
-        Ok((Self { table: ArcSwap::from_pointee(table) }, warnings))
+        Ok((
+            Self {
+                table: ArcSwap::from_pointee(table),
+            },
+            warnings,
+        ))
     }
 
     /// Whether a client that asks for `sni` (any case) would be shown a certificate. `false` calls
@@ -126,8 +131,12 @@ impl Store {
     /// Every file that a certificate was read from, for whoever watches them.
     pub fn files(&self) -> Vec<PathBuf> {
         let table = self.table.load();
-        let mut paths: Vec<_> =
-            table.all.iter().flat_map(|cert| cert.paths()).map(ToOwned::to_owned).collect();
+        let mut paths: Vec<_> = table
+            .all
+            .iter()
+            .flat_map(|cert| cert.paths())
+            .map(ToOwned::to_owned)
+            .collect();
         paths.sort();
         paths.dedup();
         paths
@@ -137,7 +146,10 @@ impl Store {
     pub fn describe(&self) -> Vec<CertSummary> {
         let (table, now) = (self.table.load(), SystemTime::now());
         let is_default = |cert: &Arc<Certificate>| {
-            table.default.as_ref().is_some_and(|default| Arc::ptr_eq(default, cert))
+            table
+                .default
+                .as_ref()
+                .is_some_and(|default| Arc::ptr_eq(default, cert))
         };
         let summary = |cert: &Arc<Certificate>| CertSummary {
             path: cert.files().cert.clone(),
@@ -157,9 +169,19 @@ impl Store {
     /// All names that the listener has certificates for, sorted; the default's are marked.
     pub(super) fn identity(&self) -> Vec<String> {
         let table = self.table.load();
-        let mut names: Vec<_> = table.all.iter().flat_map(|cert| cert.names()).cloned().collect();
-        names
-            .extend(table.default.iter().flat_map(|cert| cert.names()).map(|name| format!("default {name}")));
+        let mut names: Vec<_> = table
+            .all
+            .iter()
+            .flat_map(|cert| cert.names())
+            .cloned()
+            .collect();
+        names.extend(
+            table
+                .default
+                .iter()
+                .flat_map(|cert| cert.names())
+                .map(|name| format!("default {name}")),
+        );
         names.sort();
         names.dedup();
         names
@@ -169,13 +191,17 @@ impl Store {
 impl ResolvesServerCert for Store {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let table = self.table.load();
-        table.choose(hello.server_name(), hello.signature_schemes()).map(|cert| cert.certified_key().clone())
+        table
+            .choose(hello.server_name(), hello.signature_schemes())
+            .map(|cert| cert.certified_key().clone())
     }
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("files", &self.files()).finish()
+        f.debug_struct("Store")
+            .field("files", &self.files())
+            .finish()
     }
 }
 
@@ -210,14 +236,23 @@ type Names = HashMap<Box<str>, Vec<Arc<Certificate>>>;
 
 impl Table {
     fn new(sources: Sources, all: Vec<Arc<Certificate>>) -> (Self, Vec<Warning>) {
-        let default = all.iter().find(|cert| Some(cert.files()) == sources.default.as_ref()).map(Arc::clone);
+        let default = all
+            .iter()
+            .find(|cert| Some(cert.files()) == sources.default.as_ref())
+            .map(Arc::clone);
         let (mut exact, mut wildcard) = (Names::new(), Names::new());
         let mut warnings = Vec::new();
         let now = SystemTime::now();
         for cert in &all {
             warnings.extend(cert.warnings(now));
-            if cert.names().is_empty() && default.as_ref().is_none_or(|default| !Arc::ptr_eq(default, cert)) {
-                warnings.push(Warning::Unreachable { cert: cert.files().cert.clone() });
+            if cert.names().is_empty()
+                && default
+                    .as_ref()
+                    .is_none_or(|default| !Arc::ptr_eq(default, cert))
+            {
+                warnings.push(Warning::Unreachable {
+                    cert: cert.files().cert.clone(),
+                });
             }
             for name in cert.names() {
                 let list = match name.strip_prefix("*.") {
@@ -227,14 +262,28 @@ impl Table {
                 warnings.extend(insert(list, cert, name));
             }
         }
-        (Self { sources, all, exact, wildcard, default }, warnings)
+        (
+            Self {
+                sources,
+                all,
+                exact,
+                wildcard,
+                default,
+            },
+            warnings,
+        )
     }
 
     /// Certificates that are valid for a name: those with the name itself first.
     fn serving(&self, sni: &str) -> Serving<'_> {
-        let Some(name) = Lowercase::new(sni) else { return Serving::default() };
+        let Some(name) = Lowercase::new(sni) else {
+            return Serving::default();
+        };
         let name = name.as_str();
-        let parent = name.split_once('.').filter(|(label, _)| !label.is_empty()).map(|(_, parent)| parent);
+        let parent = name
+            .split_once('.')
+            .filter(|(label, _)| !label.is_empty())
+            .map(|(_, parent)| parent);
         Serving {
             exact: self.exact.get(name).map(Vec::as_slice).unwrap_or_default(),
             wildcard: parent
@@ -247,8 +296,12 @@ impl Table {
     fn choose(&self, sni: Option<&str>, offered: &[SignatureScheme]) -> Option<&Arc<Certificate>> {
         let serving = sni.map(|name| self.serving(name)).unwrap_or_default();
         let all = || serving.exact.iter().chain(serving.wildcard);
-        // One that the client cannot verify is better than none: the handshake's error then says why.
-        all().find(|cert| cert.key_kind().suits(offered)).or_else(|| all().next()).or(self.default.as_ref())
+        // One that the client cannot verify is better than none: the handshake's error then says
+        // why.
+        all()
+            .find(|cert| cert.key_kind().suits(offered))
+            .or_else(|| all().next())
+            .or(self.default.as_ref())
     }
 }
 
@@ -264,7 +317,11 @@ impl Serving<'_> {
     }
 }
 
-fn insert(list: &mut Vec<Arc<Certificate>>, cert: &Arc<Certificate>, name: &str) -> Option<Warning> {
+fn insert(
+    list: &mut Vec<Arc<Certificate>>,
+    cert: &Arc<Certificate>,
+    name: &str,
+) -> Option<Warning> {
     let kind = cert.key_kind();
     if let Some(used) = list.iter().find(|other| other.key_kind().same_family(kind)) {
         return (!Arc::ptr_eq(used, cert)).then(|| Warning::DuplicateName {
@@ -292,7 +349,10 @@ fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFile
         Some(old) if !old.is_outdated() => Ok(Read::Kept(Arc::clone(old))),
         _ => Parts::read(files).map(|parts| Read::Fresh(Box::new(parts))),
     };
-    let all: Vec<_> = sources.iter().map(|files| (files.clone(), read(files))).collect();
+    let all: Vec<_> = sources
+        .iter()
+        .map(|files| (files.clone(), read(files)))
+        .collect();
 
     let mut owners: HashMap<Vec<u8>, PathBuf> = HashMap::new();
     for (files, read) in &all {
@@ -301,18 +361,28 @@ fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFile
             Ok(Read::Fresh(parts)) => parts.public_key(),
             Err(_) => continue,
         };
-        owners.entry(public.to_vec()).or_insert_with(|| files.cert.clone());
+        owners
+            .entry(public.to_vec())
+            .or_insert_with(|| files.cert.clone());
     }
     let owner_of = |public: &[u8]| owners.get(public).cloned();
     let finish = |read: Result<Read, Vec<CertError>>| match read? {
         Read::Kept(cert) => Ok(cert),
-        Read::Fresh(parts) => parts.join(owner_of).map(Arc::new).map_err(|error| vec![error]),
+        Read::Fresh(parts) => parts
+            .join(owner_of)
+            .map(Arc::new)
+            .map_err(|error| vec![error]),
     };
-    all.into_iter().map(|(files, read)| (files, finish(read))).collect()
+    all.into_iter()
+        .map(|(files, read)| (files, finish(read)))
+        .collect()
 }
 
 fn failed(files: &CertFiles) -> impl Fn(CertError) -> TlsSetupError {
-    move |error| TlsSetupError::Certificate { files: files.clone(), error }
+    move |error| TlsSetupError::Certificate {
+        files: files.clone(),
+        error,
+    }
 }
 
 fn by_files(all: &[Arc<Certificate>]) -> HashMap<&CertFiles, &Arc<Certificate>> {
@@ -335,10 +405,14 @@ impl Lowercase {
         let place = bytes.get_mut(..name.len())?;
         place.copy_from_slice(name.as_bytes());
         place.make_ascii_lowercase();
-        Some(Self { bytes, length: name.len() })
+        Some(Self {
+            bytes,
+            length: name.len(),
+        })
     }
 
     pub(super) fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).expect("copied from a str, ASCII letters lowered")
+        std::str::from_utf8(&self.bytes[..self.length])
+            .expect("copied from a str, ASCII letters lowered")
     }
 }

@@ -4,9 +4,9 @@
 //! A ticket is good for [`TicketRing::lifetime`] and only within the scope it was made in: a
 //! listener with other rules for client certificates, or with other names, cannot open it.
 //!
-//! A ticket: key name (16) · nonce (12) · AES-256-GCM(issued (8, seconds since 1970) · state) · tag (16),
-//! with the scope as associated data. Nonces are random: keep to fewer than 2^32 tickets a key
-//! (NIST SP 800-38D §8.3), which a site with 10,000 handshakes a second reaches in 2.5 days.
+//! A ticket: key name (16) · nonce (12) · AES-256-GCM(issued (8, seconds since 1970) · state) · tag
+//! (16), with the scope as associated data. Nonces are random: keep to fewer than 2^32 tickets a
+//! key (NIST SP 800-38D §8.3), which a site with 10,000 handshakes a second reaches in 2.5 days.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -116,8 +116,14 @@ impl TicketRing {
         if rotate.is_zero() || keep == 0 {
             return Err(TicketError::Zero);
         }
-        let keys = Keys { ring: vec![Arc::new(Key::random()?)], since: now, read: None };
-        let lifetime = rotate.saturating_mul(u32::try_from(keep).unwrap_or(u32::MAX)).min(MAX_LIFETIME);
+        let keys = Keys {
+            ring: vec![Arc::new(Key::random()?)],
+            since: now,
+            read: None,
+        };
+        let lifetime = rotate
+            .saturating_mul(u32::try_from(keep).unwrap_or(u32::MAX))
+            .min(MAX_LIFETIME);
         Ok(Arc::new(Self {
             source: Source::Rotating { rotate, keep },
             lifetime,
@@ -125,23 +131,33 @@ impl TicketRing {
         }))
     }
 
-    /// Keys from a file, so that tickets outlive a restart and are good on every machine that has it.
+    /// Keys from a file, so that tickets outlive a restart and are good on every machine that has
+    /// it.
     ///
     /// One key a line, 48 or 80 bytes in base64 or hexadecimal (`openssl rand -base64 48`); the
-    /// first encrypts, all decrypt; empty lines and lines from `#` on are skipped. A file of exactly
-    /// 48 or 80 bytes is one raw key, as nginx reads it. The first 16 bytes are the key's name, which
-    /// everybody sees; the key proper is derived from the rest. To rotate: put a new line first,
-    /// reload everywhere, later drop the last one. A ticket is good for a day.
+    /// first encrypts, all decrypt; empty lines and lines from `#` on are skipped. A file of
+    /// exactly 48 or 80 bytes is one raw key, as nginx reads it. The first 16 bytes are the
+    /// key's name, which everybody sees; the key proper is derived from the rest. To rotate:
+    /// put a new line first, reload everywhere, later drop the last one. A ticket is good for a
+    /// day.
     ///
     /// # Errors
     /// The file cannot be read, has no key, or a line that is none.
     pub fn from_file(path: &Path, now: Instant) -> Result<(Arc<Self>, Vec<Warning>), TicketError> {
         // Before it is read, so that a change in between is seen later.
         let read = stamp(path).ok();
-        let keys = Keys { ring: read_keys(path)?, since: now, read };
+        let keys = Keys {
+            ring: read_keys(path)?,
+            since: now,
+            read,
+        };
         let warnings = readable_by_others(path).into_iter().collect();
         let source = Source::File(path.to_owned());
-        let ring = Self { source, lifetime: FILE_LIFETIME, keys: ArcSwap::from_pointee(keys) };
+        let ring = Self {
+            source,
+            lifetime: FILE_LIFETIME,
+            keys: ArcSwap::from_pointee(keys),
+        };
         Ok((Arc::new(ring), warnings))
     }
 
@@ -158,12 +174,15 @@ impl TicketRing {
         }
     }
 
-    /// Puts a new random key first if the present one has had its time. Keys from a file never are due.
+    /// Puts a new random key first if the present one has had its time. Keys from a file never are
+    /// due.
     ///
     /// # Errors
     /// No randomness; the present keys stay.
     pub fn rotate_if_due(&self, now: Instant) -> Result<Rotation, TicketError> {
-        let Source::Rotating { rotate, keep } = self.source else { return Ok(Rotation::NotDue) };
+        let Source::Rotating { rotate, keep } = self.source else {
+            return Ok(Rotation::NotDue);
+        };
         let before = self.keys.load();
         if now.saturating_duration_since(before.since) < rotate {
             return Ok(Rotation::NotDue);
@@ -171,9 +190,17 @@ impl TicketRing {
         let mut ring = vec![Arc::new(Key::random()?)];
         ring.extend(before.ring.iter().take(keep - 1).cloned());
         // Of two callers at once only one rotates.
-        let after = Arc::new(Keys { ring, since: now, read: None });
+        let after = Arc::new(Keys {
+            ring,
+            since: now,
+            read: None,
+        });
         let found = self.keys.compare_and_swap(&*before, after);
-        Ok(if Arc::ptr_eq(&found, &before) { Rotation::Rotated } else { Rotation::NotDue })
+        Ok(if Arc::ptr_eq(&found, &before) {
+            Rotation::Rotated
+        } else {
+            Rotation::NotDue
+        })
     }
 
     /// Reads the key file again if it is another than before.
@@ -181,18 +208,29 @@ impl TicketRing {
     /// # Errors
     /// As for [`TicketRing::from_file`]; the present keys stay.
     pub fn reload(&self) -> Result<KeysReloaded, TicketError> {
-        let Source::File(path) = &self.source else { return Ok(KeysReloaded::NoFile) };
+        let Source::File(path) = &self.source else {
+            return Ok(KeysReloaded::NoFile);
+        };
         let (before, read) = (self.keys.load(), stamp(path).ok());
         if read.is_some() && read == before.read {
             return Ok(KeysReloaded::Unchanged);
         }
         let ring = read_keys(path)?;
-        self.keys.store(Arc::new(Keys { ring, since: before.since, read }));
-        Ok(KeysReloaded::Read(readable_by_others(path).into_iter().collect()))
+        self.keys.store(Arc::new(Keys {
+            ring,
+            since: before.since,
+            read,
+        }));
+        Ok(KeysReloaded::Read(
+            readable_by_others(path).into_iter().collect(),
+        ))
     }
 
     pub(super) fn for_scope(self: &Arc<Self>, scope: Scope) -> Arc<dyn ProducesTickets> {
-        Arc::new(ScopedTickets { ring: self.clone(), scope })
+        Arc::new(ScopedTickets {
+            ring: self.clone(),
+            scope,
+        })
     }
 
     fn seal(&self, state: &[u8], scope: &Scope, now: u64) -> Option<Vec<u8>> {
@@ -204,7 +242,10 @@ impl TicketRing {
         ticket.extend_from_slice(&now.to_be_bytes());
         ticket.extend_from_slice(state);
         let (head, body) = ticket.split_at_mut(HEAD);
-        let (nonce, tag) = key.aead.seal_in_place_separate_tag(Aad::from(scope), body).ok()?;
+        let (nonce, tag) = key
+            .aead
+            .seal_in_place_separate_tag(Aad::from(scope), body)
+            .ok()?;
         head[KEY_NAME..].copy_from_slice(nonce.as_ref());
         ticket.extend_from_slice(tag.as_ref());
         Some(ticket)
@@ -217,7 +258,10 @@ impl TicketRing {
         let key = keys.ring.iter().find(|key| key.name == *name)?;
         let mut sealed = sealed.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let plain = key.aead.open_in_place(nonce, Aad::from(scope), &mut sealed).ok()?;
+        let plain = key
+            .aead
+            .open_in_place(nonce, Aad::from(scope), &mut sealed)
+            .ok()?;
         let (issued, state) = plain.split_first_chunk::<ISSUED>()?;
         let age = now.saturating_sub(u64::from_be_bytes(*issued));
         (age <= self.lifetime.as_secs()).then(|| state.to_vec())
@@ -227,7 +271,10 @@ impl TicketRing {
 impl fmt::Debug for TicketRing {
     /// Says nothing of the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TicketRing").field("file", &self.file()).field("lifetime", &self.lifetime).finish()
+        f.debug_struct("TicketRing")
+            .field("file", &self.file())
+            .field("lifetime", &self.lifetime)
+            .finish()
     }
 }
 
@@ -266,7 +313,10 @@ pub(super) fn scope<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Scope {
         hash.update(&(part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hash.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
+    hash.finish()
+        .as_ref()
+        .try_into()
+        .expect("SHA-256 has 32 bytes")
 }
 
 impl Key {
@@ -277,15 +327,21 @@ impl Key {
         Ok(Self::new(name, &secret))
     }
 
-    /// From the 48 or 80 bytes that nginx, HAProxy and hitch use: a name and 32 or 64 bytes of secret.
+    /// From the 48 or 80 bytes that nginx, HAProxy and hitch use: a name and 32 or 64 bytes of
+    /// secret.
     fn from_material(material: &[u8]) -> Option<Self> {
         let (name, secret) = material.split_first_chunk::<KEY_NAME>()?;
         if !matches!(secret.len(), 32 | 64) {
             return None;
         }
         let mut derived = [0; 32];
-        let extracted = hkdf::Salt::new(hkdf::HKDF_SHA256, b"lockgate ticket key 1").extract(secret);
-        extracted.expand(&[b"AES-256-GCM"], hkdf::HKDF_SHA256).ok()?.fill(&mut derived).ok()?;
+        let extracted =
+            hkdf::Salt::new(hkdf::HKDF_SHA256, b"lockgate ticket key 1").extract(secret);
+        extracted
+            .expand(&[b"AES-256-GCM"], hkdf::HKDF_SHA256)
+            .ok()?
+            .fill(&mut derived)
+            .ok()?;
         Some(Self::new(*name, &derived))
     }
 
@@ -305,20 +361,32 @@ fn parse_keys(bytes: &[u8], path: &Path) -> Result<Vec<Arc<Key>>, TicketError> {
     }
     let mut keys: Vec<Arc<Key>> = Vec::new();
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        let line = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
+        let line = line
+            .split(|byte| *byte == b'#')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
         if line.is_empty() {
             continue;
         }
         let position = index + 1;
         let key = decode(line).and_then(|material| Key::from_material(&material));
-        let key = key.ok_or_else(|| TicketError::BadLine { path: path.to_owned(), line: position })?;
+        let key = key.ok_or_else(|| TicketError::BadLine {
+            path: path.to_owned(),
+            line: position,
+        })?;
         if keys.iter().any(|earlier| earlier.name == key.name) {
-            return Err(TicketError::SameName { path: path.to_owned(), line: position });
+            return Err(TicketError::SameName {
+                path: path.to_owned(),
+                line: position,
+            });
         }
         keys.push(Arc::new(key));
     }
     match keys.is_empty() {
-        true => Err(TicketError::File(CertError::Empty { path: path.to_owned() })),
+        true => Err(TicketError::File(CertError::Empty {
+            path: path.to_owned(),
+        })),
         false => Ok(keys),
     }
 }
@@ -327,16 +395,29 @@ fn decode(line: &[u8]) -> Option<Vec<u8>> {
     // 96 and 160 digits are 48 and 80 bytes; as base64 they would be 72 and 120, which no key has.
     if matches!(line.len(), 96 | 160) {
         let text = std::str::from_utf8(line).ok()?;
-        let byte = |at| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        let byte = |at| {
+            text.get(at..at + 2)
+                .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+        };
         return (0..line.len()).step_by(2).map(byte).collect();
     }
-    // PEM is the one base64 decoder among our dependencies, and it does not leak the key by its timing.
-    let pem = [b"-----BEGIN PRIVATE KEY-----\n", line, b"\n-----END PRIVATE KEY-----\n"].concat();
-    PrivatePkcs8KeyDer::from_pem_slice(&pem).ok().map(|key| key.secret_pkcs8_der().to_vec())
+    // PEM is the one base64 decoder among our dependencies, and it does not leak the key by its
+    // timing.
+    let pem = [
+        b"-----BEGIN PRIVATE KEY-----\n",
+        line,
+        b"\n-----END PRIVATE KEY-----\n",
+    ]
+    .concat();
+    PrivatePkcs8KeyDer::from_pem_slice(&pem)
+        .ok()
+        .map(|key| key.secret_pkcs8_der().to_vec())
 }
 
 fn now_in_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 const KEY_NAME: usize = 16;
@@ -371,11 +452,17 @@ mod tests {
         let start = Instant::now();
         let ring = ring(2, start);
         let ticket = ring.seal(b"state", &HERE, 1000).unwrap();
-        assert_eq!(ring.open(&ticket, &HERE, 1000).as_deref(), Some(&b"state"[..]));
+        assert_eq!(
+            ring.open(&ticket, &HERE, 1000).as_deref(),
+            Some(&b"state"[..])
+        );
         assert_eq!(ring.rotate_if_due(start + HOUR / 2), Ok(Rotation::NotDue));
         assert_eq!(ring.rotate_if_due(start + HOUR), Ok(Rotation::Rotated));
         assert_eq!(ring.rotate_if_due(start + HOUR), Ok(Rotation::NotDue));
-        assert_eq!(ring.open(&ticket, &HERE, 1000).as_deref(), Some(&b"state"[..]));
+        assert_eq!(
+            ring.open(&ticket, &HERE, 1000).as_deref(),
+            Some(&b"state"[..])
+        );
         assert_eq!(ring.rotate_if_due(start + 2 * HOUR), Ok(Rotation::Rotated));
         assert_eq!(ring.open(&ticket, &HERE, 1000), None);
     }
@@ -416,7 +503,10 @@ mod tests {
         let day = FILE_LIFETIME.as_secs();
         assert!(ring.open(&ticket, &HERE, 1000 + day).is_some());
         assert!(ring.open(&ticket, &HERE, 1001 + day).is_none());
-        assert!(ring.open(&ticket, &HERE, 0).is_some(), "a clock set back is no reason to refuse");
+        assert!(
+            ring.open(&ticket, &HERE, 0).is_some(),
+            "a clock set back is no reason to refuse"
+        );
     }
 
     #[test]
@@ -431,7 +521,12 @@ mod tests {
     fn file_ring(text: &str) -> (Arc<TicketRing>, tempfile::NamedTempFile) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        (TicketRing::from_file(file.path(), Instant::now()).unwrap().0, file)
+        (
+            TicketRing::from_file(file.path(), Instant::now())
+                .unwrap()
+                .0,
+            file,
+        )
     }
 
     #[test]
@@ -439,14 +534,21 @@ mod tests {
         let (before, file) = file_ring(&hex(&[7; 80]));
         let ticket = before.seal(b"state", &HERE, 0).unwrap();
         let (after, _) = TicketRing::from_file(file.path(), Instant::now()).unwrap();
-        assert_eq!(after.open(&ticket, &HERE, 0).as_deref(), Some(&b"state"[..]));
+        assert_eq!(
+            after.open(&ticket, &HERE, 0).as_deref(),
+            Some(&b"state"[..])
+        );
     }
 
     #[test]
     fn a_new_first_line_encrypts_after_a_reload_and_the_old_one_still_opens() {
         let (ring, file) = file_ring(&hex(&[7; 48]));
         let ticket = ring.seal(b"state", &HERE, 0).unwrap();
-        std::fs::write(file.path(), format!("# two\n{}\n{}\n", hex(&[8; 48]), hex(&[7; 48]))).unwrap();
+        std::fs::write(
+            file.path(),
+            format!("# two\n{}\n{}\n", hex(&[8; 48]), hex(&[7; 48])),
+        )
+        .unwrap();
         assert!(matches!(ring.reload(), Ok(KeysReloaded::Read(_))));
         assert_eq!(ring.seal(b"state", &HERE, 0).unwrap()[..KEY_NAME], [8; 16]);
         assert!(ring.open(&ticket, &HERE, 0).is_some());
@@ -461,7 +563,10 @@ mod tests {
             assert!(ring.reload().is_err());
         }
         std::fs::remove_file(file.path()).unwrap();
-        assert!(matches!(ring.reload(), Err(TicketError::File(CertError::Missing { .. }))));
+        assert!(matches!(
+            ring.reload(),
+            Err(TicketError::File(CertError::Missing { .. }))
+        ));
         assert!(ring.open(&ticket, &HERE, 0).is_some());
     }
 
@@ -471,25 +576,60 @@ mod tests {
         let (_, file) = file_ring(&hex(&[7; 48]));
         std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o604)).unwrap();
         let (_, warnings) = TicketRing::from_file(file.path(), Instant::now()).unwrap();
-        assert_eq!(warnings, [Warning::ReadableByOthers { path: file.path().to_owned() }]);
+        assert_eq!(
+            warnings,
+            [Warning::ReadableByOthers {
+                path: file.path().to_owned()
+            }]
+        );
     }
 
     #[test]
     fn keys_are_read_in_every_form_and_nothing_else_is() {
         let base64_48 = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB";
         let base64_80 = format!("{}=", "B".repeat(107));
-        let bad_line = |line| Err(TicketError::BadLine { path: "keys".into(), line });
+        let bad_line = |line| {
+            Err(TicketError::BadLine {
+                path: "keys".into(),
+                line,
+            })
+        };
         assert_eq!(parse([7; 48]), Ok(1), "raw, 48");
         assert_eq!(parse([7; 80]), Ok(1), "raw, 80");
         assert_eq!(parse([7; 49]), bad_line(1), "raw, neither");
         assert_eq!(parse(base64_48), Ok(1));
-        assert_eq!(parse(format!("\r\n # first\n{base64_48} # a\r\n{base64_80}\r\n")), Ok(2));
-        assert_eq!(parse(format!("{}\n{}", hex(&[1; 48]), hex(&[2; 80]).to_lowercase())), Ok(2));
-        assert_eq!(parse(format!("{base64_48}\n{}", &base64_48[4..])), bad_line(2), "45 bytes");
+        assert_eq!(
+            parse(format!("\r\n # first\n{base64_48} # a\r\n{base64_80}\r\n")),
+            Ok(2)
+        );
+        assert_eq!(
+            parse(format!(
+                "{}\n{}",
+                hex(&[1; 48]),
+                hex(&[2; 80]).to_lowercase()
+            )),
+            Ok(2)
+        );
+        assert_eq!(
+            parse(format!("{base64_48}\n{}", &base64_48[4..])),
+            bad_line(2),
+            "45 bytes"
+        );
         assert_eq!(parse("é".repeat(48)), bad_line(1), "96 bytes, no digits");
         let twice = format!("{base64_48}\n{}", hex(&[1; 48]));
-        assert_eq!(parse(twice), Err(TicketError::SameName { path: "keys".into(), line: 2 }));
-        assert_eq!(parse("\n# nothing\n"), Err(TicketError::File(CertError::Empty { path: "keys".into() })));
+        assert_eq!(
+            parse(twice),
+            Err(TicketError::SameName {
+                path: "keys".into(),
+                line: 2
+            })
+        );
+        assert_eq!(
+            parse("\n# nothing\n"),
+            Err(TicketError::File(CertError::Empty {
+                path: "keys".into()
+            }))
+        );
     }
 
     #[test]

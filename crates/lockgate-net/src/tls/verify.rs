@@ -47,15 +47,20 @@ impl ClientRules {
         let mut authorities = pem::read_certificates(&settings.ca)?;
         let mut roots = RootCertStore::empty();
         for (index, der) in authorities.iter().enumerate() {
-            roots.add(der.clone()).map_err(|error| CertError::BadCertificate {
-                path: settings.ca.clone(),
-                position: index + 1,
-                reason: error.to_string(),
-            })?;
+            roots
+                .add(der.clone())
+                .map_err(|error| CertError::BadCertificate {
+                    path: settings.ca.clone(),
+                    position: index + 1,
+                    reason: error.to_string(),
+                })?;
         }
         authorities.sort_by(|one, other| one.as_ref().cmp(other.as_ref()));
         authorities.dedup();
-        Ok(Self { mode: settings.mode, authorities })
+        Ok(Self {
+            mode: settings.mode,
+            authorities,
+        })
     }
 
     pub(super) fn verifier(
@@ -66,7 +71,8 @@ impl ClientRules {
         for der in &self.authorities {
             roots.add(der.clone()).map_err(|error| error.to_string())?;
         }
-        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let builder =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
         let builder = match self.mode {
             ClientAuthMode::Request => builder.allow_unauthenticated(),
             ClientAuthMode::Require => builder,
@@ -86,15 +92,21 @@ impl ClientRules {
 
 /// The common name of a certificate in DER, as the log and PROXY protocol v2 tell it.
 ///
-/// `None` if there is none, it is no text, or the certificate cannot be parsed. Of several the last,
-/// which is the most specific one.
+/// `None` if there is none, it is no text, or the certificate cannot be parsed. Of several the
+/// last, which is the most specific one.
 pub fn common_name(der: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    certificate.subject().iter_common_name().last()?.as_str().ok().map(str::to_owned)
+    certificate
+        .subject()
+        .iter_common_name()
+        .last()?
+        .as_str()
+        .ok()
+        .map(str::to_owned)
 }
 
-/// Whether a certificate was refused for its version of X.509: all but 3 are. The verifier's own error is nothing that can be
-/// named here.
+/// Whether a certificate was refused for its version of X.509: all but 3 are. The verifier's own
+/// error is nothing that can be named here.
 pub(super) fn is_old_version(error: &OtherError) -> bool {
     error.0.to_string() == "UnsupportedCertVersion"
 }
@@ -114,7 +126,9 @@ mod tests {
                 let digits = usize::from(long & 0x7f);
                 (
                     2 + digits,
-                    der[2..2 + digits].iter().fold(0, |length, digit| length << 8 | usize::from(*digit)),
+                    der[2..2 + digits]
+                        .iter()
+                        .fold(0, |length, digit| length << 8 | usize::from(*digit)),
                 )
             }
         };
@@ -122,7 +136,11 @@ mod tests {
     }
 
     fn inside(element: &[u8]) -> &[u8] {
-        let digits = if element[1] < 0x80 { 0 } else { usize::from(element[1] & 0x7f) };
+        let digits = if element[1] < 0x80 {
+            0
+        } else {
+            usize::from(element[1] & 0x7f)
+        };
         &element[2 + digits..]
     }
 
@@ -154,17 +172,30 @@ mod tests {
     fn an_x509_version_1_certificate_is_refused_by_its_version() {
         let folder = tempfile::tempdir().unwrap();
         let key = rcgen::KeyPair::generate().unwrap();
-        let issued =
-            rcgen::CertificateParams::new(["client.test".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let issued = rcgen::CertificateParams::new(["client.test".to_owned()])
+            .unwrap()
+            .self_signed(&key)
+            .unwrap();
         let ca = folder.path().join("ca.pem");
         std::fs::write(&ca, issued.pem()).unwrap();
-        let settings = ClientAuthSettings { mode: ClientAuthMode::Require, ca };
+        let settings = ClientAuthSettings {
+            mode: ClientAuthMode::Require,
+            ca,
+        };
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let verifier = ClientRules::load(&settings).unwrap().verifier(&provider).unwrap();
+        let verifier = ClientRules::load(&settings)
+            .unwrap()
+            .verifier(&provider)
+            .unwrap();
         let old = CertificateDer::from(version_1(issued.der()));
-        let error = verifier.verify_client_cert(&old, &[], UnixTime::now()).unwrap_err();
+        let error = verifier
+            .verify_client_cert(&old, &[], UnixTime::now())
+            .unwrap_err();
         let error = HandshakeError::from(error);
-        assert_eq!(error.to_string(), "the peer's certificate is X.509 version 1 or 2; version 3 is needed");
+        assert_eq!(
+            error.to_string(),
+            "the peer's certificate is X.509 version 1 or 2; version 3 is needed"
+        );
         assert!(error.is_certificate() && error.reason() == "bad_certificate");
     }
 }

@@ -30,8 +30,10 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of(leaf: &X509Certificate<'_>, path: &Path) -> Result<Self, CertError> {
-        let kind =
-            KeyKind::of(leaf).map_err(|kind| CertError::UnsupportedKey { path: path.to_owned(), kind })?;
+        let kind = KeyKind::of(leaf).map_err(|kind| CertError::UnsupportedKey {
+            path: path.to_owned(),
+            kind,
+        })?;
         let (names, addresses) = names(leaf);
         Ok(Self {
             names,
@@ -53,11 +55,13 @@ pub(super) fn parse_chain<'a>(
     path: &Path,
 ) -> Result<Vec<X509Certificate<'a>>, CertError> {
     let parse = |(index, der): (usize, &'a CertificateDer<'static>)| {
-        X509Certificate::from_der(der).map(|(_, parsed)| parsed).map_err(|error| CertError::BadCertificate {
-            path: path.to_owned(),
-            position: index + 1,
-            reason: error.to_string(),
-        })
+        X509Certificate::from_der(der)
+            .map(|(_, parsed)| parsed)
+            .map_err(|error| CertError::BadCertificate {
+                path: path.to_owned(),
+                position: index + 1,
+                reason: error.to_string(),
+            })
     };
     chain.iter().enumerate().map(parse).collect()
 }
@@ -70,20 +74,29 @@ pub(super) fn are_authorities(chain: &[CertificateDer<'static>], path: &Path) ->
 /// What clients may stumble over when they look for a path to a root.
 pub(super) fn chain_warnings(chain: &[X509Certificate<'_>], path: &Path) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let follows = |pair: &[X509Certificate<'_>]| pair[0].issuer().as_raw() == pair[1].subject().as_raw();
+    let follows =
+        |pair: &[X509Certificate<'_>]| pair[0].issuer().as_raw() == pair[1].subject().as_raw();
     if let Some(index) = chain.windows(2).position(|pair| !follows(pair)) {
-        warnings.push(Warning::ChainOrder { cert: path.to_owned(), position: index + 1 });
+        warnings.push(Warning::ChainOrder {
+            cert: path.to_owned(),
+            position: index + 1,
+        });
     }
-    // Public CAs say where their intermediate is to be had (RFC 5280 §4.2.2.1) and never sign by the
-    // root; a private CA mostly does neither, so that its lone certificates are in order.
+    // Public CAs say where their intermediate is to be had (RFC 5280 §4.2.2.1) and never sign by
+    // the root; a private CA mostly does neither, so that its lone certificates are in order.
     if let [only] = chain
         && only.subject().as_raw() != only.issuer().as_raw()
-        && only
-            .extensions()
-            .iter()
-            .any(|ext| matches!(ext.parsed_extension(), ParsedExtension::AuthorityInfoAccess(_)))
+        && only.extensions().iter().any(|ext| {
+            matches!(
+                ext.parsed_extension(),
+                ParsedExtension::AuthorityInfoAccess(_)
+            )
+        })
     {
-        warnings.push(Warning::NoIntermediate { cert: path.to_owned(), issuer: only.issuer().to_string() });
+        warnings.push(Warning::NoIntermediate {
+            cert: path.to_owned(),
+            issuer: only.issuer().to_string(),
+        });
     }
     warnings
 }
@@ -100,7 +113,10 @@ fn names(leaf: &X509Certificate<'_>) -> (Vec<String>, Vec<IpAddr>) {
         }
     } else {
         // RFC 6125 §6.4.4: the common name counts only where no alternative name is given.
-        let common = leaf.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+        let common = leaf
+            .subject()
+            .iter_common_name()
+            .filter_map(|name| name.as_str().ok());
         names.extend(common.map(normal));
     }
     names.dedup();
@@ -113,12 +129,17 @@ fn normal(name: &str) -> String {
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(|bytes| Ipv4Addr::from(bytes).into());
-    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|bytes| Ipv6Addr::from(bytes).into())).ok()
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|bytes| Ipv6Addr::from(bytes).into()))
+        .ok()
 }
 
 /// A time of ASN.1, which counts seconds since 1970.
 pub(super) fn system_time(seconds: i64) -> SystemTime {
     let distance = Duration::from_secs(seconds.unsigned_abs());
-    let time = if seconds < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    let time = if seconds < 0 {
+        UNIX_EPOCH.checked_sub(distance)
+    } else {
+        UNIX_EPOCH.checked_add(distance)
+    };
     time.unwrap_or(UNIX_EPOCH)
 }

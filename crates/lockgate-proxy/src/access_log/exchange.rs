@@ -2,7 +2,8 @@
 //!
 //! Authorization and Cookie have no place here: what is not in the record cannot be written.
 //!
-//! The fields of the line, in their order: [`super::reference::EXCHANGE`]. One that does not apply is left out.
+//! The fields of the line, in their order: [`super::reference::EXCHANGE`]. One that does not apply
+//! is left out.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -19,7 +20,8 @@ const FIELD: usize = 1024;
 /// Most bytes of a method, host or user that are written.
 const NAME: usize = 256;
 
-/// The status of an exchange whose client left before there was an answer: never sent, only logged and counted.
+/// The status of an exchange whose client left before there was an answer: never sent, only logged
+/// and counted.
 pub const CLIENT_LEFT: u16 = 499;
 
 /// What the log says of one exchange. Borrowed: it lives for the call that writes it.
@@ -157,8 +159,15 @@ impl Exchange<'_> {
         self.status >= 500 || broken || self.failure.is_some()
     }
 
-    /// Appends its line; allocates only when `out` must grow. No peer can make a line longer than some 70 KB.
-    pub(super) fn write(&self, out: &mut Vec<u8>, stamps: &mut Stamps, format: Format, mask: MaskIp) {
+    /// Appends its line; allocates only when `out` must grow. No peer can make a line longer than
+    /// some 70 KB.
+    pub(super) fn write(
+        &self,
+        out: &mut Vec<u8>,
+        stamps: &mut Stamps,
+        format: Format,
+        mask: MaskIp,
+    ) {
         match format {
             Format::Json => self.write_fields(Fields::<Json>::begin(out, stamps, self.began), mask),
             Format::Logfmt => {
@@ -169,12 +178,21 @@ impl Exchange<'_> {
     }
 
     fn write_fields<S: Syntax>(&self, mut fields: Fields<'_, S>, mask: MaskIp) {
-        let Self { downstream, request, timings, .. } = self;
+        let Self {
+            downstream,
+            request,
+            timings,
+            ..
+        } = self;
         fields.text(key!("id"), self.id);
         fields.some_text(key!("trace_id"), self.trace);
         fields.hex(key!("connection"), downstream.connection);
         fields.text(key!("listener"), downstream.listener);
-        fields.address([key!("client"), key!("client_port")], downstream.client, mask);
+        fields.address(
+            [key!("client"), key!("client_port")],
+            downstream.client,
+            mask,
+        );
         fields.address([key!("peer"), key!("peer_port")], downstream.peer, mask);
         fields.some_bytes(key!("user"), request.user, NAME);
         for (key, text, longest) in [
@@ -230,7 +248,8 @@ impl Exchange<'_> {
         fields.end();
     }
 
-    /// `CLIENT - USER [TIME] "REQUEST" STATUS BYTES "REFERER" "AGENT"`, as Apache and nginx write it.
+    /// `CLIENT - USER [TIME] "REQUEST" STATUS BYTES "REFERER" "AGENT"`, as Apache and nginx write
+    /// it.
     fn write_combined(&self, out: &mut Vec<u8>, stamps: &mut Stamps, mask: MaskIp) {
         write_client(out, self.downstream.client, mask);
         out.extend_from_slice(b" - ");
@@ -243,7 +262,12 @@ impl Exchange<'_> {
         out.extend_from_slice(b" [");
         stamps.write_common(out, self.began);
         out.extend_from_slice(b"] \"");
-        let Request { method, target, protocol, .. } = self.request;
+        let Request {
+            method,
+            target,
+            protocol,
+            ..
+        } = self.request;
         if method.is_empty() {
             out.push(b'-');
         } else {

@@ -11,8 +11,8 @@ use super::stamp::Stamps;
 use super::{Address, MaskIp};
 use crate::escape;
 
-/// How fields and their values are put down. A parameter of types: what does not vary within a line is decided when the
-/// program is compiled, and names become a move or two.
+/// How fields and their values are put down. A parameter of types: what does not vary within a line
+/// is decided when the program is compiled, and names become a move or two.
 pub(super) trait Syntax {
     /// What stands around the time, and ends the line.
     const AROUND: [&'static [u8]; 3];
@@ -72,7 +72,10 @@ pub(super) struct Key {
 /// The [`Key`] of a name.
 macro_rules! key {
     ($name:literal) => {
-        $crate::access_log::line::Key { json: concat!(",\"", $name, "\":"), logfmt: concat!(" ", $name, "=") }
+        $crate::access_log::line::Key {
+            json: concat!(",\"", $name, "\":"),
+            logfmt: concat!(" ", $name, "="),
+        }
     };
 }
 pub(super) use key;
@@ -94,7 +97,10 @@ impl<'a, S: Syntax> Fields<'a, S> {
         out.extend_from_slice(S::AROUND[0]);
         stamps.write_iso(out, unix_ms);
         out.extend_from_slice(S::AROUND[1]);
-        Self { out, syntax: PhantomData }
+        Self {
+            out,
+            syntax: PhantomData,
+        }
     }
 
     pub(super) fn end(self) {
@@ -170,7 +176,8 @@ impl<'a, S: Syntax> Fields<'a, S> {
     #[inline(always)]
     pub(super) fn yes_or_no(&mut self, key: Key, yes: bool) {
         self.name(key);
-        self.out.extend_from_slice(if yes { b"true" } else { b"false" });
+        self.out
+            .extend_from_slice(if yes { b"true" } else { b"false" });
     }
 
     /// Sixteen hexadecimal digits.
@@ -192,7 +199,8 @@ impl<'a, S: Syntax> Fields<'a, S> {
         // Six digits: what is behind the one in front.
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(1_000_000 + duration.subsec_micros());
-        self.out.extend_from_slice(digits.get(1..).unwrap_or_default().as_bytes());
+        self.out
+            .extend_from_slice(digits.get(1..).unwrap_or_default().as_bytes());
     }
 
     #[inline(always)]
@@ -253,9 +261,11 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_and_says_so() {
         let time = "1970-01-01T00:00:00.000Z";
-        for (text, json, logfmt) in
-            [("abc", r#""abc""#, "abc"), ("abcd", r#""abc…""#, r#""abc…""#), ("本本", r#""本…""#, r#""本…""#)]
-        {
+        for (text, json, logfmt) in [
+            ("abc", r#""abc""#, "abc"),
+            ("abcd", r#""abc…""#, r#""abc…""#),
+            ("本本", r#""本…""#, r#""本…""#),
+        ] {
             let line = written::<Json>(text.as_bytes(), 3);
             assert_eq!(line, format!("{{\"time\":\"{time}\",\"k\":{json}}}\n"));
             let line = written::<Logfmt>(text.as_bytes(), 3);
@@ -275,7 +285,10 @@ mod tests {
             ("é", r#""é""#),
         ] {
             let line = written::<Logfmt>(text.as_bytes(), 100);
-            assert_eq!(line, format!("time=1970-01-01T00:00:00.000Z k={expected}\n"));
+            assert_eq!(
+                line,
+                format!("time=1970-01-01T00:00:00.000Z k={expected}\n")
+            );
         }
     }
 }

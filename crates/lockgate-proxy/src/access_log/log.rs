@@ -25,8 +25,8 @@ impl Sample {
 
     /// Whether number `turn` is in the sample.
     ///
-    /// Multiples of the golden ratio fall evenly into every part of the circle (Weyl), and with no period that a page
-    /// and its pictures could fall into step with.
+    /// Multiples of the golden ratio fall evenly into every part of the circle (Weyl), and with no
+    /// period that a page and its pictures could fall into step with.
     fn takes(self, turn: u64) -> bool {
         turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 < self.0
     }
@@ -49,10 +49,11 @@ pub struct Style {
     pub sample: Sample,
 }
 
-/// A worker's end of the log: collects lines and hands whole buffers to the thread that writes them.
+/// A worker's end of the log: collects lines and hands whole buffers to the thread that writes
+/// them.
 ///
-/// Never waits. When the channel is full or closed the lines of the buffer are lost and counted, so what one worker
-/// holds is bounded by one buffer. What is left is handed over when it is dropped.
+/// Never waits. When the channel is full or closed the lines of the buffer are lost and counted, so
+/// what one worker holds is bounded by one buffer. What is left is handed over when it is dropped.
 #[derive(Debug)]
 pub struct Log {
     sender: SyncSender<Vec<u8>>,
@@ -65,17 +66,31 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log that hands its lines to `sender` and counts in `lost` those that could not be handed over.
+    /// A log that hands its lines to `sender` and counts in `lost` those that could not be handed
+    /// over.
     pub fn new(sender: SyncSender<Vec<u8>>, lost: Arc<AtomicU64>, style: Style) -> Self {
         let stamps = Stamps::default();
-        Self { sender, lost, style, stamps, buffer: Vec::new(), lines: 0, turn: 0 }
+        Self {
+            sender,
+            lost,
+            style,
+            stamps,
+            buffer: Vec::new(),
+            lines: 0,
+            turn: 0,
+        }
     }
 
     /// Adds the record of a connection; hands the buffer over when it has grown to 32 KB.
     pub fn write(&mut self, record: &Record<'_>) {
         let is_error = !matches!(record.cause, Cause::ClientClosed | Cause::UpstreamClosed);
         if self.is_wanted(is_error) {
-            record.write(&mut self.buffer, &mut self.stamps, self.style.format, self.style.mask);
+            record.write(
+                &mut self.buffer,
+                &mut self.stamps,
+                self.style.format,
+                self.style.mask,
+            );
             self.added();
         }
     }
@@ -83,7 +98,12 @@ impl Log {
     /// Adds the record of an exchange; hands the buffer over when it has grown to 32 KB.
     pub fn write_exchange(&mut self, exchange: &Exchange<'_>) {
         if self.is_wanted(exchange.is_error()) {
-            exchange.write(&mut self.buffer, &mut self.stamps, self.style.format, self.style.mask);
+            exchange.write(
+                &mut self.buffer,
+                &mut self.stamps,
+                self.style.format,
+                self.style.mask,
+            );
             self.added();
         }
     }
@@ -100,7 +120,8 @@ impl Log {
         }
     }
 
-    /// Hands over what there is; to be called on every tick of the worker, so that no line waits long.
+    /// Hands over what there is; to be called on every tick of the worker, so that no line waits
+    /// long.
     pub fn flush(&mut self) {
         if self.buffer.is_empty() {
             return;
@@ -109,7 +130,9 @@ impl Log {
         let next = Vec::with_capacity(self.buffer.len());
         let lines = std::mem::take(&mut self.lines);
         let full = std::mem::replace(&mut self.buffer, next);
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.sender.try_send(full) {
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
+            self.sender.try_send(full)
+        {
             self.lost.fetch_add(lines, Ordering::Relaxed);
         }
     }
@@ -130,7 +153,11 @@ mod tests {
     fn log(capacity: usize) -> (Log, Receiver<Vec<u8>>, Arc<AtomicU64>) {
         let (sender, receiver) = sync_channel(capacity);
         let lost = Arc::new(AtomicU64::new(0));
-        (Log::new(sender, Arc::clone(&lost), Style::default()), receiver, lost)
+        (
+            Log::new(sender, Arc::clone(&lost), Style::default()),
+            receiver,
+            lost,
+        )
     }
 
     #[test]
@@ -139,9 +166,15 @@ mod tests {
         log.write(&record());
         assert!(receiver.try_recv().is_err());
         log.flush();
-        assert_eq!(receiver.try_recv().unwrap(), line(&record(), MaskIp::Keep).into_bytes());
+        assert_eq!(
+            receiver.try_recv().unwrap(),
+            line(&record(), MaskIp::Keep).into_bytes()
+        );
         log.flush();
-        assert!(receiver.try_recv().is_err(), "an empty buffer is not handed over");
+        assert!(
+            receiver.try_recv().is_err(),
+            "an empty buffer is not handed over"
+        );
 
         let mut written = 0;
         let buffer = loop {
@@ -152,7 +185,10 @@ mod tests {
             }
         };
         assert!((HAND_OVER..HAND_OVER + 1_024).contains(&buffer.len()));
-        assert_eq!(buffer.iter().filter(|byte| **byte == b'\n').count(), written);
+        assert_eq!(
+            buffer.iter().filter(|byte| **byte == b'\n').count(),
+            written
+        );
         assert_eq!(lost.load(Ordering::Relaxed), 0);
     }
 
@@ -164,10 +200,16 @@ mod tests {
             log.flush();
         }
         assert_eq!(lost.load(Ordering::Relaxed), 5);
-        assert_eq!(receiver.try_recv().unwrap(), line(&plain(), MaskIp::Keep).into_bytes());
+        assert_eq!(
+            receiver.try_recv().unwrap(),
+            line(&plain(), MaskIp::Keep).into_bytes()
+        );
         log.write(&plain());
         log.flush();
-        assert!(receiver.try_recv().is_ok(), "served again as soon as there is room");
+        assert!(
+            receiver.try_recv().is_ok(),
+            "served again as soon as there is room"
+        );
         assert_eq!(lost.load(Ordering::Relaxed), 5);
     }
 
@@ -190,9 +232,15 @@ mod tests {
 
     #[test]
     fn a_sample_is_as_large_as_was_asked_for_and_has_every_error() {
-        for (percent, expected) in
-            [(0.0, 0), (-1.0, 0), (1.0, 100), (12.5, 1_250), (50.0, 5_000), (100.0, 10_000), (1e9, 10_000)]
-        {
+        for (percent, expected) in [
+            (0.0, 0),
+            (-1.0, 0),
+            (1.0, 100),
+            (12.5, 1_250),
+            (50.0, 5_000),
+            (100.0, 10_000),
+            (1e9, 10_000),
+        ] {
             let sample = Sample::percent(percent);
             let taken = (0..10_000).filter(|&turn| sample.takes(turn)).count();
             assert!(taken.abs_diff(expected) <= 10, "{percent} %: {taken}");
@@ -200,7 +248,10 @@ mod tests {
         let (mut log, receiver, _lost) = log(1);
         log.style.sample = Sample::percent(0.0);
         log.write(&plain());
-        log.write(&Record { cause: Cause::Idle, ..plain() });
+        log.write(&Record {
+            cause: Cause::Idle,
+            ..plain()
+        });
         log.flush();
         let lines = String::from_utf8(receiver.try_recv().unwrap()).unwrap();
         assert_eq!(lines.lines().count(), 1);

@@ -1,6 +1,8 @@
-//! The fields and causes of the access log with their meanings: `docs/observe.md` is made of these tables.
+//! The fields and causes of the access log with their meanings: `docs/observe.md` is made of these
+//! tables.
 //!
-//! Does not write lines: `exchange` and the record of a connection do, and a test holds their fields against these tables.
+//! Does not write lines: `exchange` and the record of a connection do, and a test holds their
+//! fields against these tables.
 
 use super::{Cause, Side};
 
@@ -19,96 +21,216 @@ const fn field(name: &'static str, meaning: &'static str) -> Field {
 
 /// The fields of the line of an exchange (a request and its answer), in the order of the line.
 pub const EXCHANGE: &[Field] = &[
-    field("time", "when the first byte of the request came: ISO 8601 in UTC with milliseconds"),
-    field("id", "the id of the request; the application gets the same one"),
-    field("trace_id", "the trace that the request belongs to (W3C Trace Context)"),
-    field("connection", "the id of the client's connection, 16 hexadecimal digits"),
-    field("listener", "the address that accepted the connection, as the configuration has it"),
+    field(
+        "time",
+        "when the first byte of the request came: ISO 8601 in UTC with milliseconds",
+    ),
+    field(
+        "id",
+        "the id of the request; the application gets the same one",
+    ),
+    field(
+        "trace_id",
+        "the trace that the request belongs to (W3C Trace Context)",
+    ),
+    field(
+        "connection",
+        "the id of the client's connection, 16 hexadecimal digits",
+    ),
+    field(
+        "listener",
+        "the address that accepted the connection, as the configuration has it",
+    ),
     field(
         "client",
         "the client's address, after PROXY headers and forwarding fields of `trusted` peers; `unix` for a Unix socket",
     ),
     field("client_port", "the client's port"),
-    field("peer", "the address of the TCP peer: the client, or the proxy in front of Lockgate"),
+    field(
+        "peer",
+        "the address of the TCP peer: the client, or the proxy in front of Lockgate",
+    ),
     field("peer_port", "the port of the TCP peer"),
     field("user", "the user that `auth.basic` has verified"),
     field("method", "the method"),
     field("scheme", "`http` or `https`, as the client sees it"),
-    field("host", "the host that the client asked for, with its port if it named one"),
-    field("target", "the request-target as it came; of more than 8 KB the beginning and `…`"),
-    field("protocol", "the version of HTTP between the client and Lockgate"),
-    field("status", "the status of the answer; 499 if the client left before there was one"),
+    field(
+        "host",
+        "the host that the client asked for, with its port if it named one",
+    ),
+    field(
+        "target",
+        "the request-target as it came; of more than 8 KB the beginning and `…`",
+    ),
+    field(
+        "protocol",
+        "the version of HTTP between the client and Lockgate",
+    ),
+    field(
+        "status",
+        "the status of the answer; 499 if the client left before there was one",
+    ),
     field("received_bytes", "bytes of the request's body"),
     field("sent_bytes", "bytes of the answer's body"),
-    field("duration_seconds", "from the first byte of the request to the last byte of the answer"),
-    field("wait_seconds", "routing, checks of access, and the wait for a free endpoint"),
+    field(
+        "duration_seconds",
+        "from the first byte of the request to the last byte of the answer",
+    ),
+    field(
+        "wait_seconds",
+        "routing, checks of access, and the wait for a free endpoint",
+    ),
     field(
         "connect_seconds",
         "the time to connect to the endpoint, retries included; absent if the connection was reused",
     ),
-    field("first_byte_seconds", "from the request to the first byte of the endpoint's answer"),
+    field(
+        "first_byte_seconds",
+        "from the request to the first byte of the endpoint's answer",
+    ),
     field("body_seconds", "from there to the end of the answer"),
     field("site", "the site, as the configuration has it"),
     field("route", "the route, as the configuration has it"),
     field("pool", "the pool that served the request"),
-    field("endpoint", "the endpoint that served the request, or the last one that was tried"),
-    field("reused", "whether the connection to the endpoint had served another request before"),
+    field(
+        "endpoint",
+        "the endpoint that served the request, or the last one that was tried",
+    ),
+    field(
+        "reused",
+        "whether the connection to the endpoint had served another request before",
+    ),
     field(
         "tried",
         "the endpoints that were tried before it in vain, with commas between them; absent if none",
     ),
-    field("retries", "how often the request was sent again; absent if never"),
-    field("grpc_status", "of a gRPC call: the status that it ended with"),
-    field("cause", "what went wrong: see the causes below; absent if nothing did"),
-    field("side", "where it went wrong: `downstream` (the client), `upstream` (the endpoint) or `lockgate`"),
-    field("detail", "more about the cause, for people; its text may change"),
+    field(
+        "retries",
+        "how often the request was sent again; absent if never",
+    ),
+    field(
+        "grpc_status",
+        "of a gRPC call: the status that it ended with",
+    ),
+    field(
+        "cause",
+        "what went wrong: see the causes below; absent if nothing did",
+    ),
+    field(
+        "side",
+        "where it went wrong: `downstream` (the client), `upstream` (the endpoint) or `lockgate`",
+    ),
+    field(
+        "detail",
+        "more about the cause, for people; its text may change",
+    ),
     field("tls_version", "the TLS version of the client's connection"),
     field("cipher", "the cipher suite of the client's connection"),
     field("alpn", "the protocol that ALPN agreed on"),
     field("sni", "the server name of the ClientHello"),
-    field("resumed", "whether the client resumed an earlier TLS session"),
+    field(
+        "resumed",
+        "whether the client resumed an earlier TLS session",
+    ),
     field("client_cn", "the common name of the client's certificate"),
-    field("referer", "the field `Referer` of the request; at most 1 KB"),
-    field("user_agent", "the field `User-Agent` of the request; at most 1 KB"),
+    field(
+        "referer",
+        "the field `Referer` of the request; at most 1 KB",
+    ),
+    field(
+        "user_agent",
+        "the field `User-Agent` of the request; at most 1 KB",
+    ),
 ];
 
-/// The fields of the line of a connection (a relay, a tunnel, an upgrade, or one that ended before HTTP began), in the order
-/// of the line.
+/// The fields of the line of a connection (a relay, a tunnel, an upgrade, or one that ended before
+/// HTTP began), in the order of the line.
 pub const CONNECTION: &[Field] = &[
-    field("time", "when the connection was accepted, or the tunnel began: ISO 8601 in UTC with milliseconds"),
+    field(
+        "time",
+        "when the connection was accepted, or the tunnel began: ISO 8601 in UTC with milliseconds",
+    ),
     field("id", "the id of the connection, 16 hexadecimal digits"),
-    field("listener", "the address that accepted the connection, as the configuration has it"),
+    field(
+        "listener",
+        "the address that accepted the connection, as the configuration has it",
+    ),
     field(
         "client",
         "the client's address, after a PROXY header where one is expected; `unix` for a Unix socket",
     ),
     field("client_port", "the client's port"),
-    field("peer", "the address of the TCP peer: the client, or the proxy in front of Lockgate"),
+    field(
+        "peer",
+        "the address of the TCP peer: the client, or the proxy in front of Lockgate",
+    ),
     field("peer_port", "the port of the TCP peer"),
-    field("request", "of a tunnel or an upgrade: the id of the request that opened it"),
-    field("host", "of a tunnel or an upgrade: the host that the request named"),
-    field("user", "of a tunnel or an upgrade: the user that `auth.basic` has verified"),
+    field(
+        "request",
+        "of a tunnel or an upgrade: the id of the request that opened it",
+    ),
+    field(
+        "host",
+        "of a tunnel or an upgrade: the host that the request named",
+    ),
+    field(
+        "user",
+        "of a tunnel or an upgrade: the user that `auth.basic` has verified",
+    ),
     field("sni", "the server name of the ClientHello"),
     field("alpn", "the protocol that ALPN agreed on"),
     field("tls_version", "the TLS version"),
     field("cipher", "the cipher suite"),
-    field("resumed", "whether the client resumed an earlier TLS session"),
+    field(
+        "resumed",
+        "whether the client resumed an earlier TLS session",
+    ),
     field("client_cn", "the common name of the client's certificate"),
     field("received_bytes", "bytes from the client"),
     field("sent_bytes", "bytes to the client"),
-    field("received_first_byte_seconds", "until the first byte from the client was relayed"),
-    field("sent_first_byte_seconds", "until the first byte to the client was relayed"),
-    field("received_end_seconds", "until the client had ended its direction"),
-    field("sent_end_seconds", "until the endpoint had ended its direction"),
-    field("received_bytes_per_second", "the mean rate from the client, until that direction ended"),
-    field("sent_bytes_per_second", "the mean rate to the client, until that direction ended"),
-    field("handshake_seconds", "from the acceptance to the end of the TLS handshake"),
-    field("connect_seconds", "the time to choose an endpoint and to connect to it, retries included"),
+    field(
+        "received_first_byte_seconds",
+        "until the first byte from the client was relayed",
+    ),
+    field(
+        "sent_first_byte_seconds",
+        "until the first byte to the client was relayed",
+    ),
+    field(
+        "received_end_seconds",
+        "until the client had ended its direction",
+    ),
+    field(
+        "sent_end_seconds",
+        "until the endpoint had ended its direction",
+    ),
+    field(
+        "received_bytes_per_second",
+        "the mean rate from the client, until that direction ended",
+    ),
+    field(
+        "sent_bytes_per_second",
+        "the mean rate to the client, until that direction ended",
+    ),
+    field(
+        "handshake_seconds",
+        "from the acceptance to the end of the TLS handshake",
+    ),
+    field(
+        "connect_seconds",
+        "the time to choose an endpoint and to connect to it, retries included",
+    ),
     field("duration_seconds", "from the acceptance to the end"),
     field("endpoint", "the endpoint that served the connection"),
     field("cause", "why the connection ended: see the causes below"),
-    field("side", "where it ended: `downstream` (the client), `upstream` (the endpoint) or `lockgate`"),
-    field("detail", "more about the cause, for people; its text may change"),
+    field(
+        "side",
+        "where it ended: `downstream` (the client), `upstream` (the endpoint) or `lockgate`",
+    ),
+    field(
+        "detail",
+        "more about the cause, for people; its text may change",
+    ),
 ];
 
 impl Cause {
@@ -126,7 +248,9 @@ impl Cause {
             Self::TooSlow => {
                 "A peer missed a deadline of `timeouts`, or stayed below its minimum of `rates`."
             }
-            Self::HandshakeFailed => "The TLS handshake with the client failed; `detail` has the reason.",
+            Self::HandshakeFailed => {
+                "The TLS handshake with the client failed; `detail` has the reason."
+            }
             Self::ConnectFailed => {
                 "No connection to an endpoint could be made, its TLS handshake included; `detail` has the last error."
             }
@@ -175,7 +299,9 @@ impl Cause {
             Self::Limit => {
                 "Raise the limit that `detail` names, add endpoints, or find the client that uses it up in `/top`."
             }
-            Self::Drain => "Raise `drain.deadline` if connections are meant to live longer than that.",
+            Self::Drain => {
+                "Raise `drain.deadline` if connections are meant to live longer than that."
+            }
             Self::Internal => "Report it with the line of the log.",
         }
     }
@@ -202,13 +328,17 @@ mod tests {
 
     #[test]
     fn the_tables_have_every_field_of_a_line_in_its_order() {
-        for (line, table) in
-            [(line_with_every_field(), EXCHANGE), (connection_with_every_field(), CONNECTION)]
-        {
+        for (line, table) in [
+            (line_with_every_field(), EXCHANGE),
+            (connection_with_every_field(), CONNECTION),
+        ] {
             let parsed: Value = serde_json::from_str(&line).unwrap();
             let written = parsed.as_object().unwrap();
             for name in written.keys() {
-                assert!(table.iter().any(|field| field.name == name), "{name} is in no table");
+                assert!(
+                    table.iter().any(|field| field.name == name),
+                    "{name} is in no table"
+                );
             }
             let places: Vec<_> = table
                 .iter()

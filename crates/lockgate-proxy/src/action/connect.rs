@@ -1,8 +1,8 @@
-//! Opens tunnels (CONNECT, RFC 9110 §9.3.6): asks the rules, looks the target up, dials it, and says so. What is asked of a
-//! proxy without a tunnel goes the same way.
+//! Opens tunnels (CONNECT, RFC 9110 §9.3.6): asks the rules, looks the target up, dials it, and
+//! says so. What is asked of a proxy without a tunnel goes the same way.
 //!
-//! Each address that a name stands for is asked about, and only those that may be are dialled. Does not move bytes: both
-//! connections are joined by whoever runs the client's.
+//! Each address that a name stands for is asked about, and only those that may be are dialled. Does
+//! not move bytes: both connections are joined by whoever runs the client's.
 
 use std::future::poll_fn;
 use std::io;
@@ -54,8 +54,8 @@ pub struct Connect {
     pub bounds: Bounds,
     /// The PROXY header that targets are sent, if any.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// Names that one client may have looked up at once: one that asks for what no name server answers must not take
-    /// the time of the others. All listeners share it.
+    /// Names that one client may have looked up at once: one that asks for what no name server
+    /// answers must not take the time of the others. All listeners share it.
     pub look_ups: Arc<PerClient>,
     /// Tunnels that one client may have at once, if that is limited.
     pub per_client: Option<Arc<AtOnce<IpAddr>>>,
@@ -89,7 +89,10 @@ impl Connect {
         let patience = Patience::new(Queue::default().wait);
         let (slot, share) = self.slot(exchange, &patience).await?;
         let (up, endpoint) = self.reach(exchange, &patience, &host, port).await?;
-        let (hold, in_flight) = (endpoint.count().in_slot(slot).of_share(share), endpoint.begin());
+        let (hold, in_flight) = (
+            endpoint.count().in_slot(slot).of_share(share),
+            endpoint.begin(),
+        );
         let switched = Switched {
             up: Wire::H1(up),
             hold,
@@ -102,7 +105,8 @@ impl Connect {
         exchange.switch(&ResponseHead::of(200), switched).await
     }
 
-    /// Forwards a request for a URL, in absolute-form or by the fields of HTTP/2, to whom it names, over a connection of its own.
+    /// Forwards a request for a URL, in absolute-form or by the fields of HTTP/2, to whom it names,
+    /// over a connection of its own.
     ///
     /// # Errors
     /// As [`Self::run`], and where there is no answer or not the whole of it.
@@ -113,14 +117,26 @@ impl Connect {
         user: Option<&Arc<str>>,
     ) -> Result<(), Failure> {
         let asked = &exchange.request.asked;
-        let (host, port) = match (asked.secure.or(exchange.request.head.secure), asked.authority) {
-            (Some(false), Some(authority)) => {
-                (authority.name().into_owned(), port(authority.port.unwrap_or(HTTP_PORT))?)
-            }
+        let (host, port) = match (
+            asked.secure.or(exchange.request.head.secure),
+            asked.authority,
+        ) {
+            (Some(false), Some(authority)) => (
+                authority.name().into_owned(),
+                port(authority.port.unwrap_or(HTTP_PORT))?,
+            ),
             (Some(true), _) => {
-                return Err(Failure::because(Fault::NotImplemented, "https is asked for by CONNECT"));
+                return Err(Failure::because(
+                    Fault::NotImplemented,
+                    "https is asked for by CONNECT",
+                ));
             }
-            _ => return Err(Failure::because(Fault::Malformed, "no URL, as proxies are asked for")),
+            _ => {
+                return Err(Failure::because(
+                    Fault::Malformed,
+                    "no URL, as proxies are asked for",
+                ));
+            }
         };
         // What it may switch to is a tunnel as those of CONNECT are, and held to the same.
         let shares = match exchange.request.upgrade() {
@@ -144,7 +160,8 @@ impl Connect {
         Ok(())
     }
 
-    /// A place for one more socket, and what it takes of the client's share; both are waited for as requests wait for endpoints.
+    /// A place for one more socket, and what it takes of the client's share; both are waited for as
+    /// requests wait for endpoints.
     async fn slot<D: Downstream>(
         &self,
         exchange: &mut Exchange<'_, D>,
@@ -180,18 +197,32 @@ impl Connect {
         let addresses = self.addresses(exchange, host, port).await?;
         let began = Instant::now();
         let (socket, address) = self.dial(exchange, patience, host, &addresses).await?;
-        exchange.outcome.leased(lap(&mut clock), Some(began.elapsed()));
-        let endpoint =
-            Arc::new(Endpoint::new(address.to_string(), address.ip().to_string(), Place::Ip(address), None));
+        exchange
+            .outcome
+            .leased(lap(&mut clock), Some(began.elapsed()));
+        let endpoint = Arc::new(Endpoint::new(
+            address.to_string(),
+            address.ip().to_string(),
+            Place::Ip(address),
+            None,
+        ));
         exchange.outcome.endpoint = Some(Arc::clone(&endpoint));
         let stream = Stream::new(socket, None, Vec::new());
         let mut up = Box::new(Link::new(stream, &exchange.request.worker.blocks, &[]));
         if let Some(version) = self.proxy_protocol {
-            up.writer.head().extend_from_slice(&(exchange.introduction)(version));
+            up.writer
+                .head()
+                .extend_from_slice(&(exchange.introduction)(version));
             let Link { stream, writer, .. } = &mut *up;
-            match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
+            match exchange
+                .guard
+                .within(poll_fn(|cx| writer.poll_flush(cx, stream)))
+                .await
+            {
                 Ok(sent) => {
-                    sent.map_err(|error| Failure::because(Fault::TargetRefused, error.to_string()))?;
+                    sent.map_err(|error| {
+                        Failure::because(Fault::TargetRefused, error.to_string())
+                    })?;
                 }
                 Err(cut) => return Err(Failure::cut(cut, Fault::TargetTimeout)),
             }
@@ -259,9 +290,12 @@ impl Connect {
         let found = match self.names.known(host, self.fresh) {
             Some(found) => found,
             None => {
-                let busy = || Failure::because(Fault::TooManyRequests, "names that are being looked up");
-                let mut place =
-                    self.look_ups.enter(exchange.request.values.client.key_or_nobody()).ok_or_else(busy)?;
+                let busy =
+                    || Failure::because(Fault::TooManyRequests, "names that are being looked up");
+                let mut place = self
+                    .look_ups
+                    .enter(exchange.request.values.client.key_or_nobody())
+                    .ok_or_else(busy)?;
                 let asked = async {
                     place.wait().await;
                     self.names.look_up(host, self.fresh, place).await
@@ -307,7 +341,9 @@ impl Connect {
                 _ if is_exhaustion(&error) => Fault::Exhausted,
                 // Of our own: all ports to that address are taken (connect(2)).
                 io::ErrorKind::AddrNotAvailable => Fault::Exhausted,
-                io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => Fault::TargetRefused,
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
+                    Fault::TargetRefused
+                }
                 io::ErrorKind::TimedOut => Fault::TargetTimeout,
                 _ => Fault::TargetUnroutable,
             };
@@ -320,22 +356,30 @@ impl Connect {
 fn target<D>(exchange: &Exchange<'_, D>) -> Result<(String, u16), Failure> {
     let malformed = |why| Err(Failure::because(Fault::Malformed, why));
     if exchange.request.length != BodyLength::Empty {
-        // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the tunnel.
+        // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the
+        // tunnel.
         return malformed("CONNECT with a body");
     }
     match exchange.request.asked.authority {
-        Some(authority) => Ok((authority.name().into_owned(), port(authority.port.unwrap_or_default())?)),
+        Some(authority) => Ok((
+            authority.name().into_owned(),
+            port(authority.port.unwrap_or_default())?,
+        )),
         None => malformed("CONNECT to nobody"),
     }
 }
 
 /// One that somebody can listen on.
 fn port(port: u16) -> Result<u16, Failure> {
-    if port == 0 { Err(Failure::because(Fault::Malformed, "port 0")) } else { Ok(port) }
+    if port == 0 {
+        Err(Failure::because(Fault::Malformed, "port 0"))
+    } else {
+        Ok(port)
+    }
 }
 
-/// What a client is told whose target has no address, or whose target's name nobody has time for: the latter is our limit,
-/// and says nothing of the name.
+/// What a client is told whose target has no address, or whose target's name nobody has time for:
+/// the latter is our limit, and says nothing of the name.
 fn unresolved(error: NameError) -> Failure {
     match error {
         NameError::Failed(said) => Failure::because(Fault::TargetUnknown, said.to_string()),
@@ -346,12 +390,17 @@ fn unresolved(error: NameError) -> Failure {
 /// The address that `host` is, if it is one.
 fn literal(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        Some(rest) => rest
+            .strip_suffix(']')?
+            .parse::<Ipv6Addr>()
+            .ok()
+            .map(IpAddr::V6),
         None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
     }
 }
 
-/// Waits for `future` as long as it may take and the client is there; `late` is what it means when it takes longer.
+/// Waits for `future` as long as it may take and the client is there; `late` is what it means when
+/// it takes longer.
 async fn while_wanted<D: Downstream, F: Future>(
     exchange: &mut Exchange<'_, D>,
     limit: Duration,
@@ -367,7 +416,11 @@ async fn while_wanted<D: Downstream, F: Future>(
     }));
     match waited.await {
         Ok(Some(output)) => Ok(output),
-        Ok(None) => Err(Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited")),
+        Ok(None) => Err(Failure::silent(
+            Cause::ClientReset,
+            Side::Downstream,
+            "while it waited",
+        )),
         Err(cut) => Err(Failure::cut(cut, late)),
     }
 }
@@ -389,8 +442,14 @@ mod tests {
             (busy.fault, busy.cause, busy.side),
             (Some(Fault::Exhausted), Cause::Limit, Side::Lockgate)
         );
-        assert!(format!("{busy:?}").contains("too many names are being looked up"), "{busy:?}");
+        assert!(
+            format!("{busy:?}").contains("too many names are being looked up"),
+            "{busy:?}"
+        );
         let unknown = unresolved(NameError::Failed("no such name".into()));
-        assert_eq!((unknown.fault, unknown.side), (Some(Fault::TargetUnknown), Side::Upstream));
+        assert_eq!(
+            (unknown.fault, unknown.side),
+            (Some(Fault::TargetUnknown), Side::Upstream)
+        );
     }
 }

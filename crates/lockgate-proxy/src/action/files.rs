@@ -1,4 +1,5 @@
-//! Files below a root: what a path leads to, in which form, and whether the client has it already (RFC 9110 §8, §13, §14).
+//! Files below a root: what a path leads to, in which form, and whether the client has it already
+//! (RFC 9110 §8, §13, §14).
 //!
 //! # Layout
 //! - `resolve`: from a path to a file, a redirect, a directory or nothing.
@@ -38,8 +39,13 @@ use cache::Hit;
 use file::{File, Loaded};
 use resolve::{Resolved, Wanted, absolute, is_absence};
 
-/// The codings of siblings, and what is behind their names; what is wanted alike goes in this order.
-const CODINGS: [(Coding, &str); 3] = [(Coding::Zstd, ".zst"), (Coding::Br, ".br"), (Coding::Gzip, ".gz")];
+/// The codings of siblings, and what is behind their names; what is wanted alike goes in this
+/// order.
+const CODINGS: [(Coding, &str); 3] = [
+    (Coding::Zstd, ".zst"),
+    (Coding::Br, ".br"),
+    (Coding::Gzip, ".gz"),
+];
 
 /// How the files of one route are served.
 #[derive(Debug)]
@@ -101,7 +107,10 @@ impl Files {
     ///
     /// # Errors
     /// When nothing was answered, or the answer has broken off.
-    pub async fn run<D: Downstream>(self: &Arc<Self>, exchange: &mut Exchange<'_, D>) -> Result<(), Failure> {
+    pub async fn run<D: Downstream>(
+        self: &Arc<Self>,
+        exchange: &mut Exchange<'_, D>,
+    ) -> Result<(), Failure> {
         let path = self.path(exchange)?;
         match self.find(exchange, &path).await? {
             Found::File(hit) => self.send(exchange, &hit).await,
@@ -113,9 +122,15 @@ impl Files {
 
     /// The path that is looked for, decoded.
     fn path<D>(&self, exchange: &Exchange<'_, D>) -> Result<Vec<u8>, Failure> {
-        let Request { values, pattern, rules, .. } = &exchange.request;
+        let Request {
+            values,
+            pattern,
+            rules,
+            ..
+        } = &exchange.request;
         decoded(match rules.target {
-            TargetRewrite::StripPrefix if pattern.is_prefix() => match pattern.split(values.path).1 {
+            TargetRewrite::StripPrefix if pattern.is_prefix() => match pattern.split(values.path).1
+            {
                 [] => b"/",
                 rest => rest,
             },
@@ -130,7 +145,8 @@ impl Files {
     ) -> Result<Found, Failure> {
         let (worker, now) = (exchange.request.worker, exchange.guard.clock().now());
         let page = takes_pages(exchange, path);
-        // What is asked for as a page may be found where the same path, asked for as a script, is not.
+        // What is asked for as a page may be found where the same path, asked for as a script, is
+        // not.
         let mut key = path.to_vec();
         if page && self.spa.is_some() {
             key.push(0);
@@ -141,7 +157,10 @@ impl Files {
             key.extend_from_slice(exchange.request.values.path);
         }
         let known = worker.files.get(self.place, &key);
-        if let Some(hit) = known.as_ref().filter(|hit| hit.is_current(now) && hit.file.is_untouched()) {
+        if let Some(hit) = known
+            .as_ref()
+            .filter(|hit| hit.is_current(now) && hit.file.is_untouched())
+        {
             return Ok(Found::File(Rc::clone(hit)));
         }
         let attempts = self.attempts.iter().map(|attempt| {
@@ -176,7 +195,8 @@ impl Files {
                     .map(Box::from);
                 // What is asked for by a name with a dot is a page for who takes pages only.
                 let stands_in = |page: &Vec<u8>| absolute(&loaded.at) == absolute(page);
-                let by_accept = self.spa.as_ref().is_some_and(stands_in) && name_of(path).contains(&b'.');
+                let by_accept =
+                    self.spa.as_ref().is_some_and(stands_in) && name_of(path).contains(&b'.');
                 let file = File::new(*loaded, rules.compress.as_ref());
                 let hit = Hit::new(file, status, caching, by_accept, now);
                 worker.files.put(self.place, &key, Rc::clone(&hit));
@@ -212,7 +232,9 @@ impl Files {
         let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), Wait::Yes);
         let brought = self.threads.submit(job).map_err(|_| busy())?;
         let brought = exchange.guard.within(brought).await;
-        brought.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?.map_err(|_| busy())
+        brought
+            .map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?
+            .map_err(|_| busy())
     }
 
     /// Asks the file system, and reads what is found there unless it is what was `before`.
@@ -229,7 +251,12 @@ impl Files {
             opened => opened?,
         };
         Ok(match self.resolve(&root, wanted)? {
-            Resolved::File { at, stamp, status, instead } => {
+            Resolved::File {
+                at,
+                stamp,
+                status,
+                instead,
+            } => {
                 if before.is_some_and(|before| before.is(self, &root, &at, stamp, status)) {
                     return Ok(Brought::Same);
                 }
@@ -279,8 +306,12 @@ impl Before {
         Self {
             at: loaded.at.clone(),
             own: loaded.own.stamp,
-            siblings: (!loaded.changed)
-                .then(|| loaded.siblings.each_ref().map(|form| form.as_ref().map(|form| form.stamp))),
+            siblings: (!loaded.changed).then(|| {
+                loaded
+                    .siblings
+                    .each_ref()
+                    .map(|form| form.as_ref().map(|form| form.stamp))
+            }),
             status: hit.status,
             settled: hit.file.is_settled(),
         }
@@ -290,27 +321,41 @@ impl Before {
     fn is(&self, files: &Files, root: &Root, at: &[u8], stamp: Stamp, status: u16) -> bool {
         let same = self.settled && self.status == status && self.own == stamp && self.at == at;
         let is = |(extension, before): (&str, &Option<Stamp>)| {
-            let now = root.look(&[at, extension.as_bytes()].concat()).ok().map(|(_, stamp)| stamp);
+            let now = root
+                .look(&[at, extension.as_bytes()].concat())
+                .ok()
+                .map(|(_, stamp)| stamp);
             // One that was left alone for its age is left alone still.
             before.is_none() && now.is_none_or(|now| load::is_stale(&now, &stamp)) || *before == now
         };
-        let Some(siblings) = self.siblings.as_ref().filter(|_| files.precompressed) else { return same };
-        same && CODINGS.iter().map(|(_, extension)| *extension).zip(siblings).all(is)
+        let Some(siblings) = self.siblings.as_ref().filter(|_| files.precompressed) else {
+            return same;
+        };
+        same && CODINGS
+            .iter()
+            .map(|(_, extension)| *extension)
+            .zip(siblings)
+            .all(is)
     }
 }
 
 fn decoded(target: &[u8]) -> Result<Vec<u8>, Failure> {
     let end = memchr::memchr(b'?', target).unwrap_or(target.len());
-    let malformed = |error: target::TargetError| Failure::because(Fault::Malformed, error.to_string());
-    target::decode(&target[..end]).map(|path| path.into_owned()).map_err(malformed)
+    let malformed =
+        |error: target::TargetError| Failure::because(Fault::Malformed, error.to_string());
+    target::decode(&target[..end])
+        .map(|path| path.into_owned())
+        .map_err(malformed)
 }
 
-/// Whether a request may be for a page that an application makes: scripts and images that are not there are missed by
-/// their names, and a page in place of them would be an error that is harder to find.
+/// Whether a request may be for a page that an application makes: scripts and images that are not
+/// there are missed by their names, and a page in place of them would be an error that is harder to
+/// find.
 fn takes_pages<D>(exchange: &Exchange<'_, D>, path: &[u8]) -> bool {
     let name = name_of(path);
     let mut accepts = exchange.request.head.fields.named(b"accept");
-    !name.contains(&b'.') || accepts.any(|accept| memchr::memmem::find(accept, b"text/html").is_some())
+    !name.contains(&b'.')
+        || accepts.any(|accept| memchr::memmem::find(accept, b"text/html").is_some())
 }
 
 /// What stands behind the last slash.
@@ -329,7 +374,10 @@ fn unreadable(error: Errno) -> Failure {
         Errno::BUSY => Fault::Exhausted,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => Fault::Exhausted,
         Errno::FBIG => {
-            return Failure::because(Fault::FileUnreadable, "what is changed of it makes it too long");
+            return Failure::because(
+                Fault::FileUnreadable,
+                "what is changed of it makes it too long",
+            );
         }
         _ => Fault::FileUnreadable,
     };

@@ -1,7 +1,8 @@
 //! Hands a request to an endpoint and its answer to the client.
 //!
-//! Request and answer run side by side: an origin may answer while the client still sends. What fails before anything
-//! was answered may be tried again; what was begun is delivered as far as it comes, and never as more than it is.
+//! Request and answer run side by side: an origin may answer while the client still sends. What
+//! fails before anything was answered may be tried again; what was begun is delivered as far as it
+//! comes, and never as more than it is.
 
 mod answer;
 mod ask;
@@ -53,7 +54,8 @@ impl Proxy {
     /// Answers the exchange by an endpoint's answer.
     ///
     /// # Errors
-    /// When there is none, or not the whole of it; nothing was answered if the outcome has no status.
+    /// When there is none, or not the whole of it; nothing was answered if the outcome has no
+    /// status.
     pub fn run<D: Downstream>(
         &self,
         exchange: &mut Exchange<'_, D>,
@@ -72,10 +74,18 @@ impl Proxy {
         exchange: &mut Exchange<'_, D>,
     ) -> Result<(), Failure> {
         upstream.count();
-        let target = if upstream.pool().settings.http2 { Some(target(&exchange.request)?) } else { None };
+        let target = if upstream.pool().settings.http2 {
+            Some(target(&exchange.request)?)
+        } else {
+            None
+        };
         // What must not be sent twice is sent where the kernel says that somebody listens.
         let idempotent = exchange.request.head.method.is_idempotent();
-        let mut wanted = if idempotent { Wanted::Any } else { Wanted::Certain };
+        let mut wanted = if idempotent {
+            Wanted::Any
+        } else {
+            Wanted::Certain
+        };
         // Over HTTP/2 endpoints say what they have not looked at, also where something was sent.
         let mut replay = Replay::new(idempotent || upstream.pool().settings.http2);
         let mut tried = 0;
@@ -85,7 +95,9 @@ impl Proxy {
         let statuses = upstream.pool().settings.eject.map(|eject| eject.statuses);
         let is_failure = |status| statuses.is_some_and(|statuses| statuses.has(status));
         loop {
-            let leased = self.lease(exchange, &upstream, &patience, wanted, &mut tried).await;
+            let leased = self
+                .lease(exchange, &upstream, &patience, wanted, &mut tried)
+                .await;
             let mut lease = match (leased, before.take()) {
                 (Ok(lease), None) => lease,
                 (Ok(lease), Some(before)) => {
@@ -108,17 +120,24 @@ impl Proxy {
             exchange.outcome.tried = (exchange.outcome.tried | tried) & !bit(lease.member());
             let took = lap(&mut clock);
             exchange.outcome.leased(took, lease.dialled);
-            exchange.guard.watch().uses_socket.set(lease.has_own_socket());
+            exchange
+                .guard
+                .watch()
+                .uses_socket
+                .set(lease.has_own_socket());
             exchange.outcome.reused = lease.requests > 0;
             exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
             let cells = exchange.request.worker.cells.http.endpoint(lease.place());
             if let Some(cells) = cells {
-                lease.dialled.map_or_else(|| cells.reused.inc(), |took| cells.connected(took));
+                lease
+                    .dialled
+                    .map_or_else(|| cells.reused.inc(), |took| cells.connected(took));
                 cells.in_flight.inc();
             }
             let mut answer = exchange.request.worker.answers.take();
             let place = lease.place();
-            let again = idempotent && exchange.outcome.retries < upstream.pool().settings.retry.times;
+            let again =
+                idempotent && exchange.outcome.retries < upstream.pool().settings.retry.times;
             let asking = Asked {
                 upstream: self.upstream,
                 member: lease.member(),
@@ -126,7 +145,16 @@ impl Proxy {
                 tried: again.then_some(tried),
             };
             let target = target.as_ref().map(|target| target.at(lease.endpoint()));
-            let asked = self.ask(exchange, &mut lease.link, target, asking, &mut replay, &mut answer).await;
+            let asked = self
+                .ask(
+                    exchange,
+                    &mut lease.link,
+                    target,
+                    asking,
+                    &mut replay,
+                    &mut answer,
+                )
+                .await;
             let waited = exchange.guard.watch().asked.take();
             let unanswered = match asked {
                 Ok(()) => {
@@ -135,12 +163,16 @@ impl Proxy {
                     let now = exchange.guard.clock().now();
                     // Where it did not wait for the whole request, its haste says little.
                     if let Some(Asked { since, .. }) = waited {
-                        lease.endpoint().answered(clock.saturating_duration_since(since), now);
+                        lease
+                            .endpoint()
+                            .answered(clock.saturating_duration_since(since), now);
                     }
                     match is_failure(answer.status) {
                         true => {
                             let why = format_args!("it answers {}", answer.status);
-                            upstream.pool().failed(lease.endpoint(), Unserved, &why, now);
+                            upstream
+                                .pool()
+                                .failed(lease.endpoint(), Unserved, &why, now);
                         }
                         false => upstream.pool().succeeded(lease.endpoint(), now),
                     }
@@ -168,9 +200,15 @@ impl Proxy {
             let refused = lease.link.is_refused();
             // A reset is an answer, of which the client is told 502.
             let answered = (unanswered.reset && is_failure(502)).then_some(Unserved);
-            if let Some(failure) = unanswered.blames.or(answered).filter(|_| !stale && !refused) {
+            if let Some(failure) = unanswered
+                .blames
+                .or(answered)
+                .filter(|_| !stale && !refused)
+            {
                 let now = exchange.guard.clock().now();
-                upstream.pool().failed(lease.endpoint(), failure, &unanswered.failure.detail, now);
+                upstream
+                    .pool()
+                    .failed(lease.endpoint(), failure, &unanswered.failure.detail, now);
             }
             let harmless = !unanswered.sent || idempotent;
             let repeatable = unanswered.worth && harmless && replay.rewind();
@@ -178,7 +216,8 @@ impl Proxy {
                 return Err(unanswered.failure);
             }
             if stale {
-                // Its own fault it was not; but where one idle connection was dead, the others probably are.
+                // Its own fault it was not; but where one idle connection was dead, the others
+                // probably are.
                 tried = 0;
                 wanted = Wanted::New(clock);
             } else if refused && !upstream.has_another(tried) {
@@ -188,7 +227,11 @@ impl Proxy {
                     wanted = Wanted::New(clock);
                 }
             }
-            before = Some(Before { failure: unanswered.failure, place, counts: !stale });
+            before = Some(Before {
+                failure: unanswered.failure,
+                place,
+                counts: !stale,
+            });
         }
     }
 
@@ -201,7 +244,17 @@ impl Proxy {
         wanted: Wanted,
         tried: &mut Tried,
     ) -> Result<Lease, DialError> {
-        let Exchange { request, guard, share_of, down, private, introduction, cells, wish, .. } = exchange;
+        let Exchange {
+            request,
+            guard,
+            share_of,
+            down,
+            private,
+            introduction,
+            cells,
+            wish,
+            ..
+        } = exchange;
         let cells = (&request.worker.cells.http, *cells);
         let mut header = Vec::new();
         let mut wanted = wanted;
@@ -209,7 +262,8 @@ impl Proxy {
             let now = guard.clock().now();
             if !matches!(wanted, Wanted::New(_))
                 && let Some(private) = private.pop()
-                && let Some(lease) = private.take(upstream, share_of.map(Share::count), now, *wish, tried)
+                && let Some(lease) =
+                    private.take(upstream, share_of.map(Share::count), now, *wish, tried)
             {
                 return Ok(lease);
             }
@@ -227,16 +281,26 @@ impl Proxy {
     }
 
     /// Whether the endpoint's failure may be made good by another one.
-    fn may_retry<D>(&self, exchange: &Exchange<'_, D>, upstream: &Upstream, overtaken: bool) -> bool {
+    fn may_retry<D>(
+        &self,
+        exchange: &Exchange<'_, D>,
+        upstream: &Upstream,
+        overtaken: bool,
+    ) -> bool {
         let left = exchange.outcome.retries < upstream.pool().settings.retry.times;
         left && (overtaken || upstream.may_retry())
     }
 }
 
-/// What HTTP/2 needs of a request; where there is none, that is the client's fault, and no endpoint is asked.
+/// What HTTP/2 needs of a request; where there is none, that is the client's fault, and no endpoint
+/// is asked.
 fn target(request: &Request<'_>) -> Result<Target, Failure> {
     Target::of(request).map_err(|error| {
-        let fault = if error.status() == 414 { Fault::TargetTooLong } else { Fault::Malformed };
+        let fault = if error.status() == 414 {
+            Fault::TargetTooLong
+        } else {
+            Fault::Malformed
+        };
         Failure::because(fault, format!("not for HTTP/2: {error}"))
     })
 }

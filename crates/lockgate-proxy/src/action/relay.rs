@@ -36,12 +36,20 @@ pub struct Introduction<'a> {
     pub negotiated: Option<&'a Negotiated>,
 }
 
-/// Joins a client's connection to one to an endpoint, which was sent `header` already if it has TLS.
+/// Joins a client's connection to one to an endpoint, which was sent `header` already if it has
+/// TLS.
 ///
 /// # Errors
 /// When the endpoint's TLS cannot be used.
-pub fn join(client: Client, dialled: Dialled, header: Vec<u8>) -> Result<(Relay, Hold), SessionError> {
-    let mut preface = Preface { upstream: header, downstream: client.unsent };
+pub fn join(
+    client: Client,
+    dialled: Dialled,
+    header: Vec<u8>,
+) -> Result<(Relay, Hold), SessionError> {
+    let mut preface = Preface {
+        upstream: header,
+        downstream: client.unsent,
+    };
     let up = match dialled.session {
         None => Side::plain(dialled.socket),
         Some(session) => {
@@ -74,7 +82,12 @@ impl Introduction<'_> {
     fn tlvs(&self) -> Tlvs<'_> {
         let authority = self.server_name.map(Into::into);
         // A name without what was agreed on: its TLS was passed through.
-        let Some(negotiated) = self.negotiated else { return Tlvs { authority, ..Tlvs::default() } };
+        let Some(negotiated) = self.negotiated else {
+            return Tlvs {
+                authority,
+                ..Tlvs::default()
+            };
+        };
         let verified = negotiated.peer_verified;
         let client = match (verified, negotiated.resumed) {
             (false, _) => Ssl::OVER_TLS,

@@ -1,7 +1,8 @@
 //! Basic authentication (RFC 7617): from the value of `Authorization` to a user of the file.
 //!
-//! A worker asks [`Checker::cached`] first, which takes a microsecond and no allocation; only what it does not know is
-//! checked, on another thread. Does not say 401: [`challenge`] is what goes into it.
+//! A worker asks [`Checker::cached`] first, which takes a microsecond and no allocation; only what
+//! it does not know is checked, on another thread. Does not say 401: [`challenge`] is what goes
+//! into it.
 
 use std::fmt;
 use std::future::Future;
@@ -67,7 +68,10 @@ impl Credentials {
         let decoded = Base64::decode(coded, &mut decoded).map_err(|_| CredentialsError::Base64)?;
         let len = decoded.len();
         let mut bytes = [0; LONGEST];
-        bytes.get_mut(..len).ok_or(CredentialsError::TooLong)?.copy_from_slice(decoded);
+        bytes
+            .get_mut(..len)
+            .ok_or(CredentialsError::TooLong)?
+            .copy_from_slice(decoded);
         let text = str::from_utf8(decoded).map_err(|_| CredentialsError::Text)?;
         if text.chars().any(char::is_control) {
             return Err(CredentialsError::Text);
@@ -88,7 +92,10 @@ impl Credentials {
     }
 
     fn text(&self, from: usize, to: usize) -> &str {
-        self.bytes.get(from..to).and_then(|bytes| str::from_utf8(bytes).ok()).unwrap_or_default()
+        self.bytes
+            .get(from..to)
+            .and_then(|bytes| str::from_utf8(bytes).ok())
+            .unwrap_or_default()
     }
 }
 
@@ -127,7 +134,11 @@ impl Checker {
     /// As [`Htpasswd::load`].
     pub fn load(path: &Path, verifier: Arc<Verifier>) -> Result<Self, LoadError> {
         let users = ArcSwap::from_pointee(Htpasswd::load(path)?);
-        Ok(Self { path: path.to_owned(), users, verifier })
+        Ok(Self {
+            path: path.to_owned(),
+            users,
+            verifier,
+        })
     }
 
     /// The file, for whoever watches it.
@@ -135,8 +146,9 @@ impl Checker {
         &self.path
     }
 
-    /// Reads the file anew, for requests from now on; with a mistake in it, the users stay as they are. What was
-    /// remembered of a user whose line has changed or gone is remembered no longer.
+    /// Reads the file anew, for requests from now on; with a mistake in it, the users stay as they
+    /// are. What was remembered of a user whose line has changed or gone is remembered no
+    /// longer.
     ///
     /// # Errors
     /// As [`Htpasswd::load`].
@@ -145,19 +157,23 @@ impl Checker {
         Ok(())
     }
 
-    /// The user of a value of `Authorization` that was found right not long before `now` (milliseconds, on one clock
-    /// for all workers). `None` says nothing but that it must be checked.
+    /// The user of a value of `Authorization` that was found right not long before `now`
+    /// (milliseconds, on one clock for all workers). `None` says nothing but that it must be
+    /// checked.
     pub fn cached(&self, authorization: &[u8], now: u64) -> Option<User> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
         let (account, decoy) = self.whose(&users, &credentials)?;
-        let known = self.verifier.remembered().has(&self.seal(&credentials, account), now);
+        let known = self
+            .verifier
+            .remembered()
+            .has(&self.seal(&credentials, account), now);
         (known && !decoy).then(|| Arc::clone(&account.name))
     }
 
-    /// Checks a value of `Authorization` on another thread. What cannot be right is refused at once; a name that nobody
-    /// has takes as long as one that somebody has. The question is asked now, not when the answer is first waited for;
-    /// dropping the future takes it back.
+    /// Checks a value of `Authorization` on another thread. What cannot be right is refused at
+    /// once; a name that nobody has takes as long as one that somebody has. The question is
+    /// asked now, not when the answer is first waited for; dropping the future takes it back.
     pub fn check(
         &self,
         authorization: &[u8],
@@ -173,7 +189,12 @@ impl Checker {
         }
     }
 
-    fn ask(&self, authorization: &[u8], client: IpAddr, now: u64) -> Option<oneshot::Receiver<Outcome>> {
+    fn ask(
+        &self,
+        authorization: &[u8],
+        client: IpAddr,
+        now: u64,
+    ) -> Option<oneshot::Receiver<Outcome>> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
         let (account, decoy) = self.whose(&users, &credentials)?;
@@ -190,9 +211,14 @@ impl Checker {
         Some(outcome)
     }
 
-    /// The account of the name that was sent; of a name that nobody has, somebody's as a decoy, always the same one, so
-    /// that asking twice tells no more than asking once. `None` if there is no user at all.
-    fn whose<'a>(&self, users: &'a Htpasswd, credentials: &Credentials) -> Option<(&'a Arc<Account>, bool)> {
+    /// The account of the name that was sent; of a name that nobody has, somebody's as a decoy,
+    /// always the same one, so that asking twice tells no more than asking once. `None` if
+    /// there is no user at all.
+    fn whose<'a>(
+        &self,
+        users: &'a Htpasswd,
+        credentials: &Credentials,
+    ) -> Option<(&'a Arc<Account>, bool)> {
         let user = credentials.user();
         match users.find(user) {
             Some(account) => Some((account, false)),
@@ -201,7 +227,9 @@ impl Checker {
     }
 
     fn seal(&self, credentials: &Credentials, account: &Account) -> Seal {
-        self.verifier.remembered().seal(credentials.user(), credentials.password(), &account.hash)
+        self.verifier
+            .remembered()
+            .seal(credentials.user(), credentials.password(), &account.hash)
     }
 }
 
@@ -231,20 +259,31 @@ mod tests {
     }
 
     fn wait(outcome: impl Future<Output = Outcome>) -> Outcome {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(outcome)
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(outcome)
     }
 
     #[test]
     fn the_examples_of_rfc_7617_are_read() {
         // §2 and §2.1
         for (value, user, password) in [
-            ("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", "Aladdin", "open sesame"),
+            (
+                "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==",
+                "Aladdin",
+                "open sesame",
+            ),
             ("basic   dGVzdDoxMjPCow==", "test", "123£"),
             ("BASIC Og==", "", ""),
             ("Basic YTo6Yjo=", "a", ":b:"),
         ] {
             let credentials = Credentials::parse(value.as_bytes()).unwrap();
-            assert_eq!((credentials.user(), credentials.password()), (user, password), "{value}");
+            assert_eq!(
+                (credentials.user(), credentials.password()),
+                (user, password),
+                "{value}"
+            );
         }
     }
 
@@ -274,16 +313,27 @@ mod tests {
         ];
         for (value, error) in cases {
             let result = Credentials::parse(value);
-            assert_eq!(result.unwrap_err(), error, "{}", String::from_utf8_lossy(value));
+            assert_eq!(
+                result.unwrap_err(),
+                error,
+                "{}",
+                String::from_utf8_lossy(value)
+            );
         }
     }
 
     #[test]
     fn credentials_have_a_longest_length() {
         let long = |len: usize| basic(&format!("u:{}", "p".repeat(len - 2)));
-        assert_eq!(Credentials::parse(&long(LONGEST)).unwrap().password().len(), LONGEST - 2);
+        assert_eq!(
+            Credentials::parse(&long(LONGEST)).unwrap().password().len(),
+            LONGEST - 2
+        );
         for len in [LONGEST + 1, LONGEST + 2, LONGEST + 3, 1500] {
-            assert_eq!(Credentials::parse(&long(len)).unwrap_err(), CredentialsError::TooLong);
+            assert_eq!(
+                Credentials::parse(&long(len)).unwrap_err(),
+                CredentialsError::TooLong
+            );
         }
     }
 
@@ -296,7 +346,10 @@ mod tests {
     #[test]
     fn a_realm_is_quoted() {
         assert_eq!(challenge("api"), r#"Basic realm="api", charset="UTF-8""#);
-        assert_eq!(challenge("a\"b\\c\r\n"), r#"Basic realm="a\"b\\c", charset="UTF-8""#);
+        assert_eq!(
+            challenge("a\"b\\c\r\n"),
+            r#"Basic realm="a\"b\\c", charset="UTF-8""#
+        );
     }
 
     #[test]
@@ -304,7 +357,10 @@ mod tests {
         let (_folder, checker) = checker(ALICE);
         let right = basic("alice:open sesame");
         assert_eq!(checker.cached(&right, 0), None);
-        assert_eq!(wait(checker.check(&right, CLIENT, 0)), Outcome::Accepted("alice".into()));
+        assert_eq!(
+            wait(checker.check(&right, CLIENT, 0)),
+            Outcome::Accepted("alice".into())
+        );
         assert_eq!(checker.cached(&right, 1).as_deref(), Some("alice"));
         assert_eq!(checker.cached(&basic("alice:open sesamE"), 1), None);
         assert_eq!(checker.cached(&basic("bob:open sesame"), 1), None);
@@ -314,19 +370,36 @@ mod tests {
     #[test]
     fn a_wrong_password_is_refused_and_an_unknown_user_too() {
         let (_folder, checker) = checker(ALICE);
-        // An unknown user is checked against alice's hash, and is refused with her password all the same.
-        for wrong in ["alice:", "alice:wrong", "bob:open sesame", ":", ":open sesame"] {
+        // An unknown user is checked against alice's hash, and is refused with her password all the
+        // same.
+        for wrong in [
+            "alice:",
+            "alice:wrong",
+            "bob:open sesame",
+            ":",
+            ":open sesame",
+        ] {
             let value = basic(wrong);
-            assert_eq!(wait(checker.check(&value, CLIENT, 0)), Outcome::Refused, "{wrong}");
+            assert_eq!(
+                wait(checker.check(&value, CLIENT, 0)),
+                Outcome::Refused,
+                "{wrong}"
+            );
             assert_eq!(checker.cached(&value, 0), None);
         }
-        assert_eq!(wait(checker.check(b"Bearer x", CLIENT, 0)), Outcome::Refused);
+        assert_eq!(
+            wait(checker.check(b"Bearer x", CLIENT, 0)),
+            Outcome::Refused
+        );
     }
 
     #[test]
     fn a_file_without_users_refuses_everybody() {
         let (_folder, checker) = checker("# nobody yet\n");
-        assert_eq!(wait(checker.check(&basic("alice:open sesame"), CLIENT, 0)), Outcome::Refused);
+        assert_eq!(
+            wait(checker.check(&basic("alice:open sesame"), CLIENT, 0)),
+            Outcome::Refused
+        );
     }
 
     #[test]
@@ -334,11 +407,20 @@ mod tests {
         let (_folder, checker) = checker(&format!("{ALICE}{BOB}"));
         let (alice, bob) = (basic("alice:open sesame"), basic("bob:pässwörd"));
         for value in [&alice, &bob] {
-            assert!(matches!(wait(checker.check(value, CLIENT, 0)), Outcome::Accepted(_)));
+            assert!(matches!(
+                wait(checker.check(value, CLIENT, 0)),
+                Outcome::Accepted(_)
+            ));
         }
         fs::write(checker.path(), BOB).unwrap();
         checker.reload().unwrap();
-        assert_eq!((checker.cached(&alice, 1), checker.cached(&bob, 1).as_deref()), (None, Some("bob")));
+        assert_eq!(
+            (
+                checker.cached(&alice, 1),
+                checker.cached(&bob, 1).as_deref()
+            ),
+            (None, Some("bob"))
+        );
         assert_eq!(wait(checker.check(&alice, CLIENT, 1)), Outcome::Refused);
         // A new password for the same name.
         fs::write(checker.path(), ALICE.replace("alice:", "bob:")).unwrap();
@@ -355,7 +437,10 @@ mod tests {
         let copied = ALICE.replace("alice:", "carol:");
         let (_folder, checker) = checker(&format!("{ALICE}{copied}"));
         let carol = basic("carol:open sesame");
-        assert_eq!(wait(checker.check(&carol, CLIENT, 0)), Outcome::Accepted("carol".into()));
+        assert_eq!(
+            wait(checker.check(&carol, CLIENT, 0)),
+            Outcome::Accepted("carol".into())
+        );
         fs::write(checker.path(), ALICE).unwrap();
         checker.reload().unwrap();
         assert_eq!(checker.cached(&carol, 1), None);
@@ -366,8 +451,17 @@ mod tests {
     fn a_file_with_a_mistake_leaves_the_users_as_they_are() {
         let (_folder, checker) = checker(ALICE);
         fs::write(checker.path(), "alice:hunter2\n").unwrap();
-        assert!(checker.reload().unwrap_err().to_string().ends_with("`mkpasswd -m sha512crypt`"));
+        assert!(
+            checker
+                .reload()
+                .unwrap_err()
+                .to_string()
+                .ends_with("`mkpasswd -m sha512crypt`")
+        );
         let right = basic("alice:open sesame");
-        assert_eq!(wait(checker.check(&right, CLIENT, 0)), Outcome::Accepted("alice".into()));
+        assert_eq!(
+            wait(checker.check(&right, CLIENT, 0)),
+            Outcome::Accepted("alice".into())
+        );
     }
 }

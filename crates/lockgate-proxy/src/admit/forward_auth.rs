@@ -1,4 +1,5 @@
-//! A service that says of every request whether it may: what it is asked, and what of its answer the request gets.
+//! A service that says of every request whether it may: what it is asked, and what of its answer
+//! the request gets.
 //!
 //! Without IO: it is asked as any endpoint is.
 
@@ -11,7 +12,8 @@ use crate::action::proxy::Proxy;
 use crate::exchange::OutgoingHead;
 use crate::site::Rules;
 
-/// Of names that begin so, requests say elsewhere what they are about: services that are asked in another way believe them.
+/// Of names that begin so, requests say elsewhere what they are about: services that are asked in
+/// another way believe them.
 const ABOUT: [&[u8]; 3] = [b"x-forwarded-", b"x-original-", b"x-rewrite-"];
 
 /// What the service needs to know who it is that asks, also where it says the same anew.
@@ -31,16 +33,22 @@ pub struct ForwardAuth {
 }
 
 impl ForwardAuth {
-    /// What it is asked about a request: a GET without a body, with those of the request's `fields` that go on. What others say
-    /// about where a request came from is left out, but for what [`Client`](lockgate_http::forwarding::Client) replaces or adds
-    /// to. Neither is it asked whether it has something newer, or a part of something: that is about what was asked for.
+    /// What it is asked about a request: a GET without a body, with those of the request's `fields`
+    /// that go on. What others say about where a request came from is left out, but for what
+    /// [`Client`](lockgate_http::forwarding::Client) replaces or adds to. Neither is it asked
+    /// whether it has something newer, or a part of something: that is about what was asked for.
     pub fn question(&self, head: &RequestHead, fields: &Fields, asked: &Asked<'_>) -> RequestHead {
         let mut question = RequestHead::of(head.version, b"GET", self.target.as_bytes());
         let onward = Onward::of(fields);
-        for field in fields.iter().filter(|field| onward.passes(field) && !self.withholds(field)) {
+        for field in fields
+            .iter()
+            .filter(|field| onward.passes(field) && !self.withholds(field))
+        {
             question.fields.append(field.name, field.value);
         }
-        question.fields.append(b"X-Forwarded-Method", head.method_name());
+        question
+            .fields
+            .append(b"X-Forwarded-Method", head.method_name());
         let uri = match asked.query {
             None => asked.path.to_vec(),
             Some(query) => [asked.path, query].join(&b'?'),
@@ -55,7 +63,12 @@ impl ForwardAuth {
             Some((path, query)) => (path, Some(query.as_bytes())),
             None => (self.target.as_str(), None),
         };
-        Asked { path: path.as_bytes(), query, secure: None, ..*of }
+        Asked {
+            path: path.as_bytes(),
+            query,
+            secure: None,
+            ..*of
+        }
     }
 
     fn withholds(&self, field: &Field<'_>) -> bool {
@@ -73,8 +86,12 @@ impl ForwardAuth {
                 | Known::Trailer,
             ) => true,
             _ => {
-                let about =
-                    |begins: &&[u8]| field.name.get(..begins.len()).is_some_and(|it| alike(begins, it));
+                let about = |begins: &&[u8]| {
+                    field
+                        .name
+                        .get(..begins.len())
+                        .is_some_and(|it| alike(begins, it))
+                };
                 ABOUT.iter().any(about) || self.copies(field.name) && !is_credential(field.name)
             }
         }
@@ -100,5 +117,7 @@ impl ForwardAuth {
 }
 
 fn is_credential(name: &[u8]) -> bool {
-    CREDENTIALS.iter().any(|credential| credential.eq_ignore_ascii_case(name))
+    CREDENTIALS
+        .iter()
+        .any(|credential| credential.eq_ignore_ascii_case(name))
 }

@@ -1,7 +1,9 @@
-//! The file of users and their passwords, as `htpasswd` and `mkpasswd` write them: `user:hash` on each line.
+//! The file of users and their passwords, as `htpasswd` and `mkpasswd` write them: `user:hash` on
+//! each line.
 //!
-//! Lines that begin with `#` and empty ones are left out; what follows a second colon is a comment, as in Apache and
-//! nginx. A file with a mistake is not taken at all; its mistakes are told at once, the first of them by line.
+//! Lines that begin with `#` and empty ones are left out; what follows a second colon is a comment,
+//! as in Apache and nginx. A file with a mistake is not taken at all; its mistakes are told at
+//! once, the first of them by line.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +18,8 @@ use super::password_hash::{HashError, PasswordHash};
 
 /// Some hundred thousand users; what is longer is not a file of them.
 const LONGEST: u64 = 16 << 20;
-/// Mistakes that are told and kept: in a file of another kind every line is one, and there may be millions.
+/// Mistakes that are told and kept: in a file of another kind every line is one, and there may be
+/// millions.
 const TOLD: usize = 20;
 
 /// The name of a user who is who he says.
@@ -127,13 +130,25 @@ impl Htpasswd {
     /// # Errors
     /// When it cannot be read, is longer than 16 MB, or a line of it is a mistake.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let read = |error| LoadError::Read { path: path.to_owned(), error };
+        let read = |error| LoadError::Read {
+            path: path.to_owned(),
+            error,
+        };
         let mut text = Vec::new();
-        File::open(path).map_err(read)?.take(LONGEST + 1).read_to_end(&mut text).map_err(read)?;
+        File::open(path)
+            .map_err(read)?
+            .take(LONGEST + 1)
+            .read_to_end(&mut text)
+            .map_err(read)?;
         if text.len() as u64 > LONGEST {
-            return Err(LoadError::TooLong { path: path.to_owned() });
+            return Err(LoadError::TooLong {
+                path: path.to_owned(),
+            });
         }
-        Self::parse(&text).map_err(|mistakes| LoadError::Mistakes { path: path.to_owned(), mistakes })
+        Self::parse(&text).map_err(|mistakes| LoadError::Mistakes {
+            path: path.to_owned(),
+            mistakes,
+        })
     }
 
     /// Reads the text of a file.
@@ -156,13 +171,19 @@ impl Htpasswd {
                     }
                     let account = Arc::new(account);
                     lines.insert(Arc::clone(&account.name), line);
-                    users.by_name.insert(Arc::clone(&account.name), Arc::clone(&account));
+                    users
+                        .by_name
+                        .insert(Arc::clone(&account.name), Arc::clone(&account));
                     users.accounts.push(account);
                 }
                 Err(problem) => mistakes.push(line, problem),
             }
         }
-        if mistakes.told.is_empty() { Ok(users) } else { Err(mistakes) }
+        if mistakes.told.is_empty() {
+            Ok(users)
+        } else {
+            Err(mistakes)
+        }
     }
 
     /// How many users there are.
@@ -179,11 +200,12 @@ impl Htpasswd {
         self.by_name.get(user)
     }
 
-    /// Some user's account, the same for the same number: what a name that nobody has is checked against, so that it
-    /// takes as long as a name that somebody has.
+    /// Some user's account, the same for the same number: what a name that nobody has is checked
+    /// against, so that it takes as long as a name that somebody has.
     pub(super) fn decoy(&self, number: u64) -> Option<&Arc<Account>> {
         let count = u64::try_from(self.accounts.len()).ok()?;
-        self.accounts.get(usize::try_from(number.checked_rem(count)?).ok()?)
+        self.accounts
+            .get(usize::try_from(number.checked_rem(count)?).ok()?)
     }
 }
 
@@ -198,8 +220,14 @@ fn account(line: &[u8]) -> Result<Option<Account>, Problem> {
         return Err(Problem::Name);
     }
     let hash = rest.split(':').next().unwrap_or_default();
-    let hash = PasswordHash::parse(hash).map_err(|error| Problem::Hash { user: name.to_owned(), error })?;
-    Ok(Some(Account { name: name.into(), hash }))
+    let hash = PasswordHash::parse(hash).map_err(|error| Problem::Hash {
+        user: name.to_owned(),
+        error,
+    })?;
+    Ok(Some(Account {
+        name: name.into(),
+        hash,
+    }))
 }
 
 /// Mistakes as lines of `file:line: why`.
@@ -228,7 +256,11 @@ mod tests {
     const BCRYPT: &str = "$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m";
 
     fn names(users: &Htpasswd) -> Vec<&str> {
-        users.accounts.iter().map(|account| &*account.name).collect()
+        users
+            .accounts
+            .iter()
+            .map(|account| &*account.name)
+            .collect()
     }
 
     #[test]
@@ -258,7 +290,11 @@ mod tests {
         let mut text = text.into_bytes();
         text.extend_from_slice(b"\xFF:x\n");
         let mistakes = Htpasswd::parse(&text).unwrap_err();
-        let told = LoadError::Mistakes { path: "users".into(), mistakes }.to_string();
+        let told = LoadError::Mistakes {
+            path: "users".into(),
+            mistakes,
+        }
+        .to_string();
         let lines: Vec<_> = told.lines().collect();
         let expected = [
             "users:2: a line is `user:hash`",
@@ -269,7 +305,13 @@ mod tests {
             "users:7: this is not UTF-8",
         ];
         assert_eq!(lines.len(), expected.len(), "{told}");
-        assert!(lines.iter().zip(expected).all(|(line, expected)| line.starts_with(expected)), "{told}");
+        assert!(
+            lines
+                .iter()
+                .zip(expected)
+                .all(|(line, expected)| line.starts_with(expected)),
+            "{told}"
+        );
         assert!(lines[2].contains("htpasswd -B FILE USER"));
         assert!(!told.contains("hunter2") && !told.contains("XYPK3jw2"));
     }
@@ -278,7 +320,11 @@ mod tests {
     fn of_many_mistakes_the_first_are_told_and_the_rest_counted() {
         let mistakes = Htpasswd::parse("x\n".repeat(50).as_bytes()).unwrap_err();
         assert_eq!((mistakes.told.len(), mistakes.more), (20, 30));
-        let told = LoadError::Mistakes { path: "users".into(), mistakes }.to_string();
+        let told = LoadError::Mistakes {
+            path: "users".into(),
+            mistakes,
+        }
+        .to_string();
         assert_eq!(told.lines().count(), 21);
         assert!(told.ends_with("users: 30 more like these"));
     }
@@ -288,12 +334,17 @@ mod tests {
         let text = format!("alice:{BCRYPT}\nbob:{BCRYPT}\n");
         let users = Htpasswd::parse(text.as_bytes()).unwrap();
         let decoy = |number| users.decoy(number).unwrap().name.clone();
-        assert_eq!((decoy(0), decoy(7), decoy(u64::MAX)), ("alice".into(), "bob".into(), "bob".into()));
+        assert_eq!(
+            (decoy(0), decoy(7), decoy(u64::MAX)),
+            ("alice".into(), "bob".into(), "bob".into())
+        );
     }
 
     #[test]
     fn a_file_that_is_not_there_is_named() {
-        let told = Htpasswd::load(Path::new("no/such/file")).unwrap_err().to_string();
+        let told = Htpasswd::load(Path::new("no/such/file"))
+            .unwrap_err()
+            .to_string();
         assert!(told.starts_with("no/such/file: "), "{told}");
     }
 

@@ -1,19 +1,21 @@
 //! `allow` and `deny`: whether an address may come in, by the networks that were written down.
 //!
-//! The order in which they were written never matters: the longest prefix decides, and of two equal ones `deny` does.
-//! Where none matches, a client is let in unless something is allowed. Does not know whose address it is asked about:
-//! trust in PROXY headers and `X-Forwarded-For` comes before.
+//! The order in which they were written never matters: the longest prefix decides, and of two equal
+//! ones `deny` does. Where none matches, a client is let in unless something is allowed. Does not
+//! know whose address it is asked about: trust in PROXY headers and `X-Forwarded-For` comes before.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What was said of a network. `Deny` comes last, so that it is the inner one of two equal networks.
+/// What was said of a network. `Deny` comes last, so that it is the inner one of two equal
+/// networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     Allow,
     Deny,
 }
 
-/// The networks of one place in the configuration, ready to be asked: a binary search, whatever their number.
+/// The networks of one place in the configuration, ready to be asked: a binary search, whatever
+/// their number.
 #[derive(Debug, Clone, Default)]
 pub struct Networks {
     v4: Ranges<u32>,
@@ -30,8 +32,9 @@ struct Ranges<T> {
 }
 
 impl Networks {
-    /// Takes networks as address and length of the prefix; bits behind the prefix do not count. An IPv4-mapped network
-    /// (`::ffff:192.0.2.0/120`) is the IPv4 network that it stands for. A prefix longer than its address is one address.
+    /// Takes networks as address and length of the prefix; bits behind the prefix do not count. An
+    /// IPv4-mapped network (`::ffff:192.0.2.0/120`) is the IPv4 network that it stands for. A
+    /// prefix longer than its address is one address.
     pub fn new(allow: &[(IpAddr, u8)], deny: &[(IpAddr, u8)]) -> Self {
         let allowed = allow.iter().map(|&network| (network, Verdict::Allow));
         let denied = deny.iter().map(|&network| (network, Verdict::Deny));
@@ -50,10 +53,15 @@ impl Networks {
         }
         let v4 = Ranges::new(v4, |last| last.checked_add(1));
         let v6 = Ranges::new(v6, |last| last.checked_add(1));
-        Self { v4, v6, closed: !allow.is_empty() }
+        Self {
+            v4,
+            v6,
+            closed: !allow.is_empty(),
+        }
     }
 
-    /// Whether `ip` may come in. An IPv4-mapped address is asked about as IPv4: a dual-stack socket shows those.
+    /// Whether `ip` may come in. An IPv4-mapped address is asked about as IPv4: a dual-stack socket
+    /// shows those.
     pub fn admits(&self, ip: IpAddr) -> bool {
         let verdict = match ip.to_canonical() {
             IpAddr::V4(ip) => self.v4.find(ip.to_bits()),
@@ -64,19 +72,24 @@ impl Networks {
 }
 
 impl Networks {
-    /// Whether a client without a known address may come in: only where nothing was written down. It may be one of those that
-    /// are denied, and nothing says that it is one of those that are allowed.
+    /// Whether a client without a known address may come in: only where nothing was written down.
+    /// It may be one of those that are denied, and nothing says that it is one of those that
+    /// are allowed.
     pub fn admits_unknown(&self) -> bool {
         !self.closed && self.v4.begins.is_empty() && self.v6.begins.is_empty()
     }
 }
 
 impl<T: Copy + Ord> Ranges<T> {
-    /// Lays nested networks (first address, prefix, verdict, last address) side by side. Two networks are either apart
-    /// or one is in the other, so a stack of those that are open at an address has the longest prefix on top.
+    /// Lays nested networks (first address, prefix, verdict, last address) side by side. Two
+    /// networks are either apart or one is in the other, so a stack of those that are open at
+    /// an address has the longest prefix on top.
     fn new(mut networks: Vec<(T, u8, Verdict, T)>, after: impl Fn(T) -> Option<T>) -> Self {
         networks.sort_unstable();
-        let mut ranges = Self { begins: Vec::new(), verdicts: Vec::new() };
+        let mut ranges = Self {
+            begins: Vec::new(),
+            verdicts: Vec::new(),
+        };
         let mut open: Vec<(T, Verdict)> = Vec::new();
         for (first, _, verdict, last) in networks {
             while let Some((ended, _)) = open.pop_if(|(last, _)| *last < first) {
@@ -98,7 +111,8 @@ impl<T: Copy + Ord> Ranges<T> {
         }
     }
 
-    /// Where two begin at one address, the later call knows better: an inner network, or what surrounds both.
+    /// Where two begin at one address, the later call knows better: an inner network, or what
+    /// surrounds both.
     fn begin(&mut self, at: T, verdict: Option<Verdict>) {
         if self.begins.last() == Some(&at) {
             self.begins.pop();
@@ -139,25 +153,40 @@ mod tests {
     }
 
     fn admitted<'a>(networks: &Networks, ips: &[&'a str]) -> Vec<&'a str> {
-        ips.iter().copied().filter(|ip| networks.admits(ip.parse().unwrap())).collect()
+        ips.iter()
+            .copied()
+            .filter(|ip| networks.admits(ip.parse().unwrap()))
+            .collect()
     }
 
     #[test]
     fn without_networks_everybody_is_admitted() {
-        assert_eq!(admitted(&networks(&[], &[]), &["0.0.0.0", "::", "255.255.255.255"]).len(), 3);
+        assert_eq!(
+            admitted(&networks(&[], &[]), &["0.0.0.0", "::", "255.255.255.255"]).len(),
+            3
+        );
     }
 
     #[test]
     fn who_is_not_allowed_is_refused_as_soon_as_somebody_is() {
         let home = networks(&["10.0.0.0/8"], &[]);
-        let ips = ["9.255.255.255", "10.0.0.0", "10.255.255.255", "11.0.0.0", "2001:db8::1"];
+        let ips = [
+            "9.255.255.255",
+            "10.0.0.0",
+            "10.255.255.255",
+            "11.0.0.0",
+            "2001:db8::1",
+        ];
         assert_eq!(admitted(&home, &ips), ["10.0.0.0", "10.255.255.255"]);
     }
 
     #[test]
     fn who_is_not_denied_is_admitted_when_nobody_is_allowed() {
         let ips = ["9.255.255.255", "10.0.0.0", "2001:db8::1"];
-        assert_eq!(admitted(&networks(&[], &["10.0.0.0/8"]), &ips), ["9.255.255.255", "2001:db8::1"]);
+        assert_eq!(
+            admitted(&networks(&[], &["10.0.0.0/8"]), &ips),
+            ["9.255.255.255", "2001:db8::1"]
+        );
     }
 
     #[test]
@@ -178,40 +207,77 @@ mod tests {
         ];
         assert_eq!(
             admitted(&nested, &ips),
-            ["10.0.255.255", "10.1.2.6", "10.1.2.8", "10.1.3.255", "10.2.0.0"]
+            [
+                "10.0.255.255",
+                "10.1.2.6",
+                "10.1.2.8",
+                "10.1.3.255",
+                "10.2.0.0"
+            ]
         );
     }
 
     #[test]
     fn deny_wins_where_both_say_the_same_network() {
-        let both = networks(&["192.0.2.0/24", "192.0.2.9/32"], &["192.0.2.77/24", "192.0.2.9/32"]);
+        let both = networks(
+            &["192.0.2.0/24", "192.0.2.9/32"],
+            &["192.0.2.77/24", "192.0.2.9/32"],
+        );
         assert!(admitted(&both, &["192.0.2.1", "192.0.2.9", "192.0.2.77"]).is_empty());
     }
 
     #[test]
     fn a_mapped_address_is_the_ipv4_address_that_it_stands_for() {
         let plain = networks(&["192.0.2.0/24"], &[]);
-        assert_eq!(admitted(&plain, &["::ffff:192.0.2.1", "::ffff:192.0.3.1"]), ["::ffff:192.0.2.1"]);
+        assert_eq!(
+            admitted(&plain, &["::ffff:192.0.2.1", "::ffff:192.0.3.1"]),
+            ["::ffff:192.0.2.1"]
+        );
         let mapped = networks(&["::ffff:192.0.2.0/120"], &[]);
-        assert_eq!(admitted(&mapped, &["192.0.2.1", "192.0.3.1"]), ["192.0.2.1"]);
+        assert_eq!(
+            admitted(&mapped, &["192.0.2.1", "192.0.3.1"]),
+            ["192.0.2.1"]
+        );
     }
 
     #[test]
     fn all_of_ipv6_is_not_all_of_ipv4() {
-        assert_eq!(admitted(&networks(&["::/0"], &[]), &["::", "ffff::1", "192.0.2.1"]), ["::", "ffff::1"]);
-        assert_eq!(admitted(&networks(&[], &["0.0.0.0/0"]), &["192.0.2.1", "2001:db8::"]), ["2001:db8::"]);
+        assert_eq!(
+            admitted(&networks(&["::/0"], &[]), &["::", "ffff::1", "192.0.2.1"]),
+            ["::", "ffff::1"]
+        );
+        assert_eq!(
+            admitted(&networks(&[], &["0.0.0.0/0"]), &["192.0.2.1", "2001:db8::"]),
+            ["2001:db8::"]
+        );
     }
 
     #[test]
     fn networks_at_the_ends_of_the_addresses_hold() {
         let ends = networks(&["255.255.255.255/32", "0.0.0.0/32", "ffff::/16"], &[]);
-        let ips = ["0.0.0.0", "0.0.0.1", "255.255.255.254", "255.255.255.255", "fffe::", "ffff:ffff::"];
-        assert_eq!(admitted(&ends, &ips), ["0.0.0.0", "255.255.255.255", "ffff:ffff::"]);
+        let ips = [
+            "0.0.0.0",
+            "0.0.0.1",
+            "255.255.255.254",
+            "255.255.255.255",
+            "fffe::",
+            "ffff:ffff::",
+        ];
+        assert_eq!(
+            admitted(&ends, &ips),
+            ["0.0.0.0", "255.255.255.255", "ffff:ffff::"]
+        );
     }
 
     #[test]
     fn a_prefix_that_is_too_long_is_one_address() {
-        assert_eq!(admitted(&networks(&["192.0.2.1/200"], &[]), &["192.0.2.1", "192.0.2.0"]), ["192.0.2.1"]);
+        assert_eq!(
+            admitted(
+                &networks(&["192.0.2.1/200"], &[]),
+                &["192.0.2.1", "192.0.2.0"]
+            ),
+            ["192.0.2.1"]
+        );
     }
 
     #[test]
@@ -225,7 +291,12 @@ mod tests {
         for _ in 0..200 {
             let mut some = || -> Vec<(IpAddr, u8)> {
                 (0..random(6))
-                    .map(|_| (Ipv4Addr::from_bits(random(16) << 28).into(), random(5) as u8))
+                    .map(|_| {
+                        (
+                            Ipv4Addr::from_bits(random(16) << 28).into(),
+                            random(5) as u8,
+                        )
+                    })
                     .collect()
             };
             let (allow, deny) = (some(), some());
@@ -233,7 +304,9 @@ mod tests {
             for ip in (0..16u32).map(|top| (top << 28) | 5) {
                 let longest = |list: &[(IpAddr, u8)]| {
                     let has = |&&(network, prefix): &&(IpAddr, u8)| {
-                        let IpAddr::V4(network) = network else { return false };
+                        let IpAddr::V4(network) = network else {
+                            return false;
+                        };
                         prefix == 0 || (network.to_bits() ^ ip) >> (32 - u32::from(prefix)) == 0
                     };
                     list.iter().filter(has).map(|(_, prefix)| *prefix).max()

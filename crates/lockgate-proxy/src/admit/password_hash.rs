@@ -1,7 +1,7 @@
 //! One stored password: which ways of hashing are taken, and whether a password is the one.
 //!
-//! Whatever is taken can be checked: form and cost are looked at when it is read. Checking is made to be slow, so it
-//! never happens on a worker ([`super::verifier`]).
+//! Whatever is taken can be checked: form and cost are looked at when it is read. Checking is made
+//! to be slow, so it never happens on a worker ([`super::verifier`]).
 
 use std::fmt;
 
@@ -17,7 +17,8 @@ const SHA_ROUNDS: std::ops::RangeInclusive<u32> = 1_000..=10_000_000;
 const ARGON2_MEMORY: u32 = 1 << 18;
 const ARGON2_WORK: u64 = 1 << 22;
 
-/// A hash that was read from a file and can be checked. It is never shown: who has it can guess at leisure.
+/// A hash that was read from a file and can be checked. It is never shown: who has it can guess at
+/// leisure.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash {
     text: Box<str>,
@@ -71,7 +72,8 @@ impl PasswordHash {
     /// Reads a hash as it stands in the file.
     ///
     /// # Errors
-    /// When it is of a kind that is not taken, is damaged, or takes too much or too little work to check.
+    /// When it is of a kind that is not taken, is damaged, or takes too much or too little work to
+    /// check.
     pub fn parse(text: &str) -> Result<Self, HashError> {
         let scheme = match text.as_bytes() {
             [b'$', b'2', b'a' | b'b' | b'y', b'$', ..] => bcrypt(text)?,
@@ -79,26 +81,40 @@ impl PasswordHash {
             [b'$', b'5', b'$', ..] => sha_crypt(text, 43)?,
             [b'$', b'6', b'$', ..] => sha_crypt(text, 86)?,
             _ if text.starts_with("$argon2id$") || text.starts_with("$argon2i$") => argon2(text)?,
-            _ if text.starts_with("$apr1$") || text.starts_with("$1$") => return Err(HashError::Md5),
-            _ if text.starts_with("{SHA}") || text.starts_with("{SSHA}") || text.starts_with("$sha1$") => {
+            _ if text.starts_with("$apr1$") || text.starts_with("$1$") => {
+                return Err(HashError::Md5);
+            }
+            _ if text.starts_with("{SHA}")
+                || text.starts_with("{SSHA}")
+                || text.starts_with("$sha1$") =>
+            {
                 return Err(HashError::Sha1);
             }
             [b'$', ..] => return Err(HashError::Unknown),
-            bytes if bytes.len() == 13 && bytes.iter().all(crypt_alphabet) => return Err(HashError::Des),
+            bytes if bytes.len() == 13 && bytes.iter().all(crypt_alphabet) => {
+                return Err(HashError::Des);
+            }
             _ => return Err(HashError::Plain),
         };
-        Ok(Self { text: text.into(), scheme })
+        Ok(Self {
+            text: text.into(),
+            scheme,
+        })
     }
 
-    /// Whether `password` is the one, in 1 ms to seconds, always on another thread than a worker's. As everywhere,
-    /// bcrypt looks at the first 72 bytes only.
+    /// Whether `password` is the one, in 1 ms to seconds, always on another thread than a worker's.
+    /// As everywhere, bcrypt looks at the first 72 bytes only.
     pub fn verify(&self, password: &str) -> bool {
         let password = password.as_bytes();
         // All three compare in constant time.
         match self.scheme {
             Scheme::Bcrypt => bcrypt::verify(password, &self.text).unwrap_or(false),
-            Scheme::ShaCrypt => ShaCrypt::default().verify_password(password, &*self.text).is_ok(),
-            Scheme::Argon2 => Argon2::default().verify_password(password, &*self.text).is_ok(),
+            Scheme::ShaCrypt => ShaCrypt::default()
+                .verify_password(password, &*self.text)
+                .is_ok(),
+            Scheme::Argon2 => Argon2::default()
+                .verify_password(password, &*self.text)
+                .is_ok(),
         }
     }
 
@@ -110,7 +126,9 @@ impl PasswordHash {
 
 impl fmt::Debug for PasswordHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PasswordHash").field("scheme", &self.scheme).finish_non_exhaustive()
+        f.debug_struct("PasswordHash")
+            .field("scheme", &self.scheme)
+            .finish_non_exhaustive()
     }
 }
 
@@ -148,7 +166,11 @@ fn sha_crypt(text: &str, hash_len: usize) -> Result<Scheme, HashError> {
         && salt.bytes().all(|byte| crypt_alphabet(&byte))
         && hash.len() == hash_len
         && hash.bytes().all(|byte| crypt_alphabet(&byte));
-    if good { Ok(Scheme::ShaCrypt) } else { Err(HashError::Malformed) }
+    if good {
+        Ok(Scheme::ShaCrypt)
+    } else {
+        Err(HashError::Malformed)
+    }
 }
 
 /// The PHC string format.
@@ -159,10 +181,19 @@ fn argon2(text: &str) -> Result<Scheme, HashError> {
     if memory > ARGON2_MEMORY || u64::from(memory) * u64::from(parameters.t_cost()) > ARGON2_WORK {
         return Err(HashError::Costly);
     }
-    let version = hash.version.is_none_or(|version| argon2::Version::try_from(version).is_ok());
-    let salt = hash.salt.as_ref().is_some_and(|salt| salt.len() >= argon2::MIN_SALT_LEN);
+    let version = hash
+        .version
+        .is_none_or(|version| argon2::Version::try_from(version).is_ok());
+    let salt = hash
+        .salt
+        .as_ref()
+        .is_some_and(|salt| salt.len() >= argon2::MIN_SALT_LEN);
     let long = hash.hash.as_ref().is_some_and(|hash| hash.len() >= 16);
-    if version && salt && long { Ok(Scheme::Argon2) } else { Err(HashError::Malformed) }
+    if version && salt && long {
+        Ok(Scheme::Argon2)
+    } else {
+        Err(HashError::Malformed)
+    }
 }
 
 fn within(cost: u32, allowed: std::ops::RangeInclusive<u32>) -> Result<(), HashError> {
@@ -199,7 +230,13 @@ mod tests {
         for text in OPEN_SESAME {
             let hash = PasswordHash::parse(text).unwrap();
             assert!(hash.verify("open sesame"), "{text}");
-            for wrong in ["", "open sesam", "open sesame ", "Open sesame", "open sesame\0"] {
+            for wrong in [
+                "",
+                "open sesam",
+                "open sesame ",
+                "Open sesame",
+                "open sesame\0",
+            ] {
                 assert!(!hash.verify(wrong), "{text} {wrong:?}");
             }
         }
@@ -212,7 +249,11 @@ mod tests {
             // openssl passwd -5
             "$5$saltstring$bWOoCRTKNT.aiY/gJjvk1HjBYuRpcYQmcc5hqf6H4T4",
         ];
-        assert!(texts.iter().all(|text| PasswordHash::parse(text).unwrap().verify("pässwörd")));
+        assert!(
+            texts
+                .iter()
+                .all(|text| PasswordHash::parse(text).unwrap().verify("pässwörd"))
+        );
     }
 
     #[test]
@@ -240,7 +281,10 @@ mod tests {
                 "$argon2d$v=19$m=64,t=1,p=1$bG9ja2dhdGVzYWx0$d6N4GnPsHcJ+0b0QdhQ9aheZB8NP5PPZj1ZDWP8qTuo",
                 HashError::Unknown,
             ),
-            ("$2x$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m", HashError::FaultyBcrypt),
+            (
+                "$2x$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m",
+                HashError::FaultyBcrypt,
+            ),
         ];
         for (text, error) in cases {
             assert_eq!(PasswordHash::parse(text), Err(error), "{text}");
@@ -251,13 +295,20 @@ mod tests {
     #[test]
     fn a_hash_that_was_cut_or_changed_is_refused_when_it_is_read() {
         for text in OPEN_SESAME {
-            let cuts = (4..text.len()).map(|len| &text[..len]).filter(|cut| PasswordHash::parse(cut).is_ok());
+            let cuts = (4..text.len())
+                .map(|len| &text[..len])
+                .filter(|cut| PasswordHash::parse(cut).is_ok());
             // Argon2 has no length of its own: a shorter output is a hash too.
             assert!(
-                cuts.clone().all(|cut| cut.starts_with("$argon2") && cut.len() > text.len() - 22),
+                cuts.clone()
+                    .all(|cut| cut.starts_with("$argon2") && cut.len() > text.len() - 22),
                 "{text}"
             );
-            for damaged in [format!("{text}$x"), format!("{text} "), text.replace(['1', 'o'], "ü")] {
+            for damaged in [
+                format!("{text}$x"),
+                format!("{text} "),
+                text.replace(['1', 'o'], "ü"),
+            ] {
                 assert!(PasswordHash::parse(&damaged).is_err(), "{damaged}");
             }
         }

@@ -1,14 +1,17 @@
-//! Rate limits that hold for the process: one bounded table of GCRA states for all limits, clients and workers.
+//! Rate limits that hold for the process: one bounded table of GCRA states for all limits, clients
+//! and workers.
 //!
-//! GCRA (the leaky bucket of ITU-T I.371) keeps one number per bucket: when it will be full again if nothing more
-//! comes. A bucket that is full again is as good as one that was never there, so it is forgotten first.
+//! GCRA (the leaky bucket of ITU-T I.371) keeps one number per bucket: when it will be full again
+//! if nothing more comes. A bucket that is full again is as good as one that was never there, so it
+//! is forgotten first.
 //!
-//! **At the cap** (many more clients, or made-up header values, than there is room for) a shard gives up an eighth of
-//! its buckets: those that are full again; if that is not enough, the least used ones *of the limit that has the most*.
-//! So a flood under one limit makes the buckets of another one go only where that has more of them than the flood; and
-//! under its own limit it drops its own once-used buckets before one that is exhausted. Who wants an exhausted bucket
-//! forgotten must exhaust as many others as there is room for, and had more requests from those than he regains by it.
-//! Nobody is ever refused because the table is full.
+//! **At the cap** (many more clients, or made-up header values, than there is room for) a shard
+//! gives up an eighth of its buckets: those that are full again; if that is not enough, the least
+//! used ones *of the limit that has the most*. So a flood under one limit makes the buckets of
+//! another one go only where that has more of them than the flood; and under its own limit it drops
+//! its own once-used buckets before one that is exhausted. Who wants an exhausted bucket
+//! forgotten must exhaust as many others as there is room for, and had more requests from those
+//! than he regains by it. Nobody is ever refused because the table is full.
 //!
 //! Knows no clock: the caller says what time it is.
 
@@ -27,8 +30,8 @@ use crate::limits;
 /// Buckets of the process when nobody says otherwise: some 7 MB when all are in use.
 pub const BUCKETS: usize = 131_072;
 const SHARDS: usize = 64;
-/// A shard at its cap gives up this part of its buckets at once, so that a flood pays for looking through all of them
-/// only now and then.
+/// A shard at its cap gives up this part of its buckets at once, so that a flood pays for looking
+/// through all of them only now and then.
 const GIVEN_UP: usize = 8;
 const SECOND: u64 = 1_000_000_000;
 
@@ -42,11 +45,15 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `count` in each `period`, with up to `burst` at once. A rate above one in a nanosecond is one in a nanosecond.
+    /// `count` in each `period`, with up to `burst` at once. A rate above one in a nanosecond is
+    /// one in a nanosecond.
     pub fn new(count: NonZeroU32, period: Duration, burst: NonZeroU32) -> Self {
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
         let interval = (period / u64::from(count.get())).max(1);
-        Self { interval, depth: interval.saturating_mul(burst.get().into()) }
+        Self {
+            interval,
+            depth: interval.saturating_mul(burst.get().into()),
+        }
     }
 }
 
@@ -76,7 +83,8 @@ pub enum Decision {
 /// The buckets of all limits. There is one for the process.
 #[derive(Debug)]
 pub struct Buckets {
-    /// SipHash with keys of this process: who does not know them finds no two values that share a bucket.
+    /// SipHash with keys of this process: who does not know them finds no two values that share a
+    /// bucket.
     names: RandomState,
     limits: AtomicU32,
     /// Buckets that one shard may have.
@@ -102,7 +110,8 @@ pub struct RateLimit {
 }
 
 impl Buckets {
-    /// A table for at most `size` buckets (rounded up to a multiple of the shards); grows as they are needed.
+    /// A table for at most `size` buckets (rounded up to a multiple of the shards); grows as they
+    /// are needed.
     pub fn new(size: usize) -> Arc<Self> {
         Arc::new(Self {
             names: RandomState::new(),
@@ -114,12 +123,19 @@ impl Buckets {
 
     /// A limit of its own: its buckets are no other limit's, also where keys are the same.
     pub fn limit(self: &Arc<Self>, rate: Rate) -> RateLimit {
-        RateLimit { id: self.limits.fetch_add(1, Ordering::Relaxed), rate, buckets: Arc::clone(self) }
+        RateLimit {
+            id: self.limits.fetch_add(1, Ordering::Relaxed),
+            rate,
+            buckets: Arc::clone(self),
+        }
     }
 
     /// Buckets that are remembered.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len())
+            .sum()
     }
 
     /// Whether nothing is remembered.
@@ -134,7 +150,8 @@ impl RateLimit {
     /// Every worker must mean the same by `now`; that one is a little behind another does no harm.
     pub fn ask(&self, key: Key<'_>, now: u64) -> Decision {
         let name = self.name(key);
-        // The map takes its place from the upper and lower bits, so the shard is chosen by those in the middle.
+        // The map takes its place from the upper and lower bits, so the shard is chosen by those in
+        // the middle.
         let shard = &self.buckets.shards[(name >> 32) as usize % SHARDS];
         // Held for one look-up, or for one look through a shard that is full; never over a wait.
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -149,13 +166,17 @@ impl RateLimit {
             }
             Entry::Vacant(place) => {
                 let (full_at, decision) = self.rate.decide(now, now);
-                place.insert(Bucket { full_at, limit: self.id });
+                place.insert(Bucket {
+                    full_at,
+                    limit: self.id,
+                });
                 decision
             }
         }
     }
 
-    /// 64 bits that stand for limit and key: among 131,072 of them two are alike once in two thousand million tables.
+    /// 64 bits that stand for limit and key: among 131,072 of them two are alike once in two
+    /// thousand million tables.
     fn name(&self, key: Key<'_>) -> u64 {
         let mut hasher = self.buckets.names.build_hasher();
         hasher.write_u32(self.id);
@@ -181,12 +202,18 @@ impl Rate {
     /// When the bucket is full again after this request, and whether it may go on.
     fn decide(self, full_at: u64, now: u64) -> (u64, Decision) {
         let then = full_at.max(now).saturating_add(self.interval);
-        // No more than one request is missing; where it looks like more, this worker's time is behind.
+        // No more than one request is missing; where it looks like more, this worker's time is
+        // behind.
         let early = (then - now).saturating_sub(self.depth).min(self.interval);
         if early == 0 {
             (then, Decision::Allowed)
         } else {
-            (full_at, Decision::Refused { retry_after: early.div_ceil(SECOND) })
+            (
+                full_at,
+                Decision::Refused {
+                    retry_after: early.div_ceil(SECOND),
+                },
+            )
         }
     }
 }
@@ -200,12 +227,18 @@ fn make_room(shard: &mut Shard, room: usize, now: u64) {
         for bucket in shard.values() {
             *sizes.entry(bucket.limit).or_default() += 1;
         }
-        let Some((&limit, _)) = sizes.iter().max_by_key(|(limit, size)| (**size, Reverse(**limit))) else {
+        let Some((&limit, _)) = sizes
+            .iter()
+            .max_by_key(|(limit, size)| (**size, Reverse(**limit)))
+        else {
             return;
         };
         let of_limit = shard.iter().filter(|(_, bucket)| bucket.limit == limit);
-        let mut least_used: Vec<_> = of_limit.map(|(name, bucket)| (bucket.full_at, *name)).collect();
-        // Under one limit, the one that is full again soonest is the least used, and of equally used ones the oldest.
+        let mut least_used: Vec<_> = of_limit
+            .map(|(name, bucket)| (bucket.full_at, *name))
+            .collect();
+        // Under one limit, the one that is full again soonest is the least used, and of equally
+        // used ones the oldest.
         least_used.sort_unstable();
         // At most half of it; then whoever has the most by now.
         let excess = (shard.len() - enough).min(least_used.len().div_ceil(2));
@@ -250,7 +283,9 @@ mod tests {
     }
 
     fn allowed(limit: &RateLimit, key: Key<'_>, now: u64, times: usize) -> usize {
-        (0..times).filter(|_| limit.ask(key, now) == Decision::Allowed).count()
+        (0..times)
+            .filter(|_| limit.ask(key, now) == Decision::Allowed)
+            .count()
     }
 
     #[test]
@@ -258,7 +293,10 @@ mod tests {
         let limit = Buckets::new(BUCKETS).limit(rate(20, 1, 40));
         let client = Key::Client(IP);
         assert_eq!(allowed(&limit, client, 0, 100), 40);
-        assert_eq!(limit.ask(client, 49 * MS), Decision::Refused { retry_after: 1 });
+        assert_eq!(
+            limit.ask(client, 49 * MS),
+            Decision::Refused { retry_after: 1 }
+        );
         assert_eq!(allowed(&limit, client, 50 * MS, 100), 1);
         // Half a second earns ten; what was refused has cost nothing.
         assert_eq!(allowed(&limit, client, 550 * MS, 100), 10);
@@ -267,13 +305,24 @@ mod tests {
 
     #[test]
     fn retry_after_is_when_one_is_allowed() {
-        for (count, seconds, burst, expected) in
-            [(1, 1, 1, 1), (1, 60, 1, 60), (10, 3600, 10, 360), (1000, 1, 1, 1)]
-        {
+        for (count, seconds, burst, expected) in [
+            (1, 1, 1, 1),
+            (1, 60, 1, 60),
+            (10, 3600, 10, 360),
+            (1000, 1, 1, 1),
+        ] {
             let limit = Buckets::new(BUCKETS).limit(rate(count, seconds, burst));
             assert_eq!(allowed(&limit, Key::Route, 7, 100), burst as usize);
-            assert_eq!(limit.ask(Key::Route, 7), Decision::Refused { retry_after: expected });
-            assert_eq!(limit.ask(Key::Route, 7 + expected * SECOND), Decision::Allowed);
+            assert_eq!(
+                limit.ask(Key::Route, 7),
+                Decision::Refused {
+                    retry_after: expected
+                }
+            );
+            assert_eq!(
+                limit.ask(Key::Route, 7 + expected * SECOND),
+                Decision::Allowed
+            );
         }
     }
 
@@ -283,7 +332,10 @@ mod tests {
         let worker = || allowed(&limit, Key::Client(IP), 5, 5000);
         let both = thread::scope(|scope| {
             let workers = [scope.spawn(worker), scope.spawn(worker)];
-            workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>()
+            workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .sum::<usize>()
         });
         assert_eq!(both, 1000);
     }
@@ -292,8 +344,14 @@ mod tests {
     fn a_worker_whose_time_is_behind_earns_nothing_by_it_and_tells_no_longer_wait() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 1, 2));
         assert_eq!(allowed(&limit, Key::Route, 10 * SECOND, 5), 2);
-        assert_eq!(limit.ask(Key::Route, 9 * SECOND), Decision::Refused { retry_after: 1 });
-        assert_eq!(limit.ask(Key::Route, 0), Decision::Refused { retry_after: 1 });
+        assert_eq!(
+            limit.ask(Key::Route, 9 * SECOND),
+            Decision::Refused { retry_after: 1 }
+        );
+        assert_eq!(
+            limit.ask(Key::Route, 0),
+            Decision::Refused { retry_after: 1 }
+        );
         assert_eq!(allowed(&limit, Key::Route, 11 * SECOND, 5), 1);
     }
 
@@ -334,9 +392,16 @@ mod tests {
         let buckets = Buckets::new(BUCKETS);
         let limit = buckets.limit(rate(1, 3600, 5));
         for number in 0..300_000u32 {
-            assert_eq!(limit.ask(Key::Value(&number.to_be_bytes()), u64::from(number)), Decision::Allowed);
+            assert_eq!(
+                limit.ask(Key::Value(&number.to_be_bytes()), u64::from(number)),
+                Decision::Allowed
+            );
         }
-        assert!((BUCKETS / 2..=BUCKETS).contains(&buckets.len()), "{}", buckets.len());
+        assert!(
+            (BUCKETS / 2..=BUCKETS).contains(&buckets.len()),
+            "{}",
+            buckets.len()
+        );
     }
 
     #[test]
@@ -368,18 +433,28 @@ mod tests {
 
     #[test]
     fn a_flood_under_one_limit_leaves_the_buckets_of_another() {
-        // Of a hundred clients no shard may have more than half of its room, wherever their names fall.
+        // Of a hundred clients no shard may have more than half of its room, wherever their names
+        // fall.
         let buckets = Buckets::new(64 * 256);
-        let (fast, slow) = (buckets.limit(rate(20, 1, 2)), buckets.limit(rate(1, 3600, 1)));
+        let (fast, slow) = (
+            buckets.limit(rate(20, 1, 2)),
+            buckets.limit(rate(1, 3600, 1)),
+        );
         // The buckets of the fast limit would all be full again long before any of the slow one.
-        let clients: Vec<_> = (0..100u8).map(|last| IpAddr::from([198, 51, 100, last])).collect();
+        let clients: Vec<_> = (0..100u8)
+            .map(|last| IpAddr::from([198, 51, 100, last]))
+            .collect();
         for &client in &clients {
             assert_eq!(allowed(&fast, Key::Client(client), 0, 5), 2);
         }
         for number in 0..100_000u32 {
             slow.ask(Key::Value(&number.to_be_bytes()), 1);
         }
-        assert!(clients.iter().all(|&client| allowed(&fast, Key::Client(client), 2, 5) == 0));
+        assert!(
+            clients
+                .iter()
+                .all(|&client| allowed(&fast, Key::Client(client), 2, 5) == 0)
+        );
     }
 
     #[test]

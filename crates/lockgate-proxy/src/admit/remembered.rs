@@ -1,8 +1,9 @@
-//! Passwords that were right a while ago, so that a client that sends one with each request costs a microsecond.
+//! Passwords that were right a while ago, so that a client that sends one with each request costs a
+//! microsecond.
 //!
-//! What is kept is no password but an HMAC over user, password and stored hash, under a key of this process that is
-//! never written anywhere: who reads the table can test no guess with it. A changed file changes the stored hash, and so
-//! what was remembered is right no longer. Knows no clock.
+//! What is kept is no password but an HMAC over user, password and stored hash, under a key of this
+//! process that is never written anywhere: who reads the table can test no guess with it. A changed
+//! file changes the stored hash, and so what was remembered is right no longer. Knows no clock.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -14,8 +15,8 @@ use foldhash::fast::RandomState;
 
 use super::password_hash::PasswordHash;
 
-/// Right passwords that are remembered. Written by the threads that check, 1 ms of copying at this size beside the
-/// 10 ms and more that a check takes.
+/// Right passwords that are remembered. Written by the threads that check, 1 ms of copying at this
+/// size beside the 10 ms and more that a check takes.
 const SIZE: usize = 16_384;
 /// Milliseconds for which one is remembered: an active user is checked anew six times in an hour.
 const KEPT: u64 = 600_000;
@@ -30,7 +31,8 @@ pub(super) struct Remembered {
     table: ArcSwap<Table>,
 }
 
-/// By the first eight bytes of the seal. Their place in a map may take telling long: nobody else can compute them.
+/// By the first eight bytes of the seal. Their place in a map may take telling long: nobody else
+/// can compute them.
 type Table = HashMap<u64, Entry, RandomState>;
 
 #[derive(Clone, Copy)]
@@ -43,7 +45,11 @@ impl Remembered {
     pub(super) fn new() -> Self {
         let secret = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
             .expect("the kernel's random numbers never fail once it has started");
-        Self { secret, names: RandomState::default(), table: ArcSwap::default() }
+        Self {
+            secret,
+            names: RandomState::default(),
+            table: ArcSwap::default(),
+        }
     }
 
     pub(super) fn seal(&self, user: &str, password: &str, hash: &PasswordHash) -> Seal {
@@ -58,7 +64,8 @@ impl Remembered {
         seal
     }
 
-    /// A number for a name that nobody has: always the same one in this process, another one in the next.
+    /// A number for a name that nobody has: always the same one in this process, another one in the
+    /// next.
     pub(super) fn number(&self, user: &str) -> u64 {
         self.names.hash_one(user)
     }
@@ -79,7 +86,13 @@ impl Remembered {
             if table.len() >= SIZE {
                 make_room(&mut table, now);
             }
-            table.insert(short(&seal), Entry { seal, until: now.saturating_add(KEPT) });
+            table.insert(
+                short(&seal),
+                Entry {
+                    seal,
+                    until: now.saturating_add(KEPT),
+                },
+            );
             table
         });
     }
@@ -91,7 +104,10 @@ fn make_room(table: &mut Table, now: u64) {
     if table.len() < SIZE {
         return;
     }
-    let mut ends: Vec<_> = table.iter().map(|(&key, entry)| (entry.until, key)).collect();
+    let mut ends: Vec<_> = table
+        .iter()
+        .map(|(&key, entry)| (entry.until, key))
+        .collect();
     ends.sort_unstable();
     for (_, key) in ends.iter().take(SIZE / 8) {
         table.remove(key);
@@ -99,7 +115,8 @@ fn make_room(table: &mut Table, now: u64) {
 }
 
 fn short(seal: &[u8]) -> u64 {
-    seal.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+    seal.first_chunk()
+        .map_or(0, |first| u64::from_le_bytes(*first))
 }
 
 #[cfg(test)]
@@ -131,7 +148,9 @@ mod tests {
         let (right, wrong) = ([1; 32], [2; 32]);
         remembered.insert(right, 5);
         assert!(
-            remembered.has(&right, 5) && remembered.has(&right, 600_004) && !remembered.has(&right, 600_005)
+            remembered.has(&right, 5)
+                && remembered.has(&right, 600_004)
+                && !remembered.has(&right, 600_005)
         );
         assert!(!remembered.has(&wrong, 5));
         // The same place in the table is not the same seal.
@@ -150,7 +169,13 @@ mod tests {
         };
         let mut full = Table::default();
         for number in 0..SIZE as u64 {
-            full.insert(number, Entry { seal: seal(number), until: 1000 + number });
+            full.insert(
+                number,
+                Entry {
+                    seal: seal(number),
+                    until: 1000 + number,
+                },
+            );
         }
         remembered.table.store(full.into());
         remembered.insert(seal(u64::MAX), 1);

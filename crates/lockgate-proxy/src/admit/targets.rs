@@ -1,8 +1,9 @@
-//! Where tunnels may lead: `allow` and `deny` of host names, networks and ports, and which addresses are nobody's business
-//! from outside.
+//! Where tunnels may lead: `allow` and `deny` of host names, networks and ports, and which
+//! addresses are nobody's business from outside.
 //!
-//! Names are asked about before they are looked up, and each address that they stand for again: what was asked about is what
-//! is dialled, so that a name cannot change its mind in between (DNS rebinding). Does not look names up.
+//! Names are asked about before they are looked up, and each address that they stand for again:
+//! what was asked about is what is dialled, so that a name cannot change its mind in between (DNS
+//! rebinding). Does not look names up.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -50,17 +51,21 @@ pub enum Refused {
     /// It has an address that is not public.
     #[error("{0}, and `private` is false")]
     Private(&'static str),
-    /// It has an address that nobody has (RFC 1122 §3.2.1.3, RFC 4291 §2.5.2), by which systems mean themselves: past every
-    /// rule about the loopback.
+    /// It has an address that nobody has (RFC 1122 §3.2.1.3, RFC 4291 §2.5.2), by which systems
+    /// mean themselves: past every rule about the loopback.
     #[error("nobody has this address")]
     Nobody,
 }
 
 impl Targets {
-    /// `deny` wins. With `private`, addresses that are not public are as good as others; without, only those of networks in
-    /// `allow` that have no public address.
+    /// `deny` wins. With `private`, addresses that are not public are as good as others; without,
+    /// only those of networks in `allow` that have no public address.
     pub fn new(allow: Vec<Rule>, deny: Vec<Rule>, private: bool) -> Self {
-        Self { allow: Rules::new(allow), deny: Rules::new(deny), private }
+        Self {
+            allow: Rules::new(allow),
+            deny: Rules::new(deny),
+            private,
+        }
     }
 
     /// Whether it is worth looking up `host`, a name in lower case without a final dot.
@@ -97,8 +102,15 @@ impl Targets {
         match special(ip) {
             Some(Special { prefix, name }) if !self.private => {
                 // "0.0.0.0/0" means the Internet, and not the loopback too.
-                let told = self.allow.networks(ip, port).any(|network| network.prefix >= prefix);
-                if told { Ok(()) } else { Err(Refused::Private(name)) }
+                let told = self
+                    .allow
+                    .networks(ip, port)
+                    .any(|network| network.prefix >= prefix);
+                if told {
+                    Ok(())
+                } else {
+                    Err(Refused::Private(name))
+                }
             }
             _ => Ok(()),
         }
@@ -129,7 +141,11 @@ impl Rules {
                 Named::Any => rules.any.extend(ports),
                 Named::Exact(host) => rules.exact.entry(host).or_default().extend(ports),
                 Named::Under(host) => rules.under.entry(host).or_default().extend(ports),
-                Named::Network(first, prefix) => rules.networks.push(Network { first, prefix, ports }),
+                Named::Network(first, prefix) => rules.networks.push(Network {
+                    first,
+                    prefix,
+                    ports,
+                }),
             }
         }
         rules
@@ -139,17 +155,21 @@ impl Rules {
         has(&self.any, port)
             || self.exact.get(host).is_some_and(|ports| has(ports, port))
             || !self.under.is_empty()
-                && above(host).any(|above| self.under.get(above).is_some_and(|ports| has(ports, port)))
+                && above(host)
+                    .any(|above| self.under.get(above).is_some_and(|ports| has(ports, port)))
     }
 
     fn has_network_with(&self, port: u16) -> bool {
-        self.networks.iter().any(|network| has(&network.ports, port))
+        self.networks
+            .iter()
+            .any(|network| has(&network.ports, port))
     }
 
     /// Those that `ip` is in.
     fn networks(&self, ip: IpAddr, port: u16) -> impl Iterator<Item = &Network> {
-        let about =
-            move |network: &&Network| within(ip, network.first, network.prefix) && has(&network.ports, port);
+        let about = move |network: &&Network| {
+            within(ip, network.first, network.prefix) && has(&network.ports, port)
+        };
         self.networks.iter().filter(about)
     }
 }
@@ -175,8 +195,8 @@ fn within(ip: IpAddr, first: IpAddr, prefix: u8) -> bool {
     }
 }
 
-/// Which address is meant: an IPv4 address in the clothes of IPv6 is that one, be it mapped (RFC 4291 §2.5.5.2) or behind
-/// NAT64 (RFC 6052 §2.1).
+/// Which address is meant: an IPv4 address in the clothes of IPv6 is that one, be it mapped (RFC
+/// 4291 §2.5.5.2) or behind NAT64 (RFC 6052 §2.1).
 fn reached(ip: IpAddr) -> IpAddr {
     const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
     match ip.to_canonical() {
@@ -214,8 +234,8 @@ const SPECIAL_V4: [([u8; 4], u8, &str); 16] = [
     ([168, 63, 129, 16], 32, "a cloud's metadata"),
 ];
 
-/// What of 2000::/3 is not public (IANA IPv6 Special-Purpose Address Registry): Teredo, ORCHID and others of the IETF,
-/// documentation, 6to4, which leads to an IPv4 address of its own.
+/// What of 2000::/3 is not public (IANA IPv6 Special-Purpose Address Registry): Teredo, ORCHID and
+/// others of the IETF, documentation, 6to4, which leads to an IPv4 address of its own.
 const SPECIAL_V6: [([u16; 2], u8, &str); 4] = [
     ([0x2001, 0], 23, "a reserved address"),
     ([0x2001, 0xdb8], 32, "an address for documentation"),
@@ -223,8 +243,9 @@ const SPECIAL_V6: [([u16; 2], u8, &str); 4] = [
     ([0x3fff, 0], 20, "an address for documentation"),
 ];
 
-/// Whether an address is not public, and of which network it is. Everything outside of 2000::/3 is not, whatever it is for:
-/// the loopback, unique local and link-local addresses, multicast, NAT64 within a site.
+/// Whether an address is not public, and of which network it is. Everything outside of 2000::/3 is
+/// not, whatever it is for: the loopback, unique local and link-local addresses, multicast, NAT64
+/// within a site.
 fn special(ip: IpAddr) -> Option<Special> {
     match ip {
         IpAddr::V4(_) => {
@@ -245,7 +266,11 @@ fn special(ip: IpAddr) -> Option<Special> {
                 return Some(Special { prefix: 3, name });
             }
             let found = SPECIAL_V6.iter().find(|([first, second], prefix, _)| {
-                within(ip, Ipv6Addr::new(*first, *second, 0, 0, 0, 0, 0, 0).into(), *prefix)
+                within(
+                    ip,
+                    Ipv6Addr::new(*first, *second, 0, 0, 0, 0, 0, 0).into(),
+                    *prefix,
+                )
             });
             found.map(|&(_, prefix, name)| Special { prefix, name })
         }
@@ -263,12 +288,17 @@ mod tests {
             None => ports.parse().unwrap()..=ports.parse().unwrap(),
         };
         let named = match (host.split_once('/'), host.strip_prefix("*.")) {
-            (Some((first, prefix)), _) => Named::Network(first.parse().unwrap(), prefix.parse().unwrap()),
+            (Some((first, prefix)), _) => {
+                Named::Network(first.parse().unwrap(), prefix.parse().unwrap())
+            }
             (None, Some(host)) => Named::Under(host.to_owned()),
             (None, None) if host == "*" => Named::Any,
             (None, None) => Named::Exact(host.to_owned()),
         };
-        Rule { named, ports: vec![range] }
+        Rule {
+            named,
+            ports: vec![range],
+        }
     }
 
     fn targets(allow: &[&str], deny: &[&str], private: bool) -> Targets {
@@ -279,8 +309,17 @@ mod tests {
     #[test]
     fn hosts_networks_and_ports_are_allowed_and_what_is_denied_is_not() {
         let targets = targets(
-            &["*.example.org 443", "example.com 80-90", "8.0.0.0/8 22", "2600::/12 22"],
-            &["bad.example.org 1-65535", "8.8.8.0/24 1-65535", "1.1.1.1/32 1-65535"],
+            &[
+                "*.example.org 443",
+                "example.com 80-90",
+                "8.0.0.0/8 22",
+                "2600::/12 22",
+            ],
+            &[
+                "bad.example.org 1-65535",
+                "8.8.8.0/24 1-65535",
+                "1.1.1.1/32 1-65535",
+            ],
             false,
         );
         for (host, address, expected) in [
@@ -304,17 +343,31 @@ mod tests {
             ("any.test", "[64:ff9b::8.8.8.8]:22", Err(Refused::Denied)),
             ("any.test", "9.1.1.1:22", Err(Refused::NotAllowed)),
         ] {
-            assert_eq!(targets.admit(host, address.parse().unwrap()), expected, "{host} {address}");
+            assert_eq!(
+                targets.admit(host, address.parse().unwrap()),
+                expected,
+                "{host} {address}"
+            );
         }
     }
 
     #[test]
     fn a_name_that_could_not_be_allowed_is_not_looked_up() {
-        let targets = targets(&["*.example.org 443", "8.0.0.0/8 22"], &["bad.example.org 1-65535"], false);
+        let targets = targets(
+            &["*.example.org 443", "8.0.0.0/8 22"],
+            &["bad.example.org 1-65535"],
+            false,
+        );
         assert_eq!(targets.may_look_up("a.example.org", 443), Ok(()));
         assert_eq!(targets.may_look_up("any.test", 22), Ok(()));
-        assert_eq!(targets.may_look_up("any.test", 443), Err(Refused::NotAllowed));
-        assert_eq!(targets.may_look_up("bad.example.org", 443), Err(Refused::Denied));
+        assert_eq!(
+            targets.may_look_up("any.test", 443),
+            Err(Refused::NotAllowed)
+        );
+        assert_eq!(
+            targets.may_look_up("bad.example.org", 443),
+            Err(Refused::Denied)
+        );
     }
 
     /// RFC 6890 §2.2.2, §2.2.3; RFC 6052 §2.1; RFC 7050.
@@ -362,7 +415,10 @@ mod tests {
         ] {
             let address = SocketAddr::new(ip.parse().unwrap(), 443);
             let refused = any.admit("a.test", address);
-            assert!(matches!(refused, Err(Refused::Private(_))), "{ip}: {refused:?}");
+            assert!(
+                matches!(refused, Err(Refused::Private(_))),
+                "{ip}: {refused:?}"
+            );
             assert_eq!(all.admit("a.test", address), Ok(()), "{ip}");
         }
         for ip in [
@@ -381,31 +437,57 @@ mod tests {
             "2606:4700::1111",
             "3ffe::1",
         ] {
-            assert_eq!(any.admit("a.test", SocketAddr::new(ip.parse().unwrap(), 443)), Ok(()), "{ip}");
+            assert_eq!(
+                any.admit("a.test", SocketAddr::new(ip.parse().unwrap(), 443)),
+                Ok(()),
+                "{ip}"
+            );
         }
     }
 
     #[test]
     fn deny_knows_the_clothes_too() {
         let targets = targets(&["* 443"], &["64:ff9b::/96 1-65535"], true);
-        assert_eq!(targets.admit("a.test", "[64:ff9b::1.1.1.1]:443".parse().unwrap()), Err(Refused::Denied));
-        assert_eq!(targets.admit("a.test", "1.1.1.1:443".parse().unwrap()), Ok(()));
+        assert_eq!(
+            targets.admit("a.test", "[64:ff9b::1.1.1.1]:443".parse().unwrap()),
+            Err(Refused::Denied)
+        );
+        assert_eq!(
+            targets.admit("a.test", "1.1.1.1:443".parse().unwrap()),
+            Ok(())
+        );
     }
 
     /// To the system they are its own, and `deny` of the loopback would not know.
     #[test]
     fn what_nobody_has_is_refused_whatever_is_allowed() {
-        let targets = targets(&["* 443", "0.0.0.0/32 443", "::/128 443"], &["127.0.0.0/8 1-65535"], true);
+        let targets = targets(
+            &["* 443", "0.0.0.0/32 443", "::/128 443"],
+            &["127.0.0.0/8 1-65535"],
+            true,
+        );
         for ip in ["0.0.0.0", "::", "::ffff:0.0.0.0", "64:ff9b::"] {
             let address = SocketAddr::new(ip.parse().unwrap(), 443);
-            assert_eq!(targets.admit("a.test", address), Err(Refused::Nobody), "{ip}");
+            assert_eq!(
+                targets.admit("a.test", address),
+                Err(Refused::Nobody),
+                "{ip}"
+            );
         }
     }
 
     #[test]
     fn a_network_that_has_no_public_address_opens_itself_and_no_other() {
-        let targets =
-            targets(&["* 443", "10.1.0.0/16 22-443", "fd00:1::/32 443", "0.0.0.0/7 443"], &[], false);
+        let targets = targets(
+            &[
+                "* 443",
+                "10.1.0.0/16 22-443",
+                "fd00:1::/32 443",
+                "0.0.0.0/7 443",
+            ],
+            &[],
+            false,
+        );
         for (address, expected) in [
             ("10.1.2.3:22", Ok(())),
             ("10.1.2.3:443", Ok(())),
@@ -414,10 +496,20 @@ mod tests {
             ("10.2.0.1:443", Err(Refused::Private("a private address"))),
             ("10.1.2.3:444", Err(Refused::NotAllowed)),
             ("[fd00:1::1]:443", Ok(())),
-            ("[fd00:2::1]:443", Err(Refused::Private("a private address"))),
-            ("0.0.0.1:443", Err(Refused::Private("this host's own network"))),
+            (
+                "[fd00:2::1]:443",
+                Err(Refused::Private("a private address")),
+            ),
+            (
+                "0.0.0.1:443",
+                Err(Refused::Private("this host's own network")),
+            ),
         ] {
-            assert_eq!(targets.admit("a.test", address.parse().unwrap()), expected, "{address}");
+            assert_eq!(
+                targets.admit("a.test", address.parse().unwrap()),
+                expected,
+                "{address}"
+            );
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The threads that check passwords, which takes 1 ms to seconds each: never a worker's time.
 //!
-//! There is one for the process, for all files of users; its threads start with the first password. One of them only
-//! hands out, so that a question is judged at once however long the checks of others take: a password that many
-//! connections send at once is checked once, and clients take turns, one check each. One client cannot fill what waits,
-//! and several cannot keep another out; past either bound the answer is [`Outcome::Busy`]. A check that nobody waits for
-//! any more is not made.
+//! There is one for the process, for all files of users; its threads start with the first password.
+//! One of them only hands out, so that a question is judged at once however long the checks of
+//! others take: a password that many connections send at once is checked once, and clients take
+//! turns, one check each. One client cannot fill what waits, and several cannot keep another out;
+//! past either bound the answer is [`Outcome::Busy`]. A check that nobody waits for any more is not
+//! made.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,7 +35,8 @@ pub enum Outcome {
     Accepted(User),
     /// He is not, or there is no such user, or nothing that could be one was sent.
     Refused,
-    /// Too many are waiting to be checked: 503, not 401, so that no client forgets a password that is right.
+    /// Too many are waiting to be checked: 503, not 401, so that no client forgets a password that
+    /// is right.
     Busy,
 }
 
@@ -49,7 +51,8 @@ pub struct Verifier {
 pub(super) struct Job {
     /// Whose hash is checked against.
     pub(super) account: Arc<Account>,
-    /// The account is not that of the user who was named: the answer is no, however the check ends.
+    /// The account is not that of the user who was named: the answer is no, however the check
+    /// ends.
     pub(super) decoy: bool,
     pub(super) password: Box<str>,
     pub(super) seal: Seal,
@@ -62,7 +65,11 @@ pub(super) struct Job {
 impl Verifier {
     /// Will check on so many threads; they take time from the workers, so one or two are enough.
     pub fn new(threads: NonZeroUsize) -> Arc<Self> {
-        Arc::new(Self { remembered: Arc::new(Remembered::new()), threads, desk: OnceLock::new() })
+        Arc::new(Self {
+            remembered: Arc::new(Remembered::new()),
+            threads,
+            desk: OnceLock::new(),
+        })
     }
 
     pub(super) fn remembered(&self) -> &Remembered {
@@ -75,8 +82,9 @@ impl Verifier {
             Some(desk) => desk.try_send(Event::Asked(job)),
             None => Err(TrySendError::Disconnected(Event::Asked(job))),
         };
-        if let Err(TrySendError::Full(Event::Asked(job)) | TrySendError::Disconnected(Event::Asked(job))) =
-            sent
+        if let Err(
+            TrySendError::Full(Event::Asked(job)) | TrySendError::Disconnected(Event::Asked(job)),
+        ) = sent
         {
             let _ = job.answer.send(Outcome::Busy);
         }
@@ -88,7 +96,8 @@ impl Verifier {
         for number in 0..self.threads.get() {
             // One check at a time is handed to a thread, and only when it has none.
             let (checks, handed) = mpsc::sync_channel::<Check>(1);
-            let (place, desk, remembered) = (checkers.len(), desk.clone(), Arc::clone(&self.remembered));
+            let (place, desk, remembered) =
+                (checkers.len(), desk.clone(), Arc::clone(&self.remembered));
             let check = move || {
                 for check in handed {
                     check.carry_out(&remembered);
@@ -101,8 +110,8 @@ impl Verifier {
                 checkers.push(checks);
             }
         }
-        let hands_out =
-            !checkers.is_empty() && spawn("passwords".to_owned(), move || hand_out(&events, &checkers));
+        let hands_out = !checkers.is_empty()
+            && spawn("passwords".to_owned(), move || hand_out(&events, &checkers));
         hands_out.then_some(desk)
     }
 }
@@ -126,7 +135,9 @@ fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> bool {
 
 impl fmt::Debug for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Verifier").field("threads", &self.threads).finish_non_exhaustive()
+        f.debug_struct("Verifier")
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
     }
 }
 
@@ -154,7 +165,8 @@ fn hand_out(events: &Receiver<Event>, checkers: &[SyncSender<Check>]) {
             && let Some(check) = waiting.next()
             && let Some(checker) = idle.pop()
         {
-            // It has room for one. Where its thread has ended, whoever waits is told that we are busy.
+            // It has room for one. Where its thread has ended, whoever waits is told that we are
+            // busy.
             let _ = checker.send(check);
         }
     }
@@ -180,22 +192,35 @@ struct Check {
 
 impl Waiting {
     fn add(&mut self, job: Job) {
-        let mut checks = self.clients.iter_mut().flat_map(|client| &mut client.checks);
+        let mut checks = self
+            .clients
+            .iter_mut()
+            .flat_map(|client| &mut client.checks);
         if let Some(check) = checks.find(|check| check.first.seal == job.seal) {
             // As many as there are connections at most, and they are limited.
             check.others.push(job.answer);
             return;
         }
         let ip = limits::client(job.client);
-        let has = self.clients.iter().find(|client| client.ip == ip).map_or(0, |client| client.checks.len());
+        let has = self
+            .clients
+            .iter()
+            .find(|client| client.ip == ip)
+            .map_or(0, |client| client.checks.len());
         if has >= OF_ONE_CLIENT || (self.len() >= WAITING && !self.make_room(has)) {
             let _ = job.answer.send(Outcome::Busy);
             return;
         }
-        let check = Check { first: job, others: Vec::new() };
+        let check = Check {
+            first: job,
+            others: Vec::new(),
+        };
         match self.clients.iter_mut().find(|client| client.ip == ip) {
             Some(client) => client.checks.push_back(check),
-            None => self.clients.push_back(Client { ip, checks: [check].into() }),
+            None => self.clients.push_back(Client {
+                ip,
+                checks: [check].into(),
+            }),
         }
     }
 
@@ -203,11 +228,16 @@ impl Waiting {
         self.clients.iter().map(|client| client.checks.len()).sum()
     }
 
-    /// Gives up the last check of the client that has most, for one that has `has`; false where that has as many.
+    /// Gives up the last check of the client that has most, for one that has `has`; false where
+    /// that has as many.
     fn make_room(&mut self, has: usize) -> bool {
-        let most = self.clients.iter_mut().max_by_key(|client| client.checks.len());
-        let last =
-            most.filter(|client| client.checks.len() > has + 1).and_then(|client| client.checks.pop_back());
+        let most = self
+            .clients
+            .iter_mut()
+            .max_by_key(|client| client.checks.len());
+        let last = most
+            .filter(|client| client.checks.len() > has + 1)
+            .and_then(|client| client.checks.pop_back());
         let Some(check) = last else { return false };
         check.answer(&Outcome::Busy);
         true
@@ -234,8 +264,16 @@ impl Check {
     }
 
     fn carry_out(self, remembered: &Remembered) {
-        let Job { account, decoy, password, seal, now, .. } = &self.first;
-        // It may have been found right after these have asked. A decoy is checked too: that takes as long.
+        let Job {
+            account,
+            decoy,
+            password,
+            seal,
+            now,
+            ..
+        } = &self.first;
+        // It may have been found right after these have asked. A decoy is checked too: that takes
+        // as long.
         let right = remembered.has(seal, *now) || account.hash.verify(password);
         let outcome = if right && !decoy {
             remembered.insert(*seal, *now);
@@ -262,7 +300,12 @@ mod tests {
     const USERS: &str = "alice:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n";
 
     fn job(password: &str, seal: u8, client: [u8; 4]) -> (Job, oneshot::Receiver<Outcome>) {
-        let account = Arc::clone(Htpasswd::parse(USERS.as_bytes()).unwrap().find("alice").unwrap());
+        let account = Arc::clone(
+            Htpasswd::parse(USERS.as_bytes())
+                .unwrap()
+                .find("alice")
+                .unwrap(),
+        );
         let (answer, outcome) = oneshot::channel();
         let client = client.into();
         (
@@ -291,7 +334,11 @@ mod tests {
         assert_eq!(waiting.len(), 1);
         waiting.next().unwrap().carry_out(&remembered);
         let accepted = Outcome::Accepted("alice".into());
-        assert!(outcomes.into_iter().all(|outcome| outcome.blocking_recv() == Ok(accepted.clone())));
+        assert!(
+            outcomes
+                .into_iter()
+                .all(|outcome| outcome.blocking_recv() == Ok(accepted.clone()))
+        );
         assert!(waiting.next().is_none() && remembered.has(&[1; 32], 0));
     }
 
@@ -308,7 +355,10 @@ mod tests {
         }
         let (job, mut outcome) = job("open sesame", 200, [192, 0, 2, 2]);
         waiting.add(job);
-        assert!(outcome.try_recv().is_err(), "another client's waits for its turn");
+        assert!(
+            outcome.try_recv().is_err(),
+            "another client's waits for its turn"
+        );
     }
 
     #[test]
@@ -318,7 +368,10 @@ mod tests {
         for guess in 0..100 {
             let (job, mut outcome) = job("x", guess, [192, 0, 2, guess]);
             waiting.add(job);
-            assert_eq!(outcome.try_recv() == Ok(Outcome::Busy), usize::from(guess) >= WAITING);
+            assert_eq!(
+                outcome.try_recv() == Ok(Outcome::Busy),
+                usize::from(guess) >= WAITING
+            );
             kept.push(outcome);
         }
     }
@@ -340,9 +393,14 @@ mod tests {
     #[test]
     fn clients_take_turns_with_one_check_each() {
         let mut waiting = Waiting::default();
-        let kept =
-            [added(&mut waiting, 0..8, 1), added(&mut waiting, 10..12, 2), added(&mut waiting, 20..21, 3)];
-        let order: Vec<u8> = std::iter::from_fn(|| waiting.next()).map(|check| check.first.seal[0]).collect();
+        let kept = [
+            added(&mut waiting, 0..8, 1),
+            added(&mut waiting, 10..12, 2),
+            added(&mut waiting, 20..21, 3),
+        ];
+        let order: Vec<u8> = std::iter::from_fn(|| waiting.next())
+            .map(|check| check.first.seal[0])
+            .collect();
         assert_eq!(order, [0, 10, 20, 1, 11, 2, 3, 4, 5, 6, 7]);
         drop(kept);
     }
@@ -350,14 +408,19 @@ mod tests {
     #[test]
     fn a_ninth_client_waits_for_one_check_of_each_of_the_others() {
         let mut waiting = Waiting::default();
-        let mut flood: Vec<_> =
-            (1..=8).flat_map(|client| added(&mut waiting, client * 8..client * 8 + 8, client)).collect();
+        let mut flood: Vec<_> = (1..=8)
+            .flat_map(|client| added(&mut waiting, client * 8..client * 8 + 8, client))
+            .collect();
         let mut ninth = added(&mut waiting, 200..201, 9);
         assert!(ninth[0].try_recv().is_err(), "it waits for its turn");
-        let busy = flood.iter_mut().filter_map(|outcome| outcome.try_recv().ok()).collect::<Vec<_>>();
+        let busy = flood
+            .iter_mut()
+            .filter_map(|outcome| outcome.try_recv().ok())
+            .collect::<Vec<_>>();
         assert_eq!(busy, [Outcome::Busy], "one of the flood gave way");
         assert_eq!(waiting.len(), WAITING);
-        let place = std::iter::from_fn(|| waiting.next()).position(|check| check.first.seal[0] == 200);
+        let place =
+            std::iter::from_fn(|| waiting.next()).position(|check| check.first.seal[0] == 200);
         assert_eq!(place, Some(8));
     }
 
@@ -379,7 +442,11 @@ mod tests {
         let remembered = Remembered::new();
         let (mut job, outcome) = job("open sesame", 1, [192, 0, 2, 1]);
         job.decoy = true;
-        Check { first: job, others: Vec::new() }.carry_out(&remembered);
+        Check {
+            first: job,
+            others: Vec::new(),
+        }
+        .carry_out(&remembered);
         assert_eq!(outcome.blocking_recv(), Ok(Outcome::Refused));
         assert!(!remembered.has(&[1; 32], 0));
     }
@@ -389,7 +456,10 @@ mod tests {
         let verifier = Verifier::new(NonZeroUsize::MIN);
         let (right, outcome) = job("open sesame", 1, [192, 0, 2, 1]);
         verifier.submit(right);
-        assert_eq!(outcome.blocking_recv(), Ok(Outcome::Accepted("alice".into())));
+        assert_eq!(
+            outcome.blocking_recv(),
+            Ok(Outcome::Accepted("alice".into()))
+        );
         let kept = Arc::downgrade(&verifier.remembered);
         drop(verifier);
         // The thread has the last one: it goes when the thread does.

@@ -1,4 +1,5 @@
-//! Why Lockgate answers in the origin's place: one row for each reason, and every question about it answered there.
+//! Why Lockgate answers in the origin's place: one row for each reason, and every question about it
+//! answered there.
 //!
 //! Does not write anything: the answer is in [`answer`](super), its field in `proxy_status`.
 
@@ -100,8 +101,20 @@ struct Row {
     detail: &'static str,
 }
 
-const fn row(status: u16, error: &'static str, cause: Cause, side: Side, detail: &'static str) -> Row {
-    Row { status, error, cause, side, detail }
+const fn row(
+    status: u16,
+    error: &'static str,
+    cause: Cause,
+    side: Side,
+    detail: &'static str,
+) -> Row {
+    Row {
+        status,
+        error,
+        cause,
+        side,
+        detail,
+    }
 }
 
 /// The client asked for what cannot be served (RFC 9209 §2.3.16).
@@ -155,41 +168,117 @@ impl Fault {
         Self::TargetTimeout,
     ];
 
-    /// The causes are those of the access log. What breaks the protocol is refused by its rules, and the side says
-    /// who broke it.
+    /// The causes are those of the access log. What breaks the protocol is refused by its rules,
+    /// and the side says who broke it.
     const fn row(self) -> Row {
         use Cause::{ConnectFailed, Limit, RefusedByRule, TooSlow, UpstreamClosed, UpstreamReset};
         use Side::{Downstream, Lockgate, Upstream};
         match self {
-            Self::Malformed => row(400, REQUEST, RefusedByRule, Downstream, "the request is malformed"),
-            Self::RequestTimeout => row(408, REQUEST, TooSlow, Downstream, "the request took too long"),
-            Self::ContentTooLarge => row(413, REQUEST, Limit, Lockgate, "the request's body is too large"),
-            Self::TargetTooLong => row(414, REQUEST, Limit, Lockgate, "the address asked for is too long"),
-            Self::HeadTooLarge => row(431, REQUEST, Limit, Lockgate, "the request's head is too large"),
-            Self::Version => {
-                row(505, REQUEST, RefusedByRule, Downstream, "this version of HTTP is not spoken here")
-            }
-            Self::NotImplemented => {
-                row(501, REQUEST, RefusedByRule, Downstream, "the request needs what is not known here")
-            }
-            Self::Unauthorized => {
-                row(401, DENIED, RefusedByRule, Lockgate, "a user and a password are needed")
-            }
-            Self::Forbidden => row(403, DENIED, RefusedByRule, Lockgate, "this is not open to you"),
-            Self::NotFound => row(404, REQUEST, RefusedByRule, Lockgate, "there is nothing at this address"),
-            Self::MethodNotAllowed => {
-                row(405, REQUEST, RefusedByRule, Lockgate, "this address does not take the method")
-            }
-            Self::Misdirected => {
-                row(421, REQUEST, RefusedByRule, Lockgate, "this connection is for another host")
-            }
-            Self::TooManyRequests => row(429, REQUEST, Limit, Lockgate, "too many requests: try again later"),
-            Self::Dns => {
-                row(502, "dns_error", ConnectFailed, Upstream, "the application's name does not resolve")
-            }
-            Self::ConnectionRefused => {
-                row(502, "connection_refused", ConnectFailed, Upstream, "the application cannot be reached")
-            }
+            Self::Malformed => row(
+                400,
+                REQUEST,
+                RefusedByRule,
+                Downstream,
+                "the request is malformed",
+            ),
+            Self::RequestTimeout => row(
+                408,
+                REQUEST,
+                TooSlow,
+                Downstream,
+                "the request took too long",
+            ),
+            Self::ContentTooLarge => row(
+                413,
+                REQUEST,
+                Limit,
+                Lockgate,
+                "the request's body is too large",
+            ),
+            Self::TargetTooLong => row(
+                414,
+                REQUEST,
+                Limit,
+                Lockgate,
+                "the address asked for is too long",
+            ),
+            Self::HeadTooLarge => row(
+                431,
+                REQUEST,
+                Limit,
+                Lockgate,
+                "the request's head is too large",
+            ),
+            Self::Version => row(
+                505,
+                REQUEST,
+                RefusedByRule,
+                Downstream,
+                "this version of HTTP is not spoken here",
+            ),
+            Self::NotImplemented => row(
+                501,
+                REQUEST,
+                RefusedByRule,
+                Downstream,
+                "the request needs what is not known here",
+            ),
+            Self::Unauthorized => row(
+                401,
+                DENIED,
+                RefusedByRule,
+                Lockgate,
+                "a user and a password are needed",
+            ),
+            Self::Forbidden => row(
+                403,
+                DENIED,
+                RefusedByRule,
+                Lockgate,
+                "this is not open to you",
+            ),
+            Self::NotFound => row(
+                404,
+                REQUEST,
+                RefusedByRule,
+                Lockgate,
+                "there is nothing at this address",
+            ),
+            Self::MethodNotAllowed => row(
+                405,
+                REQUEST,
+                RefusedByRule,
+                Lockgate,
+                "this address does not take the method",
+            ),
+            Self::Misdirected => row(
+                421,
+                REQUEST,
+                RefusedByRule,
+                Lockgate,
+                "this connection is for another host",
+            ),
+            Self::TooManyRequests => row(
+                429,
+                REQUEST,
+                Limit,
+                Lockgate,
+                "too many requests: try again later",
+            ),
+            Self::Dns => row(
+                502,
+                "dns_error",
+                ConnectFailed,
+                Upstream,
+                "the application's name does not resolve",
+            ),
+            Self::ConnectionRefused => row(
+                502,
+                "connection_refused",
+                ConnectFailed,
+                Upstream,
+                "the application cannot be reached",
+            ),
             Self::ConnectionTimeout => row(
                 504,
                 "connection_timeout",
@@ -197,9 +286,13 @@ impl Fault {
                 Upstream,
                 "the application did not take the connection in time",
             ),
-            Self::TlsProtocol => {
-                row(502, "tls_protocol_error", ConnectFailed, Upstream, "TLS with the application failed")
-            }
+            Self::TlsProtocol => row(
+                502,
+                "tls_protocol_error",
+                ConnectFailed,
+                Upstream,
+                "TLS with the application failed",
+            ),
             Self::TlsCertificate => row(
                 502,
                 "tls_certificate_error",
@@ -207,9 +300,13 @@ impl Fault {
                 Upstream,
                 "the application did not prove who it is",
             ),
-            Self::NoEndpoint => {
-                row(503, "destination_unavailable", ConnectFailed, Upstream, "the application is not up")
-            }
+            Self::NoEndpoint => row(
+                503,
+                "destination_unavailable",
+                ConnectFailed,
+                Upstream,
+                "the application is not up",
+            ),
             Self::QueueFull => row(
                 503,
                 "connection_limit_reached",
@@ -224,12 +321,20 @@ impl Fault {
                 Lockgate,
                 "the application is busy: waited as long as is allowed",
             ),
-            Self::ConnectionClosed => {
-                row(502, "connection_terminated", UpstreamClosed, Upstream, "the application hung up")
-            }
-            Self::ConnectionTerminated => {
-                row(502, "connection_terminated", UpstreamReset, Upstream, "the application broke off")
-            }
+            Self::ConnectionClosed => row(
+                502,
+                "connection_terminated",
+                UpstreamClosed,
+                Upstream,
+                "the application hung up",
+            ),
+            Self::ConnectionTerminated => row(
+                502,
+                "connection_terminated",
+                UpstreamReset,
+                Upstream,
+                "the application broke off",
+            ),
             Self::WriteTimeout => row(
                 504,
                 "connection_write_timeout",
@@ -237,9 +342,13 @@ impl Fault {
                 Upstream,
                 "the application did not take the request in time",
             ),
-            Self::ResponseTimeout => {
-                row(504, "http_response_timeout", TooSlow, Upstream, "the application did not answer in time")
-            }
+            Self::ResponseTimeout => row(
+                504,
+                "http_response_timeout",
+                TooSlow,
+                Upstream,
+                "the application did not answer in time",
+            ),
             Self::EndpointDown => row(
                 503,
                 "destination_unavailable",
@@ -247,15 +356,27 @@ impl Fault {
                 Upstream,
                 "the application went down before it answered",
             ),
-            Self::ResponseIncomplete => {
-                row(502, "http_response_incomplete", UpstreamClosed, Upstream, "the answer ended early")
-            }
-            Self::ResponseReset => {
-                row(502, "http_response_incomplete", UpstreamReset, Upstream, "the answer was broken off")
-            }
-            Self::BadResponse => {
-                row(502, "http_protocol_error", RefusedByRule, Upstream, "the answer is malformed")
-            }
+            Self::ResponseIncomplete => row(
+                502,
+                "http_response_incomplete",
+                UpstreamClosed,
+                Upstream,
+                "the answer ended early",
+            ),
+            Self::ResponseReset => row(
+                502,
+                "http_response_incomplete",
+                UpstreamReset,
+                Upstream,
+                "the answer was broken off",
+            ),
+            Self::BadResponse => row(
+                502,
+                "http_protocol_error",
+                RefusedByRule,
+                Upstream,
+                "the answer is malformed",
+            ),
             Self::ResponseHeadTooLarge => row(
                 502,
                 "http_response_header_section_size",
@@ -277,15 +398,27 @@ impl Fault {
                 Lockgate,
                 "this server is at its limits: try again",
             ),
-            Self::FileUnreadable => {
-                row(500, "proxy_internal_error", Cause::Internal, Lockgate, "the file cannot be read")
-            }
-            Self::ProxyUnauthorized => {
-                row(407, DENIED, RefusedByRule, Lockgate, "this proxy needs a user and a password")
-            }
-            Self::TargetForbidden => {
-                row(403, DENIED, RefusedByRule, Lockgate, "the rules of this proxy do not allow this target")
-            }
+            Self::FileUnreadable => row(
+                500,
+                "proxy_internal_error",
+                Cause::Internal,
+                Lockgate,
+                "the file cannot be read",
+            ),
+            Self::ProxyUnauthorized => row(
+                407,
+                DENIED,
+                RefusedByRule,
+                Lockgate,
+                "this proxy needs a user and a password",
+            ),
+            Self::TargetForbidden => row(
+                403,
+                DENIED,
+                RefusedByRule,
+                Lockgate,
+                "the rules of this proxy do not allow this target",
+            ),
             Self::TargetPrivate => row(
                 403,
                 "destination_ip_prohibited",
@@ -293,18 +426,34 @@ impl Fault {
                 Lockgate,
                 "the target has no public address, and this proxy leads to no other",
             ),
-            Self::TargetUnknown => {
-                row(502, "dns_error", ConnectFailed, Upstream, "the target's name does not resolve")
-            }
-            Self::TargetDnsTimeout => {
-                row(504, "dns_timeout", ConnectFailed, Upstream, "the target's name did not resolve in time")
-            }
-            Self::TargetRefused => {
-                row(502, "connection_refused", ConnectFailed, Upstream, "the target refuses connections")
-            }
-            Self::TargetUnroutable => {
-                row(502, "destination_ip_unroutable", ConnectFailed, Upstream, "the target cannot be reached")
-            }
+            Self::TargetUnknown => row(
+                502,
+                "dns_error",
+                ConnectFailed,
+                Upstream,
+                "the target's name does not resolve",
+            ),
+            Self::TargetDnsTimeout => row(
+                504,
+                "dns_timeout",
+                ConnectFailed,
+                Upstream,
+                "the target's name did not resolve in time",
+            ),
+            Self::TargetRefused => row(
+                502,
+                "connection_refused",
+                ConnectFailed,
+                Upstream,
+                "the target refuses connections",
+            ),
+            Self::TargetUnroutable => row(
+                502,
+                "destination_ip_unroutable",
+                ConnectFailed,
+                Upstream,
+                "the target cannot be reached",
+            ),
             Self::TargetTimeout => row(
                 504,
                 "connection_timeout",
@@ -320,9 +469,9 @@ impl Fault {
         self.row().status
     }
 
-    /// The status that ends a call of gRPC. As clients would make it of ours ("HTTP to gRPC Status Code Mapping") where that
-    /// says what is so: what may have been done is DEADLINE_EXCEEDED when it took too long, what certainly was not is
-    /// UNAVAILABLE, which clients send again.
+    /// The status that ends a call of gRPC. As clients would make it of ours ("HTTP to gRPC Status
+    /// Code Mapping") where that says what is so: what may have been done is DEADLINE_EXCEEDED
+    /// when it took too long, what certainly was not is UNAVAILABLE, which clients send again.
     pub const fn grpc_status(self) -> u16 {
         const DEADLINE_EXCEEDED: u16 = 4;
         const PERMISSION_DENIED: u16 = 7;
@@ -339,8 +488,12 @@ impl Fault {
             | Self::HeadTooLarge
             | Self::TooManyRequests
             | Self::ResponseHeadTooLarge => RESOURCE_EXHAUSTED,
-            Self::NotFound | Self::MethodNotAllowed | Self::NotImplemented | Self::Version => UNIMPLEMENTED,
-            Self::Malformed | Self::BadResponse | Self::UpgradeFailed | Self::FileUnreadable => INTERNAL,
+            Self::NotFound | Self::MethodNotAllowed | Self::NotImplemented | Self::Version => {
+                UNIMPLEMENTED
+            }
+            Self::Malformed | Self::BadResponse | Self::UpgradeFailed | Self::FileUnreadable => {
+                INTERNAL
+            }
             Self::Unauthorized | Self::ProxyUnauthorized => UNAUTHENTICATED,
             Self::Misdirected
             | Self::Dns
@@ -442,8 +595,17 @@ mod tests {
     fn a_status_of_the_fours_is_the_clients_and_one_of_the_fives_is_not() {
         for (place, fault) in Fault::ALL.into_iter().enumerate() {
             assert_eq!(fault.index(), place);
-            assert!(!lockgate_http::status::reason(fault.status()).is_empty(), "{fault:?}");
-            assert!(fault.detail().bytes().all(|byte| matches!(byte, b' '..=b'~')), "{fault:?}");
+            assert!(
+                !lockgate_http::status::reason(fault.status()).is_empty(),
+                "{fault:?}"
+            );
+            assert!(
+                fault
+                    .detail()
+                    .bytes()
+                    .all(|byte| matches!(byte, b' '..=b'~')),
+                "{fault:?}"
+            );
             match fault.status() {
                 501 | 505 => assert_eq!(fault.side(), Side::Downstream),
                 400..=499 => assert_ne!(fault.side(), Side::Upstream, "{fault:?}"),

@@ -13,12 +13,18 @@ pub enum Form {
 }
 
 impl Form {
-    /// What the lines of `Accept` prefer. A page or a problem is for whom names its type: `*/*` says nothing.
+    /// What the lines of `Accept` prefer. A page or a problem is for whom names its type: `*/*`
+    /// says nothing.
     pub fn of_accept<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut best = (0, Self::Text);
-        for range in lines.into_iter().flat_map(|line| line.split(|&byte| byte == b',')) {
+        for range in lines
+            .into_iter()
+            .flat_map(|line| line.split(|&byte| byte == b','))
+        {
             let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-            let Some(form) = parts.next().and_then(Self::of_type) else { continue };
+            let Some(form) = parts.next().and_then(Self::of_type) else {
+                continue;
+            };
             let weight = parts.find_map(weight).unwrap_or(1_000);
             // Of equals the first: that is the order of those who write no weights.
             if weight > best.0 {
@@ -52,7 +58,9 @@ impl Form {
 
 /// `q=0.5` in thousandths (RFC 9110 §12.4.2); what is malformed counts as not wanted.
 fn weight(parameter: &[u8]) -> Option<u16> {
-    let [b'q' | b'Q', b'=', value @ ..] = parameter else { return None };
+    let [b'q' | b'Q', b'=', value @ ..] = parameter else {
+        return None;
+    };
     let (whole, digits) = match value {
         [whole @ (b'0' | b'1')] => (*whole, &[][..]),
         [whole @ (b'0' | b'1'), b'.', digits @ ..] if digits.len() <= 3 => (*whole, digits),
@@ -82,11 +90,17 @@ mod tests {
             (&["text/html"], Form::Html),
             (&["TEXT/HTML; charset=utf-8"], Form::Html),
             // what browsers send
-            (&["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"], Form::Html),
+            (
+                &["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"],
+                Form::Html,
+            ),
             (&["application/json, text/plain, */*"], Form::Json),
             (&["application/problem+json"], Form::Json),
             (&["application/json;q=0.5, text/html"], Form::Html),
-            (&["text/html;q=0.5", "application/json ; q=0.501"], Form::Json),
+            (
+                &["text/html;q=0.5", "application/json ; q=0.501"],
+                Form::Json,
+            ),
             (&["text/html;q=0"], Form::Text),
             (&["text/html;q=0, application/json"], Form::Json),
             (&["text/html;q=7"], Form::Text),

@@ -1,5 +1,5 @@
-//! What gRPC makes of an answer of HTTP/2: its status in a field, and errors of ours as answers that have nothing but a head
-//! ("Trailers-Only", gRPC over HTTP2).
+//! What gRPC makes of an answer of HTTP/2: its status in a field, and errors of ours as answers
+//! that have nothing but a head ("Trailers-Only", gRPC over HTTP2).
 
 use lockgate_http::fields::Fields;
 use lockgate_http::head::{RequestHead, ResponseHead, Version};
@@ -10,16 +10,23 @@ pub const STATUSES: usize = 18;
 /// Bytes of a message.
 const LONGEST: usize = 256;
 
-/// Whether a request is a call of gRPC, whose client looks for a status of its own and shows it instead of ours. Over HTTP/1
-/// there are none; gRPC-Web has its own form.
+/// Whether a request is a call of gRPC, whose client looks for a status of its own and shows it
+/// instead of ours. Over HTTP/1 there are none; gRPC-Web has its own form.
 pub fn is_call(head: &RequestHead) -> bool {
-    head.version == Version::Http2 && head.fields.named(b"content-type").next().is_some_and(is_media_type)
+    head.version == Version::Http2
+        && head
+            .fields
+            .named(b"content-type")
+            .next()
+            .is_some_and(is_media_type)
 }
 
 /// `application/grpc`, perhaps with what is inside (`+proto`) or parameters.
 fn is_media_type(value: &[u8]) -> bool {
     const NAME: &[u8] = b"application/grpc";
-    let Some((name, rest)) = value.split_at_checked(NAME.len()) else { return false };
+    let Some((name, rest)) = value.split_at_checked(NAME.len()) else {
+        return false;
+    };
     name.eq_ignore_ascii_case(NAME) && matches!(rest, [] | [b'+' | b';' | b' ', ..])
 }
 
@@ -30,9 +37,10 @@ pub fn status(fields: &Fields) -> Option<u16> {
         [_] | [_, _] | [_, _, _] => {}
         _ => return None,
     }
-    value
-        .iter()
-        .try_fold(0, |status, byte| byte.is_ascii_digit().then(|| status * 10 + u16::from(byte - b'0')))
+    value.iter().try_fold(0, |status, byte| {
+        byte.is_ascii_digit()
+            .then(|| status * 10 + u16::from(byte - b'0'))
+    })
 }
 
 /// The answer that ends a call with this status.
@@ -40,21 +48,28 @@ pub(super) fn answer(status: u16, message: &str) -> ResponseHead {
     // The status of HTTP says that the message came through.
     let mut head = ResponseHead::of(200);
     head.fields.append(b"Content-Type", b"application/grpc");
-    head.fields.append(b"Grpc-Status", itoa::Buffer::new().format(status).as_bytes());
+    head.fields.append(
+        b"Grpc-Status",
+        itoa::Buffer::new().format(status).as_bytes(),
+    );
     if !message.is_empty() {
         head.fields.append(b"Grpc-Message", &escaped(message));
     }
     head
 }
 
-/// What a call is told instead of an answer that is none of gRPC: a redirect, what the configuration says, the denial of a
-/// service that was asked. Its status is what clients make of it themselves ("HTTP to gRPC Status Code Mapping"), in a message that they
-/// can read; what it says beside its content is left.
+/// What a call is told instead of an answer that is none of gRPC: a redirect, what the
+/// configuration says, the denial of a service that was asked. Its status is what clients make of
+/// it themselves ("HTTP to gRPC Status Code Mapping"), in a message that they can read; what it
+/// says beside its content is left.
 pub fn instead_of(said: &ResponseHead) -> ResponseHead {
     let message = format!("{} {}", said.status, reason(said.status));
     let mut head = answer(status_of(said.status), message.trim_end());
     for field in said.fields.iter() {
-        let content = field.name.get(..8).is_some_and(|front| front.eq_ignore_ascii_case(b"content-"));
+        let content = field
+            .name
+            .get(..8)
+            .is_some_and(|front| front.eq_ignore_ascii_case(b"content-"));
         if !content {
             head.fields.append(field.name, field.value);
         }
@@ -113,12 +128,20 @@ mod tests {
                 said.fields.append(name.as_bytes(), value.as_bytes());
             }
             let head = instead_of(&said);
-            assert_eq!((head.status, status(&head.fields)), (200, Some(grpc)), "{http}");
+            assert_eq!(
+                (head.status, status(&head.fields)),
+                (200, Some(grpc)),
+                "{http}"
+            );
             let field = |name: &str| head.fields.named(name.as_bytes()).collect::<Vec<_>>();
             assert_eq!(field("grpc-message"), [message.as_bytes()]);
             assert_eq!(field("content-type"), [b"application/grpc"]);
             assert_eq!(
-                (field("content-length").len(), field("www-authenticate").len(), field("x").len()),
+                (
+                    field("content-length").len(),
+                    field("www-authenticate").len(),
+                    field("x").len()
+                ),
                 (0, 1, 1)
             );
         }
@@ -174,7 +197,10 @@ mod tests {
 
     #[test]
     fn grpc_messages_are_percent_encoded() {
-        assert_eq!(escaped("100% of \"a\"\r\n\u{e9}~"), b"100%25 of \"a\"%0D%0A%C3%A9~");
+        assert_eq!(
+            escaped("100% of \"a\"\r\n\u{e9}~"),
+            b"100%25 of \"a\"%0D%0A%C3%A9~"
+        );
         assert_eq!(escaped(&"%".repeat(10_000)).len(), 3 * LONGEST);
     }
 }

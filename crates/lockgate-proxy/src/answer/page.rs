@@ -1,4 +1,5 @@
-//! The bodies of errors: a page, a problem, a line of text; and those that the configuration puts in their place.
+//! The bodies of errors: a page, a problem, a line of text; and those that the configuration puts
+//! in their place.
 
 use lockgate_http::status::reason;
 
@@ -54,9 +55,11 @@ fn title(out: &mut Vec<u8>, status: u16) {
 
 fn text(out: &mut Vec<u8>, answer: &ErrorAnswer<'_>) {
     title(out, answer.status);
-    for (before, part) in
-        [("\n", answer.detail), ("\ncause: ", answer.cause.as_str()), ("\nrequest: ", answer.id)]
-    {
+    for (before, part) in [
+        ("\n", answer.detail),
+        ("\ncause: ", answer.cause.as_str()),
+        ("\nrequest: ", answer.id),
+    ] {
         if !part.is_empty() {
             out.extend_from_slice(before.as_bytes());
             out.extend_from_slice(part.as_bytes());
@@ -71,9 +74,11 @@ fn json(out: &mut Vec<u8>, answer: &ErrorAnswer<'_>) {
     escape::json(out, reason(answer.status).as_bytes());
     out.extend_from_slice(b",\"status\":");
     out.extend_from_slice(itoa::Buffer::new().format(answer.status).as_bytes());
-    for (name, part) in
-        [("detail", answer.detail), ("cause", answer.cause.as_str()), ("request_id", answer.id)]
-    {
+    for (name, part) in [
+        ("detail", answer.detail),
+        ("cause", answer.cause.as_str()),
+        ("request_id", answer.id),
+    ] {
         if !part.is_empty() {
             out.extend_from_slice(b",\"");
             out.extend_from_slice(name.as_bytes());
@@ -132,7 +137,11 @@ mod tests {
     use crate::answer::Fault;
 
     fn hostile() -> ErrorAnswer<'static> {
-        ErrorAnswer { detail: "<script>\"'&\n", id: "<b>", ..ErrorAnswer::of(Fault::NotFound) }
+        ErrorAnswer {
+            detail: "<script>\"'&\n",
+            id: "<b>",
+            ..ErrorAnswer::of(Fault::NotFound)
+        }
     }
 
     fn body(form: Form, answer: &ErrorAnswer<'_>) -> String {
@@ -144,7 +153,10 @@ mod tests {
     #[test]
     fn a_page_has_no_markup_of_its_texts_and_fetches_nothing() {
         let page = body(Form::Html, &hostile());
-        assert!(page.contains("<p>&lt;script&gt;&quot;&#39;&amp;\n</p>"), "{page}");
+        assert!(
+            page.contains("<p>&lt;script&gt;&quot;&#39;&amp;\n</p>"),
+            "{page}"
+        );
         assert!(page.contains("<br>&lt;b&gt;</small>"), "{page}");
         assert!(page.contains("<title>404 Not Found</title>"), "{page}");
         for fetched in ["<script", "src=", "href=", "url(", "@import"] {
@@ -155,7 +167,8 @@ mod tests {
 
     #[test]
     fn a_problem_is_json_whatever_its_texts_are() {
-        let problem: serde_json::Value = serde_json::from_str(&body(Form::Json, &hostile())).unwrap();
+        let problem: serde_json::Value =
+            serde_json::from_str(&body(Form::Json, &hostile())).unwrap();
         // RFC 9457 §3.1
         assert_eq!(problem["type"], "about:blank");
         assert_eq!(problem["title"], "Not Found");
@@ -167,18 +180,31 @@ mod tests {
 
     #[test]
     fn a_text_says_all_in_three_lines() {
-        let answer = ErrorAnswer { id: "abc", ..ErrorAnswer::of(Fault::ConnectionRefused) };
+        let answer = ErrorAnswer {
+            id: "abc",
+            ..ErrorAnswer::of(Fault::ConnectionRefused)
+        };
         assert_eq!(
             body(Form::Text, &answer),
             "502 Bad Gateway\nthe application cannot be reached\ncause: connect_failed\nrequest: abc\n"
         );
-        let unknown = ErrorAnswer { status: 599, detail: "", ..answer };
-        assert_eq!(body(Form::Text, &unknown), "599\ncause: connect_failed\nrequest: abc\n");
+        let unknown = ErrorAnswer {
+            status: 599,
+            detail: "",
+            ..answer
+        };
+        assert_eq!(
+            body(Form::Text, &unknown),
+            "599\ncause: connect_failed\nrequest: abc\n"
+        );
     }
 
     #[test]
     fn the_page_given_last_is_the_one() {
-        let page = |text: &str| Page { body: text.into(), media_type: "text/plain".to_owned() };
+        let page = |text: &str| Page {
+            body: text.into(),
+            media_type: "text/plain".to_owned(),
+        };
         let mut pages = Pages::default();
         for (status, text) in [(502, "a"), (404, "b"), (502, "c")] {
             pages.set(status, page(text));

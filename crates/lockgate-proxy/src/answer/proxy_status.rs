@@ -16,7 +16,8 @@ pub fn value(fault: Fault, details: &str) -> Vec<u8> {
     out
 }
 
-/// A String of a structured field (RFC 8941 §3.3.3): printable ASCII in quotes. What is none becomes a question mark.
+/// A String of a structured field (RFC 8941 §3.3.3): printable ASCII in quotes. What is none
+/// becomes a question mark.
 fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     for c in text.chars().take(LONGEST) {
@@ -42,9 +43,18 @@ mod tests {
         // RFC 8941 §4.1.6
         for (details, expected) in [
             ("", "lockgate; error=connection_refused"),
-            ("gone", "lockgate; error=connection_refused; details=\"gone\""),
-            (r#"a"; b=\"#, "lockgate; error=connection_refused; details=\"a\\\"; b=\\\\\""),
-            ("é\r\n\0\u{7f}", "lockgate; error=connection_refused; details=\"?????\""),
+            (
+                "gone",
+                "lockgate; error=connection_refused; details=\"gone\"",
+            ),
+            (
+                r#"a"; b=\"#,
+                "lockgate; error=connection_refused; details=\"a\\\"; b=\\\\\"",
+            ),
+            (
+                "é\r\n\0\u{7f}",
+                "lockgate; error=connection_refused; details=\"?????\"",
+            ),
         ] {
             assert_eq!(field(details), expected);
         }

@@ -85,10 +85,21 @@ fn a_wait_ends_with_its_future_or_with_the_phase() {
     tick(&clock);
     assert_eq!(outcome(&guard, pending::<()>()), Poll::Pending);
     pass(&clock, MINUTE / 2);
-    assert_eq!(outcome(&guard, pending::<()>()), Poll::Pending, "only a tick looks");
+    assert_eq!(
+        outcome(&guard, pending::<()>()),
+        Poll::Pending,
+        "only a tick looks"
+    );
     tick(&clock);
-    assert_eq!(outcome(&guard, pending::<()>()), Poll::Ready(Err(Cut::Deadline)));
-    assert_eq!(outcome(&guard, ready(7)), Poll::Ready(Err(Cut::Deadline)), "and so does every later wait");
+    assert_eq!(
+        outcome(&guard, pending::<()>()),
+        Poll::Ready(Err(Cut::Deadline))
+    );
+    assert_eq!(
+        outcome(&guard, ready(7)),
+        Poll::Ready(Err(Cut::Deadline)),
+        "and so does every later wait"
+    );
 }
 
 #[test]
@@ -98,14 +109,19 @@ fn whoever_is_late_is_woken_once_and_nobody_else() {
     late.phase(MINUTE);
     early.phase(2 * MINUTE);
     let (late_wakes, early_wakes) = (Arc::<Wakes>::default(), Arc::<Wakes>::default());
-    let (mut late_wait, mut early_wait) =
-        (pin!(late.within(pending::<()>())), pin!(early.within(pending::<()>())));
+    let (mut late_wait, mut early_wait) = (
+        pin!(late.within(pending::<()>())),
+        pin!(early.within(pending::<()>())),
+    );
     assert!(poll(late_wait.as_mut(), &late_wakes).is_pending());
     assert!(poll(early_wait.as_mut(), &early_wakes).is_pending());
     pass(&clock, MINUTE);
     (0..3).for_each(|_| tick(&clock));
     assert_eq!((late_wakes.count(), early_wakes.count()), (1, 0));
-    assert_eq!(poll(late_wait, &late_wakes), Poll::Ready(Err(Cut::Deadline)));
+    assert_eq!(
+        poll(late_wait, &late_wakes),
+        Poll::Ready(Err(Cut::Deadline))
+    );
 }
 
 #[test]
@@ -168,7 +184,11 @@ fn a_drain_is_stronger_than_what_has_just_ended_a_phase() {
             guard.watch().cut(cut);
         }
         guard.settle();
-        assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Drain)), "{cut:?}");
+        assert_eq!(
+            outcome(&guard, ready(())),
+            Poll::Ready(Err(Cut::Drain)),
+            "{cut:?}"
+        );
     }
 }
 
@@ -226,7 +246,11 @@ fn a_lifetime_ends_whatever_is_moved() {
     guard.watch().meter.sent.set(1);
     pass(&clock, MINUTE);
     tick(&clock);
-    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Lifetime)), "it is the strongest reason");
+    assert_eq!(
+        outcome(&guard, ready(())),
+        Poll::Ready(Err(Cut::Lifetime)),
+        "it is the strongest reason"
+    );
 }
 
 #[test]
@@ -258,7 +282,9 @@ fn guards_may_be_dropped_in_any_order() {
     for place in [9, 0, 3, 3, 0, 1] {
         guards.remove(place);
         let (mut left, mut watched) = (Vec::new(), Vec::new());
-        guards.iter().for_each(|guard| left.push(guard.watch().listener.get()));
+        guards
+            .iter()
+            .for_each(|guard| left.push(guard.watch().listener.get()));
         clock.each(|watch| watched.push(watch.listener.get()));
         watched.sort_unstable();
         assert_eq!(watched, left);
@@ -300,7 +326,10 @@ fn many_connections_are_all_looked_at_within_ten_ticks_though_some_come_and_go()
                 guards.pop();
             }
         }
-        assert!(seen[..4990].iter().all(|&seen| seen >= 1), "nobody is passed over");
+        assert!(
+            seen[..4990].iter().all(|&seen| seen >= 1),
+            "nobody is passed over"
+        );
     }
 }
 
@@ -315,7 +344,10 @@ fn a_worker_wants_ticks_while_it_watches_or_waits_for_one_and_a_while_longer() {
     assert!(wanted());
     drop(guard);
     (1..AFTERGLOW).for_each(|_| tick(&clock));
-    assert!(wanted(), "rates over some seconds are still to fall to zero");
+    assert!(
+        wanted(),
+        "rates over some seconds are still to fall to zero"
+    );
     tick(&clock);
     assert!(!wanted());
     let mut wait = pin!(clock.next_tick());
@@ -354,7 +386,11 @@ fn all_who_wait_for_a_tick_are_woken_by_it() {
     }
     tick(&clock);
     assert_eq!(wakes.count(), 3);
-    assert!(waits.iter_mut().all(|wait| poll(wait.as_mut(), &wakes).is_ready()));
+    assert!(
+        waits
+            .iter_mut()
+            .all(|wait| poll(wait.as_mut(), &wakes).is_ready())
+    );
 }
 
 /// Whoever waits for something else beside the tick is polled in between.

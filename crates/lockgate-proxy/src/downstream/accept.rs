@@ -1,7 +1,8 @@
 //! The accept loop of one listener in one worker.
 //!
-//! A connection takes a place among those of the process: past the limit, one waits here, the others in the backlog, and those that
-//! wait for nothing give way to them. Running out of descriptors pauses the loop until the next tick.
+//! A connection takes a place among those of the process: past the limit, one waits here, the
+//! others in the backlog, and those that wait for nothing give way to them. Running out of
+//! descriptors pauses the loop until the next tick.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -24,22 +25,32 @@ use crate::worker::Worker;
 /// Milliseconds between two warnings that accepting fails.
 const WARN_EVERY: u64 = 10_000;
 
-/// Ticks for which connections that have begun are still accepted: longer than a round trip around the world.
+/// Ticks for which connections that have begun are still accepted: longer than a round trip around
+/// the world.
 const LAST_TICKS: u32 = 4;
 /// Connections accepted in a row before the clock is looked at.
 const BATCH: u32 = 16;
-/// What accepting may take before the worker's other connections have their turn; longer only if theirs was.
+/// What accepting may take before the worker's other connections have their turn; longer only if
+/// theirs was.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Accepts on `socket` until the worker stops, and then what is left in the backlog.
 ///
 /// `place` is the listener's among those of the worker's counters.
-pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, listener: Arc<Listener>) {
+pub async fn accept(
+    worker: Rc<Worker>,
+    socket: listen::Listener,
+    place: usize,
+    listener: Arc<Listener>,
+) {
     let warned = Cell::new(None);
     let mut turn = Turn::first();
     // Whether connections have waited in the backlog for a place, and still do.
     let mut crowded = false;
-    while let Some(waiting) = unless_stopped(&worker, socket.ready()).await.and_then(Result::ok) {
+    while let Some(waiting) = unless_stopped(&worker, socket.ready())
+        .await
+        .and_then(Result::ok)
+    {
         // What has no place in memory waits in the backlog, where it costs nothing.
         if memory::level() == Level::Full {
             match unless_stopped(&worker, worker.clock.next_tick()).await {
@@ -50,7 +61,8 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
         let permit = worker.shared.connections.try_take();
         crowded |= permit.is_none();
         match next(&socket) {
-            // Of those that have waited in the backlog many are given up: each would take a place and a handshake from others.
+            // Of those that have waited in the backlog many are given up: each would take a place
+            // and a handshake from others.
             Ok(Some((accepted, _))) if crowded && is_abandoned(&accepted, &listener) => {
                 worker.cells.abandoned.inc();
             }
@@ -87,8 +99,8 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
 
 /// What is accepted before the worker's other connections go on.
 ///
-/// Half as long as these had: where thousands come at once, a fixed number each time around would be the fewer a second
-/// the more there are, and the last would wait for seconds.
+/// Half as long as these had: where thousands come at once, a fixed number each time around would
+/// be the fewer a second the more there are, and the last would wait for seconds.
 struct Turn {
     began: Instant,
     length: Duration,
@@ -102,7 +114,11 @@ impl Turn {
 
     /// The one after the others had so long.
     fn after(others: Duration) -> Self {
-        Self { began: Instant::now(), length: TURN.max(others / 2), accepted: 0 }
+        Self {
+            began: Instant::now(),
+            length: TURN.max(others / 2),
+            accepted: 0,
+        }
     }
 
     /// Counts a connection.
@@ -112,9 +128,14 @@ impl Turn {
     }
 }
 
-/// Accepts what clients take for open already, before the listener closes: the last packet, or with TCP_DEFER_ACCEPT
-/// the first data, may still be on its way.
-async fn empty(worker: &Rc<Worker>, socket: &listen::Listener, place: usize, listener: &Arc<Listener>) {
+/// Accepts what clients take for open already, before the listener closes: the last packet, or with
+/// TCP_DEFER_ACCEPT the first data, may still be on its way.
+async fn empty(
+    worker: &Rc<Worker>,
+    socket: &listen::Listener,
+    place: usize,
+    listener: &Arc<Listener>,
+) {
     if let Err(error) = socket.refuse_openings() {
         tracing::warn!(listener = %listener.name, %error, "connections that are just being made may be reset");
     }
@@ -142,11 +163,14 @@ async fn unless_stopped<F: Future>(worker: &Worker, future: F) -> Option<F::Outp
 
 /// The next connection that waits, watched.
 fn next(listener: &listen::Listener) -> io::Result<Option<(Socket, Peer)>> {
-    let Some((fd, peer)) = listener.accept()? else { return Ok(None) };
+    let Some((fd, peer)) = listener.accept()? else {
+        return Ok(None);
+    };
     Ok(Some((Socket::accepted(fd, listener.family())?, peer)))
 }
 
-/// Whether the client has reset its connection, or ended it where it cannot have sent a request: under TLS.
+/// Whether the client has reset its connection, or ended it where it cannot have sent a request:
+/// under TLS.
 fn is_abandoned(accepted: &Socket, listener: &Listener) -> bool {
     match accepted.peer() {
         PeerState::Open => false,

@@ -1,4 +1,5 @@
-//! Which way a connection goes by what its ClientHello asks for: a protocol of ALPN, then the server name. Without IO.
+//! Which way a connection goes by what its ClientHello asks for: a protocol of ALPN, then the
+//! server name. Without IO.
 
 use lockgate_net::client_hello::Hello;
 use lockgate_net::tls::{Acceptor, Acceptors};
@@ -44,9 +45,12 @@ pub(super) enum Chosen<'h> {
 }
 
 impl ByHello {
-    /// Each way has the protocols and names that lead to it; of a name that is given twice the last counts, and what
-    /// the sites have comes after all others.
-    pub fn new(ways: Vec<(Vec<Asked>, Way)>, sites: Option<(Vec<HostPattern>, SecureSites)>) -> Self {
+    /// Each way has the protocols and names that lead to it; of a name that is given twice the last
+    /// counts, and what the sites have comes after all others.
+    pub fn new(
+        ways: Vec<(Vec<Asked>, Way)>,
+        sites: Option<(Vec<HostPattern>, SecureSites)>,
+    ) -> Self {
         let (mut alpn, mut hosts) = (Vec::new(), Hosts::default());
         let mut all = Vec::new();
         let (of_sites, sites) = sites.unzip();
@@ -64,13 +68,22 @@ impl ByHello {
         for host in of_sites.iter().flatten() {
             lead(host, all.len());
         }
-        Self { alpn, hosts, ways: all, sites }
+        Self {
+            alpn,
+            hosts,
+            ways: all,
+            sites,
+        }
     }
 
     /// Where this one leads; `None` calls for the alert unrecognized_name (RFC 6066 §3).
     pub(super) fn choose(&self, hello: &Hello<'_>) -> Option<Chosen<'_>> {
         let of = |offered: &[u8]| self.alpn.iter().find(|(name, _)| **name == *offered);
-        let by_alpn = if self.alpn.is_empty() { None } else { hello.alpn().find_map(of) };
+        let by_alpn = if self.alpn.is_empty() {
+            None
+        } else {
+            hello.alpn().find_map(of)
+        };
         let place = match by_alpn {
             Some((_, place)) => *place,
             None => self.hosts.find(hello.server_name.as_deref())?,
@@ -104,7 +117,8 @@ impl ByHello {
     /// All that shakes hands here.
     pub fn acceptors(&self) -> impl Iterator<Item = &Arc<Acceptor>> {
         let ways = self.ways.iter().filter_map(|way| way.tls.as_ref());
-        ways.chain(self.sites.iter().map(|sites| &sites.tls)).flat_map(Acceptors::all)
+        ways.chain(self.sites.iter().map(|sites| &sites.tls))
+            .flat_map(Acceptors::all)
     }
 }
 

@@ -93,11 +93,21 @@ pub(super) struct Ending {
 
 impl Ending {
     pub(super) fn new(cause: Cause, side: Side) -> Self {
-        Self { cause, side, detail: None, loud: false }
+        Self {
+            cause,
+            side,
+            detail: None,
+            loud: false,
+        }
     }
 
     pub(super) fn because(cause: Cause, side: Side, detail: impl ToString) -> Self {
-        Self { cause, side, detail: Some(detail.to_string()), loud: false }
+        Self {
+            cause,
+            side,
+            detail: Some(detail.to_string()),
+            loud: false,
+        }
     }
 
     pub(super) fn loud(self) -> Self {
@@ -157,7 +167,8 @@ impl Connection {
         match weighed(Rc::clone(&watch), boxed(|| self.run(socket))).await {
             Opened::Over(ending) => self.finish(&ending),
             Opened::Http2(client, _place) => {
-                let (streams, ending) = weighed(watch, boxed(|| Streams::serve(self, client))).await;
+                let (streams, ending) =
+                    weighed(watch, boxed(|| Streams::serve(self, client))).await;
                 streams.connection().finish(&ending);
             }
         }
@@ -182,7 +193,13 @@ impl Connection {
                 let served = boxed(|| self.http(client, sites)).await;
                 match served {
                     Served::Over(ending) => ending,
-                    Served::Switched { mut relay, bounds, site, _in_flight, _shares } => {
+                    Served::Switched {
+                        mut relay,
+                        bounds,
+                        site,
+                        _in_flight,
+                        _shares,
+                    } => {
                         let worker = Rc::clone(&self.worker);
                         let cells = worker.cells.http.site(site);
                         self.guard.watch().waits(Waiting::Otherwise);
@@ -197,7 +214,8 @@ impl Connection {
             Purpose::Relay(relaying) => match boxed(|| self.join(client, relaying)).await {
                 Ok(mut relay) => {
                     self.shape(&mut relay, relaying.shape.as_ref());
-                    self.relay(&mut relay, relaying.idle, relaying.keepalive).await
+                    self.relay(&mut relay, relaying.idle, relaying.keepalive)
+                        .await
                 }
                 Err(ending) => ending,
             },
@@ -205,7 +223,8 @@ impl Connection {
         Opened::Over(ending)
     }
 
-    /// Whether a client that has opened speaks HTTP/2: ALPN says so, and without TLS what it says first.
+    /// Whether a client that has opened speaks HTTP/2: ALPN says so, and without TLS what it says
+    /// first.
     async fn is_http2(&mut self, client: &mut Client, sites: &Sites) -> Result<bool, Ending> {
         if let Some(negotiated) = &self.negotiated {
             return Ok(negotiated.alpn.as_deref() == Some(b"h2") || !sites.http1);
@@ -226,9 +245,13 @@ impl Connection {
         self.spoke |= !client.received.is_empty();
         match known {
             Ok(Ok(known)) => Ok(known),
-            Ok(Err(OpeningError::Closed)) => Err(Ending::new(Cause::ClientClosed, Side::Downstream)),
+            Ok(Err(OpeningError::Closed)) => {
+                Err(Ending::new(Cause::ClientClosed, Side::Downstream))
+            }
             Ok(Err(error)) => Err(Ending::because(Cause::ClientReset, Side::Downstream, error)),
-            Err(Cut::Deadline) if client.received.is_empty() => Err(Ending::new(Cause::Idle, Side::Lockgate)),
+            Err(Cut::Deadline) if client.received.is_empty() => {
+                Err(Ending::new(Cause::Idle, Side::Lockgate))
+            }
             Err(cut) => Err(cut_short(cut, "first request")),
         }
     }
@@ -245,7 +268,9 @@ impl Connection {
         &self,
         local: impl FnOnce() -> Option<SocketAddr>,
     ) -> Option<(SocketAddr, SocketAddr)> {
-        let Peer::Ip(client) = self.client else { return None };
+        let Peer::Ip(client) = self.client else {
+            return None;
+        };
         let destination = self.destination.or_else(local)?;
         Some((client, destination))
     }
@@ -276,7 +301,11 @@ impl Connection {
                 cells.empty.inc();
             }
         }
-        if let Some(cells) = watch.relay.get().and_then(|place| self.worker.cells.relays.get(place)) {
+        if let Some(cells) = watch
+            .relay
+            .get()
+            .and_then(|place| self.worker.cells.relays.get(place))
+        {
             cells.open.dec();
             cells.ended[ending.cause.index()].inc();
         }
@@ -292,7 +321,8 @@ impl Connection {
         }
     }
 
-    /// Writes the line of a tunnel that has been one of its streams: over HTTP/1 it would have been a connection.
+    /// Writes the line of a tunnel that has been one of its streams: over HTTP/1 it would have been
+    /// a connection.
     pub(super) fn tunnelled(
         &self,
         began: Instant,
@@ -301,7 +331,9 @@ impl Connection {
         meter: &Meter,
         ending: &Ending,
     ) {
-        let Some(log) = &mut *self.worker.log.borrow_mut() else { return };
+        let Some(log) = &mut *self.worker.log.borrow_mut() else {
+            return;
+        };
         let took = began.elapsed();
         log.write(&Record {
             accepted: unix_millis().saturating_sub(took.as_millis() as u64),
@@ -337,7 +369,10 @@ impl Connection {
             handshake: self.handshake,
             connect: self.connect,
             duration: self.accepted.elapsed(),
-            endpoint: self.endpoint.as_ref().map(|hold| hold.endpoint().label.as_str()),
+            endpoint: self
+                .endpoint
+                .as_ref()
+                .map(|hold| hold.endpoint().label.as_str()),
             cause: ending.cause,
             side: ending.side,
             detail: ending.detail.as_deref(),
@@ -349,9 +384,15 @@ impl Connection {
 fn spans(meter: &Meter, began: Instant) -> Option<[Span; 2]> {
     let since = |when: &Times| {
         let after = |at: Instant| at.saturating_duration_since(began);
-        Span { first: when.first.get().map(after), end: when.end.get().map(after) }
+        Span {
+            first: when.first.get().map(after),
+            end: when.end.get().map(after),
+        }
     };
-    meter.relayed.get().then(|| [since(&meter.received_at), since(&meter.sent_at)])
+    meter
+        .relayed
+        .get()
+        .then(|| [since(&meter.received_at), since(&meter.sent_at)])
 }
 
 pub(super) fn address(peer: Peer) -> Address {
@@ -371,7 +412,11 @@ pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
         Cut::Spent => Ending::because(Cause::Limit, Side::Lockgate, "bytes"),
         Cut::Drain => Ending::because(Cause::Drain, Side::Lockgate, phase),
         Cut::Memory => Ending::because(Cause::Limit, Side::Lockgate, "memory"),
-        Cut::Crowded => Ending::because(Cause::Limit, Side::Lockgate, "idle, and its place was wanted"),
+        Cut::Crowded => Ending::because(
+            Cause::Limit,
+            Side::Lockgate,
+            "idle, and its place was wanted",
+        ),
     }
 }
 
@@ -380,9 +425,17 @@ pub(super) fn ending(end: End) -> Ending {
         End::Finished(Which::Downstream) => Ending::new(Cause::ClientClosed, Side::Downstream),
         End::Finished(Which::Upstream) => Ending::new(Cause::UpstreamClosed, Side::Upstream),
         End::Failed(Which::Downstream, StreamError::Tls(SessionError::Alerted(alert))) => {
-            Ending::because(Cause::ClientClosed, Side::Downstream, format_args!("alert {alert}"))
+            Ending::because(
+                Cause::ClientClosed,
+                Side::Downstream,
+                format_args!("alert {alert}"),
+            )
         }
-        End::Failed(Which::Downstream, error) => Ending::because(Cause::ClientReset, Side::Downstream, error),
-        End::Failed(Which::Upstream, error) => Ending::because(Cause::UpstreamReset, Side::Upstream, error),
+        End::Failed(Which::Downstream, error) => {
+            Ending::because(Cause::ClientReset, Side::Downstream, error)
+        }
+        End::Failed(Which::Upstream, error) => {
+            Ending::because(Cause::UpstreamReset, Side::Upstream, error)
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! A client's connection that speaks HTTP/1: one exchange after the other, until one of both wants no more.
+//! A client's connection that speaks HTTP/1: one exchange after the other, until one of both wants
+//! no more.
 //!
 //! Reads heads and ends connections. What becomes of a request is decided in `serve`.
 
@@ -28,8 +29,8 @@ use crate::shaping::Shapers;
 use crate::site::Sites;
 use crate::upstream::{InFlight, Wire};
 
-/// How long a client that still sends is listened to after our last word. Many read an answer only when they have sent
-/// all of their body, however much that is.
+/// How long a client that still sends is listened to after our last word. Many read an answer only
+/// when they have sent all of their body, however much that is.
 pub(super) const LINGER: Duration = Duration::from_secs(30);
 /// The same, of one that has fallen silent, or was too slow before.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
@@ -39,7 +40,11 @@ const LINGER_READS: usize = 16;
 impl Ending {
     /// How long the client is listened to after its last answer.
     pub(super) fn linger(&self) -> Duration {
-        if self.cause == Cause::TooSlow { SILENCE } else { LINGER }
+        if self.cause == Cause::TooSlow {
+            SILENCE
+        } else {
+            LINGER
+        }
     }
 }
 
@@ -65,7 +70,12 @@ pub(super) enum Served {
 impl Connection {
     /// Serves requests until the connection is over, or speaks something else.
     pub(super) async fn http(&mut self, client: Client, sites: &Sites) -> Served {
-        let Client { socket, session, received, unsent } = client;
+        let Client {
+            socket,
+            session,
+            received,
+            unsent,
+        } = client;
         let asking = Asking::of(self);
         let stream = Stream::new(socket, session, unsent);
         let mut down = Link::new(stream, &self.worker.blocks, &received);
@@ -75,7 +85,12 @@ impl Connection {
                 Ok(read) => read,
                 Err(ending) => return Served::Over(ending),
             };
-            let serving = Serving { connection: self, sites, asking: &asking, guard: &self.guard };
+            let serving = Serving {
+                connection: self,
+                sites,
+                asking: &asking,
+                guard: &self.guard,
+            };
             let next = boxed(|| serving.respond(&mut down, &head, began)).await;
             if self.guard.is_cut_for_memory() {
                 // What it has not taken is not to stay in the kernel.
@@ -87,7 +102,8 @@ impl Connection {
                 Next::Request => {}
                 Next::End(ending) => return Served::Over(ending),
                 Next::Close(ending) => {
-                    // Of who said that this was the last nothing more comes (RFC 9112 §9.6), but for TLS's own farewell.
+                    // Of who said that this was the last nothing more comes (RFC 9112 §9.6), but
+                    // for TLS's own farewell.
                     let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
                     if !done || down.stream.is_secure() {
                         self.linger(&mut down, &ending).await;
@@ -95,7 +111,15 @@ impl Connection {
                     return Served::Over(ending);
                 }
                 Next::Tunnel { switched, site } => {
-                    let Switched { up, hold, in_flight, bounds, shares, shapers, opener } = *switched;
+                    let Switched {
+                        up,
+                        hold,
+                        in_flight,
+                        bounds,
+                        shares,
+                        shapers,
+                        opener,
+                    } = *switched;
                     self.opener = opener;
                     self.endpoint = Some(hold);
                     // Its bytes are in the connection's own line.
@@ -106,17 +130,26 @@ impl Connection {
                             let (_in_flight, _shares) = (in_flight, shares);
                             let cells = self.worker.cells.http.site(site);
                             let (down, guard) = (&mut down, &self.guard);
-                            let ended = tunnel::run(down, &mut *call, guard, &bounds, cells, shapers);
+                            let ended =
+                                tunnel::run(down, &mut *call, guard, &bounds, cells, shapers);
                             let ended = boxed(|| ended).await;
                             return Served::Over(over(ended));
                         }
                     };
                     return match boxed(|| self.switch(down, up)).await {
                         Ok(mut relay) => {
-                            if let Some(Shapers { received, sent }) = shapers.map(|shapers| *shapers) {
+                            if let Some(Shapers { received, sent }) =
+                                shapers.map(|shapers| *shapers)
+                            {
                                 relay.shape(received, sent);
                             }
-                            Served::Switched { relay, bounds, site, _in_flight: in_flight, _shares: shares }
+                            Served::Switched {
+                                relay,
+                                bounds,
+                                site,
+                                _in_flight: in_flight,
+                                _shares: shares,
+                            }
                         }
                         Err(ending) => Served::Over(ending),
                     };
@@ -126,7 +159,11 @@ impl Connection {
     }
 
     /// Waits for a request's head; says when its first byte was there.
-    async fn head(&mut self, down: &mut Link, sites: &Sites) -> Result<(Box<RequestHead>, Instant), Ending> {
+    async fn head(
+        &mut self,
+        down: &mut Link,
+        sites: &Sites,
+    ) -> Result<(Box<RequestHead>, Instant), Ending> {
         let mut began = None;
         // Only from the first byte on: a connection that waits holds no memory for it.
         let mut head: Option<Box<RequestHead>> = None;
@@ -137,7 +174,12 @@ impl Connection {
         let Link { stream, reader, .. } = &mut *down;
         let read = guard.within(poll_fn(|cx| {
             let polled = reader.poll_head(cx, stream, |input, progress, limits| {
-                parse::request(input, progress, limits, head.get_or_insert_with(|| spare.take()))
+                parse::request(
+                    input,
+                    progress,
+                    limits,
+                    head.get_or_insert_with(|| spare.take()),
+                )
             });
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
@@ -177,7 +219,9 @@ impl Connection {
                 .await;
                 Failure::client(&error)
             }
-            (Ok(Err(error)), _) => Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string()),
+            (Ok(Err(error)), _) => {
+                Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string())
+            }
             (Err(cut), _) if began.is_none() => {
                 part(&mut down.stream).await;
                 return Err(match cut {
@@ -190,12 +234,23 @@ impl Connection {
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
             let id = self.worker.shared.request_ids.id(self.id, 0);
-            let error = ErrorAnswer { id: id.as_str(), ..ErrorAnswer::of(fault) };
+            let error = ErrorAnswer {
+                id: id.as_str(),
+                ..ErrorAnswer::of(fault)
+            };
             let (mut answer, body) = error.make(Form::default(), None);
             answer.fields.append(b"Date", &self.worker.date());
             self.guard.phase(LINGER);
             // Whether it arrives or not, the connection is over.
-            let _ = deliver(down, &self.guard, &RequestHead::default(), &answer, &body, false).await;
+            let _ = deliver(
+                down,
+                &self.guard,
+                &RequestHead::default(),
+                &answer,
+                &body,
+                false,
+            )
+            .await;
             let ending = Ending::new(fault.cause(), fault.side());
             self.linger(down, &ending).await;
             let began = began.unwrap_or_else(Instant::now);
@@ -205,14 +260,18 @@ impl Connection {
         Err(Ending::because(failure.cause, failure.side, failure.detail))
     }
 
-    /// Sends what is left and waits for the client to close: closing with its bytes unread would reset the connection,
-    /// and the reset could overtake the answer (RFC 9112 §9.6).
+    /// Sends what is left and waits for the client to close: closing with its bytes unread would
+    /// reset the connection, and the reset could overtake the answer (RFC 9112 §9.6).
     async fn linger(&self, down: &mut Link, ending: &Ending) {
         self.guard.phase(ending.linger());
         self.guard.idle(SILENCE);
         self.guard.watch().waits(Waiting::ForClose);
         let received = &self.guard.watch().meter.received;
-        let Link { stream, writer, reader } = down;
+        let Link {
+            stream,
+            writer,
+            reader,
+        } = down;
         let mut finished = false;
         // Whether the client waits for it or not, the connection is over.
         let _ = self
@@ -244,14 +303,22 @@ impl Connection {
 
     /// Both connections as a relay of whatever they have agreed to speak.
     async fn switch(&mut self, mut down: Link, mut up: Link) -> Result<Box<Relay>, Ending> {
-        let preface = Preface { upstream: down.reader.take_received(), downstream: Vec::new() };
+        let preface = Preface {
+            upstream: down.reader.take_received(),
+            downstream: Vec::new(),
+        };
         // What the endpoint has said behind its answer goes before anything else.
         let early = up.reader.take_received();
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);
         down.writer.head().extend_from_slice(&early);
         let Link { stream, writer, .. } = &mut down;
-        if !matches!(self.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await, Ok(Ok(()))) {
+        if !matches!(
+            self.guard
+                .within(poll_fn(|cx| writer.poll_flush(cx, stream)))
+                .await,
+            Ok(Ok(()))
+        ) {
             return Err(Ending::new(Cause::ClientReset, Side::Downstream));
         }
         let (down, up) = (down.stream.into_parts(), up.stream.into_parts());
@@ -259,8 +326,12 @@ impl Connection {
             Some(session) => RelaySide::tls(socket, session),
             None => RelaySide::plain(socket),
         };
-        let relay = Relay::new(side(down.socket, down.session), side(up.socket, up.session), preface)
-            .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
+        let relay = Relay::new(
+            side(down.socket, down.session),
+            side(up.socket, up.session),
+            preface,
+        )
+        .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
         Ok(Box::new(relay))
     }
 }
@@ -283,7 +354,8 @@ pub(super) fn over(ended: Result<Ended, Cut>) -> Ending {
     }
 }
 
-/// Ends TLS between two requests, where nothing is cut off (RFC 8446 §6.1). A connection without TLS needs no such word.
+/// Ends TLS between two requests, where nothing is cut off (RFC 8446 §6.1). A connection without
+/// TLS needs no such word.
 async fn part(stream: &mut Stream) {
     if stream.is_secure() {
         // Who has gone already does not miss it.

@@ -36,15 +36,17 @@ use crate::upstream::Wire;
 
 /// What of one answer may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
-/// Field sections that are longer than we take by no more than this get an answer, and not only the crate's.
+/// Field sections that are longer than we take by no more than this get an answer, and not only the
+/// crate's.
 const BEYOND: usize = 16 * 1024;
 /// What one body may have that was not used, at first: what HTTP/2 begins with (RFC 9113 §6.9.2).
 const FIRST_WINDOW: u32 = 65_535;
-/// What waits in the kernel to be sent, at the most: an answer that is wanted more than those that have begun comes
-/// behind it.
+/// What waits in the kernel to be sent, at the most: an answer that is wanted more than those that
+/// have begun comes behind it.
 const UNSENT: i32 = 64 * 1024;
-/// What small pieces of bodies may cost beside their bytes, each some 256, before anybody has taken them: messages of gRPC
-/// come by the thousand, and wait where an application is slow. By itself the crate allows half of the window: 512 pieces.
+/// What small pieces of bodies may cost beside their bytes, each some 256, before anybody has taken
+/// them: messages of gRPC come by the thousand, and wait where an application is slow. By itself
+/// the crate allows half of the window: 512 pieces.
 const OVERHEAD: usize = 4 * 1024 * 1024;
 /// Streams that the crate may reset for a client's mistakes beyond those that the gate allows.
 const RESETS: usize = 1_024;
@@ -79,8 +81,8 @@ enum Leaving {
     Now(Ending),
 }
 
-/// What may come of bodies before endpoints have taken it. It grows while they do: who only fills our memory does not
-/// get more of it.
+/// What may come of bodies before endpoints have taken it. It grows while they do: who only fills
+/// our memory does not get more of it.
 struct Windows {
     /// Of one body.
     stream: u32,
@@ -97,7 +99,11 @@ impl Windows {
     fn first(limits: &Http2) -> Self {
         let stream = FIRST_WINDOW.min(limits.window);
         let connection = (stream * Self::BODIES).min(limits.connection_window);
-        Self { stream, connection, since: 0 }
+        Self {
+            stream,
+            connection,
+            since: 0,
+        }
     }
 
     /// Grow when endpoints have taken a few times what one body may have.
@@ -115,8 +121,10 @@ impl Windows {
         }
         self.stream = stream;
         self.since = used;
-        self.connection =
-            stream.saturating_mul(Self::BODIES).min(limits.connection_window).max(self.connection);
+        self.connection = stream
+            .saturating_mul(Self::BODIES)
+            .min(limits.connection_window)
+            .max(self.connection);
         requests.set_target_window_size(self.connection);
     }
 }
@@ -127,18 +135,32 @@ impl Streams {
     }
 
     fn sites(&self) -> &Sites {
-        self.connection.listener.sites().expect("a relay reads nothing")
+        self.connection
+            .listener
+            .sites()
+            .expect("a relay reads nothing")
     }
 
     /// Serves requests until the connection is over, and says how it ended.
     pub(super) async fn serve(connection: Connection, client: Client) -> (Rc<Self>, Ending) {
         let worker = Rc::clone(&connection.worker);
-        let Client { socket, session, received, unsent } = client;
+        let Client {
+            socket,
+            session,
+            received,
+            unsent,
+        } = client;
         let listener = std::sync::Arc::clone(&connection.listener);
         let sites = listener.sites().expect("a relay reads nothing");
         let limits = sites.http2;
         let longest = sites.limits.head + BEYOND;
-        let gate = Gate::new(&worker.clock, limits.resets, limits.control, longest, limits.streams);
+        let gate = Gate::new(
+            &worker.clock,
+            limits.resets,
+            limits.control,
+            longest,
+            limits.streams,
+        );
         socket.limit_unsent(UNSENT);
         let stream = Connected::new(socket, session, unsent);
         let carrier = Carrier::new(stream, &worker.blocks, &received, Some(gate));
@@ -215,13 +237,16 @@ impl Streams {
                 // It would not take this either.
                 return ending;
             }
-            // It is told so, and of which requests nothing was looked at (RFC 9113 §6.8); what is in flight has had its time.
+            // It is told so, and of which requests nothing was looked at (RFC 9113 §6.8); what is
+            // in flight has had its time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
             leaving = Leaving::Now(ending);
             guard.phase(FAREWELL);
             if cut != Cut::Deadline {
-                let _ = poll_fn(|cx| Poll::Ready(self.poll_turn(cx, &mut requests, &mut leaving).is_ready()))
-                    .await;
+                let _ = poll_fn(|cx| {
+                    Poll::Ready(self.poll_turn(cx, &mut requests, &mut leaving).is_ready())
+                })
+                .await;
             }
             if cut == Cut::Crowded
                 && let Leaving::Now(ending) = leaving
@@ -244,7 +269,8 @@ impl Streams {
             .max_header_list_size(u32::try_from(sites.limits.head + BEYOND).unwrap_or(u32::MAX))
             .max_send_buffer_size(HELD)
             .data_frame_budget(OVERHEAD)
-            // The gate counts them as they leave: this holds for those that do not, to a client that reads nothing.
+            // The gate counts them as they leave: this holds for those that do not, to a client
+            // that reads nothing.
             .max_local_error_reset_streams(Some(limits.resets.burst as usize + RESETS))
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.carrier)));
@@ -271,16 +297,23 @@ impl Streams {
         leaving: &mut Leaving,
     ) -> Poll<Ending> {
         let mut driver = self.driver.borrow_mut();
-        if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+        if !driver
+            .as_ref()
+            .is_some_and(|driver| driver.will_wake(cx.waker()))
+        {
             *driver = Some(cx.waker().clone());
         }
         drop(driver);
         self.carrier.borrow_mut().begin_turn();
         let ended = loop {
             match requests.poll_accept(cx) {
-                Poll::Ready(Some(Ok((request, respond)))) => self.open(request, respond, requests, leaving),
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    self.open(request, respond, requests, leaving)
+                }
                 Poll::Ready(Some(Err(error))) => break Some(self.broken(&error)),
-                Poll::Ready(None) => break Some(Ending::new(Cause::ClientClosed, Side::Downstream)),
+                Poll::Ready(None) => {
+                    break Some(Ending::new(Cause::ClientClosed, Side::Downstream));
+                }
                 Poll::Pending => match self.violation() {
                     Some(violation) if !matches!(leaving, Leaving::Now(_)) => {
                         *leaving = Leaving::Now(self.violated(violation));
@@ -310,7 +343,9 @@ impl Streams {
         match (ended, sent) {
             (Some(ending), _) => Poll::Ready(ending),
             (None, Poll::Ready(Err(error))) => {
-                let told = carrier.take_broken().map_or_else(|| error.to_string(), |error| error.to_string());
+                let told = carrier
+                    .take_broken()
+                    .map_or_else(|| error.to_string(), |error| error.to_string());
                 Poll::Ready(Ending::because(Cause::ClientReset, Side::Downstream, told))
             }
             (None, _) => Poll::Pending,
@@ -354,9 +389,14 @@ impl Streams {
             return Ending::because(Cause::ClientReset, Side::Downstream, error);
         }
         match error.reason() {
-            Some(Reason::NO_ERROR) | None => Ending::because(Cause::ClientClosed, Side::Downstream, error),
-            Some(_) if error.is_remote() => Ending::because(Cause::ClientReset, Side::Downstream, error),
-            // The crate's word for a block that it does not decode, because it is too large (RFC 9113 §4.3, §10.5.1).
+            Some(Reason::NO_ERROR) | None => {
+                Ending::because(Cause::ClientClosed, Side::Downstream, error)
+            }
+            Some(_) if error.is_remote() => {
+                Ending::because(Cause::ClientReset, Side::Downstream, error)
+            }
+            // The crate's word for a block that it does not decode, because it is too large (RFC
+            // 9113 §4.3, §10.5.1).
             Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::Sections),
             Some(Reason::ENHANCE_YOUR_CALM) => {
                 self.connection.violates("calm");
@@ -399,14 +439,20 @@ impl Streams {
         let mut head = self.connection.worker.requests.take();
         let read = match verdict {
             Verdict::Malformed(error) => Err(error),
-            Verdict::Read | Verdict::Refuse | Verdict::Lost => Stream::read(&parts, &limits, &mut head),
+            Verdict::Read | Verdict::Refuse | Verdict::Lost => {
+                Stream::read(&parts, &limits, &mut head)
+            }
         };
         // Of one that could not be read, no more is known.
         let method = Method::of(parts.method.as_str().as_bytes());
         drop(parts);
         let stream = Stream::new(body, respond, limits, &self.carrier, &self.turns);
-        let exchange =
-            Rc::clone(self).exchange(read.map_err(|error| (error, method)), head, stream, Instant::now());
+        let exchange = Rc::clone(self).exchange(
+            read.map_err(|error| (error, method)),
+            head,
+            stream,
+            Instant::now(),
+        );
         tokio::task::spawn_local(exchange);
         if matches!(leaving, Leaving::No) && self.asking.count() >= self.sites().requests {
             *leaving = Leaving::Gracefully;
@@ -415,15 +461,22 @@ impl Streams {
     }
 
     fn verdict(&self, stream: u32) -> Verdict {
-        self.carrier.borrow_mut().gate().map_or(Verdict::Read, |gate| gate.accept(stream))
+        self.carrier
+            .borrow_mut()
+            .gate()
+            .map_or(Verdict::Read, |gate| gate.accept(stream))
     }
 
-    /// Refuses a request for whose head there is no room beside those of the open streams; it may be asked again
-    /// (RFC 9113 §8.7).
+    /// Refuses a request for whose head there is no room beside those of the open streams; it may
+    /// be asked again (RFC 9113 §8.7).
     fn crowded(&self, mut respond: SendResponse<Bytes>) {
         respond.send_reset(Reason::REFUSED_STREAM);
         let connection = &self.connection;
-        let id = connection.worker.shared.request_ids.id(connection.id, self.asking.begin());
+        let id = connection
+            .worker
+            .shared
+            .request_ids
+            .id(connection.id, self.asking.begin());
         let detail = "the heads of the connection's open streams are too large together";
         let failure = Failure::silent(Cause::Limit, Side::Lockgate, detail);
         connection.unread(id, Instant::now(), 0, failure, self.sites());
@@ -441,7 +494,9 @@ impl Streams {
     ) -> impl Future<Output = ()> {
         let open = Open(self);
         async move {
-            let Self { connection, asking, .. } = &*open.0;
+            let Self {
+                connection, asking, ..
+            } = &*open.0;
             let worker = &connection.worker;
             let guard = worker.clock.watch();
             // Its bytes are the connection's, and its memory.
@@ -449,19 +504,31 @@ impl Streams {
             let _ = guard.watch().stream_of.set(connection.guard.shared());
             match read {
                 Ok(()) => {
-                    // Until an endpoint is asked, as over HTTP/1: passwords may take long to be checked.
+                    // Until an endpoint is asked, as over HTTP/1: passwords may take long to be
+                    // checked.
                     guard.phase(open.0.sites().head);
-                    let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
+                    let serving = Serving {
+                        connection,
+                        sites: open.0.sites(),
+                        asking,
+                        guard: &guard,
+                    };
                     let part = boxed(|| serving.respond(&mut stream, &head, began));
                     let next = weighed(connection.guard.shared(), part).await;
                     match next {
                         Next::Tunnel { switched, site } => {
-                            boxed(|| open.0.tunnel(&mut stream, head.method, *switched, &guard, site)).await;
+                            boxed(|| {
+                                open.0
+                                    .tunnel(&mut stream, head.method, *switched, &guard, site)
+                            })
+                            .await;
                         }
                         Next::End(_) => {}
                         Next::Request | Next::Close(_) if stream.is_over() => {}
                         Next::Request => boxed(|| outlast(&mut stream, &guard, LINGER)).await,
-                        Next::Close(ending) => boxed(|| outlast(&mut stream, &guard, ending.linger())).await,
+                        Next::Close(ending) => {
+                            boxed(|| outlast(&mut stream, &guard, ending.linger())).await
+                        }
                     }
                 }
                 Err(refused) => boxed(|| open.0.refuse(&mut stream, &guard, refused, began)).await,
@@ -483,8 +550,15 @@ impl Streams {
         site: Option<usize>,
     ) {
         // The endpoint counts it for as long as it lasts.
-        let Switched { mut up, hold, in_flight: _in_flight, bounds, shares: _shares, shapers, opener } =
-            switched;
+        let Switched {
+            mut up,
+            hold,
+            in_flight: _in_flight,
+            bounds,
+            shares: _shares,
+            shapers,
+            opener,
+        } = switched;
         let cells = self.connection.worker.cells.http.site(site);
         if let (Some(idle), Wire::H1(link)) = (bounds.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
@@ -503,7 +577,8 @@ impl Streams {
             _ => stream.reset(Reason::CANCEL),
         }
         let meter = &guard.watch().meter;
-        self.connection.tunnelled(began, opener.as_deref(), &hold, meter, &over(ended));
+        self.connection
+            .tunnelled(began, opener.as_deref(), &hold, meter, &over(ended));
     }
 
     /// Answers what is no request.
@@ -522,21 +597,32 @@ impl Streams {
         };
         let failure = Failure::because(fault, error.to_string());
         let connection = &self.connection;
-        let id = connection.worker.shared.request_ids.id(connection.id, self.asking.begin());
-        let error = ErrorAnswer { id: id.as_str(), ..ErrorAnswer::of(fault) };
+        let id = connection
+            .worker
+            .shared
+            .request_ids
+            .id(connection.id, self.asking.begin());
+        let error = ErrorAnswer {
+            id: id.as_str(),
+            ..ErrorAnswer::of(fault)
+        };
         let (mut answer, body) = error.make(Form::default(), None);
         answer.fields.append(b"Date", &connection.worker.date());
         guard.phase(self.sites().head);
         // Whether it arrives or not, the stream is over.
         let mut head = RequestHead::default();
         head.method = method;
-        let body = if method == Method::Head { &[][..] } else { &body };
+        let body = if method == Method::Head {
+            &[][..]
+        } else {
+            &body
+        };
         let _ = deliver(stream, guard, &head, &answer, body, true).await;
         connection.unread(id, began, body.len() as u64, failure, self.sites());
     }
 
-    /// Waits for the client to close: closing with its bytes unread would reset the connection, and the reset could
-    /// overtake our last words.
+    /// Waits for the client to close: closing with its bytes unread would reset the connection, and
+    /// the reset could overtake our last words.
     async fn linger(&self) {
         let guard = &self.connection.guard;
         guard.phase(FAREWELL);
@@ -557,8 +643,8 @@ impl Streams {
     }
 }
 
-/// Takes what a client still sends when it has its answer. A reset that tells it to stop (RFC 9113 §8.1) comes with the answer
-/// or overtakes it in the client, and many then never read it.
+/// Takes what a client still sends when it has its answer. A reset that tells it to stop (RFC 9113
+/// §8.1) comes with the answer or overtakes it in the client, and many then never read it.
 async fn outlast(stream: &mut Stream, guard: &Guard, limit: Duration) {
     guard.phase(limit);
     guard.idle(SILENCE);

@@ -101,8 +101,8 @@ pub struct Relaying {
 pub enum SentHeader {
     /// One of our own.
     Own(ProxyVersion),
-    /// The one that has come, as it came. Where none has, or nobody believes it, one of version 2 of our own: what
-    /// comes first would be believed.
+    /// The one that has come, as it came. Where none has, or nobody believes it, one of version 2
+    /// of our own: what comes first would be believed.
     Pass,
 }
 

@@ -1,6 +1,8 @@
-//! What comes before the application's bytes: a PROXY header where one is expected, a ClientHello where TLS is.
+//! What comes before the application's bytes: a PROXY header where one is expected, a ClientHello
+//! where TLS is.
 //!
-//! Bytes are read once into one buffer, in whatever pieces they come, and handed on. Has no deadline of its own.
+//! Bytes are read once into one buffer, in whatever pieces they come, and handed on. Has no
+//! deadline of its own.
 
 use std::future::poll_fn;
 use std::io;
@@ -69,7 +71,9 @@ impl OpeningError {
                 client_hello::fatal_alert(UNRECOGNIZED_NAME).to_vec()
             }
             Self::PlainHttp => PLAIN_HTTP.to_vec(),
-            Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::Stranger | Self::NotTls => Vec::new(),
+            Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::Stranger | Self::NotTls => {
+                Vec::new()
+            }
         }
     }
 
@@ -94,14 +98,26 @@ async fn receive(socket: &Socket, received: &mut Vec<u8>) -> Result<(), OpeningE
     let read = poll_fn(|cx| {
         received.resize(start + READ, 0);
         let read = socket.poll_recv(cx, &mut received[start..]);
-        received.truncate(start + if let Poll::Ready(Ok(read)) = read { read } else { 0 });
+        received.truncate(
+            start
+                + if let Poll::Ready(Ok(read)) = read {
+                    read
+                } else {
+                    0
+                },
+        );
         read
     });
-    if read.await? == 0 { Err(OpeningError::Closed) } else { Ok(()) }
+    if read.await? == 0 {
+        Err(OpeningError::Closed)
+    } else {
+        Ok(())
+    }
 }
 
-/// Takes the PROXY header off the front of what comes, into `header` if somebody wants it; `None` where there is none or
-/// it speaks for the proxy itself. `begins` is called when something has come.
+/// Takes the PROXY header off the front of what comes, into `header` if somebody wants it; `None`
+/// where there is none or it speaks for the proxy itself. `begins` is called when something has
+/// come.
 pub(super) async fn proxy_header(
     socket: &Socket,
     expected: AcceptProxy,
@@ -131,7 +147,10 @@ pub(super) async fn proxy_header(
                 header.extend(taken);
             }
             return Ok(match parsed.header.addresses {
-                Addresses::Inet { source, destination } => Some((source, destination)),
+                Addresses::Inet {
+                    source,
+                    destination,
+                } => Some((source, destination)),
                 Addresses::Local | Addresses::Unknown | Addresses::Unix { .. } => None,
             });
         }
@@ -141,7 +160,8 @@ pub(super) async fn proxy_header(
 /// What a client of HTTP/2 says first (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Whether what comes is HTTP/2, by prior knowledge; `received` keeps it, and `begins` is called when something has come.
+/// Whether what comes is HTTP/2, by prior knowledge; `received` keeps it, and `begins` is called
+/// when something has come.
 pub(super) async fn prior_knowledge(
     socket: &Socket,
     received: &mut Vec<u8>,
@@ -162,8 +182,8 @@ pub(super) async fn prior_knowledge(
     }
 }
 
-/// Reads a whole ClientHello: the name that it asks for, and what `look` sees in it. `received` keeps it for whoever
-/// shakes hands. `begins` is called when something has come.
+/// Reads a whole ClientHello: the name that it asks for, and what `look` sees in it. `received`
+/// keeps it for whoever shakes hands. `begins` is called when something has come.
 pub(super) async fn client_hello<T>(
     socket: &Socket,
     received: &mut Vec<u8>,

@@ -19,10 +19,16 @@ use crate::exchange::{Downstream, Failure};
 use crate::site::{Rates, Route, Sites};
 use crate::transform::{Cors, Values};
 
-/// What an error says of itself whatever the rules are: it is not kept as long as what was asked for, has a type of its own,
-/// and what a client is to do belongs to its status.
-const ITS_OWN: [&[u8]; 6] =
-    [b"Cache-Control", b"Content-Type", b"WWW-Authenticate", b"Proxy-Authenticate", b"Allow", b"Retry-After"];
+/// What an error says of itself whatever the rules are: it is not kept as long as what was asked
+/// for, has a type of its own, and what a client is to do belongs to its status.
+const ITS_OWN: [&[u8]; 6] = [
+    b"Cache-Control",
+    b"Content-Type",
+    b"WWW-Authenticate",
+    b"Proxy-Authenticate",
+    b"Allow",
+    b"Retry-After",
+];
 
 /// What goes beside an answer that we give ourselves.
 #[derive(Debug, Default)]
@@ -83,7 +89,13 @@ impl Refusal<'_> {
 
     pub(super) fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
         let (detail, advice) = (detail.into(), Advice::None);
-        Self { fault, detail, status: None, advice, allow: String::new() }
+        Self {
+            fault,
+            detail,
+            status: None,
+            advice,
+            allow: String::new(),
+        }
     }
 }
 
@@ -100,7 +112,13 @@ pub(super) struct Own<'a> {
 impl Own<'_> {
     /// One that has nothing but its status.
     pub(super) fn of(status: u16) -> Self {
-        Self { status, location: None, allow: "", media_type: "", body: b"" }
+        Self {
+            status,
+            location: None,
+            allow: "",
+            media_type: "",
+            body: b"",
+        }
     }
 }
 
@@ -114,10 +132,32 @@ impl Serving<'_> {
         refusal: Refusal<'_>,
         keep: bool,
     ) -> Next {
-        let Refusal { fault, detail, status, advice, allow } = refusal;
-        let advice = if allow.is_empty() { advice } else { Advice::Allow(&allow) };
-        let words = Words { status, advice, ..Words::default() };
-        self.tell(down, head, seen, Failure::because(fault, detail), words, keep).await
+        let Refusal {
+            fault,
+            detail,
+            status,
+            advice,
+            allow,
+        } = refusal;
+        let advice = if allow.is_empty() {
+            advice
+        } else {
+            Advice::Allow(&allow)
+        };
+        let words = Words {
+            status,
+            advice,
+            ..Words::default()
+        };
+        self.tell(
+            down,
+            head,
+            seen,
+            Failure::because(fault, detail),
+            words,
+            keep,
+        )
+        .await
     }
 
     /// Says that no endpoint has answered, if there is somebody to tell.
@@ -129,17 +169,27 @@ impl Serving<'_> {
         (of, failure): (Answerer, Failure),
         keep: bool,
     ) -> Next {
-        let upstream = seen.upstream.filter(|_| failure.fault == Some(Fault::NoEndpoint));
+        let upstream = seen
+            .upstream
+            .filter(|_| failure.fault == Some(Fault::NoEndpoint));
         let maintenance = upstream.and_then(|upstream| {
             let pool = self.connection.worker.upstream(upstream).pool();
             let (status, page) = pool.settings.maintenance.as_ref()?;
-            Some(Words { status: Some(*status), page: Some(page), ..Words::default() })
+            Some(Words {
+                status: Some(*status),
+                page: Some(page),
+                ..Words::default()
+            })
         });
-        let words = Words { of, ..maintenance.unwrap_or_default() };
+        let words = Words {
+            of,
+            ..maintenance.unwrap_or_default()
+        };
         self.tell(down, head, seen, failure, words, keep).await
     }
 
-    /// Answers by an error, unless there is nobody to tell; `words` have what is not usual about it.
+    /// Answers by an error, unless there is nobody to tell; `words` have what is not usual about
+    /// it.
     async fn tell<D: Downstream>(
         &self,
         down: &mut D,
@@ -152,12 +202,20 @@ impl Serving<'_> {
         let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
         let fault = failure.fault;
         seen.failure = Some(failure);
-        let Some(fault) = fault else { return Next::End(ending) };
+        let Some(fault) = fault else {
+            return Next::End(ending);
+        };
         let id = seen.id;
         let usual = ErrorAnswer::of(fault);
         let status = words.status.unwrap_or(usual.status);
         let detail = words.of.detail(fault);
-        let error = ErrorAnswer { id: id.as_str(), status, advice: words.advice, detail: &detail, ..usual };
+        let error = ErrorAnswer {
+            id: id.as_str(),
+            status,
+            advice: words.advice,
+            detail: &detail,
+            ..usual
+        };
         let (mut answer, body) = if grpc::is_call(head) {
             (error.make_grpc(), Cow::default())
         } else {
@@ -165,19 +223,31 @@ impl Serving<'_> {
             error.make(Form::of_accept(head.fields.named(b"accept")), page)
         };
         self.rule(down, head, seen, &mut answer.fields);
-        answer.fields.append(b"Date", &self.connection.worker.date());
+        answer
+            .fields
+            .append(b"Date", &self.connection.worker.date());
         // A script must be able to read what is wrong.
         if let Some(cors) = seen.route.and_then(|route| route.rules.cors.as_ref()) {
             cors.apply(&head.fields, &mut answer.fields);
         }
         let keep = keep && head.version >= Version::Http11;
         down.discard();
-        self.send(down, head, seen, answer, &body, keep, ending).await
+        self.send(down, head, seen, answer, &body, keep, ending)
+            .await
     }
 
     /// What the route's rules change of an error.
-    fn rule<D: Downstream>(&self, down: &D, head: &RequestHead, seen: &Seen<'_>, fields: &mut Fields) {
-        let Some(rules) = seen.route.map(|route| &route.rules.headers).filter(|rules| !rules.is_empty())
+    fn rule<D: Downstream>(
+        &self,
+        down: &D,
+        head: &RequestHead,
+        seen: &Seen<'_>,
+        fields: &mut Fields,
+    ) {
+        let Some(rules) = seen
+            .route
+            .map(|route| &route.rules.headers)
+            .filter(|rules| !rules.is_empty())
         else {
             return;
         };
@@ -186,7 +256,9 @@ impl Serving<'_> {
         let values = self.values(&asked, &host, head, seen.client, &seen.id);
         let is_own = |name: &[u8]| ITS_OWN.iter().any(|own| own.eq_ignore_ascii_case(name));
         let own = fields.iter().filter(|field| is_own(field.name));
-        let said: Vec<_> = own.map(|field| (field.name.to_vec(), field.value.to_vec())).collect();
+        let said: Vec<_> = own
+            .map(|field| (field.name.to_vec(), field.value.to_vec()))
+            .collect();
         let worker = &self.connection.worker;
         let mut scratch = worker.blocks.text();
         rules.apply(fields, &values, &mut scratch);
@@ -232,10 +304,14 @@ impl Serving<'_> {
         if matches!(own.status, 204 | 304) {
             body = b"";
         } else {
-            fields.append(b"Content-Length", itoa::Buffer::new().format(body.len()).as_bytes());
+            fields.append(
+                b"Content-Length",
+                itoa::Buffer::new().format(body.len()).as_bytes(),
+            );
         }
         let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
-        self.send(down, head, seen, answer, body, keep, ending).await
+        self.send(down, head, seen, answer, body, keep, ending)
+            .await
     }
 
     /// Hands on the answer of whoever was asked in the route's place, which is there whole.
@@ -256,7 +332,8 @@ impl Serving<'_> {
             cors.apply(&head.fields, &mut answer.fields);
         }
         let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
-        self.send(down, head, seen, answer, body, keep, ending).await
+        self.send(down, head, seen, answer, body, keep, ending)
+            .await
     }
 
     /// Says whether a page from elsewhere may ask.
@@ -269,12 +346,15 @@ impl Serving<'_> {
         keep: bool,
     ) -> Next {
         let mut answer = cors.preflight(&head.fields);
-        answer.fields.append(b"Date", &self.connection.worker.date());
+        answer
+            .fields
+            .append(b"Date", &self.connection.worker.date());
         let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
         self.send(down, head, seen, answer, b"", keep, ending).await
     }
 
-    /// Answers `OPTIONS *`, which is about no resource: a no-op (RFC 9110 §9.3.7). Which methods there are, each path says.
+    /// Answers `OPTIONS *`, which is about no resource: a no-op (RFC 9110 §9.3.7). Which methods
+    /// there are, each path says.
     pub(super) async fn alive<D: Downstream>(
         &self,
         down: &mut D,
@@ -283,13 +363,19 @@ impl Serving<'_> {
         keep: bool,
     ) -> Next {
         let mut answer = ResponseHead::of(204);
-        answer.fields.append(b"Date", &self.connection.worker.date());
+        answer
+            .fields
+            .append(b"Date", &self.connection.worker.date());
         let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
         self.send(down, head, seen, answer, b"", keep, ending).await
     }
 
-    /// Sends an answer of our own, however long the client takes for it as long as it keeps to its rate.
-    #[expect(clippy::too_many_arguments, reason = "the request, the answer, and what follows it")]
+    /// Sends an answer of our own, however long the client takes for it as long as it keeps to its
+    /// rate.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the request, the answer, and what follows it"
+    )]
     async fn send<D: Downstream>(
         &self,
         down: &mut D,
@@ -309,7 +395,11 @@ impl Serving<'_> {
             }
             seen.outcome.grpc_status = grpc::status(&answer.fields);
         }
-        let body = if head.method == Method::Head { b"" } else { body };
+        let body = if head.method == Method::Head {
+            b""
+        } else {
+            body
+        };
         seen.outcome.status = answer.status;
         seen.sent = body.len() as u64;
         // What was late so far, the head or an endpoint, is what the answer may be about.
@@ -334,7 +424,11 @@ pub(super) async fn deliver<D: Downstream>(
 ) -> Result<(), Ending> {
     let watch = guard.watch();
     watch.waits(Waiting::ForRoom);
-    let length = if body.is_empty() { BodyLength::Empty } else { BodyLength::Known(body.len() as u64) };
+    let length = if body.is_empty() {
+        BodyLength::Empty
+    } else {
+        BodyLength::Known(body.len() as u64)
+    };
     down.respond(head, answer, length, keep);
     let before = watch.meter.sent.get();
     let mut sent = 0;
@@ -367,7 +461,11 @@ pub(super) fn rates(sites: &Sites, seen: &Seen<'_>) -> Rates {
 }
 
 pub(super) fn pace(rates: Rates) -> Pace {
-    Pace { min_in: rates.min_in, min_out: rates.min_out, grace: rates.grace }
+    Pace {
+        min_in: rates.min_in,
+        min_out: rates.min_out,
+        grace: rates.grace,
+    }
 }
 
 /// The same over TLS (RFC 9110 §15.4.9).

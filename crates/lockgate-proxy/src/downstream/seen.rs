@@ -61,7 +61,14 @@ impl Seen<'_> {
 
 impl Connection {
     /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
-    pub(super) fn unread(&self, id: RequestId, began: Instant, sent: u64, failure: Failure, sites: &Sites) {
+    pub(super) fn unread(
+        &self,
+        id: RequestId,
+        began: Instant,
+        sent: u64,
+        failure: Failure,
+        sites: &Sites,
+    ) {
         let mut seen = Seen::new(id, began, address_of(self.client));
         seen.sent = sent;
         seen.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
@@ -69,7 +76,8 @@ impl Connection {
         self.note((&RequestHead::default(), None), sites, &seen);
     }
 
-    /// Counts an exchange that is over, and writes its line; `target` is what was asked for, if that could be read.
+    /// Counts an exchange that is over, and writes its line; `target` is what was asked for, if
+    /// that could be read.
     pub(super) fn note(
         &self,
         (head, target): (&RequestHead, Option<&Asked<'_>>),
@@ -81,7 +89,11 @@ impl Connection {
         let site = seen.site.map(|site| &sites.sites[site]);
         let cells = self.worker.cells.http.site(site.map(|site| site.place));
         let outcome = &seen.outcome;
-        let status = if outcome.status == 0 { CLIENT_LEFT } else { outcome.status };
+        let status = if outcome.status == 0 {
+            CLIENT_LEFT
+        } else {
+            outcome.status
+        };
         cells.finished(head.method, status, took);
         cells.received.add(seen.received);
         cells.sent.add(seen.sent);
@@ -95,11 +107,17 @@ impl Connection {
             cells.upgrades.inc();
         }
         let host = site.map_or("other", |site| site.name.as_str());
-        self.worker.popular.borrow_mut().record(self.guard.clock().now(), host, || {
-            let page = target.filter(|_| status < 400).map(|target| target.path);
-            (page, head.fields.named(b"referer").next())
-        });
-        let (mut shared, mut own) = (self.worker.log.borrow_mut(), self.worker.site_logs.borrow_mut());
+        self.worker
+            .popular
+            .borrow_mut()
+            .record(self.guard.clock().now(), host, || {
+                let page = target.filter(|_| status < 400).map(|target| target.path);
+                (page, head.fields.named(b"referer").next())
+            });
+        let (mut shared, mut own) = (
+            self.worker.log.borrow_mut(),
+            self.worker.site_logs.borrow_mut(),
+        );
         let log = match site.map_or(SiteLog::Shared, |site| site.log) {
             SiteLog::Shared => shared.as_mut(),
             SiteLog::Off => None,
@@ -108,9 +126,14 @@ impl Connection {
         let Some(log) = log else { return };
         let tried = self.tried(seen);
         let negotiated = self.negotiated.as_deref();
-        // A proxy is asked for URLs of others; to what is served here clients came by the scheme that they came by.
-        let elsewhere = seen.route.is_some_and(|route| matches!(route.action, Action::Connect(_)));
-        let secure = target.filter(|_| elsewhere).and_then(|target| target.secure.or(head.secure));
+        // A proxy is asked for URLs of others; to what is served here clients came by the scheme
+        // that they came by.
+        let elsewhere = seen
+            .route
+            .is_some_and(|route| matches!(route.action, Action::Connect(_)));
+        let secure = target
+            .filter(|_| elsewhere)
+            .and_then(|target| target.secure.or(head.secure));
         let client = match seen.client {
             client if client == address_of(self.client) => address(self.client),
             // Whoever speaks for a client does not say which port it had.
@@ -138,7 +161,11 @@ impl Connection {
             },
             request: access_log::Request {
                 method: head.method_name(),
-                scheme: if secure.unwrap_or(negotiated.is_some()) { "https" } else { "http" },
+                scheme: if secure.unwrap_or(negotiated.is_some()) {
+                    "https"
+                } else {
+                    "http"
+                },
                 host: target.map_or(b"", |target| target.host),
                 target: &without_userinfo(head.target()),
                 protocol: match head.version {
@@ -160,21 +187,30 @@ impl Connection {
                 connect: outcome.connect,
                 first_byte: outcome.first_byte,
                 body: outcome.first_byte.map(|first| {
-                    let before =
-                        first + outcome.wait.unwrap_or_default() + outcome.connect.unwrap_or_default();
+                    let before = first
+                        + outcome.wait.unwrap_or_default()
+                        + outcome.connect.unwrap_or_default();
                     took.saturating_sub(before)
                 }),
             },
             site: site.map(|site| site.name.as_str()),
-            route: seen.route.map(|route| route.name.as_str()).filter(|name| !name.is_empty()),
-            upstream: (seen.upstream.is_some() || outcome.endpoint.is_some()).then(|| access_log::Upstream {
-                pool: seen
-                    .upstream
-                    .map(|upstream| self.worker.upstream(upstream).pool().settings.name.as_str()),
-                endpoint: outcome.endpoint.as_deref().map(|endpoint| endpoint.label.as_str()),
-                reused: outcome.reused,
-                tried: &tried,
-                retries: outcome.retries,
+            route: seen
+                .route
+                .map(|route| route.name.as_str())
+                .filter(|name| !name.is_empty()),
+            upstream: (seen.upstream.is_some() || outcome.endpoint.is_some()).then(|| {
+                access_log::Upstream {
+                    pool: seen.upstream.map(|upstream| {
+                        self.worker.upstream(upstream).pool().settings.name.as_str()
+                    }),
+                    endpoint: outcome
+                        .endpoint
+                        .as_deref()
+                        .map(|endpoint| endpoint.label.as_str()),
+                    reused: outcome.reused,
+                    tried: &tried,
+                    retries: outcome.retries,
+                }
             }),
             failure: seen.failure.as_ref().map(|failure| access_log::Failure {
                 cause: failure.cause,
@@ -186,9 +222,20 @@ impl Connection {
 
     /// The endpoints that a request was brought to in vain, as the log has them.
     fn tried(&self, seen: &Seen<'_>) -> String {
-        let Some(upstream) = seen.upstream.filter(|_| seen.outcome.tried != 0) else { return String::new() };
-        let members = self.worker.upstream(upstream).pool().members().iter().enumerate();
+        let Some(upstream) = seen.upstream.filter(|_| seen.outcome.tried != 0) else {
+            return String::new();
+        };
+        let members = self
+            .worker
+            .upstream(upstream)
+            .pool()
+            .members()
+            .iter()
+            .enumerate();
         let tried = members.filter(|(at, _)| seen.outcome.tried & bit(*at) != 0);
-        tried.map(|(_, member)| member.endpoint().label.as_str()).collect::<Vec<_>>().join(",")
+        tried
+            .map(|(_, member)| member.endpoint().label.as_str())
+            .collect::<Vec<_>>()
+            .join(",")
     }
 }

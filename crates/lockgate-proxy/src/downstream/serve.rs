@@ -50,7 +50,8 @@ const TUNNELS: &str = "CONNECT";
 /// Those of a proxy that forwards requests as well; any other may be asked for too.
 const FORWARDED: &str = "CONNECT, GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH";
 
-/// Bytes of a method (RFC 9112 §3: a longer one than any that is implemented is 501); registered ones have up to 17.
+/// Bytes of a method (RFC 9112 §3: a longer one than any that is implemented is 501); registered
+/// ones have up to 17.
 const LONGEST_METHOD: usize = 64;
 /// Milliseconds between two lines about clients that are not known.
 const TOLD_EVERY: u64 = 60_000;
@@ -80,7 +81,8 @@ pub(super) struct Asking {
     /// The other end, or whom a PROXY header named.
     address: ClientAddress,
     client: Client,
-    /// Whence and where to it connected, once that was asked for: a system call that few connections need.
+    /// Whence and where to it connected, once that was asked for: a system call that few
+    /// connections need.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
     requests: Cell<u64>,
@@ -109,7 +111,11 @@ impl Asking {
             ClientAddress::Unix => true,
             ClientAddress::Unknown => false,
         };
-        let client = Client::new(text_of(connection.client), connection.negotiated.is_some(), trusted);
+        let client = Client::new(
+            text_of(connection.client),
+            connection.negotiated.is_some(),
+            trusted,
+        );
         Self {
             address,
             client,
@@ -137,7 +143,10 @@ impl Asking {
 impl<'s> Serving<'s> {
     /// Whence and where to the client connected.
     pub(super) fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {
-        *self.asking.addresses.get_or_init(|| self.connection.addresses(|| down.local_address()))
+        *self
+            .asking
+            .addresses
+            .get_or_init(|| self.connection.addresses(|| down.local_address()))
     }
 
     /// Answers one request.
@@ -156,17 +165,27 @@ impl<'s> Serving<'s> {
         if let Some(site) = seen.site {
             self.cells(site).in_flight.dec();
         }
-        self.connection.note((head, target.as_ref().ok()), self.sites, &seen);
+        self.connection
+            .note((head, target.as_ref().ok()), self.sites, &seen);
         next
     }
 
     /// What a site counts.
     fn cells(&self, site: usize) -> &'s SiteCells {
-        self.connection.worker.cells.http.site(Some(self.sites.sites[site].place))
+        self.connection
+            .worker
+            .cells
+            .http
+            .site(Some(self.sites.sites[site].place))
     }
 
     fn request_id(&self, head: &RequestHead) -> RequestId {
-        let told = self.asking.client.is_trusted().then(|| head.fields.first(Known::XRequestId)).flatten();
+        let told = self
+            .asking
+            .client
+            .is_trusted()
+            .then(|| head.fields.first(Known::XRequestId))
+            .flatten();
         let ids = &self.connection.worker.shared.request_ids;
         told.and_then(RequestId::accept)
             .unwrap_or_else(|| ids.id(self.connection.id, self.asking.requests.get()))
@@ -184,7 +203,8 @@ impl<'s> Serving<'s> {
             Ok(next) => next,
             Err(refusal) => {
                 // Behind what could not be read, or a CONNECT, may be what is no HTTP.
-                let keep = keep && refusal.fault != Fault::Malformed && head.method != Method::Connect;
+                let keep =
+                    keep && refusal.fault != Fault::Malformed && head.method != Method::Connect;
                 self.decline(down, head, seen, refusal, keep).await
             }
         }
@@ -198,7 +218,12 @@ impl<'s> Serving<'s> {
         seen: &mut Seen<'s>,
         keep: &mut bool,
     ) -> Result<Next, Refusal<'s>> {
-        let Self { connection, sites, asking, guard } = *self;
+        let Self {
+            connection,
+            sites,
+            asking,
+            guard,
+        } = *self;
         let worker = &connection.worker;
         memory::room(guard).await.map_err(|_| {
             worker.cells.memory_refused.inc();
@@ -211,19 +236,29 @@ impl<'s> Serving<'s> {
             error => Refusal::malformed(&error),
         })?;
         if head.method_name().len() > LONGEST_METHOD {
-            return Err(Refusal::because(Fault::NotImplemented, "the method is too long"));
+            return Err(Refusal::because(
+                Fault::NotImplemented,
+                "the method is too long",
+            ));
         }
-        let (recipient, hops) = forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
+        let (recipient, hops) =
+            forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
         let last = asking.requests.get() >= sites.requests || worker.is_stopping();
         *keep = !last && forwarding::keeps_alive(head.version, &head.fields);
         if *keep && head.version < Version::Http2 && worker.shared.connections.is_to_give_way() {
-            // Another client waits for a place: this one is told that it gets its next answer on a new connection.
+            // Another client waits for a place: this one is told that it gets its next answer on a
+            // new connection.
             *keep = false;
         }
         let asked = *target.as_ref().map_err(|error| Refusal::malformed(error))?;
         let host = host(&asked, || self.addresses(down));
         let name = asked.authority.is_some().then_some(&*host);
-        let Some(Found { route, pattern, preflight }) = self.find(head, (&asked, name), seen)? else {
+        let Some(Found {
+            route,
+            pattern,
+            preflight,
+        }) = self.find(head, (&asked, name), seen)?
+        else {
             return Ok(self.alive(down, head, seen, *keep).await);
         };
         seen.route = Some(route);
@@ -243,11 +278,21 @@ impl<'s> Serving<'s> {
             if TraceId::is_in_doubt(&head.fields) {
                 TraceId::remove(outgoing.change());
             }
-            seen.trace = route.rules.trace.map(|share| self.trace(share, &mut outgoing, seen.number));
+            seen.trace = route
+                .rules
+                .trace
+                .map(|share| self.trace(share, &mut outgoing, seen.number));
         }
         if let Some(Auth::Forward(service)) = &route.rules.auth {
             let asking = boxed(|| {
-                self.ask_whether((service, pattern), down, (head, &asked), &mut outgoing, seen, *keep)
+                self.ask_whether(
+                    (service, pattern),
+                    down,
+                    (head, &asked),
+                    &mut outgoing,
+                    seen,
+                    *keep,
+                )
             });
             if let Some(next) = asking.await? {
                 return Ok(next);
@@ -255,14 +300,26 @@ impl<'s> Serving<'s> {
         }
         // As the auth service vouches for it; without one, as it was received.
         let vouched = matches!(route.rules.auth, Some(Auth::Forward(_)));
-        let wish =
-            self.wish(&route.action, seen.client, if vouched { outgoing.fields() } else { &head.fields });
+        let wish = self.wish(
+            &route.action,
+            seen.client,
+            if vouched {
+                outgoing.fields()
+            } else {
+                &head.fields
+            },
+        );
         self.transform(route, &values, &mut outgoing)?;
         if let Some((to, status)) = find::moved(route, &values) {
             let mut text = worker.blocks.text();
             to.render(&values, &mut text);
-            let own = Own { location: Some(&text), ..Own::of(status) };
-            let next = self.own(down, head, seen, (route, &values), &own, *keep).await;
+            let own = Own {
+                location: Some(&text),
+                ..Own::of(status)
+            };
+            let next = self
+                .own(down, head, seen, (route, &values), &own, *keep)
+                .await;
             worker.blocks.take_back(text);
             return Ok(next);
         }
@@ -279,38 +336,73 @@ impl<'s> Serving<'s> {
                 rules: &route.rules,
                 cookies: None,
             };
-            return Ok(self.ask_elsewhere((source, wish), route, request, down, seen, *keep).await);
+            return Ok(self
+                .ask_elsewhere((source, wish), route, request, down, seen, *keep)
+                .await);
         }
         let mut text = worker.blocks.text();
         let own = match &route.action {
             Action::Proxy(_) if head.method == Method::Options => Own::of(204),
-            Action::Files(_) if head.method == Method::Options => Own { allow: FILES, ..Own::of(204) },
+            Action::Files(_) if head.method == Method::Options => Own {
+                allow: FILES,
+                ..Own::of(204)
+            },
             Action::Files(_) => {
-                return Err(Refusal { allow: FILES.to_owned(), ..Refusal::of(Fault::MethodNotAllowed) });
+                return Err(Refusal {
+                    allow: FILES.to_owned(),
+                    ..Refusal::of(Fault::MethodNotAllowed)
+                });
             }
             Action::Connect(connect) => {
-                let allow = if connect.forward.is_some() { FORWARDED } else { TUNNELS }.to_owned();
-                return Err(Refusal { allow, ..Refusal::of(Fault::MethodNotAllowed) });
+                let allow = if connect.forward.is_some() {
+                    FORWARDED
+                } else {
+                    TUNNELS
+                }
+                .to_owned();
+                return Err(Refusal {
+                    allow,
+                    ..Refusal::of(Fault::MethodNotAllowed)
+                });
             }
-            // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page must
-            // not see: we do not trace.
+            // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what
+            // scripts of a page must not see: we do not trace.
             Action::Proxy(_) => {
-                return Err(Refusal::because(Fault::NotImplemented, "TRACE goes no further"));
+                return Err(Refusal::because(
+                    Fault::NotImplemented,
+                    "TRACE goes no further",
+                ));
             }
             Action::Redirect { to, status } => {
                 to.render(&values, &mut text);
-                Own { location: Some(&text), ..Own::of(*status) }
+                Own {
+                    location: Some(&text),
+                    ..Own::of(*status)
+                }
             }
             Action::Secure(port) => {
                 secure_target(&values, *port, &mut text);
-                Own { location: Some(&text), ..Own::of(308) }
+                Own {
+                    location: Some(&text),
+                    ..Own::of(308)
+                }
             }
-            Action::Respond(Fixed { status, body, media_type }) => {
+            Action::Respond(Fixed {
+                status,
+                body,
+                media_type,
+            }) => {
                 body.render(&values, &mut text);
-                Own { media_type, body: &text, ..Own::of(*status) }
+                Own {
+                    media_type,
+                    body: &text,
+                    ..Own::of(*status)
+                }
             }
         };
-        let next = self.own(down, head, seen, (route, &values), &own, *keep).await;
+        let next = self
+            .own(down, head, seen, (route, &values), &own, *keep)
+            .await;
         worker.blocks.take_back(text);
         Ok(next)
     }
@@ -338,17 +430,25 @@ impl<'s> Serving<'s> {
     /// Begins a trace with a request, of which `share` in a hundred are to be recorded.
     fn trace(&self, share: u8, outgoing: &mut OutgoingHead<'_>, number: u64) -> TraceId {
         let ids = &self.connection.worker.shared.request_ids;
-        let (trace, parent) = (ids.trace(self.connection.id, number), ids.span(self.connection.id, number));
+        let (trace, parent) = (
+            ids.trace(self.connection.id, number),
+            ids.span(self.connection.id, number),
+        );
         // Whoever has the id comes to the same.
-        let digits = str::from_utf8(&trace).ok().and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        let digits = str::from_utf8(&trace)
+            .ok()
+            .and_then(|digits| u128::from_str_radix(digits, 16).ok());
         let is_among = digits.is_some_and(|number| number % 100 < u128::from(share));
         let sampled = if is_among { Sampled::Yes } else { Sampled::No };
         TraceId::begin(trace, parent, sampled, outgoing.change())
     }
 
-    /// The endpoint that a request with these fields belongs to, if its pool's balancing ties it to one.
+    /// The endpoint that a request with these fields belongs to, if its pool's balancing ties it to
+    /// one.
     fn wish(&self, action: &Action, client: ClientAddress, fields: &Fields) -> Wish {
-        let Action::Proxy(proxy) = action else { return Wish::Any };
+        let Action::Proxy(proxy) = action else {
+            return Wish::Any;
+        };
         let pool = self.connection.worker.upstream(proxy.upstream).pool();
         pool.wish(&self.asker(client, fields), self.guard.clock().now())
     }
@@ -382,7 +482,9 @@ impl<'s> Serving<'s> {
             let mut scratch = blocks.text();
             rules.apply(outgoing.change(), values, &mut scratch);
             blocks.take_back(scratch);
-            outgoing.check_host().map_err(|error| Refusal::malformed(&error))?;
+            outgoing
+                .check_host()
+                .map_err(|error| Refusal::malformed(&error))?;
         }
         if let (Some(rewrite), Action::Proxy(_)) = (&route.rules.rewrite, &route.action) {
             rewrite.ask(values.path, outgoing.change());
@@ -390,7 +492,11 @@ impl<'s> Serving<'s> {
         Ok(())
     }
 
-    fn introduce(&self, version: ProxyVersion, addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
+    fn introduce(
+        &self,
+        version: ProxyVersion,
+        addresses: Option<(SocketAddr, SocketAddr)>,
+    ) -> Vec<u8> {
         let introduction = Introduction {
             version,
             addresses,
@@ -402,16 +508,21 @@ impl<'s> Serving<'s> {
         header
     }
 
-    /// The true client: where who asks is trusted, the last that is not in what it says of earlier hops.
+    /// The true client: where who asks is trusted, the last that is not in what it says of earlier
+    /// hops.
     fn client(&self, fields: &Fields) -> ClientAddress {
         let mut client = self.asking.address;
-        // Who asks for a tunnel says what he likes: no proxy between adds to what is meant for targets.
+        // Who asks for a tunnel says what he likes: no proxy between adds to what is meant for
+        // targets.
         if !self.asking.client.is_trusted() || self.sites.tunnels {
             return client;
         }
         // An empty element counts: a proxy has added nothing to what its client had sent.
         let lines: Vec<&[u8]> = fields.values(Known::XForwardedFor).collect();
-        let hops = lines.into_iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b','));
+        let hops = lines
+            .into_iter()
+            .rev()
+            .flat_map(|line| line.rsplit(|&byte| byte == b','));
         for hop in hops.map(<[u8]>::trim_ascii) {
             let Some(ip) = forwarded_for::address(hop) else {
                 self.connection.unknown_client(hop);
@@ -431,7 +542,12 @@ impl Connection {
     fn unknown_client(&self, hop: &[u8]) {
         self.worker.cells.http.unknown_clients.inc();
         let now = self.worker.clock.now();
-        if self.worker.unknown_client_told.get().is_none_or(|last| now >= last + TOLD_EVERY) {
+        if self
+            .worker
+            .unknown_client_told
+            .get()
+            .is_none_or(|last| now >= last + TOLD_EVERY)
+        {
             self.worker.unknown_client_told.set(Some(now));
             let hop = hop.get(..LONGEST_HOP).unwrap_or(hop).escape_ascii();
             tracing::warn!(
@@ -458,8 +574,8 @@ fn text_of(peer: Peer) -> String {
     }
 }
 
-/// The name for templates. A request without one has come to a site for any host: then it is the address that it came
-/// to.
+/// The name for templates. A request without one has come to a site for any host: then it is the
+/// address that it came to.
 pub(super) fn host<'a>(
     asked: &Asked<'a>,
     addresses: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>,

@@ -1,5 +1,5 @@
-//! What a client and its endpoint have switched to, where one of both has HTTP/2's streams for it: a WebSocket (RFC 8441),
-//! or what a client has by CONNECT (RFC 9113 §8.5).
+//! What a client and its endpoint have switched to, where one of both has HTTP/2's streams for it:
+//! a WebSocket (RFC 8441), or what a client has by CONNECT (RFC 9113 §8.5).
 //!
 //! Where both have connections of their own they are relayed instead: see `http`.
 
@@ -60,18 +60,37 @@ pub(super) async fn run(
                 (on_received, on_sent) = (shapers.received.as_mut(), shapers.sent.as_mut());
             }
             let (client, endpoint) = (Ended::ByClient, Ended::ByEndpoint);
-            let ended =
-                poll_way(cx, &mut going, (&mut *down, client), (&mut *up, endpoint), on_received, meter);
+            let ended = poll_way(
+                cx,
+                &mut going,
+                (&mut *down, client),
+                (&mut *up, endpoint),
+                on_received,
+                meter,
+            );
             if ended.is_ready() {
                 return ended;
             }
-            let ended = poll_way(cx, &mut coming, (&mut *up, endpoint), (&mut *down, client), on_sent, meter);
+            let ended = poll_way(
+                cx,
+                &mut coming,
+                (&mut *up, endpoint),
+                (&mut *down, client),
+                on_sent,
+                meter,
+            );
             if ended.is_ready() {
                 return ended;
             }
-            meter.received.set(meter.received.get() + down.taken() - received);
+            meter
+                .received
+                .set(meter.received.get() + down.taken() - received);
             meter.sent.set(meter.sent.get() + down.moved() - sent);
-            meter.held.set(shapers.as_ref().is_some_and(|shapers| shapers.is_waited_for()));
+            meter.held.set(
+                shapers
+                    .as_ref()
+                    .is_some_and(|shapers| shapers.is_waited_for()),
+            );
             meter.note(going != Way::Open, coming != Way::Open);
             if going == Way::Told && coming == Way::Told {
                 Poll::Ready(Ended::Whole)
@@ -103,7 +122,13 @@ fn poll_way(
         let none = HeaderRules::default();
         let pumped = match shaper {
             None => poll_pump(cx, source, sink, &none, |_| {}),
-            Some(shaper) => poll_pump(cx, &mut Held::new(source, shaper, meter), sink, &none, |_| {}),
+            Some(shaper) => poll_pump(
+                cx,
+                &mut Held::new(source, shaper, meter),
+                sink,
+                &none,
+                |_| {},
+            ),
         };
         match pumped {
             // RFC 9113 §8.5: nothing but data belongs there.

@@ -8,21 +8,26 @@ use lockgate_http::target::Authority;
 
 /// What was received, with what the route's rules, its auth service and a trace have made of it.
 ///
-/// The received head itself never changes: the access log, the answer and whatever else is about the client reads that.
+/// The received head itself never changes: the access log, the answer and whatever else is about
+/// the client reads that.
 #[derive(Debug)]
 pub struct OutgoingHead<'a> {
     received: &'a RequestHead,
     /// Host and port that the client has asked for, be it by an absolute target.
     asked_host: &'a [u8],
-    /// Fields in place of the received ones, from the first change on: most requests need no copy. Their Host is the one that
-    /// the endpoint is asked for.
+    /// Fields in place of the received ones, from the first change on: most requests need no copy.
+    /// Their Host is the one that the endpoint is asked for.
     changed: Option<Box<Fields>>,
 }
 
 impl<'a> OutgoingHead<'a> {
     /// One that is as `received` is, for this host.
     pub fn of(received: &'a RequestHead, asked_host: &'a [u8]) -> Self {
-        Self { received, asked_host, changed: None }
+        Self {
+            received,
+            asked_host,
+            changed: None,
+        }
     }
 
     /// Its fields, those of the client's connection among them.
@@ -30,22 +35,25 @@ impl<'a> OutgoingHead<'a> {
         self.changed.as_deref().unwrap_or(&self.received.fields)
     }
 
-    /// The same, to be changed. What Connection names is gone already: the client cannot have removed what is added.
+    /// The same, to be changed. What Connection names is gone already: the client cannot have
+    /// removed what is added.
     pub fn change(&mut self) -> &mut Fields {
         self.changed.get_or_insert_with(|| {
             let mut fields = Box::new(self.received.fields.clone());
             forwarding::detach(&mut fields);
-            // Not the client's line beside an absolute target: it would pass for what a rule has set (RFC 9112 §3.2.2).
+            // Not the client's line beside an absolute target: it would pass for what a rule has
+            // set (RFC 9112 §3.2.2).
             fields.set(Known::Host, self.asked_host);
             fields
         })
     }
 
-    /// Host and port that the endpoint is asked for: a rule's Host, else what the client has asked for.
+    /// Host and port that the endpoint is asked for: a rule's Host, else what the client has asked
+    /// for.
     pub fn host(&self) -> &[u8] {
-        self.changed
-            .as_deref()
-            .map_or(self.asked_host, |fields| fields.first(Known::Host).unwrap_or_default())
+        self.changed.as_deref().map_or(self.asked_host, |fields| {
+            fields.first(Known::Host).unwrap_or_default()
+        })
     }
 
     /// The Host that a rule has set, where it is another one than the client has asked for.
@@ -71,7 +79,9 @@ mod tests {
 
     fn received(fields: &[(&str, &str)]) -> RequestHead {
         let mut head = RequestHead::default();
-        fields.iter().for_each(|(name, value)| head.fields.append(name.as_bytes(), value.as_bytes()));
+        fields
+            .iter()
+            .for_each(|(name, value)| head.fields.append(name.as_bytes(), value.as_bytes()));
         head
     }
 
@@ -79,12 +89,18 @@ mod tests {
     fn what_was_received_stays_as_it_is_when_the_outgoing_head_changes() {
         let received = received(&[("Host", "a.example"), ("Accept", "text/html")]);
         let mut outgoing = OutgoingHead::of(&received, b"a.example");
-        assert!(std::ptr::eq(outgoing.fields(), &raw const received.fields), "no copy without a change");
+        assert!(
+            std::ptr::eq(outgoing.fields(), &raw const received.fields),
+            "no copy without a change"
+        );
         outgoing.change().set(Known::Host, b"b.example");
         outgoing.change().append(b"X-Added", b"1");
         assert_eq!(received.fields.first(Known::Host), Some(&b"a.example"[..]));
         assert_eq!(outgoing.fields().named(b"x-added").next(), Some(&b"1"[..]));
-        assert_eq!(outgoing.fields().named(b"accept").next(), Some(&b"text/html"[..]));
+        assert_eq!(
+            outgoing.fields().named(b"accept").next(),
+            Some(&b"text/html"[..])
+        );
     }
 
     /// RFC 9110 §7.6.1; CVE-2022-1388.
@@ -94,19 +110,32 @@ mod tests {
         let mut outgoing = OutgoingHead::of(&received, b"");
         outgoing.change().append(b"X-User", b"ann");
         let onward = forwarding::Onward::of(outgoing.fields());
-        let fields = outgoing.fields().iter().filter(|field| onward.passes(field));
-        assert_eq!(fields.map(|field| field.name).collect::<Vec<_>>(), [&b"Host"[..], b"X-User"]);
+        let fields = outgoing
+            .fields()
+            .iter()
+            .filter(|field| onward.passes(field));
+        assert_eq!(
+            fields.map(|field| field.name).collect::<Vec<_>>(),
+            [&b"Host"[..], b"X-User"]
+        );
     }
 
-    /// RFC 9112 §3.2.2: an absolute target goes over Host, and a rule over both, also where the client says the same.
+    /// RFC 9112 §3.2.2: an absolute target goes over Host, and a rule over both, also where the
+    /// client says the same.
     #[test]
     fn the_host_is_the_rules_or_the_clients() {
         let received = received(&[("Host", "b.example")]);
         let mut outgoing = OutgoingHead::of(&received, b"a.example:81");
         outgoing.change().append(b"X-Added", b"1");
-        assert_eq!((outgoing.host(), outgoing.other_host()), (&b"a.example:81"[..], None));
+        assert_eq!(
+            (outgoing.host(), outgoing.other_host()),
+            (&b"a.example:81"[..], None)
+        );
         outgoing.change().set(Known::Host, b"b.example");
-        assert_eq!((outgoing.host(), outgoing.other_host()), (&b"b.example"[..], Some(&b"b.example"[..])));
+        assert_eq!(
+            (outgoing.host(), outgoing.other_host()),
+            (&b"b.example"[..], Some(&b"b.example"[..]))
+        );
         assert_eq!(outgoing.check_host(), Ok(()));
         outgoing.change().set(Known::Host, b"b example");
         assert_eq!(outgoing.check_host(), Err(AskedError::BadHost));

@@ -12,7 +12,15 @@ use crate::transform::TargetRewrite;
 
 /// The request as the endpoint gets it.
 pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
-    let Request { worker, head, asked, client, values, rules, .. } = request;
+    let Request {
+        worker,
+        head,
+        asked,
+        client,
+        values,
+        rules,
+        ..
+    } = request;
     let fields = request.outgoing.fields();
     let onward = Onward::of(fields);
     if rules.target == TargetRewrite::None {
@@ -35,7 +43,11 @@ pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
     encode::field(out, b"Via", request.via().as_bytes());
     connection(request, out);
     if is_websocket_without_key(request) {
-        encode::field(out, b"Sec-WebSocket-Key", websocket::key(values.id).as_bytes());
+        encode::field(
+            out,
+            b"Sec-WebSocket-Key",
+            websocket::key(values.id).as_bytes(),
+        );
     }
     match request.length {
         BodyLength::Known(length) => encode::content_length(out, length),
@@ -74,13 +86,18 @@ fn is_websocket_without_key(request: &Request<'_>) -> bool {
     request.head.version == Version::Http2 && request.upgrade().is_some()
 }
 
-/// What an endpoint that speaks HTTP/1 would answer to the key of a WebSocket's handshake (RFC 6455 §4.2.2), where one
-/// accepts it that does not.
+/// What an endpoint that speaks HTTP/1 would answer to the key of a WebSocket's handshake (RFC 6455
+/// §4.2.2), where one accepts it that does not.
 pub fn accept(request: &Request<'_>) -> String {
     if is_websocket_without_key(request) {
         return websocket::accept(websocket::key(request.values.id));
     }
-    let key = request.head.fields.named(b"sec-websocket-key").next().unwrap_or_default();
+    let key = request
+        .head
+        .fields
+        .named(b"sec-websocket-key")
+        .next()
+        .unwrap_or_default();
     websocket::accept(String::from_utf8_lossy(key).into_owned())
 }
 
@@ -88,7 +105,8 @@ pub fn accept(request: &Request<'_>) -> String {
 pub fn agrees(request: &Request<'_>, answer: &ResponseHead) -> bool {
     let accepts = || {
         let mut said = answer.fields.named(b"sec-websocket-accept");
-        said.next().is_some_and(|accept| websocket::is_accepted(request.values.id, accept))
+        said.next()
+            .is_some_and(|accept| websocket::is_accepted(request.values.id, accept))
     };
     let mut to = answer.fields.values(Known::Upgrade);
     match (request.upgrade(), to.next(), to.next()) {
@@ -122,14 +140,16 @@ pub(super) fn response(
         (true, true) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         (true, false) => {}
     }
-    // RFC 9110 §15.5.22: it must say what to upgrade to. In any other answer that is an offer, and ends here (§7.8).
+    // RFC 9110 §15.5.22: it must say what to upgrade to. In any other answer that is an offer, and
+    // ends here (§7.8).
     if answer.status == 426 {
         upgrade_to(fields, out);
     }
     encode::end(out);
 }
 
-/// The protocols that an answer names, each of which is for the client's connection as well (RFC 9110 §7.8).
+/// The protocols that an answer names, each of which is for the client's connection as well (RFC
+/// 9110 §7.8).
 fn upgrade_to(fields: &Fields, out: &mut Vec<u8>) {
     for protocol in fields.values(Known::Upgrade) {
         encode::field(out, b"Upgrade", protocol);
@@ -172,7 +192,11 @@ pub(super) fn switched(answer: &ResponseHead, out: &mut Vec<u8>) {
 
 /// The reason phrase; an answer of HTTP/2 has none, and gets the usual one.
 fn reason(answer: &ResponseHead) -> &[u8] {
-    if answer.version == Version::Http2 { status::reason(answer.status).as_bytes() } else { answer.reason() }
+    if answer.version == Version::Http2 {
+        status::reason(answer.status).as_bytes()
+    } else {
+        answer.reason()
+    }
 }
 
 fn end_to_end(fields: &Fields, out: &mut Vec<u8>) {

@@ -29,7 +29,11 @@ pub struct Link {
 impl Link {
     /// A connection on which nothing was said; `received` was read already.
     pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8]) -> Self {
-        Self { stream, reader: Reader::new(blocks, received), writer: Writer::new(blocks) }
+        Self {
+            stream,
+            reader: Reader::new(blocks, received),
+            writer: Writer::new(blocks),
+        }
     }
 
     /// Begins a request, which leaves with the first data or by a flush.
@@ -38,7 +42,8 @@ impl Link {
         self.writer.begin_body(request.length);
     }
 
-    /// Reads until there is the head of an answer; `false` when the connection ended before it had begun.
+    /// Reads until there is the head of an answer; `false` when the connection ended before it had
+    /// begun.
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
@@ -47,9 +52,10 @@ impl Link {
         cx: &mut Context<'_>,
         answer: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
-        self.reader.poll_head(cx, &mut self.stream, |input, progress, limits| {
-            parse::response(input, progress, limits, answer)
-        })
+        self.reader
+            .poll_head(cx, &mut self.stream, |input, progress, limits| {
+                parse::response(input, progress, limits, answer)
+            })
     }
 
     /// Begins the body of the answer whose head was read.
@@ -117,11 +123,15 @@ impl Sink for Link {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.writer.poll_data(cx, &mut self.stream, data, last).map_err(WriteError::from)
+        self.writer
+            .poll_data(cx, &mut self.stream, data, last)
+            .map_err(WriteError::from)
     }
 
     fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        self.writer.poll_sent(cx, &mut self.stream).map_err(WriteError::from)
+        self.writer
+            .poll_sent(cx, &mut self.stream)
+            .map_err(WriteError::from)
     }
 
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
@@ -129,7 +139,9 @@ impl Sink for Link {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        self.writer.poll_flush(cx, &mut self.stream).map_err(WriteError::from)
+        self.writer
+            .poll_flush(cx, &mut self.stream)
+            .map_err(WriteError::from)
     }
 
     fn is_taken(&self) -> bool {
@@ -183,13 +195,21 @@ impl Downstream for Link {
         heads::interim(request, answer, self.writer.head());
     }
 
-    fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, keep: bool) {
+    fn respond(
+        &mut self,
+        request: &RequestHead,
+        answer: &ResponseHead,
+        length: BodyLength,
+        keep: bool,
+    ) {
         heads::response(request, answer, length, keep, self.writer.head());
         self.writer.begin_body(length);
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        self.writer.poll_room(cx, &mut self.stream).map_err(WriteError::from)
+        self.writer
+            .poll_room(cx, &mut self.stream)
+            .map_err(WriteError::from)
     }
 
     fn takes_files(&self) -> bool {
@@ -205,7 +225,10 @@ impl Downstream for Link {
         if self.stream.is_secure() {
             return Poll::Ready(Ok(None));
         }
-        self.writer.poll_file(cx, &mut self.stream, part, last).map_ok(Some).map_err(WriteError::from)
+        self.writer
+            .poll_file(cx, &mut self.stream, part, last)
+            .map_ok(Some)
+            .map_err(WriteError::from)
     }
 
     fn switch(&mut self, _request: &RequestHead, answer: &ResponseHead) {

@@ -1,4 +1,5 @@
-//! HTTP/1 on a connection, the same towards clients and towards endpoints: messages are read, and written.
+//! HTTP/1 on a connection, the same towards clients and towards endpoints: messages are read, and
+//! written.
 
 mod heads;
 mod link;

@@ -1,7 +1,7 @@
 //! Messages as they come: a head, then its body's data.
 //!
-//! Data is lent from where it was received. Chunks that came together are moved together there, so that one read of a
-//! chunked body is one piece of data.
+//! Data is lent from where it was received. Chunks that came together are moved together there, so
+//! that one read of a chunked body is one piece of data.
 
 #[cfg(test)]
 mod tests;
@@ -121,7 +121,8 @@ impl Reader {
                 Poll::Ready(Ok(false)) => return Poll::Ready(Err(ReadError::Cut)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
                 Poll::Pending => {
-                    // Behind what is less than a head, or what came before it: a handshake, a PROXY header.
+                    // Behind what is less than a head, or what came before it: a handshake, a PROXY
+                    // header.
                     stream.await_rest();
                     self.inbox.settle();
                     return Poll::Pending;
@@ -162,9 +163,13 @@ impl Reader {
     /// Completes when there is [`data`](Self::data), or none follows.
     ///
     /// # Errors
-    /// When it is no body, the connection ends within it, or it is too long: then before what is too much is lent, so
-    /// that whoever is handed the body never sees its end.
-    pub fn poll_data(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), ReadError>> {
+    /// When it is no body, the connection ends within it, or it is too long: then before what is
+    /// too much is lent, so that whoever is handed the body never sees its end.
+    pub fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+    ) -> Poll<Result<(), ReadError>> {
         while self.data.is_empty() && !self.ended {
             match stream.poll_read(cx, &mut self.inbox) {
                 Poll::Ready(Ok(true)) => {
@@ -221,7 +226,9 @@ impl Reader {
     fn decode(&mut self) -> Result<(), ReadError> {
         loop {
             let coming = &self.inbox.bytes()[self.behind..];
-            let part = self.decoder.decode(coming, &self.limits, &mut self.trailers)?;
+            let part = self
+                .decoder
+                .decode(coming, &self.limits, &mut self.trailers)?;
             match part {
                 Part::Data(range) => {
                     let (from, to) = (self.behind + range.start, self.behind + range.end);
@@ -238,7 +245,8 @@ impl Reader {
                     break;
                 }
                 Part::End(used) => {
-                    self.trailers.retain(|field| forwarding::passes_behind(&field));
+                    self.trailers
+                        .retain(|field| forwarding::passes_behind(&field));
                     self.behind += used;
                     self.ended = true;
                     break;

@@ -1,5 +1,5 @@
-//! The key of a WebSocket's handshake (RFC 6455 §4.1, §4.2.2), where the client has none: over HTTP/2 it needs none
-//! (RFC 8441 §5), its endpoint does.
+//! The key of a WebSocket's handshake (RFC 6455 §4.1, §4.2.2), where the client has none: over
+//! HTTP/2 it needs none (RFC 8441 §5), its endpoint does.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use base64ct::{Base64, Encoding};
@@ -7,7 +7,8 @@ use base64ct::{Base64, Encoding};
 /// What an accepting endpoint joins to the key.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The key of the request with this id. Each has its own, as if it were drawn for it, and it need not be kept.
+/// The key of the request with this id. Each has its own, as if it were drawn for it, and it need
+/// not be kept.
 pub(super) fn key(id: &[u8]) -> String {
     Base64::encode_string(&digest(&SHA256, id).as_ref()[..16])
 }
@@ -30,7 +31,10 @@ mod tests {
     /// RFC 6455 §1.3
     #[test]
     fn the_answer_to_a_key_is_that_of_the_standard() {
-        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ==".to_owned()), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(
+            accept("dGhlIHNhbXBsZSBub25jZQ==".to_owned()),
+            "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Messages as they go: what is small is gathered, what is large leaves from where it was received, and both leave in
-//! one write.
+//! Messages as they go: what is small is gathered, what is large leaves from where it was received,
+//! and both leave in one write.
 
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -10,7 +10,8 @@ use lockgate_http::h1::encode;
 use lockgate_http::head::BodyLength;
 use lockgate_net::stream::{Blocks, Stream, StreamError};
 
-/// Data up to this size is copied behind what it follows: cheaper than one more slice in the system call.
+/// Data up to this size is copied behind what it follows: cheaper than one more slice in the system
+/// call.
 const SMALL: usize = 4 * 1024;
 /// What may be gathered before it must leave.
 const GATHERED: usize = 16 * 1024;
@@ -110,7 +111,11 @@ impl Writer {
         if self.out.len() - self.sent > GATHERED {
             ready!(self.poll_flush(cx, stream))?;
         }
-        let here = if self.chunked && self.owed > 0 { &data[..data.len().min(self.owed)] } else { data };
+        let here = if self.chunked && self.owed > 0 {
+            &data[..data.len().min(self.owed)]
+        } else {
+            data
+        };
         let last = last && here.len() == data.len();
         if self.chunked && self.owed == 0 && !here.is_empty() {
             self.owed = here.len();
@@ -134,7 +139,9 @@ impl Writer {
         let written = match (before, around.len()) {
             (0, 0) => ready!(stream.poll_write(cx, &self.blocks, &[here])),
             (_, 0) => ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..], here])),
-            _ => ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..], here, around])),
+            _ => {
+                ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..], here, around]))
+            }
         }?;
         self.left = true;
         self.blocked = false;
@@ -151,15 +158,16 @@ impl Writer {
         self.moved += taken as u64;
         if taken == here.len() {
             if !around.is_empty() {
-                self.head().extend_from_slice(&around[written - before - taken..]);
+                self.head()
+                    .extend_from_slice(&around[written - before - taken..]);
             }
             self.ended |= last;
         }
         Poll::Ready(Ok(taken))
     }
 
-    /// Sends data of the body from a file, up to `len` bytes of it from `offset` on, and says how many; 0 is the end of the
-    /// file. Only without TLS, and for a body whose length was said.
+    /// Sends data of the body from a file, up to `len` bytes of it from `offset` on, and says how
+    /// many; 0 is the end of the file. Only without TLS, and for a body whose length was said.
     ///
     /// # Errors
     /// When the connection has broken, or the file cannot be read.
@@ -220,7 +228,11 @@ impl Writer {
     ///
     /// # Errors
     /// When the connection has broken.
-    pub fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), StreamError>> {
+    pub fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+    ) -> Poll<Result<(), StreamError>> {
         self.blocked = true;
         while self.sent < self.out.len() {
             self.sent += ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..]]))?;
@@ -236,7 +248,11 @@ impl Writer {
     ///
     /// # Errors
     /// When the connection has broken.
-    pub fn poll_sent(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), StreamError>> {
+    pub fn poll_sent(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+    ) -> Poll<Result<(), StreamError>> {
         let sent = stream.poll_sent(cx);
         self.blocked |= sent.is_pending();
         sent
@@ -246,7 +262,11 @@ impl Writer {
     ///
     /// # Errors
     /// When the connection has broken.
-    pub fn poll_room(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), StreamError>> {
+    pub fn poll_room(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+    ) -> Poll<Result<(), StreamError>> {
         let room = stream.poll_room(cx);
         self.blocked = room.is_pending();
         room

@@ -1,5 +1,6 @@
-//! What the frames of an endpoint cost us beside what flow control bounds, and what the h2 crate does not tell of them:
-//! field sections that nobody has taken yet, DATA that carries nothing, pseudo-fields where they must not be.
+//! What the frames of an endpoint cost us beside what flow control bounds, and what the h2 crate
+//! does not tell of them: field sections that nobody has taken yet, DATA that carries nothing,
+//! pseudo-fields where they must not be.
 
 use lockgate_http::h2::HeadError;
 use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
@@ -7,10 +8,11 @@ use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
 
 use super::unfinished::Unfinished;
 
-/// Frames of field sections on one stream: the answer, its trailers, and more answers before it than anybody needs.
+/// Frames of field sections on one stream: the answer, its trailers, and more answers before it
+/// than anybody needs.
 const SECTIONS: u32 = 64;
-/// Frames of DATA without bytes after which a connection gets no more requests: the h2 crate ends it at the 101st, with
-/// all that run on it.
+/// Frames of DATA without bytes after which a connection gets no more requests: the h2 crate ends
+/// it at the 101st, with all that run on it.
 const EMPTY: u32 = 64;
 
 /// Counts the frames of an endpoint.
@@ -64,7 +66,13 @@ impl Answers {
 
     /// A request begins.
     pub(super) fn begins(&mut self, stream: u32) {
-        self.streams.push(Running { stream, sections: 0, answered: false, ended: false, wrong: None });
+        self.streams.push(Running {
+            stream,
+            sections: 0,
+            answered: false,
+            ended: false,
+            wrong: None,
+        });
     }
 
     /// A request is over, whatever still comes of its answer.
@@ -99,13 +107,15 @@ impl Answers {
         self.scanner.is_within_frame()
     }
 
-    /// Whether a field section could not be followed, and nothing is known of those that have come since.
+    /// Whether a field section could not be followed, and nothing is known of those that have come
+    /// since.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// What is wrong with a field section of this answer: it has pseudo-fields or fields of connections that it must not have, or
-    /// lacks the pseudo-field that it must have (RFC 9113 §8.1, §8.2.2, §8.3, §8.3.2).
+    /// What is wrong with a field section of this answer: it has pseudo-fields or fields of
+    /// connections that it must not have, or lacks the pseudo-field that it must have (RFC 9113
+    /// §8.1, §8.2.2, §8.3, §8.3.2).
     pub(super) fn wrong(&self, stream: u32) -> Option<HeadError> {
         if self.malformed == 0 {
             return None;
@@ -153,7 +163,9 @@ impl Answers {
     }
 
     fn whole(&mut self) {
-        let Some((stream, ends)) = self.of.take() else { return };
+        let Some((stream, ends)) = self.of.take() else {
+            return;
+        };
         if self.lost {
             return;
         }
@@ -161,7 +173,9 @@ impl Answers {
             self.lost = true;
             return;
         };
-        let Some(running) = self.running(stream) else { return };
+        let Some(running) = self.running(stream) else {
+            return;
+        };
         let was_ended = running.ended;
         running.ended |= ends;
         if !was_ended && running.takes(section) {
@@ -177,7 +191,11 @@ impl Answers {
 impl Running {
     /// Looks at its next section; says whether that is the first that is malformed.
     fn takes(&mut self, section: Section) -> bool {
-        let right = if self.answered { !section.has_pseudo_fields() } else { section.is_answer() };
+        let right = if self.answered {
+            !section.has_pseudo_fields()
+        } else {
+            section.is_answer()
+        };
         self.answered |= !section.is_interim();
         let wrong = match () {
             () if !right || section.has_misplaced_pseudo_fields() => HeadError::PseudoFields,
@@ -199,10 +217,25 @@ mod tests {
     const AGE: &[u8] = &[0x80 | 21];
 
     fn frame(kind: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
-        [&[0, 0, payload.len() as u8, kind, frames::END_HEADERS, 0, 0, 0, stream], payload].concat()
+        [
+            &[
+                0,
+                0,
+                payload.len() as u8,
+                kind,
+                frames::END_HEADERS,
+                0,
+                0,
+                0,
+                stream,
+            ],
+            payload,
+        ]
+        .concat()
     }
 
-    /// Field sections are under no flow control: who takes none of them would have us hold all that are sent.
+    /// Field sections are under no flow control: who takes none of them would have us hold all that
+    /// are sent.
     #[test]
     fn field_sections_of_one_request_are_bounded() {
         let mut answers = Answers::new(1_024);
@@ -223,7 +256,11 @@ mod tests {
     fn data_without_bytes_wears_a_connection_out() {
         let mut answers = Answers::new(1_024);
         answers.begins(1);
-        answers.see(&[frame(frames::DATA, 1, b""), frame(frames::DATA, 1, b"x")].concat().repeat(63));
+        answers.see(
+            &[frame(frames::DATA, 1, b""), frame(frames::DATA, 1, b"x")]
+                .concat()
+                .repeat(63),
+        );
         assert!(!answers.is_worn());
         answers.see(&frame(frames::DATA, 1, b""));
         assert!(answers.is_worn());
@@ -257,7 +294,11 @@ mod tests {
             for section in sections {
                 answers.see(&frame(frames::HEADERS, 1, section));
             }
-            assert_eq!((answers.wrong(1).is_some(), answers.wrong(3)), (malformed, None), "{sections:x?}");
+            assert_eq!(
+                (answers.wrong(1).is_some(), answers.wrong(3)),
+                (malformed, None),
+                "{sections:x?}"
+            );
             assert!(!answers.is_lost());
             answers.ends(1);
             assert_eq!(answers.wrong(1), None);
@@ -271,7 +312,8 @@ mod tests {
         assert_eq!(answers.wrong(1), None);
     }
 
-    /// All sections of a connection share a table, those of requests that are over too (RFC 9113 §4.3).
+    /// All sections of a connection share a table, those of requests that are over too (RFC 9113
+    /// §4.3).
     #[test]
     fn sections_of_requests_that_are_over_are_followed() {
         let mut answers = Answers::new(1_024);

@@ -23,8 +23,8 @@ use crate::h1;
 /// RFC 9113 §7.
 const REFUSED_STREAM: u32 = 7;
 
-/// A place on a connection, and what is said there. Dropped before both messages have ended, it tells the endpoint so,
-/// and nothing more comes.
+/// A place on a connection, and what is said there. Dropped before both messages have ended, it
+/// tells the endpoint so, and nothing more comes.
 #[derive(Debug)]
 pub struct Call {
     connection: Rc<Shared>,
@@ -128,12 +128,18 @@ impl Call {
         match ready!(Pin::new(coming).poll(cx)) {
             Ok(response) => {
                 heads::answer(&response, &limits, answer)?;
-                if let Some(accept) = self.accept.take().filter(|_| (200..300).contains(&answer.status)) {
+                if let Some(accept) = self
+                    .accept
+                    .take()
+                    .filter(|_| (200..300).contains(&answer.status))
+                {
                     // RFC 8441 §5: what 101 is in HTTP/1.
                     answer.status = 101;
                     answer.fields.append(b"Upgrade", b"websocket");
                     answer.fields.append(b"Connection", b"Upgrade");
-                    answer.fields.append(b"Sec-WebSocket-Accept", accept.as_bytes());
+                    answer
+                        .fields
+                        .append(b"Sec-WebSocket-Accept", accept.as_bytes());
                 }
                 self.state = State::Answered(Incoming::new(response.into_body(), limits));
                 Poll::Ready(Ok(true))
@@ -153,7 +159,8 @@ impl Call {
         self.state = State::Over;
         let reset = Reset::from(error);
         self.unprocessed |= reset.unprocessed;
-        // Also where it was we who ended the connection: what the endpoint did need not have been for this request.
+        // Also where it was we who ended the connection: what the endpoint did need not have been
+        // for this request.
         self.lost |= reset.code.is_none()
             || (error.is_go_away() && !error.is_remote())
             || (reset.unprocessed && reset.code != Some(REFUSED_STREAM));
@@ -164,8 +171,14 @@ impl Call {
     ///
     /// # Errors
     /// When what has come is no such body.
-    pub fn begin_answer(&mut self, method: Method, answer: &ResponseHead) -> Result<BodyLength, ReadError> {
-        let State::Answered(incoming) = &mut self.state else { return Err(ReadError::Cut) };
+    pub fn begin_answer(
+        &mut self,
+        method: Method,
+        answer: &ResponseHead,
+    ) -> Result<BodyLength, ReadError> {
+        let State::Answered(incoming) = &mut self.state else {
+            return Err(ReadError::Cut);
+        };
         let length = words::response::length(method, answer, incoming.is_ended())?;
         if length == BodyLength::Empty {
             incoming.hold();
@@ -213,7 +226,9 @@ impl Source for Call {
         if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
             return Poll::Ready(Err(self.malformed(wrong)));
         }
-        let State::Answered(incoming) = &mut self.state else { return Poll::Ready(Err(ReadError::Cut)) };
+        let State::Answered(incoming) = &mut self.state else {
+            return Poll::Ready(Err(ReadError::Cut));
+        };
         incoming.poll_data(cx).map_err(|error| match error {
             ReadError::Reset(reset) => self.connection.explain(reset),
             error => error,
@@ -313,7 +328,9 @@ impl Tunnel for Call {
 }
 
 fn is_websocket(request: &Request<'_>) -> bool {
-    request.upgrade().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+    request
+        .upgrade()
+        .is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
 /// Why a connection is over whose peer has ended it in an orderly way.
@@ -321,6 +338,10 @@ pub(super) const CLOSED: &str = "closed";
 
 /// What a connection that is over says of each of its streams.
 pub(super) fn lost(why: &str) -> ReadError {
-    let kind = if why == CLOSED { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::Other };
+    let kind = if why == CLOSED {
+        io::ErrorKind::UnexpectedEof
+    } else {
+        io::ErrorKind::Other
+    };
     StreamError::Io(io::Error::new(kind, why.to_owned())).into()
 }

@@ -1,8 +1,9 @@
-//! What the frames of a connection travel on: a stream of bytes, read and written in as few system calls as there are
-//! turns.
+//! What the frames of a connection travel on: a stream of bytes, read and written in as few system
+//! calls as there are turns.
 //!
-//! The h2 crate writes frame by frame and asks for a flush whenever its own buffer is full. Here its frames are gathered,
-//! and leave together when whoever drives the connection has let it do all that it can do now.
+//! The h2 crate writes frame by frame and asks for a flush whenever its own buffer is full. Here
+//! its frames are gathered, and leave together when whoever drives the connection has let it do all
+//! that it can do now.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -17,7 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::answers::Answers;
 use super::gate::Gate;
 
-/// Gathered frames beyond which the crate is asked to wait: what is gathered is in nobody's order any more.
+/// Gathered frames beyond which the crate is asked to wait: what is gathered is in nobody's order
+/// any more.
 const GATHERED: usize = 64 * 1024;
 
 /// Reads of one turn.
@@ -76,9 +78,13 @@ impl Carrier {
         carrier
     }
 
-    /// Over a connection to an endpoint on which nothing was said, and whose fields have up to `longest` bytes.
+    /// Over a connection to an endpoint on which nothing was said, and whose fields have up to
+    /// `longest` bytes.
     pub fn to_endpoint(stream: Stream, blocks: &Rc<Blocks>, longest: usize) -> Self {
-        Self { answers: Some(Answers::new(longest)), ..Self::new(stream, blocks, &[], None) }
+        Self {
+            answers: Some(Answers::new(longest)),
+            ..Self::new(stream, blocks, &[], None)
+        }
     }
 
     /// The connection.
@@ -111,13 +117,14 @@ impl Carrier {
         self.moved
     }
 
-    /// Begins a turn, in which no more than a share is read: then the worker's other connections have theirs.
+    /// Begins a turn, in which no more than a share is read: then the worker's other connections
+    /// have theirs.
     pub fn begin_turn(&mut self) {
         self.reads = READS;
     }
 
-    /// Is told at the end of a turn: what has come is acknowledged at once where the rest of it is waited for. What was
-    /// sent in this turn has done that.
+    /// Is told at the end of a turn: what has come is acknowledged at once where the rest of it is
+    /// waited for. What was sent in this turn has done that.
     pub fn await_rest(&mut self) {
         let (within, unfinished) = match (&mut self.gate, &mut self.answers) {
             (Some(gate), _) => (gate.is_within_frame(), gate.unfinished()),
@@ -129,19 +136,24 @@ impl Carrier {
         }
     }
 
-    /// From here on nothing of a client that breaks the rules is read: before, nobody could tell it so.
+    /// From here on nothing of a client that breaks the rules is read: before, nobody could tell it
+    /// so.
     pub fn enforce(&mut self) {
         self.enforced = true;
     }
 
     fn is_violated(&self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| gate.violation().is_some())
+        self.gate
+            .as_ref()
+            .is_some_and(|gate| gate.violation().is_some())
     }
 
     /// Reads and forgets; `false` when nothing more comes.
     pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.inbox.consume(self.inbox.bytes().len());
-        self.stream.poll_read(cx, &mut self.inbox).map(|read| matches!(read, Ok(true)))
+        self.stream
+            .poll_read(cx, &mut self.inbox)
+            .map(|read| matches!(read, Ok(true)))
     }
 
     /// Sends what was gathered.
@@ -151,7 +163,10 @@ impl Carrier {
     pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.blocked = true;
         while self.sent < self.out.len() {
-            let sent = ready!(self.stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..]]));
+            let sent = ready!(
+                self.stream
+                    .poll_write(cx, &self.blocks, &[&self.out[self.sent..]])
+            );
             let sent = sent.map_err(|error| self.breaks(error))?;
             self.sent += sent;
             self.moved.0 += sent as u64;
@@ -243,13 +258,21 @@ impl Carrier {
 pub struct Io(pub Rc<RefCell<Carrier>>);
 
 impl AsyncRead for Io {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Io {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let mut carrier = self.0.borrow_mut();
         ready!(carrier.poll_room(cx))?;
         carrier.gather(buf);
@@ -298,26 +321,45 @@ mod tests {
     use super::*;
 
     fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
-        [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream], payload].concat()
+        [
+            &[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream],
+            payload,
+        ]
+        .concat()
     }
 
-    /// Asks an endpoint, which then sends `bytes`; how often these were acknowledged at once when the turn is over.
+    /// Asks an endpoint, which then sends `bytes`; how often these were acknowledged at once when
+    /// the turn is over.
     async fn acknowledged(bytes: &[u8]) -> u8 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         socket.set_nonblocking(true).unwrap();
         let (mut endpoint, _) = listener.accept().unwrap();
-        let stream = Stream::new(Socket::new(socket.into(), Family::Tcp).unwrap(), None, Vec::new());
-        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(stream, &Blocks::new(), 1_024)));
+        let stream = Stream::new(
+            Socket::new(socket.into(), Family::Tcp).unwrap(),
+            None,
+            Vec::new(),
+        );
+        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(
+            stream,
+            &Blocks::new(),
+            1_024,
+        )));
         let mut io = Io(Rc::clone(&carrier));
-        poll_fn(|cx| Pin::new(&mut io).poll_write(cx, b"ask")).await.unwrap();
-        poll_fn(|cx| carrier.borrow_mut().poll_send(cx)).await.unwrap();
+        poll_fn(|cx| Pin::new(&mut io).poll_write(cx, b"ask"))
+            .await
+            .unwrap();
+        poll_fn(|cx| carrier.borrow_mut().poll_send(cx))
+            .await
+            .unwrap();
         endpoint.read_exact(&mut [0; 3]).unwrap();
         endpoint.write_all(bytes).unwrap();
         let mut read = 0;
         while read < bytes.len() {
             let (mut room, before) = ([0; 1024], carrier.borrow().moved().1);
-            poll_fn(|cx| Pin::new(&mut io).poll_read(cx, &mut ReadBuf::new(&mut room))).await.unwrap();
+            poll_fn(|cx| Pin::new(&mut io).poll_read(cx, &mut ReadBuf::new(&mut room)))
+                .await
+                .unwrap();
             read += (carrier.borrow().moved().1 - before) as usize;
         }
         carrier.borrow_mut().await_rest();
@@ -329,7 +371,10 @@ mod tests {
         let head = frame(frames::HEADERS, frames::END_HEADERS, 1, b"\x88");
         let data = frame(frames::DATA, 0, 1, b"da");
         let last = frame(frames::DATA, frames::END_STREAM, 1, b"ta");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
         for (bytes, expected) in [
             ([head.clone(), last.clone()].concat(), 0),
             ([head.clone(), data.clone(), last.clone()].concat(), 0),
@@ -339,7 +384,11 @@ mod tests {
             ([&head[..], &last[..10]].concat(), 1),
             (head[..5].to_vec(), 1),
         ] {
-            assert_eq!(runtime.block_on(acknowledged(&bytes)), expected, "{bytes:?}");
+            assert_eq!(
+                runtime.block_on(acknowledged(&bytes)),
+                expected,
+                "{bytes:?}"
+            );
         }
     }
 }

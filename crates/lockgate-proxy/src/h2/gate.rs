@@ -1,9 +1,11 @@
-//! What a client's frames cost us, beside what they do: those that carry nothing for a request are counted as they come,
-//! before anybody acts on them, and so are those by which it makes us reset its streams.
+//! What a client's frames cost us, beside what they do: those that carry nothing for a request are
+//! counted as they come, before anybody acts on them, and so are those by which it makes us reset
+//! its streams.
 //!
-//! Each attack of its kind was cheap to send and dear to answer: PING, SETTINGS, PRIORITY and empty DATA (CVE-2019-9512,
-//! -9515, -9513, -9518), requests that are taken back at once (CVE-2023-44487). What the h2 crate bounds by itself is not
-//! counted again: CONTINUATION and tiny DATA.
+//! Each attack of its kind was cheap to send and dear to answer: PING, SETTINGS, PRIORITY and empty
+//! DATA (CVE-2019-9512, -9515, -9513, -9518), requests that are taken back at once
+//! (CVE-2023-44487). What the h2 crate bounds by itself is not counted again: CONTINUATION and tiny
+//! DATA.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -18,8 +20,9 @@ use crate::clock::Clock;
 
 /// Updates of windows that a connection may send before it has got anything.
 const UPDATES: u64 = 256;
-/// Bytes that we send, beside answers to PING and SETTINGS, for one more of them, or for a PING: clients tell of what they
-/// have used for the stream and for the connection, and some (grpc-go) measure the round trip behind every small answer.
+/// Bytes that we send, beside answers to PING and SETTINGS, for one more of them, or for a PING:
+/// clients tell of what they have used for the stream and for the connection, and some (grpc-go)
+/// measure the round trip behind every small answer.
 const BYTES_A_FRAME: u64 = 8;
 /// How many of these are saved up.
 const SAVED: u64 = 65_536;
@@ -28,8 +31,8 @@ const PING_ANSWER: u64 = 17;
 const SETTINGS_ANSWER: u64 = 9;
 /// Streams that are over and remembered: as many as may be open at once, by default.
 const OVER: usize = 128;
-/// Streams that are refused before the client has seen how many it may open at once (RFC 9113 §5.1.2): one that opens a
-/// thousand at once is not to blame.
+/// Streams that are refused before the client has seen how many it may open at once (RFC 9113
+/// §5.1.2): one that opens a thousand at once is not to blame.
 const UNSEEN: u32 = 1_024;
 /// Codes of resets (RFC 9113 §7).
 const PROTOCOL_ERROR: u32 = 1;
@@ -40,7 +43,8 @@ const REFUSED_STREAM: u32 = 7;
 /// Priorities that are remembered until somebody asks for them.
 const PRIORITIES: usize = 128;
 
-/// How often something may happen: a bucket of `burst` that is filled with `count` in `every` milliseconds.
+/// How often something may happen: a bucket of `burst` that is filled with `count` in `every`
+/// milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     /// So often, …
@@ -96,15 +100,26 @@ struct Bucket {
 
 impl Bucket {
     fn new(allowance: Allowance, now: u64) -> Self {
-        Self { allowance, left: u64::from(allowance.burst) * 1_000, filled_at: now }
+        Self {
+            allowance,
+            left: u64::from(allowance.burst) * 1_000,
+            filled_at: now,
+        }
     }
 
     fn take(&mut self, now: u64) -> bool {
-        let Allowance { count, every, burst } = self.allowance;
+        let Allowance {
+            count,
+            every,
+            burst,
+        } = self.allowance;
         let passed = now.saturating_sub(self.filled_at);
         let fresh = passed.saturating_mul(u64::from(count) * 1_000) / every.max(1);
         if fresh > 0 {
-            self.left = self.left.saturating_add(fresh).min(u64::from(burst) * 1_000);
+            self.left = self
+                .left
+                .saturating_add(fresh)
+                .min(u64::from(burst) * 1_000);
             self.filled_at = now;
         }
         let after = self.left.checked_sub(1_000);
@@ -144,8 +159,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// For a client that may take back and control so much, whose fields have up to `longest` bytes, and that has up to `streams`
-    /// requests open.
+    /// For a client that may take back and control so much, whose fields have up to `longest`
+    /// bytes, and that has up to `streams` requests open.
     pub fn new(
         clock: &Rc<Clock>,
         resets: Allowance,
@@ -180,10 +195,12 @@ impl Gate {
         self.violation
     }
 
-    /// The same when the crate has looked at all that has come: what it could not read either it has told itself.
+    /// The same when the crate has looked at all that has come: what it could not read either it
+    /// has told itself.
     pub fn settle(&mut self) -> Option<Violation> {
         self.sections.settle();
-        self.violation.or(self.sections.is_lost().then_some(Violation::Sections))
+        self.violation
+            .or(self.sections.is_lost().then_some(Violation::Sections))
     }
 
     /// The crate has accepted a stream: what is to be done with its request.
@@ -208,12 +225,14 @@ impl Gate {
         self.sections.is_full()
     }
 
-    /// Priorities that the client has said since the last time, of requests that may not have come yet (RFC 9218 §7.1).
+    /// Priorities that the client has said since the last time, of requests that may not have come
+    /// yet (RFC 9218 §7.1).
     pub fn take_priorities(&mut self) -> Vec<(u32, Priority)> {
         std::mem::take(&mut self.priorities)
     }
 
-    /// A stream is over. Where its client has not `finished`, what still comes of its body is of use to nobody.
+    /// A stream is over. Where its client has not `finished`, what still comes of its body is of
+    /// use to nobody.
     pub fn ends(&mut self, stream: u32, finished: bool) {
         self.sections.ends(stream);
         if finished {
@@ -257,7 +276,16 @@ impl Gate {
     }
 
     fn frame(&mut self, frame: Frame<'_>, now: u64) -> Option<Violation> {
-        let Self { resets, control, updates, explained, answers, priorities, over, .. } = self;
+        let Self {
+            resets,
+            control,
+            updates,
+            explained,
+            answers,
+            priorities,
+            over,
+            ..
+        } = self;
         let mut useless = || (!control.take(now)).then_some(Violation::Control);
         match frame.kind {
             frames::HEADERS => match self.sections.begins(frame.stream) {
@@ -266,13 +294,16 @@ impl Gate {
             },
             frames::DATA if frame.length > 0 && !over.contains(&frame.stream) => None,
             frames::DATA if frame.flags & frames::END_STREAM != 0 => None,
-            // One to a SETTINGS that we never sent ends the connection by itself; of PING we send one at the most.
+            // One to a SETTINGS that we never sent ends the connection by itself; of PING we send
+            // one at the most.
             frames::SETTINGS if frame.flags & frames::ACK != 0 => {
                 self.acknowledged = true;
                 None
             }
             frames::RST_STREAM => (!resets.take(now)).then_some(Violation::Resets),
-            frames::WINDOW_UPDATE => (!take(explained) && !take(updates)).then_some(Violation::Updates),
+            frames::WINDOW_UPDATE => {
+                (!take(explained) && !take(updates)).then_some(Violation::Updates)
+            }
             frames::PING if frame.flags & frames::ACK == 0 => {
                 *answers += PING_ANSWER;
                 if take(explained) { None } else { useless() }
@@ -293,12 +324,23 @@ impl Gate {
         }
     }
 
-    /// Looks at bytes that we send: streams that a client makes us reset are as good as those that it resets
-    /// (CVE-2025-8671).
+    /// Looks at bytes that we send: streams that a client makes us reset are as good as those that
+    /// it resets (CVE-2025-8671).
     pub(super) fn send(&mut self, bytes: &[u8]) {
-        let Self { sent, resets, refused, acknowledged, unseen, violation, clock, .. } = self;
+        let Self {
+            sent,
+            resets,
+            refused,
+            acknowledged,
+            unseen,
+            violation,
+            clock,
+            ..
+        } = self;
         sent.scan(bytes, |frame| {
-            let (frames::RST_STREAM, [0, 0, 0, code]) = (frame.kind, frame.payload) else { return };
+            let (frames::RST_STREAM, [0, 0, 0, code]) = (frame.kind, frame.payload) else {
+                return;
+            };
             let counts = match u32::from(*code) {
                 REFUSED_STREAM if *refused > 0 => {
                     *refused -= 1;
@@ -308,9 +350,8 @@ impl Gate {
                     *unseen -= 1;
                     false
                 }
-                PROTOCOL_ERROR | FLOW_CONTROL_ERROR | STREAM_CLOSED | FRAME_SIZE_ERROR | REFUSED_STREAM => {
-                    true
-                }
+                PROTOCOL_ERROR | FLOW_CONTROL_ERROR | STREAM_CLOSED | FRAME_SIZE_ERROR
+                | REFUSED_STREAM => true,
                 // Those are for reasons of ours, or of an endpoint.
                 _ => false,
             };
@@ -342,7 +383,11 @@ mod tests {
     }
 
     fn gate() -> Gate {
-        let few = Allowance { count: 1, every: 1_000, burst: 10 };
+        let few = Allowance {
+            count: 1,
+            every: 1_000,
+            burst: 10,
+        };
         let mut gate = Gate::new(&Clock::new(Pulse::new()), few, few, 1_024, 128);
         gate.see(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
         gate
@@ -415,16 +460,27 @@ mod tests {
     #[test]
     fn streams_that_a_client_makes_us_reset_are_counted() {
         let reset = |code: u8| frame(frames::RST_STREAM, 0, 1, &[0, 0, 0, code]);
-        for (code, counts) in
-            [(0, false), (1, true), (2, false), (3, true), (5, true), (7, false), (8, false)]
-        {
+        for (code, counts) in [
+            (0, false),
+            (1, true),
+            (2, false),
+            (3, true),
+            (5, true),
+            (7, false),
+            (8, false),
+        ] {
             let mut gate = gate();
             gate.send(&reset(code).repeat(11));
-            assert_eq!(gate.violation(), counts.then_some(Violation::Resets), "{code}");
+            assert_eq!(
+                gate.violation(),
+                counts.then_some(Violation::Resets),
+                "{code}"
+            );
         }
     }
 
-    /// RFC 9113 §5.1.2: a client does not know how many streams it may open before it has our SETTINGS.
+    /// RFC 9113 §5.1.2: a client does not know how many streams it may open before it has our
+    /// SETTINGS.
     #[test]
     fn refused_streams_count_when_our_settings_are_acknowledged() {
         let reset = frame(frames::RST_STREAM, 0, 1, &[0, 0, 0, 7]);
@@ -445,7 +501,10 @@ mod tests {
         let (mut idle, mut busy) = (gate(), gate());
         idle.see(&update.repeat(300), 0);
         busy.see(&update.repeat(300), 1 << 20);
-        assert_eq!((idle.violation(), busy.violation()), (Some(Violation::Updates), None));
+        assert_eq!(
+            (idle.violation(), busy.violation()),
+            (Some(Violation::Updates), None)
+        );
     }
 
     #[test]
@@ -457,7 +516,10 @@ mod tests {
             measuring.see(&ping, at * (40 + PING_ANSWER));
             flooding.see(&ping, at * PING_ANSWER);
         }
-        assert_eq!((measuring.violation(), flooding.violation()), (None, Some(Violation::Control)));
+        assert_eq!(
+            (measuring.violation(), flooding.violation()),
+            (None, Some(Violation::Control))
+        );
     }
 
     #[test]

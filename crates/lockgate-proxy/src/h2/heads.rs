@@ -31,24 +31,38 @@ pub(super) fn request(
     head: &mut RequestHead,
 ) -> Result<(), HeadError> {
     let scheme = parts.uri.scheme_str().map(str::as_bytes);
-    let path = parts.uri.path_and_query().map(|path| path.as_str().as_bytes());
+    let path = parts
+        .uri
+        .path_and_query()
+        .map(|path| path.as_str().as_bytes());
     let connects = parts.method == http::Method::CONNECT;
     let protocol = parts.extensions.get::<Protocol>();
     let plain = connects && protocol.is_none();
     let pseudo = Pseudo {
         method: parts.method.as_str().as_bytes(),
-        // The crate has seen to it that there is one, and has no place for it beside a path without an authority.
-        scheme: if plain { scheme } else { scheme.or(Some(b"https")) },
-        authority: parts.uri.authority().map(|authority| authority.as_str().as_bytes()),
+        // The crate has seen to it that there is one, and has no place for it beside a path without
+        // an authority.
+        scheme: if plain {
+            scheme
+        } else {
+            scheme.or(Some(b"https"))
+        },
+        authority: parts
+            .uri
+            .authority()
+            .map(|authority| authority.as_str().as_bytes()),
         path: if plain { None } else { path },
         protocol: protocol.map(|protocol| protocol.as_str().as_bytes()),
     };
-    let fields = parts.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    let fields = parts
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     words::request::request(&pseudo, fields, limits, head)
 }
 
-/// The part of a request's head that not every request has in HTTP/2: what it does, where, and of whom. Made before an
-/// endpoint is chosen, since it is the client's fault where there is none.
+/// The part of a request's head that not every request has in HTTP/2: what it does, where, and of
+/// whom. Made before an endpoint is chosen, since it is the client's fault where there is none.
 #[derive(Debug)]
 pub struct Target {
     method: http::Method,
@@ -68,37 +82,68 @@ impl Target {
         let host = (!host.is_empty()).then(|| Bytes::copy_from_slice(host));
         let authority = host.map(Authority::from_maybe_shared).transpose();
         let authority = authority.map_err(|_| HeadError::Authority)?;
-        Ok(Self { method, path: path(request)?, authority })
+        Ok(Self {
+            method,
+            path: path(request)?,
+            authority,
+        })
     }
 
-    /// The same for `endpoint`, whose name stands in for a host that is not there (RFC 9113 §8.3.1).
+    /// The same for `endpoint`, whose name stands in for a host that is not there (RFC 9113
+    /// §8.3.1).
     pub fn at(&self, endpoint: &Endpoint) -> Self {
         let authority = self.authority.clone().or_else(|| Some(name(endpoint)));
-        Self { method: self.method.clone(), path: self.path.clone(), authority }
+        Self {
+            method: self.method.clone(),
+            path: self.path.clone(),
+            authority,
+        }
     }
 
     fn into_parts(self, secure: bool) -> (http::Method, Uri) {
         let mut parts = http::uri::Parts::default();
-        parts.authority = Some(self.authority.unwrap_or_else(|| Authority::from_static(NO_HOST)));
+        parts.authority = Some(
+            self.authority
+                .unwrap_or_else(|| Authority::from_static(NO_HOST)),
+        );
         parts.path_and_query = Some(self.path);
         parts.scheme = Some(if secure { Scheme::HTTPS } else { Scheme::HTTP });
-        (self.method, Uri::from_parts(parts).expect("an absolute URI has all three"))
+        (
+            self.method,
+            Uri::from_parts(parts).expect("an absolute URI has all three"),
+        )
     }
 }
 
 /// The host and port of an endpoint, as it is configured.
 fn name(endpoint: &Endpoint) -> Authority {
-    let named = endpoint.authority().and_then(|(host, port)| match host.contains(':') {
-        true => format!("[{}]:{port}", host.trim_matches(['[', ']'])).parse().ok(),
-        false => format!("{host}:{port}").parse().ok(),
-    });
+    let named = endpoint
+        .authority()
+        .and_then(|(host, port)| match host.contains(':') {
+            true => format!("[{}]:{port}", host.trim_matches(['[', ']']))
+                .parse()
+                .ok(),
+            false => format!("{host}:{port}").parse().ok(),
+        });
     named.unwrap_or_else(|| Authority::from_static(NO_HOST))
 }
 
-/// The request as an endpoint gets it; `secure` is whether it goes over TLS, `websocket` makes a WebSocket's handshake
-/// an extended CONNECT (RFC 8441 §5).
-pub(super) fn ask(request: &Request<'_>, target: Target, secure: bool, websocket: bool) -> http::Request<()> {
-    let Request { worker, head, asked, client, values, .. } = request;
+/// The request as an endpoint gets it; `secure` is whether it goes over TLS, `websocket` makes a
+/// WebSocket's handshake an extended CONNECT (RFC 8441 §5).
+pub(super) fn ask(
+    request: &Request<'_>,
+    target: Target,
+    secure: bool,
+    websocket: bool,
+) -> http::Request<()> {
+    let Request {
+        worker,
+        head,
+        asked,
+        client,
+        values,
+        ..
+    } = request;
     let mut asks = http::Request::new(());
     (*asks.method_mut(), *asks.uri_mut()) = target.into_parts(secure);
     let fields = request.outgoing.fields();
@@ -113,14 +158,30 @@ pub(super) fn ask(request: &Request<'_>, target: Target, secure: bool, websocket
         }
     }
     if let Some(cookies) = request.other_cookies() {
-        put(map, &Field { name: b"cookie", value: cookies, known: None });
+        put(
+            map,
+            &Field {
+                name: b"cookie",
+                value: cookies,
+                known: None,
+            },
+        );
     }
     let mut ours = worker.blocks.text();
     client.tell(asked.host, fields, &mut ours);
     for line in ours.split(|byte| *byte == b'\n') {
-        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let Some(colon) = memchr::memchr(b':', line) else {
+            continue;
+        };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        put(map, &Field { name, value, known: None });
+        put(
+            map,
+            &Field {
+                name,
+                value,
+                known: None,
+            },
+        );
     }
     worker.blocks.take_back(ours);
     if let Ok(mut id) = HeaderValue::from_bytes(values.id) {
@@ -144,14 +205,21 @@ pub(super) fn ask(request: &Request<'_>, target: Target, secure: bool, websocket
     }
     if websocket {
         *asks.method_mut() = http::Method::CONNECT;
-        asks.extensions_mut().insert(Protocol::from_static("websocket"));
+        asks.extensions_mut()
+            .insert(Protocol::from_static("websocket"));
     }
     asks
 }
 
 /// The path that is asked for (RFC 9113 §8.3.1).
 fn path(request: &Request<'_>) -> Result<PathAndQuery, HeadError> {
-    let Request { worker, asked, values, rules, .. } = request;
+    let Request {
+        worker,
+        asked,
+        values,
+        rules,
+        ..
+    } = request;
     let mut target = worker.blocks.text();
     if rules.target == TargetRewrite::None {
         target.extend_from_slice(asked.path);
@@ -164,14 +232,19 @@ fn path(request: &Request<'_>) -> Result<PathAndQuery, HeadError> {
     }
     let path = PathAndQuery::try_from(&target[..]).or_else(|_| {
         let escaped = escaped(&target);
-        let error = if escaped.len() > LONGEST_PATH { HeadError::TargetTooLong } else { HeadError::Path };
+        let error = if escaped.len() > LONGEST_PATH {
+            HeadError::TargetTooLong
+        } else {
+            HeadError::Path
+        };
         PathAndQuery::try_from(escaped).map_err(|_| error)
     });
     worker.blocks.take_back(target);
     path
 }
 
-/// A target with what no URI has (RFC 3986 §2) in its escaped form, since the crate takes nothing else.
+/// A target with what no URI has (RFC 3986 §2) in its escaped form, since the crate takes nothing
+/// else.
 fn escaped(target: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(target.len() + 32);
     for &byte in target {
@@ -193,14 +266,18 @@ pub(super) fn answer<T>(
     limits: &Limits,
     head: &mut ResponseHead,
 ) -> Result<(), HeadError> {
-    let fields = answer.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    let fields = answer
+        .headers()
+        .iter()
+        .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     words::response::response(answer.status().as_u16(), fields, limits, head)
 }
 
 fn put(map: &mut HeaderMap, field: &Field<'_>) {
-    if let (Ok(name), Ok(mut value)) =
-        (HeaderName::from_bytes(field.name), HeaderValue::from_bytes(field.value))
-    {
+    if let (Ok(name), Ok(mut value)) = (
+        HeaderName::from_bytes(field.name),
+        HeaderValue::from_bytes(field.value),
+    ) {
         // RFC 7541 §7.1.3: many clients share the table of a connection to an endpoint.
         value.set_sensitive(name == header::AUTHORIZATION || name == header::COOKIE);
         map.append(name, value);
@@ -208,12 +285,17 @@ fn put(map: &mut HeaderMap, field: &Field<'_>) {
 }
 
 /// An answer's head, with its body's length.
-pub(super) fn response(request: &RequestHead, answer: &ResponseHead, length: BodyLength) -> Response<()> {
+pub(super) fn response(
+    request: &RequestHead,
+    answer: &ResponseHead,
+    length: BodyLength,
+) -> Response<()> {
     let mut response = interim(answer);
     let told = answer.fields.first(Known::ContentLength);
     let length = match length {
         BodyLength::Known(length) => Some(HeaderValue::from(length)),
-        // RFC 9110 §8.6: to HEAD and in a 304 the length is that of what GET would get; a 204 has none.
+        // RFC 9110 §8.6: to HEAD and in a 304 the length is that of what GET would get; a 204 has
+        // none.
         BodyLength::Empty if request.method == Method::Head || answer.status == 304 => {
             told.and_then(|told| HeaderValue::from_bytes(told).ok())
         }
@@ -221,7 +303,9 @@ pub(super) fn response(request: &RequestHead, answer: &ResponseHead, length: Bod
         _ => None,
     };
     if let Some(length) = length {
-        response.headers_mut().insert(header::CONTENT_LENGTH, length);
+        response
+            .headers_mut()
+            .insert(header::CONTENT_LENGTH, length);
     }
     response
 }
@@ -256,8 +340,14 @@ pub(super) fn trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bo
 ///
 /// # Errors
 /// When they are malformed, or longer than `limits` say.
-pub(super) fn received(trailers: &HeaderMap, limits: &Limits, fields: &mut Fields) -> Result<(), HeadError> {
-    let lines = trailers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+pub(super) fn received(
+    trailers: &HeaderMap,
+    limits: &Limits,
+    fields: &mut Fields,
+) -> Result<(), HeadError> {
+    let lines = trailers
+        .iter()
+        .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     words::section::trailers(lines, limits, fields)?;
     fields.retain(|field| forwarding::passes_behind(&field));
     Ok(())

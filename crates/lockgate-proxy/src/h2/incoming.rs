@@ -11,8 +11,9 @@ use lockgate_http::h1::Limits;
 use super::heads;
 use crate::body::{ReadError, Reset};
 
-/// Data that is shorter is put together with what comes behind it while nobody takes it: the crate holds some 500 bytes
-/// for each frame, and ends the connection of everybody when it holds too many short ones.
+/// Data that is shorter is put together with what comes behind it while nobody takes it: the crate
+/// holds some 500 bytes for each frame, and ends the connection of everybody when it holds too many
+/// short ones.
 const SHORT: usize = 1024;
 
 /// What the peer sends on one stream.
@@ -26,7 +27,8 @@ pub struct Incoming {
     short: BytesMut,
     /// Whether there is nothing more, trailers included.
     ended: bool,
-    /// Whether what comes is no body but for the time after both have switched to another protocol.
+    /// Whether what comes is no body but for the time after both have switched to another
+    /// protocol.
     held: bool,
     trailers: Fields,
     limits: Limits,
@@ -40,7 +42,18 @@ impl Incoming {
     pub fn new(stream: RecvStream, limits: Limits) -> Self {
         let ended = stream.is_end_stream();
         let (data, more, short, trailers) = Default::default();
-        Self { stream, data, more, short, ended, held: false, trailers, limits, taken: 0, most: u64::MAX }
+        Self {
+            stream,
+            data,
+            more,
+            short,
+            ended,
+            held: false,
+            trailers,
+            limits,
+            taken: 0,
+            most: u64::MAX,
+        }
     }
 
     /// There is no body: what comes is for after a [switch](Self::release).
@@ -105,7 +118,10 @@ impl Incoming {
 
     /// Goes on to what was gathered, if there is any.
     fn next(&mut self) -> bool {
-        self.data = self.more.pop_front().unwrap_or_else(|| self.short.split().freeze());
+        self.data = self
+            .more
+            .pop_front()
+            .unwrap_or_else(|| self.short.split().freeze());
         if self.more.is_empty() && self.short.is_empty() {
             self.ended |= !self.data.is_empty() && self.stream.is_end_stream();
         }

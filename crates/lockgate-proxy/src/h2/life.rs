@@ -1,8 +1,10 @@
-//! Whether an endpoint lives, as far as what comes of it tells, and when it is worth a PING to know.
+//! Whether an endpoint lives, as far as what comes of it tells, and when it is worth a PING to
+//! know.
 //!
-//! Servers of gRPC end a connection whose client sends PING too often: three within five minutes between which they
-//! themselves have sent neither HEADERS nor DATA. A stream may be quiet for hours, so that silence alone is no reason to
-//! doubt: it is one only where something was said for a request and nothing has come since.
+//! Servers of gRPC end a connection whose client sends PING too often: three within five minutes
+//! between which they themselves have sent neither HEADERS nor DATA. A stream may be quiet for
+//! hours, so that silence alone is no reason to doubt: it is one only where something was said for
+//! a request and nothing has come since.
 
 /// Milliseconds that an endpoint may leave what was said to it without a sign.
 const QUIET: u64 = 10_000;
@@ -41,7 +43,8 @@ pub(super) struct Life {
     /// Milliseconds of the clock since which a sign is waited for.
     waits_since: Option<u64>,
     pinged_at: Option<u64>,
-    /// Whether the answer to the PING was missed once: it may have come, and nobody may have had the time to read it.
+    /// Whether the answer to the PING was missed once: it may have come, and nobody may have had
+    /// the time to read it.
     missed: bool,
     /// PINGs since as many frames of answers had come.
     pings: (u64, u32),
@@ -59,7 +62,8 @@ impl Life {
     pub(super) fn look(&mut self, now: u64, seen: Seen) -> Option<Order> {
         let (sent, received) = std::mem::replace(&mut self.moved, (seen.sent, seen.received));
         let waits = !seen.idle && self.said == Some(seen.received);
-        // Of a peer that takes what could not leave before, the answer may be on its way behind that.
+        // Of a peer that takes what could not leave before, the answer may be on its way behind
+        // that.
         if !waits || seen.received != received || (seen.blocked && seen.sent != sent) {
             (self.waits_since, self.pinged_at, self.missed) = (None, None, false);
         }
@@ -93,7 +97,8 @@ mod tests {
 
     /// Looks each second from `from` on, and says when what was ordered.
     fn orders(life: &mut Life, from: u64, seconds: u64, seen: Seen) -> Vec<(u64, Order)> {
-        let looks = (from..from + seconds).filter_map(|at| Some((at, life.look(at * 1_000, seen)?)));
+        let looks =
+            (from..from + seconds).filter_map(|at| Some((at, life.look(at * 1_000, seen)?)));
         looks.collect()
     }
 
@@ -101,15 +106,27 @@ mod tests {
     fn who_leaves_a_request_without_a_sign_is_asked_and_then_given_up() {
         let mut life = Life::default();
         life.said(50);
-        let seen = Seen { sent: 100, received: 50, ..Seen::default() };
-        assert_eq!(orders(&mut life, 7, 40, seen)[..2], [(17, Order::Ping), (38, Order::Drop)]);
+        let seen = Seen {
+            sent: 100,
+            received: 50,
+            ..Seen::default()
+        };
+        assert_eq!(
+            orders(&mut life, 7, 40, seen)[..2],
+            [(17, Order::Ping), (38, Order::Drop)]
+        );
     }
 
     #[test]
     fn a_stream_that_is_quiet_gets_no_ping() {
         let mut life = Life::default();
         life.said(50);
-        let seen = Seen { sent: 100, received: 80, answered: 2, ..Seen::default() };
+        let seen = Seen {
+            sent: 100,
+            received: 80,
+            answered: 2,
+            ..Seen::default()
+        };
         assert_eq!(orders(&mut life, 0, 10_000, seen), []);
         // Of a request that comes then the wait begins anew.
         life.said(80);
@@ -119,7 +136,10 @@ mod tests {
     #[test]
     fn between_two_frames_of_answers_there_are_no_more_than_two_pings() {
         let mut life = Life::default();
-        let mut seen = Seen { answered: 1, ..Seen::default() };
+        let mut seen = Seen {
+            answered: 1,
+            ..Seen::default()
+        };
         let mut pings = Vec::new();
         for round in 0..10 {
             // A client that streams, and an endpoint that acknowledges and says nothing else.
@@ -138,7 +158,11 @@ mod tests {
         let mut life = Life::default();
         life.said(0);
         for second in 0..100 {
-            let seen = Seen { sent: second, blocked: true, ..Seen::default() };
+            let seen = Seen {
+                sent: second,
+                blocked: true,
+                ..Seen::default()
+            };
             assert_eq!(life.look(second * 1_000, seen), None);
         }
     }
@@ -147,8 +171,22 @@ mod tests {
     fn nobody_waits_where_no_request_runs() {
         let mut life = Life::default();
         life.said(0);
-        assert_eq!(orders(&mut life, 0, 100, Seen { idle: true, ..Seen::default() }), []);
+        assert_eq!(
+            orders(
+                &mut life,
+                0,
+                100,
+                Seen {
+                    idle: true,
+                    ..Seen::default()
+                }
+            ),
+            []
+        );
         life.said(0);
-        assert_eq!(orders(&mut life, 100, 12, Seen::default()), [(110, Order::Ping)]);
+        assert_eq!(
+            orders(&mut life, 100, 12, Seen::default()),
+            [(110, Order::Ping)]
+        );
     }
 }

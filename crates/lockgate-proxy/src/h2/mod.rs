@@ -1,7 +1,9 @@
-//! HTTP/2 on a connection, the same towards clients and towards endpoints: the h2 crate speaks it, here are what its
-//! frames travel on, what its streams are to bodies and heads, and what a peer may ask of it.
+//! HTTP/2 on a connection, the same towards clients and towards endpoints: the h2 crate speaks it,
+//! here are what its frames travel on, what its streams are to bodies and heads, and what a peer
+//! may ask of it.
 //!
-//! The only room that names the crate's types, but for those that drive the connections of clients and of the prober.
+//! The only room that names the crate's types, but for those that drive the connections of clients
+//! and of the prober.
 
 mod answers;
 mod call;

@@ -57,7 +57,9 @@ impl Outgoing {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.poll_piece(cx, data.len(), last, |here| Bytes::copy_from_slice(&data[..here]))
+        self.poll_piece(cx, data.len(), last, |here| {
+            Bytes::copy_from_slice(&data[..here])
+        })
     }
 
     pub(super) fn poll_share(
@@ -83,7 +85,9 @@ impl Outgoing {
         piece: impl FnOnce(usize) -> Bytes,
     ) -> Poll<Result<usize, WriteError>> {
         let here = ready!(self.poll_capacity(cx, len.min(PIECE)))?;
-        let Some(stream) = &mut self.stream else { return Poll::Pending };
+        let Some(stream) = &mut self.stream else {
+            return Poll::Pending;
+        };
         let ends = last && here == len;
         let sent = stream.send_data(piece(here), ends);
         sent.map_err(|error| Reset::from(&error))?;
@@ -96,19 +100,25 @@ impl Outgoing {
     }
 
     /// Completes when some of `wanted` bytes may be handed over, and says how many.
-    fn poll_capacity(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<usize, WriteError>> {
+    fn poll_capacity(
+        &mut self,
+        cx: &mut Context<'_>,
+        wanted: usize,
+    ) -> Poll<Result<usize, WriteError>> {
         if let Some(broken) = self.broken {
             return Poll::Ready(Err(broken.into()));
         }
-        // One that waits behind others does not wait for the client: whether that takes anything at all is asked of the
-        // connection.
+        // One that waits behind others does not wait for the client: whether that takes anything at
+        // all is asked of the connection.
         self.blocked = false;
         let turn = match &self.turn {
             Some(turn) => ready!(turn.poll(cx)),
             None => PIECE,
         };
         self.blocked = true;
-        let Some(stream) = &mut self.stream else { return Poll::Pending };
+        let Some(stream) = &mut self.stream else {
+            return Poll::Pending;
+        };
         let wanted = wanted.min(turn);
         let mut room = stream.capacity();
         if room < wanted {
@@ -126,12 +136,20 @@ impl Outgoing {
         Poll::Ready(Ok(wanted.min(room)))
     }
 
-    pub(super) fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
+    pub(super) fn finish(
+        &mut self,
+        trailers: Option<&Fields>,
+        passes: impl FnMut(&Field<'_>) -> bool,
+    ) {
         if std::mem::replace(&mut self.taken, true) {
             return;
         }
-        let Some(stream) = &mut self.stream else { return };
-        let map = trailers.map(|trailers| heads::trailers(trailers, passes)).filter(|map| !map.is_empty());
+        let Some(stream) = &mut self.stream else {
+            return;
+        };
+        let map = trailers
+            .map(|trailers| heads::trailers(trailers, passes))
+            .filter(|map| !map.is_empty());
         let ended = match map {
             Some(map) => stream.send_trailers(map),
             None => stream.send_data(Bytes::new(), true),
@@ -149,7 +167,9 @@ impl Outgoing {
 
     /// Completes when what was taken has left, and not only been handed over.
     pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.turn.as_ref().map_or(Poll::Ready(()), |turn| turn.poll_left(cx))
+        self.turn
+            .as_ref()
+            .map_or(Poll::Ready(()), |turn| turn.poll_left(cx))
     }
 
     pub(super) fn is_blocked(&self) -> bool {
@@ -183,7 +203,8 @@ mod tests {
     use super::super::Turns;
     use super::*;
 
-    /// Else a page over a slow link loses its images: they wait for as long as what goes before them takes.
+    /// Else a page over a slow link loses its images: they wait for as long as what goes before
+    /// them takes.
     #[test]
     fn who_waits_behind_others_does_not_wait_for_the_client() {
         let turns = Turns::new();
@@ -191,7 +212,10 @@ mod tests {
         let mut outgoing = Outgoing::default();
         outgoing.order(Turn::new(&turns, 3, Priority::default()));
         assert!(outgoing.poll_take(cx, b"data", true).is_pending());
-        assert!(outgoing.is_blocked(), "it has its turn, and its window is closed");
+        assert!(
+            outgoing.is_blocked(),
+            "it has its turn, and its window is closed"
+        );
         Turn::new(&turns, 1, Priority::default()).took(usize::MAX);
         assert!(outgoing.poll_take(cx, b"data", true).is_pending());
         assert!(!outgoing.is_blocked(), "it has not had its turn");

@@ -1,23 +1,28 @@
-//! The field sections of a client's streams: which there are, how large they are, and what no codec tells of them.
+//! The field sections of a client's streams: which there are, how large they are, and what no codec
+//! tells of them.
 //!
-//! The h2 crate hands on neither pseudo-fields in trailers nor the fragment of a `:path`. Where a frame ends within a field, it
-//! forgets what it has dropped before: pseudo-fields that were repeated or came behind others, fields of connections. And a head is larger than its
-//! bytes: a reference of one byte may stand for 4,000. So both are looked at as they come, before anything is decoded.
+//! The h2 crate hands on neither pseudo-fields in trailers nor the fragment of a `:path`. Where a
+//! frame ends within a field, it forgets what it has dropped before: pseudo-fields that were
+//! repeated or came behind others, fields of connections. And a head is larger than its
+//! bytes: a reference of one byte may stand for 4,000. So both are looked at as they come, before
+//! anything is decoded.
 
 use std::collections::VecDeque;
 
 use lockgate_http::h2::HeadError;
 use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
 
-/// What the heads of a connection's streams may take together while they are open, by the streams that it may have: 8 KB
-/// each, which is what other servers take of one head. More is refused, and may be asked again.
+/// What the heads of a connection's streams may take together while they are open, by the streams
+/// that it may have: 8 KB each, which is what other servers take of one head. More is refused, and
+/// may be asked again.
 const HELD_EACH: usize = 8 * 1024;
 /// And at the least, so that a few streams may have large ones.
 const HELD: usize = 1024 * 1024;
-/// What heads may take that the crate has decoded and nobody has accepted: no more is read until then.
+/// What heads may take that the crate has decoded and nobody has accepted: no more is read until
+/// then.
 const WAITING: usize = 256 * 1024;
-/// Streams that are remembered, at the least, and twice as many as the connection may have. The crate refuses more than
-/// these, and accepts the others at once.
+/// Streams that are remembered, at the least, and twice as many as the connection may have. The
+/// crate refuses more than these, and accepts the others at once.
 const STREAMS: usize = 4_096;
 
 /// What is to be done with a request whose head has come.
@@ -88,20 +93,33 @@ struct Known {
 enum State {
     /// The crate has not said what becomes of it.
     Waiting,
-    /// It has said nothing when all that had come was looked at: it has refused it, or will say so soon.
+    /// It has said nothing when all that had come was looked at: it has refused it, or will say so
+    /// soon.
     Settled,
     /// It has accepted it.
     Open,
 }
 
 impl Sections {
-    /// Of a client that sends fields of up to `longest` bytes, longer ones in vain, and has up to `most` streams open.
+    /// Of a client that sends fields of up to `longest` bytes, longer ones in vain, and has up to
+    /// `most` streams open.
     pub(super) fn new(longest: usize, most: u32) -> Self {
         let account = Account::new(TABLE_SIZE as u16, longest);
         let most = most as usize;
         let (most_held, most_streams) = (HELD.max(most * HELD_EACH), STREAMS.max(2 * most));
         let (streams, highest, of, held, waiting, malformed, lost) = Default::default();
-        Self { account, streams, highest, of, held, most_held, most_streams, waiting, malformed, lost }
+        Self {
+            account,
+            streams,
+            highest,
+            of,
+            held,
+            most_held,
+            most_streams,
+            waiting,
+            malformed,
+            lost,
+        }
     }
 
     /// HEADERS come.
@@ -123,9 +141,14 @@ impl Sections {
             });
             return Use::Some;
         }
-        let trailers =
-            self.known(stream).is_some_and(|known| !std::mem::replace(&mut known.has_trailers, true));
-        self.of = Some(if trailers { Coming::Trailers(stream) } else { Coming::Unused });
+        let trailers = self
+            .known(stream)
+            .is_some_and(|known| !std::mem::replace(&mut known.has_trailers, true));
+        self.of = Some(if trailers {
+            Coming::Trailers(stream)
+        } else {
+            Coming::Unused
+        });
         if trailers { Use::Some } else { Use::None }
     }
 
@@ -165,7 +188,9 @@ impl Sections {
     }
 
     fn head(&mut self, stream: u32, section: Section) {
-        let Some(known) = self.known(stream) else { return };
+        let Some(known) = self.known(stream) else {
+            return;
+        };
         known.size = section.size;
         known.head = wrong_head(section);
         self.waiting += section.size;
@@ -180,7 +205,9 @@ impl Sections {
             }
         }
         let (held, most_held, lost) = (self.held, self.most_held, self.lost);
-        let Some(known) = self.known(stream) else { return Verdict::Refuse };
+        let Some(known) = self.known(stream) else {
+            return Verdict::Refuse;
+        };
         let size = known.size;
         if lost && size == 0 {
             self.ends(stream);
@@ -190,7 +217,10 @@ impl Sections {
             self.ends(stream);
             return Verdict::Refuse;
         }
-        let verdict = known.head.or(known.trailers).map_or(Verdict::Read, Verdict::Malformed);
+        let verdict = known
+            .head
+            .or(known.trailers)
+            .map_or(Verdict::Read, Verdict::Malformed);
         if std::mem::replace(&mut known.state, State::Open) == State::Waiting {
             self.waiting -= size;
         }
@@ -202,7 +232,12 @@ impl Sections {
     pub(super) fn settle(&mut self) {
         if self.waiting > 0 {
             self.waiting = 0;
-            for known in self.streams.iter_mut().rev().take_while(|known| known.state != State::Open) {
+            for known in self
+                .streams
+                .iter_mut()
+                .rev()
+                .take_while(|known| known.state != State::Open)
+            {
                 if known.size > 0 {
                     known.state = State::Settled;
                 }
@@ -213,7 +248,10 @@ impl Sections {
     /// A stream is over.
     pub(super) fn ends(&mut self, stream: u32) {
         let place = self.streams.partition_point(|known| known.stream < stream);
-        if self.streams.get(place).is_some_and(|known| known.stream == stream)
+        if self
+            .streams
+            .get(place)
+            .is_some_and(|known| known.stream == stream)
             && let Some(known) = self.streams.remove(place)
         {
             match known.state {
@@ -227,7 +265,11 @@ impl Sections {
 
     /// What is wrong with the trailers of this stream.
     pub(super) fn wrong(&mut self, stream: u32) -> Option<HeadError> {
-        if self.malformed > 0 { self.known(stream)?.trailers } else { None }
+        if self.malformed > 0 {
+            self.known(stream)?.trailers
+        } else {
+            None
+        }
     }
 
     /// Whether so much has been decoded that is not accepted that no more is to be read for now.
@@ -242,11 +284,14 @@ impl Sections {
 
     fn known(&mut self, stream: u32) -> Option<&mut Known> {
         let place = self.streams.partition_point(|known| known.stream < stream);
-        self.streams.get_mut(place).filter(|known| known.stream == stream)
+        self.streams
+            .get_mut(place)
+            .filter(|known| known.stream == stream)
     }
 }
 
-/// What is wrong with a request's head and not told by the crate (RFC 9113 §8.2.2, §8.3, §8.3.1, RFC 6585 §5).
+/// What is wrong with a request's head and not told by the crate (RFC 9113 §8.2.2, §8.3, §8.3.1,
+/// RFC 6585 §5).
 fn wrong_head(section: Section) -> Option<HeadError> {
     match () {
         () if section.has_long_fields() => Some(HeadError::TooLong),
@@ -294,7 +339,14 @@ mod tests {
     #[test]
     fn heads_of_open_streams_are_bounded_by_their_decoded_size() {
         let mut sections = Sections::new(64 * 1024, 128);
-        assert_eq!(come(&mut sections, 1, &[GET, &literal(b"x", &[b'x'; 4_000])].concat()), Use::Some);
+        assert_eq!(
+            come(
+                &mut sections,
+                1,
+                &[GET, &literal(b"x", &[b'x'; 4_000])].concat()
+            ),
+            Use::Some
+        );
         assert_eq!(sections.accept(1), Verdict::Read);
         // 14 bytes for 56 KB.
         let large = [GET, &[0x80 | 62; 14]].concat();
@@ -304,15 +356,25 @@ mod tests {
                 sections.accept(2 * number + 1)
             })
             .collect();
-        let read = verdicts.iter().filter(|verdict| **verdict == Verdict::Read).count();
+        let read = verdicts
+            .iter()
+            .filter(|verdict| **verdict == Verdict::Read)
+            .count();
         assert_eq!(read, (HELD - 4_200) / (14 * 4_033 + 130));
-        assert!(verdicts[read..].iter().all(|verdict| *verdict == Verdict::Refuse));
+        assert!(
+            verdicts[read..]
+                .iter()
+                .all(|verdict| *verdict == Verdict::Refuse)
+        );
         // One that ends leaves room for another.
         sections.ends(3);
         come(&mut sections, 101, &large);
         assert_eq!(sections.accept(101), Verdict::Read);
         (0..60).for_each(|number| sections.ends(2 * number + 1));
-        assert_eq!((sections.held, sections.waiting, sections.streams.len()), (0, 0, 0));
+        assert_eq!(
+            (sections.held, sections.waiting, sections.streams.len()),
+            (0, 0, 0)
+        );
     }
 
     #[test]
@@ -362,18 +424,27 @@ mod tests {
         let mut sections = Sections::new(1_024, 128);
         come(&mut sections, 1, GET);
         come(&mut sections, 1, &[0x84]);
-        assert_eq!(sections.accept(1), Verdict::Malformed(HeadError::PseudoFields));
+        assert_eq!(
+            sections.accept(1),
+            Verdict::Malformed(HeadError::PseudoFields)
+        );
     }
 
     /// RFC 9113 §8.2.2, §8.3, §8.3.1, in whatever pieces a head comes.
     #[test]
     fn what_is_malformed_in_a_head_is_told() {
         for (head, wrong) in [
-            (&[0x82, 0x86, 0x04, 3, b'/', b'#', b'x'][..], HeadError::Path),
+            (
+                &[0x82, 0x86, 0x04, 3, b'/', b'#', b'x'][..],
+                HeadError::Path,
+            ),
             (&[0x82, 0x83, 0x86, 0x84], HeadError::PseudoFields),
             (&[0x82, 0x86, 0x90, 0x84], HeadError::PseudoFields),
             (&[0x82, 0x86, 0x84, 0x80 | 57], HeadError::ConnectionField),
-            (&[0x82, 0x86, 0x84, 0, 2, b't', b'e', 1, b'x'], HeadError::ConnectionField),
+            (
+                &[0x82, 0x86, 0x84, 0, 2, b't', b'e', 1, b'x'],
+                HeadError::ConnectionField,
+            ),
         ] {
             let mut sections = Sections::new(1_024, 128);
             sections.begins(1);
@@ -409,7 +480,8 @@ mod tests {
         assert!(!sections.is_lost());
     }
 
-    /// What the crate reads behind a section that it has not decoded may be another request than the client's.
+    /// What the crate reads behind a section that it has not decoded may be another request than
+    /// the client's.
     #[test]
     fn streams_behind_a_section_that_was_lost_are_not_served() {
         let mut sections = Sections::new(1_024, 128);
@@ -418,7 +490,10 @@ mod tests {
         sections.lose();
         sections.whole();
         come(&mut sections, 5, GET);
-        assert_eq!([1, 5].map(|stream| sections.accept(stream)), [Verdict::Read, Verdict::Lost]);
+        assert_eq!(
+            [1, 5].map(|stream| sections.accept(stream)),
+            [Verdict::Read, Verdict::Lost]
+        );
     }
 
     /// `http2.streams` allows so many: each has room for a head as others take it.

@@ -1,5 +1,5 @@
-//! A connection to an endpoint that many requests share: the task that drives it, who has a place on it, and whether it
-//! lives.
+//! A connection to an endpoint that many requests share: the task that drives it, who has a place
+//! on it, and whether it lives.
 //!
 //! Chooses nothing and dials nothing: see `upstream::sharing`.
 
@@ -23,24 +23,25 @@ use super::unwanted::Unwanted;
 use super::{Call, Carrier, Io};
 use crate::body::{ReadError, Reset};
 
-/// Requests at once on one connection, where the endpoint allows more: what is lost with a connection, and waits while
-/// a packet of it is sent again, is bounded.
+/// Requests at once on one connection, where the endpoint allows more: what is lost with a
+/// connection, and waits while a packet of it is sent again, is bounded.
 pub const MOST: usize = 100;
-/// Requests that are taken back on one connection before they are answered, within a second or so, until it takes no
-/// more in that time.
+/// Requests that are taken back on one connection before they are answered, within a second or so,
+/// until it takes no more in that time.
 const TAKEN_BACK: u32 = 8;
 /// What an endpoint may send of one answer before somebody takes it: 10 MB/s over 100 ms.
 pub(super) const WINDOW: u32 = 1024 * 1024;
-/// The same of all answers together: clients that take nothing never stop the others of the connection.
+/// The same of all answers together: clients that take nothing never stop the others of the
+/// connection.
 const CONNECTION_WINDOW: u32 = MOST as u32 * WINDOW;
 /// What of one request may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
-/// Streams that we have reset and that are remembered, some hundred bytes each, and for how long: what still comes on
-/// them is thrown away without another word.
+/// Streams that we have reset and that are remembered, some hundred bytes each, and for how long:
+/// what still comes on them is thrown away without another word.
 const RESETS: usize = 10 * MOST;
 const REMEMBERED: Duration = Duration::from_secs(30);
-/// Field sections up to this are read, and those that are longer than we take are refused with a word. Beyond, and some
-/// more for what frames are not full, the h2 crate ends the connection.
+/// Field sections up to this are read, and those that are longer than we take are refused with a
+/// word. Beyond, and some more for what frames are not full, the h2 crate ends the connection.
 const FIELDS: u32 = 256 * 1024;
 /// One connection.
 #[derive(Debug)]
@@ -67,26 +68,32 @@ pub struct Shared {
     order: Cell<Option<Order>>,
     driver: RefCell<Option<Waker>>,
     made_at: Instant,
-    /// Since when nobody has a place, as far as somebody has looked; milliseconds of the clock, here and below.
+    /// Since when nobody has a place, as far as somebody has looked; milliseconds of the clock,
+    /// here and below.
     idle_since: Cell<Option<u64>>,
     life: RefCell<Life>,
 }
 
 impl Shared {
-    /// Begins HTTP/2 on a connection on which nothing was said, and waits until the endpoint has said what it allows.
+    /// Begins HTTP/2 on a connection on which nothing was said, and waits until the endpoint has
+    /// said what it allows.
     ///
     /// # Errors
     /// When it does not speak HTTP/2, or has gone.
     pub async fn begin(stream: Stream, blocks: &Rc<Blocks>) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
-        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(stream, blocks, FIELDS as usize)));
+        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(
+            stream,
+            blocks,
+            FIELDS as usize,
+        )));
         let handshake = Builder::new()
             .initial_window_size(WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(FIELDS)
             .max_send_buffer_size(HELD)
-            // What was on its way on streams that we have reset is no offence, however long and on how many: the crate
-            // would end the connection of all the others for it.
+            // What was on its way on streams that we have reset is no offence, however long and on
+            // how many: the crate would end the connection of all the others for it.
             .max_local_error_reset_streams(None)
             .max_concurrent_reset_streams(RESETS)
             .reset_stream_duration(REMEMBERED)
@@ -102,8 +109,14 @@ impl Shared {
             begun
         });
         let foreign = |error: h2::Error| {
-            let told = carrier.borrow_mut().take_broken().map(|error| error.to_string());
-            io::Error::other(format!("no HTTP/2: {}", told.unwrap_or_else(|| error.to_string())))
+            let told = carrier
+                .borrow_mut()
+                .take_broken()
+                .map(|error| error.to_string());
+            io::Error::other(format!(
+                "no HTTP/2: {}",
+                told.unwrap_or_else(|| error.to_string())
+            ))
         };
         let (send, mut connection) = begun.await.map_err(foreign)?;
         poll_fn(|cx| {
@@ -141,7 +154,11 @@ impl Shared {
             idle_since: Cell::default(),
             life: RefCell::default(),
         });
-        let driver = Driver { shared: Rc::clone(&shared), connection, pings };
+        let driver = Driver {
+            shared: Rc::clone(&shared),
+            connection,
+            pings,
+        };
         Ok((shared, driver))
     }
 
@@ -180,12 +197,14 @@ impl Shared {
         self.streams.get() == 0
     }
 
-    /// Since when nobody has a place, of one that takes requests: the end of time where nobody has looked yet.
+    /// Since when nobody has a place, of one that takes requests: the end of time where nobody has
+    /// looked yet.
     pub fn idle_since(&self) -> Option<u64> {
         (self.is_idle() && !self.leaving.get()).then(|| self.idle_since.get().unwrap_or(u64::MAX))
     }
 
-    /// Whether the kernel says that nothing has come and the endpoint is still there, where nobody has a place.
+    /// Whether the kernel says that nothing has come and the endpoint is still there, where nobody
+    /// has a place.
     pub fn is_quiet_now(&self) -> bool {
         !self.is_idle() || self.carrier.borrow().stream().is_quiet_now()
     }
@@ -203,7 +222,8 @@ impl Shared {
         }
     }
 
-    /// Looks, about once a second, whether it lives and is wanted: for `lifetime` after its last request.
+    /// Looks, about once a second, whether it lives and is wanted: for `lifetime` after its last
+    /// request.
     pub fn look(&self, now: u64, lifetime: u64) {
         self.taken_back.set(0);
         let seen = self.seen();
@@ -228,7 +248,13 @@ impl Shared {
         let mut carrier = self.carrier.borrow_mut();
         let ((sent, received), blocked) = (carrier.moved(), carrier.is_blocked());
         let answered = carrier.answers().map_or(0, |answers| answers.frames());
-        Seen { sent, received, answered, blocked, idle: self.is_idle() }
+        Seen {
+            sent,
+            received,
+            answered,
+            blocked,
+            idle: self.is_idle(),
+        }
     }
 
     /// Something is said for a request, of which a sign is waited for.
@@ -239,7 +265,10 @@ impl Shared {
 
     /// Whether the endpoint takes extended CONNECT (RFC 8441 §3).
     pub(super) fn takes_tunnels(&self) -> bool {
-        self.send.borrow().as_ref().is_some_and(SendRequest::is_extended_connect_protocol_enabled)
+        self.send
+            .borrow()
+            .as_ref()
+            .is_some_and(SendRequest::is_extended_connect_protocol_enabled)
     }
 
     pub(super) fn is_secure(&self) -> bool {
@@ -257,8 +286,12 @@ impl Shared {
         ended: bool,
     ) -> Result<(ResponseFuture, SendStream<Bytes>), Reset> {
         let mut send = self.send.borrow_mut();
-        let Some(send) = &mut *send else { return Err(Reset::CANCELLED) };
-        let asked = send.send_request(head, ended).map_err(|error| Reset::from(&error))?;
+        let Some(send) = &mut *send else {
+            return Err(Reset::CANCELLED);
+        };
+        let asked = send
+            .send_request(head, ended)
+            .map_err(|error| Reset::from(&error))?;
         if let Some(answers) = self.carrier.borrow_mut().answers() {
             answers.begins(asked.0.stream_id().as_u32());
         }
@@ -271,8 +304,9 @@ impl Shared {
         self.carrier.borrow_mut().answers()?.wrong(stream)
     }
 
-    /// Takes back a request that was not answered. An endpoint that sees that too often ends the connection for everybody on
-    /// it (CVE-2023-44487), so that it gets no new ones for a while: those who come now get another connection.
+    /// Takes back a request that was not answered. An endpoint that sees that too often ends the
+    /// connection for everybody on it (CVE-2023-44487), so that it gets no new ones for a
+    /// while: those who come now get another connection.
     pub(super) fn take_back(&self, answer: ResponseFuture) {
         self.taken_back.set(self.taken_back.get() + 1);
         let stream = answer.stream_id().as_u32();
@@ -314,7 +348,8 @@ impl Shared {
     }
 }
 
-/// What moves the frames of a [`Shared`] connection: a future that completes when the connection is over.
+/// What moves the frames of a [`Shared`] connection: a future that completes when the connection is
+/// over.
 #[derive(Debug)]
 pub struct Driver {
     shared: Rc<Shared>,
@@ -336,7 +371,10 @@ impl Driver {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = &self.shared;
         let mut driver = shared.driver.borrow_mut();
-        if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+        if !driver
+            .as_ref()
+            .is_some_and(|driver| driver.will_wake(cx.waker()))
+        {
             *driver = Some(cx.waker().clone());
         }
         drop(driver);
@@ -362,23 +400,29 @@ impl Driver {
         let sent = carrier.poll_send(cx);
         carrier.await_rest();
         let broken = carrier.take_broken().map(|error| error.to_string());
-        let (worn, lost) =
-            carrier.answers().map_or((false, false), |answers| (answers.is_worn(), answers.is_lost()));
+        let (worn, lost) = carrier.answers().map_or((false, false), |answers| {
+            (answers.is_worn(), answers.is_lost())
+        });
         drop(carrier);
         match (ended, sent) {
             (Poll::Ready(Ok(())), _) => shared.breaks(broken.unwrap_or_else(|| CLOSED.to_owned())),
-            (Poll::Ready(Err(error)), _) => shared.breaks(broken.unwrap_or_else(|| error.to_string())),
+            (Poll::Ready(Err(error)), _) => {
+                shared.breaks(broken.unwrap_or_else(|| error.to_string()))
+            }
             (Poll::Pending, Poll::Ready(Err(error))) => {
                 shared.breaks(broken.unwrap_or_else(|| error.to_string()));
             }
             // The crate has read what we could not follow: what it would hand on is not certain.
             (Poll::Pending, _) if lost => shared.breaks("a field section cannot be read"),
             (Poll::Pending, _) => {
-                shared.most.set(self.connection.max_concurrent_send_streams().min(MOST));
+                shared
+                    .most
+                    .set(self.connection.max_concurrent_send_streams().min(MOST));
                 let mut send = shared.send.borrow_mut();
                 // GOAWAY (RFC 9113 §6.8): those that have a place go on.
-                let gone =
-                    send.as_mut().is_some_and(|send| matches!(send.poll_ready(cx), Poll::Ready(Err(_))));
+                let gone = send
+                    .as_mut()
+                    .is_some_and(|send| matches!(send.poll_ready(cx), Poll::Ready(Err(_))));
                 drop(send);
                 if gone || worn {
                     shared.leave();

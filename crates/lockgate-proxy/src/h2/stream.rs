@@ -91,38 +91,53 @@ impl Drop for Stream {
     }
 }
 
-/// How soon an answer is wanted: what the client says, as its origin corrects it (RFC 9218 §8); where neither says anything,
-/// what pages wait for before what they only show.
+/// How soon an answer is wanted: what the client says, as its origin corrects it (RFC 9218 §8);
+/// where neither says anything, what pages wait for before what they only show.
 fn priority(request: &RequestHead, answer: &ResponseHead) -> Priority {
     let asked = Priority::of(&request.fields);
     if asked.is_none() && Priority::of(&answer.fields).is_none() {
-        let kind = answer.fields.named(b"content-type").next().unwrap_or_default();
+        let kind = answer
+            .fields
+            .named(b"content-type")
+            .next()
+            .unwrap_or_default();
         return by_type(kind);
     }
     asked.unwrap_or_default().revised(&answer.fields)
 }
 
 fn by_type(kind: &[u8]) -> Priority {
-    let is = |prefix: &[u8]| kind.get(..prefix.len()).is_some_and(|front| front.eq_ignore_ascii_case(prefix));
+    let is = |prefix: &[u8]| {
+        kind.get(..prefix.len())
+            .is_some_and(|front| front.eq_ignore_ascii_case(prefix))
+    };
     let (urgency, incremental) = match () {
         () if is(b"text/html") => (0, true),
-        // One that is imported by another comes behind scripts that were found before it, and nothing is shown without it.
+        // One that is imported by another comes behind scripts that were found before it, and
+        // nothing is shown without it.
         () if is(b"text/css") => (1, false),
         () if is(b"text/javascript") || is(b"application/javascript") => (2, false),
         // Few bytes that somebody waits for now.
         () if is(b"text/event-stream") => (1, true),
         // Of many of these the first pixels are worth more than all of one.
         () if is(b"image/") || is(b"audio/") || is(b"video/") => (5, true),
-        // Clients that say nothing are programs, and proxies with many users on one connection: none waits for another's
-        // download (RFC 9218 §13.1).
+        // Clients that say nothing are programs, and proxies with many users on one connection:
+        // none waits for another's download (RFC 9218 §13.1).
         () => (3, true),
     };
-    Priority { urgency, incremental }
+    Priority {
+        urgency,
+        incremental,
+    }
 }
 
 impl Source for Stream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-        let wrong = self.carrier.borrow_mut().gate().and_then(|gate| gate.wrong(self.id));
+        let wrong = self
+            .carrier
+            .borrow_mut()
+            .gate()
+            .and_then(|gate| gate.wrong(self.id));
         if let Some(wrong) = wrong {
             // RFC 9113 §8.1.1: a stream error.
             self.reset(Reason::PROTOCOL_ERROR);
@@ -199,7 +214,11 @@ impl Sink for Stream {
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.answered { self.outgoing.poll_reset(cx) } else { self.respond.poll_reset(cx).map(|_| ()) }
+        if self.answered {
+            self.outgoing.poll_reset(cx)
+        } else {
+            self.respond.poll_reset(cx).map(|_| ())
+        }
     }
 }
 
@@ -240,12 +259,21 @@ impl Downstream for Stream {
         let _ = self.respond.send_informational(heads::interim(answer));
     }
 
-    fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, _keep: bool) {
+    fn respond(
+        &mut self,
+        request: &RequestHead,
+        answer: &ResponseHead,
+        length: BodyLength,
+        _keep: bool,
+    ) {
         let ended = length == BodyLength::Empty;
-        let stream = self.respond.send_response(heads::response(request, answer, length), ended);
+        let stream = self
+            .respond
+            .send_response(heads::response(request, answer, length), ended);
         self.outgoing.begin(stream, ended);
         if !ended {
-            self.outgoing.order(Turn::new(&self.turns, self.id, priority(request, answer)));
+            self.outgoing
+                .order(Turn::new(&self.turns, self.id, priority(request, answer)));
         }
         self.answered = true;
     }
@@ -272,13 +300,19 @@ impl Downstream for Stream {
         let mut response = heads::interim(answer);
         *response.status_mut() = http::StatusCode::OK;
         // It answers a key that is between us and the endpoint (RFC 8441 §5).
-        response.headers_mut().remove(http::header::SEC_WEBSOCKET_ACCEPT);
+        response
+            .headers_mut()
+            .remove(http::header::SEC_WEBSOCKET_ACCEPT);
         self.incoming.release();
         let stream = self.respond.send_response(response, false);
         self.outgoing.begin(stream, false);
         // Messages of people and programs: few bytes, and late is too late.
-        let priority = Priority::of(&request.fields).unwrap_or(Priority { urgency: 1, incremental: true });
-        self.outgoing.order(Turn::new(&self.turns, self.id, priority));
+        let priority = Priority::of(&request.fields).unwrap_or(Priority {
+            urgency: 1,
+            incremental: true,
+        });
+        self.outgoing
+            .order(Turn::new(&self.turns, self.id, priority));
         self.answered = true;
     }
 
@@ -295,5 +329,9 @@ impl Downstream for Stream {
 
 impl Reset {
     /// The stream is gone, and nobody says why.
-    pub(super) const CANCELLED: Self = Self { code: Some(8), by_peer: false, unprocessed: false };
+    pub(super) const CANCELLED: Self = Self {
+        code: Some(8),
+        by_peer: false,
+        unprocessed: false,
+    };
 }

@@ -1,8 +1,9 @@
 //! Whose answer goes next on one connection (RFC 9218).
 //!
-//! What is handed to the h2 crate goes out in the order in which it was handed over, so it is handed over late: no more
-//! than fits into one write of the [`Carrier`](super::Carrier), and when that has left, whoever is wanted most is asked
-//! first. Of one urgency those of which a part is of no use go one after the other, the others share (RFC 9218 §10).
+//! What is handed to the h2 crate goes out in the order in which it was handed over, so it is
+//! handed over late: no more than fits into one write of the [`Carrier`](super::Carrier), and when
+//! that has left, whoever is wanted most is asked first. Of one urgency those of which a part is of
+//! no use go one after the other, the others share (RFC 9218 §10).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,7 +32,13 @@ pub(super) struct Turn {
 
 impl Turn {
     pub(super) fn new(turns: &Rc<Turns>, stream: u32, priority: Priority) -> Self {
-        Self { turns: Rc::clone(turns), stream, priority, last: 0, written: 0 }
+        Self {
+            turns: Rc::clone(turns),
+            stream,
+            priority,
+            last: 0,
+            written: 0,
+        }
     }
 
     /// Completes when something may be handed over, and says how much.
@@ -65,8 +72,19 @@ impl Turn {
 
     /// Lower goes first.
     fn rank(&self) -> Rank {
-        let Priority { urgency, incremental } = self.turns.priority(self.stream).unwrap_or(self.priority);
-        Rank { urgency, incremental, order: if incremental { self.last } else { self.stream.into() } }
+        let Priority {
+            urgency,
+            incremental,
+        } = self.turns.priority(self.stream).unwrap_or(self.priority);
+        Rank {
+            urgency,
+            incremental,
+            order: if incremental {
+                self.last
+            } else {
+                self.stream.into()
+            },
+        }
     }
 }
 
@@ -114,9 +132,16 @@ impl Turns {
     }
 
     fn wait(&self, turn: &Turn, cx: &Context<'_>) {
-        let here = Waiting { stream: turn.stream, rank: turn.rank(), waker: cx.waker().clone() };
+        let here = Waiting {
+            stream: turn.stream,
+            rank: turn.rank(),
+            waker: cx.waker().clone(),
+        };
         let mut waiting = self.waiting.borrow_mut();
-        match waiting.iter_mut().find(|waiting| waiting.stream == turn.stream) {
+        match waiting
+            .iter_mut()
+            .find(|waiting| waiting.stream == turn.stream)
+        {
             Some(waiting) => *waiting = here,
             None => waiting.push(here),
         }
@@ -144,7 +169,10 @@ impl Turns {
         self.room.set(usize::MAX);
         self.written.set(self.written.get() + 1);
         self.leaving.take().into_iter().for_each(Waker::wake);
-        self.waiting.take().into_iter().for_each(|waiting| waiting.waker.wake());
+        self.waiting
+            .take()
+            .into_iter()
+            .for_each(|waiting| waiting.waker.wake());
     }
 
     /// Notes what a client has said of priorities (RFC 9218 §7.1).
@@ -169,13 +197,20 @@ impl Turns {
     /// What the client has said of a stream beside its request.
     pub(super) fn priority(&self, stream: u32) -> Option<Priority> {
         let updates = self.updates.borrow();
-        updates.iter().find(|(known, _)| *known == stream).map(|&(_, priority)| priority)
+        updates
+            .iter()
+            .find(|(known, _)| *known == stream)
+            .map(|&(_, priority)| priority)
     }
 
     /// A stream is over.
     pub(super) fn forget(&self, stream: u32) {
-        self.updates.borrow_mut().retain(|(known, _)| *known != stream);
-        self.waiting.borrow_mut().retain(|waiting| waiting.stream != stream);
+        self.updates
+            .borrow_mut()
+            .retain(|(known, _)| *known != stream);
+        self.waiting
+            .borrow_mut()
+            .retain(|waiting| waiting.stream != stream);
     }
 
     /// Bytes of bodies that were used so far.
@@ -203,13 +238,21 @@ mod tests {
         }
     }
 
-    /// In which order streams of these priorities are asked, after they have had their turns in the order given.
+    /// In which order streams of these priorities are asked, after they have had their turns in the
+    /// order given.
     fn order(streams: &[(u32, u8, bool)], updates: Vec<(u32, Priority)>) -> Vec<u32> {
         let (turns, woken) = (Turns::new(), Arc::default());
         turns.update(updates);
         let mut places = Vec::new();
         for &(stream, urgency, incremental) in streams {
-            let mut turn = Turn::new(&turns, stream, Priority { urgency, incremental });
+            let mut turn = Turn::new(
+                &turns,
+                stream,
+                Priority {
+                    urgency,
+                    incremental,
+                },
+            );
             turn.took(ROOM);
             places.push(turn);
         }
@@ -225,31 +268,52 @@ mod tests {
     /// RFC 9218 §4.1, §10
     #[test]
     fn what_is_wanted_most_goes_first_and_then_what_was_asked_first() {
-        assert_eq!(order(&[(1, 5, false), (3, 0, false), (5, 3, false)], vec![]), [3, 5, 1]);
-        assert_eq!(order(&[(5, 3, false), (1, 3, false), (3, 3, false)], vec![]), [1, 3, 5]);
+        assert_eq!(
+            order(&[(1, 5, false), (3, 0, false), (5, 3, false)], vec![]),
+            [3, 5, 1]
+        );
+        assert_eq!(
+            order(&[(5, 3, false), (1, 3, false), (3, 3, false)], vec![]),
+            [1, 3, 5]
+        );
     }
 
     /// RFC 9218 §4.2
     #[test]
     fn those_of_which_a_part_is_of_use_share() {
-        assert_eq!(order(&[(5, 3, true), (1, 3, true), (3, 3, true)], vec![]), [5, 1, 3]);
+        assert_eq!(
+            order(&[(5, 3, true), (1, 3, true), (3, 3, true)], vec![]),
+            [5, 1, 3]
+        );
         assert_eq!(order(&[(1, 3, true), (3, 3, false)], vec![]), [3, 1]);
     }
 
     /// RFC 9218 §7.1
     #[test]
     fn a_client_may_change_its_mind() {
-        let sooner = Priority { urgency: 1, incremental: false };
-        assert_eq!(order(&[(1, 3, false), (3, 5, false)], vec![(3, sooner)]), [3, 1]);
+        let sooner = Priority {
+            urgency: 1,
+            incremental: false,
+        };
+        assert_eq!(
+            order(&[(1, 3, false), (3, 5, false)], vec![(3, sooner)]),
+            [3, 1]
+        );
     }
 
     /// Else those that came too late for their streams would be all that is ever remembered.
     #[test]
     fn of_many_changes_the_last_are_remembered() {
         let turns = Turns::new();
-        let sooner = Priority { urgency: 1, incremental: false };
+        let sooner = Priority {
+            urgency: 1,
+            incremental: false,
+        };
         turns.update((0..1_000).map(|at| (2 * at + 1, sooner)).collect());
-        assert_eq!((turns.priority(1), turns.priority(1_999)), (None, Some(sooner)));
+        assert_eq!(
+            (turns.priority(1), turns.priority(1_999)),
+            (None, Some(sooner))
+        );
         assert_eq!(turns.updates.borrow().len(), UPDATES);
     }
 
@@ -276,6 +340,9 @@ mod tests {
         turns.forget(1);
         turns.refill();
         assert!(woken.lock().unwrap().is_empty());
-        assert_eq!(turn.poll(&mut Context::from_waker(&waker)), Poll::Ready(ROOM));
+        assert_eq!(
+            turn.poll(&mut Context::from_waker(&waker)),
+            Poll::Ready(ROOM)
+        );
     }
 }

@@ -1,13 +1,15 @@
-//! Whether the rest of a message is waited for on a connection of HTTP/2, as far as its frames tell: a peer with Nagle's
-//! algorithm on may hold that back until what has come is acknowledged (`lockgate_net::acknowledge`).
+//! Whether the rest of a message is waited for on a connection of HTTP/2, as far as its frames
+//! tell: a peer with Nagle's algorithm on may hold that back until what has come is acknowledged
+//! (`lockgate_net::acknowledge`).
 
 use lockgate_http::h2::frames::{self, Frame};
 use lockgate_net::acknowledge::PIECES;
 
 /// The stream whose head came last, unless it came with the end of its message.
 ///
-/// One is enough: whatever else has come on the connection is acknowledged with it. It is waited for only in its first
-/// pieces, since a stream that carries messages of its own (gRPC, a WebSocket) is never finished and mostly waits for nothing.
+/// One is enough: whatever else has come on the connection is acknowledged with it. It is waited
+/// for only in its first pieces, since a stream that carries messages of its own (gRPC, a
+/// WebSocket) is never finished and mostly waits for nothing.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished(Option<Message>);
 
@@ -27,8 +29,16 @@ impl Unfinished {
             _ => return,
         };
         if !ends && frame.kind == frames::HEADERS {
-            self.0 = Some(Message { stream: frame.stream, told: 0 });
-        } else if ends && self.0.as_ref().is_some_and(|message| message.stream == frame.stream) {
+            self.0 = Some(Message {
+                stream: frame.stream,
+                told: 0,
+            });
+        } else if ends
+            && self
+                .0
+                .as_ref()
+                .is_some_and(|message| message.stream == frame.stream)
+        {
             self.0 = None;
         }
     }
@@ -52,7 +62,13 @@ mod tests {
     fn seen(frames: &[(u8, u8, u32)]) -> Unfinished {
         let mut unfinished = Unfinished::default();
         for &(kind, flags, stream) in frames {
-            unfinished.see(&Frame { kind, flags, stream, length: 1, payload: b"" });
+            unfinished.see(&Frame {
+                kind,
+                flags,
+                stream,
+                length: 1,
+                payload: b"",
+            });
         }
         unfinished
     }
@@ -67,12 +83,29 @@ mod tests {
             (&[(HEADERS, END_HEADERS, 1)], true),
             (&[(HEADERS, END_HEADERS, 1), (DATA, 0, 1)], true),
             (&[(HEADERS, END_HEADERS, 1), (DATA, END_STREAM, 1)], false),
-            (&[(HEADERS, END_HEADERS, 1), (DATA, 0, 1), (HEADERS, END_STREAM, 1)], false),
+            (
+                &[
+                    (HEADERS, END_HEADERS, 1),
+                    (DATA, 0, 1),
+                    (HEADERS, END_STREAM, 1),
+                ],
+                false,
+            ),
             (&[(HEADERS, END_HEADERS, 1), (RST_STREAM, 0, 1)], false),
             // The end of another one.
-            (&[(HEADERS, END_HEADERS, 1), (HEADERS, END_STREAM, 3), (DATA, END_STREAM, 5)], true),
+            (
+                &[
+                    (HEADERS, END_HEADERS, 1),
+                    (HEADERS, END_STREAM, 3),
+                    (DATA, END_STREAM, 5),
+                ],
+                true,
+            ),
             // Of flags that mean something else there.
-            (&[(HEADERS, END_HEADERS, 1), (SETTINGS, frames::ACK, 0)], true),
+            (
+                &[(HEADERS, END_HEADERS, 1), (SETTINGS, frames::ACK, 0)],
+                true,
+            ),
         ] {
             assert_eq!(seen(frames).is_waited_for(), unfinished, "{frames:?}");
         }
@@ -84,7 +117,13 @@ mod tests {
         for _ in 0..PIECES {
             assert!(unfinished.is_waited_for());
             unfinished.told();
-            unfinished.see(&Frame { kind: frames::DATA, flags: 0, stream: 1, length: 1, payload: b"" });
+            unfinished.see(&Frame {
+                kind: frames::DATA,
+                flags: 0,
+                stream: 1,
+                length: 1,
+                payload: b"",
+            });
         }
         assert!(!unfinished.is_waited_for());
     }

@@ -1,8 +1,9 @@
 //! Requests to an endpoint that are taken back before their answer, and how many of them at once.
 //!
-//! An endpoint that finds many of them before it has looked at them ends the connection for everybody on it (CVE-2023-44487):
-//! one on the h2 crate bears 20. So no more than a few resets are on their way. Whether the endpoint has read them is asked by
-//! SETTINGS that change nothing: PING would ask the same, but servers of gRPC end a connection with more than a few of those.
+//! An endpoint that finds many of them before it has looked at them ends the connection for
+//! everybody on it (CVE-2023-44487): one on the h2 crate bears 20. So no more than a few resets are
+//! on their way. Whether the endpoint has read them is asked by SETTINGS that change nothing: PING
+//! would ask the same, but servers of gRPC end a connection with more than a few of those.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -15,7 +16,8 @@ use h2::client::{Connection, ResponseFuture};
 use super::Io;
 use super::shared::WINDOW;
 
-/// Resets that an endpoint may not have read. As many may follow behind the SETTINGS that ask: together fewer than 20.
+/// Resets that an endpoint may not have read. As many may follow behind the SETTINGS that ask:
+/// together fewer than 20.
 const UNREAD: usize = 8;
 
 /// The requests of one connection that nobody wants any more.
@@ -30,8 +32,8 @@ pub(super) struct Unwanted {
 }
 
 impl Unwanted {
-    /// Resets a request that was not answered; where the endpoint may not have read enough others, gives it to
-    /// [`poll`](Self::poll) and says `false`.
+    /// Resets a request that was not answered; where the endpoint may not have read enough others,
+    /// gives it to [`poll`](Self::poll) and says `false`.
     pub(super) fn reset(&mut self, answer: ResponseFuture) -> bool {
         let at_once = self.waiting.is_empty() && self.unread < UNREAD;
         if at_once {
@@ -42,8 +44,13 @@ impl Unwanted {
         at_once
     }
 
-    /// Resets those that may be, and says which streams these were. It is called in each turn of the connection's driver.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, connection: &mut Connection<Io, Bytes>) -> Vec<u32> {
+    /// Resets those that may be, and says which streams these were. It is called in each turn of
+    /// the connection's driver.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut Connection<Io, Bytes>,
+    ) -> Vec<u32> {
         let mut reset = Vec::new();
         // One that is answered was looked at.
         self.waiting.retain_mut(|answer| {
@@ -59,7 +66,11 @@ impl Unwanted {
             cx.waker().wake_by_ref();
             if mem::replace(&mut self.asked, true) {
                 let now = self.waiting.len().min(UNREAD);
-                reset.extend(self.waiting.drain(..now).map(|answer| answer.stream_id().as_u32()));
+                reset.extend(
+                    self.waiting
+                        .drain(..now)
+                        .map(|answer| answer.stream_id().as_u32()),
+                );
                 self.unread = now;
             }
         }

@@ -1,4 +1,5 @@
-//! Connections of clients: how many there may be at once, and how many are wanted by listeners that find no place.
+//! Connections of clients: how many there may be at once, and how many are wanted by listeners that
+//! find no place.
 //!
 //! Does not choose which connections give way: see `preemption`.
 
@@ -64,19 +65,24 @@ impl Connections {
 
     /// Wants a place for each listener that waits, whatever has given way for it so far.
     pub fn want(&self) {
-        self.wanted.store(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.wanted
+            .store(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// How many are wanted.
     pub fn wanted(&self) -> usize {
         // A listener that no longer waits may have left its wish behind.
-        self.wanted.load(Ordering::Relaxed).min(self.waiting.load(Ordering::Relaxed))
+        self.wanted
+            .load(Ordering::Relaxed)
+            .min(self.waiting.load(Ordering::Relaxed))
     }
 
     /// Has `count` connections give way for those that are wanted.
     pub fn give_way(&self, count: usize) {
         let left = |wanted: usize| Some(wanted.saturating_sub(count));
-        let _ = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+        let _ = self
+            .wanted
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
         self.gave_way.fetch_add(count as u64, Ordering::Relaxed);
     }
 

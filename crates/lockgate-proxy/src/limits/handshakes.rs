@@ -1,4 +1,5 @@
-//! TLS handshakes: how many are computed at once, and whose turn it is. A handshake that waits for its client holds no place.
+//! TLS handshakes: how many are computed at once, and whose turn it is. A handshake that waits for
+//! its client holds no place.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +17,11 @@ pub struct Handshakes {
 impl Handshakes {
     /// Allows `size` to be computed at once.
     pub fn new(size: usize) -> Self {
-        Self { places: Limit::new(size), begun: AtomicUsize::new(0), waiting: AtomicUsize::new(0) }
+        Self {
+            places: Limit::new(size),
+            begun: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
     /// How many may be computed at once.
@@ -39,8 +44,8 @@ impl Handshakes {
         Counted::one(&self.begun)
     }
 
-    /// A place to compute one flight in. Clients take turns: one handshake of each waits with those of the others, in the order
-    /// of asking, and the rest of its own wait behind it.
+    /// A place to compute one flight in. Clients take turns: one handshake of each waits with those
+    /// of the others, in the order of asking, and the rest of its own wait behind it.
     pub async fn take(&self, account: Option<&Account>) -> Permit {
         let place = match self.places.try_take() {
             Some(place) => place,
@@ -53,8 +58,9 @@ impl Handshakes {
                 self.places.take().await
             }
         };
-        // A flight takes up to a millisecond. With its place held over one turn of the worker, no more flights than
-        // there are places are computed before the worker's other connections go on.
+        // A flight takes up to a millisecond. With its place held over one turn of the worker, no
+        // more flights than there are places are computed before the worker's other
+        // connections go on.
         tokio::task::yield_now().await;
         place
     }
@@ -97,10 +103,16 @@ mod tests {
         };
         let place = until_ready(first.as_mut());
         assert!(place.is_some(), "it asked first");
-        assert!(poll(second.as_mut()).is_pending(), "it is among those that wait now");
+        assert!(
+            poll(second.as_mut()).is_pending(),
+            "it is among those that wait now"
+        );
         drop(place);
         let place = until_ready(third.as_mut());
-        assert!(place.is_some(), "the second of the first client asked for a place later");
+        assert!(
+            place.is_some(),
+            "the second of the first client asked for a place later"
+        );
         drop(place);
         assert!(until_ready(second.as_mut()).is_some());
         assert_eq!(handshakes.waiting(), 0);

@@ -1,4 +1,5 @@
-//! Sockets towards endpoints: how many the process may have, and how many of them a client may use while they are scarce.
+//! Sockets towards endpoints: how many the process may have, and how many of them a client may use
+//! while they are scarce.
 //!
 //! Idle ones count as well, and give way: which, a worker chooses (`upstream::slots`).
 
@@ -12,8 +13,8 @@ use super::{Counted, Limit, Permit};
 use crate::clients::Account;
 use crate::clock::{Clock, Pulse};
 
-/// Sockets that the streams of a client may use, or wait for, however many others have: so many connections a browser makes over
-/// HTTP/1.1.
+/// Sockets that the streams of a client may use, or wait for, however many others have: so many
+/// connections a browser makes over HTTP/1.1.
 const FEW: usize = 6;
 
 /// The places for sockets towards endpoints, for the process.
@@ -88,7 +89,10 @@ impl Sockets {
 
     /// How many no request uses.
     pub fn idle(&self) -> usize {
-        self.idle.iter().map(|idle| idle.0.load(Ordering::Relaxed)).sum()
+        self.idle
+            .iter()
+            .map(|idle| idle.0.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// How many requests and relays wait for one, for a place or for their client's share.
@@ -96,7 +100,8 @@ impl Sockets {
         self.wanted() + self.sharing.load(Ordering::Relaxed)
     }
 
-    /// How many wait for a place: idle ones give way to these. A client at its share is not served sooner by them.
+    /// How many wait for a place: idle ones give way to these. A client at its share is not served
+    /// sooner by them.
     pub fn wanted(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
@@ -149,11 +154,13 @@ impl Sockets {
         self.asked.load(Ordering::SeqCst).min(self.wanted())
     }
 
-    /// Chooses one that is to give way: whoever has it closes it. So no more are closed than are wanted, whatever the number of
-    /// workers that look.
+    /// Chooses one that is to give way: whoever has it closes it. So no more are closed than are
+    /// wanted, whatever the number of workers that look.
     pub fn choose(&self) -> bool {
         let left = |asked: usize| asked.min(self.wanted()).checked_sub(1);
-        self.asked.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok()
+        self.asked
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
+            .is_ok()
     }
 
     /// Wakes the workers to close idle ones.
@@ -166,7 +173,8 @@ impl Sockets {
         self.places.try_take()
     }
 
-    /// Waits for a place, in the order of asking. Before it waits, and with every tick, `relieve` is called: to close an idle one.
+    /// Waits for a place, in the order of asking. Before it waits, and with every tick, `relieve`
+    /// is called: to close an idle one.
     pub async fn take(&self, clock: &Clock, mut relieve: impl FnMut()) -> Permit {
         let _waiting = Counted::one(&self.waiting);
         self.waited.fetch_add(1, Ordering::Relaxed);
@@ -194,17 +202,20 @@ impl Sockets {
         .await
     }
 
-    /// Whether a stream of a client may use one more. The client's share is as much as is left for others: what is free, and what is idle. One
-    /// client alone gets half of all, each of `n` that want more gets one of `n + 1` parts, and as much remains for the next
-    /// one (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). While there is plenty, no stream waits for that. A few
-    /// are in the share of every client, also when all places are taken: it then waits for a place, as clients of HTTP/1 do.
+    /// Whether a stream of a client may use one more. The client's share is as much as is left for
+    /// others: what is free, and what is idle. One client alone gets half of all, each of `n`
+    /// that want more gets one of `n + 1` parts, and as much remains for the next
+    /// one (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). While there is plenty, no
+    /// stream waits for that. A few are in the share of every client, also when all places are
+    /// taken: it then waits for a place, as clients of HTTP/1 do.
     fn may_use(&self, account: &Account) -> bool {
         let used = account.sockets.now();
         let free = self.places.size() - self.places.used();
         used < FEW.min(self.places.size() / 16) || used < free || used < free + self.idle()
     }
 
-    /// One more socket for a stream of a client, where the share allows that now and no other stream of the client waits for it.
+    /// One more socket for a stream of a client, where the share allows that now and no other
+    /// stream of the client waits for it.
     pub fn try_share(&self, account: &Arc<Account>) -> Option<Share> {
         (!account.waits_for_share() && self.may_use(account)).then(|| Share::count(account))
     }

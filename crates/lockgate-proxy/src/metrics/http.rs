@@ -1,7 +1,7 @@
 //! What is counted of exchanges: per site and per endpoint, and its names in Prometheus text.
 //!
-//! Sites and endpoints are those of the configuration; whatever has no site counts as `other`. A request costs a handful
-//! of additions to cells of its own worker.
+//! Sites and endpoints are those of the configuration; whatever has no site counts as `other`. A
+//! request costs a handful of additions to cells of its own worker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,9 @@ use crate::answer::{Fault, grpc};
 
 /// Classes of a status; what is none of the first five was made up by an origin.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
-const METHODS: [&str; 10] =
-    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "other"];
+const METHODS: [&str; 10] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "other",
+];
 /// The site of requests that have none.
 const OTHER: &str = "other";
 
@@ -65,7 +66,9 @@ impl HttpCells {
 
     /// The cells of the site at this place of the configuration; those of `other` for none.
     pub fn site(&self, place: Option<usize>) -> &SiteCells {
-        place.and_then(|place| self.sites.get(place)).unwrap_or(&self.other)
+        place
+            .and_then(|place| self.sites.get(place))
+            .unwrap_or(&self.other)
     }
 
     /// The cells of the endpoint at this place of the configuration; there are none without one.
@@ -173,7 +176,8 @@ impl EndpointCells {
     /// Counts a connection that was made, with its TLS.
     pub fn connected(&self, took: Duration) {
         self.connects.inc();
-        self.connect_micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.connect_micros
+            .add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// Counts an answer, `waited` after the request.
@@ -201,13 +205,27 @@ pub struct EndpointState {
     pub latency: Option<Duration>,
 }
 
-/// Writes everything that the workers count of HTTP: `sites` and `endpoints` in the order of the cells.
-pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, sites: &[String], endpoints: &[EndpointState]) {
+/// Writes everything that the workers count of HTTP: `sites` and `endpoints` in the order of the
+/// cells.
+pub fn write(
+    text: &mut Text,
+    shards: &Shards<WorkerCells>,
+    sites: &[String],
+    endpoints: &[EndpointState],
+) {
     if !sites.is_empty() {
-        Sites { shards, names: sites }.write(text);
+        Sites {
+            shards,
+            names: sites,
+        }
+        .write(text);
     }
     if !endpoints.is_empty() {
-        Endpoints { shards, states: endpoints }.write(text);
+        Endpoints {
+            shards,
+            states: endpoints,
+        }
+        .write(text);
     }
 }
 
@@ -231,8 +249,10 @@ impl Sites<'_> {
                 }
             }
         }
-        let mut family = text
-            .counter("lockgate_request_errors_total", "Exchanges that Lockgate ended in an error, by cause.");
+        let mut family = text.counter(
+            "lockgate_request_errors_total",
+            "Exchanges that Lockgate ended in an error, by cause.",
+        );
         for (site, name) in self.each() {
             for cause in Cause::ALL {
                 let sum = self.counter(site, |cells| &cells.errors[cause.index()]);
@@ -249,8 +269,11 @@ impl Sites<'_> {
             for status in 0..grpc::STATUSES {
                 let sum = self.counter(site, |cells| &cells.calls[status]);
                 if sum > 0 {
-                    let status =
-                        if status == grpc::STATUSES - 1 { "other".to_owned() } else { status.to_string() };
+                    let status = if status == grpc::STATUSES - 1 {
+                        "other".to_owned()
+                    } else {
+                        status.to_string()
+                    };
                     family.sample(&[("site", name), ("status", &status)], sum);
                 }
             }
@@ -259,12 +282,19 @@ impl Sites<'_> {
             "lockgate_requests_unknown_client_total",
             "Requests of trusted proxies whose X-Forwarded-For names no address: their client is unknown.",
         );
-        family.sample(&[], self.shards.counter(|cells| &cells.http.unknown_clients));
-        let mut family =
-            text.counter("lockgate_request_bytes_total", "Bodies, as seen from Lockgate's clients.");
+        family.sample(
+            &[],
+            self.shards.counter(|cells| &cells.http.unknown_clients),
+        );
+        let mut family = text.counter(
+            "lockgate_request_bytes_total",
+            "Bodies, as seen from Lockgate's clients.",
+        );
         for (site, name) in self.each() {
-            let (received, sent) =
-                (self.counter(site, |cells| &cells.received), self.counter(site, |cells| &cells.sent));
+            let (received, sent) = (
+                self.counter(site, |cells| &cells.received),
+                self.counter(site, |cells| &cells.sent),
+            );
             family.sample(&[("site", name), ("direction", "received")], received);
             family.sample(&[("site", name), ("direction", "sent")], sent);
         }
@@ -274,15 +304,24 @@ impl Sites<'_> {
             "Connections that went over to another protocol.",
             |cells| &cells.upgrades,
         );
-        self.gauges(text, "lockgate_requests_in_flight", "Exchanges that are going on.", |cells| {
-            &cells.in_flight
-        });
-        self.gauges(text, "lockgate_requests_queued", "Requests that wait for an endpoint.", |cells| {
-            &cells.queued
-        });
-        self.gauges(text, "lockgate_upgraded_connections", "Connections in another protocol.", |cells| {
-            &cells.upgraded
-        });
+        self.gauges(
+            text,
+            "lockgate_requests_in_flight",
+            "Exchanges that are going on.",
+            |cells| &cells.in_flight,
+        );
+        self.gauges(
+            text,
+            "lockgate_requests_queued",
+            "Requests that wait for an endpoint.",
+            |cells| &cells.queued,
+        );
+        self.gauges(
+            text,
+            "lockgate_upgraded_connections",
+            "Connections in another protocol.",
+            |cells| &cells.upgraded,
+        );
         self.histograms(
             text,
             "lockgate_request_duration_seconds",
@@ -299,7 +338,11 @@ impl Sites<'_> {
 
     /// Every site, and what has none.
     fn each(&self) -> impl Iterator<Item = (Option<usize>, &str)> {
-        let sites = self.names.iter().enumerate().map(|(place, name)| (Some(place), name.as_str()));
+        let sites = self
+            .names
+            .iter()
+            .enumerate()
+            .map(|(place, name)| (Some(place), name.as_str()));
         sites.chain([(None, OTHER)])
     }
 
@@ -307,17 +350,32 @@ impl Sites<'_> {
         self.shards.counter(|cells| cell(cells.http.site(site)))
     }
 
-    fn counters(&self, text: &mut Text, name: &'static str, help: &str, cell: fn(&SiteCells) -> &Counter) {
+    fn counters(
+        &self,
+        text: &mut Text,
+        name: &'static str,
+        help: &str,
+        cell: fn(&SiteCells) -> &Counter,
+    ) {
         let mut family = text.counter(name, help);
         for (site, label) in self.each() {
             family.sample(&[("site", label)], self.counter(site, cell));
         }
     }
 
-    fn gauges(&self, text: &mut Text, name: &'static str, help: &str, cell: fn(&SiteCells) -> &Gauge) {
+    fn gauges(
+        &self,
+        text: &mut Text,
+        name: &'static str,
+        help: &str,
+        cell: fn(&SiteCells) -> &Gauge,
+    ) {
         let mut family = text.gauge(name, help);
         for (site, label) in self.each() {
-            family.sample(&[("site", label)], self.shards.gauge(|cells| cell(cells.http.site(site))));
+            family.sample(
+                &[("site", label)],
+                self.shards.gauge(|cells| cell(cells.http.site(site))),
+            );
         }
     }
 
@@ -353,7 +411,10 @@ impl Endpoints<'_> {
                 family.sample(&labels, latency.as_secs_f64());
             }
         }
-        let mut family = text.counter("lockgate_upstream_requests_total", "Answers of an endpoint.");
+        let mut family = text.counter(
+            "lockgate_upstream_requests_total",
+            "Answers of an endpoint.",
+        );
         for (place, [pool, endpoint], _) in self.each() {
             for (code, name) in CODES.iter().enumerate() {
                 let sum = self.counter(place, |cells| &cells.answers[code]);
@@ -375,8 +436,10 @@ impl Endpoints<'_> {
             "Connections made to an endpoint.",
             |cells| &cells.connects,
         );
-        let mut family = text
-            .counter("lockgate_upstream_connect_seconds_total", "Time that making them took, all together.");
+        let mut family = text.counter(
+            "lockgate_upstream_connect_seconds_total",
+            "Time that making them took, all together.",
+        );
         for (place, labels, _) in self.each() {
             let micros = self.counter(place, |cells| &cells.connect_micros);
             family.sample(&labels, micros as f64 / 1e6);
@@ -387,9 +450,12 @@ impl Endpoints<'_> {
             "Exchanges over a connection that had served others before.",
             |cells| &cells.reused,
         );
-        self.gauges(text, "lockgate_upstream_requests_in_flight", "Exchanges that are going on.", |cells| {
-            &cells.in_flight
-        });
+        self.gauges(
+            text,
+            "lockgate_upstream_requests_in_flight",
+            "Exchanges that are going on.",
+            |cells| &cells.in_flight,
+        );
         self.gauges(
             text,
             "lockgate_upstream_idle_connections",
@@ -427,18 +493,32 @@ impl Endpoints<'_> {
     }
 
     fn each(&self) -> impl Iterator<Item = (usize, [(&str, &str); 2], &EndpointState)> {
-        self.states.iter().enumerate().filter(|(_, state)| !state.vacant).map(|(place, state)| {
-            (place, [("pool", state.pool.as_str()), ("endpoint", state.endpoint.as_str())], state)
-        })
+        self.states
+            .iter()
+            .enumerate()
+            .filter(|(_, state)| !state.vacant)
+            .map(|(place, state)| {
+                (
+                    place,
+                    [
+                        ("pool", state.pool.as_str()),
+                        ("endpoint", state.endpoint.as_str()),
+                    ],
+                    state,
+                )
+            })
     }
 
     /// The cells of one endpoint, of every worker.
     fn cells(&self, place: usize) -> impl Iterator<Item = &EndpointCells> {
-        self.shards.iter().filter_map(move |cells| cells.http.endpoint(Some(place)))
+        self.shards
+            .iter()
+            .filter_map(move |cells| cells.http.endpoint(Some(place)))
     }
 
     fn counter(&self, place: usize, cell: impl Fn(&EndpointCells) -> &Counter) -> u64 {
-        self.cells(place).fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))
+        self.cells(place)
+            .fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))
     }
 
     fn counters(
@@ -454,7 +534,13 @@ impl Endpoints<'_> {
         }
     }
 
-    fn gauges(&self, text: &mut Text, name: &'static str, help: &str, cell: fn(&EndpointCells) -> &Gauge) {
+    fn gauges(
+        &self,
+        text: &mut Text,
+        name: &'static str,
+        help: &str,
+        cell: fn(&EndpointCells) -> &Gauge,
+    ) {
         let mut family = text.gauge(name, help);
         for (place, labels, _) in self.each() {
             let sum: i64 = self.cells(place).map(|cells| cell(cells).value()).sum();
@@ -494,7 +580,10 @@ mod tests {
 
     fn assert_has(text: &str, lines: &[&str]) {
         for line in lines {
-            assert!(text.lines().any(|other| other == *line), "{line} is not in\n{text}");
+            assert!(
+                text.lines().any(|other| other == *line),
+                "{line} is not in\n{text}"
+            );
         }
     }
 
@@ -510,7 +599,10 @@ mod tests {
             site.received.add(10);
             site.queue_wait.record(Duration::from_millis(20));
             for nowhere in [None, Some(7)] {
-                cells.http.site(nowhere).finished(Method::Post, 404, Duration::ZERO);
+                cells
+                    .http
+                    .site(nowhere)
+                    .finished(Method::Post, 404, Duration::ZERO);
                 cells.http.site(nowhere).failed(Cause::RefusedByRule);
             }
         }
@@ -541,13 +633,19 @@ mod tests {
             endpoint.failed(Fault::QueueFull);
             endpoint.failed(Fault::QueueTimeout);
             endpoint.idle.inc();
-            assert!([Some(1), None].iter().all(|nowhere| cells.http.endpoint(*nowhere).is_none()));
+            assert!(
+                [Some(1), None]
+                    .iter()
+                    .all(|nowhere| cells.http.endpoint(*nowhere).is_none())
+            );
         }
         let labels = r#"pool="app",endpoint="10.0.0.1:8080""#;
         let lines = [
             format!("lockgate_upstream_latency_ewma_seconds{{{labels}}} 0.25"),
             format!("lockgate_upstream_requests_total{{{labels},code=\"5xx\"}} 2"),
-            format!("lockgate_upstream_failures_total{{{labels},reason=\"connection_limit_reached\"}} 4"),
+            format!(
+                "lockgate_upstream_failures_total{{{labels},reason=\"connection_limit_reached\"}} 4"
+            ),
             format!("lockgate_upstream_connects_total{{{labels}}} 2"),
             format!("lockgate_upstream_connect_seconds_total{{{labels}}} 0.0015"),
             format!("lockgate_upstream_idle_connections{{{labels}}} 2"),

@@ -57,18 +57,28 @@ impl RelayName {
 
 /// Writes what the workers count of relays with these names, in the order of their cells.
 pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, relays: &[RelayName]) {
-    let counter =
-        |place: usize, cell: fn(&RelayCells) -> &Counter| shards.counter(|cells| cell(&cells.relays[place]));
+    let counter = |place: usize, cell: fn(&RelayCells) -> &Counter| {
+        shards.counter(|cells| cell(&cells.relays[place]))
+    };
     let each = || relays.iter().enumerate();
-    let mut family = text.counter("lockgate_relays_total", "Connections that were to be relayed.");
+    let mut family = text.counter(
+        "lockgate_relays_total",
+        "Connections that were to be relayed.",
+    );
     for (place, relay) in each() {
         family.sample(&relay.labels(), counter(place, |cells| &cells.begun));
     }
     let mut family = text.gauge("lockgate_relays", "Relayed connections that are open.");
     for (place, relay) in each() {
-        family.sample(&relay.labels(), shards.gauge(|cells| &cells.relays[place].open));
+        family.sample(
+            &relay.labels(),
+            shards.gauge(|cells| &cells.relays[place].open),
+        );
     }
-    let mut family = text.counter("lockgate_relays_ended_total", "Relayed connections that ended, by cause.");
+    let mut family = text.counter(
+        "lockgate_relays_ended_total",
+        "Relayed connections that ended, by cause.",
+    );
     for (place, relay) in each() {
         for cause in Cause::ALL {
             let ended = shards.counter(|cells| &cells.relays[place].ended[cause.index()]);
@@ -77,11 +87,19 @@ pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, relays: &[RelayName]
             }
         }
     }
-    let mut family =
-        text.counter("lockgate_relay_bytes_total", "Relayed bytes, as seen from Lockgate's clients.");
+    let mut family = text.counter(
+        "lockgate_relay_bytes_total",
+        "Relayed bytes, as seen from Lockgate's clients.",
+    );
     for (place, relay) in each() {
-        family.sample(&relay.with("direction", "received"), counter(place, |cells| &cells.received));
-        family.sample(&relay.with("direction", "sent"), counter(place, |cells| &cells.sent));
+        family.sample(
+            &relay.with("direction", "received"),
+            counter(place, |cells| &cells.received),
+        );
+        family.sample(
+            &relay.with("direction", "sent"),
+            counter(place, |cells| &cells.sent),
+        );
     }
     let mut family = text.histogram(
         "lockgate_relay_connect_duration_seconds",

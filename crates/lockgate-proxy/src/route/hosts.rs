@@ -14,8 +14,9 @@ pub enum HostPattern {
     Any,
     /// This one, in any case, without port.
     Exact(String),
-    /// For `*.example.com` given as `example.com`: every name below it, however many labels deeper, but not itself. As
-    /// in DNS (RFC 4592), not as in certificates, whose `*` is one label (RFC 6125 §6.4.3).
+    /// For `*.example.com` given as `example.com`: every name below it, however many labels deeper,
+    /// but not itself. As in DNS (RFC 4592), not as in certificates, whose `*` is one label
+    /// (RFC 6125 §6.4.3).
     Under(String),
 }
 
@@ -53,12 +54,18 @@ impl Hosts {
             HostPattern::Under(host) => {
                 let host = normal(host);
                 self.longest = self.longest.max(host.len());
-                (self.under.insert(host.as_str().into(), site), format!("www.{host}"))
+                (
+                    self.under.insert(host.as_str().into(), site),
+                    format!("www.{host}"),
+                )
             }
         };
         match earlier {
             None => Ok(()),
-            Some(earlier) => Err(Clash::Host { sites: (earlier, site), host }),
+            Some(earlier) => Err(Clash::Host {
+                sites: (earlier, site),
+                host,
+            }),
         }
     }
 
@@ -141,7 +148,11 @@ mod tests {
             ("x.test", "X.Test."),
             ("", "*"),
         ] {
-            assert_eq!(hosts.find(Some(host)).map(|site| all[site]), Some(site), "{host}");
+            assert_eq!(
+                hosts.find(Some(host)).map(|site| all[site]),
+                Some(site),
+                "{host}"
+            );
         }
         assert_eq!(hosts.find(None), Some(0));
     }
@@ -163,7 +174,13 @@ mod tests {
             (["[::1]", "[0:0:0:0:0:0:0:1]"], "[::1]"),
         ] {
             let clash = hosts(&patterns).unwrap_err();
-            assert_eq!(clash, Clash::Host { sites: (0, 1), host: host.to_owned() });
+            assert_eq!(
+                clash,
+                Clash::Host {
+                    sites: (0, 1),
+                    host: host.to_owned()
+                }
+            );
         }
     }
 

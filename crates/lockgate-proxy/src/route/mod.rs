@@ -1,12 +1,13 @@
 //! Which route of which site a request belongs to: a pure function of its host, method and path.
 //!
-//! Knows no socket and no configuration file: the shell gives it [`SiteRoutes`] and keeps what each route means by the
-//! number that it gave to it. What becomes of the request is not decided here.
+//! Knows no socket and no configuration file: the shell gives it [`SiteRoutes`] and keeps what each
+//! route means by the number that it gave to it. What becomes of the request is not decided here.
 //!
 //! # The rule
-//! The most specific wins. Hosts: exact, then the longest wildcard, then any. Paths within a site: exact, then
-//! `/a/{id}`, then the longest prefix `/a/*`; of two routes with the same path, the one that names the method. Two of
-//! which neither is more specific are a [`Clash`] when the table is built, so no look-up depends on their order.
+//! The most specific wins. Hosts: exact, then the longest wildcard, then any. Paths within a site:
+//! exact, then `/a/{id}`, then the longest prefix `/a/*`; of two routes with the same path, the one
+//! that names the method. Two of which neither is more specific are a [`Clash`] when the table is
+//! built, so no look-up depends on their order.
 //!
 //! # Layout
 //! - [`router`]: the table of one listener's address.

@@ -1,8 +1,9 @@
 //! From a request's method and decoded path to a route, within one site.
 //!
-//! A tree of segments in which every fork tries the literal one before the parameter. Since no two patterns cross for one
-//! method, the first end that is reached belongs to the most specific pattern; prefixes on the way are remembered, the
-//! longest for when no end is reached. A look-up visits no node twice and allocates nothing, unless it fails by method.
+//! A tree of segments in which every fork tries the literal one before the parameter. Since no two
+//! patterns cross for one method, the first end that is reached belongs to the most specific
+//! pattern; prefixes on the way are remembered, the longest for when no end is reached. A look-up
+//! visits no node twice and allocates nothing, unless it fails by method.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -68,9 +69,13 @@ enum Place {
 }
 
 impl Paths {
-    /// Makes the tree; the first of two rules that clash stays in it, so that all clashes are found.
+    /// Makes the tree; the first of two rules that clash stays in it, so that all clashes are
+    /// found.
     pub(super) fn build(site: usize, rules: Vec<Rule>, clashes: &mut Vec<Clash>) -> Self {
-        let mut paths = Self { nodes: vec![Node::default()], rules: Vec::with_capacity(rules.len()) };
+        let mut paths = Self {
+            nodes: vec![Node::default()],
+            rules: Vec::with_capacity(rules.len()),
+        };
         crossings(site, &rules, clashes);
         for rule in rules {
             if let Some(earlier) = paths.insert(&rule) {
@@ -98,7 +103,11 @@ impl Paths {
             node = child as usize;
         }
         let node = &mut self.nodes[node];
-        let methods = if rule.pattern.is_prefix() { &mut node.below } else { &mut node.here };
+        let methods = if rule.pattern.is_prefix() {
+            &mut node.below
+        } else {
+            &mut node.here
+        };
         methods.insert(rule.method.as_deref(), self.rules.len() as u32)
     }
 
@@ -107,16 +116,24 @@ impl Paths {
         self.rules.iter().filter_map(move |rule| {
             // RFC 9110 §9.3.6: its target is a host and port.
             if rule.method.as_deref() == Some(b"CONNECT") {
-                return Some(Unreachable::Connect { site, route: rule.value });
+                return Some(Unreachable::Connect {
+                    site,
+                    route: rule.value,
+                });
             }
-            (!rule.pattern.is_possible()).then_some(Unreachable::Path { site, route: rule.value })
+            (!rule.pattern.is_possible()).then_some(Unreachable::Path {
+                site,
+                route: rule.value,
+            })
         })
     }
 
     /// The route of a method and a decoded path.
     pub(super) fn find(&self, method: &[u8], path: &[u8]) -> Result<&Rule, NoRoute> {
         // `*`, the target of OPTIONS for the server as a whole, is no path.
-        let Some(rest) = path.strip_prefix(b"/") else { return Err(NoRoute::Path) };
+        let Some(rest) = path.strip_prefix(b"/") else {
+            return Err(NoRoute::Path);
+        };
         let mut prefix = None;
         let end = self.walk(0, 0, Some(rest), &mut |methods, place| {
             let deeper = |depth| prefix.is_none_or(|(longest, _)| depth > longest);
@@ -137,7 +154,8 @@ impl Paths {
             ControlFlow::Continue(())
         });
         let rule = end.break_value().or(prefix.map(|(_, rule)| rule));
-        rule.and_then(|rule| self.rules.get(rule as usize)).ok_or_else(|| self.refuse(rest))
+        rule.and_then(|rule| self.rules.get(rule as usize))
+            .ok_or_else(|| self.refuse(rest))
     }
 
     /// Why there is none.
@@ -157,11 +175,14 @@ impl Paths {
             return NoRoute::Path;
         }
         let allowed: Vec<_> = allowed.into_iter().map(String::from_utf8_lossy).collect();
-        NoRoute::Method { allow: allowed.join(", ") }
+        NoRoute::Method {
+            allow: allowed.join(", "),
+        }
     }
 
-    /// Shows `visit` the rules of every pattern that matches: ends of the most specific first, prefixes as they lie on
-    /// the way. `rest` is what follows the slash behind the segments so far, if one does. No deeper than the tree.
+    /// Shows `visit` the rules of every pattern that matches: ends of the most specific first,
+    /// prefixes as they lie on the way. `rest` is what follows the slash behind the segments so
+    /// far, if one does. No deeper than the tree.
     fn walk<'a>(
         &'a self,
         node: u32,
@@ -227,7 +248,10 @@ impl Methods {
     }
 
     fn named(&self, method: &[u8]) -> Option<u32> {
-        self.named.iter().find(|(named, _)| **named == *method).map(|&(_, rule)| rule)
+        self.named
+            .iter()
+            .find(|(named, _)| **named == *method)
+            .map(|&(_, rule)| rule)
     }
 
     #[inline]
@@ -240,7 +264,8 @@ impl Methods {
     }
 }
 
-/// Children by their text: compared one by one while there are few, which then is quicker than to hash.
+/// Children by their text: compared one by one while there are few, which then is quicker than to
+/// hash.
 #[derive(Debug)]
 enum Literals {
     Few(Vec<(Box<[u8]>, u32)>),
@@ -263,7 +288,10 @@ impl Literals {
     #[inline]
     fn get(&self, text: &[u8]) -> Option<u32> {
         match self {
-            Self::Few(few) => few.iter().find(|(known, _)| **known == *text).map(|&(_, child)| child),
+            Self::Few(few) => few
+                .iter()
+                .find(|(known, _)| **known == *text)
+                .map(|&(_, child)| child),
             Self::Many(many) => many.get(text).copied(),
         }
     }
@@ -289,7 +317,10 @@ impl Literals {
 
 /// Finds patterns that cross. Only those with parameters can.
 fn crossings(site: usize, rules: &[Rule], clashes: &mut Vec<Clash>) {
-    let with_params: Vec<_> = rules.iter().filter(|rule| rule.pattern.params().next().is_some()).collect();
+    let with_params: Vec<_> = rules
+        .iter()
+        .filter(|rule| rule.pattern.params().next().is_some())
+        .collect();
     for (at, later) in with_params.iter().enumerate() {
         for earlier in &with_params[..at] {
             if earlier.pattern.overlap(&later.pattern) == Overlap::Crossing

@@ -1,7 +1,8 @@
-//! One path pattern: which decoded paths it means, how specific it is, and where its parts are in a path.
+//! One path pattern: which decoded paths it means, how specific it is, and where its parts are in a
+//! path.
 //!
-//! Parts are found by counting slashes, so they are the same ones in the raw path as in the decoded one: an escaped
-//! slash is refused before routing (`lockgate_http::target::decode`).
+//! Parts are found by counting slashes, so they are the same ones in the raw path as in the decoded
+//! one: an escaped slash is refused before routing (`lockgate_http::target::decode`).
 
 use std::fmt;
 
@@ -31,8 +32,11 @@ pub enum PatternError {
     /// `*` stands for the rest, so it is the last segment, and nothing else is in that.
     #[error("a star stands alone behind the last slash")]
     Star,
-    /// A brace that is not around a whole segment, or a name of other characters than letters, digits and `_`.
-    #[error("braces are around a whole segment, and in them is a name of letters, digits and _: {{id}}")]
+    /// A brace that is not around a whole segment, or a name of other characters than letters,
+    /// digits and `_`.
+    #[error(
+        "braces are around a whole segment, and in them is a name of letters, digits and _: {{id}}"
+    )]
     Brace,
     /// Two parameters of one name.
     #[error("two parameters are called {0:?}")]
@@ -55,8 +59,9 @@ impl Pattern {
     ///
     /// - `/a` is this path and no other; `/a/` is another one.
     /// - `/a/{id}/b`: a parameter is exactly one segment, which is not empty.
-    /// - `/a/*` is every path below `/a/`, and `/a/` and `/a` themselves: a rule for `/admin/*` that let `/admin` go by
-    ///   would surprise more people than one that takes it. An exact `/a` still goes first.
+    /// - `/a/*` is every path below `/a/`, and `/a/` and `/a` themselves: a rule for `/admin/*`
+    ///   that let `/admin` go by would surprise more people than one that takes it. An exact `/a`
+    ///   still goes first.
     ///
     /// # Errors
     /// When it begins with no slash, or has a star or a brace elsewhere.
@@ -68,7 +73,10 @@ impl Pattern {
         if !text.starts_with('/') || (below && !path.is_empty() && !path.starts_with('/')) {
             return Err(PatternError::NoSlash);
         }
-        let mut pattern = Self { segments: Vec::new(), below };
+        let mut pattern = Self {
+            segments: Vec::new(),
+            below,
+        };
         // Of "/*" nothing is left, and of "/" one empty segment.
         for segment in path.split('/').skip(1) {
             let segment = Segment::parse(segment)?;
@@ -84,7 +92,10 @@ impl Pattern {
 
     /// The pattern of every path.
     pub fn everything() -> Self {
-        Self { segments: Vec::new(), below: true }
+        Self {
+            segments: Vec::new(),
+            below: true,
+        }
     }
 
     /// Whether it ends in `/*`, so that there is a rest behind its prefix.
@@ -100,27 +111,37 @@ impl Pattern {
         })
     }
 
-    /// Splits a path that matches, raw or decoded, into the prefix and the rest, which is empty or begins with a slash.
-    /// Without `/*` at the end the rest is empty.
+    /// Splits a path that matches, raw or decoded, into the prefix and the rest, which is empty or
+    /// begins with a slash. Without `/*` at the end the rest is empty.
     pub fn split<'p>(&self, path: &'p [u8]) -> (&'p [u8], &'p [u8]) {
-        if self.below { split_behind(path, self.segments.len()) } else { (path, &[]) }
+        if self.below {
+            split_behind(path, self.segments.len())
+        } else {
+            (path, &[])
+        }
     }
 
     /// Whether it matches a decoded path.
     pub fn matches(&self, path: &[u8]) -> bool {
-        let mut segments = path.strip_prefix(b"/").unwrap_or(path).split(|byte| *byte == b'/');
+        let mut segments = path
+            .strip_prefix(b"/")
+            .unwrap_or(path)
+            .split(|byte| *byte == b'/');
         let fits = |(wanted, found): (&Segment, &[u8])| match wanted {
             Segment::Literal(text) => **text == *found,
             Segment::Param(_) => !found.is_empty(),
         };
-        let all =
-            self.segments.iter().all(|wanted| segments.next().is_some_and(|found| fits((wanted, found))));
+        let all = self
+            .segments
+            .iter()
+            .all(|wanted| segments.next().is_some_and(|found| fits((wanted, found))));
         all && (self.below || segments.next().is_none())
     }
 
     /// Which segment a parameter is.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        let is_it = |segment: &Segment| matches!(segment, Segment::Param(found) if **found == *name);
+        let is_it =
+            |segment: &Segment| matches!(segment, Segment::Param(found) if **found == *name);
         self.segments.iter().position(is_it)
     }
 
@@ -141,15 +162,25 @@ impl Pattern {
         let (mut narrower, mut wider) = (false, false);
         for pair in self.segments.iter().zip(&other.segments) {
             match pair {
-                (Segment::Literal(ours), Segment::Literal(theirs)) if ours != theirs => return Overlap::None,
-                (Segment::Literal(text), Segment::Param(_)) if text.is_empty() => return Overlap::None,
-                (Segment::Param(_), Segment::Literal(text)) if text.is_empty() => return Overlap::None,
+                (Segment::Literal(ours), Segment::Literal(theirs)) if ours != theirs => {
+                    return Overlap::None;
+                }
+                (Segment::Literal(text), Segment::Param(_)) if text.is_empty() => {
+                    return Overlap::None;
+                }
+                (Segment::Param(_), Segment::Literal(text)) if text.is_empty() => {
+                    return Overlap::None;
+                }
                 (Segment::Literal(_), Segment::Param(_)) => narrower = true,
                 (Segment::Param(_), Segment::Literal(_)) => wider = true,
                 _ => {}
             }
         }
-        if narrower && wider { Overlap::Crossing } else { Overlap::Nested }
+        if narrower && wider {
+            Overlap::Crossing
+        } else {
+            Overlap::Nested
+        }
     }
 
     /// A path that matches both, if they overlap.
@@ -170,11 +201,13 @@ impl Pattern {
         path
     }
 
-    /// Whether a request's path can match: those with dot segments, backslashes or NUL are refused before routing.
+    /// Whether a request's path can match: those with dot segments, backslashes or NUL are refused
+    /// before routing.
     pub(super) fn is_possible(&self) -> bool {
         self.segments.iter().all(|segment| match segment {
             Segment::Literal(text) => {
-                !matches!(&**text, b"." | b"..") && !text.iter().any(|byte| matches!(byte, b'\\' | 0))
+                !matches!(&**text, b"." | b"..")
+                    && !text.iter().any(|byte| matches!(byte, b'\\' | 0))
             }
             Segment::Param(_) => true,
         })
@@ -186,7 +219,10 @@ impl Segment {
         if text.contains('*') {
             return Err(PatternError::Star);
         }
-        match text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        match text
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'))
+        {
             Some(name) if is_name(name) => Ok(Self::Param(name.into())),
             None if !text.contains(['{', '}']) => Ok(Self::Literal(text.as_bytes().into())),
             _ => Err(PatternError::Brace),
@@ -212,7 +248,8 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Splits a path behind its first `count` segments. Slashes in a row are one, as they were for whoever found the pattern.
+/// Splits a path behind its first `count` segments. Slashes in a row are one, as they were for
+/// whoever found the pattern.
 pub(crate) fn split_behind(path: &[u8], count: usize) -> (&[u8], &[u8]) {
     let begins = |at: &usize| *at == 0 || path[at - 1] != b'/';
     match memchr::memchr_iter(b'/', path).filter(begins).nth(count) {
@@ -224,7 +261,9 @@ pub(crate) fn split_behind(path: &[u8], count: usize) -> (&[u8], &[u8]) {
 /// One segment of a path; empty where there are not so many.
 pub(crate) fn nth_segment(path: &[u8], at: usize) -> &[u8] {
     let (_, rest) = split_behind(path, at);
-    let rest = rest.get(rest.iter().take_while(|byte| **byte == b'/').count()..).unwrap_or_default();
+    let rest = rest
+        .get(rest.iter().take_while(|byte| **byte == b'/').count()..)
+        .unwrap_or_default();
     rest.split(|&byte| byte == b'/').next().unwrap_or_default()
 }
 
@@ -238,7 +277,17 @@ mod tests {
 
     #[test]
     fn a_pattern_is_written_as_it_was_read() {
-        for text in ["/", "/*", "/a", "/a/", "/a//b", "/a/{id}/b", "/{a}/{b_2}/*", "/a b/\u{e4}", "/a/*"] {
+        for text in [
+            "/",
+            "/*",
+            "/a",
+            "/a/",
+            "/a//b",
+            "/a/{id}/b",
+            "/{a}/{b_2}/*",
+            "/a b/\u{e4}",
+            "/a/*",
+        ] {
             assert_eq!(pattern(text).to_string(), text);
         }
         assert_eq!(Pattern::everything(), pattern("/*"));

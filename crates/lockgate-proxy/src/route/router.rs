@@ -78,7 +78,8 @@ pub enum Unreachable {
 pub struct Found<'r> {
     /// What the shell called it: [`Rule::value`].
     pub route: usize,
-    /// Its pattern, which finds the prefix, the rest and the parameters in the path when they are asked for.
+    /// Its pattern, which finds the prefix, the rest and the parameters in the path when they are
+    /// asked for.
     pub pattern: &'r Pattern,
 }
 
@@ -95,7 +96,10 @@ impl Router {
     /// # Errors
     /// Every pair that a request could mean alike.
     pub fn build(sites: Vec<SiteRoutes>) -> Result<(Self, Vec<Unreachable>), Vec<Clash>> {
-        let mut router = Self { hosts: Hosts::default(), sites: Vec::with_capacity(sites.len()) };
+        let mut router = Self {
+            hosts: Hosts::default(),
+            sites: Vec::with_capacity(sites.len()),
+        };
         let mut unreachable = Vec::new();
         let mut clashes = Vec::new();
         for (site, SiteRoutes { hosts, routes }) in sites.into_iter().enumerate() {
@@ -107,31 +111,42 @@ impl Router {
                 if let (false, HostPattern::Exact(host) | HostPattern::Under(host)) =
                     (pattern.is_possible(), pattern)
                 {
-                    unreachable.push(Unreachable::Host { site, host: host.clone() });
+                    unreachable.push(Unreachable::Host {
+                        site,
+                        host: host.clone(),
+                    });
                 }
             }
             let paths = Paths::build(site, routes, &mut clashes);
             unreachable.extend(paths.unreachable(site));
             router.sites.push(paths);
         }
-        if clashes.is_empty() { Ok((router, unreachable)) } else { Err(clashes) }
+        if clashes.is_empty() {
+            Ok((router, unreachable))
+        } else {
+            Err(clashes)
+        }
     }
 
-    /// The site of a host, as [`Authority::name`](lockgate_http::target::Authority::name) gives it, by its place among
-    /// those that the table was made of.
+    /// The site of a host, as [`Authority::name`](lockgate_http::target::Authority::name) gives it,
+    /// by its place among those that the table was made of.
     #[inline]
     pub fn site(&self, host: Option<&str>) -> Option<usize> {
         self.hosts.find(host)
     }
 
-    /// The route of a method and a path, as [`decode`](lockgate_http::target::decode) gives it, within a site.
+    /// The route of a method and a path, as [`decode`](lockgate_http::target::decode) gives it,
+    /// within a site.
     ///
     /// # Errors
     /// When the site has none for that path, or none for that method.
     #[inline]
     pub fn route(&self, site: usize, method: &[u8], path: &[u8]) -> Result<Found<'_>, NoRoute> {
         let paths = self.sites.get(site).ok_or(NoRoute::Path)?;
-        paths.find(method, path).map(|rule| Found { route: rule.value, pattern: &rule.pattern })
+        paths.find(method, path).map(|rule| Found {
+            route: rule.value,
+            pattern: &rule.pattern,
+        })
     }
 }
 
@@ -144,7 +159,11 @@ mod tests {
             Some((method, path)) => (Some(method.into()), path),
             None => (None, text),
         };
-        Rule { method, pattern: Pattern::parse(path).unwrap(), value }
+        Rule {
+            method,
+            pattern: Pattern::parse(path).unwrap(),
+            value,
+        }
     }
 
     fn exact(host: &str) -> HostPattern {
@@ -152,7 +171,11 @@ mod tests {
     }
 
     fn site(hosts: Vec<HostPattern>, routes: &[&str]) -> SiteRoutes {
-        let routes = routes.iter().enumerate().map(|(value, text)| rule(value, text)).collect();
+        let routes = routes
+            .iter()
+            .enumerate()
+            .map(|(value, text)| rule(value, text))
+            .collect();
         SiteRoutes { hosts, routes }
     }
 
@@ -160,14 +183,21 @@ mod tests {
     fn an_exact_host_never_falls_back_to_a_wildcard() {
         let under = HostPattern::Under("example.com".into());
         let sites = vec![
-            site(vec![exact("a.example.com"), exact("alias.test")], &["/only"]),
+            site(
+                vec![exact("a.example.com"), exact("alias.test")],
+                &["/only"],
+            ),
             site(vec![under], &["/*"]),
         ];
         let (router, unreachable) = Router::build(sites).unwrap();
         assert!(unreachable.is_empty());
         let route = |host, path: &str| {
             let site = router.site(Some(host))?;
-            Some(router.route(site, b"GET", path.as_bytes()).map(|found| (site, found.route)))
+            Some(
+                router
+                    .route(site, b"GET", path.as_bytes())
+                    .map(|found| (site, found.route)),
+            )
         };
         assert_eq!(route("a.example.com", "/only"), Some(Ok((0, 0))));
         assert_eq!(route("alias.test", "/only"), Some(Ok((0, 0))));
@@ -179,8 +209,14 @@ mod tests {
     #[test]
     fn all_clashes_are_told_at_once() {
         let sites = vec![
-            site(vec![exact("a.test")], &["/a", "/a", "GET /{x}/b", "GET /a/{y}"]),
-            site(vec![HostPattern::Any, exact("A.test"), HostPattern::Any], &["/x/*", "/x/*"]),
+            site(
+                vec![exact("a.test")],
+                &["/a", "/a", "GET /{x}/b", "GET /a/{y}"],
+            ),
+            site(
+                vec![HostPattern::Any, exact("A.test"), HostPattern::Any],
+                &["/x/*", "/x/*"],
+            ),
         ];
         let clashes = Router::build(sites).unwrap_err();
         let told: Vec<_> = clashes.iter().map(ToString::to_string).collect();
@@ -194,21 +230,34 @@ mod tests {
                 "GET /x/x matches both, and neither is more specific",
             ]
         );
-        assert!(matches!(clashes[0], Clash::Route { site: 0, routes: (2, 3), .. }));
+        assert!(matches!(
+            clashes[0],
+            Clash::Route {
+                site: 0,
+                routes: (2, 3),
+                ..
+            }
+        ));
     }
 
     #[test]
     fn what_no_request_can_reach_is_told() {
         let sites = vec![
             site(vec![], &["/*"]),
-            site(vec![exact("a:80")], &["/a/../b", "CONNECT /*", "/a/b", "/a\\b", "/..."]),
+            site(
+                vec![exact("a:80")],
+                &["/a/../b", "CONNECT /*", "/a/b", "/a\\b", "/..."],
+            ),
         ];
         let (_, unreachable) = Router::build(sites).unwrap();
         assert_eq!(
             unreachable,
             [
                 Unreachable::Site { site: 0 },
-                Unreachable::Host { site: 1, host: "a:80".into() },
+                Unreachable::Host {
+                    site: 1,
+                    host: "a:80".into()
+                },
                 Unreachable::Path { site: 1, route: 0 },
                 Unreachable::Connect { site: 1, route: 1 },
                 Unreachable::Path { site: 1, route: 3 },

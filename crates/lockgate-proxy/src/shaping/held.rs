@@ -8,7 +8,8 @@ use lockgate_net::shape::Shaper;
 
 use crate::body::{ReadError, Source};
 
-/// A source of which no more is seen than may move. What is left of that when it is dropped, others may move.
+/// A source of which no more is seen than may move. What is left of that when it is dropped, others
+/// may move.
 pub struct Held<'a, S> {
     source: &'a mut S,
     shaper: &'a mut Shaper,
@@ -16,9 +17,14 @@ pub struct Held<'a, S> {
 }
 
 impl<'a, S: Source> Held<'a, S> {
-    /// `source`, as far as `shaper` lets it go; for how long that was waited for is noted in `meter`.
+    /// `source`, as far as `shaper` lets it go; for how long that was waited for is noted in
+    /// `meter`.
     pub fn new(source: &'a mut S, shaper: &'a mut Shaper, meter: &'a Meter) -> Self {
-        Self { source, shaper, meter }
+        Self {
+            source,
+            shaper,
+            meter,
+        }
     }
 }
 
@@ -31,13 +37,16 @@ impl<S> Drop for Held<'_, S> {
 /// Nothing more moves in this turn: what is left of it is for others.
 pub fn give_back(shaper: &mut Shaper, meter: &Meter) {
     shaper.give_back();
-    meter.held_for.set(meter.held_for.get() + shaper.take_waited());
+    meter
+        .held_for
+        .set(meter.held_for.get() + shaper.take_waited());
 }
 
 impl<S: Source> Source for Held<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         ready!(self.source.poll_data(cx))?;
-        // Asked only when there is something: who has nothing to say must not take what others could use.
+        // Asked only when there is something: who has nothing to say must not take what others
+        // could use.
         if !self.source.data().is_empty() {
             ready!(self.shaper.poll(cx));
         }

@@ -12,8 +12,8 @@ use super::Compress;
 use super::compress::{made, named};
 use crate::body::{ReadError, Source};
 
-/// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few bytes can stand for
-/// gigabytes, and nobody waits for all of them.
+/// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few
+/// bytes can stand for gigabytes, and nobody waits for all of them.
 const PIECE: usize = 16 * 1024;
 /// Steps without a byte that could go on; then the worker's other connections have their turn.
 const STEPS: usize = 64;
@@ -40,7 +40,8 @@ pub enum TransformError {
 }
 
 impl Stage {
-    /// Takes from the front of `input`, which is shortened by that, and appends what is ready to `out`.
+    /// Takes from the front of `input`, which is shortened by that, and appends what is ready to
+    /// `out`.
     fn step(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Progress, TransformError> {
         Ok(match self {
             Self::Decode(decoder) => decoder.step(input, out, PIECE)?,
@@ -106,8 +107,8 @@ impl Place {
     }
 }
 
-/// What becomes of a body: stages that take from each other, each a piece at a time, so that memory is theirs and that of a
-/// piece between two of them, whatever comes.
+/// What becomes of a body: stages that take from each other, each a piece at a time, so that memory
+/// is theirs and that of a piece between two of them, whatever comes.
 pub struct Transformation {
     places: Vec<Place>,
     /// Whether the encoder has something that no flush has brought out.
@@ -119,13 +120,26 @@ pub struct Transformation {
 impl Transformation {
     /// By these, one after the other; at least one.
     pub fn new(stages: Vec<Stage>) -> Self {
-        let place = |stage| Place { stage, made: Vec::new(), at: 0, full: false, ended: false };
-        Self { places: stages.into_iter().map(place).collect(), holds: false, over: false }
+        let place = |stage| Place {
+            stage,
+            made: Vec::new(),
+            at: 0,
+            full: false,
+            ended: false,
+        };
+        Self {
+            places: stages.into_iter().map(place).collect(),
+            holds: false,
+            over: false,
+        }
     }
 
     /// The body of `source` as it comes out.
     pub fn of<'a, S>(&'a mut self, source: &'a mut S) -> Transformed<'a, S> {
-        Transformed { transformation: self, source }
+        Transformed {
+            transformation: self,
+            source,
+        }
     }
 
     /// Bytes that its stages take from C's allocator, about, which none of Rust sees.
@@ -156,8 +170,8 @@ impl Transformation {
         self.places.last().is_none_or(|place| place.ended)
     }
 
-    /// Lets the last stage that can do so go on, with this as the input of the first: how much of that was taken. Nothing
-    /// where none can.
+    /// Lets the last stage that can do so go on, with this as the input of the first: how much of
+    /// that was taken. Nothing where none can.
     fn work(&mut self, input: &[u8]) -> Result<Option<usize>, TransformError> {
         for number in (0..self.places.len()).rev() {
             let (before, rest) = self.places.split_at_mut(number);
@@ -184,7 +198,12 @@ impl Transformation {
 
     /// Brings out what the encoder holds back.
     fn flush(&mut self) {
-        if let Some(Place { stage: Stage::Encode(encoder), made, .. }) = self.places.last_mut() {
+        if let Some(Place {
+            stage: Stage::Encode(encoder),
+            made,
+            ..
+        }) = self.places.last_mut()
+        {
             encoder.flush(made);
         }
     }
@@ -198,7 +217,10 @@ pub struct Transformed<'a, S> {
 
 impl<S: Source> Source for Transformed<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-        let Self { transformation, source } = self;
+        let Self {
+            transformation,
+            source,
+        } = self;
         for _ in 0..STEPS {
             if !transformation.ready().is_empty() || transformation.has_ended() {
                 return Poll::Ready(Ok(()));
@@ -213,7 +235,9 @@ impl<S: Source> Source for Transformed<'_, S> {
                 Poll::Ready(Ok(())) => transformation.over = source.is_over(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 // More may come in hours: what has come must not wait for it.
-                Poll::Pending if std::mem::take(&mut transformation.holds) => transformation.flush(),
+                Poll::Pending if std::mem::take(&mut transformation.holds) => {
+                    transformation.flush()
+                }
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -253,8 +277,9 @@ impl<S: Source> Source for Transformed<'_, S> {
 }
 
 impl Compress {
-    /// The coding that an origin's answer gets for who asked with these fields, and its level; the answer's fields are made
-    /// to say so. Nothing for what has a coding, is a part, or is not to be transformed (RFC 9110 §7.7).
+    /// The coding that an origin's answer gets for who asked with these fields, and its level; the
+    /// answer's fields are made to say so. Nothing for what has a coding, is a part, or is not
+    /// to be transformed (RFC 9110 §7.7).
     pub fn begin(
         &self,
         asked: &Fields,
@@ -262,16 +287,22 @@ impl Compress {
         fields: &mut Fields,
     ) -> Option<(lockgate_content::coding::Coding, u8)> {
         let value = |name: &[u8]| fields.named(name).next();
-        let len = value(b"content-length").and_then(|len| std::str::from_utf8(len).ok()?.parse().ok());
+        let len =
+            value(b"content-length").and_then(|len| std::str::from_utf8(len).ok()?.parse().ok());
         let whole = !matches!(status, 204 | 206 | 304) && value(b"content-range").is_none();
-        let plain = fields.named(b"content-encoding").all(|coding| coding.eq_ignore_ascii_case(b"identity"));
-        let takes = value(b"content-type").is_some_and(|content_type| self.takes(content_type, len));
+        let plain = fields
+            .named(b"content-encoding")
+            .all(|coding| coding.eq_ignore_ascii_case(b"identity"));
+        let takes =
+            value(b"content-type").is_some_and(|content_type| self.takes(content_type, len));
         if !whole || !plain || !takes || is_fixed(fields) {
             return None;
         }
         vary(fields, b"Accept-Encoding");
         let offered = self.codings.iter().map(|(coding, _)| named(*coding));
-        let offered: Vec<_> = offered.chain([lockgate_http::coding::Coding::Identity]).collect();
+        let offered: Vec<_> = offered
+            .chain([lockgate_http::coding::Coding::Identity])
+            .collect();
         let coding = made(Accepted::of(asked).best(&offered)?)?;
         became_another(fields);
         weaken(fields);
@@ -279,12 +310,21 @@ impl Compress {
         Some((coding, self.fast_level(coding)))
     }
 
-    /// An origin that finds the tag which [`begin`](Self::begin) has made weak says its own in a 304. Who asks must see the
-    /// one of what it has (RFC 9110 §15.4.5), or it does not know what is still good (RFC 9111 §4.3.4).
+    /// An origin that finds the tag which [`begin`](Self::begin) has made weak says its own in a
+    /// 304. Who asks must see the one of what it has (RFC 9110 §15.4.5), or it does not know
+    /// what is still good (RFC 9111 §4.3.4).
     pub fn recall(&self, asked: &Fields, status: u16, fields: &mut Fields) {
-        let strong = fields.named(b"etag").next().filter(|tag| status == 304 && tag.starts_with(b"\""));
-        let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) else { return };
-        if asked.named(b"if-none-match").any(|tags| memchr::memmem::find(tags, &weak).is_some()) {
+        let strong = fields
+            .named(b"etag")
+            .next()
+            .filter(|tag| status == 304 && tag.starts_with(b"\""));
+        let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) else {
+            return;
+        };
+        if asked
+            .named(b"if-none-match")
+            .any(|tags| memchr::memmem::find(tags, &weak).is_some())
+        {
             vary(fields, b"Accept-Encoding");
             weaken(fields);
         }
@@ -299,12 +339,23 @@ pub fn is_fixed(fields: &Fields) -> bool {
         .any(|directive| directive.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
-/// Takes out what was said of the bytes that are no longer these: their number, their parts, their coding, their digests.
+/// Takes out what was said of the bytes that are no longer these: their number, their parts, their
+/// coding, their digests.
 pub fn became_another(fields: &mut Fields) {
     fields.remove(Known::ContentLength);
-    let gone: [&[u8]; 6] =
-        [b"accept-ranges", b"content-encoding", b"content-md5", b"digest", b"content-digest", b"repr-digest"];
-    fields.retain(|field| !gone.iter().any(|name| field.name.eq_ignore_ascii_case(name)));
+    let gone: [&[u8]; 6] = [
+        b"accept-ranges",
+        b"content-encoding",
+        b"content-md5",
+        b"digest",
+        b"content-digest",
+        b"repr-digest",
+    ];
+    fields.retain(|field| {
+        !gone
+            .iter()
+            .any(|name| field.name.eq_ignore_ascii_case(name))
+    });
 }
 
 /// A tag of other bytes that mean the same (RFC 9110 §8.8.1).
@@ -337,13 +388,20 @@ mod tests {
 
     impl Pieces {
         fn new<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
-            Self { left: pieces.into_iter().map(<[u8]>::to_vec).collect(), at: 0 }
+            Self {
+                left: pieces.into_iter().map(<[u8]>::to_vec).collect(),
+                at: 0,
+            }
         }
     }
 
     impl Source for Pieces {
         fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-            if self.left.front().is_some_and(Vec::is_empty) { Poll::Pending } else { Poll::Ready(Ok(())) }
+            if self.left.front().is_some_and(Vec::is_empty) {
+                Poll::Pending
+            } else {
+                Poll::Ready(Ok(()))
+            }
         }
 
         fn data(&self) -> &[u8] {
@@ -352,7 +410,11 @@ mod tests {
 
         fn consume(&mut self, count: usize) {
             self.at += count;
-            if self.left.front().is_some_and(|piece| piece.len() == self.at) {
+            if self
+                .left
+                .front()
+                .is_some_and(|piece| piece.len() == self.at)
+            {
                 self.left.pop_front();
                 self.at = 0;
             }
@@ -378,7 +440,10 @@ mod tests {
     }
 
     fn changer() -> Stage {
-        let rule = Rule::Text { find: b"@".to_vec(), with: "[at]".into() };
+        let rule = Rule::Text {
+            find: b"@".to_vec(),
+            with: "[at]".into(),
+        };
         let changes = Changes::compile(&[rule]).unwrap();
         Stage::Change(Changer::new(&changes, Document::Other, &[], u64::MAX))
     }
@@ -447,7 +512,10 @@ mod tests {
         let zeros = vec![0; 20 << 20];
         for coding in Coding::ALL {
             let coded = encode_all(coding, 3, &zeros);
-            let stages = vec![Stage::Decode(Decoder::new(coding.into(), u64::MAX)), changer()];
+            let stages = vec![
+                Stage::Decode(Decoder::new(coding.into(), u64::MAX)),
+                changer(),
+            ];
             let (out, most) = run(stages, Pieces::new([&coded[..]])).unwrap();
             assert_eq!(out.iter().map(Vec::len).sum::<usize>(), zeros.len());
             assert!(most <= 4 * PIECE, "{coding:?}: {most}");
@@ -458,12 +526,26 @@ mod tests {
     fn a_body_that_makes_nothing_to_send_gives_up_its_turn() {
         let coded = encode_all(Coding::Zstd, 3, &vec![0; 20 << 20]);
         let mut source = Pieces::new([&coded[..]]);
-        let rule = Rule::Text { find: vec![0], with: "".into() };
-        let changer = Changer::new(&Changes::compile(&[rule]).unwrap(), Document::Other, &[], u64::MAX);
-        let stages = vec![Stage::Decode(Decoder::new(Coded::Zstd, u64::MAX)), Stage::Change(changer)];
+        let rule = Rule::Text {
+            find: vec![0],
+            with: "".into(),
+        };
+        let changer = Changer::new(
+            &Changes::compile(&[rule]).unwrap(),
+            Document::Other,
+            &[],
+            u64::MAX,
+        );
+        let stages = vec![
+            Stage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
+            Stage::Change(changer),
+        ];
         let mut transformation = Transformation::new(stages);
         let mut body = transformation.of(&mut source);
-        assert!(body.poll_data(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert!(
+            body.poll_data(&mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        );
     }
 
     #[test]
@@ -476,13 +558,23 @@ mod tests {
         ] {
             let stages = vec![Stage::Decode(Decoder::new(Coded::Gzip, max))];
             match run(stages, Pieces::new([pieces])) {
-                Err(ReadError::Transform(TransformError::Decode(found))) => assert_eq!(found, error),
+                Err(ReadError::Transform(TransformError::Decode(found))) => {
+                    assert_eq!(found, error)
+                }
                 other => panic!("{error:?}: {other:?}"),
             }
         }
-        let rule = Rule::Text { find: b"@".to_vec(), with: "[at]".into() };
+        let rule = Rule::Text {
+            find: b"@".to_vec(),
+            with: "[at]".into(),
+        };
         let changes = Changes::compile(&[rule]).unwrap();
-        let stages = vec![Stage::Change(Changer::new(&changes, Document::Other, &[], 3))];
+        let stages = vec![Stage::Change(Changer::new(
+            &changes,
+            Document::Other,
+            &[],
+            3,
+        ))];
         let found = run(stages, Pieces::new([&b"@"[..]]));
         let too_long = TransformError::Change(ChangeError::TooLong);
         assert!(matches!(found, Err(ReadError::Transform(found)) if found == too_long));
@@ -504,7 +596,10 @@ mod tests {
     }
 
     fn value<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
-        fields.named(name.as_bytes()).next().map(|value| std::str::from_utf8(value).unwrap())
+        fields
+            .named(name.as_bytes())
+            .next()
+            .map(|value| std::str::from_utf8(value).unwrap())
     }
 
     fn compress() -> Compress {
@@ -524,18 +619,43 @@ mod tests {
             ("ETag", "\"a\""),
             ("Digest", "x"),
         ]);
-        assert_eq!(compress().begin(&asked, 200, &mut answer), Some((Coding::Gzip, 9)));
-        let names = ["content-encoding", "vary", "etag", "content-length", "digest"];
+        assert_eq!(
+            compress().begin(&asked, 200, &mut answer),
+            Some((Coding::Gzip, 9))
+        );
+        let names = [
+            "content-encoding",
+            "vary",
+            "etag",
+            "content-length",
+            "digest",
+        ];
         let found = names.map(|name| value(&answer, name));
-        assert_eq!(found, [Some("gzip"), Some("Accept-Encoding"), Some("W/\"a\""), None, None]);
+        assert_eq!(
+            found,
+            [
+                Some("gzip"),
+                Some("Accept-Encoding"),
+                Some("W/\"a\""),
+                None,
+                None
+            ]
+        );
         // Never twice.
         assert_eq!(compress().begin(&asked, 200, &mut answer), None);
     }
 
     #[test]
     fn who_takes_no_coding_is_told_that_others_might() {
-        let mut answer = fields(&[("Content-Type", "text/css"), ("Content-Length", "10"), ("ETag", "\"a\"")]);
-        assert_eq!(compress().begin(&fields(&[("Accept-Encoding", "br")]), 200, &mut answer), None);
+        let mut answer = fields(&[
+            ("Content-Type", "text/css"),
+            ("Content-Length", "10"),
+            ("ETag", "\"a\""),
+        ]);
+        assert_eq!(
+            compress().begin(&fields(&[("Accept-Encoding", "br")]), 200, &mut answer),
+            None
+        );
         let found = ["content-length", "etag", "vary"].map(|name| value(&answer, name));
         assert_eq!(found, [Some("10"), Some("\"a\""), Some("Accept-Encoding")]);
     }

@@ -5,8 +5,8 @@ use lockgate_http::fields::Fields;
 use super::media_range::MediaRange;
 use crate::route::Pattern;
 
-/// The first of `paths` that matches holds, else the first of `types`, else `hashed` for a file whose name has a hash of its
-/// content, else `otherwise`. Nothing is what the origin says.
+/// The first of `paths` that matches holds, else the first of `types`, else `hashed` for a file
+/// whose name has a hash of its content, else `otherwise`. Nothing is what the origin says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Caching {
     /// By the path of the request.
@@ -20,27 +20,42 @@ pub struct Caching {
 }
 
 impl Caching {
-    /// What is said of an answer with this type to a request for this decoded path; `name` is that of the file, if it is one.
+    /// What is said of an answer with this type to a request for this decoded path; `name` is that
+    /// of the file, if it is one.
     pub fn of(&self, path: &[u8], content_type: &[u8], name: Option<&[u8]>) -> Option<&str> {
         let by_path = self.paths.iter().find(|(pattern, _)| pattern.matches(path));
         if let Some((_, said)) = by_path {
             return said.as_deref();
         }
-        if let Some((_, said)) = self.types.iter().find(|(range, _)| range.matches(content_type)) {
+        if let Some((_, said)) = self
+            .types
+            .iter()
+            .find(|(range, _)| range.matches(content_type))
+        {
             return said.as_deref();
         }
-        let hashed = self.hashed.as_deref().filter(|_| name.is_some_and(has_hash));
+        let hashed = self
+            .hashed
+            .as_deref()
+            .filter(|_| name.is_some_and(has_hash));
         hashed.or(self.otherwise.as_deref())
     }
 
     /// Says it of an origin's answer that says nothing itself; of errors nothing is said.
     pub fn apply(&self, status: u16, path: &[u8], fields: &mut Fields) {
         let own = [&b"cache-control"[..], b"expires"];
-        if !matches!(status, 200..=299 | 304) || own.iter().any(|name| fields.named(name).next().is_some()) {
+        if !matches!(status, 200..=299 | 304)
+            || own.iter().any(|name| fields.named(name).next().is_some())
+        {
             return;
         }
-        let content_type = fields.named(b"content-type").next().unwrap_or_default().to_vec();
-        // A 304 need not have a type (RFC 9110 §15.4.5), and what it says takes the place of what was said with it.
+        let content_type = fields
+            .named(b"content-type")
+            .next()
+            .unwrap_or_default()
+            .to_vec();
+        // A 304 need not have a type (RFC 9110 §15.4.5), and what it says takes the place of what
+        // was said with it.
         let untold = status == 304 && content_type.is_empty() && !self.types.is_empty();
         if untold && !self.paths.iter().any(|(pattern, _)| pattern.matches(path)) {
             return;
@@ -54,18 +69,24 @@ impl Caching {
 /// What bundlers write.
 const BUNDLED: [&[u8]; 7] = [b"css", b"js", b"mjs", b"map", b"wasm", b"woff", b"woff2"];
 
-/// Whether a file's name has a hash of its content, as bundlers write it: `app.3f2a9c1b.js`, `index-BX7d8sQk.css`. Behind
-/// the last `.` or `-` before the extension stand at least eight hexadecimal digits, with a letter unless they are sixteen;
-/// or at least eight letters and digits that change between these and between both cases at least four times, as no word
-/// with a number does. Only what bundlers write is looked at: people give names like these to pages, pictures and papers.
+/// Whether a file's name has a hash of its content, as bundlers write it: `app.3f2a9c1b.js`,
+/// `index-BX7d8sQk.css`. Behind the last `.` or `-` before the extension stand at least eight
+/// hexadecimal digits, with a letter unless they are sixteen; or at least eight letters and digits
+/// that change between these and between both cases at least four times, as no word with a number
+/// does. Only what bundlers write is looked at: people give names like these to pages, pictures and
+/// papers.
 pub fn has_hash(name: &[u8]) -> bool {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let Some(dot) = memchr::memrchr(b'.', name) else { return false };
+    let Some(dot) = memchr::memrchr(b'.', name) else {
+        return false;
+    };
     if !BUNDLED.contains(&&name[dot + 1..]) {
         return false;
     }
     let stem = name[..dot].strip_suffix(b".min").unwrap_or(&name[..dot]);
-    let Some(before) = stem.iter().rposition(|byte| matches!(byte, b'.' | b'-')) else { return false };
+    let Some(before) = stem.iter().rposition(|byte| matches!(byte, b'.' | b'-')) else {
+        return false;
+    };
     let hash = &stem[before + 1..];
     if before == 0 || hash.len() < 8 || !hash.iter().any(u8::is_ascii_digit) {
         return false;
@@ -75,7 +96,12 @@ pub fn has_hash(name: &[u8]) -> bool {
     }
     let kind = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
     let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    hash.iter().all(word) && hash.windows(2).filter(|pair| kind(&pair[0]) != kind(&pair[1])).count() >= 4
+    hash.iter().all(word)
+        && hash
+            .windows(2)
+            .filter(|pair| kind(&pair[0]) != kind(&pair[1]))
+            .count()
+            >= 4
 }
 
 #[cfg(test)]
@@ -135,7 +161,11 @@ mod tests {
             ("/a.1234567a.js", "x/y", "a.1234567a.js", Some("hashed")),
             ("/a.js", "x/y", "a.js", Some("otherwise")),
         ] {
-            let found = caching.of(path.as_bytes(), content_type.as_bytes(), Some(name.as_bytes()));
+            let found = caching.of(
+                path.as_bytes(),
+                content_type.as_bytes(),
+                Some(name.as_bytes()),
+            );
             assert_eq!(found, said, "{path}");
         }
     }
@@ -151,10 +181,18 @@ mod tests {
         let said = |caching: &Caching, path: &str| {
             let mut fields = Fields::default();
             caching.apply(304, path.as_bytes(), &mut fields);
-            fields.named(b"cache-control").next().map(|said| String::from_utf8_lossy(said).into_owned())
+            fields
+                .named(b"cache-control")
+                .next()
+                .map(|said| String::from_utf8_lossy(said).into_owned())
         };
         assert_eq!(said(&caching, "/a"), say("otherwise"));
-        caching.types.push((MediaRange::Under("text".into()), say("type")));
-        assert_eq!((said(&caching, "/a"), said(&caching, "/assets/a")), (None, say("path")));
+        caching
+            .types
+            .push((MediaRange::Under("text".into()), say("type")));
+        assert_eq!(
+            (said(&caching, "/a"), said(&caching, "/assets/a")),
+            (None, say("path"))
+        );
     }
 }

@@ -8,7 +8,8 @@ use super::media_range::MediaRange;
 /// Which answers are compressed on their way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compress {
-    /// What may be made, with its level if it is not what suits the occasion; of what a client wants alike, the first.
+    /// What may be made, with its level if it is not what suits the occasion; of what a client
+    /// wants alike, the first.
     pub codings: Vec<(Coding, Option<u8>)>,
     /// What is worth it.
     pub types: Vec<MediaRange>,
@@ -19,7 +20,8 @@ pub struct Compress {
 impl Compress {
     /// Whether an answer of this type is, if it has so many bytes or an unknown number.
     pub fn takes(&self, content_type: &[u8], len: Option<u64>) -> bool {
-        len.is_none_or(|len| len >= self.min) && self.types.iter().any(|range| range.matches(content_type))
+        len.is_none_or(|len| len >= self.min)
+            && self.types.iter().any(|range| range.matches(content_type))
     }
 
     /// The level for what is made once and sent often.
@@ -63,22 +65,40 @@ mod tests {
     #[test]
     fn what_is_short_is_not_worth_it_and_what_has_no_length_is() {
         let types = vec![MediaRange::Exact("text/css".into())];
-        let compress = Compress { codings: vec![], types, min: 10 };
+        let compress = Compress {
+            codings: vec![],
+            types,
+            min: 10,
+        };
         for (content_type, len, takes) in [
             ("text/css", Some(9), false),
             ("text/css", Some(10), true),
             ("text/css; charset=utf-8", None, true),
             ("text/html", None, false),
         ] {
-            assert_eq!(compress.takes(content_type.as_bytes(), len), takes, "{content_type} {len:?}");
+            assert_eq!(
+                compress.takes(content_type.as_bytes(), len),
+                takes,
+                "{content_type} {len:?}"
+            );
         }
     }
 
     #[test]
     fn a_level_that_is_configured_holds_for_both_occasions() {
         let codings = vec![(Coding::Gzip, Some(9)), (Coding::Zstd, None)];
-        let compress = Compress { codings, types: vec![], min: 0 };
-        assert_eq!((compress.fast_level(Coding::Gzip), compress.kept_level(Coding::Gzip)), (9, 9));
+        let compress = Compress {
+            codings,
+            types: vec![],
+            min: 0,
+        };
+        assert_eq!(
+            (
+                compress.fast_level(Coding::Gzip),
+                compress.kept_level(Coding::Gzip)
+            ),
+            (9, 9)
+        );
         assert_eq!(compress.fast_level(Coding::Zstd), Coding::Zstd.fast_level());
         assert_eq!(compress.kept_level(Coding::Zstd), Coding::Zstd.kept_level());
     }

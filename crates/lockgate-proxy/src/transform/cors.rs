@@ -46,7 +46,8 @@ impl Origin {
             Self::Under(before, after) => {
                 let rest = origin.strip_prefix(before.as_bytes());
                 let between = rest.and_then(|rest| rest.strip_suffix(after.as_bytes()));
-                let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+                let plain =
+                    |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
                 between.is_some_and(|name| !name.is_empty() && name.iter().all(plain))
             }
         }
@@ -78,12 +79,19 @@ impl Cors {
             let fields = &mut answer.fields;
             fields.append(b"Access-Control-Allow-Methods", self.methods.as_bytes());
             let wanted = asked.named(b"access-control-request-headers").next();
-            if let Some(headers) =
-                self.headers.as_ref().map(String::as_bytes).or(wanted).filter(|headers| !headers.is_empty())
+            if let Some(headers) = self
+                .headers
+                .as_ref()
+                .map(String::as_bytes)
+                .or(wanted)
+                .filter(|headers| !headers.is_empty())
             {
                 fields.append(b"Access-Control-Allow-Headers", headers);
             }
-            fields.append(b"Access-Control-Max-Age", itoa::Buffer::new().format(self.max_age).as_bytes());
+            fields.append(
+                b"Access-Control-Max-Age",
+                itoa::Buffer::new().format(self.max_age).as_bytes(),
+            );
         }
         if self.headers.is_none() {
             vary(&mut answer.fields, b"Access-Control-Request-Headers");
@@ -94,12 +102,21 @@ impl Cors {
     /// Takes out what an origin says of it.
     pub fn clear(fields: &mut Fields) {
         let front = b"access-control-";
-        fields.retain(|field| field.name.get(..front.len()).is_none_or(|of| !of.eq_ignore_ascii_case(front)));
+        fields.retain(|field| {
+            field
+                .name
+                .get(..front.len())
+                .is_none_or(|of| !of.eq_ignore_ascii_case(front))
+        });
     }
 
     /// Says it of an answer.
     pub fn apply(&self, asked: &Fields, fields: &mut Fields) {
-        fields.retain(|field| !OURS.iter().any(|ours| ours.eq_ignore_ascii_case(field.name)));
+        fields.retain(|field| {
+            !OURS
+                .iter()
+                .any(|ours| ours.eq_ignore_ascii_case(field.name))
+        });
         if self.permit(asked, fields) && !self.expose.is_empty() {
             fields.append(b"Access-Control-Expose-Headers", self.expose.as_bytes());
         }
@@ -113,7 +130,9 @@ impl Cors {
         // Also where there is no permission: the next who asks may have it.
         vary(fields, b"Origin");
         let mut said = asked.named(b"origin");
-        let (Some(origin), None) = (said.next(), said.next()) else { return false };
+        let (Some(origin), None) = (said.next(), said.next()) else {
+            return false;
+        };
         if !origins.iter().any(|one| one.matches(origin)) {
             return false;
         }
@@ -133,8 +152,12 @@ mod tests {
     fn an_origin_is_compared_as_browsers_write_it() {
         let exact = |origin: &str| Origin::Exact(origin.to_owned());
         let under = Origin::Under("https://".into(), ".c.example".into());
-        let known =
-            [exact("https://a.example"), exact("http://b.example:8080"), under, exact("http://[::1]:3000")];
+        let known = [
+            exact("https://a.example"),
+            exact("http://b.example:8080"),
+            under,
+            exact("http://[::1]:3000"),
+        ];
         for (origin, matches) in [
             ("https://a.example", true),
             ("https://a.example:443", false),
@@ -152,7 +175,11 @@ mod tests {
             ("null", false),
             ("", false),
         ] {
-            assert_eq!(known.iter().any(|one| one.matches(origin.as_bytes())), matches, "{origin}");
+            assert_eq!(
+                known.iter().any(|one| one.matches(origin.as_bytes())),
+                matches,
+                "{origin}"
+            );
         }
     }
 

@@ -5,7 +5,8 @@ use lockgate_http::h1::parse::is_token;
 
 use super::template::{Template, Values};
 
-/// What is done with the lines of one name. Templates are for [`Purpose::Text`](super::Purpose::Text).
+/// What is done with the lines of one name. Templates are for
+/// [`Purpose::Text`](super::Purpose::Text).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderOp {
     /// These lines instead of all that there are.
@@ -21,8 +22,8 @@ pub enum HeaderOp {
 /// One name and what is done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderRule {
-    /// In the spelling in which it goes out. Lines are taken out that applications could take for it
-    /// ([`alike`]), so that nobody gets past a rule by writing `X_User`.
+    /// In the spelling in which it goes out. Lines are taken out that applications could take for
+    /// it ([`alike`]), so that nobody gets past a rule by writing `X_User`.
     pub name: Vec<u8>,
     /// What is done.
     pub op: HeaderOp,
@@ -54,7 +55,8 @@ pub struct HeaderRules {
     rules: Vec<HeaderRule>,
     /// Names that others than these rules say.
     reserved: Vec<Vec<u8>>,
-    /// A bit for every length of the names that are taken out, by which most lines are seen to be none of those.
+    /// A bit for every length of the names that are taken out, by which most lines are seen to be
+    /// none of those.
     lengths: u64,
 }
 
@@ -66,20 +68,29 @@ impl HeaderRules {
     pub fn new(rules: Vec<HeaderRule>) -> Result<Self, HeaderError> {
         for (at, rule) in rules.iter().enumerate() {
             rule.check()?;
-            if rules[..at].iter().any(|other| other.name.eq_ignore_ascii_case(&rule.name)) {
+            if rules[..at]
+                .iter()
+                .any(|other| other.name.eq_ignore_ascii_case(&rule.name))
+            {
                 return Err(HeaderError::Twice(rule.shown()));
             }
         }
         let replacing = rules.iter().filter(|rule| rule.replaces());
         let lengths = replacing.fold(0, |lengths, rule| lengths | length_bit(&rule.name));
-        Ok(Self { rules, reserved: Vec::new(), lengths })
+        Ok(Self {
+            rules,
+            reserved: Vec::new(),
+            lengths,
+        })
     }
 
-    /// The same, where only we say what stands in these fields: none comes in a trailer. In a head they are left alone, for
-    /// that is where we say it.
+    /// The same, where only we say what stands in these fields: none comes in a trailer. In a head
+    /// they are left alone, for that is where we say it.
     #[must_use]
     pub fn reserving(mut self, names: &[Vec<u8>]) -> Self {
-        self.lengths = names.iter().fold(self.lengths, |lengths, name| lengths | length_bit(name));
+        self.lengths = names
+            .iter()
+            .fold(self.lengths, |lengths, name| lengths | length_bit(name));
         self.reserved = names.to_vec();
         self
     }
@@ -91,7 +102,8 @@ impl HeaderRules {
 
     /// Whether it is the same for every message.
     pub fn is_fixed(&self) -> bool {
-        let fixed = |templates: &Vec<Template>| templates.iter().all(|template| template.fixed().is_some());
+        let fixed =
+            |templates: &Vec<Template>| templates.iter().all(|template| template.fixed().is_some());
         self.rules.iter().all(|rule| match &rule.op {
             HeaderOp::Set(templates) | HeaderOp::Add(templates) => fixed(templates),
             HeaderOp::Default(template) => template.fixed().is_some(),
@@ -99,8 +111,8 @@ impl HeaderRules {
         })
     }
 
-    /// Whether trailers of this name that a peer sent go no further: where that is set or removed in the head, or reserved.
-    /// Some add trailers to the head (RFC 9110 §6.5.1).
+    /// Whether trailers of this name that a peer sent go no further: where that is set or removed
+    /// in the head, or reserved. Some add trailers to the head (RFC 9110 §6.5.1).
     pub fn takes_out(&self, name: &[u8]) -> bool {
         self.replaces(name)
             || self.lengths & length_bit(name) != 0
@@ -110,17 +122,25 @@ impl HeaderRules {
     /// Whether lines of this name are set or removed.
     fn replaces(&self, name: &[u8]) -> bool {
         self.lengths & length_bit(name) != 0
-            && self.rules.iter().any(|rule| rule.replaces() && alike(&rule.name, name))
+            && self
+                .rules
+                .iter()
+                .any(|rule| rule.replaces() && alike(&rule.name, name))
     }
 
-    /// Changes the fields of a message. `scratch` is where values are put together; it is left empty.
+    /// Changes the fields of a message. `scratch` is where values are put together; it is left
+    /// empty.
     pub fn apply(&self, fields: &mut Fields, values: &Values<'_>, scratch: &mut Vec<u8>) {
         if self.lengths != 0 {
             fields.retain(|field| !self.replaces(field.name));
         }
         for rule in &self.rules {
             let templates = match &rule.op {
-                HeaderOp::Default(_) if fields.iter().any(|field| alike(&rule.name, field.name)) => &[],
+                HeaderOp::Default(_)
+                    if fields.iter().any(|field| alike(&rule.name, field.name)) =>
+                {
+                    &[]
+                }
                 HeaderOp::Default(template) => std::slice::from_ref(template),
                 HeaderOp::Set(templates) | HeaderOp::Add(templates) => templates.as_slice(),
                 HeaderOp::Remove => &[],
@@ -168,7 +188,11 @@ impl HeaderRule {
             HeaderOp::Default(template) => template.is_field_value(),
             HeaderOp::Remove => true,
         };
-        if sound { Ok(()) } else { Err(HeaderError::Value(self.shown())) }
+        if sound {
+            Ok(())
+        } else {
+            Err(HeaderError::Value(self.shown()))
+        }
     }
 
     fn replaces(&self) -> bool {
@@ -197,15 +221,24 @@ mod tests {
 
     fn set(name: &str, values: &[&str]) -> HeaderRule {
         let values = values.iter().map(|text| template(text)).collect();
-        HeaderRule { name: name.into(), op: HeaderOp::Set(values) }
+        HeaderRule {
+            name: name.into(),
+            op: HeaderOp::Set(values),
+        }
     }
 
     fn add(name: &str, value: &str) -> HeaderRule {
-        HeaderRule { name: name.into(), op: HeaderOp::Add(vec![template(value)]) }
+        HeaderRule {
+            name: name.into(),
+            op: HeaderOp::Add(vec![template(value)]),
+        }
     }
 
     fn remove(name: &str) -> HeaderRule {
-        HeaderRule { name: name.into(), op: HeaderOp::Remove }
+        HeaderRule {
+            name: name.into(),
+            op: HeaderOp::Remove,
+        }
     }
 
     fn applied(rules: Vec<HeaderRule>, lines: &[(&str, &str)]) -> Vec<String> {
@@ -214,31 +247,72 @@ mod tests {
             fields.append(name.as_bytes(), value.as_bytes());
         }
         let mut scratch = Vec::new();
-        HeaderRules::new(rules).unwrap().apply(&mut fields, &values("/a", None), &mut scratch);
+        HeaderRules::new(rules)
+            .unwrap()
+            .apply(&mut fields, &values("/a", None), &mut scratch);
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        fields.iter().map(|field| format!("{}: {}", text(field.name), text(field.value))).collect()
+        fields
+            .iter()
+            .map(|field| format!("{}: {}", text(field.name), text(field.value)))
+            .collect()
     }
 
     #[test]
     fn lines_are_set_added_and_removed_by_name() {
-        let origin = [("Server", "x"), ("X-A", "1"), ("x-a", "2"), ("Vary", "a"), ("Other", "3")];
-        let all =
-            vec![remove("server"), set("X-a", &["{client}", "b"]), add("vary", "b"), set("X-New", &["c"])];
+        let origin = [
+            ("Server", "x"),
+            ("X-A", "1"),
+            ("x-a", "2"),
+            ("Vary", "a"),
+            ("Other", "3"),
+        ];
+        let all = vec![
+            remove("server"),
+            set("X-a", &["{client}", "b"]),
+            add("vary", "b"),
+            set("X-New", &["c"]),
+        ];
         assert_eq!(
             applied(all, &origin),
-            ["Vary: a", "Other: 3", "X-a: 192.0.2.7", "X-a: b", "vary: b", "X-New: c"]
+            [
+                "Vary: a",
+                "Other: 3",
+                "X-a: 192.0.2.7",
+                "X-a: b",
+                "vary: b",
+                "X-New: c"
+            ]
         );
         assert_eq!(applied(vec![], &origin).len(), 5);
-        assert_eq!(applied(vec![set("X-A", &[])], &origin), ["Server: x", "Vary: a", "Other: 3"]);
-        assert_eq!(applied(vec![set("Host", &["b"])], &[("host", "a")]), ["Host: b"]);
+        assert_eq!(
+            applied(vec![set("X-A", &[])], &origin),
+            ["Server: x", "Vary: a", "Other: 3"]
+        );
+        assert_eq!(
+            applied(vec![set("Host", &["b"])], &[("host", "a")]),
+            ["Host: b"]
+        );
     }
 
     #[test]
     fn a_default_gives_way_to_what_is_there_and_takes_nothing_out() {
-        let default = |name: &str| HeaderRule { name: name.into(), op: HeaderOp::Default(template("b")) };
-        assert_eq!(applied(vec![default("X-A")], &[("x-a", "1"), ("x-a", "2")]), ["x-a: 1", "x-a: 2"]);
-        assert_eq!(applied(vec![default("X-A")], &[("y", "1")]), ["y: 1", "X-A: b"]);
-        assert!(!HeaderRules::new(vec![default("X-A")]).unwrap().takes_out(b"x-a"));
+        let default = |name: &str| HeaderRule {
+            name: name.into(),
+            op: HeaderOp::Default(template("b")),
+        };
+        assert_eq!(
+            applied(vec![default("X-A")], &[("x-a", "1"), ("x-a", "2")]),
+            ["x-a: 1", "x-a: 2"]
+        );
+        assert_eq!(
+            applied(vec![default("X-A")], &[("y", "1")]),
+            ["y: 1", "X-A: b"]
+        );
+        assert!(
+            !HeaderRules::new(vec![default("X-A")])
+                .unwrap()
+                .takes_out(b"x-a")
+        );
         let host = HeaderRules::new(vec![default("host")]);
         assert_eq!(host, Err(HeaderError::Host));
     }
@@ -246,32 +320,57 @@ mod tests {
     /// RFC 3875 §4.1.18: to an application that gets variables, X_User is X-User.
     #[test]
     fn no_spelling_of_a_name_gets_past_its_rule() {
-        let sent = [("X_User", "root"), ("x-user", "root"), ("X_USER_", "1"), ("X.User", "2")];
+        let sent = [
+            ("X_User", "root"),
+            ("x-user", "root"),
+            ("X_USER_", "1"),
+            ("X.User", "2"),
+        ];
         assert_eq!(
             applied(vec![set("X-User", &["nobody"])], &sent),
             ["X_USER_: 1", "X.User: 2", "X-User: nobody"]
         );
-        assert_eq!(applied(vec![remove("x_user")], &sent), ["X_USER_: 1", "X.User: 2"]);
+        assert_eq!(
+            applied(vec![remove("x_user")], &sent),
+            ["X_USER_: 1", "X.User: 2"]
+        );
         assert_eq!(applied(vec![add("X-User", "nobody")], &sent).len(), 5);
     }
 
     #[test]
     fn names_longer_than_the_bits_are_found() {
         let (long, longer) = ("x".repeat(63), "x".repeat(100));
-        assert_eq!(applied(vec![remove(&longer)], &[(&long, "1"), (&longer, "2")]), [format!("{long}: 1")]);
+        assert_eq!(
+            applied(vec![remove(&longer)], &[(&long, "1"), (&longer, "2")]),
+            [format!("{long}: 1")]
+        );
     }
 
     /// RFC 9110 §7.6.1, RFC 9112 §6: a rule could otherwise take messages apart.
     #[test]
     fn framing_and_the_connection_are_not_the_configurations() {
-        for name in
-            ["Content-Length", "transfer-encoding", "Connection", "TE", "Trailer", "upgrade", "Keep-Alive"]
-        {
+        for name in [
+            "Content-Length",
+            "transfer-encoding",
+            "Connection",
+            "TE",
+            "Trailer",
+            "upgrade",
+            "Keep-Alive",
+        ] {
             for rule in [set(name, &["1"]), add(name, "1"), remove(name)] {
-                assert_eq!(HeaderRules::new(vec![rule]), Err(HeaderError::Connection(name.into())));
+                assert_eq!(
+                    HeaderRules::new(vec![rule]),
+                    Err(HeaderError::Connection(name.into()))
+                );
             }
         }
-        for rule in [add("Host", "b"), remove("host"), set("Host", &["a", "b"]), set("Host", &[])] {
+        for rule in [
+            add("Host", "b"),
+            remove("host"),
+            set("Host", &["a", "b"]),
+            set("Host", &[]),
+        ] {
             assert_eq!(HeaderRules::new(vec![rule]), Err(HeaderError::Host));
         }
     }
@@ -279,11 +378,20 @@ mod tests {
     #[test]
     fn a_rule_cannot_end_its_line() {
         for name in ["", "a b", "a:", "a\r\n", "\u{e4}"] {
-            assert_eq!(HeaderRules::new(vec![remove(name)]), Err(HeaderError::Name(name.into())));
+            assert_eq!(
+                HeaderRules::new(vec![remove(name)]),
+                Err(HeaderError::Name(name.into()))
+            );
         }
         for value in ["a\r\nb: c", "a\nb", "a\0", "{client}\r"] {
-            assert_eq!(HeaderRules::new(vec![set("a", &[value])]), Err(HeaderError::Value("a".into())));
-            assert_eq!(HeaderRules::new(vec![add("a", value)]), Err(HeaderError::Value("a".into())));
+            assert_eq!(
+                HeaderRules::new(vec![set("a", &[value])]),
+                Err(HeaderError::Value("a".into()))
+            );
+            assert_eq!(
+                HeaderRules::new(vec![add("a", value)]),
+                Err(HeaderError::Value("a".into()))
+            );
         }
         assert!(HeaderRules::new(vec![set("a", &["tab\tand \u{e4}"])]).is_ok());
         let twice = vec![remove("a"), add("A", "1")];

@@ -1,13 +1,15 @@
-//! What an origin's answer says of where things are, as the client must see it: Location, Content-Location, Refresh and
-//! the path of cookies.
+//! What an origin's answer says of where things are, as the client must see it: Location,
+//! Content-Location, Refresh and the path of cookies.
 //!
-//! An origin that stands behind a prefix or another scheme does not know it, unless it heeds `X-Forwarded-*`; what it
-//! says then is public already and stays. So does every URL of another host, and every value that is no such URL.
+//! An origin that stands behind a prefix or another scheme does not know it, unless it heeds
+//! `X-Forwarded-*`; what it says then is public already and stays. So does every URL of another
+//! host, and every value that is no such URL.
 
 use lockgate_http::fields::Fields;
 use lockgate_http::target::Authority;
 
-/// An authority that means the origin itself: an endpoint's address or name with its port, or the Host that it was sent.
+/// An authority that means the origin itself: an endpoint's address or name with its port, or the
+/// Host that it was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin<'a> {
     /// A name, an IPv4 address, or an IPv6 address in brackets.
@@ -25,7 +27,8 @@ pub struct Public<'a> {
     pub authority: &'a [u8],
     /// What the origin might call itself.
     pub origins: &'a [Origin<'a>],
-    /// The raw prefix that was left out of the path: [`TargetRewrite::stripped`](super::TargetRewrite::stripped).
+    /// The raw prefix that was left out of the path:
+    /// [`TargetRewrite::stripped`](super::TargetRewrite::stripped).
     pub prefix: &'a [u8],
 }
 
@@ -63,7 +66,9 @@ impl Public<'_> {
     /// Writes the public form of a URL reference (RFC 3986 §4.1), if it has one.
     fn url(&self, url: &[u8], out: &mut Vec<u8>) -> bool {
         if let Some((scheme, authority, rest)) = split_authority(url) {
-            let Ok(authority) = Authority::parse(authority) else { return false };
+            let Ok(authority) = Authority::parse(authority) else {
+                return false;
+            };
             if !self.is_origin(scheme, &authority) || self.authority.is_empty() {
                 return false;
             }
@@ -76,8 +81,8 @@ impl Public<'_> {
             out.extend_from_slice(rest);
             return true;
         }
-        // What is relative to the request's own path, or of another scheme, is right as it is. Browsers take a
-        // backslash for a slash, so "/\" begins a host as "//" does.
+        // What is relative to the request's own path, or of another scheme, is right as it is.
+        // Browsers take a backslash for a slash, so "/\" begins a host as "//" does.
         if self.prefix.is_empty()
             || !matches!(url, [b'/'] | [b'/', b'!'..=b'.' | b'0'..=b'[' | b']'..=b'~', ..])
         {
@@ -88,13 +93,15 @@ impl Public<'_> {
         true
     }
 
-    /// Whether a URL with this authority is one of the origin's, and not of what the client asked for.
+    /// Whether a URL with this authority is one of the origin's, and not of what the client asked
+    /// for.
     fn is_origin(&self, scheme: Scheme, authority: &Authority<'_>) -> bool {
         let name = authority.name();
         if let Ok(public) = Authority::parse(self.authority)
             && public.name() == name
         {
-            let same_port = |default| authority.port.unwrap_or(default) == public.port.unwrap_or(default);
+            let same_port =
+                |default| authority.port.unwrap_or(default) == public.port.unwrap_or(default);
             match (scheme, self.secure) {
                 (Scheme::Http, false) if same_port(80) => return false,
                 (Scheme::Https, true) if same_port(443) => return false,
@@ -110,18 +117,26 @@ impl Public<'_> {
             (None, Scheme::Https) => port == 443,
             (None, Scheme::Relative) => matches!(port, 80 | 443),
         };
-        self.origins.iter().any(|origin| port(origin.port) && name.eq_ignore_ascii_case(origin.host))
+        self.origins
+            .iter()
+            .any(|origin| port(origin.port) && name.eq_ignore_ascii_case(origin.host))
     }
 
     /// `5; url=…`, as browsers read it: quotes or none.
     fn refresh(&self, value: &[u8], out: &mut Vec<u8>) -> bool {
-        let Some(separator) = value.iter().position(|byte| matches!(byte, b';' | b',')) else { return false };
+        let Some(separator) = value.iter().position(|byte| matches!(byte, b';' | b',')) else {
+            return false;
+        };
         let rest = value[separator + 1..].trim_ascii_start();
-        let Some((_, rest)) = rest.split_at_checked(3).filter(|(name, _)| name.eq_ignore_ascii_case(b"url"))
+        let Some((_, rest)) = rest
+            .split_at_checked(3)
+            .filter(|(name, _)| name.eq_ignore_ascii_case(b"url"))
         else {
             return false;
         };
-        let Some(rest) = rest.trim_ascii_start().strip_prefix(b"=") else { return false };
+        let Some(rest) = rest.trim_ascii_start().strip_prefix(b"=") else {
+            return false;
+        };
         let rest = rest.trim_ascii_start();
         let (rest, url) = match rest {
             [quote @ (b'"' | b'\''), rest @ ..] => (rest, rest.split(|byte| byte == quote).next()),
@@ -139,7 +154,10 @@ impl Public<'_> {
     /// Puts the prefix before the value of every Path attribute (RFC 6265 §5.2.4).
     fn cookie(&self, value: &[u8], out: &mut Vec<u8>) -> bool {
         // A cookie with this name is for the whole host, or refused (RFC 6265bis §4.1.3.2).
-        if self.prefix.is_empty() || value.get(..7).is_some_and(|name| name.eq_ignore_ascii_case(b"__Host-"))
+        if self.prefix.is_empty()
+            || value
+                .get(..7)
+                .is_some_and(|name| name.eq_ignore_ascii_case(b"__Host-"))
         {
             return false;
         }
@@ -153,8 +171,13 @@ impl Public<'_> {
                     let before = attribute.len() - path.len();
                     out.extend_from_slice(&attribute[..before]);
                     self.cookie_prefix(out);
-                    // Path=/api also means /api/ and all below, but Path=/api/ not /api (RFC 6265 §5.1.4).
-                    let path = if path.trim_ascii_end() == b"/" { &path[1..] } else { path };
+                    // Path=/api also means /api/ and all below, but Path=/api/ not /api (RFC 6265
+                    // §5.1.4).
+                    let path = if path.trim_ascii_end() == b"/" {
+                        &path[1..]
+                    } else {
+                        path
+                    };
                     out.extend_from_slice(path);
                     changed = true;
                 }
@@ -193,15 +216,22 @@ fn split_authority(url: &[u8]) -> Option<(Scheme, &[u8], &[u8])> {
     let (scheme, rest) = (begins(b"http://").map(|rest| (Scheme::Http, rest)))
         .or_else(|| begins(b"https://").map(|rest| (Scheme::Https, rest)))
         .or_else(|| begins(b"//").map(|rest| (Scheme::Relative, rest)))?;
-    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    let end = rest
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
+        .unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(end);
     Some((scheme, authority, rest))
 }
 
-/// The value of a Path attribute, if this is one that a browser heeds, with the whitespace behind it.
+/// The value of a Path attribute, if this is one that a browser heeds, with the whitespace behind
+/// it.
 fn path_of(attribute: &[u8]) -> Option<&[u8]> {
     let equals = memchr::memchr(b'=', attribute)?;
-    let (name, value) = (attribute[..equals].trim_ascii(), attribute[equals + 1..].trim_ascii_start());
+    let (name, value) = (
+        attribute[..equals].trim_ascii(),
+        attribute[equals + 1..].trim_ascii_start(),
+    );
     (name.eq_ignore_ascii_case(b"path") && value.starts_with(b"/")).then_some(value)
 }
 
@@ -210,14 +240,31 @@ mod tests {
     use super::*;
 
     const ORIGINS: &[Origin<'static>] = &[
-        Origin { host: "127.0.0.1", port: 1080 },
-        Origin { host: "app.internal", port: 80 },
-        Origin { host: "tls.internal", port: 443 },
-        Origin { host: "[::1]", port: 1080 },
+        Origin {
+            host: "127.0.0.1",
+            port: 1080,
+        },
+        Origin {
+            host: "app.internal",
+            port: 80,
+        },
+        Origin {
+            host: "tls.internal",
+            port: 443,
+        },
+        Origin {
+            host: "[::1]",
+            port: 1080,
+        },
     ];
 
     fn public(secure: bool, prefix: &'static str) -> Public<'static> {
-        Public { secure, authority: b"up.example.com", origins: ORIGINS, prefix: prefix.as_bytes() }
+        Public {
+            secure,
+            authority: b"up.example.com",
+            origins: ORIGINS,
+            prefix: prefix.as_bytes(),
+        }
     }
 
     fn restored(public: &Public<'_>, name: &str, value: &str) -> String {
@@ -232,8 +279,14 @@ mod tests {
         let public = public(true, "");
         for (said, seen) in [
             // An upload server of the tus protocol, that does not heed X-Forwarded-*.
-            ("http://127.0.0.1:1080/files/abc", "https://up.example.com/files/abc"),
-            ("HTTP://127.0.0.1:1080/files/a%20b?c#d", "https://up.example.com/files/a%20b?c#d"),
+            (
+                "http://127.0.0.1:1080/files/abc",
+                "https://up.example.com/files/abc",
+            ),
+            (
+                "HTTP://127.0.0.1:1080/files/a%20b?c#d",
+                "https://up.example.com/files/a%20b?c#d",
+            ),
             ("http://127.0.0.1:1080", "https://up.example.com"),
             ("http://127.0.0.1:1080?a", "https://up.example.com?a"),
             ("http://[::1]:1080/a", "https://up.example.com/a"),
@@ -295,18 +348,36 @@ mod tests {
             restored(&public, "Location", "https://up.example.com/login"),
             "https://up.example.com/login"
         );
-        assert_eq!(restored(&public, "Location", "http://127.0.0.1:1080/a"), "http://up.example.com/a");
-        let nobody = Public { authority: b"", ..public };
-        assert_eq!(restored(&nobody, "Location", "http://127.0.0.1:1080/a"), "http://127.0.0.1:1080/a");
+        assert_eq!(
+            restored(&public, "Location", "http://127.0.0.1:1080/a"),
+            "http://up.example.com/a"
+        );
+        let nobody = Public {
+            authority: b"",
+            ..public
+        };
+        assert_eq!(
+            restored(&nobody, "Location", "http://127.0.0.1:1080/a"),
+            "http://127.0.0.1:1080/a"
+        );
     }
 
     #[test]
     fn ports_of_the_public_side_are_kept() {
-        let public = Public { authority: b"up.example.com:8443", ..public(true, "") };
+        let public = Public {
+            authority: b"up.example.com:8443",
+            ..public(true, "")
+        };
         for (said, seen) in [
             ("http://127.0.0.1:1080/a", "https://up.example.com:8443/a"),
-            ("http://up.example.com:8443/a", "https://up.example.com:8443/a"),
-            ("https://up.example.com:8443/a", "https://up.example.com:8443/a"),
+            (
+                "http://up.example.com:8443/a",
+                "https://up.example.com:8443/a",
+            ),
+            (
+                "https://up.example.com:8443/a",
+                "https://up.example.com:8443/a",
+            ),
             ("https://up.example.com/a", "https://up.example.com/a"),
         ] {
             assert_eq!(restored(&public, "Location", said), seen, "{said}");
@@ -334,7 +405,10 @@ mod tests {
     fn the_url_of_a_refresh_is_one_as_well() {
         let public = public(true, "/api");
         for (said, seen) in [
-            ("0; url=http://127.0.0.1:1080/a", "0; url=https://up.example.com/api/a"),
+            (
+                "0; url=http://127.0.0.1:1080/a",
+                "0; url=https://up.example.com/api/a",
+            ),
             ("5;URL = '/a'; b", "5;URL = '/api/a'; b"),
             ("5, url=\"/a", "5, url=\"/api/a"),
             ("5; url=https://b.example/", "5; url=https://b.example/"),
@@ -364,7 +438,10 @@ mod tests {
             ("a=b; Domain=x; Paths=/", "a=b; Domain=x; Paths=/"),
             ("path=/; Secure", "path=/; Secure"),
             ("__Host-a=b; Path=/; Secure", "__Host-a=b; Path=/; Secure"),
-            ("__Secure-a=b; Path=/; Secure", "__Secure-a=b; Path=/api; Secure"),
+            (
+                "__Secure-a=b; Path=/; Secure",
+                "__Secure-a=b; Path=/api; Secure",
+            ),
             ("", ""),
             (";;Path=/", ";;Path=/api"),
         ] {
@@ -372,13 +449,20 @@ mod tests {
             assert_eq!(restored(&public(true, ""), "Set-Cookie", said), said);
         }
         let hostile = public(true, "/t;Domain=evil");
-        assert_eq!(restored(&hostile, "Set-Cookie", "a=b; Path=/x"), "a=b; Path=/t%3BDomain=evil/x");
+        assert_eq!(
+            restored(&hostile, "Set-Cookie", "a=b; Path=/x"),
+            "a=b; Path=/t%3BDomain=evil/x"
+        );
     }
 
     #[test]
     fn several_cookies_are_several_lines() {
         let mut fields = Fields::default();
-        for (name, value) in [("Set-Cookie", "a=1; Path=/"), ("Date", "x"), ("set-cookie", "b=2; Path=/b")] {
+        for (name, value) in [
+            ("Set-Cookie", "a=1; Path=/"),
+            ("Date", "x"),
+            ("set-cookie", "b=2; Path=/b"),
+        ] {
             fields.append(name.as_bytes(), value.as_bytes());
         }
         public(true, "/api").restore(&mut fields);

@@ -12,7 +12,11 @@ pub enum MediaRange {
 impl MediaRange {
     /// Whether it has the value of a Content-Type, whose parameters do not count (RFC 9110 §8.3.1).
     pub fn matches(&self, content_type: &[u8]) -> bool {
-        let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let essence = content_type
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
         match self {
             Self::Exact(exact) => essence.eq_ignore_ascii_case(exact.as_bytes()),
             Self::Under(over) => {
@@ -29,7 +33,10 @@ mod tests {
 
     #[test]
     fn parameters_and_case_do_not_count() {
-        let (css, text) = (MediaRange::Exact("text/css".into()), MediaRange::Under("text".into()));
+        let (css, text) = (
+            MediaRange::Exact("text/css".into()),
+            MediaRange::Under("text".into()),
+        );
         for (content_type, is_css, is_text) in [
             ("text/css", true, true),
             ("Text/CSS ; charset=utf-8", true, true),

@@ -1,5 +1,5 @@
-//! What is changed of a request or an answer on its way, without IO: targets, fields, and what answers say of where
-//! things are.
+//! What is changed of a request or an answer on its way, without IO: targets, fields, and what
+//! answers say of where things are.
 //!
 //! # Layout
 //! - [`template`]: texts with placeholders.

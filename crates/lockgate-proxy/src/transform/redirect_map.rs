@@ -1,7 +1,7 @@
 //! Redirects by path, of which there may be a hundred thousand.
 //!
-//! A look-up asks for the whole path, and then for its beginnings of as many segments as some redirect has: what it costs is
-//! decided by who wrote the redirects, not by the path.
+//! A look-up asks for the whole path, and then for its beginnings of as many segments as some
+//! redirect has: what it costs is decided by who wrote the redirects, not by the path.
 
 use std::collections::HashMap;
 
@@ -49,7 +49,8 @@ impl RedirectMap {
     /// Makes the map.
     ///
     /// # Errors
-    /// The first that cannot be: its pattern or template cannot be read, or another is for the same path.
+    /// The first that cannot be: its pattern or template cannot be read, or another is for the same
+    /// path.
     pub fn new<'a>(redirects: impl IntoIterator<Item = Moved<'a>>) -> Result<Self, RedirectError> {
         let mut map = Self::default();
         for (number, Moved { from, to, status }) in redirects.into_iter().enumerate() {
@@ -69,7 +70,10 @@ impl RedirectMap {
                     (&mut map.below, from.strip_suffix("/*").unwrap_or(from))
                 }
             };
-            if targets.insert(path.as_bytes().into(), (to, status)).is_some() {
+            if targets
+                .insert(path.as_bytes().into(), (to, status))
+                .is_some()
+            {
                 return Err(wrong("another is for the same path".to_owned()));
             }
         }
@@ -83,8 +87,11 @@ impl RedirectMap {
     }
 
     fn longest(&self, path: &[u8]) -> Option<&(Template, u16)> {
-        // Of a path with fewer segments all of it is looked for, which is as long as a prefix of it can be.
-        self.depths.iter().find_map(|&depth| self.below.get(split_behind(path, depth).0))
+        // Of a path with fewer segments all of it is looked for, which is as long as a prefix of it
+        // can be.
+        self.depths
+            .iter()
+            .find_map(|&depth| self.below.get(split_behind(path, depth).0))
     }
 }
 
@@ -94,13 +101,22 @@ mod tests {
     use super::*;
 
     fn map(redirects: &[(&str, &str)]) -> Result<RedirectMap, RedirectError> {
-        RedirectMap::new(redirects.iter().map(|(from, to)| Moved { from, to, status: 301 }))
+        RedirectMap::new(redirects.iter().map(|(from, to)| Moved {
+            from,
+            to,
+            status: 301,
+        }))
     }
 
     #[test]
     fn the_exact_path_goes_before_the_longest_prefix() {
-        let map =
-            map(&[("/a/*", "/all/{*}"), ("/a/b/*", "/b/{*}"), ("/a/b", "/exact"), ("/c d", "/e")]).unwrap();
+        let map = map(&[
+            ("/a/*", "/all/{*}"),
+            ("/a/b/*", "/b/{*}"),
+            ("/a/b", "/exact"),
+            ("/c d", "/e"),
+        ])
+        .unwrap();
         for (raw, expected) in [
             ("/a/b", Some("/exact")),
             ("/a/b/", Some("/b/")),
@@ -130,27 +146,46 @@ mod tests {
             (&[("/a", "/b"), ("/a", "/c")], 1),
             (&[("/{a}", "/b")], 0),
         ] {
-            assert_eq!(map(redirects).map(|_| ()).map_err(|error| error.number), Err(number));
+            assert_eq!(
+                map(redirects).map(|_| ()).map_err(|error| error.number),
+                Err(number)
+            );
         }
     }
 
     #[test]
     fn a_hundred_thousand_are_made_and_found() {
         let froms: Vec<String> = (0..100_000).map(|n| format!("/old/{n}/page")).collect();
-        let map = RedirectMap::new(froms.iter().map(|from| Moved { from, to: "/new", status: 308 })).unwrap();
+        let map = RedirectMap::new(froms.iter().map(|from| Moved {
+            from,
+            to: "/new",
+            status: 308,
+        }))
+        .unwrap();
         assert!(froms.iter().all(|from| map.find(from.as_bytes()).is_some()));
         assert!(map.find(b"/old/100000/page").is_none());
     }
 
     #[test]
     fn a_long_path_is_looked_up_no_deeper_than_the_redirects_are() {
-        let map = map(&[("/*", "/all"), ("/a/a/*", "/two"), ("/a/*", "/one"), ("/b/*", "/other")]).unwrap();
+        let map = map(&[
+            ("/*", "/all"),
+            ("/a/a/*", "/two"),
+            ("/a/*", "/one"),
+            ("/b/*", "/other"),
+        ])
+        .unwrap();
         assert_eq!(map.depths, [2, 1, 0]);
-        for (path, to) in
-            [("/a".repeat(30_000), "/two"), ("/b".repeat(30_000), "/other"), ("/c".repeat(9), "/all")]
-        {
+        for (path, to) in [
+            ("/a".repeat(30_000), "/two"),
+            ("/b".repeat(30_000), "/other"),
+            ("/c".repeat(9), "/all"),
+        ] {
             let mut text = Vec::new();
-            map.find(path.as_bytes()).unwrap().0.render(&values("/", None), &mut text);
+            map.find(path.as_bytes())
+                .unwrap()
+                .0
+                .render(&values("/", None), &mut text);
             assert_eq!(text, to.as_bytes());
         }
     }

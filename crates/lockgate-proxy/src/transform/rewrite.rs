@@ -57,29 +57,46 @@ impl Rewrite {
         self.values.iter().map(|value| value.of(request)).collect()
     }
 
-    /// Has a request ask for what can be changed: the whole, and in a coding that can be undone. What by its name is of
-    /// another type, a film, may be asked for in parts.
+    /// Has a request ask for what can be changed: the whole, and in a coding that can be undone.
+    /// What by its name is of another type, a film, may be asked for in parts.
     pub fn ask(&self, path: &[u8], fields: &mut Fields) {
         if media_type::extension(path).is_none() || self.takes(media_type::of(path).as_bytes()) {
             fields.remove(Known::Range);
             fields.remove(Known::IfRange);
         }
         let known = |element: &&[u8]| {
-            let name = element.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+            let name = element
+                .split(|byte| *byte == b';')
+                .next()
+                .unwrap_or_default()
+                .trim_ascii();
             name.eq_ignore_ascii_case(b"identity") || Coded::of(name).is_some()
         };
         let elements = || fields.tokens(Known::AcceptEncoding);
         if !elements().all(|element| known(&element)) {
-            let kept = elements().filter(known).collect::<Vec<_>>().join(&b", "[..]);
+            let kept = elements()
+                .filter(known)
+                .collect::<Vec<_>>()
+                .join(&b", "[..]);
             fields.set(Known::AcceptEncoding, &kept);
         }
     }
 
-    /// What changes an origin's answer as it comes, if something does; its fields are made to say so. Parts are not changed:
-    /// what they are parts of is not known. Nor is what has a coding that we do not know, or is not to be transformed
-    /// (RFC 9110 §7.7).
-    pub fn begin(&self, request: &Values<'_>, status: u16, fields: &mut Fields, stages: &mut Vec<Stage>) {
-        let Some(content_type) = fields.named(b"content-type").next().filter(|of| self.takes(of)) else {
+    /// What changes an origin's answer as it comes, if something does; its fields are made to say
+    /// so. Parts are not changed: what they are parts of is not known. Nor is what has a coding
+    /// that we do not know, or is not to be transformed (RFC 9110 §7.7).
+    pub fn begin(
+        &self,
+        request: &Values<'_>,
+        status: u16,
+        fields: &mut Fields,
+        stages: &mut Vec<Stage>,
+    ) {
+        let Some(content_type) = fields
+            .named(b"content-type")
+            .next()
+            .filter(|of| self.takes(of))
+        else {
             return;
         };
         let coding = match *fields.named(b"content-encoding").collect::<Vec<_>>() {
@@ -102,7 +119,11 @@ impl Rewrite {
         body::became_another(fields);
         // Of what is filled in anew each time there are no validators.
         let gone: [&[u8]; 2] = [b"etag", b"last-modified"];
-        fields.retain(|field| !gone.iter().any(|name| field.name.eq_ignore_ascii_case(name)));
+        fields.retain(|field| {
+            !gone
+                .iter()
+                .any(|name| field.name.eq_ignore_ascii_case(name))
+        });
     }
 }
 
@@ -113,10 +134,22 @@ impl Value {
         match self {
             Self::Template(template) => template.render(request, &mut text),
             Self::Time => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let Calendar { year, month, day, hour, minute, second, .. } =
-                    Calendar::of_unix(now.as_secs());
-                let _ = write!(text, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
+                let now = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default();
+                let Calendar {
+                    year,
+                    month,
+                    day,
+                    hour,
+                    minute,
+                    second,
+                    ..
+                } = Calendar::of_unix(now.as_secs());
+                let _ = write!(
+                    text,
+                    "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"
+                );
             }
             Self::Counter(counter) => {
                 let _ = write!(text, "{}", counter.fetch_add(1, Ordering::Relaxed) + 1);
@@ -129,6 +162,8 @@ impl Value {
 
 impl fmt::Debug for Rewrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rewrite").field("tag", &self.tag).finish_non_exhaustive()
+        f.debug_struct("Rewrite")
+            .field("tag", &self.tag)
+            .finish_non_exhaustive()
     }
 }

@@ -9,8 +9,8 @@ pub enum TargetRewrite {
     /// Every byte goes on as received.
     #[default]
     None,
-    /// What the pattern has before `/*` is left out, every other byte goes on as received: of `/api/*`, `/api/v1`
-    /// becomes `/v1`, `/api/` and `/api` become `/`.
+    /// What the pattern has before `/*` is left out, every other byte goes on as received: of
+    /// `/api/*`, `/api/v1` becomes `/v1`, `/api/` and `/api` become `/`.
     StripPrefix,
     /// Made anew, by a template for [`Purpose::Target`](super::template::Purpose::Target).
     Template(Template),
@@ -51,9 +51,18 @@ mod tests {
     use super::super::template::tests::values;
     use super::*;
 
-    fn rewritten(rewrite: &TargetRewrite, pattern: &str, path: &str, query: Option<&str>) -> String {
+    fn rewritten(
+        rewrite: &TargetRewrite,
+        pattern: &str,
+        path: &str,
+        query: Option<&str>,
+    ) -> String {
         let mut out = Vec::new();
-        rewrite.write(&Pattern::parse(pattern).unwrap(), &values(path, query), &mut out);
+        rewrite.write(
+            &Pattern::parse(pattern).unwrap(),
+            &values(path, query),
+            &mut out,
+        );
         String::from_utf8(out).unwrap()
     }
 
@@ -65,7 +74,12 @@ mod tests {
             ("/api/*", "/api/", None, "/"),
             ("/api/*", "/api", Some("a?b"), "/?a?b"),
             ("/api/*", "/api/", Some(""), "/?"),
-            ("/api/*", "/%61p%69/%76%31;x=%2C", Some("%zz"), "/%76%31;x=%2C?%zz"),
+            (
+                "/api/*",
+                "/%61p%69/%76%31;x=%2C",
+                Some("%zz"),
+                "/%76%31;x=%2C?%zz",
+            ),
             ("/api/*", "/api//v1/", None, "//v1/"),
             ("/api/*", "/api/api/x", None, "/api/x"),
             ("/api/*", "//api/x", None, "/x"),
@@ -75,8 +89,15 @@ mod tests {
             ("/a", "/a", None, "/a"),
         ] {
             let strip = TargetRewrite::StripPrefix;
-            assert_eq!(rewritten(&strip, pattern, path, query), target, "{pattern} {path}");
-            let whole = format!("{path}{}", query.map(|query| format!("?{query}")).unwrap_or_default());
+            assert_eq!(
+                rewritten(&strip, pattern, path, query),
+                target,
+                "{pattern} {path}"
+            );
+            let whole = format!(
+                "{path}{}",
+                query.map(|query| format!("?{query}")).unwrap_or_default()
+            );
             assert_eq!(rewritten(&TargetRewrite::None, pattern, path, query), whole);
         }
     }
@@ -84,15 +105,29 @@ mod tests {
     #[test]
     fn what_is_stripped_is_known() {
         let pattern = Pattern::parse("/t/{tenant}/*").unwrap();
-        assert_eq!(TargetRewrite::StripPrefix.stripped(&pattern, b"/t/%41/x"), b"/t/%41");
+        assert_eq!(
+            TargetRewrite::StripPrefix.stripped(&pattern, b"/t/%41/x"),
+            b"/t/%41"
+        );
         assert_eq!(TargetRewrite::None.stripped(&pattern, b"/t/%41/x"), b"");
-        assert_eq!(TargetRewrite::StripPrefix.stripped(&Pattern::parse("/a").unwrap(), b"/a"), b"");
+        assert_eq!(
+            TargetRewrite::StripPrefix.stripped(&Pattern::parse("/a").unwrap(), b"/a"),
+            b""
+        );
     }
 
     #[test]
     fn a_template_makes_it_anew() {
         let pattern = Pattern::parse("/api/*").unwrap();
         let template = Template::parse("/v1/{*}", Purpose::Target, &pattern).unwrap();
-        assert_eq!(rewritten(&TargetRewrite::Template(template), "/api/*", "/api/a", Some("b")), "/v1/a?b");
+        assert_eq!(
+            rewritten(
+                &TargetRewrite::Template(template),
+                "/api/*",
+                "/api/a",
+                Some("b")
+            ),
+            "/v1/a?b"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Texts with placeholders, as redirects, rewritten targets, fields and short answers have them.
 //!
-//! Read once when the configuration is; rendering copies, and escapes what would mean more in its place than it did
-//! where it came from. A template decides the shape of a URL, a request only fills in parts of it.
+//! Read once when the configuration is; rendering copies, and escapes what would mean more in its
+//! place than it did where it came from. A template decides the shape of a URL, a request only
+//! fills in parts of it.
 
 use std::io::Write;
 
@@ -28,7 +29,8 @@ pub struct Values<'a> {
     /// The raw query, without its question mark.
     pub query: Option<&'a [u8]>,
     /// The host that was asked for, as routing sees it: without port. Never empty: of `https://` without a host a browser
-    /// takes the path's first segment for one. Where a request names none (HTTP/1.0), the address that it came to.
+    /// takes the path's first segment for one. Where a request names none (HTTP/1.0), the address
+    /// that it came to.
     pub host: &'a str,
     /// Whether the client came over TLS.
     pub secure: bool,
@@ -58,7 +60,8 @@ pub enum TemplateError {
     /// A brace that is no placeholder's, in a URL.
     #[error("a brace in a URL is written %7B or %7D")]
     Brace,
-    /// A target that begins with no slash, or a redirect that begins with neither one slash nor `http(s)://`.
+    /// A target that begins with no slash, or a redirect that begins with neither one slash nor
+    /// `http(s)://`.
     #[error("it begins neither with one slash nor, for a redirect, with http:// or https://")]
     Start,
     /// A part of the path where the host is: whoever makes the link could choose the host.
@@ -114,11 +117,12 @@ enum Part {
 }
 
 impl Template {
-    /// Reads a template for a route with this pattern, whose parameters are placeholders, too, and go over ours of the
-    /// same name. What stands in braces and is no placeholder is kept in a text, so that JSON need not be escaped.
+    /// Reads a template for a route with this pattern, whose parameters are placeholders, too, and
+    /// go over ours of the same name. What stands in braces and is no placeholder is kept in a
+    /// text, so that JSON need not be escaped.
     ///
-    /// In a URL, what is no visible ASCII character is escaped; the request's query is kept unless the template has a
-    /// question mark.
+    /// In a URL, what is no visible ASCII character is escaped; the request's query is kept unless
+    /// the template has a question mark.
     ///
     /// # Errors
     /// Unknown placeholders, and shapes in which a request could choose more than its part.
@@ -157,7 +161,9 @@ impl Template {
     /// Whether what was configured can stand in a field: values that requests fill in always can.
     pub(super) fn is_field_value(&self) -> bool {
         self.pieces.iter().all(|piece| match piece {
-            Piece::Literal(text) => !text.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t'),
+            Piece::Literal(text) => !text
+                .iter()
+                .any(|byte| byte.is_ascii_control() && *byte != b'\t'),
             _ => true,
         })
     }
@@ -183,11 +189,16 @@ impl Template {
     }
 }
 
-/// Leaves one slash of several at the front: a browser takes what follows two for a host, and a backslash for a slash
-/// (CWE-601).
+/// Leaves one slash of several at the front: a browser takes what follows two for a host, and a
+/// backslash for a slash (CWE-601).
 fn keep_host(out: &mut Vec<u8>, start: usize) {
     let slash = |byte: &&u8| matches!(byte, b'/' | b'\\');
-    let surplus = out.get(start + 1..).unwrap_or_default().iter().take_while(slash).count();
+    let surplus = out
+        .get(start + 1..)
+        .unwrap_or_default()
+        .iter()
+        .take_while(slash)
+        .count();
     if surplus > 0 {
         out.drain(start + 1..start + 1 + surplus);
     }
@@ -210,7 +221,11 @@ impl Value {
                 escape(values.path, keep, out);
             }
             Self::Query => {
-                let keep = if part == Part::Query { part.keeps_all() } else { keep };
+                let keep = if part == Part::Query {
+                    part.keeps_all()
+                } else {
+                    keep
+                };
                 escape(values.query.unwrap_or_default(), keep, out);
             }
             // Both have no characters but those that hosts and methods have.
@@ -280,7 +295,11 @@ fn escape(text: &[u8], keep: Kept, out: &mut Vec<u8>) {
         let (kept, from) = rest.split_at(plain);
         out.extend_from_slice(kept);
         let [byte, behind @ ..] = from else { return };
-        out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        out.extend([
+            b'%',
+            DIGITS[usize::from(byte >> 4)],
+            DIGITS[usize::from(byte & 15)],
+        ]);
         rest = behind;
     }
 }
@@ -309,7 +328,11 @@ impl<'p> Reader<'p> {
         Self {
             purpose,
             pattern,
-            part: if purpose == Purpose::Text { Part::Text } else { Part::Path },
+            part: if purpose == Purpose::Text {
+                Part::Text
+            } else {
+                Part::Path
+            },
             text: Vec::with_capacity(text.len()),
             pieces: Vec::new(),
             own_query: false,
@@ -347,7 +370,11 @@ impl<'p> Reader<'p> {
         }
         // Of "https://" the slashes are none of the path's.
         let begins = self.part == Part::Host && self.text.is_empty() && self.pieces.len() < 2;
-        let scheme = if begins { text.find("://").map_or(0, |at| at + 3) } else { 0 };
+        let scheme = if begins {
+            text.find("://").map_or(0, |at| at + 3)
+        } else {
+            0
+        };
         for (at, byte) in text.bytes().enumerate() {
             match byte {
                 b'/' | b'\\' if self.part == Part::Host && at >= scheme => self.part = Part::Path,
@@ -416,7 +443,8 @@ impl<'p> Reader<'p> {
 
     fn flush(&mut self) {
         if !self.text.is_empty() {
-            self.pieces.push(Piece::Literal(std::mem::take(&mut self.text).into()));
+            self.pieces
+                .push(Piece::Literal(std::mem::take(&mut self.text).into()));
         }
     }
 
@@ -425,7 +453,10 @@ impl<'p> Reader<'p> {
         if self.purpose != Purpose::Text && !self.own_query {
             self.pieces.push(Piece::KeptQuery);
         }
-        Template { pieces: self.pieces, may_lose_host: self.may_lose_host }
+        Template {
+            pieces: self.pieces,
+            may_lose_host: self.may_lose_host,
+        }
     }
 }
 
@@ -453,7 +484,11 @@ pub(super) mod tests {
         };
         let mut out = b"> ".to_vec();
         template.render(&values(path, query), &mut out);
-        String::from_utf8(out).unwrap().strip_prefix("> ").unwrap().to_owned()
+        String::from_utf8(out)
+            .unwrap()
+            .strip_prefix("> ")
+            .unwrap()
+            .to_owned()
     }
 
     fn error(purpose: Purpose, pattern: &str, text: &str) -> Option<TemplateError> {
@@ -463,19 +498,38 @@ pub(super) mod tests {
     #[test]
     fn a_target_is_made_of_raw_parts() {
         for (pattern, text, target, rewritten) in [
-            ("/api/*", "/v1/{*}", "/api/a%20b//c?d=%2f&e", "/v1/a%20b//c?d=%2f&e"),
+            (
+                "/api/*",
+                "/v1/{*}",
+                "/api/a%20b//c?d=%2f&e",
+                "/v1/a%20b//c?d=%2f&e",
+            ),
             ("/api/*", "/v1/{*}", "/api", "/v1/"),
             ("/api/*", "/v1/{*}", "/api/", "/v1/"),
             ("/api/*", "/v1/{*}?key=1", "/api/a?b", "/v1/a?key=1"),
-            ("/api/*", "/v1/{*}?key=1&{query}", "/api/a?b=c&d", "/v1/a?key=1&b=c&d"),
+            (
+                "/api/*",
+                "/v1/{*}?key=1&{query}",
+                "/api/a?b=c&d",
+                "/v1/a?key=1&b=c&d",
+            ),
             ("/api/*", "/v1{path}", "/api/a?", "/v1/api/a?"),
             ("/api/*", "{path}", "/api/a", "/api/a"),
             ("/u/{id}/{x}", "/{x}/{id}", "/u/%c3%a4/b;c", "/b;c/%c3%a4"),
-            ("/u/{id}", "/find?id={id}", "/u/a&b=c+d;e", "/find?id=a%26b%3Dc%2Bd%3Be"),
+            (
+                "/u/{id}",
+                "/find?id={id}",
+                "/u/a&b=c+d;e",
+                "/find?id=a%26b%3Dc%2Bd%3Be",
+            ),
             ("/*", "/find?q={*}", "/a/b", "/find?q=a/b"),
             ("/x", "/a b/\u{e4}", "/x", "/a%20b/%C3%A4"),
         ] {
-            assert_eq!(render(Purpose::Target, pattern, text, target), rewritten, "{text} {target}");
+            assert_eq!(
+                render(Purpose::Target, pattern, text, target),
+                rewritten,
+                "{text} {target}"
+            );
         }
     }
 
@@ -483,16 +537,40 @@ pub(super) mod tests {
     fn a_redirect_keeps_the_query_and_knows_host_and_scheme() {
         for (pattern, text, target, location) in [
             ("/old/*", "/new/{*}", "/old/a?b", "/new/a?b"),
-            ("/*", "https://{host}{path}", "/a?b", "https://a.example/a?b"),
-            ("/*", "{scheme}://www.{host}:8443{path}", "/a", "https://www.a.example:8443/a"),
+            (
+                "/*",
+                "https://{host}{path}",
+                "/a?b",
+                "https://a.example/a?b",
+            ),
+            (
+                "/*",
+                "{scheme}://www.{host}:8443{path}",
+                "/a",
+                "https://www.a.example:8443/a",
+            ),
             ("/*", "https://b.example", "/a?b", "https://b.example?b"),
-            ("/*", "http://b.example/x/{*}", "/a/b", "http://b.example/x/a/b"),
+            (
+                "/*",
+                "http://b.example/x/{*}",
+                "/a/b",
+                "http://b.example/x/a/b",
+            ),
             ("/*", "/new#part", "/a?b", "/new?b#part"),
             ("/*", "/new?x#{*}", "/a?b", "/new?x#a"),
             ("/*", "/login?to={path}", "/a?b", "/login?to=/a"),
-            ("/*", "/go?to={scheme}://{host}{path}", "/a", "/go?to=https://a.example/a"),
+            (
+                "/*",
+                "/go?to={scheme}://{host}{path}",
+                "/a",
+                "/go?to=https://a.example/a",
+            ),
         ] {
-            assert_eq!(render(Purpose::Redirect, pattern, text, target), location, "{text} {target}");
+            assert_eq!(
+                render(Purpose::Redirect, pattern, text, target),
+                location,
+                "{text} {target}"
+            );
         }
     }
 
@@ -508,11 +586,25 @@ pub(super) mod tests {
             ("/*", "{path}", "/\t/evil.example", "/%09/evil.example"),
             ("/old/*", "/{*}", "/old//evil.example", "/evil.example"),
             ("/{x}/*", "/{x}/{*}", "/a//evil.example", "/a//evil.example"),
-            ("/*", "https://{host}{path}", "//evil.example", "https://a.example//evil.example"),
+            (
+                "/*",
+                "https://{host}{path}",
+                "//evil.example",
+                "https://a.example//evil.example",
+            ),
             ("/*", "https://{host}{path}", "*", "https://a.example/*"),
-            ("/*", "https://b.example{path}", ".evil.example", "https://b.example/.evil.example"),
+            (
+                "/*",
+                "https://b.example{path}",
+                ".evil.example",
+                "https://b.example/.evil.example",
+            ),
         ] {
-            assert_eq!(render(Purpose::Redirect, pattern, text, target), location, "{text} {target}");
+            assert_eq!(
+                render(Purpose::Redirect, pattern, text, target),
+                location,
+                "{text} {target}"
+            );
         }
         for text in [
             "{*}",
@@ -526,7 +618,11 @@ pub(super) mod tests {
             "javascript:{*}",
             "{host}{path}",
         ] {
-            assert_eq!(error(Purpose::Redirect, "/{x}/*", text), Some(TemplateError::Start), "{text}");
+            assert_eq!(
+                error(Purpose::Redirect, "/{x}/*", text),
+                Some(TemplateError::Start),
+                "{text}"
+            );
         }
         for (text, name) in [
             ("https://b.example{*}", "*"),
@@ -569,14 +665,24 @@ pub(super) mod tests {
             "/?{*}",
             "https://{host}{path}",
         ];
-        let templates = texts.map(|text| Template::parse(text, Purpose::Redirect, &pattern).unwrap());
+        let templates =
+            texts.map(|text| Template::parse(text, Purpose::Redirect, &pattern).unwrap());
         let alphabet = *b"//\\\\.:@?#%e\t\r\n\0\xff";
         let mut out = Vec::new();
         for _ in 0..20_000 {
-            let path: Vec<u8> = (0..draw(8)).map(|_| alphabet[draw(alphabet.len())]).collect();
+            let path: Vec<u8> = (0..draw(8))
+                .map(|_| alphabet[draw(alphabet.len())])
+                .collect();
             for template in &templates {
                 out.clear();
-                template.render(&Values { path: &path, query: Some(&path), ..values("", None) }, &mut out);
+                template.render(
+                    &Values {
+                        path: &path,
+                        query: Some(&path),
+                        ..values("", None)
+                    },
+                    &mut out,
+                );
                 let shown = out.escape_ascii();
                 assert!(out.iter().all(u8::is_ascii_graphic), "{shown}");
                 let here = out.starts_with(b"https://a.example/")
@@ -589,17 +695,25 @@ pub(super) mod tests {
     #[test]
     fn nothing_ends_a_line_or_adds_a_part() {
         let path = "/a\r\nX: y /?b#c\u{7f}\u{e4}";
-        let template = Template::parse("/v1/{*}", Purpose::Redirect, &Pattern::everything()).unwrap();
+        let template =
+            Template::parse("/v1/{*}", Purpose::Redirect, &Pattern::everything()).unwrap();
         let mut out = Vec::new();
         template.render(&values(path, Some("a#b\r\n c")), &mut out);
-        assert_eq!(out.escape_ascii().to_string(), "/v1/a%0D%0AX:%20y%20/%3Fb%23c%7F%C3%A4?a%23b%0D%0A%20c");
+        assert_eq!(
+            out.escape_ascii().to_string(),
+            "/v1/a%0D%0AX:%20y%20/%3Fb%23c%7F%C3%A4?a%23b%0D%0A%20c"
+        );
     }
 
     #[test]
     fn a_text_knows_the_request() {
         for (text, target, rendered) in [
             ("hello {client}\n", "/", "hello 192.0.2.7\n"),
-            ("{method} {scheme}://{host}{path}?{query} {id}", "/a?b", "GET https://a.example/a?b 01J"),
+            (
+                "{method} {scheme}://{host}{path}?{query} {id}",
+                "/a?b",
+                "GET https://a.example/a?b 01J",
+            ),
             (
                 "{\"up\": {\"ok\": true}, \"you\": \"{client}\"}",
                 "/",
@@ -611,7 +725,11 @@ pub(super) mod tests {
             // Of a page made of it nothing becomes markup (CWE-79).
             ("<p>{path}", "/<script>'\"`", "<p>/%3Cscript%3E%27%22%60"),
         ] {
-            assert_eq!(render(Purpose::Text, "/*", text, target), rendered, "{text}");
+            assert_eq!(
+                render(Purpose::Text, "/*", text, target),
+                rendered,
+                "{text}"
+            );
         }
         assert_eq!(render(Purpose::Text, "/{id}", "{id}", "/7"), "7");
         let fixed = Template::parse("a", Purpose::Text, &Pattern::everything()).unwrap();
@@ -624,7 +742,12 @@ pub(super) mod tests {
         for (purpose, pattern, text, expected) in [
             (Purpose::Target, "/*", "/{user}", Unknown("user".into())),
             (Purpose::Target, "/*", "/{host}", Unknown("host".into())),
-            (Purpose::Redirect, "/*", "/{client}", Unknown("client".into())),
+            (
+                Purpose::Redirect,
+                "/*",
+                "/{client}",
+                Unknown("client".into()),
+            ),
             (Purpose::Target, "/a", "/{*}", NoRest),
             (Purpose::Target, "/*", "/{", Brace),
             (Purpose::Target, "/*", "/}", Brace),

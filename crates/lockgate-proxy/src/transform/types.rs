@@ -16,11 +16,16 @@ pub struct Types {
 impl Types {
     /// That of a file at `at`, which was found for `path`.
     pub fn of(&self, path: &[u8], at: &[u8]) -> &str {
-        if let Some((_, media_type)) = self.paths.iter().find(|(pattern, _)| pattern.matches(path)) {
+        if let Some((_, media_type)) = self.paths.iter().find(|(pattern, _)| pattern.matches(path))
+        {
             return media_type;
         }
         let extension = media_type::extension(at).unwrap_or_default();
-        let is_its = |(known, _): &&(String, String)| known.as_bytes().eq_ignore_ascii_case(extension);
-        self.extensions.iter().find(is_its).map_or_else(|| media_type::of(at), |(_, media_type)| media_type)
+        let is_its =
+            |(known, _): &&(String, String)| known.as_bytes().eq_ignore_ascii_case(extension);
+        self.extensions
+            .iter()
+            .find(is_its)
+            .map_or_else(|| media_type::of(at), |(_, media_type)| media_type)
     }
 }

@@ -9,10 +9,12 @@ use super::sessions::Sessions;
 use super::sticky::Sticky;
 use crate::limits;
 
-/// What clients are told apart by. Where there is no such thing, or it is empty, it is their address.
+/// What clients are told apart by. Where there is no such thing, or it is empty, it is their
+/// address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// Their address; of IPv6 the /64, within which a client takes another one every day (RFC 8981).
+    /// Their address; of IPv6 the /64, within which a client takes another one every day (RFC
+    /// 8981).
     Client,
     /// The name that they ask for by SNI.
     ServerName,
@@ -29,7 +31,8 @@ pub struct Asker<'a> {
     pub client: Option<IpAddr>,
     /// The name that it asked for by SNI.
     pub server_name: Option<&'a str>,
-    /// The TLS session that it wants to resume (RFC 5246 §7.4.1.2), where its TLS is the endpoint's.
+    /// The TLS session that it wants to resume (RFC 5246 §7.4.1.2), where its TLS is the
+    /// endpoint's.
     pub session: Option<&'a [u8]>,
     /// The fields of its request, if it is one.
     pub fields: Option<&'a Fields>,
@@ -44,7 +47,8 @@ pub enum Wish {
     Hashed(u64),
     /// The member at this place.
     Member(usize),
-    /// The member at this place, which has made its TLS session; while that is not to be had, where the hash leads.
+    /// The member at this place, which has made its TLS session; while that is not to be had, where
+    /// the hash leads.
     Session(usize, Option<u64>),
 }
 
@@ -67,7 +71,12 @@ impl Affinity {
             Self::Sticky(sticky) => asker.fields.map_or(Wish::Any, |fields| sticky.wish(fields)),
             Self::Session(sessions) => {
                 let address = Key::Client.wish(asker);
-                match (asker.session.and_then(|session| sessions.find(session, now)), address) {
+                match (
+                    asker
+                        .session
+                        .and_then(|session| sessions.find(session, now)),
+                    address,
+                ) {
                     (Some(member), Wish::Hashed(hash)) => Wish::Session(member, Some(hash)),
                     (Some(member), _) => Wish::Session(member, None),
                     (None, address) => address,
@@ -78,7 +87,8 @@ impl Affinity {
 }
 
 impl Key {
-    /// Where it leads whom. The same in every worker, after every start and in every Lockgate with the same endpoints.
+    /// Where it leads whom. The same in every worker, after every start and in every Lockgate with
+    /// the same endpoints.
     pub fn wish(&self, asker: &Asker<'_>) -> Wish {
         let own = match self {
             Self::Client => None,
@@ -86,7 +96,10 @@ impl Key {
             Self::Field(name) => asker.fields.and_then(|fields| fields.named(name).next()),
             Self::Cookie(name) => asker.fields.and_then(|fields| cookies(fields, name).next()),
         };
-        match (own.filter(|value| !value.is_empty()), asker.client.map(limits::client)) {
+        match (
+            own.filter(|value| !value.is_empty()),
+            asker.client.map(limits::client),
+        ) {
             (Some(value), _) => Wish::Hashed(hash(value)),
             (None, Some(IpAddr::V4(ip))) => Wish::Hashed(hash(&ip.octets())),
             (None, Some(IpAddr::V6(ip))) => Wish::Hashed(hash(&ip.octets())),
@@ -97,12 +110,14 @@ impl Key {
 
 /// The values of the cookies of this name (RFC 6265 §4.2.1).
 pub(super) fn cookies<'a>(fields: &'a Fields, name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
-    let pairs = fields.named(b"cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+    let pairs = fields
+        .named(b"cookie")
+        .flat_map(|line| line.split(|byte| *byte == b';'));
     pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
 }
 
-/// A hash that is the same everywhere and always; not one that withstands who looks for collisions, and none of these leads
-/// further than to the endpoint that the client could choose anyway.
+/// A hash that is the same everywhere and always; not one that withstands who looks for collisions,
+/// and none of these leads further than to the endpoint that the client could choose anyway.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let seed = mix(bytes.len() as u64 ^ 0x9e37_79b9_7f4a_7c15);
     bytes.chunks(8).fold(seed, |hash, chunk| {
@@ -120,14 +135,26 @@ mod tests {
 
     fn fields(lines: &[(&str, &str)]) -> Fields {
         let mut fields = Fields::default();
-        lines.iter().for_each(|(name, value)| fields.append(name.as_bytes(), value.as_bytes()));
+        lines
+            .iter()
+            .for_each(|(name, value)| fields.append(name.as_bytes(), value.as_bytes()));
         fields
     }
 
-    fn wish(key: &Key, client: Option<&str>, server_name: Option<&str>, lines: &[(&str, &str)]) -> Wish {
+    fn wish(
+        key: &Key,
+        client: Option<&str>,
+        server_name: Option<&str>,
+        lines: &[(&str, &str)],
+    ) -> Wish {
         let fields = fields(lines);
         let client = client.map(|ip| ip.parse().unwrap());
-        key.wish(&Asker { client, server_name, session: None, fields: Some(&fields) })
+        key.wish(&Asker {
+            client,
+            server_name,
+            session: None,
+            fields: Some(&fields),
+        })
     }
 
     fn hashed(value: &str) -> Wish {
@@ -146,25 +173,65 @@ mod tests {
 
     #[test]
     fn a_field_a_cookie_and_a_server_name_are_what_they_say_and_else_the_address_counts() {
-        let (field, cookie) = (Key::Field((*b"x-user").into()), Key::Cookie((*b"id").into()));
+        let (field, cookie) = (
+            Key::Field((*b"x-user").into()),
+            Key::Cookie((*b"id").into()),
+        );
         let address = wish(&Key::Client, Some("192.0.2.1"), None, &[]);
         for (key, name, lines, expected) in [
-            (&field, None, &[("X-User", "ann"), ("x-user", "bob")][..], hashed("ann")),
+            (
+                &field,
+                None,
+                &[("X-User", "ann"), ("x-user", "bob")][..],
+                hashed("ann"),
+            ),
             (&field, None, &[("x-users", "ann")], address),
             (&field, None, &[("x-user", "")], address),
-            (&cookie, None, &[("Cookie", "a=b; id=ann; id=bob")], hashed("ann")),
-            (&cookie, None, &[("cookie", "a=b"), ("cookie", "id=ann")], hashed("ann")),
-            (&cookie, None, &[("cookie", "uid=1;id=\"x=y\" ;z=1")], hashed("\"x=y\"")),
-            (&cookie, None, &[("cookie", "ID=ann; idx=ann; id; =id")], address),
+            (
+                &cookie,
+                None,
+                &[("Cookie", "a=b; id=ann; id=bob")],
+                hashed("ann"),
+            ),
+            (
+                &cookie,
+                None,
+                &[("cookie", "a=b"), ("cookie", "id=ann")],
+                hashed("ann"),
+            ),
+            (
+                &cookie,
+                None,
+                &[("cookie", "uid=1;id=\"x=y\" ;z=1")],
+                hashed("\"x=y\""),
+            ),
+            (
+                &cookie,
+                None,
+                &[("cookie", "ID=ann; idx=ann; id; =id")],
+                address,
+            ),
             (&cookie, None, &[("cookie", "id=")], address),
             (&Key::ServerName, Some("a.test"), &[], hashed("a.test")),
             (&Key::ServerName, None, &[], address),
         ] {
-            assert_eq!(wish(key, Some("192.0.2.1"), name, lines), expected, "{key:?} {lines:?}");
+            assert_eq!(
+                wish(key, Some("192.0.2.1"), name, lines),
+                expected,
+                "{key:?} {lines:?}"
+            );
         }
         assert_eq!(wish(&field, None, None, &[]), Wish::Any);
-        let relay = Asker { client: None, server_name: Some("a.test"), session: None, fields: None };
-        assert_eq!((field.wish(&relay), Key::ServerName.wish(&relay)), (Wish::Any, hashed("a.test")));
+        let relay = Asker {
+            client: None,
+            server_name: Some("a.test"),
+            session: None,
+            fields: None,
+        };
+        assert_eq!(
+            (field.wish(&relay), Key::ServerName.wish(&relay)),
+            (Wish::Any, hashed("a.test"))
+        );
     }
 
     #[test]
@@ -174,9 +241,19 @@ mod tests {
         let by_session = Affinity::Session(sessions);
         let wish = |ip: Option<&str>, session, now| {
             let client = ip.map(|ip| ip.parse().unwrap());
-            by_session.wish(&Asker { client, server_name: None, session, fields: None }, now)
+            by_session.wish(
+                &Asker {
+                    client,
+                    server_name: None,
+                    session,
+                    fields: None,
+                },
+                now,
+            )
         };
-        let Wish::Hashed(address) = wish(Some("192.0.2.1"), None, 0) else { panic!() };
+        let Wish::Hashed(address) = wish(Some("192.0.2.1"), None, 0) else {
+            panic!()
+        };
         let (known, other) = (Some(&b"known"[..]), Some(&b"other"[..]));
         for (ip, session, now, expected) in [
             (Some("192.0.2.1"), known, 0, Wish::Session(3, Some(address))),
@@ -193,7 +270,12 @@ mod tests {
     #[test]
     fn a_hash_is_the_same_for_ever_and_spreads_what_is_alike() {
         // Who belongs where must survive a new version: these are not to be changed.
-        let known = [hash(b""), hash(b"a"), hash(b"192.0.2.1"), hash(b"0123456789abcdef")];
+        let known = [
+            hash(b""),
+            hash(b"a"),
+            hash(b"192.0.2.1"),
+            hash(b"0123456789abcdef"),
+        ];
         assert_eq!(known, KNOWN);
         let many = (0..10_000).map(|number| hash(format!("user-{number}").as_bytes()));
         let buckets: HashSet<u64> = many.map(|hash| hash >> 40).collect();

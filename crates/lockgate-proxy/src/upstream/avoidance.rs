@@ -1,14 +1,17 @@
-//! How often an endpoint has failed in a row, and for how long it is left alone for that: one word, shared by the workers.
+//! How often an endpoint has failed in a row, and for how long it is left alone for that: one word,
+//! shared by the workers.
 //!
-//! **What counts.** It cannot be reached, breaks off before it answers, answers what cannot be read, or does not answer in
-//! time: what nginx counts unless told otherwise (`max_fails` with `proxy_next_upstream`: errors, timeouts, invalid heads).
-//! An answer does not, whatever its status, unless the pool says so ([`Statuses`]; nginx's `http_503` and its like, HAProxy's
-//! `observe layer7`, Envoy's `consecutive_5xx`): it is an answer to one request, and whoever knows a URL that brings it about
-//! could take half of the pool away. Why nothing cleverer: note 010.
+//! **What counts.** It cannot be reached, breaks off before it answers, answers what cannot be
+//! read, or does not answer in time: what nginx counts unless told otherwise (`max_fails` with
+//! `proxy_next_upstream`: errors, timeouts, invalid heads). An answer does not, whatever its
+//! status, unless the pool says so ([`Statuses`]; nginx's `http_503` and its like, HAProxy's
+//! `observe layer7`, Envoy's `consecutive_5xx`): it is an answer to one request, and whoever knows
+//! a URL that brings it about could take half of the pool away. Why nothing cleverer: note 010.
 //!
-//! **What follows.** One that could not be reached or broke off is left alone for a second, after further failures in a row
-//! for two, four, eight, at last for ten. At the number in a row that [`Eject`] says it is ejected: left alone for as long as
-//! that says, whatever it does meanwhile. Nobody is left alone where there is no other.
+//! **What follows.** One that could not be reached or broke off is left alone for a second, after
+//! further failures in a row for two, four, eight, at last for ten. At the number in a row that
+//! [`Eject`] says it is ejected: left alone for as long as that says, whatever it does meanwhile.
+//! Nobody is left alone where there is no other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +30,11 @@ pub struct Eject {
 
 impl Default for Eject {
     fn default() -> Self {
-        Self { errors: 5, time: 10_000, statuses: Statuses::default() }
+        Self {
+            errors: 5,
+            time: 10_000,
+            statuses: Statuses::default(),
+        }
     }
 }
 
@@ -42,13 +49,21 @@ impl Statuses {
     }
 
     fn bit(status: u16) -> u128 {
-        if (500..600).contains(&status) { 1 << (status - 500) } else { 0 }
+        if (500..600).contains(&status) {
+            1 << (status - 500)
+        } else {
+            0
+        }
     }
 }
 
 impl FromIterator<u16> for Statuses {
     fn from_iter<I: IntoIterator<Item = u16>>(statuses: I) -> Self {
-        Self(statuses.into_iter().fold(0, |set, status| set | Self::bit(status)))
+        Self(
+            statuses
+                .into_iter()
+                .fold(0, |set, status| set | Self::bit(status)),
+        )
     }
 }
 
@@ -92,7 +107,8 @@ impl Avoidance {
         word >> UNTIL > now && word & EJECTED != 0
     }
 
-    /// Counts a failure; when it is ejected by that, says until when. `may` is asked whether it may be.
+    /// Counts a failure; when it is ejected by that, says until when. `may` is asked whether it may
+    /// be.
     pub(super) fn failed(
         &self,
         failure: Failure,
@@ -108,7 +124,9 @@ impl Avoidance {
         let count = ((before & COUNT) + 1).min(COUNT);
         let longest = eject.map_or(LONGEST, |eject| eject.time.min(LONGEST));
         let avoided = (FIRST << (count - 1).min(8)).min(longest);
-        let ejects = eject.filter(|eject| count >= u64::from(eject.errors)).filter(|_| may());
+        let ejects = eject
+            .filter(|eject| count >= u64::from(eject.errors))
+            .filter(|_| may());
         let (time, why) = match (ejects, failure) {
             (Some(eject), _) => (eject.time, GONE | EJECTED),
             (None, Failure::Unreachable) => (avoided, GONE),
@@ -118,12 +136,14 @@ impl Avoidance {
         let until = now.saturating_add(time).min(u64::MAX >> UNTIL);
         let next = (until << UNTIL) | why | count;
         // Whoever was quicker says the same.
-        let told = self.0.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
+        let told = self
+            .0
+            .compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
         ejects.filter(|_| told.is_ok()).map(|_| until)
     }
 
-    /// It did what it was asked for. That ends all but an ejection: what it still answers was asked before.
-    /// Whether there was anything to end.
+    /// It did what it was asked for. That ends all but an ejection: what it still answers was asked
+    /// before. Whether there was anything to end.
     pub(super) fn succeeded(&self, now: u64) -> bool {
         // Read first: writing would take the line from every other worker with each answer.
         let word = self.0.load(Ordering::Relaxed);
@@ -136,7 +156,9 @@ impl Avoidance {
 
     /// For how many milliseconds it is still left alone.
     pub(super) fn passed_over(&self, now: u64) -> Option<u64> {
-        (self.0.load(Ordering::Relaxed) >> UNTIL).checked_sub(now).filter(|left| *left > 0)
+        (self.0.load(Ordering::Relaxed) >> UNTIL)
+            .checked_sub(now)
+            .filter(|left| *left > 0)
     }
 
     /// Whether it could not be reached, or was ejected, and has not served since.
@@ -159,7 +181,11 @@ impl Avoidance {
 mod tests {
     use super::*;
 
-    const EJECT: Option<Eject> = Some(Eject { errors: 3, time: 5_000, statuses: Statuses(0) });
+    const EJECT: Option<Eject> = Some(Eject {
+        errors: 3,
+        time: 5_000,
+        statuses: Statuses(0),
+    });
 
     #[test]
     fn one_that_keeps_failing_is_avoided_ever_longer_and_a_success_ends_it() {
@@ -178,9 +204,17 @@ mod tests {
         avoidance.succeeded(now);
         assert_eq!(avoidance.condition(now), Condition::Well);
         failed(Failure::Broken, now);
-        assert_eq!(avoidance.condition(now + 1_000), Condition::Well, "it begins anew");
+        assert_eq!(
+            avoidance.condition(now + 1_000),
+            Condition::Well,
+            "it begins anew"
+        );
         assert!((0..1_000).all(|_| failed(Failure::Unserved, now + 1_000).is_none()));
-        assert_eq!(avoidance.condition(now + 1_000), Condition::Well, "nobody is ejected");
+        assert_eq!(
+            avoidance.condition(now + 1_000),
+            Condition::Well,
+            "nobody is ejected"
+        );
     }
 
     #[test]
@@ -189,7 +223,10 @@ mod tests {
         let failed = |now| avoidance.failed(Failure::Unserved, now, EJECT, || true);
         assert_eq!([failed(0), failed(0)], [None, None]);
         avoidance.succeeded(0);
-        assert_eq!([failed(0), failed(0), failed(7), failed(8)], [None, None, Some(5_007), None]);
+        assert_eq!(
+            [failed(0), failed(0), failed(7), failed(8)],
+            [None, None, Some(5_007), None]
+        );
         avoidance.succeeded(8);
         assert!(avoidance.is_ejected(5_006) && !avoidance.is_ejected(5_007));
         assert_eq!(avoidance.condition(5_006), Condition::Gone);
@@ -207,8 +244,17 @@ mod tests {
     #[test]
     fn one_that_may_not_be_ejected_is_avoided_as_before_and_never_for_longer_than_an_ejection() {
         let avoidance = Avoidance::default();
-        for (now, until) in [(0, 1_000), (1_000, 3_000), (3_000, 7_000), (7_000, 12_000), (12_000, 17_000)] {
-            assert_eq!(avoidance.failed(Failure::Unreachable, now, EJECT, || false), None);
+        for (now, until) in [
+            (0, 1_000),
+            (1_000, 3_000),
+            (3_000, 7_000),
+            (7_000, 12_000),
+            (12_000, 17_000),
+        ] {
+            assert_eq!(
+                avoidance.failed(Failure::Unreachable, now, EJECT, || false),
+                None
+            );
             let gone = [until - 1, until].map(|now| avoidance.condition(now));
             assert_eq!(gone, [Condition::Gone, Condition::Well], "{now}");
             assert!(!avoidance.is_ejected(now));
@@ -224,13 +270,20 @@ mod tests {
         };
         assert_eq!(has(&[500, 503, 599]), [500, 503, 599]);
         assert_eq!(has(&[0, 499, 600, 628, u16::MAX]), [0_u16; 0]);
-        assert_eq!(all().collect::<Statuses>(), (500..600).collect::<Statuses>());
+        assert_eq!(
+            all().collect::<Statuses>(),
+            (500..600).collect::<Statuses>()
+        );
     }
 
     #[test]
     fn times_beyond_the_word_and_counts_beyond_their_bits_are_fine() {
         let avoidance = Avoidance::default();
-        let forever = Some(Eject { errors: 255, time: u64::MAX, ..Eject::default() });
+        let forever = Some(Eject {
+            errors: 255,
+            time: u64::MAX,
+            ..Eject::default()
+        });
         let failed = |_| avoidance.failed(Failure::Unserved, 1, forever, || true);
         assert!((0..254).all(|at| failed(at).is_none()));
         assert_eq!(failed(0), Some(u64::MAX >> UNTIL));

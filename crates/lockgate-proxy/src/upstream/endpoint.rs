@@ -1,5 +1,6 @@
-//! One address that connections go to, and what the process knows of it: how busy, how quick, whether it could be
-//! reached lately. Does not choose, and knows nothing of active checks: those belong to a pool's member.
+//! One address that connections go to, and what the process knows of it: how busy, how quick,
+//! whether it could be reached lately. Does not choose, and knows nothing of active checks: those
+//! belong to a pool's member.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -36,7 +37,11 @@ impl Place {
         match self {
             Self::Ip(address) => vec![Target::Tcp(*address)],
             Self::Unix(path) => vec![Target::Unix(path.clone())],
-            Self::Name(name) => name.addresses().iter().map(|address| Target::Tcp(*address)).collect(),
+            Self::Name(name) => name
+                .addresses()
+                .iter()
+                .map(|address| Target::Tcp(*address))
+                .collect(),
         }
     }
 }
@@ -61,7 +66,8 @@ pub struct Endpoint {
     load: Load,
 }
 
-/// What every request of every worker writes: on a cache line of its own, so that it does not take the rest along.
+/// What every request of every worker writes: on a cache line of its own, so that it does not take
+/// the rest along.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Load {
@@ -77,12 +83,13 @@ pub enum Failure {
     Unreachable,
     /// A connection that broke before an answer.
     Broken,
-    /// No answer in time, one that cannot be read, or one that says that it cannot serve. One alone says little.
+    /// No answer in time, one that cannot be read, or one that says that it cannot serve. One alone
+    /// says little.
     Unserved,
 }
 
-/// What a broken exchange counts as, or twice the latency if that is more: an endpoint that fails quickly must not look
-/// like a quick one and draw all requests.
+/// What a broken exchange counts as, or twice the latency if that is more: an endpoint that fails
+/// quickly must not look like a quick one and draw all requests.
 const PENALTY: Duration = Duration::from_millis(500);
 
 impl Endpoint {
@@ -135,7 +142,9 @@ impl Endpoint {
     /// Counts a request until what is returned is dropped.
     pub fn begin(self: &Arc<Self>) -> InFlight {
         self.load.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight { endpoint: Arc::clone(self) }
+        InFlight {
+            endpoint: Arc::clone(self),
+        }
     }
 
     /// How long it takes to answer.
@@ -143,13 +152,14 @@ impl Endpoint {
         &self.load.latency
     }
 
-    /// The head of its answer came so long after the request. `now` is [`crate::clock::Clock::now`], here and below.
+    /// The head of its answer came so long after the request. `now` is
+    /// [`crate::clock::Clock::now`], here and below.
     pub fn answered(&self, took: Duration, now: u64) {
         self.load.latency.observe(took, now);
     }
 
-    /// It has not answered for so long. Said with every tick, an endpoint that hangs gets no more requests long before
-    /// the first of them has run into its deadline.
+    /// It has not answered for so long. Said with every tick, an endpoint that hangs gets no more
+    /// requests long before the first of them has run into its deadline.
     pub fn waited(&self, waited: Duration, now: u64) {
         self.load.latency.at_least(waited, now);
     }
@@ -159,10 +169,12 @@ impl Endpoint {
         self.load.avoidance.succeeded(now)
     }
 
-    /// A try has failed; what follows is said where [`Eject`] is. Whether it is ejected by that, which `may` is asked about.
+    /// A try has failed; what follows is said where [`Eject`] is. Whether it is ejected by that,
+    /// which `may` is asked about.
     ///
-    /// What was known of the latency of one that could not be reached, or is ejected, is forgotten: when its time is over it
-    /// gets a single request, as a new one does, and its answer or failure decides what follows.
+    /// What was known of the latency of one that could not be reached, or is ejected, is forgotten:
+    /// when its time is over it gets a single request, as a new one does, and its answer or
+    /// failure decides what follows.
     pub fn failed(
         &self,
         failure: Failure,
@@ -175,11 +187,15 @@ impl Endpoint {
             Failure::Broken => {
                 let twice = self.load.latency.now(now).unwrap_or_default() * 2e-6;
                 let twice = Duration::try_from_secs_f32(twice).unwrap_or_default();
-                self.load.latency.at_least(PENALTY.max(twice.min(10 * PENALTY)), now);
+                self.load
+                    .latency
+                    .at_least(PENALTY.max(twice.min(10 * PENALTY)), now);
             }
             Failure::Unserved => {}
         }
-        let Some(until) = self.load.avoidance.failed(failure, now, eject, may) else { return false };
+        let Some(until) = self.load.avoidance.failed(failure, now, eject, may) else {
+            return false;
+        };
         self.load.latency.forget();
         self.back.store(until, Ordering::Relaxed);
         self.ejections.fetch_add(1, Ordering::Relaxed);
@@ -210,7 +226,8 @@ impl Endpoint {
         self.load.avoidance.passed_over(now)
     }
 
-    /// Whether it could not be reached, or was ejected, when it was last tried; or others are preferred for now.
+    /// Whether it could not be reached, or was ejected, when it was last tried; or others are
+    /// preferred for now.
     pub fn is_out(&self, now: u64) -> bool {
         self.is_avoided(now) || self.load.avoidance.was_gone()
     }
@@ -237,7 +254,9 @@ impl Endpoint {
 
     /// Whether it has as many connections as it may.
     pub fn is_full(&self) -> bool {
-        self.max.as_ref().is_some_and(|max| max.used() >= max.size())
+        self.max
+            .as_ref()
+            .is_some_and(|max| max.used() >= max.size())
     }
 
     /// A place among its connections now, or none while it has as many as it may.
@@ -307,7 +326,14 @@ impl Hold {
     fn new(endpoint: &Arc<Endpoint>, permit: Option<Permit>) -> Self {
         endpoint.connections.fetch_add(1, Ordering::Relaxed);
         let endpoint = Arc::clone(endpoint);
-        Self { endpoint, counts: true, work: None, slot: None, share: None, _permit: permit }
+        Self {
+            endpoint,
+            counts: true,
+            work: None,
+            slot: None,
+            share: None,
+            _permit: permit,
+        }
     }
 
     /// The same, with the place of the connection's socket.
@@ -367,7 +393,12 @@ mod tests {
 
     fn endpoint(max: Option<usize>) -> Arc<Endpoint> {
         let place = Place::Ip("127.0.0.1:1".parse().unwrap());
-        Arc::new(Endpoint::new("127.0.0.1:1".into(), "127.0.0.1".into(), place, max))
+        Arc::new(Endpoint::new(
+            "127.0.0.1:1".into(),
+            "127.0.0.1".into(),
+            place,
+            max,
+        ))
     }
 
     #[test]
@@ -392,7 +423,11 @@ mod tests {
         for _ in 0..100 {
             endpoint.failed(Failure::Broken, 0, None, || false);
         }
-        assert_eq!(endpoint.latency().now(0), Some(5e6), "it is no worse for failing more often");
+        assert_eq!(
+            endpoint.latency().now(0),
+            Some(5e6),
+            "it is no worse for failing more often"
+        );
         endpoint.failed(Failure::Unreachable, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), None);
         endpoint.waited(tenth, 0);
@@ -403,14 +438,35 @@ mod tests {
 
     #[test]
     fn one_that_was_ejected_comes_back_as_a_new_one() {
-        let (endpoint, eject) = (endpoint(None), Some(Eject { errors: 2, time: 500, ..Eject::default() }));
+        let (endpoint, eject) = (
+            endpoint(None),
+            Some(Eject {
+                errors: 2,
+                time: 500,
+                ..Eject::default()
+            }),
+        );
         endpoint.answered(Duration::from_millis(1), 0);
         assert!(!endpoint.failed(Failure::Unserved, 0, eject, || true));
         assert!(endpoint.ejections() == 0 && endpoint.latency().now(0).is_some());
         assert!(endpoint.failed(Failure::Unserved, 7, eject, || true) && endpoint.is_ejected(7));
-        assert_eq!((endpoint.ejections(), endpoint.back(), endpoint.latency().now(7)), (1, 507, None));
+        assert_eq!(
+            (
+                endpoint.ejections(),
+                endpoint.back(),
+                endpoint.latency().now(7)
+            ),
+            (1, 507, None)
+        );
         // What ends an ejection before its time decides by itself how slowly it returns.
         endpoint.forgive();
-        assert_eq!((endpoint.ejections(), endpoint.back(), endpoint.is_ejected(7)), (1, 0, false));
+        assert_eq!(
+            (
+                endpoint.ejections(),
+                endpoint.back(),
+                endpoint.is_ejected(7)
+            ),
+            (1, 0, false)
+        );
     }
 }

@@ -1,10 +1,11 @@
-//! Whether an endpoint is up, by what its checks found: a count of equal findings, without clock, socket or log.
+//! Whether an endpoint is up, by what its checks found: a count of equal findings, without clock,
+//! socket or log.
 
 /// Up until checks say otherwise.
 ///
-/// The first check decides alone, so that a start is with what works; after it `fall` failures in a row take the endpoint
-/// down and `rise` successes in a row bring it back. One that has never been seen up needs a single success as well: it
-/// has not shown that it comes and goes.
+/// The first check decides alone, so that a start is with what works; after it `fall` failures in a
+/// row take the endpoint down and `rise` successes in a row bring it back. One that has never been
+/// seen up needs a single success as well: it has not shown that it comes and goes.
 #[derive(Debug, Clone)]
 pub struct Health {
     fall: u32,
@@ -28,7 +29,13 @@ pub enum Transition {
 impl Health {
     /// Up; falls after `fall` failures, rises after `rise` successes, each at least 1.
     pub fn new(fall: u32, rise: u32) -> Self {
-        Self { fall: fall.max(1), rise: rise.max(1), up: true, proven: false, against: 0 }
+        Self {
+            fall: fall.max(1),
+            rise: rise.max(1),
+            up: true,
+            proven: false,
+            against: 0,
+        }
     }
 
     /// Whether it is held to be up.
@@ -53,7 +60,11 @@ impl Health {
             return None;
         }
         (self.up, self.against) = (well, 0);
-        Some(if well { Transition::Up } else { Transition::Down })
+        Some(if well {
+            Transition::Up
+        } else {
+            Transition::Down
+        })
     }
 }
 
@@ -61,14 +72,17 @@ impl Health {
 mod tests {
     use super::*;
 
-    /// What it is held for after each finding: `+` and `-` in, `U` and `D` where it changes and `.` where not out.
+    /// What it is held for after each finding: `+` and `-` in, `U` and `D` where it changes and `.`
+    /// where not out.
     fn story(fall: u32, rise: u32, findings: &str) -> String {
         let mut health = Health::new(fall, rise);
-        let findings = findings.chars().map(|finding| match health.observe(finding == '+') {
-            Some(Transition::Up) => 'U',
-            Some(Transition::Down) => 'D',
-            None => '.',
-        });
+        let findings = findings
+            .chars()
+            .map(|finding| match health.observe(finding == '+') {
+                Some(Transition::Up) => 'U',
+                Some(Transition::Down) => 'D',
+                None => '.',
+            });
         findings.collect()
     }
 

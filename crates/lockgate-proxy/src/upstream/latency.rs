@@ -1,22 +1,24 @@
-//! How long an endpoint takes to answer, as one number that follows bad news at once and good news slowly.
+//! How long an endpoint takes to answer, as one number that follows bad news at once and good news
+//! slowly.
 //!
-//! Peak EWMA as Finagle's balancer has it (`PeakEwma.scala`) and Linkerd's proxy after it: an answer slower than the
-//! average becomes the average, quicker ones pull it down, each for as much of [`DECAY`] as has passed. Without answers
-//! it fades towards nothing, so that an endpoint that was slow is tried again. Shared by the workers; does not choose.
+//! Peak EWMA as Finagle's balancer has it (`PeakEwma.scala`) and Linkerd's proxy after it: an
+//! answer slower than the average becomes the average, quicker ones pull it down, each for as much
+//! of [`DECAY`] as has passed. Without answers it fades towards nothing, so that an endpoint that
+//! was slow is tried again. Shared by the workers; does not choose.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// After so long an old average counts for 1/e; Finagle's and Linkerd's default.
 const DECAY: f32 = 10_000.0;
-/// Bits of the milliseconds that are left out of the time of an average. The clocks of the workers are no more exact
-/// than a tick, and 32 bits of the rest last for eight years.
+/// Bits of the milliseconds that are left out of the time of an average. The clocks of the workers
+/// are no more exact than a tick, and 32 bits of the rest last for eight years.
 const COARSE: u32 = 6;
 
 /// The average and the time it was made at, in one word: what workers see is never half of each.
 ///
-/// An update that is lost to another worker's is one sample among thousands, so a plain store is enough. Most answers do
-/// not store at all: within one unit of time only a new peak counts.
+/// An update that is lost to another worker's is one sample among thousands, so a plain store is
+/// enough. Most answers do not store at all: within one unit of time only a new peak counts.
 #[derive(Debug, Default)]
 pub struct Latency(AtomicU64);
 

@@ -1,4 +1,5 @@
-//! Connections to the endpoints of one pool that one worker keeps for the next request, and the right to use one.
+//! Connections to the endpoints of one pool that one worker keeps for the next request, and the
+//! right to use one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -13,8 +14,8 @@ use super::pool::{Tried, bit, is_tried};
 use super::sharing::{Place, Sharing};
 use super::slots::Keeper;
 use super::{
-    DialError, Endpoint, Hold, InFlight, Keeping, Member, Patience, Pool, Random, Retry, Settings, Slot,
-    Slots, Wire, Wish,
+    DialError, Endpoint, Hold, InFlight, Keeping, Member, Patience, Pool, Random, Retry, Settings,
+    Slot, Slots, Wire, Wish,
 };
 use crate::boxed::boxed;
 use crate::clients::Account;
@@ -23,8 +24,8 @@ use crate::h1::Link;
 use crate::limits::sockets::Share;
 use crate::metrics::http::{HttpCells, SiteCells};
 
-/// Hundredths of a retry that are saved up at the most, and what a worker begins with: so that the first failures after
-/// a quiet time can be made good.
+/// Hundredths of a retry that are saved up at the most, and what a worker begins with: so that the
+/// first failures after a quiet time can be made good.
 const SAVED: u32 = 1_000;
 
 /// Milliseconds for which a connection that is too many may still be of use.
@@ -33,14 +34,17 @@ const MOMENT: u64 = 1_000;
 /// A pool as one worker uses it.
 pub struct Upstream {
     pool: Arc<Pool>,
-    /// The place of its first member among the process's, for counters; none where nothing is counted by endpoint.
+    /// The place of its first member among the process's, for counters; none where nothing is
+    /// counted by endpoint.
     first: Option<usize>,
     blocks: Rc<Blocks>,
     slots: Rc<Slots>,
     random: Random,
-    /// Hundredths of a retry. Each worker's own: what is a share of the requests of each is one of those of all.
+    /// Hundredths of a retry. Each worker's own: what is a share of the requests of each is one of
+    /// those of all.
     budget: Cell<u32>,
-    /// For each member; the one used last is taken first, so that those that are too many grow old.
+    /// For each member; the one used last is taken first, so that those that are too many grow
+    /// old.
     idle: Box<[RefCell<VecDeque<Idle>>]>,
     /// For each member, where HTTP/2 is spoken.
     shared: Box<[Rc<Sharing>]>,
@@ -55,12 +59,14 @@ struct Idle {
 
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upstream").field("pool", &self.pool).finish_non_exhaustive()
+        f.debug_struct("Upstream")
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
     }
 }
 
-/// The right to send one request over a connection; dropping it closes the connection, or its stream where others share
-/// it.
+/// The right to send one request over a connection; dropping it closes the connection, or its
+/// stream where others share it.
 #[derive(Debug)]
 pub struct Lease {
     /// The connection.
@@ -97,27 +103,62 @@ impl Upstream {
         upstream
     }
 
-    fn at(first: Option<usize>, pool: Arc<Pool>, blocks: &Rc<Blocks>, slots: &Rc<Slots>) -> Rc<Self> {
+    fn at(
+        first: Option<usize>,
+        pool: Arc<Pool>,
+        blocks: &Rc<Blocks>,
+        slots: &Rc<Slots>,
+    ) -> Rc<Self> {
         let idle = pool.members().iter().map(|_| RefCell::default()).collect();
-        let shared = pool.members().iter().filter(|_| pool.settings.http2).map(|_| Rc::default()).collect();
+        let shared = pool
+            .members()
+            .iter()
+            .filter(|_| pool.settings.http2)
+            .map(|_| Rc::default())
+            .collect();
         let (blocks, slots) = (Rc::clone(blocks), Rc::clone(slots));
         let (random, budget) = (Random::new(), Cell::new(SAVED));
-        Rc::new(Self { pool, first, blocks, slots, random, budget, idle, shared })
+        Rc::new(Self {
+            pool,
+            first,
+            blocks,
+            slots,
+            random,
+            budget,
+            idle,
+            shared,
+        })
     }
 
-    /// One request's own: `link` leads to `endpoint`, and is not kept. Nothing is counted by endpoint.
+    /// One request's own: `link` leads to `endpoint`, and is not kept. Nothing is counted by
+    /// endpoint.
     pub fn once(
         (link, slot): (Box<Link>, Slot),
         endpoint: Arc<Endpoint>,
         blocks: &Rc<Blocks>,
         now: u64,
     ) -> Rc<Self> {
-        let keeping = Keeping { max: 0, ..Keeping::default() };
-        let retry = Retry { times: 0, budget: 0 };
-        let settings = Settings { keeping, retry, ..Settings::default() };
+        let keeping = Keeping {
+            max: 0,
+            ..Keeping::default()
+        };
+        let retry = Retry {
+            times: 0,
+            budget: 0,
+        };
+        let settings = Settings {
+            keeping,
+            retry,
+            ..Settings::default()
+        };
         let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
         let upstream = Self::at(None, Arc::new(pool), blocks, slot.slots());
-        let idle = Idle { link, slot, since: now, requests: 0 };
+        let idle = Idle {
+            link,
+            slot,
+            since: now,
+            requests: 0,
+        };
         if let Some(first) = upstream.idle.first() {
             first.borrow_mut().push_back(idle);
         }
@@ -129,8 +170,10 @@ impl Upstream {
         &self.pool
     }
 
-    /// A connection to the endpoint that is next: an idle one, if it lives, else a new one, on which `header` goes first.
-    /// It takes of the share of `share_of`, if that is limited, and waits as long as `patience` has it. It is that of `wish` if there is one. Members in `tried` are passed over, and those that are tried now are added. `http` and `site` count those that
+    /// A connection to the endpoint that is next: an idle one, if it lives, else a new one, on
+    /// which `header` goes first. It takes of the share of `share_of`, if that is limited, and
+    /// waits as long as `patience` has it. It is that of `wish` if there is one. Members in `tried`
+    /// are passed over, and those that are tried now are added. `http` and `site` count those that
     /// could not be reached, and what waits.
     ///
     /// # Errors
@@ -145,12 +188,16 @@ impl Upstream {
         (http, site): (&HttpCells, &SiteCells),
     ) -> Result<Lease, DialError> {
         // Requests that share connections take hardly any.
-        let mut share = match self.slots.try_share(share_of.filter(|_| !self.pool.settings.http2)) {
+        let mut share = match self
+            .slots
+            .try_share(share_of.filter(|_| !self.pool.settings.http2))
+        {
             Ok(share) => share,
             Err(account) => Some(boxed(|| self.portion(account, guard, patience, site)).await?),
         };
         let mut last = None;
-        // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
+        // Of more members than `tried` has room for, not all are told apart: as many attempts as
+        // there are members.
         for _ in self.pool.members() {
             let now = guard.clock().now();
             let (member, hold) = match self.pool.choose(wish, *tried, self.random.next(), now) {
@@ -174,14 +221,36 @@ impl Upstream {
                 continue;
             }
             if !matches!(wanted, Wanted::New(_))
-                && let Some(Idle { link, slot, requests, .. }) =
-                    self.idle(member, now, wanted == Wanted::Certain)
+                && let Some(Idle {
+                    link,
+                    slot,
+                    requests,
+                    ..
+                }) = self.idle(member, now, wanted == Wanted::Certain)
             {
                 let hold = hold.in_slot(slot).of_share(share);
-                return Ok(Lease::again(Wire::H1(link), hold, requests, member, Rc::clone(self), now));
+                return Ok(Lease::again(
+                    Wire::H1(link),
+                    hold,
+                    requests,
+                    member,
+                    Rc::clone(self),
+                    now,
+                ));
             }
             let in_flight = hold.endpoint().begin();
-            match boxed(|| self.dial(member, hold, in_flight, (guard, patience), connect, header, site)).await
+            match boxed(|| {
+                self.dial(
+                    member,
+                    hold,
+                    in_flight,
+                    (guard, patience),
+                    connect,
+                    header,
+                    site,
+                )
+            })
+            .await
             {
                 // Nothing was sent: another one may do.
                 Err(error @ DialError::Failed { .. }) => {
@@ -229,7 +298,12 @@ impl Upstream {
     }
 
     /// A place for one more socket.
-    async fn slot(&self, guard: &Guard, patience: &Patience, site: &SiteCells) -> Result<Slot, DialError> {
+    async fn slot(
+        &self,
+        guard: &Guard,
+        patience: &Patience,
+        site: &SiteCells,
+    ) -> Result<Slot, DialError> {
         if let Some(slot) = self.slots.try_take() {
             return Ok(slot);
         }
@@ -251,7 +325,10 @@ impl Upstream {
         let hold = hold.in_slot(self.slot(guard, patience, site).await?);
         let began = Instant::now();
         let avoided = hold.endpoint().is_avoided(guard.clock().now());
-        let dialled = self.pool.attempt(hold, &self.slots, (guard, patience), connect, header).await?;
+        let dialled = self
+            .pool
+            .attempt(hold, &self.slots, (guard, patience), connect, header)
+            .await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
         let mut link = Box::new(Link::new(stream, &self.blocks, &[]));
@@ -260,10 +337,20 @@ impl Upstream {
         }
         let link = Wire::H1(link);
         let (dialled, hold, upstream) = (Some(began.elapsed()), dialled.hold, Rc::clone(self));
-        Ok(Lease { link, requests: 0, dialled, avoided, in_flight, hold, member, upstream })
+        Ok(Lease {
+            link,
+            requests: 0,
+            dialled,
+            avoided,
+            in_flight,
+            hold,
+            member,
+            upstream,
+        })
     }
 
-    /// A place on one of the connections that requests share; all of them wait while one more is made.
+    /// A place on one of the connections that requests share; all of them wait while one more is
+    /// made.
     async fn share(
         self: &Rc<Self>,
         member: usize,
@@ -281,12 +368,31 @@ impl Upstream {
             if let Some(Place { call, requests }) = sharing.place(wanted, keeping) {
                 let (link, upstream) = (Wire::H2(call), Rc::clone(self));
                 let requests = if waited { 0 } else { requests };
-                return Ok(Lease { link, requests, dialled, avoided, in_flight, hold, member, upstream });
+                return Ok(Lease {
+                    link,
+                    requests,
+                    dialled,
+                    avoided,
+                    in_flight,
+                    hold,
+                    member,
+                    upstream,
+                });
             }
             // To connect, for TLS and for SETTINGS; more only where others were quicker.
-            guard.phase(connect.saturating_mul(4).saturating_add(self.pool.settings.queue.wait));
+            guard.phase(
+                connect
+                    .saturating_mul(4)
+                    .saturating_add(self.pool.settings.queue.wait),
+            );
             let endpoint = Arc::clone(hold.endpoint());
-            let made = sharing.another(&self.pool, &endpoint, (&self.blocks, &self.slots), guard, connect);
+            let made = sharing.another(
+                &self.pool,
+                &endpoint,
+                (&self.blocks, &self.slots),
+                guard,
+                connect,
+            );
             let first = made.await?;
             // What was waited for is as certain as can be.
             if wanted == Wanted::Certain {
@@ -350,8 +456,9 @@ impl Upstream {
 
     /// Closes what has been idle for too long, was closed by its endpoint, or is too much.
     ///
-    /// Too many are closed only here and not as they come: of a thousand requests at once all connections are idle for a
-    /// moment, and making them anew for the next thousand would cost more than everything else.
+    /// Too many are closed only here and not as they come: of a thousand requests at once all
+    /// connections are idle for a moment, and making them anew for the next thousand would cost
+    /// more than everything else.
     pub fn tidy(&self, now: u64) {
         let keeping = self.pool.settings.keeping;
         for shared in &self.shared {
@@ -365,7 +472,9 @@ impl Upstream {
             idle.retain(|one| {
                 place += 1;
                 let age = now.saturating_sub(one.since);
-                age < keeping.lifetime && (place > spare || age < MOMENT) && one.link.stream.is_quiet()
+                age < keeping.lifetime
+                    && (place > spare || age < MOMENT)
+                    && one.link.stream.is_quiet()
             });
         }
     }
@@ -373,8 +482,12 @@ impl Upstream {
 
 impl Keeper for Upstream {
     fn oldest(&self) -> Option<u64> {
-        let own = self.idle.iter().filter_map(|idle| idle.borrow().front().map(|one| one.since));
-        own.chain(self.shared.iter().filter_map(|shared| shared.oldest())).min()
+        let own = self
+            .idle
+            .iter()
+            .filter_map(|idle| idle.borrow().front().map(|one| one.since));
+        own.chain(self.shared.iter().filter_map(|shared| shared.oldest()))
+            .min()
     }
 
     fn close_oldest(&self) {
@@ -386,7 +499,11 @@ impl Keeper for Upstream {
                 return;
             }
         }
-        if let Some(shared) = self.shared.iter().find(|shared| shared.oldest() == Some(oldest)) {
+        if let Some(shared) = self
+            .shared
+            .iter()
+            .find(|shared| shared.oldest() == Some(oldest))
+        {
             shared.close_oldest();
         }
     }
@@ -401,7 +518,10 @@ struct Waiting<'a> {
 impl<'a> Waiting<'a> {
     fn begin(site: &'a SiteCells) -> Self {
         site.queued.inc();
-        Self { site, since: Instant::now() }
+        Self {
+            site,
+            since: Instant::now(),
+        }
     }
 }
 
@@ -413,7 +533,11 @@ impl Drop for Waiting<'_> {
 }
 
 pub(super) fn lives(link: &Link, certain: bool) -> bool {
-    if certain { link.stream.is_quiet_now() } else { link.stream.is_quiet() }
+    if certain {
+        link.stream.is_quiet_now()
+    } else {
+        link.stream.is_quiet()
+    }
 }
 
 impl Lease {
@@ -442,10 +566,16 @@ impl Lease {
         self.upstream.place(self.member)
     }
 
-    /// Whether the endpoint was well when it was chosen and is known since not to be. What was on its way to one that
-    /// dies fails all at once, which is one failure and not a pool in trouble.
+    /// Whether the endpoint was well when it was chosen and is known since not to be. What was on
+    /// its way to one that dies fails all at once, which is one failure and not a pool in
+    /// trouble.
     pub fn is_overtaken(&self, now: u64) -> bool {
-        let down = self.upstream.pool.members().get(self.member).is_some_and(|member| !member.is_up());
+        let down = self
+            .upstream
+            .pool
+            .members()
+            .get(self.member)
+            .is_some_and(|member| !member.is_up());
         !self.avoided && (down || self.endpoint().is_avoided(now))
     }
 
@@ -464,11 +594,20 @@ impl Lease {
         now: u64,
     ) -> Self {
         let (avoided, in_flight) = (hold.endpoint().is_avoided(now), hold.endpoint().begin());
-        Self { link, requests, dialled: None, avoided, in_flight, hold, member, upstream }
+        Self {
+            link,
+            requests,
+            dialled: None,
+            avoided,
+            in_flight,
+            hold,
+            member,
+            upstream,
+        }
     }
 
-    /// Keeps the connection for the next request of anybody. Only after an answer that has come to its end; not while its socket
-    /// is wanted elsewhere.
+    /// Keeps the connection for the next request of anybody. Only after an answer that has come to
+    /// its end; not while its socket is wanted elsewhere.
     pub fn keep(self, now: u64) {
         let wanted = self.are_sockets_wanted();
         let (link, mut hold, requests, member, upstream) = self.into_kept();
@@ -494,7 +633,13 @@ impl Lease {
     }
 
     pub(super) fn into_kept(self) -> (Wire, Hold, u64, usize, Rc<Upstream>) {
-        (self.link, self.hold, self.requests, self.member, self.upstream)
+        (
+            self.link,
+            self.hold,
+            self.requests,
+            self.member,
+            self.upstream,
+        )
     }
 
     /// The connection, for whoever speaks something else over it, and what counts for the endpoint.
@@ -503,8 +648,8 @@ impl Lease {
     }
 }
 
-/// A connection of its own on which nothing of the exchange is left, and nothing has come behind it. One that is shared
-/// is kept by whoever shares it.
+/// A connection of its own on which nothing of the exchange is left, and nothing has come behind
+/// it. One that is shared is kept by whoever shares it.
 pub(super) fn spent(link: Wire) -> Option<Box<Link>> {
     match link {
         Wire::H1(link) => link.is_spent().then_some(link),

@@ -1,4 +1,5 @@
-//! A host name of an endpoint and the addresses that it has now, shared by the resolver and every worker.
+//! A host name of an endpoint and the addresses that it has now, shared by the resolver and every
+//! worker.
 //!
 //! Does not resolve: that waits, so it happens off the workers, and its results arrive here.
 
@@ -22,7 +23,10 @@ pub struct Name {
 
 impl Name {
     /// Of a record of a service, whose addresses come with their own ports and go with the record.
-    pub fn of_record(service: impl Into<Box<str>>, wake: impl Fn() + Send + Sync + 'static) -> Self {
+    pub fn of_record(
+        service: impl Into<Box<str>>,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
         Self::new(service, 0, wake)
     }
 
@@ -31,9 +35,13 @@ impl Name {
         self.port == 0 && self.addresses.load().is_empty()
     }
 
-    /// A name without addresses so far. `wake` is called by [`Name::failed`] in the caller's thread, so it
-    /// must neither wait nor panic.
-    pub fn new(host: impl Into<Box<str>>, port: u16, wake: impl Fn() + Send + Sync + 'static) -> Self {
+    /// A name without addresses so far. `wake` is called by [`Name::failed`] in the caller's
+    /// thread, so it must neither wait nor panic.
+    pub fn new(
+        host: impl Into<Box<str>>,
+        port: u16,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
         Self {
             host: host.into(),
             port,
@@ -65,18 +73,19 @@ impl Name {
         self.addresses.store(Arc::new(addresses));
     }
 
-    /// Says that the addresses did not answer, or that there were none: the name will be resolved again soon.
+    /// Says that the addresses did not answer, or that there were none: the name will be resolved
+    /// again soon.
     ///
-    /// Cheap however often it is called: between two resolutions only the first call does more than read a
-    /// flag.
+    /// Cheap however often it is called: between two resolutions only the first call does more than
+    /// read a flag.
     pub fn failed(&self) {
         if !self.doubted.load(Ordering::Relaxed) && !self.doubted.swap(true, Ordering::AcqRel) {
             (self.wake)();
         }
     }
 
-    /// Whether [`Name::failed`] was called since the last time that this was asked. For the resolver, which
-    /// asks right before it resolves: what fails later asks for another turn.
+    /// Whether [`Name::failed`] was called since the last time that this was asked. For the
+    /// resolver, which asks right before it resolves: what fails later asks for another turn.
     pub fn take_failed(&self) -> bool {
         self.doubted.swap(false, Ordering::AcqRel)
     }
@@ -112,7 +121,10 @@ mod tests {
             ("app.internal", 8080, "app.internal:8080")
         );
         assert!(name.addresses().is_empty());
-        let first = vec!["[::1]:8080".parse().unwrap(), "127.0.0.1:8080".parse().unwrap()];
+        let first = vec![
+            "[::1]:8080".parse().unwrap(),
+            "127.0.0.1:8080".parse().unwrap(),
+        ];
         name.publish(first.clone());
         let held = name.addresses();
         name.publish(vec!["127.0.0.2:8080".parse().unwrap()]);

@@ -1,5 +1,6 @@
-//! Failures of endpoints, and what the operator is told of them: the first of one that was well, that a pool has none left
-//! that answers, and the end of both. Never each failure: a line for every request would be nobody's help.
+//! Failures of endpoints, and what the operator is told of them: the first of one that was well,
+//! that a pool has none left that answers, and the end of both. Never each failure: a line for
+//! every request would be nobody's help.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +10,8 @@ use super::balance::Member;
 use super::endpoint::{Endpoint, Failure};
 use super::pool::Pool;
 
-/// Milliseconds between two lines about the same thing: one that comes and goes is told of now and then.
+/// Milliseconds between two lines about the same thing: one that comes and goes is told of now and
+/// then.
 const SELDOM: u64 = 10_000;
 
 /// Something that may be wrong, and whether that was told.
@@ -44,17 +46,22 @@ impl Notice {
 }
 
 impl Pool {
-    /// An endpoint of the pool has failed, by what `why` says. It is ejected for that only while half of the pool is left
-    /// which is up and well: what all of them do is not the fault of one, and those that are left must bear what it had.
+    /// An endpoint of the pool has failed, by what `why` says. It is ejected for that only while
+    /// half of the pool is left which is up and well: what all of them do is not the fault of
+    /// one, and those that are left must bear what it had.
     pub fn failed(&self, endpoint: &Endpoint, failure: Failure, why: &dyn Display, now: u64) {
         let remains = |member: &&Member| {
             let other = &**member.endpoint();
-            !std::ptr::eq(other, endpoint) && member.is_up() && other.condition(now) != Condition::Gone
+            !std::ptr::eq(other, endpoint)
+                && member.is_up()
+                && other.condition(now) != Condition::Gone
         };
         let all = |member: &&Member| !member.endpoint().is_vacant();
         let may = || {
-            let (left, all) =
-                (self.members().iter().filter(remains).count(), self.members().iter().filter(all).count());
+            let (left, all) = (
+                self.members().iter().filter(remains).count(),
+                self.members().iter().filter(all).count(),
+            );
             2 * left >= all
         };
         let ejected = endpoint.failed(failure, now, self.settings.eject, may);
@@ -94,7 +101,8 @@ impl Pool {
 
     /// An endpoint of the pool has served.
     pub fn succeeded(&self, endpoint: &Endpoint, now: u64) {
-        // A check may have forgiven the endpoint before it served: the pool answers again all the same.
+        // A check may have forgiven the endpoint before it served: the pool answers again all the
+        // same.
         if endpoint.succeeded(now) || self.notice.is_told() {
             self.recovered(endpoint);
         }

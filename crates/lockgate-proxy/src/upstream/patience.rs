@@ -1,12 +1,13 @@
-//! How long a request or a relay waits before it is sent, all its waits together: for its client's share, a place at an endpoint
-//! and one for a socket, at each endpoint that is tried.
+//! How long a request or a relay waits before it is sent, all its waits together: for its client's
+//! share, a place at an endpoint and one for a socket, at each endpoint that is tried.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use crate::clock::{Cut, Guard, Waiting, millis};
 
-/// What is left of `queue.wait`, in milliseconds. Time in which nothing is waited for does not count.
+/// What is left of `queue.wait`, in milliseconds. Time in which nothing is waited for does not
+/// count.
 #[derive(Debug)]
 pub struct Patience(Cell<u64>);
 
@@ -31,7 +32,8 @@ impl Patience {
         guard.watch().waits(Waiting::ForPlace);
         let waited = guard.within(future).await;
         guard.watch().waits(Waiting::Otherwise);
-        self.0.set(self.0.get().saturating_sub(guard.clock().now() - began));
+        self.0
+            .set(self.0.get().saturating_sub(guard.clock().now() - began));
         waited
     }
 }

@@ -1,5 +1,5 @@
-//! A list of endpoints that serve alike, and connections to them: where the one that is next cannot be reached, another
-//! one is tried, and where all that are well are full, one is waited for.
+//! A list of endpoints that serve alike, and connections to them: where the one that is next cannot
+//! be reached, another one is tried, and where all that are well are full, one is waited for.
 //!
 //! Does not say which is next: see `balance`.
 
@@ -41,7 +41,10 @@ pub(super) fn is_tried(tried: Tried, member: usize) -> bool {
 
 /// A member among those that were tried.
 pub(crate) fn bit(member: usize) -> Tried {
-    u32::try_from(member).ok().and_then(|member| 1_u64.checked_shl(member)).unwrap_or(0)
+    u32::try_from(member)
+        .ok()
+        .and_then(|member| 1_u64.checked_shl(member))
+        .unwrap_or(0)
 }
 
 /// Endpoints that serve alike.
@@ -79,7 +82,8 @@ pub enum DialError {
     Failed {
         /// Which one.
         endpoint: String,
-        /// What it said, to all who have waited for it; [`io::ErrorKind::TimedOut`] is nothing in time.
+        /// What it said, to all who have waited for it; [`io::ErrorKind::TimedOut`] is nothing in
+        /// time.
         error: Arc<io::Error>,
     },
     /// Checks have found every endpoint down.
@@ -117,7 +121,9 @@ impl DialError {
 }
 
 fn unreachable(error: &io::Error) -> Fault {
-    let handshake = error.get_ref().and_then(|error| error.downcast_ref::<HandshakeError>());
+    let handshake = error
+        .get_ref()
+        .and_then(|error| error.downcast_ref::<HandshakeError>());
     match (handshake, error.kind()) {
         (Some(handshake), _) if handshake.is_certificate() => Fault::TlsCertificate,
         (Some(_), _) => Fault::TlsProtocol,
@@ -129,8 +135,8 @@ fn unreachable(error: &io::Error) -> Fault {
 }
 
 impl Pool {
-    /// Serves by `members`, of which there is at least one. Without a `balance` it is by latency for requests, and for
-    /// relays by what is in flight.
+    /// Serves by `members`, of which there is at least one. Without a `balance` it is by latency
+    /// for requests, and for relays by what is in flight.
     pub fn new(
         members: Vec<Member>,
         balance: Option<Balance>,
@@ -140,7 +146,16 @@ impl Pool {
         let balancer = Balancer::new(&members, settings.slow_start);
         let (relays, queued) = (AtomicU64::new(0), AtomicUsize::new(0));
         let notice = Notice::default();
-        Self { members, balance, balancer, tls, settings, relays, queued, notice }
+        Self {
+            members,
+            balance,
+            balancer,
+            tls,
+            settings,
+            relays,
+            queued,
+            notice,
+        }
     }
 
     /// All members, in the order of the configuration.
@@ -150,10 +165,14 @@ impl Pool {
 
     /// To whom whoever asks belongs. `now` is [`Clock::now`].
     pub fn wish(&self, asker: &Asker<'_>, now: u64) -> Wish {
-        self.settings.affinity.as_ref().map_or(Wish::Any, |affinity| affinity.wish(asker, now))
+        self.settings
+            .affinity
+            .as_ref()
+            .map_or(Wish::Any, |affinity| affinity.wish(asker, now))
     }
 
-    /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to the member at this place.
+    /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to
+    /// the member at this place.
     pub fn stand_for(&self, at: usize, whom: &str) {
         if let Some(member) = self.members.get(at) {
             member.stand_for(whom);
@@ -168,21 +187,31 @@ impl Pool {
         self.balancer.reweigh(&self.members);
     }
 
-    /// The member that a request goes to, and a place at it: see [`Balancer::choose`]. Of one that it belongs to by name
-    /// there is none while that is full.
+    /// The member that a request goes to, and a place at it: see [`Balancer::choose`]. Of one that
+    /// it belongs to by name there is none while that is full.
     pub fn choose(&self, wish: Wish, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
-        self.take(self.balance.unwrap_or(Balance::LatencyAware), wish, tried, random, now)
+        self.take(
+            self.balance.unwrap_or(Balance::LatencyAware),
+            wish,
+            tried,
+            random,
+            now,
+        )
     }
 
-    /// Whether who was with the member at this place stays there: not with one that is left alone or to whom it does not
-    /// belong, nor with a backup when another one is well again.
+    /// Whether who was with the member at this place stays there: not with one that is left alone
+    /// or to whom it does not belong, nor with a backup when another one is well again.
     pub fn may_stay(&self, at: usize, wish: Wish, now: u64) -> bool {
-        let Some(member) = self.members.get(at) else { return false };
+        let Some(member) = self.members.get(at) else {
+            return false;
+        };
         let is_good = |member| Standing::of(member, now) == Standing::Good;
         let is_its = match (self.named(wish, 0, now), wish) {
             (Some(named), _) => named == at,
             (None, Wish::Hashed(hash)) => {
-                self.balancer.choose(Balance::Hash, &self.members, |_| false, hash, now) == Some(at)
+                self.balancer
+                    .choose(Balance::Hash, &self.members, |_| false, hash, now)
+                    == Some(at)
             }
             (None, _) => !member.is_backup() || !self.members.iter().any(is_good),
         };
@@ -191,7 +220,9 @@ impl Pool {
 
     /// The member that somebody belongs to by name, unless it was tried, or is left alone.
     fn named(&self, wish: Wish, tried: Tried, now: u64) -> Option<usize> {
-        let Wish::Member(named) = wish else { return None };
+        let Wish::Member(named) = wish else {
+            return None;
+        };
         self.to_be_had(named, tried, now).map(|_| named)
     }
 
@@ -225,7 +256,9 @@ impl Pool {
             Wish::Hashed(hash) | Wish::Session(_, Some(hash)) => (Balance::Hash, hash),
         };
         loop {
-            let member = self.balancer.choose(balance, &self.members, is_tried, random, now)?;
+            let member = self
+                .balancer
+                .choose(balance, &self.members, is_tried, random, now)?;
             // Where another worker was quicker it is full now, and another member is next.
             if let Some(hold) = self.members.get(member)?.endpoint().try_take() {
                 return Some((member, hold));
@@ -233,8 +266,9 @@ impl Pool {
         }
     }
 
-    /// Waits for a place at one of the members that are up and were not `tried`: at the one that whoever waits belongs to by
-    /// name, else at those that are well, if there is one, and at the others only where not.
+    /// Waits for a place at one of the members that are up and were not `tried`: at the one that
+    /// whoever waits belongs to by name, else at those that are well, if there is one, and at
+    /// the others only where not.
     ///
     /// # Errors
     /// When there is none, as many wait already as may, or none becomes free in time.
@@ -247,20 +281,30 @@ impl Pool {
     ) -> Result<(usize, Hold), DialError> {
         let now = guard.clock().now();
         let left = |at: usize, member: &Member| member.is_up() && !is_tried(tried, at);
-        let members = || self.members.iter().enumerate().filter(|(at, member)| left(*at, member));
+        let members = || {
+            self.members
+                .iter()
+                .enumerate()
+                .filter(|(at, member)| left(*at, member))
+        };
         let well = |member: &Member| {
-            matches!(Standing::of(member, now), Standing::Good | Standing::Doubtful | Standing::Full)
+            matches!(
+                Standing::of(member, now),
+                Standing::Good | Standing::Doubtful | Standing::Full
+            )
         };
         let any = !members().any(|(_, member)| well(member));
         let named = self.named(wish, tried, now);
-        let members =
-            members().filter(|(at, member)| named.map_or(any || well(member), |named| named == *at));
-        let (mut places, mut waiting): (Vec<_>, Vec<_>) =
-            members.map(|(at, member)| (at, Box::pin(member.endpoint().take()))).unzip();
+        let members = members()
+            .filter(|(at, member)| named.map_or(any || well(member), |named| named == *at));
+        let (mut places, mut waiting): (Vec<_>, Vec<_>) = members
+            .map(|(at, member)| (at, Box::pin(member.endpoint().take())))
+            .unzip();
         if waiting.is_empty() {
             return Err(DialError::Down);
         }
-        let _place = Queued::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
+        let _place =
+            Queued::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
         while !waiting.is_empty() {
             let free = patience.within(guard, first_free(&mut waiting));
             let (first, hold) = free.await.map_err(no_place)?;
@@ -279,9 +323,10 @@ impl Pool {
         Patience::new(self.settings.queue.wait)
     }
 
-    /// Connects a relay to the endpoint that is next, or to another one that can be reached and proves who it is, and tells
-    /// its place among the members; each may take `limit` to connect and again for its TLS, before which `header` goes in
-    /// plain. Where those that are left are at their `max`, waits for a place as requests do.
+    /// Connects a relay to the endpoint that is next, or to another one that can be reached and
+    /// proves who it is, and tells its place among the members; each may take `limit` to
+    /// connect and again for its TLS, before which `header` goes in plain. Where those that are
+    /// left are at their `max`, waits for a place as requests do.
     ///
     /// # Errors
     /// When none can be reached in time: what the last one said.
@@ -295,10 +340,12 @@ impl Pool {
     ) -> Result<(usize, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
         let (mut tried, mut last, patience) = (0, None, self.patience());
-        // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
+        // Of more members than `tried` has room for, not all are told apart: as many attempts as
+        // there are members.
         for _ in &self.members {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
-            let (member, hold) = match self.take(balance, wish, tried, random, guard.clock().now()) {
+            let (member, hold) = match self.take(balance, wish, tried, random, guard.clock().now())
+            {
                 Some(chosen) => chosen,
                 None => match self.queue(guard, &patience, wish, tried).await {
                     Ok(chosen) => chosen,
@@ -309,7 +356,10 @@ impl Pool {
             tried |= bit(member);
             let slot = slots.take(guard, &patience).await?;
             let hold = hold.works().in_slot(slot);
-            match self.attempt(hold, slots, (guard, &patience), limit, header).await {
+            match self
+                .attempt(hold, slots, (guard, &patience), limit, header)
+                .await
+            {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
                 Ok(dialled) => {
                     self.succeeded(dialled.hold.endpoint(), guard.clock().now());
@@ -321,9 +371,10 @@ impl Pool {
         Err(last.unwrap_or(DialError::Down))
     }
 
-    /// Connects to the endpoint of `hold`, and makes TLS with it if the pool has any; each may take `limit`. `header`
-    /// goes before the TLS in plain. Where the system has no descriptor left, idle sockets give way, and it is tried again for
-    /// as long as requests may wait. The endpoint remembers that it failed; that it is well is said by what it does then.
+    /// Connects to the endpoint of `hold`, and makes TLS with it if the pool has any; each may take
+    /// `limit`. `header` goes before the TLS in plain. Where the system has no descriptor left,
+    /// idle sockets give way, and it is tried again for as long as requests may wait. The
+    /// endpoint remembers that it failed; that it is well is said by what it does then.
     ///
     /// # Errors
     /// What the endpoint said, or that the connection was cut meanwhile.
@@ -338,9 +389,18 @@ impl Pool {
         let endpoint = Arc::clone(hold.endpoint());
         loop {
             match self.connect(&endpoint, guard, limit, header).await {
-                Ok(Ok((socket, session))) => return Ok(Dialled { socket, session, hold }),
+                Ok(Ok((socket, session))) => {
+                    return Ok(Dialled {
+                        socket,
+                        session,
+                        hold,
+                    });
+                }
                 Ok(Err(error)) if is_exhaustion(&error) => {
-                    if !boxed(|| slots.make_room(guard, patience)).await.map_err(DialError::Cut)? {
+                    if !boxed(|| slots.make_room(guard, patience))
+                        .await
+                        .map_err(DialError::Cut)?
+                    {
                         return Err(DialError::Exhausted(Arc::new(error)));
                     }
                 }
@@ -368,13 +428,19 @@ impl Pool {
             Ok(socket) => socket,
             Err(error) => return Ok(Err(error)),
         };
-        let Some(connector) = &self.tls else { return Ok(Ok((socket, None))) };
+        let Some(connector) = &self.tls else {
+            return Ok(Ok((socket, None)));
+        };
         guard.phase(limit);
         let handshake = handshake::connect(&socket, connector, &endpoint.host, header.to_vec());
         match guard.within(handshake).await {
             // RFC 9113 §3.3: what else it speaks would take our words for its own.
-            Ok(Ok(made)) if self.settings.http2 && made.negotiated.alpn.as_deref() != Some(b"h2") => {
-                Ok(Err(io::Error::other("no HTTP/2: the endpoint did not choose it by ALPN")))
+            Ok(Ok(made))
+                if self.settings.http2 && made.negotiated.alpn.as_deref() != Some(b"h2") =>
+            {
+                Ok(Err(io::Error::other(
+                    "no HTTP/2: the endpoint did not choose it by ALPN",
+                )))
             }
             Ok(Ok(made)) => Ok(Ok((socket, Some(made.session)))),
             Ok(Err(error)) => Ok(Err(io::Error::other(error))),
@@ -400,8 +466,13 @@ impl Drop for Queued<'_> {
     }
 }
 
-/// Connects within `limit`; a name's addresses share it. The outer error is a cut by something else.
-async fn reach(endpoint: &Endpoint, guard: &Guard, limit: Duration) -> Result<io::Result<Socket>, Cut> {
+/// Connects within `limit`; a name's addresses share it. The outer error is a cut by something
+/// else.
+async fn reach(
+    endpoint: &Endpoint,
+    guard: &Guard,
+    limit: Duration,
+) -> Result<io::Result<Socket>, Cut> {
     let targets = endpoint.place().targets();
     let share = limit / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
@@ -422,7 +493,8 @@ async fn reach(endpoint: &Endpoint, guard: &Guard, limit: Duration) -> Result<io
     Ok(Err(last))
 }
 
-/// A Unix socket whose backlog is full says so at once and cannot be waited for: it is asked again with every tick.
+/// A Unix socket whose backlog is full says so at once and cannot be waited for: it is asked again
+/// with every tick.
 async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
     loop {
         match dial(target).await {
@@ -458,7 +530,10 @@ mod tests {
     fn pool(weights: &[u32], settings: Settings) -> Pool {
         let member = |weight: &u32| {
             let place = Place::Ip("127.0.0.1:1".parse().unwrap());
-            Member::new(Arc::new(Endpoint::new(String::new(), String::new(), place, None)), *weight)
+            Member::new(
+                Arc::new(Endpoint::new(String::new(), String::new(), place, None)),
+                *weight,
+            )
         };
         Pool::new(weights.iter().map(member).collect(), None, None, settings)
     }
@@ -466,7 +541,8 @@ mod tests {
     #[test]
     fn who_belongs_by_session_goes_elsewhere_while_its_member_is_down_ejected_tried_or_full() {
         let place = || Place::Ip("127.0.0.1:1".parse().unwrap());
-        let endpoint = |label: &str, max| Arc::new(Endpoint::new(label.into(), String::new(), place(), max));
+        let endpoint =
+            |label: &str, max| Arc::new(Endpoint::new(label.into(), String::new(), place(), max));
         let members = || {
             let full = endpoint("full", Some(1));
             vec![
@@ -475,8 +551,22 @@ mod tests {
                 Member::new(endpoint("c", None), 1),
             ]
         };
-        let eject = Some(Eject { errors: 1, time: 1_000, ..Eject::default() });
-        let fresh = || Pool::new(members(), None, None, Settings { eject, ..Settings::default() });
+        let eject = Some(Eject {
+            errors: 1,
+            time: 1_000,
+            ..Eject::default()
+        });
+        let fresh = || {
+            Pool::new(
+                members(),
+                None,
+                None,
+                Settings {
+                    eject,
+                    ..Settings::default()
+                },
+            )
+        };
         let chosen = |pool: &Pool, wish, tried| pool.choose(wish, tried, 0, 0).map(|(at, _)| at);
         for hash in 0..20 {
             let wish = Wish::Session(0, Some(hash));
@@ -484,7 +574,8 @@ mod tests {
             assert_eq!(chosen(&pool, wish, 0), Some(0));
             assert_eq!(
                 chosen(&pool, wish, bit(0)),
-                pool.choose(Wish::Hashed(hash), bit(0), 0, 0).map(|(at, _)| at)
+                pool.choose(Wish::Hashed(hash), bit(0), 0, 0)
+                    .map(|(at, _)| at)
             );
             let hold = pool.choose(wish, 0, 0, 0).unwrap();
             assert_ne!(chosen(&pool, wish, 0), Some(0), "it is full");
@@ -493,7 +584,11 @@ mod tests {
             assert_ne!(chosen(&pool, wish, 0), Some(0), "it is ejected");
             let pool = fresh();
             pool.members()[0].fall();
-            assert_eq!(chosen(&pool, wish, 0), chosen(&pool, Wish::Hashed(hash), 0), "it is down");
+            assert_eq!(
+                chosen(&pool, wish, 0),
+                chosen(&pool, Wish::Hashed(hash), 0),
+                "it is down"
+            );
         }
         assert_eq!(chosen(&fresh(), Wish::Session(0, None), 0), Some(0));
         assert!(chosen(&fresh(), Wish::Session(9, None), 0).is_some());
@@ -503,11 +598,21 @@ mod tests {
     fn half_of_a_pool_always_stays_however_many_fail() {
         for (members, ejected) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
             let eject = Some(Eject::default());
-            let pool = pool(&vec![1; members], Settings { eject, ..Settings::default() });
+            let pool = pool(
+                &vec![1; members],
+                Settings {
+                    eject,
+                    ..Settings::default()
+                },
+            );
             for member in pool.members() {
                 (0..5).for_each(|_| pool.failed(member.endpoint(), Failure::Unserved, &"", 0));
             }
-            let count = pool.members().iter().filter(|member| member.endpoint().is_ejected(0)).count();
+            let count = pool
+                .members()
+                .iter()
+                .filter(|member| member.endpoint().is_ejected(0))
+                .count();
             assert_eq!(count, ejected, "of {members}");
         }
         // Those that are down, or cannot be reached, do not stay.
@@ -517,8 +622,18 @@ mod tests {
                 pool.failed(pool.members()[0].endpoint(), Failure::Unreachable, &"", 0);
             },
         ] {
-            let eject = Some(Eject { errors: 1, time: 1_000, ..Eject::default() });
-            let pool = pool(&[1, 1, 1], Settings { eject, ..Settings::default() });
+            let eject = Some(Eject {
+                errors: 1,
+                time: 1_000,
+                ..Eject::default()
+            });
+            let pool = pool(
+                &[1, 1, 1],
+                Settings {
+                    eject,
+                    ..Settings::default()
+                },
+            );
             gone(&pool);
             pool.failed(pool.members()[1].endpoint(), Failure::Unserved, &"", 0);
             assert!(!pool.members()[1].endpoint().is_ejected(0));
@@ -528,8 +643,11 @@ mod tests {
     #[test]
     fn a_relay_goes_to_the_least_busy_for_its_weight_and_counts_for_it_until_it_ends() {
         let pool = pool(&[1, 2], Settings::default());
-        let relay =
-            || pool.take(Balance::Least, Wish::Any, 0, 0, 0).map(|(at, hold)| (at, hold.works())).unwrap();
+        let relay = || {
+            pool.take(Balance::Least, Wish::Any, 0, 0, 0)
+                .map(|(at, hold)| (at, hold.works()))
+                .unwrap()
+        };
         let relays: Vec<_> = (0..9).map(|_| relay()).collect();
         assert_eq!(relays.iter().filter(|(at, _)| *at == 0).count(), 3);
         assert_eq!(pool.members()[0].endpoint().in_flight(), 3);

@@ -1,4 +1,5 @@
-//! Connections to endpoints that are told of their client, and that only one client's connection uses therefore.
+//! Connections to endpoints that are told of their client, and that only one client's connection
+//! uses therefore.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -60,8 +61,9 @@ impl Keeper for Kept {
 }
 
 impl Lease {
-    /// Keeps the connection for the next request of the same client, among those that it has. Of these the old ones are
-    /// closed: streams of HTTP/2 at once need many, and one after the other only the last.
+    /// Keeps the connection for the next request of the same client, among those that it has. Of
+    /// these the old ones are closed: streams of HTTP/2 at once need many, and one after the
+    /// other only the last.
     pub fn keep_private(self, kept: &Rc<Kept>, now: u64) {
         let wanted = self.are_sockets_wanted();
         let (link, mut hold, requests, member, upstream) = self.into_kept();
@@ -71,7 +73,14 @@ impl Lease {
             && requests + 1 < keeping.requests
             && !wanted
         {
-            let private = Private { link, slot, since: now, requests: requests + 1, member, upstream };
+            let private = Private {
+                link,
+                slot,
+                since: now,
+                requests: requests + 1,
+                member,
+                upstream,
+            };
             kept.push(private, keeping.max, now);
         }
     }
@@ -82,8 +91,8 @@ impl Private {
         now.saturating_sub(self.since) >= self.upstream.pool().settings.keeping.lifetime
     }
 
-    /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has room; that is then
-    /// among those that were tried.
+    /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has
+    /// room; that is then among those that were tried.
     pub fn take(
         self,
         upstream: &Rc<Upstream>,
@@ -102,8 +111,22 @@ impl Private {
         }
         let hold = member.endpoint().try_take()?;
         *tried |= bit(self.member);
-        let Self { link, slot, requests, member, upstream, .. } = self;
+        let Self {
+            link,
+            slot,
+            requests,
+            member,
+            upstream,
+            ..
+        } = self;
         let hold = hold.in_slot(slot).of_share(share);
-        Some(Lease::again(Wire::H1(link), hold, requests, member, upstream, now))
+        Some(Lease::again(
+            Wire::H1(link),
+            hold,
+            requests,
+            member,
+            upstream,
+            now,
+        ))
     }
 }

@@ -1,11 +1,12 @@
-//! Random numbers for choosing among endpoints and for spreading what would come together. Not for secrets.
+//! Random numbers for choosing among endpoints and for spreading what would come together. Not for
+//! secrets.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): an addition and five
-/// operations a number, and no seed is a bad one.
+/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): an
+/// addition and five operations a number, and no seed is a bad one.
 #[derive(Debug)]
 pub struct Random {
     state: Cell<u64>,
@@ -14,13 +15,16 @@ pub struct Random {
 impl Random {
     /// A generator whose numbers nobody knows in advance: the system seeds it.
     pub fn new() -> Self {
-        // The hasher's keys are the system's randomness, and the standard library's only door to it.
+        // The hasher's keys are the system's randomness, and the standard library's only door to
+        // it.
         Self::seeded(RandomState::new().hash_one(0))
     }
 
     /// A generator that gives the same numbers each time.
     pub fn seeded(seed: u64) -> Self {
-        Self { state: Cell::new(seed) }
+        Self {
+            state: Cell::new(seed),
+        }
     }
 
     /// The next number.
@@ -30,7 +34,8 @@ impl Random {
         mix(state)
     }
 
-    /// `time`, plus or minus a tenth: what is done again and again in many places does not keep coming together.
+    /// `time`, plus or minus a tenth: what is done again and again in many places does not keep
+    /// coming together.
     pub fn about(&self, time: Duration) -> Duration {
         time.mul_f64(0.9 + 0.2 * (self.next() >> 32) as f64 / f64::from(u32::MAX))
     }
@@ -63,8 +68,13 @@ mod tests {
     #[test]
     fn about_a_time_is_within_a_tenth_of_it() {
         let random = Random::seeded(1);
-        let times: Vec<_> = (0..1_000).map(|_| random.about(Duration::from_secs(100)).as_secs()).collect();
-        assert_eq!((times.iter().min(), times.iter().max()), (Some(&90), Some(&109)));
+        let times: Vec<_> = (0..1_000)
+            .map(|_| random.about(Duration::from_secs(100)).as_secs())
+            .collect();
+        assert_eq!(
+            (times.iter().min(), times.iter().max()),
+            (Some(&90), Some(&109))
+        );
     }
 
     #[test]
@@ -72,7 +82,10 @@ mod tests {
         let random = Random::seeded(1);
         let numbers: Vec<u64> = (0..4096).map(|_| random.next()).collect();
         for bit in 0..64 {
-            let set = numbers.iter().filter(|number| *number >> bit & 1 == 1).count();
+            let set = numbers
+                .iter()
+                .filter(|number| *number >> bit & 1 == 1)
+                .count();
             assert!((1900..2200).contains(&set), "bit {bit}: {set}");
         }
     }

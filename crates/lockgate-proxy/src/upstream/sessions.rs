@@ -1,5 +1,6 @@
-//! Which member has made which TLS session, by the session's identifier (RFC 5246 §7.4.1.2): what HAProxy keeps by
-//! `stick store-response payload_lv(43,1)`. Shared by the workers, without a lock, and always of the same size.
+//! Which member has made which TLS session, by the session's identifier (RFC 5246 §7.4.1.2): what
+//! HAProxy keeps by `stick store-response payload_lv(43,1)`. Shared by the workers, without a lock,
+//! and always of the same size.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -10,13 +11,15 @@ use lockgate_net::server_hello::{self, SERVER_HELLO_MAX, ServerHello};
 
 /// Sessions that are kept at most, in half a megabyte.
 const SLOTS: usize = 65_536;
-/// Places that a session may have. Where all are taken, it gets that of whoever was made or resumed longest ago.
+/// Places that a session may have. Where all are taken, it gets that of whoever was made or resumed
+/// longest ago.
 const WAYS: usize = 8;
 /// RFC 5246 §F.1.4 suggests that no session is kept for longer than a day.
 const LIFETIME: u64 = 24 * 60;
 
-/// A session takes a word: 28 bits of its hash, 12 of its member's place, and in 24 the minute in which it was made or
-/// resumed, plus one: 0 is nobody. Two sessions of one hash would share a member, as good for the second as any.
+/// A session takes a word: 28 bits of its hash, 12 of its member's place, and in 24 the minute in
+/// which it was made or resumed, plus one: 0 is nobody. Two sessions of one hash would share a
+/// member, as good for the second as any.
 pub struct Sessions {
     slots: Box<[AtomicU64]>,
     /// By a key of ours: who sends identifiers cannot choose whose place they take.
@@ -28,7 +31,10 @@ const MINUTE_BITS: u32 = 24;
 
 impl Default for Sessions {
     fn default() -> Self {
-        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), key: RandomState::new() }
+        Self {
+            slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            key: RandomState::new(),
+        }
     }
 }
 
@@ -39,14 +45,21 @@ impl Sessions {
             return None;
         }
         let (ways, tag) = self.ways(session);
-        let found = ways.iter().map(Slot::load).find(|slot| slot.tag == tag && slot.is_alive(now))?;
+        let found = ways
+            .iter()
+            .map(Slot::load)
+            .find(|slot| slot.tag == tag && slot.is_alive(now))?;
         usize::try_from(found.member).ok()
     }
 
     /// The member at this place has made or resumed it.
     pub fn learn(&self, session: &[u8], member: usize, now: u64) {
-        let member = u64::try_from(member).ok().filter(|member| member >> MEMBER_BITS == 0);
-        let (Some(member), false) = (member, session.is_empty()) else { return };
+        let member = u64::try_from(member)
+            .ok()
+            .filter(|member| member >> MEMBER_BITS == 0);
+        let (Some(member), false) = (member, session.is_empty()) else {
+            return;
+        };
         let (ways, tag) = self.ways(session);
         // Its own place first, then one that is free or has been for longest.
         let age = |way: &&AtomicU64| {
@@ -55,14 +68,25 @@ impl Sessions {
         };
         if let Some(way) = ways.iter().min_by_key(age) {
             // Another worker may take it at the same time: one of the two is forgotten.
-            way.store(Slot { tag, member, minute: minute(now) }.word(), Ordering::Relaxed);
+            way.store(
+                Slot {
+                    tag,
+                    member,
+                    minute: minute(now),
+                }
+                .word(),
+                Ordering::Relaxed,
+            );
         }
     }
 
     fn ways(&self, session: &[u8]) -> (&[AtomicU64], u64) {
         let hash = self.key.hash_one(session);
         let first = (hash as usize % (SLOTS / WAYS)) * WAYS;
-        (self.slots.get(first..first + WAYS).unwrap_or_default(), hash >> (MEMBER_BITS + MINUTE_BITS))
+        (
+            self.slots.get(first..first + WAYS).unwrap_or_default(),
+            hash >> (MEMBER_BITS + MINUTE_BITS),
+        )
     }
 }
 
@@ -71,18 +95,24 @@ impl Sessions {
 pub struct Answer(Vec<u8>);
 
 impl Answer {
-    /// The session of the answer that goes on with `bytes`, empty if it is none that could be resumed by its identifier;
-    /// `None` is not yet.
+    /// The session of the answer that goes on with `bytes`, empty if it is none that could be
+    /// resumed by its identifier; `None` is not yet.
     ///
-    /// An identifier that the client has sent is an answer as good as a new one: the endpoint says by it that it has that
-    /// session. That holds for tickets too (RFC 5077 §3.4), which many clients call by the same name each time.
+    /// An identifier that the client has sent is an answer as good as a new one: the endpoint says
+    /// by it that it has that session. That holds for tickets too (RFC 5077 §3.4), which many
+    /// clients call by the same name each time.
     pub fn session(&mut self, bytes: &[u8]) -> Option<Box<[u8]>> {
         let room = SERVER_HELLO_MAX.saturating_sub(self.0.len());
         self.0.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
         match server_hello::peek(&self.0) {
             Ok(None) => None,
-            // RFC 8446 §4.1.3: of TLS 1.3, and so of a HelloRetryRequest, it is an echo that says nothing.
-            Ok(Some(ServerHello { version: Version::Tls13, .. })) | Err(_) => Some(Box::default()),
+            // RFC 8446 §4.1.3: of TLS 1.3, and so of a HelloRetryRequest, it is an echo that says
+            // nothing.
+            Ok(Some(ServerHello {
+                version: Version::Tls13,
+                ..
+            }))
+            | Err(_) => Some(Box::default()),
             Ok(Some(hello)) => Some(hello.session_id),
         }
     }
@@ -143,10 +173,17 @@ mod tests {
         assert_eq!(sessions.find(&id(1), 0), None);
         sessions.learn(&id(1), 3, 0);
         sessions.learn(&id(2), 0, 0);
-        for (now, found) in [(0, Some(3)), (LIFETIME * MINUTE - 1, Some(3)), (LIFETIME * MINUTE, None)] {
+        for (now, found) in [
+            (0, Some(3)),
+            (LIFETIME * MINUTE - 1, Some(3)),
+            (LIFETIME * MINUTE, None),
+        ] {
             assert_eq!(sessions.find(&id(1), now), found, "{now}");
         }
-        assert_eq!((sessions.find(&id(2), 0), sessions.find(&id(3), 0)), (Some(0), None));
+        assert_eq!(
+            (sessions.find(&id(2), 0), sessions.find(&id(3), 0)),
+            (Some(0), None)
+        );
         // Resumed, by another one: endpoints may share what they know.
         sessions.learn(&id(1), 4, 60 * MINUTE);
         assert_eq!(sessions.find(&id(1), LIFETIME * MINUTE), Some(4));
@@ -188,9 +225,11 @@ mod tests {
             sessions.learn(&id(number), number % 7, at(number));
         }
         let kept = |of: std::ops::Range<usize>| {
-            of.filter(|number| sessions.find(&id(*number), at(all)) == Some(number % 7)).count()
+            of.filter(|number| sessions.find(&id(*number), at(all)) == Some(number % 7))
+                .count()
         };
-        // A set has eight ways: where it gets more of the newest, some are forgotten before their time.
+        // A set has eight ways: where it gets more of the newest, some are forgotten before their
+        // time.
         let newest = kept(all - SLOTS / 2..all);
         assert!(newest > SLOTS / 2 * 95 / 100, "{newest}");
         let oldest = kept(0..all - 3 * SLOTS);
@@ -204,13 +243,27 @@ mod tests {
     #[test]
     fn what_a_server_answers_is_heard_in_any_pieces_and_no_further_than_its_hello() {
         let hello = |extensions: &[u8]| {
-            let body = [&[3, 3][..], &[7; 32], &[4, 1, 2, 3, 4], &[0xC0, 0x2F, 0], extensions].concat();
-            [&[22, 3, 3, 0, body.len() as u8 + 4, 2, 0, 0, body.len() as u8][..], &body].concat()
+            let body = [
+                &[3, 3][..],
+                &[7; 32],
+                &[4, 1, 2, 3, 4],
+                &[0xC0, 0x2F, 0],
+                extensions,
+            ]
+            .concat();
+            [
+                &[22, 3, 3, 0, body.len() as u8 + 4, 2, 0, 0, body.len() as u8][..],
+                &body,
+            ]
+            .concat()
         };
         let (tls12, tls13) = (hello(&[]), hello(&[0, 6, 0, 43, 0, 2, 3, 4]));
         let answered = |bytes: &[u8], size: usize| {
             let mut answer = Answer::default();
-            bytes.chunks(size).find_map(|piece| answer.session(piece)).map(Vec::from)
+            bytes
+                .chunks(size)
+                .find_map(|piece| answer.session(piece))
+                .map(Vec::from)
         };
         for size in 1..=tls13.len() {
             assert_eq!(answered(&tls12, size), Some(vec![1, 2, 3, 4]), "{size}");
@@ -220,10 +273,14 @@ mod tests {
             assert_eq!(answered(b"HTTP/1.1 400 Bad Request", size), Some(vec![]));
         }
         // A hello that never ends is given up, and no more of it kept than it may have.
-        let (mut answer, endless) =
-            (Answer::default(), [22, 3, 3, 0, 1, 2, 22, 3, 3, 0x40, 0, 0, 0x0F, 0xFF]);
+        let (mut answer, endless) = (
+            Answer::default(),
+            [22, 3, 3, 0, 1, 2, 22, 3, 3, 0x40, 0, 0, 0x0F, 0xFF],
+        );
         assert_eq!(answer.session(&endless), None);
-        let pieces = (0..).take_while(|_| answer.session(&[0; 1_000]).is_none()).count();
+        let pieces = (0..)
+            .take_while(|_| answer.session(&[0; 1_000]).is_none())
+            .count();
         assert!(pieces < 5 && answer.0.len() <= SERVER_HELLO_MAX, "{pieces}");
     }
 }

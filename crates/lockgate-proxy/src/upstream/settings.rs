@@ -25,11 +25,13 @@ pub struct Settings {
     pub affinity: Option<Affinity>,
     /// When an endpoint that keeps failing is left alone, if ever.
     pub eject: Option<Eject>,
-    /// Milliseconds in which the share of an endpoint that comes back grows to the whole; 0 is at once.
+    /// Milliseconds in which the share of an endpoint that comes back grows to the whole; 0 is at
+    /// once.
     pub slow_start: u64,
     /// How requests wait for endpoints that are at their `max`.
     pub queue: Queue,
-    /// The PROXY header that endpoints are sent; a connection then belongs to one client's connection.
+    /// The PROXY header that endpoints are sent; a connection then belongs to one client's
+    /// connection.
     pub proxy_protocol: Option<Version>,
     /// What is answered, by which status, while no endpoint is up.
     pub maintenance: Option<(u16, Page)>,
@@ -38,19 +40,28 @@ pub struct Settings {
 impl Settings {
     /// The cookie that clients get, if they do.
     pub fn sticky(&self) -> Option<&Sticky> {
-        if let Some(Affinity::Sticky(sticky)) = &self.affinity { Some(sticky) } else { None }
+        if let Some(Affinity::Sticky(sticky)) = &self.affinity {
+            Some(sticky)
+        } else {
+            None
+        }
     }
 
     /// Where TLS sessions were made, if that is who clients belong to.
     pub fn sessions(&self) -> Option<&Sessions> {
-        if let Some(Affinity::Session(sessions)) = &self.affinity { Some(sessions) } else { None }
+        if let Some(Affinity::Session(sessions)) = &self.affinity {
+            Some(sessions)
+        } else {
+            None
+        }
     }
 }
 
 /// How long connections are kept, and how many.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping {
-    /// Idle ones to each endpoint, in each worker; more are closed when they have been idle for a second.
+    /// Idle ones to each endpoint, in each worker; more are closed when they have been idle for a
+    /// second.
     pub max: usize,
     /// Milliseconds without a request after which one is closed.
     pub lifetime: u64,
@@ -60,7 +71,11 @@ pub struct Keeping {
 
 impl Default for Keeping {
     fn default() -> Self {
-        Self { max: 256, lifetime: 60_000, requests: 10_000 }
+        Self {
+            max: 256,
+            lifetime: 60_000,
+            requests: 10_000,
+        }
     }
 }
 
@@ -69,13 +84,17 @@ impl Default for Keeping {
 pub struct Retry {
     /// Attempts beyond the first; 0 is none.
     pub times: u32,
-    /// Of a hundred requests to the pool so many may be tried again: where all fail, more attempts only add load.
+    /// Of a hundred requests to the pool so many may be tried again: where all fail, more attempts
+    /// only add load.
     pub budget: u8,
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { times: 1, budget: 20 }
+        Self {
+            times: 1,
+            budget: 20,
+        }
     }
 }
 
@@ -90,6 +109,9 @@ pub struct Queue {
 
 impl Default for Queue {
     fn default() -> Self {
-        Self { max: 1_000, wait: Duration::from_secs(2) }
+        Self {
+            max: 1_000,
+            wait: Duration::from_secs(2),
+        }
     }
 }

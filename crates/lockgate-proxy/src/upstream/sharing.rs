@@ -1,4 +1,5 @@
-//! Connections of HTTP/2 to one endpoint that one worker's requests share, and those that are being made.
+//! Connections of HTTP/2 to one endpoint that one worker's requests share, and those that are being
+//! made.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -57,7 +58,11 @@ pub(super) struct Place {
 
 impl Default for Sharing {
     fn default() -> Self {
-        Self { connections: RefCell::default(), dials: RefCell::default(), most: Cell::new(MOST) }
+        Self {
+            connections: RefCell::default(),
+            dials: RefCell::default(),
+            most: Cell::new(MOST),
+        }
     }
 }
 
@@ -73,14 +78,25 @@ impl Sharing {
                 Wanted::New(since) => one.made_at() > since,
             };
             let requests = one.asked();
-            let call = if usable { one.place(keeping.requests)? } else { return None };
-            let requests = if matches!(wanted, Wanted::New(_)) { 0 } else { requests };
-            Some(Place { call: Box::new(call), requests })
+            let call = if usable {
+                one.place(keeping.requests)?
+            } else {
+                return None;
+            };
+            let requests = if matches!(wanted, Wanted::New(_)) {
+                0
+            } else {
+                requests
+            };
+            Some(Place {
+                call: Box::new(call),
+                requests,
+            })
         })
     }
 
-    /// Waits until a connection more is there, which is dialled unless one is being already; says whether this was the
-    /// first who waits for it.
+    /// Waits until a connection more is there, which is dialled unless one is being already; says
+    /// whether this was the first who waits for it.
     ///
     /// # Errors
     /// When it could not be made, or the wait was cut.
@@ -92,7 +108,12 @@ impl Sharing {
         guard: &Guard,
         connect: Duration,
     ) -> Result<bool, DialError> {
-        let joined = self.dials.borrow().iter().find(|dial| dial.waiting.get() < self.most.get()).cloned();
+        let joined = self
+            .dials
+            .borrow()
+            .iter()
+            .find(|dial| dial.waiting.get() < self.most.get())
+            .cloned();
         let first = joined.is_none();
         let dial = joined.unwrap_or_else(|| {
             let dial = Rc::new(Dialling::default());
@@ -135,26 +156,38 @@ impl Sharing {
         guard.watch().listener.set(None);
         let made = async {
             let patience = pool.patience();
-            let hold = endpoint.count().in_slot(slots.take(&guard, &patience).await?);
-            let dialled = pool.attempt(hold, &slots, (&guard, &patience), connect, &[]).await?;
+            let hold = endpoint
+                .count()
+                .in_slot(slots.take(&guard, &patience).await?);
+            let dialled = pool
+                .attempt(hold, &slots, (&guard, &patience), connect, &[])
+                .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
             let begun = guard.within(Shared::begin(stream, &blocks)).await;
             let begun = match begun {
                 Ok(begun) => begun,
-                Err(Cut::Deadline) => {
-                    Err(io::Error::new(io::ErrorKind::TimedOut, "no HTTP/2: no SETTINGS in time"))
-                }
+                Err(Cut::Deadline) => Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "no HTTP/2: no SETTINGS in time",
+                )),
                 Err(cut) => return Err(DialError::Cut(cut)),
             };
-            begun.map(|(shared, driver)| (shared, driver, dialled.hold)).map_err(|error| {
-                pool.failed(&endpoint, Failure::Unreachable, &error, guard.clock().now());
-                DialError::Failed { endpoint: endpoint.label.clone(), error: Arc::new(error) }
-            })
+            begun
+                .map(|(shared, driver)| (shared, driver, dialled.hold))
+                .map_err(|error| {
+                    pool.failed(&endpoint, Failure::Unreachable, &error, guard.clock().now());
+                    DialError::Failed {
+                        endpoint: endpoint.label.clone(),
+                        error: Arc::new(error),
+                    }
+                })
         };
         let made = made.await;
         drop(guard);
-        self.dials.borrow_mut().retain(|one| !Rc::ptr_eq(one, &dial));
+        self.dials
+            .borrow_mut()
+            .retain(|one| !Rc::ptr_eq(one, &dial));
         let told = made.as_ref().map(|_| ()).map_err(DialError::clone);
         let driven = made.ok().map(|(shared, driver, hold)| {
             self.most.set(shared.most().max(1));
@@ -171,15 +204,22 @@ impl Sharing {
         }
     }
 
-    /// Since when the connection is idle that has been longest; the end of time where that was not looked at yet.
+    /// Since when the connection is idle that has been longest; the end of time where that was not
+    /// looked at yet.
     pub(super) fn oldest(&self) -> Option<u64> {
-        self.connections.borrow().iter().filter_map(|one| one.idle_since()).min()
+        self.connections
+            .borrow()
+            .iter()
+            .filter_map(|one| one.idle_since())
+            .min()
     }
 
     /// Closes that connection.
     pub(super) fn close_oldest(&self) {
         let connections = self.connections.borrow();
-        let idle = connections.iter().filter_map(|one| Some((one.idle_since()?, one)));
+        let idle = connections
+            .iter()
+            .filter_map(|one| Some((one.idle_since()?, one)));
         if let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) {
             oldest.leave();
         }
@@ -188,7 +228,10 @@ impl Sharing {
     /// Connections on which nothing was asked, and all of them.
     pub(super) fn count(&self) -> (usize, usize) {
         let connections = self.connections.borrow();
-        (connections.iter().filter(|one| one.is_idle()).count(), connections.len())
+        (
+            connections.iter().filter(|one| one.is_idle()).count(),
+            connections.len(),
+        )
     }
 
     /// Looks after all of them: see [`Shared::look`].

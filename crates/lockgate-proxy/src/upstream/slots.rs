@@ -1,4 +1,5 @@
-//! The sockets towards endpoints of one worker: the place that each has among the process's, and which idle ones give way.
+//! The sockets towards endpoints of one worker: the place that each has among the process's, and
+//! which idle ones give way.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -41,14 +42,21 @@ pub struct Slot {
 
 impl fmt::Debug for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots").field("process", &self.process).finish_non_exhaustive()
+        f.debug_struct("Slots")
+            .field("process", &self.process)
+            .finish_non_exhaustive()
     }
 }
 
 impl Slots {
     /// Those of the worker with this number, without any.
     pub fn new(process: Arc<Sockets>, worker: usize) -> Rc<Self> {
-        Rc::new(Self { process, worker, idle: Cell::new(0), keepers: RefCell::default() })
+        Rc::new(Self {
+            process,
+            worker,
+            idle: Cell::new(0),
+            keepers: RefCell::default(),
+        })
     }
 
     /// Has what `keeper` keeps give way too.
@@ -66,7 +74,8 @@ impl Slots {
         self.process.wanted() > 0
     }
 
-    /// Closes idle ones for those that wait; where that are too few, ends exchanges of the worker's `clock` that stand still.
+    /// Closes idle ones for those that wait; where that are too few, ends exchanges of the worker's
+    /// `clock` that stand still.
     pub fn answer(&self, clock: &Clock) {
         if self.process.asked() > 0 {
             self.give_way(|| self.process.choose());
@@ -77,17 +86,24 @@ impl Slots {
         }
     }
 
-    /// Closes idle ones, the longest idle first, while there are some and they are `wanted`; says how many.
+    /// Closes idle ones, the longest idle first, while there are some and they are `wanted`; says
+    /// how many.
     fn give_way(&self, mut wanted: impl FnMut() -> bool) -> usize {
         let mut keepers = Vec::new();
-        self.keepers.borrow_mut().retain(|keeper| match keeper.upgrade() {
-            Some(keeper) => {
-                keepers.push(keeper);
-                true
-            }
-            None => false,
-        });
-        let oldest = || keepers.iter().filter_map(|keeper| Some((keeper.oldest()?, keeper)));
+        self.keepers
+            .borrow_mut()
+            .retain(|keeper| match keeper.upgrade() {
+                Some(keeper) => {
+                    keepers.push(keeper);
+                    true
+                }
+                None => false,
+            });
+        let oldest = || {
+            keepers
+                .iter()
+                .filter_map(|keeper| Some((keeper.oldest()?, keeper)))
+        };
         let mut closed = 0;
         while let Some((_, keeper)) = oldest().min_by_key(|(since, _)| *since)
             && wanted()
@@ -99,7 +115,8 @@ impl Slots {
         closed
     }
 
-    /// Closes the longest idle ones for those that wait, or where this worker has too few, has the others look.
+    /// Closes the longest idle ones for those that wait, or where this worker has too few, has the
+    /// others look.
     fn relieve(&self, clock: &Clock) {
         self.answer(clock);
         if self.process.asked() > 0 {
@@ -108,7 +125,11 @@ impl Slots {
     }
 
     fn slot(self: &Rc<Self>, permit: Permit) -> Slot {
-        Slot { slots: Rc::clone(self), idle: Cell::new(false), _permit: permit }
+        Slot {
+            slots: Rc::clone(self),
+            idle: Cell::new(false),
+            _permit: permit,
+        }
     }
 
     /// A place for one more socket now; none while others wait for one.
@@ -120,7 +141,11 @@ impl Slots {
     ///
     /// # Errors
     /// When there is none in time, or the connection was cut.
-    pub async fn take(self: &Rc<Self>, guard: &Guard, patience: &Patience) -> Result<Slot, DialError> {
+    pub async fn take(
+        self: &Rc<Self>,
+        guard: &Guard,
+        patience: &Patience,
+    ) -> Result<Slot, DialError> {
         match self.try_take() {
             Some(slot) => Ok(slot),
             None => boxed(|| self.wait(guard, patience)).await,
@@ -128,7 +153,9 @@ impl Slots {
     }
 
     async fn wait(self: &Rc<Self>, guard: &Guard, patience: &Patience) -> Result<Slot, DialError> {
-        let place = self.process.take(guard.clock(), || self.relieve(guard.clock()));
+        let place = self
+            .process
+            .take(guard.clock(), || self.relieve(guard.clock()));
         patience
             .within(guard, place)
             .await
@@ -136,8 +163,8 @@ impl Slots {
             .map_err(|cut| none_in_time(cut, NO_SOCKET))
     }
 
-    /// Makes room where the system has no descriptor left in spite of a place: closes the longest idle socket of this worker, or
-    /// has the others close one by the next tick.
+    /// Makes room where the system has no descriptor left in spite of a place: closes the longest
+    /// idle socket of this worker, or has the others close one by the next tick.
     pub async fn relieve_system(&self, clock: &Clock) {
         let mut wanted = true;
         if self.give_way(|| std::mem::take(&mut wanted)) == 0 {
@@ -150,15 +177,18 @@ impl Slots {
 
     /// The same for who waits: whether it is worth another try.
     pub(crate) async fn make_room(&self, guard: &Guard, patience: &Patience) -> Result<bool, Cut> {
-        match patience.within(guard, self.relieve_system(guard.clock())).await {
+        match patience
+            .within(guard, self.relieve_system(guard.clock()))
+            .await
+        {
             Ok(()) => Ok(!patience.left().is_zero()),
             Err(Cut::Deadline) => Ok(false),
             Err(cut) => Err(cut),
         }
     }
 
-    /// What one more socket takes of a client's share, unless that is to be waited for; nothing where there is no `account`, or the
-    /// client is exempt.
+    /// What one more socket takes of a client's share, unless that is to be waited for; nothing
+    /// where there is no `account`, or the client is exempt.
     ///
     /// # Errors
     /// The client's account, if its share allows no more now.
@@ -183,7 +213,10 @@ impl Slots {
         patience: &Patience,
     ) -> Result<Share, DialError> {
         let share = self.process.share(account, guard.clock());
-        patience.within(guard, share).await.map_err(|cut| none_in_time(cut, NO_SHARE))
+        patience
+            .within(guard, share)
+            .await
+            .map_err(|cut| none_in_time(cut, NO_SHARE))
     }
 
     fn rest(&self, idle: usize) {
@@ -193,7 +226,8 @@ impl Slots {
 }
 
 const NO_SOCKET: &str = "no socket towards endpoints became free in time";
-const NO_SHARE: &str = "the client has its share of sockets towards endpoints, and none became free in time";
+const NO_SHARE: &str =
+    "the client has its share of sockets towards endpoints, and none became free in time";
 
 fn none_in_time(cut: Cut, said: &'static str) -> DialError {
     match cut {

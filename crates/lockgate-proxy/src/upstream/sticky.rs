@@ -1,5 +1,5 @@
-//! A cookie that names the endpoint that a client belongs to. Ours alone: the client has it from us, and endpoints see
-//! nothing of it, as HAProxy's `cookie NAME insert indirect nocache` has it.
+//! A cookie that names the endpoint that a client belongs to. Ours alone: the client has it from
+//! us, and endpoints see nothing of it, as HAProxy's `cookie NAME insert indirect nocache` has it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,12 +20,19 @@ pub struct Sticky {
 impl Sticky {
     /// A cookie of this name for a pool of this name, whose members have these labels.
     ///
-    /// What it says is the same after every start and in every Lockgate where pool and endpoint are called the same. It
-    /// does not tell the address; but who knows what the pool is called can try which one it is.
+    /// What it says is the same after every start and in every Lockgate where pool and endpoint are
+    /// called the same. It does not tell the address; but who knows what the pool is called can
+    /// try which one it is.
     pub fn new<'a>(cookie: &str, pool: &str, labels: impl Iterator<Item = &'a str>) -> Self {
         let key = Box::new(hmac::Key::new(hmac::HMAC_SHA256, pool.as_bytes()));
-        let values = labels.map(|label| AtomicU64::new(value(&key, label))).collect();
-        Self { cookie: cookie.as_bytes().into(), key, values }
+        let values = labels
+            .map(|label| AtomicU64::new(value(&key, label)))
+            .collect();
+        Self {
+            cookie: cookie.as_bytes().into(),
+            key,
+            values,
+        }
     }
 
     /// The member at this place has another label from now on.
@@ -35,38 +42,53 @@ impl Sticky {
         }
     }
 
-    /// To which member a request with these fields belongs: the first that one of its cookies names.
+    /// To which member a request with these fields belongs: the first that one of its cookies
+    /// names.
     pub fn wish(&self, fields: &Fields) -> Wish {
         let member = |said: &[u8]| {
             let said = parse(said)?;
-            self.values.iter().position(|value| value.load(Ordering::Relaxed) == said)
+            self.values
+                .iter()
+                .position(|value| value.load(Ordering::Relaxed) == said)
         };
-        cookies(fields, &self.cookie).find_map(member).map_or(Wish::Any, Wish::Member)
+        cookies(fields, &self.cookie)
+            .find_map(member)
+            .map_or(Wish::Any, Wish::Member)
     }
 
     /// What is left of the cookies where one of them is ours.
     pub fn without_ours(&self, fields: &Fields) -> Option<Vec<u8>> {
         cookies(fields, &self.cookie).next()?;
-        let pairs = fields.named(b"cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+        let pairs = fields
+            .named(b"cookie")
+            .flat_map(|line| line.split(|byte| *byte == b';'));
         let ours = |pair: &&[u8]| {
             let value = pair.strip_prefix(&*self.cookie);
             value.is_some_and(|value| value.starts_with(b"="))
         };
-        let theirs = pairs.map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty() && !ours(pair));
+        let theirs = pairs
+            .map(<[u8]>::trim_ascii)
+            .filter(|pair| !pair.is_empty() && !ours(pair));
         Some(theirs.collect::<Vec<_>>().join(&b"; "[..]))
     }
 
-    /// Lets an answer of the member say whom the client belongs to; `secure` where it came over TLS. No shared cache may
-    /// keep such an answer, whatever else it says (RFC 9111 §3): it would hand the cookie to everybody.
+    /// Lets an answer of the member say whom the client belongs to; `secure` where it came over
+    /// TLS. No shared cache may keep such an answer, whatever else it says (RFC 9111 §3): it
+    /// would hand the cookie to everybody.
     pub fn say(&self, member: usize, secure: bool, answer: &mut Fields) {
-        let Some(value) = self.values.get(member) else { return };
+        let Some(value) = self.values.get(member) else {
+            return;
+        };
         let value = format!("{:016x}", value.load(Ordering::Relaxed));
         let rest: &[u8] = if secure {
             b"; Path=/; HttpOnly; SameSite=Lax; Secure"
         } else {
             b"; Path=/; HttpOnly; SameSite=Lax"
         };
-        answer.append(b"Set-Cookie", &[&*self.cookie, b"=", value.as_bytes(), rest].concat());
+        answer.append(
+            b"Set-Cookie",
+            &[&*self.cookie, b"=", value.as_bytes(), rest].concat(),
+        );
         answer.append(b"Cache-Control", b"private");
     }
 }
@@ -74,12 +96,18 @@ impl Sticky {
 /// The first 64 bits.
 fn value(key: &hmac::Key, label: &str) -> u64 {
     let tag = hmac::sign(key, label.as_bytes());
-    tag.as_ref().iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
+    tag.as_ref()
+        .iter()
+        .take(8)
+        .fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
 
 /// A value as it is written, and in no other way.
 fn parse(said: &[u8]) -> Option<u64> {
-    let digits = said.len() == 16 && said.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let digits = said.len() == 16
+        && said
+            .iter()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     digits
         .then(|| std::str::from_utf8(said).ok())
         .flatten()
@@ -103,18 +131,30 @@ mod tests {
     }
 
     fn values(sticky: &Sticky) -> Vec<String> {
-        sticky.values.iter().map(|value| format!("{:016x}", value.load(Ordering::Relaxed))).collect()
+        sticky
+            .values
+            .iter()
+            .map(|value| format!("{:016x}", value.load(Ordering::Relaxed)))
+            .collect()
     }
 
     fn fields(lines: &[&str]) -> Fields {
         let mut fields = Fields::default();
-        lines.iter().for_each(|line| fields.append(b"Cookie", line.as_bytes()));
+        lines
+            .iter()
+            .for_each(|line| fields.append(b"Cookie", line.as_bytes()));
         fields
     }
 
     #[test]
     fn the_values_are_the_same_for_ever_and_differ_by_pool_and_endpoint() {
-        let of = |pool| values(&Sticky::new("lg", pool, ["10.0.0.1:80", "10.0.0.2:80"].into_iter()));
+        let of = |pool| {
+            values(&Sticky::new(
+                "lg",
+                pool,
+                ["10.0.0.1:80", "10.0.0.2:80"].into_iter(),
+            ))
+        };
         // Sessions must survive a new version: these are not to be changed.
         assert_eq!(of("app"), ["d6830e00cbcbc841", "8162dc75e178bea9"]);
         assert_ne!(of("app"), of("other"));
@@ -122,7 +162,10 @@ mod tests {
 
     #[test]
     fn who_stands_for_another_has_its_cookie() {
-        let (one, other) = (sticky(), Sticky::new("lg", "app", ["srv:a#1", "srv:a#2"].into_iter()));
+        let (one, other) = (
+            sticky(),
+            Sticky::new("lg", "app", ["srv:a#1", "srv:a#2"].into_iter()),
+        );
         other.rename(1, "10.0.0.1:80");
         other.rename(2, "nobody");
         assert_eq!(values(&one)[0], values(&other)[1]);
@@ -131,16 +174,33 @@ mod tests {
     #[test]
     fn a_request_belongs_to_whom_its_cookie_names_and_to_nobody_by_one_that_names_none() {
         let sticky = sticky();
-        let [first, second] = &*values(&sticky) else { unreachable!() };
+        let [first, second] = &*values(&sticky) else {
+            unreachable!()
+        };
         for (lines, expected) in [
             (vec![format!("lg={first}")], Wish::Member(0)),
             (vec![format!("a=b; lg={second} ; c=d")], Wish::Member(1)),
-            (vec!["a=b".to_owned(), format!("lg={second}")], Wish::Member(1)),
+            (
+                vec!["a=b".to_owned(), format!("lg={second}")],
+                Wish::Member(1),
+            ),
             // One of an endpoint that is gone, of the same name for another path.
-            (vec![format!("lg=0123456789abcdef; lg={second}; lg={first}")], Wish::Member(1)),
-            (vec![format!("LG={first}; xlg={first}; lgx={first}; lg; lg=")], Wish::Any),
-            (vec![format!("lg={first}0"), format!("lg=\"{first}\"")], Wish::Any),
-            (vec![format!("lg={}; lg=+{}", first.to_uppercase(), &first[1..])], Wish::Any),
+            (
+                vec![format!("lg=0123456789abcdef; lg={second}; lg={first}")],
+                Wish::Member(1),
+            ),
+            (
+                vec![format!("LG={first}; xlg={first}; lgx={first}; lg; lg=")],
+                Wish::Any,
+            ),
+            (
+                vec![format!("lg={first}0"), format!("lg=\"{first}\"")],
+                Wish::Any,
+            ),
+            (
+                vec![format!("lg={}; lg=+{}", first.to_uppercase(), &first[1..])],
+                Wish::Any,
+            ),
             (vec![], Wish::Any),
         ] {
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -154,7 +214,10 @@ mod tests {
             (&["lg=1"][..], Some("")),
             (&["a=b; lg=1; c=\"d e\""], Some("a=b; c=\"d e\"")),
             (&["lg=1; lg=2; a=b"], Some("a=b")),
-            (&["a=b", "lg=1;; c=d;", "lgx=1; lg"], Some("a=b; c=d; lgx=1; lg")),
+            (
+                &["a=b", "lg=1;; c=d;", "lgx=1; lg"],
+                Some("a=b; c=d; lgx=1; lg"),
+            ),
             (&["a=b; lgx=1; LG=1; lg"], None),
             (&[], None),
         ] {
@@ -171,9 +234,18 @@ mod tests {
         let said = |secure| {
             let (sticky, mut answer) = (sticky(), Fields::default());
             sticky.say(1, secure, &mut answer);
-            let cookie = answer.named(b"set-cookie").map(<[u8]>::to_vec).collect::<Vec<_>>();
-            assert_eq!(answer.named(b"cache-control").collect::<Vec<_>>(), [b"private"]);
-            (String::from_utf8(cookie.concat()).unwrap(), values(&sticky)[1].clone())
+            let cookie = answer
+                .named(b"set-cookie")
+                .map(<[u8]>::to_vec)
+                .collect::<Vec<_>>();
+            assert_eq!(
+                answer.named(b"cache-control").collect::<Vec<_>>(),
+                [b"private"]
+            );
+            (
+                String::from_utf8(cookie.concat()).unwrap(),
+                values(&sticky)[1].clone(),
+            )
         };
         let (plain, value) = said(false);
         assert_eq!(plain, format!("lg={value}; Path=/; HttpOnly; SameSite=Lax"));

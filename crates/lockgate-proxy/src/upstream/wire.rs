@@ -1,5 +1,5 @@
-//! What a request goes to its endpoint on, whatever HTTP that speaks: a connection of its own, or a place on one that is
-//! shared.
+//! What a request goes to its endpoint on, whatever HTTP that speaks: a connection of its own, or a
+//! place on one that is shared.
 
 use std::task::{Context, Poll};
 
@@ -32,7 +32,8 @@ macro_rules! either {
 }
 
 impl Wire {
-    /// Begins a request, which leaves with the first data or by a flush. `target` is what HTTP/2 needs of it.
+    /// Begins a request, which leaves with the first data or by a flush. `target` is what HTTP/2
+    /// needs of it.
     pub fn ask(&mut self, request: &Request<'_>, target: Option<Target>) {
         match (self, target) {
             (Self::H1(link), _) => link.ask(request),
@@ -42,7 +43,8 @@ impl Wire {
         }
     }
 
-    /// Reads until there is the head of an answer; `false` when the connection ended before it had begun.
+    /// Reads until there is the head of an answer; `false` when the connection ended before it had
+    /// begun.
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
@@ -54,7 +56,8 @@ impl Wire {
         either!(self, way => way.poll_answer(cx, answer))
     }
 
-    /// Whether a part of an answer's head has come, but not the whole of it. Heads of HTTP/2 are whole or not there.
+    /// Whether a part of an answer's head has come, but not the whole of it. Heads of HTTP/2 are
+    /// whole or not there.
     pub fn has_begun_answer(&self) -> bool {
         match self {
             Self::H1(link) => link.reader.has_begun(),
@@ -66,7 +69,11 @@ impl Wire {
     ///
     /// # Errors
     /// When that is not certain, or what has come is no such body.
-    pub fn begin_answer(&mut self, method: Method, answer: &ResponseHead) -> Result<BodyLength, ReadError> {
+    pub fn begin_answer(
+        &mut self,
+        method: Method,
+        answer: &ResponseHead,
+    ) -> Result<BodyLength, ReadError> {
         match self {
             Self::H1(link) => {
                 let length = framing::response(method, answer)?;

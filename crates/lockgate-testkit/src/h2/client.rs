@@ -56,7 +56,9 @@ impl Client {
     /// As [`Client::connect`].
     pub fn connect_with(to: SocketAddr, builder: &Builder) -> Self {
         let runtime = Runtime::new();
-        let stream = runtime.wait("a connection", dial(to)).expect("somebody listens");
+        let stream = runtime
+            .wait("a connection", dial(to))
+            .expect("somebody listens");
         let address = stream.local_addr().expect("a connected socket has one");
         Self::over(runtime, address, stream, builder)
     }
@@ -75,7 +77,11 @@ impl Client {
         };
         let stream = runtime.wait("a handshake", shake).expect("a handshake");
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-        let address = stream.get_ref().0.local_addr().expect("a connected socket has one");
+        let address = stream
+            .get_ref()
+            .0
+            .local_addr()
+            .expect("a connected socket has one");
         Self::over(runtime, address, stream, &Builder::new())
     }
 
@@ -84,13 +90,20 @@ impl Client {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let shake = builder.handshake(stream);
-        let (sender, connection) = runtime.wait("a beginning", shake).expect("the peer takes the preface");
+        let (sender, connection) = runtime
+            .wait("a beginning", shake)
+            .expect("the peer takes the preface");
         let (tell, ended) = oneshot::channel();
         runtime.spawn(async move {
             // Whoever does not ask does not mind how it ended.
             let _ = tell.send(connection.await);
         });
-        Self { sender, ended: Mutex::new(ended), address, runtime }
+        Self {
+            sender,
+            ended: Mutex::new(ended),
+            address,
+            runtime,
+        }
     }
 
     /// The address of this end.
@@ -103,7 +116,10 @@ impl Client {
     /// # Panics
     /// When the path is none.
     pub fn request(method: Method, path: &str) -> Request<()> {
-        let uri = Uri::builder().scheme("http").authority("app.test").path_and_query(path);
+        let uri = Uri::builder()
+            .scheme("http")
+            .authority("app.test")
+            .path_and_query(path);
         let mut request = Request::new(());
         (*request.method_mut(), *request.uri_mut()) = (method, uri.build().expect("a path"));
         request
@@ -124,18 +140,22 @@ impl Client {
     pub fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
         let body = body.into();
         let mut request = Self::request(Method::POST, path);
-        request.headers_mut().insert("content-length", body.len().into());
+        request
+            .headers_mut()
+            .insert("content-length", body.len().into());
         let mut exchange = self.begin(request, false);
         exchange.send(body, true);
         exchange.answer()
     }
 
-    /// Sends the head of a request, as soon as the peer allows one more stream; `end` says that there is no body.
+    /// Sends the head of a request, as soon as the peer allows one more stream; `end` says that
+    /// there is no body.
     ///
     /// # Panics
     /// When the connection has ended.
     pub fn begin(&self, request: Request<()>, end: bool) -> Exchange<'_> {
-        self.try_begin(request, end).expect("the connection is there")
+        self.try_begin(request, end)
+            .expect("the connection is there")
     }
 
     /// As [`Client::begin`].
@@ -147,7 +167,13 @@ impl Client {
         let mut sender = self.runtime.wait("room for a stream", ready)?;
         let (response, request) = sender.send_request(request, end)?;
         let answer = Answer::default();
-        Ok(Exchange { runtime: &self.runtime, request, response: Some(response), body: None, answer })
+        Ok(Exchange {
+            runtime: &self.runtime,
+            request,
+            response: Some(response),
+            body: None,
+            answer,
+        })
     }
 
     /// Begins an extended CONNECT (RFC 8441) for `path` at `app.test`.
@@ -156,10 +182,14 @@ impl Client {
     /// When the peer has not said within [`crate::DEADLINE`] that it knows that.
     pub fn connect_protocol(&self, protocol: &'static str, path: &str) -> Exchange<'_> {
         crate::eventually("extended CONNECT is enabled", || {
-            self.sender.is_extended_connect_protocol_enabled().then_some(())
+            self.sender
+                .is_extended_connect_protocol_enabled()
+                .then_some(())
         });
         let mut request = Self::request(Method::CONNECT, path);
-        request.extensions_mut().insert(Protocol::from_static(protocol));
+        request
+            .extensions_mut()
+            .insert(Protocol::from_static(protocol));
         self.begin(request, false)
     }
 
@@ -176,8 +206,13 @@ impl Client {
     /// # Panics
     /// When it does not end.
     pub fn ended(self) -> Result<(), h2::Error> {
-        let ended = self.ended.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.runtime.wait("the end of the connection", ended).expect("it is always told")
+        let ended = self
+            .ended
+            .into_inner()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.runtime
+            .wait("the end of the connection", ended)
+            .expect("it is always told")
     }
 }
 
@@ -192,7 +227,9 @@ impl Exchange<'_> {
     /// # Panics
     /// When the peer does not take it.
     pub fn send(&mut self, piece: impl Into<Bytes>, end: bool) {
-        let sent = self.runtime.wait("a window", send(&mut self.request, piece.into(), end));
+        let sent = self
+            .runtime
+            .wait("a window", send(&mut self.request, piece.into(), end));
         sent.expect("the peer takes the body");
     }
 
@@ -201,9 +238,13 @@ impl Exchange<'_> {
     /// # Panics
     /// When the peer has ended the stream.
     pub fn trailers(&mut self, fields: &[(&str, &str)]) {
-        let fields: Vec<_> =
-            fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.request.send_trailers(map(&fields)).expect("the stream is open");
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        self.request
+            .send_trailers(map(&fields))
+            .expect("the stream is open");
     }
 
     /// Sends RST_STREAM.
@@ -225,7 +266,8 @@ impl Exchange<'_> {
                 pin!(&mut response).poll(cx)
             });
             let (head, body) = self.runtime.wait("an answer", next)?.into_parts();
-            (self.answer.status, self.answer.fields) = (head.status.as_u16(), fields(&head.headers));
+            (self.answer.status, self.answer.fields) =
+                (head.status.as_u16(), fields(&head.headers));
             self.body = Some(body);
         }
         Ok(&self.answer)
@@ -237,9 +279,13 @@ impl Exchange<'_> {
     /// When none comes before the head.
     pub fn interim(&mut self) -> u16 {
         let response = self.response.as_mut().expect("the head is not there yet");
-        let early: Option<Result<Response<()>, _>> =
-            self.runtime.wait("an interim answer", poll_fn(|cx| response.poll_informational(cx)));
-        let early = early.expect("one is there before the head").expect("the stream goes on");
+        let early: Option<Result<Response<()>, _>> = self.runtime.wait(
+            "an interim answer",
+            poll_fn(|cx| response.poll_informational(cx)),
+        );
+        let early = early
+            .expect("one is there before the head")
+            .expect("the stream goes on");
         let status = early.status().as_u16();
         self.answer.interim.push((status, fields(early.headers())));
         status
@@ -318,5 +364,9 @@ pub(super) async fn send(
             return Ok(());
         }
     }
-    if end { stream.send_data(Bytes::new(), true) } else { Ok(()) }
+    if end {
+        stream.send_data(Bytes::new(), true)
+    } else {
+        Ok(())
+    }
 }

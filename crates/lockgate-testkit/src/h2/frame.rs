@@ -114,13 +114,16 @@ impl Frame {
         matches!(self.kind, kind::DATA | kind::HEADERS) && self.flags & flag::END_STREAM != 0
     }
 
-    /// The 31 or 32 bits at `at` of the payload: the code of RST_STREAM at 0 and of GOAWAY at 4, the increment of
-    /// WINDOW_UPDATE at 0.
+    /// The 31 or 32 bits at `at` of the payload: the code of RST_STREAM at 0 and of GOAWAY at 4,
+    /// the increment of WINDOW_UPDATE at 0.
     ///
     /// # Panics
     /// When the payload is shorter.
     pub fn number(&self, at: usize) -> u32 {
-        let bytes = self.payload.get(at..at + 4).unwrap_or_else(|| panic!("too short: {self:?}"));
+        let bytes = self
+            .payload
+            .get(at..at + 4)
+            .unwrap_or_else(|| panic!("too short: {self:?}"));
         u32::from_be_bytes(bytes.try_into().expect("four bytes"))
     }
 
@@ -128,7 +131,10 @@ impl Frame {
     pub fn settings(&self) -> impl Iterator<Item = (u16, u32)> {
         self.payload.chunks_exact(6).map(|pair| {
             let (id, value) = (&pair[..2], &pair[2..]);
-            (u16::from_be_bytes([id[0], id[1]]), u32::from_be_bytes([value[0], value[1], value[2], value[3]]))
+            (
+                u16::from_be_bytes([id[0], id[1]]),
+                u32::from_be_bytes([value[0], value[1], value[2], value[3]]),
+            )
         })
     }
 }
@@ -139,7 +145,9 @@ impl Frame {
 /// When the payload has 16 MB or more, for which there is no length.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
-    let length = u32::try_from(payload.len()).expect("a short payload").to_be_bytes();
+    let length = u32::try_from(payload.len())
+        .expect("a short payload")
+        .to_be_bytes();
     assert_eq!(length[0], 0, "a length has three bytes");
     let mut bytes = Vec::with_capacity(9 + payload.len());
     bytes.extend_from_slice(&length[1..]);
@@ -151,5 +159,8 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: impl AsRef<[u8]>) -> Vec
 
 /// The payload of SETTINGS.
 pub fn settings(values: &[(u16, u32)]) -> Vec<u8> {
-    values.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()).collect()
+    values
+        .iter()
+        .flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat())
+        .collect()
 }

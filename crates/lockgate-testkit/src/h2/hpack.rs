@@ -1,6 +1,8 @@
-//! Field sections in bytes (RFC 7541): an encoder that writes exactly what it is told, and a strict decoder.
+//! Field sections in bytes (RFC 7541): an encoder that writes exactly what it is told, and a strict
+//! decoder.
 //!
-//! Not the code under test: that a mistake in one is not made good by the same mistake in the other.
+//! Not the code under test: that a mistake in one is not made good by the same mistake in the
+//! other.
 
 use std::collections::VecDeque;
 
@@ -71,7 +73,10 @@ pub fn table_size(size: usize) -> Vec<u8> {
 
 /// A field section, all of it [`never_indexed`].
 pub fn section(fields: &[(&str, &str)]) -> Vec<u8> {
-    fields.iter().flat_map(|(name, value)| never_indexed(name, value)).collect()
+    fields
+        .iter()
+        .flat_map(|(name, value)| never_indexed(name, value))
+        .collect()
 }
 
 /// Reads field sections, one after the other.
@@ -87,7 +92,12 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder whose settings said this table size; without any it is 4,096.
     pub fn new(allowed: usize) -> Self {
-        Self { table: VecDeque::new(), size: 0, limit: allowed, allowed }
+        Self {
+            table: VecDeque::new(),
+            size: 0,
+            limit: allowed,
+            allowed,
+        }
     }
 
     /// The fields of a section.
@@ -123,7 +133,11 @@ impl Decoder {
         let index = index.checked_sub(1).ok_or("index 0")?;
         match STATIC.get(index) {
             Some((name, value)) => Ok((name.as_bytes().to_vec(), value.as_bytes().to_vec())),
-            None => self.table.get(index - STATIC.len()).cloned().ok_or("an index that no table has"),
+            None => self
+                .table
+                .get(index - STATIC.len())
+                .cloned()
+                .ok_or("an index that no table has"),
         }
     }
 
@@ -174,11 +188,17 @@ fn take_string(rest: &mut &[u8]) -> Result<Vec<u8>, &'static str> {
     let coded = rest.first().is_some_and(|first| first & 0x80 != 0);
     let len = take_number(rest, 7)?;
     let bytes = take(rest, len)?;
-    if coded { huffman::decode(bytes) } else { Ok(bytes.to_vec()) }
+    if coded {
+        huffman::decode(bytes)
+    } else {
+        Ok(bytes.to_vec())
+    }
 }
 
 fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], &'static str> {
-    let (taken, left) = rest.split_at_checked(len).ok_or("the section ends too early")?;
+    let (taken, left) = rest
+        .split_at_checked(len)
+        .ok_or("the section ends too early")?;
     *rest = left;
     Ok(taken)
 }
@@ -189,7 +209,11 @@ mod tests {
 
     fn text(fields: Vec<Field>) -> Vec<String> {
         let line = |(name, value): Field| {
-            format!("{}: {}", String::from_utf8(name).unwrap(), String::from_utf8(value).unwrap())
+            format!(
+                "{}: {}",
+                String::from_utf8(name).unwrap(),
+                String::from_utf8(value).unwrap()
+            )
         };
         fields.into_iter().map(line).collect()
     }
@@ -221,14 +245,21 @@ mod tests {
     #[test]
     fn what_is_encoded_is_decoded() {
         let long = "x".repeat(100_000);
-        let fields = [(":method", "GET"), ("Odd Name\r\n", "\0"), ("x", long.as_str())];
+        let fields = [
+            (":method", "GET"),
+            ("Odd Name\r\n", "\0"),
+            ("x", long.as_str()),
+        ];
         let mut decoder = Decoder::new(4096);
         let mut bytes = section(&fields);
         bytes.extend(remembered("a", "b"));
         bytes.extend(indexed(62));
         let decoded = text(decoder.decode(&bytes).unwrap());
-        let expected: Vec<_> =
-            fields.iter().chain(&[("a", "b"); 2]).map(|(name, value)| format!("{name}: {value}")).collect();
+        let expected: Vec<_> = fields
+            .iter()
+            .chain(&[("a", "b"); 2])
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
         assert_eq!(decoded, expected);
     }
 }

@@ -21,7 +21,8 @@ const END: usize = 256;
 /// The bytes that are coded.
 ///
 /// # Errors
-/// Where RFC 7541 §5.2 wants one: a coded end, padding of eight bits or more, or padding that is not all ones.
+/// Where RFC 7541 §5.2 wants one: a coded end, padding of eight bits or more, or padding that is
+/// not all ones.
 pub(super) fn decode(coded: &[u8]) -> Result<Vec<u8>, &'static str> {
     // Codes of each length are consecutive numbers, in the order of the bytes that they stand for.
     let mut symbols: Vec<usize> = (0..LENGTHS.len()).collect();
@@ -30,11 +31,17 @@ pub(super) fn decode(coded: &[u8]) -> Result<Vec<u8>, &'static str> {
     let (mut code, mut length) = (0_u32, 0_u8);
     // The first code of the present length, and the place of its symbol.
     let (mut first, mut place) = (0_u32, 0_usize);
-    for bit in coded.iter().flat_map(|byte| (0..8).rev().map(move |at| u32::from(byte >> at & 1))) {
+    for bit in coded
+        .iter()
+        .flat_map(|byte| (0..8).rev().map(move |at| u32::from(byte >> at & 1)))
+    {
         code = code << 1 | bit;
         length += 1;
         first <<= 1;
-        let count = symbols[place..].iter().take_while(|symbol| LENGTHS[**symbol] == length).count();
+        let count = symbols[place..]
+            .iter()
+            .take_while(|symbol| LENGTHS[**symbol] == length)
+            .count();
         let offset = code.wrapping_sub(first) as usize;
         if offset < count {
             let symbol = symbols[place + offset];
@@ -49,7 +56,11 @@ pub(super) fn decode(coded: &[u8]) -> Result<Vec<u8>, &'static str> {
         }
     }
     let padding = (1_u32 << length) - 1;
-    if length > 7 || code != padding { Err("this is no padding") } else { Ok(decoded) }
+    if length > 7 || code != padding {
+        Err("this is no padding")
+    } else {
+        Ok(decoded)
+    }
 }
 
 #[cfg(test)]
@@ -59,13 +70,18 @@ mod tests {
     /// RFC 7541 C.4.1, C.6.1.
     #[test]
     fn the_examples_of_the_rfc_are_decoded() {
-        let coded = [0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff];
+        let coded = [
+            0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff,
+        ];
         assert_eq!(decode(&coded), Ok(b"www.example.com".to_vec()));
         let coded = [
-            0xd0, 0x7a, 0xbe, 0x94, 0x10, 0x54, 0xd4, 0x44, 0xa8, 0x20, 0x05, 0x95, 0x04, 0x0b, 0x81, 0x66,
-            0xe0, 0x82, 0xa6, 0x2d, 0x1b, 0xff,
+            0xd0, 0x7a, 0xbe, 0x94, 0x10, 0x54, 0xd4, 0x44, 0xa8, 0x20, 0x05, 0x95, 0x04, 0x0b,
+            0x81, 0x66, 0xe0, 0x82, 0xa6, 0x2d, 0x1b, 0xff,
         ];
-        assert_eq!(decode(&coded), Ok(b"Mon, 21 Oct 2013 20:13:21 GMT".to_vec()));
+        assert_eq!(
+            decode(&coded),
+            Ok(b"Mon, 21 Oct 2013 20:13:21 GMT".to_vec())
+        );
     }
 
     #[test]

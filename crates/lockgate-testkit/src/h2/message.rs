@@ -12,13 +12,18 @@ pub(super) fn text(bytes: &[u8]) -> String {
 }
 
 pub(super) fn fields(map: &HeaderMap) -> Vec<Field> {
-    map.iter().map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect()
+    map.iter()
+        .map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes())))
+        .collect()
 }
 
 pub(super) fn map(fields: &[Field]) -> HeaderMap {
     let parse = |(name, value): &Field| {
         let name = http::HeaderName::try_from(name.as_str()).expect("a name");
-        (name, http::HeaderValue::from_bytes(value.as_bytes()).expect("a value"))
+        (
+            name,
+            http::HeaderValue::from_bytes(value.as_bytes()).expect("a value"),
+        )
     };
     fields.iter().map(parse).collect()
 }
@@ -28,7 +33,10 @@ fn owned((name, value): (&str, &str)) -> Field {
 }
 
 fn find<'a>(fields: &'a [Field], wanted: &str) -> Option<&'a str> {
-    let mut all = fields.iter().filter(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let mut all = fields
+        .iter()
+        .filter(|(name, _)| name == wanted)
+        .map(|(_, value)| value.as_str());
     let first = all.next();
     assert!(all.next().is_none(), "{wanted} is there twice: {fields:?}");
     first
@@ -85,10 +93,16 @@ impl Answer {
             self.trailers = fields;
             return;
         }
-        assert!(fields.first().is_some_and(|(name, _)| name == ":status"), "no status first: {fields:?}");
+        assert!(
+            fields.first().is_some_and(|(name, _)| name == ":status"),
+            "no status first: {fields:?}"
+        );
         let (_, status) = fields.remove(0);
         let status = status.parse().expect("a status");
-        assert!(!fields.iter().any(|(name, _)| name.starts_with(':')), "more pseudo-fields: {fields:?}");
+        assert!(
+            !fields.iter().any(|(name, _)| name.starts_with(':')),
+            "more pseudo-fields: {fields:?}"
+        );
         if status < 200 {
             self.interim.push((status, fields));
         } else {
@@ -178,18 +192,30 @@ impl Reply {
     /// This status, nothing else.
     pub fn new(status: u16) -> Self {
         let (interim, fields, pieces, trailers) = Default::default();
-        Self { interim, status, fields, pieces, trailers, end: End::Clean }
+        Self {
+            interim,
+            status,
+            fields,
+            pieces,
+            trailers,
+            end: End::Clean,
+        }
     }
 
     /// 200 with this body, whose length is said.
     pub fn ok(body: impl Into<Bytes>) -> Self {
         let body = body.into();
-        Self::new(200).field("content-length", &body.len().to_string()).piece(body)
+        Self::new(200)
+            .field("content-length", &body.len().to_string())
+            .piece(body)
     }
 
     /// RST_STREAM instead of an answer; 7 is REFUSED_STREAM.
     pub fn refuse(code: u32) -> Self {
-        Self { end: End::Refused(code.into()), ..Self::new(0) }
+        Self {
+            end: End::Refused(code.into()),
+            ..Self::new(0)
+        }
     }
 
     /// With this field.
@@ -200,7 +226,8 @@ impl Reply {
 
     /// With an answer before the answer.
     pub fn interim(mut self, status: u16, fields: &[(&str, &str)]) -> Self {
-        self.interim.push((status, fields.iter().copied().map(owned).collect()));
+        self.interim
+            .push((status, fields.iter().copied().map(owned).collect()));
         self
     }
 

@@ -1,4 +1,5 @@
-//! An origin that keeps the rules of HTTP/2, by the h2 crate, as far as it is not told to go away or to fall silent.
+//! An origin that keeps the rules of HTTP/2, by the h2 crate, as far as it is not told to go away
+//! or to fall silent.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -56,7 +57,8 @@ struct Service {
 }
 
 impl Origin {
-    /// Listens on a free port of 127.0.0.1, which no other origin has had, with prior knowledge, and answers every request when it is whole.
+    /// Listens on a free port of 127.0.0.1, which no other origin has had, with prior knowledge,
+    /// and answers every request when it is whole.
     ///
     /// # Panics
     /// When there is no port.
@@ -68,7 +70,10 @@ impl Origin {
     ///
     /// # Panics
     /// As [`Origin::plain`].
-    pub fn plain_with(builder: &Builder, reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn plain_with(
+        builder: &Builder,
+        reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         Self::start(Box::new(reply), false, builder, None)
     }
 
@@ -83,7 +88,8 @@ impl Origin {
         Self::start(Box::new(reply), false, &builder(), Some(acceptor))
     }
 
-    /// Answers 200 at once, sends back each piece of a body as it comes, and the trailers behind it.
+    /// Answers 200 at once, sends back each piece of a body as it comes, and the trailers behind
+    /// it.
     ///
     /// # Panics
     /// As [`Origin::plain`].
@@ -105,16 +111,25 @@ impl Origin {
         let (tell_resets, resets) = mpsc::channel();
         let (orders, order) = watch::channel(Order::Serve);
         let accepted = Arc::new(AtomicUsize::new(0));
-        let service =
-            Service { reply, echoes, asked: tell_asked, resets: tell_resets, builder: builder.clone(), tls };
+        let service = Service {
+            reply,
+            echoes,
+            asked: tell_asked,
+            resets: tell_resets,
+            builder: builder.clone(),
+            tls,
+        };
         let (service, count) = (Arc::new(service), Arc::clone(&accepted));
         runtime.spawn(async move {
             let listener = TcpListener::from_std(listener).expect("descriptors are left");
             while let Ok((stream, _)) = listener.accept().await {
-                stream.set_nodelay(true).expect("an option that all TCP sockets have");
+                stream
+                    .set_nodelay(true)
+                    .expect("an option that all TCP sockets have");
                 let number = count.fetch_add(1, Ordering::SeqCst);
                 let (service, order) = (Arc::clone(&service), order.clone());
-                // A peer that fails the handshake or breaks off is the business of the test that told it to.
+                // A peer that fails the handshake or breaks off is the business of the test that
+                // told it to.
                 tokio::spawn(async move {
                     match service.tls.clone() {
                         None => serve(service, order, number, stream).await,
@@ -128,7 +143,14 @@ impl Origin {
             }
         });
         let (asked, resets) = (Mutex::new(asked), Mutex::new(resets));
-        Self { address, asked, resets, orders, accepted, _runtime: runtime }
+        Self {
+            address,
+            asked,
+            resets,
+            orders,
+            accepted,
+            _runtime: runtime,
+        }
     }
 
     /// The address as a configuration has it, without scheme.
@@ -152,12 +174,18 @@ impl Origin {
     /// When none comes.
     pub fn next(&self) -> Asked {
         let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.recv_timeout(DEADLINE).expect("a request reaches the origin")
+        asked
+            .recv_timeout(DEADLINE)
+            .expect("a request reaches the origin")
     }
 
     /// The requests that came since the last look, without waiting.
     pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).try_iter().collect()
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .try_iter()
+            .collect()
     }
 
     /// The next RST_STREAM of a client while it is being answered: stream and code.
@@ -166,7 +194,9 @@ impl Origin {
     /// When none comes.
     pub fn next_reset(&self) -> (u32, u32) {
         let resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
-        resets.recv_timeout(DEADLINE).expect("a reset reaches the origin")
+        resets
+            .recv_timeout(DEADLINE)
+            .expect("a reset reaches the origin")
     }
 
     /// Sends GOAWAY on every connection, those to come too; what runs is finished.
@@ -196,11 +226,17 @@ fn builder() -> Builder {
     builder
 }
 
-async fn serve<S>(service: Arc<Service>, mut order: watch::Receiver<Order>, number: usize, stream: S)
-where
+async fn serve<S>(
+    service: Arc<Service>,
+    mut order: watch::Receiver<Order>,
+    number: usize,
+    stream: S,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Ok(mut connection) = service.builder.handshake::<_, Bytes>(stream).await else { return };
+    let Ok(mut connection) = service.builder.handshake::<_, Bytes>(stream).await else {
+        return;
+    };
     loop {
         let now = *order.borrow_and_update();
         match now {
@@ -242,12 +278,23 @@ async fn exchange(
         method: head.method.to_string(),
         scheme: part(head.uri.scheme_str()),
         authority: part(head.uri.authority().map(http::uri::Authority::as_str)),
-        path: part(head.uri.path_and_query().map(http::uri::PathAndQuery::as_str)),
-        protocol: head.extensions.get::<Protocol>().map(|protocol| protocol.as_str().to_owned()),
+        path: part(
+            head.uri
+                .path_and_query()
+                .map(http::uri::PathAndQuery::as_str),
+        ),
+        protocol: head
+            .extensions
+            .get::<Protocol>()
+            .map(|protocol| protocol.as_str().to_owned()),
         fields: fields(&head.headers),
         ..Asked::default()
     };
-    if head.headers.get("expect").is_some_and(|expect| expect == "100-continue") {
+    if head
+        .headers
+        .get("expect")
+        .is_some_and(|expect| expect == "100-continue")
+    {
         let _ = respond.send_informational(response(100, &[]));
     }
     let done = if service.echoes {
@@ -275,7 +322,12 @@ async fn receive(asked: &mut Asked, body: &mut RecvStream) -> Result<(), h2::Err
         body.flow_control().release_capacity(piece.len())?;
         asked.body.extend_from_slice(&piece);
     }
-    asked.trailers = body.trailers().await?.as_ref().map(fields).unwrap_or_default();
+    asked.trailers = body
+        .trailers()
+        .await?
+        .as_ref()
+        .map(fields)
+        .unwrap_or_default();
     Ok(())
 }
 
@@ -314,13 +366,18 @@ async fn answer(reply: Reply, respond: &mut SendResponse<Bytes>) -> Result<(), h
     if bare {
         return Ok(());
     }
-    let last = reply.pieces.len().checked_sub(1).filter(|_| clean && reply.trailers.is_empty());
+    let last = reply
+        .pieces
+        .len()
+        .checked_sub(1)
+        .filter(|_| clean && reply.trailers.is_empty());
     for (at, piece) in reply.pieces.into_iter().enumerate() {
         send(&mut out, piece, Some(at) == last).await?;
     }
     match reply.end {
         End::Reset(reason) => {
-            // A reset at once would take back what is still queued: the connection's task writes it meanwhile.
+            // A reset at once would take back what is still queued: the connection's task writes it
+            // meanwhile.
             for _ in 0..16 {
                 tokio::task::yield_now().await;
             }

@@ -1,7 +1,7 @@
 //! One end of an HTTP/2 connection, scripted: sends any frame, and reads one frame at a time.
 //!
-//! Keeps no rule that it is not told to keep: no state of streams, no windows. Acknowledges SETTINGS and PING unless
-//! told otherwise, which every peer under test waits for.
+//! Keeps no rule that it is not told to keep: no state of streams, no windows. Acknowledges
+//! SETTINGS and PING unless told otherwise, which every peer under test waits for.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -38,7 +38,8 @@ pub struct GoAway {
 }
 
 impl Peer<Wire> {
-    /// Connects as a client that knows that HTTP/2 is spoken there, and sends the preface and empty SETTINGS.
+    /// Connects as a client that knows that HTTP/2 is spoken there, and sends the preface and empty
+    /// SETTINGS.
     ///
     /// # Panics
     /// When nobody listens there.
@@ -48,13 +49,16 @@ impl Peer<Wire> {
         peer
     }
 
-    /// Another handle of the same connection, for a thread that reads while this one writes; it acknowledges nothing.
-    /// What was read too much stays here.
+    /// Another handle of the same connection, for a thread that reads while this one writes; it
+    /// acknowledges nothing. What was read too much stays here.
     ///
     /// # Panics
     /// When descriptors run out.
     pub fn another(&self) -> Self {
-        Self { acknowledges: false, ..Self::over(self.stream.another()) }
+        Self {
+            acknowledges: false,
+            ..Self::over(self.stream.another())
+        }
     }
 }
 
@@ -64,7 +68,11 @@ impl Peer<Tls> {
     /// # Panics
     /// When the other end does not agree.
     pub fn connect_tls(settings: &ClientSettings, to: SocketAddr, name: &str) -> Self {
-        let tls = settings.clone().alpn(&["h2"]).connect(to, name).expect("a handshake");
+        let tls = settings
+            .clone()
+            .alpn(&["h2"])
+            .connect(to, name)
+            .expect("a handshake");
         assert_eq!(tls.agreed().alpn_protocol(), Some(&b"h2"[..]));
         let mut peer = Self::over(tls);
         peer.hello(&[]);
@@ -75,7 +83,12 @@ impl Peer<Tls> {
 impl<S: Read + Write> Peer<S> {
     /// Speaks over `stream`, and has said nothing yet.
     pub fn over(stream: S) -> Self {
-        Self { stream, acknowledges: true, unread: Vec::new(), decoder: Decoder::new(4096) }
+        Self {
+            stream,
+            acknowledges: true,
+            unread: Vec::new(),
+            decoder: Decoder::new(4096),
+        }
     }
 
     /// Serves over `stream`: reads the preface of a client, and sends SETTINGS.
@@ -85,11 +98,19 @@ impl<S: Read + Write> Peer<S> {
     pub fn accept(stream: S, settings: &[(u16, u32)]) -> Self {
         let mut peer = Self::over(stream);
         while peer.unread.len() < PREFACE.len() {
-            assert!(peer.read_more().is_ok_and(|more| more), "no preface: {}", shown(&peer.unread));
+            assert!(
+                peer.read_more().is_ok_and(|more| more),
+                "no preface: {}",
+                shown(&peer.unread)
+            );
         }
         let rest = peer.unread.split_off(PREFACE.len());
         let preface = std::mem::replace(&mut peer.unread, rest);
-        assert!(preface == PREFACE, "this is no preface: {}", shown(&preface));
+        assert!(
+            preface == PREFACE,
+            "this is no preface: {}",
+            shown(&preface)
+        );
         peer.settings(settings);
         peer
     }
@@ -99,7 +120,13 @@ impl<S: Read + Write> Peer<S> {
     /// # Panics
     /// When the peer does not take it.
     pub fn hello(&mut self, settings: &[(u16, u32)]) {
-        self.send([PREFACE, &frame::frame(kind::SETTINGS, 0, 0, frame::settings(settings))].concat());
+        self.send(
+            [
+                PREFACE,
+                &frame::frame(kind::SETTINGS, 0, 0, frame::settings(settings)),
+            ]
+            .concat(),
+        );
     }
 
     /// Sends bytes as they are, at once.
@@ -115,7 +142,9 @@ impl<S: Read + Write> Peer<S> {
     /// # Errors
     /// When it has.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush())
+        self.stream
+            .write_all(bytes.as_ref())
+            .and_then(|()| self.stream.flush())
     }
 
     /// Sends a frame, whatever it is.
@@ -132,7 +161,12 @@ impl<S: Read + Write> Peer<S> {
     /// When the peer does not take it.
     pub fn headers(&mut self, stream: u32, fields: &[(&str, &str)], end: bool) {
         let end = if end { flag::END_STREAM } else { 0 };
-        self.frame(kind::HEADERS, flag::END_HEADERS | end, stream, hpack::section(fields));
+        self.frame(
+            kind::HEADERS,
+            flag::END_HEADERS | end,
+            stream,
+            hpack::section(fields),
+        );
     }
 
     /// Sends a request for `path` at `app.test`, without a body.
@@ -143,7 +177,12 @@ impl<S: Read + Write> Peer<S> {
         let scheme = (":scheme", "http");
         self.headers(
             stream,
-            &[(":method", "GET"), scheme, (":authority", "app.test"), (":path", path)],
+            &[
+                (":method", "GET"),
+                scheme,
+                (":authority", "app.test"),
+                (":path", path),
+            ],
             true,
         );
     }
@@ -153,7 +192,12 @@ impl<S: Read + Write> Peer<S> {
     /// # Panics
     /// When the peer does not take it.
     pub fn data(&mut self, stream: u32, bytes: impl AsRef<[u8]>, end: bool) {
-        self.frame(kind::DATA, if end { flag::END_STREAM } else { 0 }, stream, bytes);
+        self.frame(
+            kind::DATA,
+            if end { flag::END_STREAM } else { 0 },
+            stream,
+            bytes,
+        );
     }
 
     /// Sends RST_STREAM.
@@ -193,7 +237,12 @@ impl<S: Read + Write> Peer<S> {
     /// # Panics
     /// When the peer does not take it.
     pub fn goaway(&mut self, last_stream: u32, code: u32) {
-        self.frame(kind::GOAWAY, 0, 0, [last_stream.to_be_bytes(), code.to_be_bytes()].concat());
+        self.frame(
+            kind::GOAWAY,
+            0,
+            0,
+            [last_stream.to_be_bytes(), code.to_be_bytes()].concat(),
+        );
     }
 
     /// The next frame; `None` is the peer's close between two frames.
@@ -204,12 +253,17 @@ impl<S: Read + Write> Peer<S> {
         while self.unread.len() < 9 {
             if !self.read_more()? {
                 let clean = self.unread.is_empty();
-                return if clean { Ok(None) } else { Err(ErrorKind::UnexpectedEof.into()) };
+                return if clean {
+                    Ok(None)
+                } else {
+                    Err(ErrorKind::UnexpectedEof.into())
+                };
             }
         }
         let head: [u8; 9] = self.unread[..9].try_into().expect("it is there");
         let [_, _, _, kind, flags, stream @ ..] = head;
-        let end = 9 + (usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]));
+        let end =
+            9 + (usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]));
         while self.unread.len() < end {
             if !self.read_more()? {
                 return Err(ErrorKind::UnexpectedEof.into());
@@ -217,9 +271,21 @@ impl<S: Read + Write> Peer<S> {
         }
         let payload = self.unread[9..end].to_vec();
         self.unread.drain(..end);
-        let frame = Frame { kind, flags, stream: u32::from_be_bytes(stream) & (u32::MAX >> 1), payload };
-        if self.acknowledges && matches!(kind, kind::SETTINGS | kind::PING) && flags & flag::ACK == 0 {
-            let payload = if kind == kind::PING { &frame.payload[..] } else { &[] };
+        let frame = Frame {
+            kind,
+            flags,
+            stream: u32::from_be_bytes(stream) & (u32::MAX >> 1),
+            payload,
+        };
+        if self.acknowledges
+            && matches!(kind, kind::SETTINGS | kind::PING)
+            && flags & flag::ACK == 0
+        {
+            let payload = if kind == kind::PING {
+                &frame.payload[..]
+            } else {
+                &[]
+            };
             // A peer that has closed already is told nothing; what it sent is still read.
             let _ = self.try_send(frame::frame(kind, flag::ACK, 0, payload));
         }
@@ -231,7 +297,9 @@ impl<S: Read + Write> Peer<S> {
     /// # Panics
     /// When the peer ends, or sends none.
     pub fn read(&mut self) -> Frame {
-        self.try_next().expect("the peer sends frames").expect("the peer goes on")
+        self.try_next()
+            .expect("the peer sends frames")
+            .expect("the peer goes on")
     }
 
     /// The next frame of this kind; others are thrown away, their field sections are understood.
@@ -250,7 +318,8 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Waits until everything sent so far has been looked at: until a PING is answered. Frames before are returned.
+    /// Waits until everything sent so far has been looked at: until a PING is answered. Frames
+    /// before are returned.
     ///
     /// # Panics
     /// When it is not answered.
@@ -266,7 +335,8 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// The fields of HEADERS, and of the CONTINUATION that may follow. Every HEADERS must come here, in order.
+    /// The fields of HEADERS, and of the CONTINUATION that may follow. Every HEADERS must come
+    /// here, in order.
     ///
     /// # Panics
     /// When the section is not in order.
@@ -284,16 +354,25 @@ impl<S: Read + Write> Peer<S> {
         let mut whole = headers.flags & flag::END_HEADERS != 0;
         while !whole {
             let more = self.read();
-            assert_eq!((more.kind, more.stream), (kind::CONTINUATION, headers.stream));
+            assert_eq!(
+                (more.kind, more.stream),
+                (kind::CONTINUATION, headers.stream)
+            );
             section.extend_from_slice(&more.payload);
             whole = more.flags & flag::END_HEADERS != 0;
         }
-        let fields = self.decoder.decode(&section).unwrap_or_else(|wrong| panic!("{wrong}: {section:x?}"));
-        fields.into_iter().map(|(name, value)| (text(&name), text(&value))).collect()
+        let fields = self
+            .decoder
+            .decode(&section)
+            .unwrap_or_else(|wrong| panic!("{wrong}: {section:x?}"));
+        fields
+            .into_iter()
+            .map(|(name, value)| (text(&name), text(&value)))
+            .collect()
     }
 
-    /// The answer on this stream, up to its end or its reset; its body is let come, as far as this window has to be
-    /// opened for it. What comes on other streams meanwhile is thrown away.
+    /// The answer on this stream, up to its end or its reset; its body is let come, as far as this
+    /// window has to be opened for it. What comes on other streams meanwhile is thrown away.
     ///
     /// # Panics
     /// When the peer ends before, or says goodbye before it began with the answer.
@@ -323,7 +402,10 @@ impl<S: Read + Write> Peer<S> {
                 }
                 kind::GOAWAY => {
                     let goaway = GoAway::of(&frame);
-                    assert!(goaway.last_stream >= stream, "no answer on {stream}: {goaway:?}");
+                    assert!(
+                        goaway.last_stream >= stream,
+                        "no answer on {stream}: {goaway:?}"
+                    );
                 }
                 _ => {}
             }
@@ -378,12 +460,20 @@ impl GoAway {
     /// When it is too short.
     pub fn of(frame: &Frame) -> Self {
         let (last_stream, code) = (frame.number(0) & (u32::MAX >> 1), frame.number(4));
-        Self { last_stream, code, debug: text(&frame.payload[8..]) }
+        Self {
+            last_stream,
+            code,
+            debug: text(&frame.payload[8..]),
+        }
     }
 
     /// The last one of these frames.
     pub fn last(frames: &[Frame]) -> Option<Self> {
-        frames.iter().rev().find(|frame| frame.kind == kind::GOAWAY).map(Self::of)
+        frames
+            .iter()
+            .rev()
+            .find(|frame| frame.kind == kind::GOAWAY)
+            .map(Self::of)
     }
 }
 

@@ -16,14 +16,21 @@ pub(super) struct Runtime {
 
 impl Runtime {
     pub(super) fn new() -> Self {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("descriptors are left");
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("descriptors are left");
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             // Whoever drops the sender stops it as well.
             let _ = runtime.block_on(stopped);
         });
-        Self { handle, stop: Some(stop), thread: Some(thread) }
+        Self {
+            handle,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
     }
 
     /// Runs `task` beside everything else.
@@ -37,7 +44,9 @@ impl Runtime {
     /// When it is not there within [`crate::DEADLINE`].
     pub(super) fn wait<T>(&self, what: &str, future: impl Future<Output = T>) -> T {
         let limited = async { tokio::time::timeout(crate::DEADLINE, future).await };
-        self.handle.block_on(limited).unwrap_or_else(|_| panic!("{what}: not within {:?}", crate::DEADLINE))
+        self.handle
+            .block_on(limited)
+            .unwrap_or_else(|_| panic!("{what}: not within {:?}", crate::DEADLINE))
     }
 }
 

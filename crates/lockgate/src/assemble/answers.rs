@@ -1,4 +1,5 @@
-//! What clients may do with a route's answers, as it runs: keep them, take them compressed, show them to other sites.
+//! What clients may do with a route's answers, as it runs: keep them, take them compressed, show
+//! them to other sites.
 
 use lockgate_config as config;
 use lockgate_content::coding::Coding;
@@ -18,7 +19,11 @@ pub(super) fn caching(
     };
     Some(Caching {
         paths: written.paths.iter().map(path).collect::<Option<_>>()?,
-        types: written.types.iter().map(|(range, said)| (media_range(range), said.clone())).collect(),
+        types: written
+            .types
+            .iter()
+            .map(|(range, said)| (media_range(range), said.clone()))
+            .collect(),
         hashed: written.hashed.clone(),
         otherwise: written.otherwise.clone(),
     })

@@ -43,7 +43,9 @@ impl Values<'_> {
             rest = &rest[open..];
             // Of two dollars before it, the one is written by the other.
             let dollars = plain.bytes().rev().take_while(|byte| *byte == b'$').count();
-            let name = rest[1..].find(['{', '}']).filter(|end| rest.as_bytes()[end + 1] == b'}');
+            let name = rest[1..]
+                .find(['{', '}'])
+                .filter(|end| rest.as_bytes()[end + 1] == b'}');
             let name = name.filter(|_| !groups || dollars % 2 == 0);
             match name.and_then(|end| self.part(&rest[1..=end]).map(|part| (end, part))) {
                 Some((end, part)) => {
@@ -80,9 +82,13 @@ impl Values<'_> {
                 Some(fetched) => Value::Fetched(self.fetcher.fetched(fetched)?),
                 None => {
                     let text = format!("{{{name}}}");
-                    let template = transform::Template::parse(&text, Purpose::Text, self.pattern).ok()?;
+                    let template =
+                        transform::Template::parse(&text, Purpose::Text, self.pattern).ok()?;
                     // Braces around what is no placeholder are kept.
-                    template.fixed().is_none().then_some(Value::Template(template))?
+                    template
+                        .fixed()
+                        .is_none()
+                        .then_some(Value::Template(template))?
                 }
             },
         };
@@ -99,23 +105,40 @@ pub(super) fn rewrite(
     pattern: &Pattern,
     fetcher: &Fetcher,
 ) -> Option<Arc<Rewrite>> {
-    let mut values = Values { pattern, fetcher, names: Vec::new(), values: Vec::new() };
+    let mut values = Values {
+        pattern,
+        fetcher,
+        names: Vec::new(),
+        values: Vec::new(),
+    };
     // One that sets several attributes is several.
     let mut rules = Vec::new();
     for rule in &written.rules {
         match &rule.change {
             BodyChange::Text { find, with } => {
-                let rule_of = Rule::Text { find: find.clone().into_bytes(), with: values.template(with) };
+                let rule_of = Rule::Text {
+                    find: find.clone().into_bytes(),
+                    with: values.template(with),
+                };
                 rules.push((rule_of, &rule.at));
             }
             BodyChange::Pattern { pattern, with } => {
                 let with = values.template_beside_groups(with);
-                let rule_of = Rule::Pattern { pattern: pattern.clone(), with };
+                let rule_of = Rule::Pattern {
+                    pattern: pattern.clone(),
+                    with,
+                };
                 rules.push((rule_of, &rule.at));
             }
             BodyChange::Select { selector, edit } => {
                 for edit in edits(edit, &mut values) {
-                    rules.push((Rule::Select { selector: selector.clone(), edit }, &rule.at));
+                    rules.push((
+                        Rule::Select {
+                            selector: selector.clone(),
+                            edit,
+                        },
+                        &rule.at,
+                    ));
                 }
             }
         }
@@ -152,7 +175,10 @@ fn edits(written: &ElementEdit, values: &mut Values<'_>) -> Vec<Edit> {
         ElementEdit::Remove => Edit::Remove,
         ElementEdit::Set(attributes) => {
             let attribute = |(name, value): &(String, Option<String>)| match value {
-                Some(value) => Edit::Set { name: name.clone(), value: values.template(value) },
+                Some(value) => Edit::Set {
+                    name: name.clone(),
+                    value: values.template(value),
+                },
                 None => Edit::Unset(name.clone()),
             };
             return attributes.iter().map(attribute).collect();

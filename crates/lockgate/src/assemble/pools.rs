@@ -1,4 +1,5 @@
-//! Pools as they will run: endpoints that all tables share, their members, TLS to them, and their checks.
+//! Pools as they will run: endpoints that all tables share, their members, TLS to them, and their
+//! checks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Affinity, Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Sessions, Settings,
-    Sticky,
+    Affinity, Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Sessions,
+    Settings, Sticky,
 };
 
 use super::{Mistakes, tls};
@@ -43,12 +44,20 @@ impl Pools {
         if let Some(made) = self.made.get(&number) {
             return made.clone();
         }
-        let made = config.pools.get(number).and_then(|written| self.make(mistakes, written, user));
+        let made = config
+            .pools
+            .get(number)
+            .and_then(|written| self.make(mistakes, written, user));
         self.made.insert(number, made.clone());
         made
     }
 
-    fn make(&mut self, mistakes: &mut Mistakes<'_>, written: &config::Pool, user: &str) -> Option<Arc<Pool>> {
+    fn make(
+        &mut self,
+        mistakes: &mut Mistakes<'_>,
+        written: &config::Pool,
+        user: &str,
+    ) -> Option<Arc<Pool>> {
         let name = self.name(written, user);
         let connector = match &written.tls {
             None => None,
@@ -56,33 +65,48 @@ impl Pools {
         };
         let check = match &written.health {
             None => None,
-            Some(health) => Some(self.check(mistakes, &name, written, health, connector.as_ref())?),
+            Some(health) => {
+                Some(self.check(mistakes, &name, written, health, connector.as_ref())?)
+            }
         };
         let (mut members, mut services) = (Vec::new(), Vec::new());
         for one in &written.endpoints {
             let place = match &one.addr {
-                config::EndpointAddr::Ip(address) => (address.ip().to_string(), Place::Ip(*address)),
-                config::EndpointAddr::Unix(path) => (String::new(), Place::Unix(path.clone())),
-                config::EndpointAddr::Name { host, port } => {
-                    (host.clone(), Place::Name(self.resolver.register(host, *port)))
+                config::EndpointAddr::Ip(address) => {
+                    (address.ip().to_string(), Place::Ip(*address))
                 }
+                config::EndpointAddr::Unix(path) => (String::new(), Place::Unix(path.clone())),
+                config::EndpointAddr::Name { host, port } => (
+                    host.clone(),
+                    Place::Name(self.resolver.register(host, *port)),
+                ),
                 config::EndpointAddr::Srv(name) => {
                     services.push((name, members.len(), one.backup));
-                    members.extend(self.resolver.service(name, one.max).into_iter().map(nobody_yet));
+                    members.extend(
+                        self.resolver
+                            .service(name, one.max)
+                            .into_iter()
+                            .map(nobody_yet),
+                    );
                     continue;
                 }
             };
             let member = Member::new(self.endpoint(one, place), u32::from(one.weight));
-            members.push(if one.backup { member.as_backup() } else { member });
+            members.push(if one.backup {
+                member.as_backup()
+            } else {
+                member
+            });
         }
         let balance = match written.balance {
             Some(config::Balance::P2c) => Some(Balance::LatencyAware),
             Some(config::Balance::Least) => Some(Balance::Least),
             Some(config::Balance::RoundRobin) => Some(Balance::RoundRobin),
             // For those who belong to nobody.
-            None | Some(config::Balance::Hash(_) | config::Balance::Sticky(_) | config::Balance::Session) => {
-                None
-            }
+            None
+            | Some(
+                config::Balance::Hash(_) | config::Balance::Sticky(_) | config::Balance::Session,
+            ) => None,
         };
         let settings = settings(&name, written, &members);
         let pool = Arc::new(Pool::new(members, balance, connector, settings));
@@ -96,14 +120,18 @@ impl Pools {
         Some(pool)
     }
 
-    /// Its own name, or that of its first user: no two pools have the same, for metrics tell them apart by it.
+    /// Its own name, or that of its first user: no two pools have the same, for metrics tell them
+    /// apart by it.
     fn name(&self, written: &config::Pool, user: &str) -> String {
         let taken = |name: &str| self.all.iter().any(|known| known.settings.name == name);
         let name = written.name.as_deref().unwrap_or(user);
         if !taken(name) {
             return name.to_owned();
         }
-        (2..).map(|number| format!("{name} {number}")).find(|name| !taken(name)).unwrap_or_default()
+        (2..)
+            .map(|number| format!("{name} {number}"))
+            .find(|name| !taken(name))
+            .unwrap_or_default()
     }
 
     fn connector(
@@ -113,7 +141,8 @@ impl Pools {
         written: &config::UpstreamTls,
     ) -> Option<Arc<Connector>> {
         let connector = tls::connector(mistakes, written)?;
-        self.connectors.push((pool.to_owned(), Arc::clone(&connector)));
+        self.connectors
+            .push((pool.to_owned(), Arc::clone(&connector)));
         Some(connector)
     }
 
@@ -136,7 +165,12 @@ impl Pools {
                 send: send.clone().into_bytes(),
                 expect: expect.as_ref().map(|expect| expect.clone().into_bytes()),
             }),
-            config::Probe::Http { path, method, expect, body } => {
+            config::Probe::Http {
+                path,
+                method,
+                expect,
+                body,
+            } => {
                 let request = Request {
                     method: method.clone(),
                     path: path.clone(),
@@ -167,12 +201,22 @@ impl Pools {
         })
     }
 
-    fn endpoint(&mut self, written: &config::Endpoint, (host, place): (String, Place)) -> Arc<Endpoint> {
+    fn endpoint(
+        &mut self,
+        written: &config::Endpoint,
+        (host, place): (String, Place),
+    ) -> Arc<Endpoint> {
         if let Some(known) = self.endpoints.get(&written.addr) {
             return Arc::clone(known);
         }
-        let endpoint = Arc::new(Endpoint::new(written.addr.to_string(), host, place, written.max));
-        self.endpoints.insert(written.addr.clone(), Arc::clone(&endpoint));
+        let endpoint = Arc::new(Endpoint::new(
+            written.addr.to_string(),
+            host,
+            place,
+            written.max,
+        ));
+        self.endpoints
+            .insert(written.addr.clone(), Arc::clone(&endpoint));
         endpoint
     }
 }
@@ -187,7 +231,13 @@ fn nobody_yet(endpoint: Arc<Endpoint>) -> Member {
 fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings {
     let maintenance = written.maintenance.as_ref().map(|answer| {
         let body = answer.body.clone().into_bytes();
-        (answer.status, Page { body, media_type: answer.media_type.clone() })
+        (
+            answer.status,
+            Page {
+                body,
+                media_type: answer.media_type.clone(),
+            },
+        )
     });
     Settings {
         name: name.to_owned(),
@@ -198,14 +248,22 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
             requests: written.idle.requests,
         },
         retry: match written.retry {
-            None => Retry { times: 0, budget: 0 },
-            Some(retry) => Retry { times: retry.times, budget: retry.budget },
+            None => Retry {
+                times: 0,
+                budget: 0,
+            },
+            Some(retry) => Retry {
+                times: retry.times,
+                budget: retry.budget,
+            },
         },
         affinity: match &written.balance {
             Some(config::Balance::Hash(key)) => Some(Affinity::Hash(hash_key(key))),
             Some(config::Balance::Session) => Some(Affinity::Session(Sessions::default())),
             Some(config::Balance::Sticky(cookie)) => {
-                let labels = members.iter().map(|member| member.endpoint().label.as_str());
+                let labels = members
+                    .iter()
+                    .map(|member| member.endpoint().label.as_str());
                 let pool = written.name.as_deref().unwrap_or(name);
                 Some(Affinity::Sticky(Sticky::new(cookie, pool, labels)))
             }
@@ -217,7 +275,10 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
             statuses: eject.statuses.iter().cloned().flatten().collect(),
         }),
         slow_start: super::millis(written.slow_start),
-        queue: Queue { max: written.queue.max, wait: written.queue.wait },
+        queue: Queue {
+            max: written.queue.max,
+            wait: written.queue.wait,
+        },
         proxy_protocol: written.proxy_protocol.map(version),
         maintenance,
     }

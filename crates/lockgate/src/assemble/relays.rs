@@ -1,4 +1,5 @@
-//! `[tcp]` tables as listeners: one relay for all connections, or one for each name, with the sites of the same address.
+//! `[tcp]` tables as listeners: one relay for all connections, or one for each name, with the sites
+//! of the same address.
 
 use std::sync::Arc;
 
@@ -24,9 +25,10 @@ impl Assembler<'_> {
                 let way = self.way(tcp, relay, &tcp.name, shape.as_ref())?;
                 (way.tls, Service::Relay(way.relaying))
             }
-            config::Way::Hello(by_hello) => {
-                (None, Service::ByHello(Box::new(self.by_hello(tcp, by_hello, shape.as_ref())?)))
-            }
+            config::Way::Hello(by_hello) => (
+                None,
+                Service::ByHello(Box::new(self.by_hello(tcp, by_hello, shape.as_ref())?)),
+            ),
         };
         let accept_proxy = accept_proxy(tcp.accept_proxy);
         // Only where the client must speak first: elsewhere a server's greeting would be held up.
@@ -46,7 +48,13 @@ impl Assembler<'_> {
         alpn.dedup();
         let (name, handshake) = (tcp.name.clone(), tcp.timeouts.handshake);
         Some(Planned {
-            listener: Arc::new(Listener { name, tls, accept_proxy, handshake, service }),
+            listener: Arc::new(Listener {
+                name,
+                tls,
+                accept_proxy,
+                handshake,
+                service,
+            }),
             address: address(&tcp.listen),
             options: options(&self.config.socket, defer),
             alpn,
@@ -63,18 +71,30 @@ impl Assembler<'_> {
         user: &str,
         shape: Option<&Arc<Shape>>,
     ) -> Option<Way> {
-        let tls = relay.tls.as_ref().map(|tls| self.rings.acceptor(&mut self.mistakes, &relay.at, tls));
-        let pool = self.pools.pool(&mut self.mistakes, self.config, relay.pool, user);
+        let tls = relay
+            .tls
+            .as_ref()
+            .map(|tls| self.rings.acceptor(&mut self.mistakes, &relay.at, tls));
+        let pool = self
+            .pools
+            .pool(&mut self.mistakes, self.config, relay.pool, user);
         let tls = match tls {
             None => None,
             Some(made) => Some(Acceptors::from(made?)),
         };
         let pool = pool?;
-        let name = RelayName { listener: tcp.name.clone(), pool: pool.settings.name.clone() };
-        let place = self.relays.iter().position(|known| *known == name).unwrap_or_else(|| {
-            self.relays.push(name);
-            self.relays.len() - 1
-        });
+        let name = RelayName {
+            listener: tcp.name.clone(),
+            pool: pool.settings.name.clone(),
+        };
+        let place = self
+            .relays
+            .iter()
+            .position(|known| *known == name)
+            .unwrap_or_else(|| {
+                self.relays.push(name);
+                self.relays.len() - 1
+            });
         let relaying = Relaying {
             place,
             pool,
@@ -99,12 +119,22 @@ impl Assembler<'_> {
     ) -> Option<ByHello> {
         let config::ByHello { alpn, sni, default } = written;
         let alpn = alpn.iter().map(|(name, relay)| {
-            (format!("{} {name}", tcp.name), Asked::Protocol(name.clone().into_bytes()), relay)
+            (
+                format!("{} {name}", tcp.name),
+                Asked::Protocol(name.clone().into_bytes()),
+                relay,
+            )
         });
-        let sni = sni
+        let sni = sni.iter().map(|(host, relay)| {
+            (
+                format!("{} {host}", tcp.name),
+                Asked::Name(sites::host(host)),
+                relay,
+            )
+        });
+        let default = default
             .iter()
-            .map(|(host, relay)| (format!("{} {host}", tcp.name), Asked::Name(sites::host(host)), relay));
-        let default = default.iter().map(|relay| (tcp.name.clone(), Asked::Name(HostPattern::Any), relay));
+            .map(|relay| (tcp.name.clone(), Asked::Name(HostPattern::Any), relay));
         // Not lazily: the mistakes of all are told at once.
         let ways: Vec<Option<_>> = alpn
             .chain(sni)
@@ -112,11 +142,14 @@ impl Assembler<'_> {
             .map(|(user, asked, relay)| Some((vec![asked], self.way(tcp, relay, &user, shape)?)))
             .collect();
         let sites = self.sites_beside(tcp, written.default.is_none());
-        Some(ByHello::new(ways.into_iter().collect::<Option<_>>()?, sites?))
+        Some(ByHello::new(
+            ways.into_iter().collect::<Option<_>>()?,
+            sites?,
+        ))
     }
 
-    /// The sites on the address of a table, whose clients are told apart from those of its names; `others` says whether
-    /// names that nobody has are theirs too.
+    /// The sites on the address of a table, whose clients are told apart from those of its names;
+    /// `others` says whether names that nobody has are theirs too.
     fn sites_beside(
         &mut self,
         tcp: &config::Tcp,
@@ -127,8 +160,14 @@ impl Assembler<'_> {
         if sites.is_empty() {
             return Some(None);
         }
-        let hosts = sites.iter().flat_map(|one| &one.site.hosts).map(sites::host);
+        let hosts = sites
+            .iter()
+            .flat_map(|one| &one.site.hosts)
+            .map(sites::host);
         let hosts = hosts.chain(others.then_some(HostPattern::Any)).collect();
-        Some(Some((hosts, self.secure_sites(&sites, Neighbours::Relays)?)))
+        Some(Some((
+            hosts,
+            self.secure_sites(&sites, Neighbours::Relays)?,
+        )))
     }
 }

@@ -51,7 +51,10 @@ pub(super) struct Guards {
 impl Guards {
     /// The files of users.
     pub(super) fn checkers(self) -> Vec<Arc<Checker>> {
-        self.checkers.into_iter().filter_map(|(_, checker)| checker).collect()
+        self.checkers
+            .into_iter()
+            .filter_map(|(_, checker)| checker)
+            .collect()
     }
 
     /// What the requests of `route` and their answers are held to.
@@ -112,10 +115,17 @@ impl Guards {
         if let Some(known) = self.redirects.get(&written.file) {
             return known.clone();
         }
-        let froms: Vec<String> =
-            written.entries.iter().map(|one| one.from.clone() + if one.below { "*" } else { "" }).collect();
+        let froms: Vec<String> = written
+            .entries
+            .iter()
+            .map(|one| one.from.clone() + if one.below { "*" } else { "" })
+            .collect();
         let each = written.entries.iter().zip(&froms);
-        let made = RedirectMap::new(each.map(|(one, from)| Moved { from, to: &one.to, status: one.status }));
+        let made = RedirectMap::new(each.map(|(one, from)| Moved {
+            from,
+            to: &one.to,
+            status: one.status,
+        }));
         let complain = |error: RedirectError| {
             let from = froms.get(error.number).map_or("", String::as_str);
             let message = format!("{}: {from:?}: {error}", written.file.display());
@@ -129,21 +139,31 @@ impl Guards {
     /// How often requests may come.
     pub(super) fn limit(&mut self, written: &config::RateLimit) -> Limited {
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
-        let limit = self.limits.entry(written.at.to_string()).or_insert_with(|| {
-            let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
-            let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
-            buckets.limit(Rate::new(count, written.every, burst))
-        });
+        let limit = self
+            .limits
+            .entry(written.at.to_string())
+            .or_insert_with(|| {
+                let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+                let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
+                buckets.limit(Rate::new(count, written.every, burst))
+            });
         let by = match &written.per {
             config::LimitKey::Client => By::Client,
             config::LimitKey::Header(name) => By::Field(name.to_ascii_lowercase().into_bytes()),
             config::LimitKey::Route => By::Route,
         };
-        Limited { limit: limit.clone(), by, status: written.status }
+        Limited {
+            limit: limit.clone(),
+            by,
+            status: written.status,
+        }
     }
 
     fn shape(&mut self, written: &config::Shape) -> Arc<Shape> {
-        let shape = self.shapes.entry(written.at.to_string()).or_insert_with(|| shape(written));
+        let shape = self
+            .shapes
+            .entry(written.at.to_string())
+            .or_insert_with(|| shape(written));
         Arc::clone(shape)
     }
 
@@ -157,13 +177,21 @@ impl Guards {
         let checker = match known {
             Some((_, checker)) => checker.clone(),
             None => {
-                let verifier = self.verifier.get_or_insert_with(|| Verifier::new(verifying_threads()));
+                let verifier = self
+                    .verifier
+                    .get_or_insert_with(|| Verifier::new(verifying_threads()));
                 let checker = match Checker::load(&written.file, Arc::clone(verifier)) {
                     Ok(checker) => Some(Arc::new(checker)),
                     Err(error) => {
                         let cure = "a line for each user, as `htpasswd -B FILE USER` writes it";
                         let message = error.to_string();
-                        mistakes.file(&written.file, Code::UsersUnreadable, &written.at, message, cure);
+                        mistakes.file(
+                            &written.file,
+                            Code::UsersUnreadable,
+                            &written.at,
+                            message,
+                            cure,
+                        );
                         None
                     }
                 };
@@ -171,7 +199,11 @@ impl Guards {
                 checker
             }
         };
-        Some(Basic { checker: checker?, realm: written.realm.clone(), to: Gatekeeper::Site })
+        Some(Basic {
+            checker: checker?,
+            realm: written.realm.clone(),
+            to: Gatekeeper::Site,
+        })
     }
 
     /// Pages by status, read once whoever has them.
@@ -180,7 +212,10 @@ impl Guards {
         mistakes: &mut Mistakes<'_>,
         written: &[(u16, PathBuf, At)],
     ) -> Option<Arc<Pages>> {
-        let files: Vec<_> = written.iter().map(|(status, path, _)| (*status, path.clone())).collect();
+        let files: Vec<_> = written
+            .iter()
+            .map(|(status, path, _)| (*status, path.clone()))
+            .collect();
         if let Some(known) = self.page_sets.get(&files) {
             return Some(Arc::clone(known));
         }
@@ -205,7 +240,8 @@ impl Guards {
     }
 }
 
-/// Hashes take long and are waited for: two at once, where that leaves the workers half of the machine.
+/// Hashes take long and are waited for: two at once, where that leaves the workers half of the
+/// machine.
 fn verifying_threads() -> NonZeroUsize {
     match thread::available_parallelism().map_or(1, NonZeroUsize::get) {
         0..4 => NonZeroUsize::MIN,
@@ -222,14 +258,19 @@ fn page(path: &Path) -> Result<Page, String> {
     };
     let read = |path: &Path| -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
-        std::fs::File::open(path)?.take(LONGEST_PAGE + 1).read_to_end(&mut body)?;
+        std::fs::File::open(path)?
+            .take(LONGEST_PAGE + 1)
+            .read_to_end(&mut body)?;
         Ok(body)
     };
     let body = read(path).map_err(|error| error.to_string())?;
     if body.len() as u64 > LONGEST_PAGE {
         return Err("longer than 1 MB".to_owned());
     }
-    Ok(Page { body, media_type: media_type.to_owned() })
+    Ok(Page {
+        body,
+        media_type: media_type.to_owned(),
+    })
 }
 
 /// The paths of `route`.
@@ -243,7 +284,9 @@ pub(super) fn pattern_of(
     route: &config::Route,
     written: &config::Pattern,
 ) -> Option<Pattern> {
-    let config::Pattern::Path { segments, tail } = written else { return Some(Pattern::everything()) };
+    let config::Pattern::Path { segments, tail } = written else {
+        return Some(Pattern::everything());
+    };
     let mut text = String::new();
     for segment in segments {
         match segment {
@@ -270,7 +313,13 @@ pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool
         Err(error) => {
             let cure = "make the folder, or correct the path";
             let message = "this folder cannot be served now";
-            mistakes.warn(Code::RootMissing, &files.at, message, &error.to_string(), cure);
+            mistakes.warn(
+                Code::RootMissing,
+                &files.at,
+                message,
+                &error.to_string(),
+                cure,
+            );
             true
         }
     }
@@ -284,7 +333,9 @@ pub(super) fn attempts(
     files: &config::Files,
 ) -> Option<Vec<Template>> {
     let attempts = files.attempts.iter();
-    attempts.map(|attempt| template(mistakes, route, attempt, Purpose::Target, pattern)).collect()
+    attempts
+        .map(|attempt| template(mistakes, route, attempt, Purpose::Target, pattern))
+        .collect()
 }
 
 /// Media types of a route's own.
@@ -297,7 +348,10 @@ pub(super) fn types(
         pattern_of(mistakes, route, path).map(|pattern| (pattern, media_type.clone()))
     };
     let paths = written.paths.iter().map(&mut path).collect::<Option<_>>()?;
-    Some(Types { paths, extensions: written.extensions.clone() })
+    Some(Types {
+        paths,
+        extensions: written.extensions.clone(),
+    })
 }
 
 /// Looks elsewhere.
@@ -320,7 +374,11 @@ pub(super) fn respond(
     answer: &config::Answer,
 ) -> Option<Action> {
     let body = template(mistakes, route, &answer.body, Purpose::Text, pattern)?;
-    Some(Action::Respond(Fixed { status: answer.status, body, media_type: answer.media_type.clone() }))
+    Some(Action::Respond(Fixed {
+        status: answer.status,
+        body,
+        media_type: answer.media_type.clone(),
+    }))
 }
 
 /// What holds where nothing was written.
@@ -347,9 +405,15 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
     }
 }
 
-fn target(mistakes: &mut Mistakes<'_>, route: &config::Route, pattern: &Pattern) -> Option<TargetRewrite> {
+fn target(
+    mistakes: &mut Mistakes<'_>,
+    route: &config::Route,
+    pattern: &Pattern,
+) -> Option<TargetRewrite> {
     match &route.rules.rewrite {
-        Some(to) => template(mistakes, route, to, Purpose::Target, pattern).map(TargetRewrite::Template),
+        Some(to) => {
+            template(mistakes, route, to, Purpose::Target, pattern).map(TargetRewrite::Template)
+        }
         None if route.rules.strip_prefix => Some(TargetRewrite::StripPrefix),
         None => Some(TargetRewrite::None),
     }
@@ -374,7 +438,10 @@ fn headers(
             config::HeaderChange::Default(text) => HeaderOp::Default(line(text)?),
             config::HeaderChange::Remove => HeaderOp::Remove,
         };
-        rules.push(HeaderRule { name: rule.name.clone().into_bytes(), op });
+        rules.push(HeaderRule {
+            name: rule.name.clone().into_bytes(),
+            op,
+        });
     }
     let complain = |error: lockgate_proxy::transform::HeaderError| {
         mistakes.error(Code::BadField, &route.at, error.to_string(), "");
@@ -390,17 +457,31 @@ fn template(
     pattern: &Pattern,
 ) -> Option<Template> {
     let complain = |error: lockgate_proxy::transform::TemplateError| {
-        mistakes.error(Code::BadPlaceholder, &route.at, format!("{text:?}: {error}"), "");
+        mistakes.error(
+            Code::BadPlaceholder,
+            &route.at,
+            format!("{text:?}: {error}"),
+            "",
+        );
     };
-    Template::parse(text, purpose, pattern).map_err(complain).ok()
+    Template::parse(text, purpose, pattern)
+        .map_err(complain)
+        .ok()
 }
 
 /// Minimum rates of clients.
 pub(super) fn rates(written: &config::Rates) -> Rates {
-    Rates { min_in: written.min_in, min_out: written.min_out, grace: millis(written.grace) }
+    Rates {
+        min_in: written.min_in,
+        min_out: written.min_out,
+        grace: millis(written.grace),
+    }
 }
 
 /// Networks as the heart knows them.
 pub(super) fn networks(written: &[Cidr]) -> Vec<(std::net::IpAddr, u8)> {
-    written.iter().map(|network| (network.addr(), network.prefix())).collect()
+    written
+        .iter()
+        .map(|network| (network.addr(), network.prefix()))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! Sites as they run: those that share an address become one listener, with one table of hosts and paths.
+//! Sites as they run: those that share an address become one listener, with one table of hosts and
+//! paths.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -51,7 +52,8 @@ struct FileThreads {
 /// For a service that is asked about requests, where answers have no limit.
 const LONGEST_VERDICT: Duration = Duration::from_secs(60);
 
-/// Of each kind: enough for a disk to have a queue of its own, few enough to leave the workers alone.
+/// Of each kind: enough for a disk to have a queue of its own, few enough to leave the workers
+/// alone.
 const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 impl Sites {
@@ -87,9 +89,21 @@ impl Assembler<'_> {
     pub(super) fn site_listeners(&mut self) -> Vec<Planned> {
         let mut addresses: Vec<(&ListenAddr, bool, Vec<Served<'_>>)> = Vec::new();
         for (place, site) in self.config.sites.iter().enumerate() {
-            for SiteListener { addr, secure, redirects } in &site.listen {
-                let served = Served { site, place, redirects: *redirects };
-                match addresses.iter_mut().find(|(known, tls, _)| *known == addr && tls == secure) {
+            for SiteListener {
+                addr,
+                secure,
+                redirects,
+            } in &site.listen
+            {
+                let served = Served {
+                    site,
+                    place,
+                    redirects: *redirects,
+                };
+                match addresses
+                    .iter_mut()
+                    .find(|(known, tls, _)| *known == addr && tls == secure)
+                {
                     Some((_, _, sites)) => sites.push(served),
                     None => addresses.push((addr, *secure, vec![served])),
                 }
@@ -97,7 +111,13 @@ impl Assembler<'_> {
         }
         let mut listeners: Vec<Planned> = Vec::new();
         for (addr, secure, sites) in addresses {
-            if secure && self.config.tcp.iter().any(|tcp| tcp.by_hello().is_some() && tcp.listen == *addr) {
+            if secure
+                && self
+                    .config
+                    .tcp
+                    .iter()
+                    .any(|tcp| tcp.by_hello().is_some() && tcp.listen == *addr)
+            {
                 // They are served by the listener that looks at names.
                 continue;
             }
@@ -105,9 +125,18 @@ impl Assembler<'_> {
             let mut name = addr.to_string();
             let taken = |name: &str| {
                 let relays = self.config.tcp.iter().map(|tcp| tcp.name.as_str());
-                let tunnels = self.config.tunnels.iter().map(|tunnel| tunnel.name.as_str());
-                let sites = listeners.iter().map(|planned| planned.listener.name.as_str());
-                relays.chain(tunnels).chain(sites).any(|known| known == name)
+                let tunnels = self
+                    .config
+                    .tunnels
+                    .iter()
+                    .map(|tunnel| tunnel.name.as_str());
+                let sites = listeners
+                    .iter()
+                    .map(|planned| planned.listener.name.as_str());
+                relays
+                    .chain(tunnels)
+                    .chain(sites)
+                    .any(|known| known == name)
             };
             if taken(&name) {
                 name.push_str(if secure { " tls" } else { " http" });
@@ -158,7 +187,9 @@ impl Assembler<'_> {
         neighbours: Neighbours,
     ) -> Option<SecureSites> {
         let written: Vec<_> = sites.iter().map(|one| one.site).collect();
-        let tls = self.rings.acceptors(&mut self.mistakes, &written, neighbours);
+        let tls = self
+            .rings
+            .acceptors(&mut self.mistakes, &written, neighbours);
         // The mistakes of both are told at once.
         let table = self.table(sites, &spoken(sites));
         let ((tls, rules), mut table) = (tls?, table?);
@@ -178,7 +209,8 @@ impl Assembler<'_> {
         }
         for one in sites.iter().filter(|one| one.redirects) {
             // Who serves a host here himself does not have it redirected.
-            let free = |host: &HostPattern| !table.hosts.iter().any(|site| site.hosts.contains(host));
+            let free =
+                |host: &HostPattern| !table.hosts.iter().any(|site| site.hosts.contains(host));
             let hosts: Vec<HostPattern> = one.site.hosts.iter().map(host).filter(free).collect();
             if !hosts.is_empty() {
                 self.redirect(&mut table, one, hosts);
@@ -200,17 +232,30 @@ impl Assembler<'_> {
     }
 
     fn unreachable(&mut self, table: &Table, unreachable: &[Unreachable]) {
-        let raw = |route: usize| table.routes.get(route).is_some_and(|route| route.rules.raw_paths);
+        let raw = |route: usize| {
+            table
+                .routes
+                .get(route)
+                .is_some_and(|route| route.rules.raw_paths)
+        };
         for one in unreachable {
             let at = match one {
                 Unreachable::Path { route, .. } if raw(*route) => continue,
                 Unreachable::Path { route, .. } | Unreachable::Connect { route, .. } => {
                     table.route_places.get(*route)
                 }
-                Unreachable::Site { site } | Unreachable::Host { site, .. } => table.site_places.get(*site),
+                Unreachable::Site { site } | Unreachable::Host { site, .. } => {
+                    table.site_places.get(*site)
+                }
             };
             if let Some(at) = at {
-                self.mistakes.warn(Code::Unreachable, at, "no request reaches this", &one.to_string(), "");
+                self.mistakes.warn(
+                    Code::Unreachable,
+                    at,
+                    "no request reaches this",
+                    &one.to_string(),
+                    "",
+                );
             }
         }
     }
@@ -221,15 +266,23 @@ impl Assembler<'_> {
                 Clash::Host { sites, .. } => (&table.site_places, *sites),
                 Clash::Route { routes, .. } => (&table.route_places, *routes),
             };
-            let (Some(first), Some(second)) = (places.get(pair.0), places.get(pair.1)) else { continue };
+            let (Some(first), Some(second)) = (places.get(pair.0), places.get(pair.1)) else {
+                continue;
+            };
             let cure = "make one of them more specific, or name a method in it";
             let texts = (&*clash.to_string(), "this one", cure);
-            self.mistakes.pair(Code::Ambiguous, second, texts, (first, "and this one"));
+            self.mistakes
+                .pair(Code::Ambiguous, second, texts, (first, "and this one"));
         }
     }
 
     /// Adds a site and its routes.
-    fn serve(&mut self, table: &mut Table, served: &Served<'_>, hosts: Vec<HostPattern>) -> Option<()> {
+    fn serve(
+        &mut self,
+        table: &mut Table,
+        served: &Served<'_>,
+        hosts: Vec<HostPattern>,
+    ) -> Option<()> {
         let site = served.site;
         let mut own = Vec::new();
         let mut whole = Some(());
@@ -238,12 +291,22 @@ impl Assembler<'_> {
                 whole = None;
                 continue;
             };
-            let method = route.method.as_ref().map(|method| method.clone().into_bytes());
-            own.push(Rule { method, pattern, value: table.routes.len() });
+            let method = route
+                .method
+                .as_ref()
+                .map(|method| method.clone().into_bytes());
+            own.push(Rule {
+                method,
+                pattern,
+                value: table.routes.len(),
+            });
             table.routes.push(made);
             table.route_places.push(route.at.clone());
         }
-        let pages = self.sites.guards.pages(&mut self.mistakes, &site.error_pages)?;
+        let pages = self
+            .sites
+            .guards
+            .pages(&mut self.mistakes, &site.error_pages)?;
         table.add(served, hosts, own, pages);
         whole
     }
@@ -251,7 +314,11 @@ impl Assembler<'_> {
     /// Adds a site that is only redirected.
     fn redirect(&mut self, table: &mut Table, served: &Served<'_>, hosts: Vec<HostPattern>) {
         let pattern = Pattern::everything();
-        let rule = Rule { method: None, pattern, value: table.routes.len() };
+        let rule = Rule {
+            method: None,
+            pattern,
+            value: table.routes.len(),
+        };
         table.routes.push(site::Route {
             name: String::new(),
             action: Action::Secure(self.config.ports.https),
@@ -261,21 +328,31 @@ impl Assembler<'_> {
         table.add(served, hosts, vec![rule], Arc::default());
     }
 
-    fn route(&mut self, site: &config::Site, route: &config::Route) -> Option<(Pattern, site::Route)> {
+    fn route(
+        &mut self,
+        site: &config::Site,
+        route: &config::Route,
+    ) -> Option<(Pattern, site::Route)> {
         let pattern = rules::pattern(&mut self.mistakes, route)?;
         let action = match &route.action {
-            config::Action::Proxy(pool) => self.proxy(site, *pool, &route.rules.timeouts).map(Action::Proxy),
+            config::Action::Proxy(pool) => self
+                .proxy(site, *pool, &route.rules.timeouts)
+                .map(Action::Proxy),
             config::Action::Files(files) => self.files(route, &pattern, files).map(Action::Files),
             config::Action::Redirect { to, status } => {
                 rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
             }
-            config::Action::Respond(answer) => rules::respond(&mut self.mistakes, route, &pattern, answer),
+            config::Action::Respond(answer) => {
+                rules::respond(&mut self.mistakes, route, &pattern, answer)
+            }
         };
         let auth = match &route.rules.auth {
             None => Some(None),
-            Some(config::Auth::Basic(written)) => {
-                self.sites.guards.basic(&mut self.mistakes, written).map(|basic| Some(Auth::Basic(basic)))
-            }
+            Some(config::Auth::Basic(written)) => self
+                .sites
+                .guards
+                .basic(&mut self.mistakes, written)
+                .map(|basic| Some(Auth::Basic(basic))),
             Some(config::Auth::Forward(written)) => {
                 let made = self.forward_auth(site, written, &route.rules.timeouts);
                 made.map(|service| Some(Auth::Forward(Box::new(service))))
@@ -283,9 +360,19 @@ impl Assembler<'_> {
         };
         // Also where that was a mistake, the others are told.
         let (whole, auth) = (auth.is_some(), auth.flatten());
-        let rules = self.sites.guards.rules(&mut self.mistakes, route, &pattern, auth, &self.fetcher);
+        let rules =
+            self.sites
+                .guards
+                .rules(&mut self.mistakes, route, &pattern, auth, &self.fetcher);
         let (action, rules) = (action?, rules.filter(|_| whole)?);
-        Some((pattern, site::Route { name: route.name.clone(), action, rules }))
+        Some((
+            pattern,
+            site::Route {
+                name: route.name.clone(),
+                action,
+                rules,
+            },
+        ))
     }
 
     fn forward_auth(
@@ -295,13 +382,25 @@ impl Assembler<'_> {
         timeouts: &config::Timeouts,
     ) -> Option<ForwardAuth> {
         let upstream = self.upstream(written.pool, &format!("{} auth", site.name))?;
-        let config::Timeouts { connect, response, .. } = *timeouts;
+        let config::Timeouts {
+            connect, response, ..
+        } = *timeouts;
         // Somebody waits for the whole of it, also where answers may take as long as they like.
         let whole = Some(response.unwrap_or(LONGEST_VERDICT));
         Some(ForwardAuth {
-            proxy: Proxy { upstream, connect, response: whole, whole, tunnel_idle: Duration::ZERO },
+            proxy: Proxy {
+                upstream,
+                connect,
+                response: whole,
+                whole,
+                tunnel_idle: Duration::ZERO,
+            },
             target: written.path.clone(),
-            copy: written.copy.iter().map(|name| name.clone().into_bytes()).collect(),
+            copy: written
+                .copy
+                .iter()
+                .map(|name| name.clone().into_bytes())
+                .collect(),
             rules: rules::bare(&self.config.rates),
         })
     }
@@ -348,7 +447,12 @@ impl Assembler<'_> {
         })
     }
 
-    fn proxy(&mut self, site: &config::Site, number: usize, timeouts: &config::Timeouts) -> Option<Proxy> {
+    fn proxy(
+        &mut self,
+        site: &config::Site,
+        number: usize,
+        timeouts: &config::Timeouts,
+    ) -> Option<Proxy> {
         let is_its = |route: &&config::Route| route.action == config::Action::Proxy(number);
         // The site's own comes last; what it uses is called like the site.
         let user = match site.routes.iter().rev().find(is_its) {
@@ -356,13 +460,27 @@ impl Assembler<'_> {
             _ => site.name.clone(),
         };
         let upstream = self.upstream(number, &user)?;
-        let config::Timeouts { connect, response, tunnel_idle, .. } = *timeouts;
-        Some(Proxy { upstream, connect, response, whole: None, tunnel_idle })
+        let config::Timeouts {
+            connect,
+            response,
+            tunnel_idle,
+            ..
+        } = *timeouts;
+        Some(Proxy {
+            upstream,
+            connect,
+            response,
+            whole: None,
+            tunnel_idle,
+        })
     }
 
-    /// The place that a pool has among those that sites use; `user` is what it is called without a name of its own.
+    /// The place that a pool has among those that sites use; `user` is what it is called without a
+    /// name of its own.
     fn upstream(&mut self, number: usize, user: &str) -> Option<usize> {
-        let pool = self.pools.pool(&mut self.mistakes, self.config, number, user)?;
+        let pool = self
+            .pools
+            .pool(&mut self.mistakes, self.config, number, user)?;
         Some(*self.sites.numbers.entry(number).or_insert_with(|| {
             self.sites.upstreams.push(pool);
             self.sites.upstreams.len() - 1
@@ -371,7 +489,13 @@ impl Assembler<'_> {
 }
 
 impl Table {
-    fn add(&mut self, served: &Served<'_>, hosts: Vec<HostPattern>, routes: Vec<Rule>, pages: Arc<Pages>) {
+    fn add(
+        &mut self,
+        served: &Served<'_>,
+        hosts: Vec<HostPattern>,
+        routes: Vec<Rule>,
+        pages: Arc<Pages>,
+    ) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
         let log = match served.site.access_log {
@@ -379,22 +503,46 @@ impl Table {
             config::SiteLog::Off => site::SiteLog::Off,
             config::SiteLog::Own(number) => site::SiteLog::Own(number),
         };
-        self.sites.push(site::Site { name, place: served.place, log, pages, tls_rules: 0 });
+        self.sites.push(site::Site {
+            name,
+            place: served.place,
+            log,
+            pages,
+            tls_rules: 0,
+        });
         self.site_places.push(served.site.at.clone());
     }
 }
 
 /// The sites with TLS on the address of `tcp`.
 pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a>> {
-    let is_here = |site: &config::Site| site.listen.iter().any(|at| at.secure && at.addr == tcp.listen);
-    let sites = config.sites.iter().enumerate().filter(|(_, site)| is_here(site));
-    sites.map(|(place, site)| Served { site, place, redirects: false }).collect()
+    let is_here = |site: &config::Site| {
+        site.listen
+            .iter()
+            .any(|at| at.secure && at.addr == tcp.listen)
+    };
+    let sites = config
+        .sites
+        .iter()
+        .enumerate()
+        .filter(|(_, site)| is_here(site));
+    sites
+        .map(|(place, site)| Served {
+            site,
+            place,
+            redirects: false,
+        })
+        .collect()
 }
 
 /// What is offered by ALPN to one client or another.
 pub(super) fn offered(sites: &[Served<'_>]) -> Vec<String> {
     let mut offered: Vec<String> = Vec::new();
-    for name in sites.iter().filter_map(|one| one.site.tls.as_ref()).flat_map(|tls| &tls.alpn) {
+    for name in sites
+        .iter()
+        .filter_map(|one| one.site.tls.as_ref())
+        .flat_map(|tls| &tls.alpn)
+    {
         if !offered.contains(name) {
             offered.push(name.clone());
         }
@@ -402,14 +550,20 @@ pub(super) fn offered(sites: &[Served<'_>]) -> Vec<String> {
     offered
 }
 
-/// What one site or another speaks: without TLS all that serve there say the same, with TLS each has its ALPN. What
-/// only redirects has no say, as its protocols are those of another address.
+/// What one site or another speaks: without TLS all that serve there say the same, with TLS each
+/// has its ALPN. What only redirects has no say, as its protocols are those of another address.
 fn spoken(sites: &[Served<'_>]) -> Vec<Protocol> {
     let serving = sites.iter().filter(|one| !one.redirects);
-    let mut spoken: Vec<Protocol> = serving.flat_map(|one| one.site.protocols.iter().copied()).collect();
+    let mut spoken: Vec<Protocol> = serving
+        .flat_map(|one| one.site.protocols.iter().copied())
+        .collect();
     spoken.sort_unstable();
     spoken.dedup();
-    if spoken.is_empty() { vec![Protocol::Http1] } else { spoken }
+    if spoken.is_empty() {
+        vec![Protocol::Http1]
+    } else {
+        spoken
+    }
 }
 
 pub(super) fn host(written: &Host) -> HostPattern {
@@ -445,7 +599,10 @@ pub(super) fn served(
 
 /// Limits of heads.
 fn heads(written: &config::Limits) -> Limits {
-    Limits { head: usize::try_from(written.head).unwrap_or(usize::MAX), fields: written.fields }
+    Limits {
+        head: usize::try_from(written.head).unwrap_or(usize::MAX),
+        fields: written.fields,
+    }
 }
 
 /// What one connection may ask for over HTTP/2.

@@ -1,5 +1,5 @@
-//! TLS as it will run: acceptors for clients, connectors to endpoints, the keys of tickets. Says of each mistake in
-//! their files which one it is and what to do.
+//! TLS as it will run: acceptors for clients, connectors to endpoints, the keys of tickets. Says of
+//! each mistake in their files which one it is and what to do.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use std::time::Instant;
 use lockgate_config as config;
 use lockgate_config::{At, Code};
 use lockgate_net::tls::{
-    self, Acceptor, Acceptors, CertError, Connector, ConnectorError, Policy, TicketRing, TlsSetupError,
-    Warning,
+    self, Acceptor, Acceptors, CertError, Connector, ConnectorError, Policy, TicketRing,
+    TlsSetupError, Warning,
 };
 
 use super::Mistakes;
@@ -32,41 +32,58 @@ impl Rings {
         at: &At,
         written: &config::Tls,
     ) -> Option<Arc<Acceptor>> {
-        let versions: Vec<_> = written.versions.iter().map(|version| version.name()).collect();
+        let versions: Vec<_> = written
+            .versions
+            .iter()
+            .map(|version| version.name())
+            .collect();
         let suites: Vec<_> = written.suites.iter().map(|suite| suite.name()).collect();
         let groups: Vec<_> = written.groups.iter().map(|group| group.name()).collect();
         let policy = Policy::from_names(&versions, &suites, &groups);
-        let policy =
-            policy.map_err(|error| mistakes.error(Code::TlsUnusable, at, error.to_string(), "")).ok();
+        let policy = policy
+            .map_err(|error| mistakes.error(Code::TlsUnusable, at, error.to_string(), ""))
+            .ok();
         let tickets = self.ring(mistakes, at, &written.tickets);
         let settings = tls::ServerSettings {
             certs: certificates(mistakes, &written.certs),
             default: written.default.as_ref().map(files),
             policy: policy?,
-            alpn: written.alpn.iter().map(|name| name.clone().into_bytes()).collect(),
-            client_auth: written.client_auth.as_ref().map(|auth| tls::ClientAuthSettings {
-                mode: match auth.mode {
-                    config::ClientAuthMode::Require => tls::ClientAuthMode::Require,
-                    config::ClientAuthMode::Request => tls::ClientAuthMode::Request,
-                },
-                ca: auth.ca.clone(),
-            }),
+            alpn: written
+                .alpn
+                .iter()
+                .map(|name| name.clone().into_bytes())
+                .collect(),
+            client_auth: written
+                .client_auth
+                .as_ref()
+                .map(|auth| tls::ClientAuthSettings {
+                    mode: match auth.mode {
+                        config::ClientAuthMode::Require => tls::ClientAuthMode::Require,
+                        config::ClientAuthMode::Request => tls::ClientAuthMode::Request,
+                    },
+                    ca: auth.ca.clone(),
+                }),
             tickets: tickets?,
         };
         match Acceptor::new(settings) {
             Ok((acceptor, warnings)) => {
-                warnings.iter().for_each(|warning| doubt(mistakes, at, written, warning));
+                warnings
+                    .iter()
+                    .for_each(|warning| doubt(mistakes, at, written, warning));
                 Some(Arc::new(acceptor))
             }
             Err(errors) => {
-                errors.iter().for_each(|error| refuse(mistakes, at, written, error));
+                errors
+                    .iter()
+                    .for_each(|error| refuse(mistakes, at, written, error));
                 None
             }
         }
     }
 
-    /// TLS of the sites on one address, and for each of them by which of its acceptors. Sites with the same rules
-    /// share one, with the certificates of all of them: clients without SNI get that of the site for every host.
+    /// TLS of the sites on one address, and for each of them by which of its acceptors. Sites with
+    /// the same rules share one, with the certificates of all of them: clients without SNI get
+    /// that of the site for every host.
     pub(super) fn acceptors(
         &mut self,
         mistakes: &mut Mistakes<'_>,
@@ -77,24 +94,37 @@ impl Rings {
         let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), 0);
         for site in sites {
             let written = site.tls.as_ref()?;
-            let place =
-                groups.iter().position(|(_, group)| same_rules(group, written)).unwrap_or_else(|| {
-                    let group = config::Tls { certs: Vec::new(), default: None, ..written.clone() };
+            let place = groups
+                .iter()
+                .position(|(_, group)| same_rules(group, written))
+                .unwrap_or_else(|| {
+                    let group = config::Tls {
+                        certs: Vec::new(),
+                        default: None,
+                        ..written.clone()
+                    };
                     groups.push((&site.at, group));
                     groups.len() - 1
                 });
             let (_, group) = groups.get_mut(place)?;
             group.certs.extend(written.certs.iter().cloned());
-            // The only certificate of a table is for every name where the address is that table's own. A client that asks for an
-            // IP address sends no name (RFC 6066 §3).
+            // The only certificate of a table is for every name where the address is that table's
+            // own. A client that asks for an IP address sends no name (RFC 6066 §3).
             let own = neighbours == Neighbours::Sites && sites.len() == 1;
             let meant = own || !is_only(written) || site.hosts.iter().any(is_ip);
-            group.default = group.default.take().or(written.default.clone().filter(|_| meant));
+            group.default = group
+                .default
+                .take()
+                .or(written.default.clone().filter(|_| meant));
             for host in &site.hosts {
                 match host {
                     config::Host::Any => default = place,
-                    config::Host::Exact(name) => names.push((tls::Name::Exact(name.clone()), place)),
-                    config::Host::Under(name) => names.push((tls::Name::Under(name.clone()), place)),
+                    config::Host::Exact(name) => {
+                        names.push((tls::Name::Exact(name.clone()), place))
+                    }
+                    config::Host::Under(name) => {
+                        names.push((tls::Name::Under(name.clone()), place))
+                    }
                 }
             }
             places.push(place);
@@ -103,10 +133,16 @@ impl Rings {
             group.certs = own_first(std::mem::take(&mut group.certs));
         }
         // Not lazily: the mistakes of all are told at once.
-        let made: Vec<_> = groups.iter().map(|(at, group)| self.acceptor(mistakes, at, group)).collect();
+        let made: Vec<_> = groups
+            .iter()
+            .map(|(at, group)| self.acceptor(mistakes, at, group))
+            .collect();
         let made: Vec<_> = made.into_iter().collect::<Option<_>>()?;
         for (site, place) in sites.iter().zip(&places) {
-            let names = made.get(*place).map(|acceptor| acceptor.store().describe()).unwrap_or_default();
+            let names = made
+                .get(*place)
+                .map(|acceptor| acceptor.store().describe())
+                .unwrap_or_default();
             for host in &site.hosts {
                 uncovered(mistakes, site, host, &names);
             }
@@ -130,12 +166,14 @@ impl Rings {
             config::Tickets::Rotating { rotate, keep } => {
                 TicketRing::rotating(*rotate, usize::from(*keep), now)
             }
-            config::Tickets::Keys(path) => TicketRing::from_file(path, now).map(|(ring, warnings)| {
-                for warning in warnings {
-                    mistakes.warn(Code::CertificateDoubtful, at, warning.to_string(), "", "");
-                }
-                ring
-            }),
+            config::Tickets::Keys(path) => {
+                TicketRing::from_file(path, now).map(|(ring, warnings)| {
+                    for warning in warnings {
+                        mistakes.warn(Code::CertificateDoubtful, at, warning.to_string(), "", "");
+                    }
+                    ring
+                })
+            }
         };
         match made {
             Ok(ring) => {
@@ -143,8 +181,7 @@ impl Rings {
                 Some(Some(ring))
             }
             Err(error) => {
-                let cure =
-                    "one key a line: 48 or 80 random bytes in base64, as `openssl rand -base64 48` makes";
+                let cure = "one key a line: 48 or 80 random bytes in base64, as `openssl rand -base64 48` makes";
                 let (code, message) = (Code::TicketKeysUnreadable, error.to_string());
                 match written {
                     config::Tickets::Keys(path) => mistakes.file(path, code, at, message, cure),
@@ -166,13 +203,19 @@ pub(super) enum Neighbours {
 }
 
 fn is_ip(host: &config::Host) -> bool {
-    let config::Host::Exact(host) = host else { return false };
+    let config::Host::Exact(host) = host else {
+        return false;
+    };
     host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
 /// Whether clients of both get the same but for the certificate.
 fn same_rules(one: &config::Tls, other: &config::Tls) -> bool {
-    let rules = |tls: &config::Tls| config::Tls { certs: Vec::new(), default: None, ..tls.clone() };
+    let rules = |tls: &config::Tls| config::Tls {
+        certs: Vec::new(),
+        default: None,
+        ..tls.clone()
+    };
     rules(one) == rules(other)
 }
 
@@ -181,7 +224,10 @@ fn is_only(written: &config::Tls) -> bool {
     let same = |one: &config::CertFiles, other: &config::CertFiles| {
         one == other && one.at.to_string() == other.at.to_string()
     };
-    written.default.iter().any(|default| written.certs.iter().any(|one| same(one, default)))
+    written
+        .default
+        .iter()
+        .any(|default| written.certs.iter().any(|one| same(one, default)))
 }
 
 /// Warns of a host that no certificate is for.
@@ -191,25 +237,45 @@ fn uncovered(
     host: &config::Host,
     certs: &[tls::CertSummary],
 ) {
-    let has = |wanted: &str| certs.iter().any(|cert| cert.names.iter().any(|name| name == wanted));
+    let has = |wanted: &str| {
+        certs
+            .iter()
+            .any(|cert| cert.names.iter().any(|name| name == wanted))
+    };
     let (covered, shown) = match host {
         config::Host::Any => return,
         config::Host::Exact(host) => {
-            let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-            let by_address = address.is_ok_and(|ip| certs.iter().any(|cert| cert.addresses.contains(&ip)));
-            let parent = host.split_once('.').map(|(_, parent)| format!("*.{parent}"));
-            (has(host) || by_address || parent.is_some_and(|parent| has(&parent)), host.clone())
+            let address = host
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .parse::<IpAddr>();
+            let by_address =
+                address.is_ok_and(|ip| certs.iter().any(|cert| cert.addresses.contains(&ip)));
+            let parent = host
+                .split_once('.')
+                .map(|(_, parent)| format!("*.{parent}"));
+            (
+                has(host) || by_address || parent.is_some_and(|parent| has(&parent)),
+                host.clone(),
+            )
         }
         config::Host::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
     };
     if !covered {
         let message = format!("no certificate is for {shown}");
         let cure = "name one that is in `tls` of the site or in `certs` of [tls]";
-        mistakes.warn(Code::CertificateElsewhere, &site.at, message, "clients will not trust it", cure);
+        mistakes.warn(
+            Code::CertificateElsewhere,
+            &site.at,
+            message,
+            "clients will not trust it",
+            cure,
+        );
     }
 }
 
-/// Each once, where it comes last: sites have their own before those of `[tls]`, which are the last of each.
+/// Each once, where it comes last: sites have their own before those of `[tls]`, which are the last
+/// of each.
 fn own_first(certs: Vec<config::CertFiles>) -> Vec<config::CertFiles> {
     let mut kept: Vec<config::CertFiles> = Vec::new();
     for one in certs.into_iter().rev() {
@@ -231,7 +297,11 @@ pub(super) fn connector(
         config::CaSource::File(path) => tls::CaSource::File(path.clone()),
     };
     let settings = tls::ClientSettings {
-        alpn: written.alpn.iter().map(|name| name.clone().into_bytes()).collect(),
+        alpn: written
+            .alpn
+            .iter()
+            .map(|name| name.clone().into_bytes())
+            .collect(),
         name: written.name.clone(),
         ..tls::ClientSettings::new(ca)
     };
@@ -241,10 +311,21 @@ pub(super) fn connector(
             match (&error, &written.ca) {
                 (ConnectorError::Ca(_), config::CaSource::File(path)) => {
                     let cure = "a PEM file with the certificates of the authorities";
-                    mistakes.file(path, Code::AuthorityUnreadable, &written.at, error.to_string(), cure);
+                    mistakes.file(
+                        path,
+                        Code::AuthorityUnreadable,
+                        &written.at,
+                        error.to_string(),
+                        cure,
+                    );
                 }
                 (ConnectorError::Ca(_), config::CaSource::System) => {
-                    mistakes.error(Code::AuthorityUnreadable, &written.at, error.to_string(), "");
+                    mistakes.error(
+                        Code::AuthorityUnreadable,
+                        &written.at,
+                        error.to_string(),
+                        "",
+                    );
                 }
                 _ => mistakes.error(Code::TlsUnusable, &written.at, error.to_string(), ""),
             }
@@ -253,7 +334,12 @@ pub(super) fn connector(
     }
 }
 
-fn refuse(mistakes: &mut Mistakes<'_>, listener: &At, written: &config::Tls, error: &TlsSetupError) {
+fn refuse(
+    mistakes: &mut Mistakes<'_>,
+    listener: &At,
+    written: &config::Tls,
+    error: &TlsSetupError,
+) {
     let message = error.to_string();
     match error {
         TlsSetupError::Certificate { files, error } => {
@@ -262,12 +348,20 @@ fn refuse(mistakes: &mut Mistakes<'_>, listener: &At, written: &config::Tls, err
             mistakes.file(&path, code, at, message, cure);
         }
         TlsSetupError::ClientCa { path, .. } => {
-            let at = written.client_auth.as_ref().map_or(listener, |auth| &auth.at);
+            let at = written
+                .client_auth
+                .as_ref()
+                .map_or(listener, |auth| &auth.at);
             let cure = "a PEM file with the certificates of the authorities; never served open";
             mistakes.file(path, Code::AuthorityUnreadable, at, message, cure);
         }
         TlsSetupError::NoCertificates => {
-            mistakes.error(Code::NoCertificate, listener, message, "`tls = { cert = \"…\", key = \"…\" }`");
+            mistakes.error(
+                Code::NoCertificate,
+                listener,
+                message,
+                "`tls = { cert = \"…\", key = \"…\" }`",
+            );
         }
         TlsSetupError::AlpnLength { .. } | TlsSetupError::Refused { .. } => {
             mistakes.error(Code::TlsUnusable, listener, message, "");
@@ -286,7 +380,9 @@ fn doubt(mistakes: &mut Mistakes<'_>, listener: &At, written: &config::Tls, warn
         | Warning::Unreachable { cert } => (Code::CertificateDoubtful, Some(cert)),
         _ => (Code::CertificateDoubtful, None),
     };
-    let at = cert.and_then(|cert| place_of(written, cert, cert)).unwrap_or(listener);
+    let at = cert
+        .and_then(|cert| place_of(written, cert, cert))
+        .unwrap_or(listener);
     mistakes.warn(code, at, warning.to_string(), "", "");
 }
 
@@ -299,7 +395,8 @@ struct Fault {
 
 fn fault(files: &tls::CertFiles, error: &CertError) -> Fault {
     const CHAIN: &str = "a PEM file: the certificate first, then its intermediates";
-    const KEY: &str = "a PEM file with the key: named by `key`, beside the certificate, or in its file";
+    const KEY: &str =
+        "a PEM file with the key: named by `key`, beside the certificate, or in its file";
     const OCSP: &str = "a response in DER, as `openssl ocsp -respout` writes it";
     let (path, code, cure) = match error {
         CertError::Missing { path }
@@ -314,21 +411,35 @@ fn fault(files: &tls::CertFiles, error: &CertError) -> Fault {
         CertError::NoCertificate { path, .. }
         | CertError::BadCertificate { path, .. }
         | CertError::LeafNotFirst { path, .. } => (path, Code::CertificateUnreadable, CHAIN),
-        CertError::NoKey { cert, .. } => (files.key.as_ref().unwrap_or(cert), Code::KeyUnreadable, KEY),
-        CertError::EncryptedKey { path } => (path, Code::KeyUnreadable, KEY),
-        CertError::Mismatch { key, .. } => {
-            (key, Code::KeyMismatch, "name the key that was made for this certificate")
+        CertError::NoKey { cert, .. } => {
+            (files.key.as_ref().unwrap_or(cert), Code::KeyUnreadable, KEY)
         }
+        CertError::EncryptedKey { path } => (path, Code::KeyUnreadable, KEY),
+        CertError::Mismatch { key, .. } => (
+            key,
+            Code::KeyMismatch,
+            "name the key that was made for this certificate",
+        ),
         CertError::BadOcsp { path, .. } => (path, Code::OcspUnreadable, OCSP),
     };
-    Fault { code, path: path.clone(), cure }
+    Fault {
+        code,
+        path: path.clone(),
+        cure,
+    }
 }
 
 /// Where the file at `path` was named, which is one of those of `cert`.
 fn place_of<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Option<&'a At> {
-    let files = written.certs.iter().chain(&written.default).find(|files| files.cert == cert)?;
+    let files = written
+        .certs
+        .iter()
+        .chain(&written.default)
+        .find(|files| files.cert == cert)?;
     let named = [(&files.key, &files.key_at), (&files.ocsp, &files.ocsp_at)];
-    let own = named.into_iter().find(|(named, _)| named.as_deref() == Some(path) && path != cert);
+    let own = named
+        .into_iter()
+        .find(|(named, _)| named.as_deref() == Some(path) && path != cert);
     Some(own.and_then(|(_, at)| at.as_ref()).unwrap_or(&files.at))
 }
 
@@ -338,8 +449,10 @@ fn certificates(mistakes: &mut Mistakes<'_>, written: &[config::CertFiles]) -> V
     for one in written {
         let files = files(one);
         if one.named == config::Named::ByPattern && files.are_authorities() {
-            let message =
-                format!("{}: certificates of authorities, which are not served", files.cert.display());
+            let message = format!(
+                "{}: certificates of authorities, which are not served",
+                files.cert.display()
+            );
             let why = "the pattern matches it, and no key is in it or beside it";
             let cure = "keep authorities in a folder of their own, or narrow the pattern";
             mistakes.warn(Code::CertificateDoubtful, &one.at, message, why, cure);
@@ -351,5 +464,9 @@ fn certificates(mistakes: &mut Mistakes<'_>, written: &[config::CertFiles]) -> V
 }
 
 fn files(written: &config::CertFiles) -> tls::CertFiles {
-    tls::CertFiles { cert: written.cert.clone(), key: written.key.clone(), ocsp: written.ocsp.clone() }
+    tls::CertFiles {
+        cert: written.cert.clone(),
+        key: written.key.clone(),
+        ocsp: written.ocsp.clone(),
+    }
 }

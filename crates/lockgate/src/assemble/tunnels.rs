@@ -20,8 +20,8 @@ use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 use super::sites::served;
 use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options, pools, rules, shape};
 
-/// Names that one client may have looked up at once: half of what may hang before all wait. A browser that is opened with
-/// all of its tabs asks for fewer.
+/// Names that one client may have looked up at once: half of what may hang before all wait. A
+/// browser that is opened with all of its tabs asks for fewer.
 const LOOK_UPS: usize = 32;
 
 /// What tunnels of all listeners share.
@@ -33,7 +33,10 @@ pub(super) struct Shared {
 
 impl Default for Shared {
     fn default() -> Self {
-        Self { names: Names::new(), look_ups: PerClient::new(LOOK_UPS) }
+        Self {
+            names: Names::new(),
+            look_ups: PerClient::new(LOOK_UPS),
+        }
     }
 }
 
@@ -41,7 +44,10 @@ impl Assembler<'_> {
     /// A listener whose clients have tunnels; `place` is its place among the process's sites.
     pub(super) fn tunnel(&mut self, tunnel: &config::Tunnel, place: usize) -> Option<Planned> {
         let config = self.config;
-        let tls = tunnel.tls.as_ref().map(|tls| self.rings.acceptor(&mut self.mistakes, &tunnel.at, tls));
+        let tls = tunnel
+            .tls
+            .as_ref()
+            .map(|tls| self.rings.acceptor(&mut self.mistakes, &tunnel.at, tls));
         let auth = match &tunnel.auth {
             Some(auth) => self.sites.guards.basic(&mut self.mistakes, auth).map(Some),
             None => Some(None),
@@ -50,17 +56,38 @@ impl Assembler<'_> {
             None => None,
             Some(tls) => Some(tls?.into()),
         };
-        let auth = auth?.map(|auth| site::Auth::Basic(site::Basic { to: Gatekeeper::Proxy, ..auth }));
-        let limit = tunnel.limit.as_ref().map(|limit| self.sites.guards.limit(limit));
+        let auth = auth?.map(|auth| {
+            site::Auth::Basic(site::Basic {
+                to: Gatekeeper::Proxy,
+                ..auth
+            })
+        });
+        let limit = tunnel
+            .limit
+            .as_ref()
+            .map(|limit| self.sites.guards.limit(limit));
         let shape = tunnel.shape.as_ref().map(shape);
         let networks = Networks::new(&rules::networks(&tunnel.clients), &[]);
         let route = site::Route {
             name: String::new(),
             action: Action::Connect(Box::new(self.connect(tunnel))),
-            rules: Rules { networks, limit, auth, shape, ..self.forwarded(tunnel) },
+            rules: Rules {
+                networks,
+                limit,
+                auth,
+                shape,
+                ..self.forwarded(tunnel)
+            },
         };
-        let rule = route::Rule { method: None, pattern: Pattern::everything(), value: 0 };
-        let any = SiteRoutes { hosts: vec![HostPattern::Any], routes: vec![rule] };
+        let rule = route::Rule {
+            method: None,
+            pattern: Pattern::everything(),
+            value: 0,
+        };
+        let any = SiteRoutes {
+            hosts: vec![HostPattern::Any],
+            routes: vec![rule],
+        };
         let (router, _) = Router::build(vec![any]).ok()?;
         let site = site::Site {
             name: tunnel.name.clone(),
@@ -87,21 +114,34 @@ impl Assembler<'_> {
             address: address(&tunnel.listen),
             // Clients speak first, with TLS and without.
             options: options(&config.socket, Some(DEFERRED)),
-            alpn: tunnel.tls.iter().flat_map(|tls| tls.alpn.iter().cloned()).collect(),
-            plain: if tunnel.tls.is_none() { tunnel.protocols.clone() } else { Vec::new() },
+            alpn: tunnel
+                .tls
+                .iter()
+                .flat_map(|tls| tls.alpn.iter().cloned())
+                .collect(),
+            plain: if tunnel.tls.is_none() {
+                tunnel.protocols.clone()
+            } else {
+                Vec::new()
+            },
             at: tunnel.at.clone(),
         })
     }
 
-    /// What is taken out of what is forwarded: the words between a client and its proxy (RFC 9110 §11.7).
+    /// What is taken out of what is forwarded: the words between a client and its proxy (RFC 9110
+    /// §11.7).
     fn forwarded(&self, tunnel: &config::Tunnel) -> Rules {
         let bare = rules::bare(&self.config.rates);
         if !tunnel.forward {
             return bare;
         }
         let without = |names: &[&str]| {
-            let remove = |name: &&str| HeaderRule { name: name.as_bytes().to_vec(), op: HeaderOp::Remove };
-            HeaderRules::new(names.iter().map(remove).collect()).expect("each of them may be removed")
+            let remove = |name: &&str| HeaderRule {
+                name: name.as_bytes().to_vec(),
+                op: HeaderOp::Remove,
+            };
+            HeaderRules::new(names.iter().map(remove).collect())
+                .expect("each of them may be removed")
         };
         Rules {
             request_headers: without(&["proxy-authorization", "proxy-authenticate"]),
@@ -149,5 +189,8 @@ fn rule(written: &TargetRule) -> Rule {
         TargetName::Host(Host::Under(host)) => Named::Under(host.clone()),
         TargetName::Network(network) => Named::Network(network.addr(), network.prefix()),
     };
-    Rule { named, ports: written.ports.clone() }
+    Rule {
+        named,
+        ports: written.ports.clone(),
+    }
 }

@@ -16,11 +16,17 @@ pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut Resolver) 
                 let place = match &url.addr {
                     config::EndpointAddr::Ip(address) => Place::Ip(*address),
                     config::EndpointAddr::Unix(path) => Place::Unix(path.clone()),
-                    config::EndpointAddr::Name { host, port } => Place::Name(resolver.register(host, *port)),
+                    config::EndpointAddr::Name { host, port } => {
+                        Place::Name(resolver.register(host, *port))
+                    }
                     // No URL has one.
                     config::EndpointAddr::Srv(_) => continue,
                 };
-                Source::Url(Url { place, host: url.host.clone(), path: url.path.clone() })
+                Source::Url(Url {
+                    place,
+                    host: url.host.clone(),
+                    path: url.path.clone(),
+                })
             }
         };
         fetcher.keep(&value.name, source, value.every, &value.default);

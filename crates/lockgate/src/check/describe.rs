@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Action, Answer, Auth, Balance, Config, Directions, Eject, Endpoint, HashKey, Host, LimitKey,
-    Pattern, Pool, Probe, ProxyVersion, RateLimit, Relay, Route, Rules, Segment, SentHeader, Shape, Site,
-    TargetRule, Tcp, Tls, Tunnel, Way,
+    AcceptProxy, Action, Answer, Auth, Balance, Config, Directions, Eject, Endpoint, HashKey, Host,
+    LimitKey, Pattern, Pool, Probe, ProxyVersion, RateLimit, Relay, Route, Rules, Segment,
+    SentHeader, Shape, Site, TargetRule, Tcp, Tls, Tunnel, Way,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
@@ -19,11 +19,17 @@ use crate::assemble::{self, Assembly, Planned};
 /// Every listener, in the order in which they are assembled.
 pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
     let (mut relays, mut tunnels) = (config.tcp.iter(), config.tunnels.iter());
-    let listeners = assembly.listeners.iter().filter_map(|planned| match &planned.listener.service {
-        Service::Relay(_) | Service::ByHello(_) => Some(tcp(config, relays.next()?, planned)),
-        Service::Http(sites) if sites.tunnels => Some(tunnel(tunnels.next()?, planned)),
-        Service::Http(sites) => Some(served(config, sites, planned)),
-    });
+    let listeners =
+        assembly
+            .listeners
+            .iter()
+            .filter_map(|planned| match &planned.listener.service {
+                Service::Relay(_) | Service::ByHello(_) => {
+                    Some(tcp(config, relays.next()?, planned))
+                }
+                Service::Http(sites) if sites.tunnels => Some(tunnel(tunnels.next()?, planned)),
+                Service::Http(sites) => Some(served(config, sites, planned)),
+            });
     listeners.collect()
 }
 
@@ -36,11 +42,17 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
     let more = match (&tcp.way, &planned.listener.service) {
         (Way::Hello(written), Service::ByHello(by_hello)) => {
             let asked = written.alpn.iter().map(|(name, _)| json!({ "alpn": name }));
-            let asked = asked.chain(written.sni.iter().map(|(name, _)| json!({ "name": host(name) })));
+            let asked = asked.chain(
+                written
+                    .sni
+                    .iter()
+                    .map(|(name, _)| json!({ "name": host(name) })),
+            );
             let asked = asked.chain(written.default.iter().map(|_| json!({ "name": "*" })));
             let ways = tcp.relays().into_iter().zip(by_hello.ways()).zip(asked);
-            let ways =
-                ways.map(|((written, way), asked)| merged(relay(config, written, way.tls.as_ref()), asked));
+            let ways = ways.map(|((written, way), asked)| {
+                merged(relay(config, written, way.tls.as_ref()), asked)
+            });
             json!({ "by_hello": ways.collect::<Vec<_>>() })
         }
         (Way::Proxy(written), _) => relay(config, written, planned.listener.tls.as_ref()),
@@ -59,7 +71,13 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
 
 /// All fields of both.
 fn merged(one: Value, other: Value) -> Value {
-    let fields = |value| if let Value::Object(fields) = value { fields } else { serde_json::Map::new() };
+    let fields = |value| {
+        if let Value::Object(fields) = value {
+            fields
+        } else {
+            serde_json::Map::new()
+        }
+    };
     fields(one).into_iter().chain(fields(other)).collect()
 }
 
@@ -69,7 +87,10 @@ fn relay(config: &Config, written: &Relay, acceptors: Option<&Acceptors>) -> Val
         "tls": acceptor.zip(written.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
         "proxy_protocol": written.proxy_protocol.map(SentHeader::name),
     });
-    merged(relayed, config.pools.get(written.pool).map_or(Value::Null, pool))
+    merged(
+        relayed,
+        config.pools.get(written.pool).map_or(Value::Null, pool),
+    )
 }
 
 fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
@@ -107,16 +128,31 @@ fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
 /// A listener of sites. Where its hosts have different rules of TLS, each has the place of its own.
 fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     let written = |one: &site::Site| config.sites.get(one.place);
-    let groups = planned.listener.tls_of_sites().map(Acceptors::all).unwrap_or_default();
+    let groups = planned
+        .listener
+        .tls_of_sites()
+        .map(Acceptors::all)
+        .unwrap_or_default();
     let tls = groups.iter().enumerate().filter_map(|(place, acceptor)| {
         let of_group = sites.sites.iter().find(|one| one.tls_rules == place)?;
         Some(tls(written(of_group)?.tls.as_ref()?, acceptor))
     });
     let mut tls: Vec<Value> = tls.collect();
-    let first = if tls.is_empty() { Value::Null } else { tls.remove(0) };
+    let first = if tls.is_empty() {
+        Value::Null
+    } else {
+        tls.remove(0)
+    };
     // All sites on one address say the same.
-    let accept_proxy = sites.sites.first().and_then(written).map(|site| site.accept_proxy);
-    let described = sites.sites.iter().filter_map(|one| Some(site(config, written(one)?, one, planned)));
+    let accept_proxy = sites
+        .sites
+        .first()
+        .and_then(written)
+        .map(|site| site.accept_proxy);
+    let described = sites
+        .sites
+        .iter()
+        .filter_map(|one| Some(site(config, written(one)?, one, planned)));
     json!({
         "listener": planned.listener.name,
         "tls": first,
@@ -138,21 +174,35 @@ fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) ->
         at.secure == secure && assemble::address(&at.addr) == planned.address
     };
     // Of hosts that are redirected, not those that another site serves here.
-    let redirects = written.listen.iter().find(is_here).is_some_and(|at| at.redirects);
+    let redirects = written
+        .listen
+        .iter()
+        .find(is_here)
+        .is_some_and(|at| at.redirects);
     let serves = |site: &Site, host: &Host| {
         site.hosts.contains(host) && site.listen.iter().any(|at| is_here(&at) && !at.redirects)
     };
-    let hosts =
-        written.hosts.iter().filter(|host| !redirects || !config.sites.iter().any(|site| serves(site, host)));
+    let hosts = written
+        .hosts
+        .iter()
+        .filter(|host| !redirects || !config.sites.iter().any(|site| serves(site, host)));
     let routes = if redirects {
         let port = config.ports.https;
-        let port = if port == 443 { String::new() } else { format!(":{port}") };
+        let port = if port == 443 {
+            String::new()
+        } else {
+            format!(":{port}")
+        };
         let to = format!("https://{{host}}{port}{{path}}");
         vec![json!({
             "method": null, "path": "/*", "action": "redirect", "to": to, "status": 308, "modifiers": [],
         })]
     } else {
-        written.routes.iter().map(|one| route(config, one)).collect()
+        written
+            .routes
+            .iter()
+            .map(|one| route(config, one))
+            .collect()
     };
     json!({
         "site": written.name,
@@ -201,17 +251,24 @@ fn route(config: &Config, route: &Route) -> Value {
         "modifiers": modifiers(config, &route.rules),
     });
     let action = match &route.action {
-        Action::Proxy(number) => {
-            merged(json!({ "action": "proxy" }), config.pools.get(*number).map_or(Value::Null, pool))
-        }
+        Action::Proxy(number) => merged(
+            json!({ "action": "proxy" }),
+            config.pools.get(*number).map_or(Value::Null, pool),
+        ),
         Action::Files(files) => json!({
             "action": "files",
             "root": files.root.display().to_string(),
             "index": files.index,
             "listing": files.listing,
         }),
-        Action::Redirect { to, status } => json!({ "action": "redirect", "to": to, "status": status }),
-        Action::Respond(Answer { status, media_type, body }) => {
+        Action::Redirect { to, status } => {
+            json!({ "action": "redirect", "to": to, "status": status })
+        }
+        Action::Respond(Answer {
+            status,
+            media_type,
+            body,
+        }) => {
             json!({ "action": "respond", "status": status, "type": media_type, "bytes": body.len() })
         }
     };
@@ -219,7 +276,9 @@ fn route(config: &Config, route: &Route) -> Value {
 }
 
 fn path(pattern: &Pattern) -> String {
-    let Pattern::Path { segments, tail } = pattern else { return "/*".to_owned() };
+    let Pattern::Path { segments, tail } = pattern else {
+        return "/*".to_owned();
+    };
     let segment = |segment: &Segment| match segment {
         Segment::Literal(text) => format!("/{text}"),
         Segment::Param(name) => format!("/{{{name}}}"),
@@ -240,7 +299,12 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     add(rules.auth.as_ref().map(|auth| match auth {
         Auth::Basic(basic) => format!("password of {}", basic.file.display()),
         Auth::Forward(service) => {
-            let of = config.pools.get(service.pool).map(endpoints).unwrap_or_default().join(", ");
+            let of = config
+                .pools
+                .get(service.pool)
+                .map(endpoints)
+                .unwrap_or_default()
+                .join(", ");
             let copied = if service.copy.is_empty() {
                 String::new()
             } else {
@@ -249,19 +313,30 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
             format!("{of} is asked for {}{copied}", service.path)
         }
     }));
-    add(rules.trace.map(|share| format!("traces begin, {share}% recorded")));
+    add(rules
+        .trace
+        .map(|share| format!("traces begin, {share}% recorded")));
     add(rules.limit.as_ref().map(limit));
     add(rules.shape.as_ref().map(|one| shape(one, " a connection")));
     add(some(rules.allow.len(), "network", "allowed"));
     add(some(rules.deny.len(), "network", "denied"));
-    add(rules.body_max.map(|max| format!("body up to {}", words::size(max))));
-    add(some(rules.request_headers.len(), "field", "of requests changed"));
+    add(rules
+        .body_max
+        .map(|max| format!("body up to {}", words::size(max))));
+    add(some(
+        rules.request_headers.len(),
+        "field",
+        "of requests changed",
+    ));
     add(some(rules.headers.len(), "field", "of answers changed"));
     add(some(rules.error_pages.len(), "page", "of errors"));
-    add(rules
-        .redirects
-        .as_ref()
-        .map(|map| format!("{} of {}", words::counted(map.entries.len(), "redirect"), map.file.display())));
+    add(rules.redirects.as_ref().map(|map| {
+        format!(
+            "{} of {}",
+            words::counted(map.entries.len(), "redirect"),
+            map.file.display()
+        )
+    }));
     add(rules.raw_paths.then(|| "paths as they are".to_owned()));
     short
 }
@@ -272,10 +347,16 @@ fn limit(limit: &RateLimit) -> String {
         LimitKey::Header(name) => format!(" per {name}"),
         LimitKey::Route => String::new(),
     };
-    format!("{} in {}{per}, burst {}", limit.count, words::duration(limit.every), limit.burst)
+    format!(
+        "{} in {}{per}, burst {}",
+        limit.count,
+        words::duration(limit.every),
+        limit.burst
+    )
 }
 
-/// How an endpoint is chosen and comes back, in short, as far as that is not as it is without a word.
+/// How an endpoint is chosen and comes back, in short, as far as that is not as it is without a
+/// word.
 fn balance(pool: &Pool) -> Vec<String> {
     let chosen = pool.balance.as_ref().map(|balance| match balance {
         Balance::P2c => "by p2c".to_owned(),
@@ -290,19 +371,29 @@ fn balance(pool: &Pool) -> Vec<String> {
     });
     let ejected = match &pool.eject {
         None => Some("never ejected".to_owned()),
-        Some(Eject { errors: 5, time, statuses })
-            if *time == Duration::from_secs(10) && statuses.is_empty() =>
-        {
-            None
-        }
-        Some(Eject { errors, time, statuses }) => {
+        Some(Eject {
+            errors: 5,
+            time,
+            statuses,
+        }) if *time == Duration::from_secs(10) && statuses.is_empty() => None,
+        Some(Eject {
+            errors,
+            time,
+            statuses,
+        }) => {
             let of = |range: &RangeInclusive<u16>| match (range.start(), range.end()) {
                 (one, last) if one == last => one.to_string(),
                 (first, last) => format!("{first}-{last}"),
             };
-            let statuses = statuses.iter().map(|range| format!(" or {}", of(range))).collect::<String>();
+            let statuses = statuses
+                .iter()
+                .map(|range| format!(" or {}", of(range)))
+                .collect::<String>();
             let failures = words::counted(usize::from(*errors), "failure");
-            Some(format!("ejected for {} after {failures}{statuses}", words::duration(*time)))
+            Some(format!(
+                "ejected for {} after {failures}{statuses}",
+                words::duration(*time)
+            ))
         }
     };
     let slowly = Some(pool.slow_start).filter(|time| !time.is_zero());
@@ -313,7 +404,11 @@ fn balance(pool: &Pool) -> Vec<String> {
 /// The rates that bytes are held to, in short.
 fn shape(shape: &Shape, each: &str) -> String {
     let of = |who: &str, rates: Directions| {
-        rates.each().into_iter().map(|rate| format!("{rate}{who}")).collect::<Vec<_>>()
+        rates
+            .each()
+            .into_iter()
+            .map(|rate| format!("{rate}{who}"))
+            .collect::<Vec<_>>()
     };
     let each = [
         of(each, shape.per_connection),
@@ -329,8 +424,13 @@ fn member(one: &Endpoint) -> Value {
 }
 
 fn endpoints(pool: &Pool) -> Vec<String> {
-    let endpoint =
-        |one: &Endpoint| if one.backup { format!("{} (backup)", one.addr) } else { one.addr.to_string() };
+    let endpoint = |one: &Endpoint| {
+        if one.backup {
+            format!("{} (backup)", one.addr)
+        } else {
+            one.addr.to_string()
+        }
+    };
     pool.endpoints.iter().map(endpoint).collect()
 }
 
@@ -340,7 +440,10 @@ fn tls(written: &Tls, acceptor: &Acceptor) -> Value {
         .describe()
         .into_iter()
         .map(|certificate| {
-            let left = certificate.not_after.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+            let left = certificate
+                .not_after
+                .duration_since(SystemTime::now())
+                .unwrap_or(Duration::ZERO);
             json!({
                 "path": certificate.path.display().to_string(),
                 "names": certificate.names,

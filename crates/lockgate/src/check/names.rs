@@ -1,4 +1,5 @@
-//! Names of endpoints, looked up once: one without an address is a warning, as it may have one later.
+//! Names of endpoints, looked up once: one without an address is a warning, as it may have one
+//! later.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,8 +21,10 @@ pub(super) fn doubt(config: &Config, report: &mut Report) {
         return;
     }
     // Without a runtime nothing is found out, which is no mistake of the configuration.
-    let Ok(runtime) =
-        tokio::runtime::Builder::new_current_thread().max_blocking_threads(AT_ONCE).enable_all().build()
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(AT_ONCE)
+        .enable_all()
+        .build()
     else {
         return;
     };
@@ -34,9 +37,14 @@ pub(super) fn doubt(config: &Config, report: &mut Report) {
             Some(Err(why)) => why.clone(),
             None => format!("no answer within {} s", PATIENCE.as_secs()),
         };
-        let cure =
-            "correct the name, or see to it that it resolves: it is looked up again while Lockgate runs";
-        report.push_at(Code::Unresolved, &at, format!("{host} has no address now"), why, cure);
+        let cure = "correct the name, or see to it that it resolves: it is looked up again while Lockgate runs";
+        report.push_at(
+            Code::Unresolved,
+            &at,
+            format!("{host} has no address now"),
+            why,
+            cure,
+        );
     }
 }
 
@@ -44,15 +52,24 @@ type Name = (String, u16);
 
 /// Every name that is looked up while running, and where it was written first.
 fn names(config: &Config) -> BTreeMap<Name, At> {
-    let endpoints = config.pools.iter().flat_map(|pool| &pool.endpoints).map(|one| (&one.addr, &one.at));
-    let values = config.values.iter().filter_map(|value| match &value.source {
-        ValueSource::Url(url) => Some((&url.addr, &value.at)),
-        ValueSource::File(_) => None,
-    });
+    let endpoints = config
+        .pools
+        .iter()
+        .flat_map(|pool| &pool.endpoints)
+        .map(|one| (&one.addr, &one.at));
+    let values = config
+        .values
+        .iter()
+        .filter_map(|value| match &value.source {
+            ValueSource::Url(url) => Some((&url.addr, &value.at)),
+            ValueSource::File(_) => None,
+        });
     let mut names = BTreeMap::new();
     for (addr, at) in endpoints.chain(values) {
         if let EndpointAddr::Name { host, port } = addr {
-            names.entry((host.clone(), *port)).or_insert_with(|| at.clone());
+            names
+                .entry((host.clone(), *port))
+                .or_insert_with(|| at.clone());
         }
     }
     names

@@ -7,15 +7,21 @@ use serde_json::Value;
 use super::words;
 use crate::print::out;
 
-/// Versions, suites and groups that were shown, and at which listener: they are long, and mostly the same everywhere.
+/// Versions, suites and groups that were shown, and at which listener: they are long, and mostly
+/// the same everywhere.
 #[derive(Default)]
 struct Policies<'a>(Vec<([&'a Value; 3], &'a str)>);
 
 impl<'a> Policies<'a> {
-    /// The listener where the policy of `tls` was shown before, if it was; else it is at `listener`.
+    /// The listener where the policy of `tls` was shown before, if it was; else it is at
+    /// `listener`.
     fn shown(&mut self, tls: &'a Value, listener: &'a Value) -> Option<&'a str> {
         let policy = [&tls["versions"], &tls["suites"], &tls["groups"]];
-        let known = self.0.iter().find(|(known, _)| *known == policy).map(|(_, listener)| *listener);
+        let known = self
+            .0
+            .iter()
+            .find(|(known, _)| *known == policy)
+            .map(|(_, listener)| *listener);
         if known.is_none() {
             self.0.push((policy, text(&listener["listener"])));
         }
@@ -31,7 +37,10 @@ pub(super) fn print(served: &Value) {
         let is_tunnel = listener["tunnels"].is_object();
         let has_sites = !listener["sites"].is_null();
         let by_hello = listener["by_hello"].as_array();
-        by_hello.into_iter().flatten().for_each(|one| way(one, listener, &mut policies));
+        by_hello
+            .into_iter()
+            .flatten()
+            .for_each(|one| way(one, listener, &mut policies));
         if let (Some(_), true) = (by_hello, has_sites) {
             out!("  for sites:");
         }
@@ -64,10 +73,16 @@ pub(super) fn print(served: &Value) {
 
 /// Where a ClientHello leads.
 fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
-    let header =
-        way["proxy_protocol"].as_str().map(|version| format!(", PROXY {version}")).unwrap_or_default();
+    let header = way["proxy_protocol"]
+        .as_str()
+        .map(|version| format!(", PROXY {version}"))
+        .unwrap_or_default();
     let to = format!("{}{header}", pool(way));
-    let how = if way["tls"].is_object() { "TLS off, to" } else { "TLS as it is, to" };
+    let how = if way["tls"].is_object() {
+        "TLS off, to"
+    } else {
+        "TLS as it is, to"
+    };
     match (way["alpn"].as_str(), text(&way["name"])) {
         (Some(protocol), _) => out!("  protocol     {protocol}: {how} {to}"),
         (None, "*") => out!("  other names  {how} {to}"),
@@ -80,13 +95,19 @@ fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
 
 fn hosts_by(listener: &Value, rules: u64) -> String {
     let sites = listener["sites"].as_array().into_iter().flatten();
-    let hosts = sites.filter(|site| site["tls_rules"] == rules).map(|site| join(&site["hosts"]));
+    let hosts = sites
+        .filter(|site| site["tls_rules"] == rules)
+        .map(|site| join(&site["hosts"]));
     hosts.collect::<Vec<_>>().join(", ")
 }
 
 /// What clients get without TLS.
 fn plain(protocols: &Value) -> &'static str {
-    let has = |name: &str| protocols.as_array().is_some_and(|all| all.iter().any(|one| one == name));
+    let has = |name: &str| {
+        protocols
+            .as_array()
+            .is_some_and(|all| all.iter().any(|one| one == name))
+    };
     match (has("http1"), has("h2c")) {
         (true, true) => "HTTP/1.1, and HTTP/2 by prior knowledge",
         (false, true) => "HTTP/2 by prior knowledge",
@@ -105,12 +126,19 @@ fn tls<'a>(tls: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
             out!("  groups       {}", join(&tls["groups"]));
         }
     }
-    out!("  ALPN         {}", or(&join(&tls["alpn"]), "none: what clients offer is ignored"));
+    out!(
+        "  ALPN         {}",
+        or(&join(&tls["alpn"]), "none: what clients offer is ignored")
+    );
     if let Some(mode) = tls["client_certificates"].as_str() {
         out!("  client certs {mode}");
     }
     for certificate in tls["certificates"].as_array().into_iter().flatten() {
-        let default = if certificate["default"] == true { ", default" } else { "" };
+        let default = if certificate["default"] == true {
+            ", default"
+        } else {
+            ""
+        };
         let (names, key) = (join(&certificate["names"]), text(&certificate["key"]));
         out!(
             "  certificate  {} ({key}, {} days left{default})",
@@ -149,7 +177,10 @@ fn timeouts(listener: &Value) {
 
 fn tunnels(listener: &Value) {
     let tunnels = &listener["tunnels"];
-    out!("  tunnels for  {}", or(&join(&tunnels["clients"]), "everybody"));
+    out!(
+        "  tunnels for  {}",
+        or(&join(&tunnels["clients"]), "everybody")
+    );
     if let Some(file) = tunnels["users"].as_str() {
         out!("  password of  {file}");
     }
@@ -163,16 +194,26 @@ fn tunnels(listener: &Value) {
     }
     out!(
         "  addresses    {}",
-        if tunnels["private"] == true { "all" } else { "public, and networks above that are not" }
+        if tunnels["private"] == true {
+            "all"
+        } else {
+            "public, and networks above that are not"
+        }
     );
     if tunnels["forward"] == true {
         out!("  forwards     requests for http:");
     }
     let limits = [
         tunnels["limit"].as_str().map(str::to_owned),
-        tunnels["max_per_client"].as_u64().map(|most| format!("{most} tunnels of a client")),
-        tunnels["max_per_user"].as_u64().map(|most| format!("{most} tunnels of a user")),
-        tunnels["max_lifetime"].as_f64().map(|_| seconds(&tunnels["max_lifetime"])),
+        tunnels["max_per_client"]
+            .as_u64()
+            .map(|most| format!("{most} tunnels of a client")),
+        tunnels["max_per_user"]
+            .as_u64()
+            .map(|most| format!("{most} tunnels of a user")),
+        tunnels["max_lifetime"]
+            .as_f64()
+            .map(|_| seconds(&tunnels["max_lifetime"])),
         tunnels["max_bytes"].as_u64().map(words::size),
     ];
     let limits: Vec<_> = limits.into_iter().flatten().collect();
@@ -195,7 +236,10 @@ fn tunnels(listener: &Value) {
 
 fn accept_proxy(listener: &Value) {
     if listener["accept_proxy"] != "never" {
-        out!("  PROXY        {} from clients", text(&listener["accept_proxy"]));
+        out!(
+            "  PROXY        {} from clients",
+            text(&listener["accept_proxy"])
+        );
     }
 }
 
@@ -210,13 +254,28 @@ fn sites(listener: &Value) {
     );
     for site in listener["sites"].as_array().into_iter().flatten() {
         let hosts = join(&site["hosts"]);
-        out!("  host         {}", if hosts == "*" { "any" } else { &hosts });
+        out!(
+            "  host         {}",
+            if hosts == "*" { "any" } else { &hosts }
+        );
         let routes: Vec<_> = site["routes"].as_array().into_iter().flatten().collect();
-        let width = routes.iter().map(|route| matches(route).chars().count()).max().unwrap_or(0);
+        let width = routes
+            .iter()
+            .map(|route| matches(route).chars().count())
+            .max()
+            .unwrap_or(0);
         for route in routes {
             let modifiers = join(&route["modifiers"]);
-            let modifiers = if modifiers.is_empty() { modifiers } else { format!(" · {modifiers}") };
-            out!("    {:width$}  {}{modifiers}", matches(route), action(route));
+            let modifiers = if modifiers.is_empty() {
+                modifiers
+            } else {
+                format!(" · {modifiers}")
+            };
+            out!(
+                "    {:width$}  {}{modifiers}",
+                matches(route),
+                action(route)
+            );
         }
     }
 }
@@ -224,22 +283,33 @@ fn sites(listener: &Value) {
 /// What requests it is for, as it is written.
 fn matches(route: &Value) -> String {
     let path = text(&route["path"]);
-    route["method"].as_str().map_or_else(|| path.to_owned(), |method| format!("{method} {path}"))
+    route["method"]
+        .as_str()
+        .map_or_else(|| path.to_owned(), |method| format!("{method} {path}"))
 }
 
 fn action(route: &Value) -> String {
     match text(&route["action"]) {
         "proxy" => format!("to {}", pool(route)),
         "files" => {
-            let listing = if route["listing"] == true { ", folders listed" } else { "" };
+            let listing = if route["listing"] == true {
+                ", folders listed"
+            } else {
+                ""
+            };
             format!("files of {}{listing}", text(&route["root"]))
         }
-        "redirect" => format!("redirected to {} with {}", text(&route["to"]), route["status"]),
+        "redirect" => format!(
+            "redirected to {} with {}",
+            text(&route["to"]),
+            route["status"]
+        ),
         _ => format!("answered with {}", route["status"]),
     }
 }
 
-/// Whom requests or connections go to, and how they are chosen and checked as far as there is something to say.
+/// Whom requests or connections go to, and how they are chosen and checked as far as there is
+/// something to say.
 fn pool(to: &Value) -> String {
     let over = match text(&to["endpoint_protocol"]) {
         "h2" => " over HTTP/2 and TLS",
@@ -247,29 +317,56 @@ fn pool(to: &Value) -> String {
         _ if to["endpoint_tls"] == true => " over TLS",
         _ => "",
     };
-    let name = to["pool"].as_str().map(|name| format!(" (pool {name})")).unwrap_or_default();
-    let check = to["check"].as_str().map(|check| format!("checked by {check}"));
-    let rest = to["balance"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let rest: String = rest.map(str::to_owned).chain(check).map(|said| format!(", {said}")).collect();
-    let members: Vec<_> = to["members"].as_array().into_iter().flatten().map(member).collect();
+    let name = to["pool"]
+        .as_str()
+        .map(|name| format!(" (pool {name})"))
+        .unwrap_or_default();
+    let check = to["check"]
+        .as_str()
+        .map(|check| format!("checked by {check}"));
+    let rest = to["balance"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
+    let rest: String = rest
+        .map(str::to_owned)
+        .chain(check)
+        .map(|said| format!(", {said}"))
+        .collect();
+    let members: Vec<_> = to["members"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(member)
+        .collect();
     format!("{}{over}{name}{rest}", members.join(", "))
 }
 
 /// An endpoint, and what is its own.
 fn member(member: &Value) -> String {
     let own = [
-        member["weight"].as_u64().filter(|weight| *weight != 1).map(|weight| format!("weight {weight}")),
+        member["weight"]
+            .as_u64()
+            .filter(|weight| *weight != 1)
+            .map(|weight| format!("weight {weight}")),
         member["max"].as_u64().map(|max| format!("max {max}")),
         (member["backup"] == true).then(|| "backup".to_owned()),
     ];
     let own: Vec<_> = own.into_iter().flatten().collect();
     let addr = text(&member["addr"]);
-    if own.is_empty() { addr.to_owned() } else { format!("{addr} ({})", own.join(", ")) }
+    if own.is_empty() {
+        addr.to_owned()
+    } else {
+        format!("{addr} ({})", own.join(", "))
+    }
 }
 
 /// A number of seconds as a duration.
 fn seconds(value: &Value) -> String {
-    words::duration(Duration::try_from_secs_f64(value.as_f64().unwrap_or_default()).unwrap_or_default())
+    words::duration(
+        Duration::try_from_secs_f64(value.as_f64().unwrap_or_default()).unwrap_or_default(),
+    )
 }
 
 fn text(value: &Value) -> &str {
@@ -277,7 +374,12 @@ fn text(value: &Value) -> &str {
 }
 
 fn join(list: &Value) -> String {
-    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {

@@ -4,10 +4,18 @@ use std::time::Duration;
 
 /// `1h`, `90s`, `250ms`: in the largest unit that leaves no rest.
 pub(super) fn duration(duration: Duration) -> String {
-    const UNITS: [(u128, &str); 5] =
-        [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")];
+    const UNITS: [(u128, &str); 5] = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "m"),
+        (1_000, "s"),
+        (1, "ms"),
+    ];
     let millis = duration.as_millis();
-    match UNITS.into_iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit)) {
+    match UNITS
+        .into_iter()
+        .find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit))
+    {
         Some((unit, name)) if duration.subsec_nanos().is_multiple_of(1_000_000) => {
             format!("{}{name}", millis / unit)
         }
@@ -27,14 +35,20 @@ pub(super) fn size(bytes: u64) -> String {
         (1_000, "KB"),
         (1, "B"),
     ];
-    let fitting = UNITS.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    let fitting = UNITS
+        .into_iter()
+        .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
     let (unit, name) = fitting.unwrap_or((1, "B"));
     format!("{}{name}", bytes / unit)
 }
 
 /// `1 listener`, `2 listeners`.
 pub(super) fn counted(count: usize, word: &str) -> String {
-    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+    if count == 1 {
+        format!("1 {word}")
+    } else {
+        format!("{count} {word}s")
+    }
 }
 
 #[cfg(test)]
@@ -58,9 +72,13 @@ mod tests {
 
     #[test]
     fn sizes_have_the_largest_unit_without_a_rest() {
-        for (bytes, text) in
-            [(0, "0B"), (1_500, "1500B"), (10_000_000_000, "10GB"), (65_536, "64KiB"), (2_000, "2KB")]
-        {
+        for (bytes, text) in [
+            (0, "0B"),
+            (1_500, "1500B"),
+            (10_000_000_000, "10GB"),
+            (65_536, "64KiB"),
+            (2_000, "2KB"),
+        ] {
             assert_eq!(size(bytes), text);
         }
     }

@@ -54,7 +54,10 @@ impl CompareTyped {
             rounds: self.rounds.and_then(|rounds| usize::try_from(rounds).ok()),
             loads: self.only,
             programs: self.programs,
-            outputs: outputs.into_iter().filter_map(|(format, path)| Some((format, path?))).collect(),
+            outputs: outputs
+                .into_iter()
+                .filter_map(|(format, path)| Some((format, path?)))
+                .collect(),
         }
     }
 }
@@ -63,7 +66,10 @@ impl CompareTyped {
 pub(crate) fn check_load(words: &[String]) -> Result<(), String> {
     let command = LoadTyped::augment_args(clap::Command::new("load"));
     let words = std::iter::once("load").chain(words.iter().map(String::as_str));
-    command.try_get_matches_from(words).map(drop).map_err(|error| error.to_string())
+    command
+        .try_get_matches_from(words)
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 #[derive(Args)]
@@ -78,6 +84,10 @@ pub(super) struct GuardTyped {
 
 impl GuardTyped {
     pub(super) fn resolve(self) -> Guard {
-        Guard { cpus: self.cpus, parent: self.parent, command: self.command }
+        Guard {
+            cpus: self.cpus,
+            parent: self.parent,
+            command: self.command,
+        }
     }
 }

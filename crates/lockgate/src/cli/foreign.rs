@@ -1,6 +1,7 @@
 //! Commands and options that other servers have: what to do with Lockgate instead.
 //!
-//! A word that means the same here is an alias of ours (`validate`, `-f`, `-T`); these mean nothing yet.
+//! A word that means the same here is an alias of ours (`validate`, `-f`, `-T`); these mean nothing
+//! yet.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -8,14 +9,12 @@ const RELOAD: &str = "the configuration is read at start only, in this version: 
     `systemctl restart lockgate`.\n`systemctl reload lockgate` (HUP) reads the certificates again and checks the file.";
 const STOP: &str = "run `systemctl stop lockgate`, or send TERM to the process: open connections may finish until \
     `drain.deadline`.";
-const START: &str =
-    "`lockgate run -c FILE` serves in the foreground; `systemctl start lockgate` starts the service.";
+const START: &str = "`lockgate run -c FILE` serves in the foreground; `systemctl start lockgate` starts the service.";
 const STATUS: &str = "run `systemctl status lockgate`, or set `metrics = \"127.0.0.1:9090\"` and ask \
     http://127.0.0.1:9090/ready, /top and /metrics.";
 const REOPEN: &str =
     "send USR1 to the process (`systemctl kill -s USR1 lockgate`): it opens its access logs again.";
-const FORMAT: &str =
-    "the configuration is TOML: `taplo fmt FILE` formats it; `lockgate check -c FILE` finds mistakes.";
+const FORMAT: &str = "the configuration is TOML: `taplo fmt FILE` formats it; `lockgate check -c FILE` finds mistakes.";
 const ADAPT: &str = "there is one form of the configuration, TOML: docs/config.md has every key with an example, and \
     `lockgate check -c FILE` finds mistakes.";
 
@@ -33,7 +32,10 @@ const COMMANDS: &[(&[&str], &str)] = &[
 
 /// The advice for a command, or for the word of `-s`.
 pub(super) fn advice(word: &str) -> Option<&'static str> {
-    COMMANDS.iter().find(|(words, _)| words.contains(&word)).map(|(_, advice)| *advice)
+    COMMANDS
+        .iter()
+        .find(|(words, _)| words.contains(&word))
+        .map(|(_, advice)| *advice)
 }
 
 /// The error for `-s SIGNAL`, which nginx has.

@@ -59,7 +59,10 @@ impl Files {
         let mut paths: Vec<_> = all.into_iter().flatten().collect();
         paths.sort_unstable();
         match paths.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!("{}: two reports cannot go to one place", pair[0].display())),
+            Some(pair) => Err(format!(
+                "{}: two reports cannot go to one place",
+                pair[0].display()
+            )),
             None => Ok(()),
         }
     }
@@ -67,13 +70,15 @@ impl Files {
 
 #[derive(Args)]
 pub(super) struct LoadTyped {
-    /// What to ask for: http, https, ws, wss (messages that come back), tcp and tls (bytes that come back)
+    /// What to ask for: http, https, ws, wss (messages that come back), tcp and tls (bytes that
+    /// come back)
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
     /// Load the page at the URL with all objects of its origin, as a browser does, -n times
     #[arg(long, conflicts_with_all = NOT_OF_PAGES)]
     page: bool,
-    /// Say with each request how soon it is wanted, as Chromium does (RFC 9218); with --page and --http2
+    /// Say with each request how soon it is wanted, as Chromium does (RFC 9218); with --page and
+    /// --http2
     #[arg(long, requires_all = ["page", "http2"])]
     priorities: bool,
     /// Each URL's share of the requests, in their order: 3,1
@@ -88,7 +93,8 @@ pub(super) struct LoadTyped {
     /// Requests at once on each connection, with --http2 [default: 1]
     #[arg(long, value_name = "N", value_parser = at_least_one, requires = "http2", help_heading = "How much")]
     streams: Option<usize>,
-    /// Make a unary call of gRPC with each request: the body is its message, and grpc-status must be 0
+    /// Make a unary call of gRPC with each request: the body is its message, and grpc-status must
+    /// be 0
     #[arg(long, requires = "http2", conflicts_with_all = ["method", "body_random"], help_heading = "What is sent")]
     grpc: bool,
     /// How long, per stage: 10s, 500ms, 5m [default: 10s]
@@ -106,21 +112,32 @@ pub(super) struct LoadTyped {
     /// Requests on one connection before it is closed [default: as many as there are]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How much")]
     per_connection: Option<u64>,
-    /// What one request may take, from when it was due; a whole load with --page [default: 10s; 60s with --page]
+    /// What one request may take, from when it was due; a whole load with --page [default: 10s;
+    /// 60s with --page]
     #[arg(long, value_name = "TIME", value_parser = lasting, help_heading = "How much")]
     timeout: Option<Duration>,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "How much")]
     threads: usize,
     /// Pin each thread to one of these CPUs: 1 or 2,3
-    #[arg(long, value_name = "N,N", value_delimiter = ',', help_heading = "How much")]
+    #[arg(
+        long,
+        value_name = "N,N",
+        value_delimiter = ',',
+        help_heading = "How much"
+    )]
     cpus: Vec<usize>,
 
     /// Requests a second, due whatever the answers do (open loop): 1k, 60/min, a ramp 1k..25k
     #[arg(long, value_name = "RATE", help_heading = "Open loop")]
     rate: Option<Rates>,
     /// Make a ladder of the range, by steps of this rate
-    #[arg(long, value_name = "RATE", requires = "rate", help_heading = "Open loop")]
+    #[arg(
+        long,
+        value_name = "RATE",
+        requires = "rate",
+        help_heading = "Open loop"
+    )]
     step: Option<Rate>,
     /// How long each step lasts
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "step", help_heading = "Open loop")]
@@ -129,7 +146,12 @@ pub(super) struct LoadTyped {
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "step", help_heading = "Open loop")]
     hold: Option<Duration>,
     /// Another rate for a while: 10k@5s+2s is 10k from 5 s on for 2 s
-    #[arg(long, value_name = "RATE@AT+FOR", requires = "rate", help_heading = "Open loop")]
+    #[arg(
+        long,
+        value_name = "RATE@AT+FOR",
+        requires = "rate",
+        help_heading = "Open loop"
+    )]
     spike: Option<Spike>,
 
     /// The method [default: GET, or POST with a body]
@@ -142,10 +164,20 @@ pub(super) struct LoadTyped {
     #[arg(long, value_name = "NAME: A|B|C", value_parser = varying, help_heading = "What is sent")]
     header_any: Vec<Varying>,
     /// A body, or a message: this text
-    #[arg(long, value_name = "TEXT", group = "what", help_heading = "What is sent")]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        group = "what",
+        help_heading = "What is sent"
+    )]
     body: Option<String>,
     /// The bytes of a file
-    #[arg(long, value_name = "FILE", group = "what", help_heading = "What is sent")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "what",
+        help_heading = "What is sent"
+    )]
     body_file: Option<PathBuf>,
     /// So many bytes, always the same: 10KB
     #[arg(long, value_name = "SIZE", value_parser = size, group = "what", help_heading = "What is sent")]
@@ -157,7 +189,8 @@ pub(super) struct LoadTyped {
     /// Statuses that are successes
     #[arg(long, value_name = "N,N-N", value_delimiter = ',', value_parser = statuses, default_value = "200-299", help_heading = "What must come back")]
     expect_status: Vec<RangeInclusive<u16>>,
-    /// Bytes of a body, or `any` [default: as many as the first answer has; of bytes and messages: as many as were sent]
+    /// Bytes of a body, or `any` [default: as many as the first answer has; of bytes and messages:
+    /// as many as were sent]
     #[arg(long, value_name = "N|any", value_parser = length, help_heading = "What must come back")]
     expect_length: Option<Length>,
     /// The hash of a body in hexadecimal, or `first`: that of the first answer
@@ -179,7 +212,8 @@ pub(super) struct LoadTyped {
     /// USER:PASSWORD for it
     #[arg(long, value_name = "USER:PASSWORD", help_heading = "The way there")]
     proxy_user: Option<String>,
-    /// Read as from a link of this rate, which all connections share: 1024kbit/s, 10Mbit/s, 128kB/s
+    /// Read as from a link of this rate, which all connections share: 1024kbit/s, 10Mbit/s,
+    /// 128kB/s
     #[arg(long, value_name = "RATE", help_heading = "The way there")]
     link: Option<LinkRate>,
     /// Begin connections with a PROXY header: v1 or v2
@@ -199,10 +233,20 @@ pub(super) struct LoadTyped {
     #[arg(long, value_name = "N,N", value_delimiter = ',', help_heading = "TLS")]
     tls: Vec<String>,
     /// Cipher suites by their names, the preferred one first
-    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', help_heading = "TLS")]
+    #[arg(
+        long,
+        value_name = "NAME,NAME",
+        value_delimiter = ',',
+        help_heading = "TLS"
+    )]
     suites: Vec<String>,
     /// Key exchange groups, the preferred one first
-    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', help_heading = "TLS")]
+    #[arg(
+        long,
+        value_name = "NAME,NAME",
+        value_delimiter = ',',
+        help_heading = "TLS"
+    )]
     groups: Vec<String>,
     /// Make a full handshake for every connection
     #[arg(long, help_heading = "TLS")]
@@ -220,8 +264,8 @@ pub(super) struct LoadTyped {
     /// Show nothing while it goes on: no block on a terminal, no line a second elsewhere
     #[arg(short, long, help_heading = "What is told")]
     quiet: bool,
-    /// Push counts to a Prometheus push gateway, at every stage's beginning, every 10 s and at the end, and leave the last
-    /// there: http://HOST:PORT[/PREFIX]
+    /// Push counts to a Prometheus push gateway, at every stage's beginning, every 10 s and at the
+    /// end, and leave the last there: http://HOST:PORT[/PREFIX]
     #[arg(long, value_name = "URL", help_heading = "What is told")]
     push: Option<String>,
     /// The job's name at the gateway, where a run replaces the last one of the same name
@@ -297,8 +341,13 @@ impl LoadTyped {
     /// # Errors
     /// A file that cannot be read, two reports to one place.
     pub(super) fn resolve(self) -> Result<Load, String> {
-        let echoes = self.urls.iter().all(|url| !url.to_ascii_lowercase().starts_with("http"));
-        let body = self.body()?.unwrap_or_else(|| pattern(if echoes { ECHOED } else { 0 }));
+        let echoes = self
+            .urls
+            .iter()
+            .all(|url| !url.to_ascii_lowercase().starts_with("http"));
+        let body = self
+            .body()?
+            .unwrap_or_else(|| pattern(if echoes { ECHOED } else { 0 }));
         let profile = self.rate.map(|rates| Profile {
             rates,
             step: self.step,
@@ -307,7 +356,11 @@ impl LoadTyped {
             spike: self.spike,
             duration: self.duration,
         });
-        let usual_warm_up = if self.count.is_some() { Duration::ZERO } else { Duration::from_secs(1) };
+        let usual_warm_up = if self.count.is_some() {
+            Duration::ZERO
+        } else {
+            Duration::from_secs(1)
+        };
         let length = self.expect_length.unwrap_or(if echoes {
             Length::Exactly(body.len() as u64)
         } else {
@@ -327,7 +380,9 @@ impl LoadTyped {
             per_connection: self.per_connection,
             threads: self.threads,
             cpus: self.cpus,
-            timeout: self.timeout.unwrap_or(Duration::from_secs(if self.page { 60 } else { 10 })),
+            timeout: self
+                .timeout
+                .unwrap_or(Duration::from_secs(if self.page { 60 } else { 10 })),
             profile,
             duration: self.duration,
             priorities: self.priorities,
@@ -359,28 +414,61 @@ impl LoadTyped {
                 suites: self.suites,
                 groups: self.groups,
                 resume: !self.no_resumption,
-                identity: self.cert.map(|cert| CertFiles { cert, key: self.key, ocsp: None }),
+                identity: self.cert.map(|cert| CertFiles {
+                    cert,
+                    key: self.key,
+                    ocsp: None,
+                }),
             },
             stop_on: self.stop_on,
             anyway: self.anyway,
             watch: self.watch,
         };
-        let push = self.push.map(|url| Gateway::new(&url, &self.push_job)).transpose();
+        let push = self
+            .push
+            .map(|url| Gateway::new(&url, &self.push_job))
+            .transpose();
         let push = push.map_err(|error| error.to_string())?;
-        let Self { json, csv, timeline, hdr, html, .. } = self;
-        let files = Files { json, csv, timeline, hdr, html };
+        let Self {
+            json,
+            csv,
+            timeline,
+            hdr,
+            html,
+            ..
+        } = self;
+        let files = Files {
+            json,
+            csv,
+            timeline,
+            hdr,
+            html,
+        };
         files.check()?;
         let what = if self.page { What::Page } else { What::Targets };
-        Ok(Load { options, what, fail_if: self.fail_if, files, quiet: self.quiet, push })
+        Ok(Load {
+            options,
+            what,
+            fail_if: self.fail_if,
+            files,
+            quiet: self.quiet,
+            push,
+        })
     }
 
     fn body(&self) -> Result<Option<Body>, String> {
         if let Some(path) = &self.body_file {
-            let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let bytes =
+                std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
             return Ok(Some(Body::Fixed(bytes.into())));
         }
-        let text = self.body.as_ref().map(|text| Body::Fixed(text.as_bytes().into()));
-        Ok(text.or(self.body_size.map(pattern)).or(self.body_random.map(Body::Random)))
+        let text = self
+            .body
+            .as_ref()
+            .map(|text| Body::Fixed(text.as_bytes().into()));
+        Ok(text
+            .or(self.body_size.map(pattern))
+            .or(self.body_random.map(Body::Random)))
     }
 }
 
@@ -398,7 +486,11 @@ fn at_least_one(written: &str) -> Result<usize, String> {
 }
 
 fn time(written: &str) -> Result<Duration, String> {
-    if written == "0" { Ok(Duration::ZERO) } else { duration(written).map_err(|error| error.to_string()) }
+    if written == "0" {
+        Ok(Duration::ZERO)
+    } else {
+        duration(written).map_err(|error| error.to_string())
+    }
 }
 
 fn lasting(written: &str) -> Result<Duration, String> {
@@ -417,11 +509,19 @@ fn field(written: &str) -> Result<(String, String), String> {
 
 fn varying(written: &str) -> Result<Varying, String> {
     let (name, values) = field(written)?;
-    Ok(Varying { name, values: values.split('|').map(|value| value.trim().to_owned()).collect() })
+    Ok(Varying {
+        name,
+        values: values
+            .split('|')
+            .map(|value| value.trim().to_owned())
+            .collect(),
+    })
 }
 
 fn size(written: &str) -> Result<usize, String> {
-    let end = written.find(|c: char| !c.is_ascii_digit()).unwrap_or(written.len());
+    let end = written
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(written.len());
     let (number, unit) = written.split_at(end);
     let scale = match unit {
         "" | "B" => 1,
@@ -432,14 +532,22 @@ fn size(written: &str) -> Result<usize, String> {
         "MiB" => 1 << 20,
         _ => 0,
     };
-    match number.parse::<usize>().ok().and_then(|number| number.checked_mul(scale)) {
+    match number
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(scale))
+    {
         Some(bytes) if scale > 0 && bytes <= 1 << 30 => Ok(bytes),
         _ => Err("write a number of bytes up to 1 GB: 100, 10KB, 1MB, 64KiB".into()),
     }
 }
 
 fn statuses(written: &str) -> Result<RangeInclusive<u16>, String> {
-    let number = |text: &str| text.parse::<u16>().ok().filter(|status| (100..=999).contains(status));
+    let number = |text: &str| {
+        text.parse::<u16>()
+            .ok()
+            .filter(|status| (100..=999).contains(status))
+    };
     let range = match written.split_once('-') {
         Some((from, to)) => number(from).zip(number(to)),
         None => number(written).map(|status| (status, status)),
@@ -453,7 +561,10 @@ fn statuses(written: &str) -> Result<RangeInclusive<u16>, String> {
 fn length(written: &str) -> Result<Length, String> {
     match written {
         "any" => Ok(Length::Any),
-        number => number.parse().map(Length::Exactly).map_err(|_| "write a number of bytes, or any".into()),
+        number => number
+            .parse()
+            .map(Length::Exactly)
+            .map_err(|_| "write a number of bytes, or any".into()),
     }
 }
 
@@ -461,9 +572,15 @@ fn hash(written: &str) -> Result<Bytes, String> {
     if written == "first" {
         return Ok(Bytes::First);
     }
-    let digit = |at: usize| written.as_bytes().get(at).and_then(|digit| char::from(*digit).to_digit(16));
-    let bytes: Option<Vec<u8>> =
-        (0..32).map(|at| Some((digit(2 * at)? * 16 + digit(2 * at + 1)?) as u8)).collect();
+    let digit = |at: usize| {
+        written
+            .as_bytes()
+            .get(at)
+            .and_then(|digit| char::from(*digit).to_digit(16))
+    };
+    let bytes: Option<Vec<u8>> = (0..32)
+        .map(|at| Some((digit(2 * at)? * 16 + digit(2 * at + 1)?) as u8))
+        .collect();
     match bytes.and_then(|bytes| bytes.try_into().ok()) {
         Some(hash) if written.len() == 64 => Ok(Bytes::Sha256(hash)),
         _ => Err("write 64 hexadecimal digits, or first".into()),
@@ -479,8 +596,12 @@ fn proxy_version(written: &str) -> Result<Version, String> {
 }
 
 fn watched(written: &str) -> Result<(String, u32), String> {
-    let parts = written.split_once('=').and_then(|(name, pid)| Some((name.to_owned(), pid.parse().ok()?)));
-    parts.filter(|(name, _)| !name.is_empty()).ok_or_else(|| "write NAME=PID: nginx=1234".into())
+    let parts = written
+        .split_once('=')
+        .and_then(|(name, pid)| Some((name.to_owned(), pid.parse().ok()?)));
+    parts
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| "write NAME=PID: nginx=1234".into())
 }
 
 #[cfg(test)]

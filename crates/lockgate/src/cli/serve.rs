@@ -33,7 +33,10 @@ pub(crate) enum Listen {
 
 impl Listen {
     /// What was typed last on somebody's own machine is not for the whole network.
-    const DEFAULT: Self = Self::Address(SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8000));
+    const DEFAULT: Self = Self::Address(SocketAddr::new(
+        std::net::IpAddr::V4(Ipv4Addr::LOCALHOST),
+        8000,
+    ));
 }
 
 impl FromStr for Listen {
@@ -47,7 +50,9 @@ impl FromStr for Listen {
             Some(port) => port.parse().map(Self::Port).ok(),
             None => written.parse().map(Self::Address).ok(),
         };
-        address.ok_or_else(|| "write 127.0.0.1:8000, [::1]:8000, :8000 or unix:/run/www.sock".to_owned())
+        address.ok_or_else(|| {
+            "write 127.0.0.1:8000, [::1]:8000, :8000 or unix:/run/www.sock".to_owned()
+        })
     }
 }
 
@@ -66,13 +71,16 @@ pub(super) struct ServeTyped {
     /// The folder whose files are served, and nothing outside of it
     #[arg(value_name = "DIR")]
     root: PathBuf,
-    /// Where to listen: ADDR:PORT, :PORT for every address, or unix:/PATH. Without it only this machine is served
+    /// Where to listen: ADDR:PORT, :PORT for every address, or unix:/PATH. Without it only this
+    /// machine is served
     #[arg(long, value_name = "ADDR", default_value_t = Listen::DEFAULT)]
     listen: Listen,
-    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its key
+    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its
+    /// key
     #[arg(long, value_name = "self|CERT,KEY")]
     tls: Option<ListenerTls>,
-    /// Send /index.html for pages that are not there: an application whose paths are in the browser only
+    /// Send /index.html for pages that are not there: an application whose paths are in the
+    /// browser only
     #[arg(long)]
     spa: bool,
     /// List what is in folders without an index.html
@@ -82,7 +90,19 @@ pub(super) struct ServeTyped {
 
 impl ServeTyped {
     pub(super) fn resolve(self) -> Serve {
-        let Self { root, listen, tls, spa, listing } = self;
-        Serve { root, listen, tls: tls.unwrap_or(ListenerTls::Plain), spa, listing }
+        let Self {
+            root,
+            listen,
+            tls,
+            spa,
+            listing,
+        } = self;
+        Serve {
+            root,
+            listen,
+            tls: tls.unwrap_or(ListenerTls::Plain),
+            spa,
+            listing,
+        }
     }
 }

@@ -6,7 +6,8 @@ use clap::Args;
 
 use super::{ListenerTls, not_empty};
 
-/// One proxy for tunnels. Rules and networks stay as they were typed: the configuration has one grammar for them.
+/// One proxy for tunnels. Rules and networks stay as they were typed: the configuration has one
+/// grammar for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tunnel {
     pub(crate) listen: String,
@@ -23,7 +24,8 @@ pub(super) struct TunnelTyped {
     /// Where to listen: ADDR:PORT, :PORT or unix:/PATH
     #[arg(value_parser = not_empty)]
     listen: String,
-    /// Where tunnels may lead: HOST, *.HOST or NETWORK, each with :PORTS or without; again for more [default: every host at 443]
+    /// Where tunnels may lead: HOST, *.HOST or NETWORK, each with :PORTS or without; again for
+    /// more [default: every host at 443]
     #[arg(long, value_name = "TARGET", value_parser = not_empty)]
     allow: Vec<String>,
     /// Where they may not, whatever is allowed
@@ -38,14 +40,31 @@ pub(super) struct TunnelTyped {
     /// Ask for a password of this file, as htpasswd writes it
     #[arg(long, value_name = "FILE")]
     auth: Option<PathBuf>,
-    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its key
+    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its
+    /// key
     #[arg(long, value_name = "self|CERT,KEY")]
     tls: Option<ListenerTls>,
 }
 
 impl TunnelTyped {
     pub(super) fn resolve(self) -> Tunnel {
-        let Self { listen, allow, deny, clients, private, auth, tls } = self;
-        Tunnel { listen, allow, deny, clients, private, auth, tls: tls.unwrap_or(ListenerTls::Plain) }
+        let Self {
+            listen,
+            allow,
+            deny,
+            clients,
+            private,
+            auth,
+            tls,
+        } = self;
+        Tunnel {
+            listen,
+            allow,
+            deny,
+            clients,
+            private,
+            auth,
+            tls: tls.unwrap_or(ListenerTls::Plain),
+        }
     }
 }

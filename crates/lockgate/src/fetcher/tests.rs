@@ -1,5 +1,5 @@
-//! Values from files, and from origins that are scripted: that the next request has come says that the last answer was
-//! taken into account.
+//! Values from files, and from origins that are scripted: that the next request has come says that
+//! the last answer was taken into account.
 
 use std::fs;
 
@@ -11,13 +11,20 @@ use super::*;
 const ALWAYS: Duration = Duration::from_millis(1);
 
 fn block_on<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async { timeout(DEADLINE, test).await.expect("the test hangs") })
 }
 
 fn url(origin: &Origin) -> Source {
     let place = Place::Ip(origin.socket_address());
-    Source::Url(Url { place, host: "motd.test:8080".to_owned(), path: "/motd?a=b".to_owned() })
+    Source::Url(Url {
+        place,
+        host: "motd.test:8080".to_owned(),
+        path: "/motd?a=b".to_owned(),
+    })
 }
 
 /// Reads the request for a value.
@@ -35,7 +42,10 @@ fn text(value: &Fetched) -> String {
 }
 
 fn ok(body: &str) -> String {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 #[test]
@@ -48,16 +58,34 @@ fn a_value_is_its_default_then_what_was_had_last() {
     let fetching = fetcher.start().unwrap();
     let (mut wire, head) = next(&origin);
     let lines: Vec<_> = head.split("\r\n").collect();
-    assert_eq!(lines[..2], ["GET /motd?a=b HTTP/1.1", "Host: motd.test:8080"]);
+    assert_eq!(
+        lines[..2],
+        ["GET /motd?a=b HTTP/1.1", "Host: motd.test:8080"]
+    );
     assert!(lines.contains(&"Connection: close"), "{head}");
     let long = "x".repeat(LONGEST);
     for (answer, expected) in [
-        ("HTTP/1.1 503 X\r\nContent-Length: 4\r\n\r\ndown".to_owned(), "nothing yet"),
+        (
+            "HTTP/1.1 503 X\r\nContent-Length: 4\r\n\r\ndown".to_owned(),
+            "nothing yet",
+        ),
         (ok("one\n"), "one"),
-        ("HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\nno".to_owned(), "one"),
-        ("HTTP/1.1 302 X\r\nLocation: /\r\nContent-Length: 0\r\n\r\n".to_owned(), "one"),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoo few".to_owned(), "one"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntoo".to_owned(), "one"),
+        (
+            "HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\nno".to_owned(),
+            "one",
+        ),
+        (
+            "HTTP/1.1 302 X\r\nLocation: /\r\nContent-Length: 0\r\n\r\n".to_owned(),
+            "one",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoo few".to_owned(),
+            "one",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntoo".to_owned(),
+            "one",
+        ),
         ("SSH-2.0-x\r\n\r\n".to_owned(), "one"),
         (String::new(), "one"),
         // Of a line break at the end nobody thinks, of a second one somebody has.
@@ -90,9 +118,14 @@ fn a_file_is_read_up_to_64_kb_if_it_is_one() {
     let file = folder.path("value");
     let fetch = || block_on(Source::File(file.clone()).fetch()).map_err(|why| why.to_string());
     assert!(fetch().unwrap_err().contains("No such file"));
-    for (content, value) in
-        [("1.2.3\n", "1.2.3"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a", "a"), ("\n", ""), ("", "")]
-    {
+    for (content, value) in [
+        ("1.2.3\n", "1.2.3"),
+        ("a\r\n", "a"),
+        ("a\n\n", "a\n"),
+        ("a", "a"),
+        ("\n", ""),
+        ("", ""),
+    ] {
         fs::write(&file, content).unwrap();
         assert_eq!(fetch(), Ok(value.as_bytes().to_vec()), "{content:?}");
     }
@@ -134,8 +167,18 @@ fn one_that_hangs_holds_up_neither_the_others_nor_the_start() {
 fn the_first_values_are_there_before_anybody_asks() {
     let folder = Folder::new();
     let mut fetcher = Fetcher::default();
-    fetcher.keep("there", Source::File(folder.write("value", "1\n")), DEADLINE * 60, "0");
-    fetcher.keep("missing", Source::File(folder.path("missing")), DEADLINE * 60, "0");
+    fetcher.keep(
+        "there",
+        Source::File(folder.write("value", "1\n")),
+        DEADLINE * 60,
+        "0",
+    );
+    fetcher.keep(
+        "missing",
+        Source::File(folder.path("missing")),
+        DEADLINE * 60,
+        "0",
+    );
     let values = ["there", "missing"].map(|name| fetcher.fetched(name).unwrap());
     let fetching = fetcher.start().unwrap().unwrap();
     block_on(fetching.first_tries(DEADLINE));

@@ -24,10 +24,15 @@ impl Interrupts {
     /// # Errors
     /// What the system says.
     pub(super) fn ending(stop: &Arc<Stop>) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?;
         let (mut interrupt, mut terminate) = {
             let _within = runtime.enter();
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+            (
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::terminate())?,
+            )
         };
         let code = Arc::new(AtomicU8::new(0));
         let (stop, first) = (Arc::clone(stop), Arc::clone(&code));
@@ -44,7 +49,9 @@ impl Interrupts {
                 stop.now();
             }
         };
-        thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(listen))?;
+        thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || runtime.block_on(listen))?;
         Ok(Self { code })
     }
 

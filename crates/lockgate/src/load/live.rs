@@ -1,9 +1,11 @@
-//! Shows a run on stderr while it goes on: a block that is drawn again and again on a terminal, a line a second elsewhere.
+//! Shows a run on stderr while it goes on: a block that is drawn again and again on a terminal, a
+//! line a second elsewhere.
 //!
-//! A thread of its own writes. A terminal that was stopped (Ctrl-S) and a pipe that nobody reads hold up that thread and
-//! never the run: what they do not take is not shown.
+//! A thread of its own writes. A terminal that was stopped (Ctrl-S) and a pipe that nobody reads
+//! hold up that thread and never the run: what they do not take is not shown.
 //!
-//! The cursor stays visible, below the block: so there is nothing to restore, whatever ends the program.
+//! The cursor stays visible, below the block: so there is nothing to restore, whatever ends the
+//! program.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -22,7 +24,10 @@ const WAITING: usize = 2;
 /// How long one that takes nothing is waited for at the end.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// What a terminal that does not say is taken to have.
-const USUAL: Size = Size { columns: 80, rows: 24 };
+const USUAL: Size = Size {
+    columns: 80,
+    rows: 24,
+};
 /// So few columns show nothing but figures that were cut.
 const NARROWEST: usize = 10;
 
@@ -41,12 +46,16 @@ impl Shown {
     /// A block on a terminal that can move its cursor (`TERM` says so), lines elsewhere.
     pub(crate) fn on_stderr() -> Self {
         let able = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
-        if io::stderr().is_terminal() && able { Self::Block } else { Self::Lines }
+        if io::stderr().is_terminal() && able {
+            Self::Block
+        } else {
+            Self::Lines
+        }
     }
 }
 
-/// The view of one run. Dropping it takes the block away and waits until everything is written, where
-/// somebody reads it.
+/// The view of one run. Dropping it takes the block away and waits until everything is written,
+/// where somebody reads it.
 #[derive(Debug)]
 pub(crate) struct View {
     live: Live,
@@ -80,14 +89,25 @@ impl View {
         let (writes, written) = channel::<()>();
         let write = move || {
             let _writes = writes;
-            let mut screen = Screen { color: print::color(), drawn: 0, columns: 0 };
+            let mut screen = Screen {
+                color: print::color(),
+                drawn: 0,
+                columns: 0,
+            };
             for frame in waiting {
                 screen.show(&frame, &mut io::stderr());
             }
             screen.clear(&mut io::stderr());
         };
-        thread::Builder::new().name("live".to_owned()).spawn(write)?;
-        Ok(Self { live: Live::new(stages), shown, frames: Some(frames), written })
+        thread::Builder::new()
+            .name("live".to_owned())
+            .spawn(write)?;
+        Ok(Self {
+            live: Live::new(stages),
+            shown,
+            frames: Some(frames),
+            written,
+        })
     }
 
     /// Shows what the engine tells.
@@ -131,9 +151,14 @@ impl Drop for View {
 
 /// How large the terminal is now.
 fn size() -> Size {
-    let Ok(told) = rustix::termios::tcgetwinsize(io::stderr()) else { return USUAL };
+    let Ok(told) = rustix::termios::tcgetwinsize(io::stderr()) else {
+        return USUAL;
+    };
     let or = |told: u16, usual: usize| if told == 0 { usual } else { usize::from(told) };
-    Size { columns: or(told.ws_col, USUAL.columns).max(NARROWEST), rows: or(told.ws_row, USUAL.rows) }
+    Size {
+        columns: or(told.ws_col, USUAL.columns).max(NARROWEST),
+        rows: or(told.ws_row, USUAL.rows),
+    }
 }
 
 /// What stands on the terminal.
@@ -156,14 +181,16 @@ impl Screen {
         }
     }
 
-    /// Draws the block over the one that stands there, in one write, so that nothing is ever seen half.
+    /// Draws the block over the one that stands there, in one write, so that nothing is ever seen
+    /// half.
     fn block(&mut self, lines: &[Line], size: Size, out: &mut impl Write) {
         if self.columns != size.columns {
             // Where the lines of another width stand now, only the terminal knows: they are left.
             self.drawn = 0;
             self.columns = size.columns;
         }
-        // The cursor must not be asked to go above the first row: the rows below are the block's, and one the cursor's.
+        // The cursor must not be asked to go above the first row: the rows below are the block's,
+        // and one the cursor's.
         let lines = &lines[..lines.len().min(size.rows.saturating_sub(1))];
         // No wrapping meanwhile: some fonts give a cell of a bar two columns.
         let mut text = format!("{}\x1b[?7l", self.back());
@@ -189,7 +216,11 @@ impl Screen {
 
     /// From below the block to its first column.
     fn back(&self) -> String {
-        if self.drawn > 0 { format!("\r\x1b[{}A", self.drawn) } else { "\r".to_owned() }
+        if self.drawn > 0 {
+            format!("\r\x1b[{}A", self.drawn)
+        } else {
+            "\r".to_owned()
+        }
     }
 }
 
@@ -197,10 +228,19 @@ impl Screen {
 mod tests {
     use super::*;
 
-    const SIZE: Size = Size { columns: 80, rows: 24 };
+    const SIZE: Size = Size {
+        columns: 80,
+        rows: 24,
+    };
 
     fn lines(texts: &[&str]) -> Vec<Line> {
-        texts.iter().map(|text| Line { text: (*text).to_owned(), tone: Tone::Plain }).collect()
+        texts
+            .iter()
+            .map(|text| Line {
+                text: (*text).to_owned(),
+                tone: Tone::Plain,
+            })
+            .collect()
     }
 
     fn written(screen: &mut Screen, frame: Frame) -> String {
@@ -211,13 +251,20 @@ mod tests {
 
     #[test]
     fn a_block_is_drawn_over_the_last_one_and_taken_away() {
-        let mut screen = Screen { color: Color::Never, drawn: 0, columns: 0 };
+        let mut screen = Screen {
+            color: Color::Never,
+            drawn: 0,
+            columns: 0,
+        };
         let first = written(&mut screen, Frame::Block(lines(&["a", "b"]), SIZE));
         assert_eq!(first, "\r\x1b[?7la\x1b[K\nb\x1b[K\n\x1b[?7h\x1b[J");
         let shorter = written(&mut screen, Frame::Block(lines(&["c"]), SIZE));
         assert_eq!(shorter, "\r\x1b[2A\x1b[?7lc\x1b[K\n\x1b[?7h\x1b[J");
         // A line stands where the block stood, which comes again below it.
-        assert_eq!(written(&mut screen, Frame::Line("said".to_owned())), "\r\x1b[1A\x1b[Jsaid\n");
+        assert_eq!(
+            written(&mut screen, Frame::Line("said".to_owned())),
+            "\r\x1b[1A\x1b[Jsaid\n"
+        );
         let again = written(&mut screen, Frame::Block(lines(&["d"]), SIZE));
         assert!(again.starts_with("\r\x1b[?7ld"));
         let mut out = Vec::new();
@@ -227,20 +274,47 @@ mod tests {
     }
 
     #[test]
-    fn a_block_never_has_more_lines_than_the_terminal_and_begins_anew_where_the_width_has_changed() {
-        let mut screen = Screen { color: Color::Never, drawn: 0, columns: 0 };
-        let low = Size { columns: 80, rows: 3 };
+    fn a_block_never_has_more_lines_than_the_terminal_and_begins_anew_where_the_width_has_changed()
+    {
+        let mut screen = Screen {
+            color: Color::Never,
+            drawn: 0,
+            columns: 0,
+        };
+        let low = Size {
+            columns: 80,
+            rows: 3,
+        };
         let drawn = written(&mut screen, Frame::Block(lines(&["a", "b", "c", "d"]), low));
         assert_eq!(drawn.matches('\n').count(), 2);
-        let wider = written(&mut screen, Frame::Block(lines(&["a"]), Size { columns: 81, rows: 24 }));
+        let wider = written(
+            &mut screen,
+            Frame::Block(
+                lines(&["a"]),
+                Size {
+                    columns: 81,
+                    rows: 24,
+                },
+            ),
+        );
         assert!(wider.starts_with("\r\x1b[?7la"), "{wider:?}");
     }
 
     #[test]
     fn failures_are_red_only_where_colour_is_wanted() {
-        for (color, text) in [(Color::Never, "7 failed"), (Color::Always, "\x1b[31m7 failed\x1b[0m")] {
-            let mut screen = Screen { color, drawn: 0, columns: 0 };
-            let alarm = Line { text: "7 failed".to_owned(), tone: Tone::Alarm };
+        for (color, text) in [
+            (Color::Never, "7 failed"),
+            (Color::Always, "\x1b[31m7 failed\x1b[0m"),
+        ] {
+            let mut screen = Screen {
+                color,
+                drawn: 0,
+                columns: 0,
+            };
+            let alarm = Line {
+                text: "7 failed".to_owned(),
+                tone: Tone::Alarm,
+            };
             let drawn = written(&mut screen, Frame::Block(vec![alarm], SIZE));
             assert!(drawn.contains(&format!("l{text}\x1b[K")), "{drawn:?}");
         }

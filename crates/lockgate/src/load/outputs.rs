@@ -1,4 +1,5 @@
-//! Where reports go. Files are opened before a run, so that one that cannot be written is told while nothing is lost.
+//! Where reports go. Files are opened before a run, so that one that cannot be written is told
+//! while nothing is lost.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -33,7 +34,10 @@ impl Outputs {
             (&files.hdr, hdr::log),
             (&files.html, |report| html::page(&[("", report)])),
         ];
-        let mut outputs = Self { told: text::render, files: Vec::new() };
+        let mut outputs = Self {
+            told: text::render,
+            files: Vec::new(),
+        };
         for (path, form) in forms {
             match path {
                 Some(path) if is_stdout(path) => outputs.told = form,
@@ -74,8 +78,15 @@ impl Output {
     /// # Errors
     /// When it cannot be written.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        Ok(Self { file: file.with_context(|| cannot_be_written(path))?, path: path.to_owned() })
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        Ok(Self {
+            file: file.with_context(|| cannot_be_written(path))?,
+            path: path.to_owned(),
+        })
     }
 
     /// Has it hold nothing but `text`.
@@ -109,7 +120,10 @@ pub(super) fn is_stdout(path: &Path) -> bool {
 /// When it cannot be written. Where nobody reads it any more, that is none.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("stdout cannot be written")
         }

@@ -17,7 +17,11 @@ use crate::cli::load::Load;
 /// When there is no page, or a report cannot be written.
 pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(&load.options)?;
-    let file = load.files.json.as_deref().filter(|path| !outputs::is_stdout(path));
+    let file = load
+        .files
+        .json
+        .as_deref()
+        .filter(|path| !outputs::is_stdout(path));
     let file = file.map(Output::open).transpose()?;
     let stop = Arc::new(Stop::default());
     let interrupts = Interrupts::ending(&stop)?;
@@ -25,15 +29,27 @@ pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let found = page::run(&plan, &stop, |done| {
         made += 1;
         if !load.quiet {
-            let all = done.all().map_or("not complete".to_owned(), |time| format!("complete in {time:.1?}"));
-            eprintln!("load {made}: {} objects, {} failed, {all}", done.objects.len(), done.failed());
+            let all = done.all().map_or("not complete".to_owned(), |time| {
+                format!("complete in {time:.1?}")
+            });
+            eprintln!(
+                "load {made}: {} objects, {} failed, {all}",
+                done.objects.len(),
+                done.failed()
+            );
         }
     })?;
     let written = match (file, &load.files.json) {
-        (Some(file), _) => file.write(&report::json(&found)).and(outputs::print(&report::text(&found))),
+        (Some(file), _) => file
+            .write(&report::json(&found))
+            .and(outputs::print(&report::text(&found))),
         (None, Some(_)) => outputs::print(&report::json(&found)),
         (None, None) => outputs::print(&report::text(&found)),
     };
     written?;
-    Ok(if found.end == End::Interrupted { interrupts.exit_code() } else { ExitCode::SUCCESS })
+    Ok(if found.end == End::Interrupted {
+        interrupts.exit_code()
+    } else {
+        ExitCode::SUCCESS
+    })
 }

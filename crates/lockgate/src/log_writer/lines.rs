@@ -26,16 +26,27 @@ pub(crate) struct Failure {
 
 impl<W: Write> Lines<W> {
     pub(crate) fn new(out: W, size: u64) -> Self {
-        Self { out, size, torn: false }
+        Self {
+            out,
+            size,
+            torn: false,
+        }
     }
 
-    /// Writes a buffer of whole lines. After a failure in the middle of a line the next buffer starts with a line
-    /// feed, so that the half line spoils no whole one. A line of which a part was written is lost too.
+    /// Writes a buffer of whole lines. After a failure in the middle of a line the next buffer
+    /// starts with a line feed, so that the half line spoils no whole one. A line of which a
+    /// part was written is lost too.
     pub(crate) fn write(&mut self, lines: &[u8]) -> Result<(), Failure> {
         if self.torn {
-            self.write_all(b"\n").map_err(|(_, error)| Failure { lost: count_lines(lines), error })?;
+            self.write_all(b"\n").map_err(|(_, error)| Failure {
+                lost: count_lines(lines),
+                error,
+            })?;
         }
-        self.write_all(lines).map_err(|(rest, error)| Failure { lost: count_lines(rest), error })
+        self.write_all(lines).map_err(|(rest, error)| Failure {
+            lost: count_lines(rest),
+            error,
+        })
     }
 
     /// As `io::Write::write_all`, but says what was not written.
@@ -62,8 +73,8 @@ fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
 }
 
-/// A file whose writes wait even when its descriptor does not: a FIFO opened by us, or standard output that shares
-/// its open file with somebody who made it non-blocking.
+/// A file whose writes wait even when its descriptor does not: a FIFO opened by us, or standard
+/// output that shares its open file with somebody who made it non-blocking.
 #[derive(Debug)]
 pub(crate) struct Patient(pub(crate) File);
 

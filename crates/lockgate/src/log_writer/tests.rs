@@ -1,4 +1,5 @@
-//! Real files, a device that is always full, and a scripted target for failures in the middle of a line.
+//! Real files, a device that is always full, and a scripted target for failures in the middle of a
+//! line.
 
 use std::fs;
 use std::io::Write;
@@ -19,7 +20,9 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap() }
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -27,7 +30,10 @@ impl Fixture {
     }
 
     fn target(&self, rotation: Option<Rotation>) -> Target {
-        Target::File { path: self.path("access.log"), rotation }
+        Target::File {
+            path: self.path("access.log"),
+            rotation,
+        }
     }
 
     fn start(&self, rotation: Option<Rotation>) -> LogWriter {
@@ -75,7 +81,10 @@ fn the_file_is_appended_to_and_not_for_everybody() {
         writer.finish(LONG);
     }
     assert_eq!(fixture.read("access.log"), "one\ntwo\n");
-    let mode = fs::metadata(fixture.path("access.log")).unwrap().permissions().mode();
+    let mode = fs::metadata(fixture.path("access.log"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & !0o640 & 0o777, 0, "{mode:o}");
 }
 
@@ -83,7 +92,11 @@ fn the_file_is_appended_to_and_not_for_everybody() {
 fn a_file_that_cannot_be_opened_fails_the_start() {
     let fixture = Fixture::new();
     let path = fixture.path("no/such/directory.log");
-    let error = LogWriter::start(Target::File { path, rotation: None }).unwrap_err();
+    let error = LogWriter::start(Target::File {
+        path,
+        rotation: None,
+    })
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
@@ -121,9 +134,15 @@ fn a_file_that_cannot_be_reopened_stays_in_use() {
 fn files_rotate_by_size_and_only_so_many_are_kept() {
     let fixture = Fixture::new();
     let writer = fixture.start(Some(Rotation { size: 12, keep: 2 }));
-    for lines in
-        ["a1\na2\na3\n", "a4\n", "b1\nb2\n", "b3\n", "c1\nc2\n", "longer than a file may be\n", "d\n"]
-    {
+    for lines in [
+        "a1\na2\na3\n",
+        "a4\n",
+        "b1\nb2\n",
+        "b3\n",
+        "c1\nc2\n",
+        "longer than a file may be\n",
+        "d\n",
+    ] {
         send(&writer, lines);
     }
     writer.finish(LONG);
@@ -147,7 +166,11 @@ fn a_file_left_by_an_earlier_run_counts_towards_the_size() {
 #[test]
 fn a_gap_in_the_numbers_is_filled_and_nothing_beyond_it_moves() {
     let fixture = Fixture::new();
-    for (name, text) in [("access.log", "0"), ("access.log.1", "1"), ("access.log.3", "3")] {
+    for (name, text) in [
+        ("access.log", "0"),
+        ("access.log.1", "1"),
+        ("access.log.3", "3"),
+    ] {
         fs::write(fixture.path(name), text).unwrap();
     }
     shift(&fixture.path("access.log"), 9).unwrap();
@@ -172,7 +195,9 @@ fn when_rotating_fails_no_line_is_lost() {
     // A directory stands where the rotated file should go.
     fs::create_dir(fixture.path("access.log.1")).unwrap();
     let writer = fixture.start(Some(Rotation { size: 4, keep: 1 }));
-    ["one\n", "two\n", "three\n"].into_iter().for_each(|lines| send(&writer, lines));
+    ["one\n", "two\n", "three\n"]
+        .into_iter()
+        .for_each(|lines| send(&writer, lines));
     let lost = lost(&writer);
     writer.finish(LONG);
     assert_eq!(fixture.read("access.log"), "one\ntwo\nthree\n");
@@ -190,13 +215,21 @@ fn a_rotation_that_could_rename_but_not_open_does_not_shift_twice() {
 #[test]
 fn only_a_regular_file_is_rotated() {
     let rotation = Some(Rotation { size: 1, keep: 1 });
-    let error = LogWriter::start(Target::File { path: "/dev/null".into(), rotation }).unwrap_err();
+    let error = LogWriter::start(Target::File {
+        path: "/dev/null".into(),
+        rotation,
+    })
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
 #[test]
 fn on_a_full_disk_lines_are_counted_and_the_thread_lives() {
-    let writer = LogWriter::start(Target::File { path: "/dev/full".into(), rotation: None }).unwrap();
+    let writer = LogWriter::start(Target::File {
+        path: "/dev/full".into(),
+        rotation: None,
+    })
+    .unwrap();
     send(&writer, "one\ntwo\n");
     send(&writer, "three\n");
     settle(&writer);
@@ -212,8 +245,16 @@ fn a_target_that_takes_nothing_stalls_neither_sender_nor_exit() {
     let fixture = Fixture::new();
     let path = fixture.path("fifo");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    let writer = LogWriter::start(Target::File { path, rotation: None }).unwrap();
+    let reader = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let writer = LogWriter::start(Target::File {
+        path,
+        rotation: None,
+    })
+    .unwrap();
     let sender = writer.sender();
     let line = vec![b'\n'; 64 * 1024];
     while !matches!(sender.try_send(line.clone()), Err(TrySendError::Full(_))) {}
@@ -226,7 +267,13 @@ fn a_fifo_that_nobody_reads_fails_the_start_instead_of_hanging_it() {
     let fixture = Fixture::new();
     let path = fixture.path("fifo");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    assert!(LogWriter::start(Target::File { path, rotation: None }).is_err());
+    assert!(
+        LogWriter::start(Target::File {
+            path,
+            rotation: None
+        })
+        .is_err()
+    );
 }
 
 #[test]
@@ -272,9 +319,18 @@ impl<I: Iterator<Item = Option<usize>>> Write for Scripted<I> {
 
 /// Writes buffers to a scripted target; what it took, and the lines lost by each buffer.
 fn scripted<const N: usize>(takes: &[Option<usize>], buffers: [&str; N]) -> (String, [u64; N]) {
-    let mut lines = Lines::new(Scripted { takes: takes.iter().copied(), taken: Vec::new() }, 0);
-    let lost =
-        buffers.map(|buffer| lines.write(buffer.as_bytes()).map_or_else(|failure| failure.lost, |()| 0));
+    let mut lines = Lines::new(
+        Scripted {
+            takes: takes.iter().copied(),
+            taken: Vec::new(),
+        },
+        0,
+    );
+    let lost = buffers.map(|buffer| {
+        lines
+            .write(buffer.as_bytes())
+            .map_or_else(|failure| failure.lost, |()| 0)
+    });
     assert_eq!(lines.size, lines.out.taken.len() as u64);
     (String::from_utf8(lines.out.taken).unwrap(), lost)
 }
@@ -293,7 +349,10 @@ fn a_failure_between_lines_leaves_no_empty_line() {
 
 #[test]
 fn a_half_line_is_ended_even_after_more_failures() {
-    let written = scripted(&[Some(2), None, None, Some(1), None], ["one\n", "two\n", "three\n", "four\n"]);
+    let written = scripted(
+        &[Some(2), None, None, Some(1), None],
+        ["one\n", "two\n", "three\n", "four\n"],
+    );
     assert_eq!(written, ("on\nfour\n".into(), [1, 1, 1, 0]));
 }
 
@@ -305,7 +364,10 @@ fn short_writes_are_not_failures() {
 
 #[test]
 fn a_target_that_takes_nothing_and_does_not_say_why_is_a_failure() {
-    assert_eq!(scripted(&[Some(0)], ["one\n", "two\n"]), ("two\n".into(), [1, 0]));
+    assert_eq!(
+        scripted(&[Some(0)], ["one\n", "two\n"]),
+        ("two\n".into(), [1, 0])
+    );
 }
 
 #[test]
@@ -313,7 +375,11 @@ fn warnings_are_rare_and_tell_all_lost_lines_with_their_error() {
     let start = Instant::now();
     let mut warnings = Warnings::default();
     let mut due = |seconds, lost, error: Option<ErrorKind>| {
-        let told = warnings.due(start + Duration::from_secs(seconds), lost, error.map(io::Error::from));
+        let told = warnings.due(
+            start + Duration::from_secs(seconds),
+            lost,
+            error.map(io::Error::from),
+        );
         told.map(|(lost, error)| (lost, error.map(|error| error.kind())))
     };
     let full = Some(ErrorKind::StorageFull);
@@ -321,8 +387,16 @@ fn warnings_are_rare_and_tell_all_lost_lines_with_their_error() {
     assert_eq!(due(1, 5, full), Some((5, full)));
     assert_eq!(due(2, 7, full), None);
     assert_eq!(due(10, 9, None), None);
-    assert_eq!(due(11, 9, None), Some((4, full)), "the disk was full when they were lost");
-    assert_eq!(due(21, 10, None), Some((1, None)), "they found no room to wait");
+    assert_eq!(
+        due(11, 9, None),
+        Some((4, full)),
+        "the disk was full when they were lost"
+    );
+    assert_eq!(
+        due(21, 10, None),
+        Some((1, None)),
+        "they found no room to wait"
+    );
     assert_eq!(due(60, 10, None), None);
     assert_eq!(due(60, 10, full), Some((0, full)));
 }

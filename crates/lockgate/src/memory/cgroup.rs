@@ -1,4 +1,5 @@
-//! The cgroup that the process is in: which memory it may have, and what the kernel uses of that for us.
+//! The cgroup that the process is in: which memory it may have, and what the kernel uses of that
+//! for us.
 
 use std::path::{Path, PathBuf};
 
@@ -39,42 +40,59 @@ impl Cgroup {
         let mut unified = None;
         for line in cgroups.lines() {
             let mut parts = line.splitn(3, ':').skip(1);
-            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+                continue;
+            };
             let path = PathBuf::from(path.trim_start_matches('/'));
-            if controllers.split(',').any(|controller| controller == "memory") {
-                return Self::V1 { mount: mounted.join("memory"), path };
+            if controllers
+                .split(',')
+                .any(|controller| controller == "memory")
+            {
+                return Self::V1 {
+                    mount: mounted.join("memory"),
+                    path,
+                };
             }
             if controllers.is_empty() {
                 unified = Some(path);
             }
         }
         match unified {
-            Some(path) => Self::V2 { mount: mounted.to_owned(), path },
+            Some(path) => Self::V2 {
+                mount: mounted.to_owned(),
+                path,
+            },
             None => Self::None,
         }
     }
 
-    /// The least limit of it and of those that it is in, and the file that says so. Past memory.high nothing is killed, but the
-    /// kernel slows down whoever allocates until next to nothing moves: that is a limit too.
+    /// The least limit of it and of those that it is in, and the file that says so. Past
+    /// memory.high nothing is killed, but the kernel slows down whoever allocates until next to
+    /// nothing moves: that is a limit too.
     pub(super) fn limit(&self) -> Option<(u64, PathBuf)> {
         let (mount, path, names): (_, _, &[&str]) = match self {
             Self::None => return None,
             Self::V1 { mount, path } => (mount, path, &["memory.limit_in_bytes"]),
             Self::V2 { mount, path } => (mount, path, &["memory.max", "memory.high"]),
         };
-        // In a container the path may be one of the host, while what is mounted is its own cgroup: that is the last of
-        // these, the mount itself.
+        // In a container the path may be one of the host, while what is mounted is its own cgroup:
+        // that is the last of these, the mount itself.
         let cgroups = path.ancestors().map(|path| mount.join(path));
         let files = cgroups.flat_map(|cgroup| names.iter().map(move |name| cgroup.join(name)));
-        files.filter_map(|file| Some((number(&read(&file))?, file))).min_by_key(|(limit, _)| *limit)
+        files
+            .filter_map(|file| Some((number(&read(&file))?, file)))
+            .min_by_key(|(limit, _)| *limit)
     }
 
-    /// Bytes that the kernel uses for what is in it, of those that count against its limit and that it cannot reclaim: neither
-    /// pages of files nor what it remembers of their names. Version 1 does not tell these apart.
+    /// Bytes that the kernel uses for what is in it, of those that count against its limit and that
+    /// it cannot reclaim: neither pages of files nor what it remembers of their names. Version
+    /// 1 does not tell these apart.
     pub(super) fn kernel(&self) -> Option<u64> {
         match self {
             Self::None | Self::V1 { .. } => None,
-            Self::V2 { mount, path } => Some(kernel_of(&read(existing(mount, path).join("memory.stat")))),
+            Self::V2 { mount, path } => {
+                Some(kernel_of(&read(existing(mount, path).join("memory.stat"))))
+            }
         }
     }
 }
@@ -92,8 +110,12 @@ fn number(text: &str) -> Option<u64> {
 
 /// What the kernel uses, by memory.stat of version 2.
 fn kernel_of(stat: &str) -> u64 {
-    let is_kernel =
-        |name: &str| matches!(name, "sock" | "slab_unreclaimable" | "kernel_stack" | "pagetables" | "percpu");
+    let is_kernel = |name: &str| {
+        matches!(
+            name,
+            "sock" | "slab_unreclaimable" | "kernel_stack" | "pagetables" | "percpu"
+        )
+    };
     let bytes = stat.lines().filter_map(|line| {
         let (name, bytes) = line.split_once(' ')?;
         if is_kernel(name) { number(bytes) } else { None }
@@ -109,7 +131,8 @@ mod tests {
 
     /// Files below a directory of its own.
     fn files(named: &str, files: &[(&str, &str)]) -> PathBuf {
-        let root = std::env::temp_dir().join(format!("lockgate-cgroup-{}-{named}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("lockgate-cgroup-{}-{named}", std::process::id()));
         for (path, text) in files {
             let file = root.join(path);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -129,7 +152,10 @@ mod tests {
             ],
         );
         let cgroup = Cgroup::of("0::/web.slice/a.service\n", &root);
-        assert_eq!(cgroup.limit(), Some((500_000_000, root.join("web.slice/memory.max"))));
+        assert_eq!(
+            cgroup.limit(),
+            Some((500_000_000, root.join("web.slice/memory.max")))
+        );
         fs::remove_dir_all(root).unwrap();
     }
 
@@ -158,7 +184,13 @@ mod tests {
 
     #[test]
     fn in_a_container_the_mounted_cgroup_is_its_own() {
-        let root = files("container", &[("memory.max", "64000000\n"), ("memory.stat", "anon 9\nsock 7\n")]);
+        let root = files(
+            "container",
+            &[
+                ("memory.max", "64000000\n"),
+                ("memory.stat", "anon 9\nsock 7\n"),
+            ],
+        );
         let cgroup = Cgroup::of("0::/../../system.slice/docker-1.scope\n", &root);
         assert_eq!(cgroup.limit().map(|(limit, _)| limit), Some(64_000_000));
         assert_eq!(cgroup.kernel(), Some(7));
@@ -172,7 +204,8 @@ mod tests {
             "v1",
             &[
                 (&format!("{own}/memory.limit_in_bytes"), "67108864\n"),
-                // What a server of many files has there is mostly dentries and inodes, which go when memory is wanted.
+                // What a server of many files has there is mostly dentries and inodes, which go
+                // when memory is wanted.
                 (&format!("{own}/memory.kmem.usage_in_bytes"), "60000000\n"),
                 (&format!("{own}/memory.usage_in_bytes"), "67000000\n"),
                 ("memory/memory.limit_in_bytes", "9223372036854771712\n"),

@@ -1,5 +1,6 @@
-//! Under which names the metrics address is asked: a page on the web could have its own name lead here and read what it
-//! is answered (DNS rebinding), so only names that such a page cannot have are taken.
+//! Under which names the metrics address is asked: a page on the web could have its own name lead
+//! here and read what it is answered (DNS rebinding), so only names that such a page cannot have
+//! are taken.
 //!
 //! Does not look anything up: what the machine is called, its files say.
 
@@ -29,9 +30,16 @@ impl Hosts {
     /// These names, and those of the machine.
     pub(crate) fn new(configured: &[String]) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let machine = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
         let mut hosts = vec!["localhost".to_owned()];
-        hosts.extend(names(&machine, &read("/etc/hosts"), &read("/etc/resolv.conf")));
+        hosts.extend(names(
+            &machine,
+            &read("/etc/hosts"),
+            &read("/etc/resolv.conf"),
+        ));
         hosts.extend(configured.iter().cloned());
         Self(hosts.iter().map(|host| plain(host)).collect())
     }
@@ -46,7 +54,11 @@ impl Hosts {
             _ => return Err(Refusal::Malformed),
         };
         // RFC 9112 §3.2.2: that of an absolute target goes over the field.
-        let host = request.uri().authority().map(|authority| authority.as_str()).or(host);
+        let host = request
+            .uri()
+            .authority()
+            .map(|authority| authority.as_str())
+            .or(host);
         let ours = host.is_none_or(|host| self.has(host)) && self.may_ask(fields);
         if ours { Ok(()) } else { Err(Refusal::Foreign) }
     }
@@ -57,7 +69,9 @@ impl Hosts {
         match fields.get(ORIGIN).map(HeaderValue::to_str) {
             // "null" is the origin of what has none of its own, and so of anybody's.
             Some(origin) => origin.is_ok_and(|origin| {
-                origin.split_once("://").is_some_and(|(_, authority)| self.has(authority))
+                origin
+                    .split_once("://")
+                    .is_some_and(|(_, authority)| self.has(authority))
             }),
             // A link that a user follows may stand anywhere.
             None => !is(&SITE, "cross-site") || is(&MODE, "navigate"),
@@ -78,8 +92,8 @@ fn plain(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
-/// What a machine is called, by its files: its own name, the other names of its line in `/etc/hosts`, and its name in the
-/// domains of `/etc/resolv.conf`.
+/// What a machine is called, by its files: its own name, the other names of its line in
+/// `/etc/hosts`, and its name in the domains of `/etc/resolv.conf`.
 fn names(machine: &str, hosts: &str, resolv: &str) -> Vec<String> {
     let is_named = !matches!(machine, "" | "localhost" | "(none)");
     let words = |line: &str| -> Vec<String> {
@@ -93,7 +107,10 @@ fn names(machine: &str, hosts: &str, resolv: &str) -> Vec<String> {
     names.push(machine.to_owned());
     for line in hosts.lines().map(words) {
         let of_line = line.get(1..).unwrap_or_default();
-        if of_line.iter().any(|name| name.eq_ignore_ascii_case(machine)) {
+        if of_line
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(machine))
+        {
             names.extend_from_slice(of_line);
         }
     }
@@ -114,7 +131,11 @@ mod tests {
     use super::*;
 
     fn checked(request: &[(&str, &str)]) -> Result<(), Refusal> {
-        let hosts = Hosts(vec!["localhost".into(), "gate".into(), "metrics.example.com".into()]);
+        let hosts = Hosts(vec![
+            "localhost".into(),
+            "gate".into(),
+            "metrics.example.com".into(),
+        ]);
         let mut made = Request::get("/metrics");
         for (name, value) in request {
             made = made.header(*name, *value);
@@ -154,17 +175,34 @@ mod tests {
     #[test]
     fn a_request_without_host_or_with_two_is_malformed() {
         assert_eq!(checked(&[]), Err(Refusal::Malformed));
-        assert_eq!(checked(&[("host", "gate"), ("host", "gate")]), Err(Refusal::Malformed));
-        let old = Request::get("/metrics").version(Version::HTTP_10).body(()).unwrap();
+        assert_eq!(
+            checked(&[("host", "gate"), ("host", "gate")]),
+            Err(Refusal::Malformed)
+        );
+        let old = Request::get("/metrics")
+            .version(Version::HTTP_10)
+            .body(())
+            .unwrap();
         assert_eq!(Hosts(Vec::new()).check(&old), Ok(()));
     }
 
     #[test]
     fn the_host_of_an_absolute_target_goes_over_the_field() {
-        let request = |target: &str| Request::get(target).header("host", "localhost").body(()).unwrap();
+        let request = |target: &str| {
+            Request::get(target)
+                .header("host", "localhost")
+                .body(())
+                .unwrap()
+        };
         let hosts = Hosts(vec!["localhost".into()]);
-        assert_eq!(hosts.check(&request("http://evil.example/metrics")), Err(Refusal::Foreign));
-        assert_eq!(hosts.check(&request("http://localhost:9090/metrics")), Ok(()));
+        assert_eq!(
+            hosts.check(&request("http://evil.example/metrics")),
+            Err(Refusal::Foreign)
+        );
+        assert_eq!(
+            hosts.check(&request("http://localhost:9090/metrics")),
+            Ok(())
+        );
     }
 
     #[test]
@@ -175,7 +213,11 @@ mod tests {
             assert_eq!(at(origin), Err(Refusal::Foreign), "{origin}");
         }
         let fetched = |site, mode| {
-            checked(&[("host", "localhost"), ("sec-fetch-site", site), ("sec-fetch-mode", mode)])
+            checked(&[
+                ("host", "localhost"),
+                ("sec-fetch-site", site),
+                ("sec-fetch-mode", mode),
+            ])
         };
         assert_eq!(fetched("cross-site", "no-cors"), Err(Refusal::Foreign));
         assert_eq!(fetched("cross-site", "navigate"), Ok(()));
@@ -189,11 +231,20 @@ mod tests {
         let resolv = "nameserver 192.0.2.53\nsearch lan example.net\n";
         assert_eq!(
             names("gate", hosts, resolv),
-            ["gate", "gate.example.com", "gate", "gate.lan", "gate.example.net"]
+            [
+                "gate",
+                "gate.example.com",
+                "gate",
+                "gate.lan",
+                "gate.example.net"
+            ]
         );
         assert_eq!(names("gate.example.com", "", resolv), ["gate.example.com"]);
         for unnamed in ["", "localhost", "(none)"] {
-            assert_eq!(names(unnamed, "127.0.0.1 localhost all.example", resolv), Vec::<String>::new());
+            assert_eq!(
+                names(unnamed, "127.0.0.1 localhost all.example", resolv),
+                Vec::<String>::new()
+            );
         }
     }
 }

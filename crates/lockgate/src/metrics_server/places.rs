@@ -1,4 +1,5 @@
-//! The connections of the metrics address: a bounded number, where none keeps a place that it does not use.
+//! The connections of the metrics address: a bounded number, where none keeps a place that it does
+//! not use.
 //!
 //! Does not serve them.
 
@@ -11,7 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// What a connection may have to send its head, before it can be closed for another: what has come is read by then.
+/// What a connection may have to send its head, before it can be closed for another: what has come
+/// is read by then.
 const LEAST: Duration = Duration::from_millis(100);
 
 /// The places and the connections that have them.
@@ -44,16 +46,26 @@ impl Asked {
 
 impl Places {
     pub(super) fn new(count: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(count)), taken: VecDeque::new() }
+        Self {
+            free: Arc::new(Semaphore::new(count)),
+            taken: VecDeque::new(),
+        }
     }
 
-    /// A place for a connection that has come. Where all are taken, the connection that has waited longest for its head
-    /// is closed; where all have asked, the oldest.
+    /// A place for a connection that has come. Where all are taken, the connection that has waited
+    /// longest for its head is closed; where all have asked, the oldest.
     pub(super) async fn take(&mut self) -> OwnedSemaphorePermit {
         loop {
             self.taken.retain(|taken| !taken.task.is_finished());
-            let longest = self.taken.iter().position(|taken| !taken.asked.is_set()).unwrap_or(0);
-            let age = self.taken.get(longest).map_or(Duration::ZERO, |taken| taken.since.elapsed());
+            let longest = self
+                .taken
+                .iter()
+                .position(|taken| !taken.asked.is_set())
+                .unwrap_or(0);
+            let age = self
+                .taken
+                .get(longest)
+                .map_or(Duration::ZERO, |taken| taken.since.elapsed());
             let place = Arc::clone(&self.free).acquire_owned();
             match timeout(LEAST.saturating_sub(age), place).await {
                 Ok(Ok(place)) => return place,
@@ -72,6 +84,10 @@ impl Places {
 
     /// Remembers whose task has a place.
     pub(super) fn fill(&mut self, asked: Asked, task: JoinHandle<()>) {
-        self.taken.push_back(Taken { since: Instant::now(), asked, task });
+        self.taken.push_back(Taken {
+            since: Instant::now(),
+            asked,
+            task,
+        });
     }
 }

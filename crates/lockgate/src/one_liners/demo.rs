@@ -1,5 +1,5 @@
-//! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two endpoints, a relay, and
-//! metrics, with everything that they need built in.
+//! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two
+//! endpoints, a relay, and metrics, with everything that they need built in.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
@@ -41,8 +41,12 @@ pub(crate) fn demo(demo: &Demo) -> anyhow::Result<ExitCode> {
         .context("page")?;
     let first = application(&scratch, "app-1.sock", "application 1 of 2", Preface::None)?;
     let second = application(&scratch, "app-2.sock", "application 2 of 2", Preface::None)?;
-    let relayed =
-        application(&scratch, "relayed.sock", "the application behind the relay", Preface::ProxyHeader)?;
+    let relayed = application(
+        &scratch,
+        "relayed.sock",
+        "the application behind the relay",
+        Preface::ProxyHeader,
+    )?;
     let socket = |path: &PathBuf| quote(&format!("unix:{}", path.display()));
     let file = |path: &PathBuf| quote(&path.to_string_lossy());
     let tls = format!("tls = {{ cert = {}, key = {} }}", file(&cert), file(&key));
@@ -63,7 +67,9 @@ pub(crate) fn demo(demo: &Demo) -> anyhow::Result<ExitCode> {
         relay = quote(&demo.relay.to_string()),
         relayed = socket(&relayed),
     );
-    Ok(run(&config, "demo", |running| print_invitation(running, &config)))
+    Ok(run(&config, "demo", |running| {
+        print_invitation(running, &config)
+    }))
 }
 
 /// Starts an application on a Unix socket of its own, and says where that is.
@@ -75,13 +81,17 @@ fn application(
 ) -> anyhow::Result<PathBuf> {
     let path = scratch.0.join(socket);
     let listener = UnixListener::bind(&path).context("socket of the built-in application")?;
-    thread::Builder::new().name("echo-app".into()).spawn(move || serve(listener, name, preface))?;
+    thread::Builder::new()
+        .name("echo-app".into())
+        .spawn(move || serve(listener, name, preface))?;
     Ok(path)
 }
 
 fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
     let served = listener.set_nonblocking(true).and_then(|()| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             echo_app::serve(tokio::net::UnixListener::from_std(listener)?, name, preface).await;
             Ok(())
@@ -94,16 +104,38 @@ fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
 
 fn print_invitation(running: &Running, config: &str) {
     // Relays come before sites.
-    let ([relay, site], Some(metrics)) = (running.bound.as_slice(), &running.metrics_at) else { return };
-    out!("This is Lockgate. Every request, and every connection of the relay, is a line of JSON below.");
+    let ([relay, site], Some(metrics)) = (running.bound.as_slice(), &running.metrics_at) else {
+        return;
+    };
+    out!(
+        "This is Lockgate. Every request, and every connection of the relay, is a line of JSON below."
+    );
     out!("Try, in another terminal:\n");
     let line = |command: String, what: &str| out!("  {command:<68}  # {what}");
-    line(format!("curl -k https://{site}/"), "a page from a folder, over HTTP/2");
-    line(format!("curl -k https://{site}/api/hello"), "one of two endpoints: ask again");
-    line(format!("curl -k --http1.1 --data anything https://{site}/api/echo"), "the same over HTTP/1.1");
-    line(format!("curl -k https://{relay}/hello"), "a relay: TLS off, PROXY header on");
-    line(format!("curl http://{metrics}/metrics http://{metrics}/top"), "what it counts");
-    line(format!("lockgate load --insecure -d 5s https://{site}/api/hello"), "what it takes\n");
+    line(
+        format!("curl -k https://{site}/"),
+        "a page from a folder, over HTTP/2",
+    );
+    line(
+        format!("curl -k https://{site}/api/hello"),
+        "one of two endpoints: ask again",
+    );
+    line(
+        format!("curl -k --http1.1 --data anything https://{site}/api/echo"),
+        "the same over HTTP/1.1",
+    );
+    line(
+        format!("curl -k https://{relay}/hello"),
+        "a relay: TLS off, PROXY header on",
+    );
+    line(
+        format!("curl http://{metrics}/metrics http://{metrics}/top"),
+        "what it counts",
+    );
+    line(
+        format!("lockgate load --insecure -d 5s https://{site}/api/hello"),
+        "what it takes\n",
+    );
     out!("The configuration that this runs:\n");
     for line in config.lines() {
         out!("  {line}");

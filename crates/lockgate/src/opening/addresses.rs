@@ -17,7 +17,9 @@ impl Opening<'_> {
     /// The listeners, in their order; none where they are only tried.
     pub(super) fn listeners(&mut self, assembly: Option<&Assembly>, workers: usize) -> Vec<Bound> {
         match (assembly, self.mode) {
-            (Some(assembly), Mode::Start) if self.is_real() => self.bind(&assembly.listeners, workers),
+            (Some(assembly), Mode::Start) if self.is_real() => {
+                self.bind(&assembly.listeners, workers)
+            }
             _ => {
                 for (address, at) in addresses(&self.loaded.config) {
                     if let Err(error) = self.try_bind(&address) {
@@ -48,13 +50,20 @@ impl Opening<'_> {
             Ok(inherited) => inherited,
             Err(error) => {
                 self.failed = true;
-                self.report.push(Code::AddressUnavailable, format!("sockets from systemd: {error}"), "", "");
+                self.report.push(
+                    Code::AddressUnavailable,
+                    format!("sockets from systemd: {error}"),
+                    "",
+                    "",
+                );
                 return Vec::new();
             }
         };
         let mut bound = Vec::new();
         for planned in listeners {
-            let activated = inherited.iter().find(|inherited| is_at(&inherited.address, &planned.address));
+            let activated = inherited
+                .iter()
+                .find(|inherited| is_at(&inherited.address, &planned.address));
             let result = match activated {
                 Some(inherited) => share(&inherited.socket, &planned.address, workers),
                 None => listen::bind(&planned.address, &planned.options, workers),
@@ -64,10 +73,11 @@ impl Opening<'_> {
                 Err(error) => self.cannot_listen(&planned.address, &planned.at, &error),
             }
         }
-        for spare in inherited
-            .iter()
-            .filter(|one| !listeners.iter().any(|planned| is_at(&one.address, &planned.address)))
-        {
+        for spare in inherited.iter().filter(|one| {
+            !listeners
+                .iter()
+                .any(|planned| is_at(&one.address, &planned.address))
+        }) {
             tracing::warn!(address = ?spare.address, "a socket from systemd is that of no listener");
         }
         bound
@@ -76,20 +86,35 @@ impl Opening<'_> {
     fn cannot_listen(&mut self, address: &Address, at: &At, error: &io::Error) {
         self.failed = true;
         let (code, cure) = binding_failed(address, error);
-        self.report.push_at(code, at, format!("cannot listen on {address}: {error}"), "", cure);
+        self.report.push_at(
+            code,
+            at,
+            format!("cannot listen on {address}: {error}"),
+            "",
+            cure,
+        );
     }
 
     /// The metrics address.
-    pub(super) fn metrics(&mut self, address: &Address) -> Option<(metrics_server::Listener, Address)> {
+    pub(super) fn metrics(
+        &mut self,
+        address: &Address,
+    ) -> Option<(metrics_server::Listener, Address)> {
         let bound = if self.is_real() {
-            let options = listen::Options { backlog: 128, fast_open: false, defer_accept: None };
+            let options = listen::Options {
+                backlog: 128,
+                fast_open: false,
+                defer_accept: None,
+            };
             listen::bind(address, &options, 1).map(Some)
         } else {
             self.try_bind(address).map(|()| None)
         };
         match bound {
             Ok(bound) => {
-                let Bound { address, sockets, .. } = bound?;
+                let Bound {
+                    address, sockets, ..
+                } = bound?;
                 let socket = sockets.into_iter().next()?;
                 let listener = match &address {
                     Address::Unix(_) => metrics_server::Listener::Unix(UnixListener::from(socket)),
@@ -99,7 +124,12 @@ impl Opening<'_> {
             }
             Err(error) => {
                 let (code, cure) = binding_failed(address, &error);
-                self.error("metrics", code, &format!("cannot listen on {address}: {error}"), &cure);
+                self.error(
+                    "metrics",
+                    code,
+                    &format!("cannot listen on {address}: {error}"),
+                    &cure,
+                );
                 None
             }
         }
@@ -109,9 +139,14 @@ impl Opening<'_> {
 /// Every address that listeners have, each once, and where it was written.
 fn addresses(config: &Config) -> Vec<(Address, At)> {
     let relays = config.tcp.iter().map(|tcp| (&tcp.listen, &tcp.at));
-    let tunnels = config.tunnels.iter().map(|tunnel| (&tunnel.listen, &tunnel.at));
-    let sites =
-        config.sites.iter().flat_map(|site| site.listen.iter().map(|listen| (&listen.addr, &site.at)));
+    let tunnels = config
+        .tunnels
+        .iter()
+        .map(|tunnel| (&tunnel.listen, &tunnel.at));
+    let sites = config
+        .sites
+        .iter()
+        .flat_map(|site| site.listen.iter().map(|listen| (&listen.addr, &site.at)));
     let mut addresses: Vec<(Address, At)> = Vec::new();
     for (written, at) in relays.chain(tunnels).chain(sites) {
         let address = assemble::address(written);
@@ -125,7 +160,9 @@ fn addresses(config: &Config) -> Vec<(Address, At)> {
 fn is_at(inherited: &InheritedAddress, planned: &Address) -> bool {
     match (inherited, planned) {
         (InheritedAddress::Tcp(at), Address::Ip(address)) => at == address,
-        (InheritedAddress::Tcp(at), Address::All(port)) => at.port() == *port && at.ip().is_unspecified(),
+        (InheritedAddress::Tcp(at), Address::All(port)) => {
+            at.port() == *port && at.ip().is_unspecified()
+        }
         (InheritedAddress::Unix(at), Address::Unix(path)) => at == path,
         _ => false,
     }
@@ -133,21 +170,28 @@ fn is_at(inherited: &InheritedAddress, planned: &Address) -> bool {
 
 /// A socket that was handed to us is one: the workers share it.
 fn share(socket: &OwnedFd, address: &Address, workers: usize) -> io::Result<Bound> {
-    let sockets = (0..workers).map(|_| socket.try_clone()).collect::<Result<_, _>>()?;
+    let sockets = (0..workers)
+        .map(|_| socket.try_clone())
+        .collect::<Result<_, _>>()?;
     rustix::io::ioctl_fionbio(socket.as_fd(), true)?;
     if !matches!(address, Address::Unix(_)) {
         rustix::net::sockopt::set_tcp_nodelay(socket, true)?;
     }
-    Ok(Bound { address: address.clone(), sockets, owner: Owner::Another })
+    Ok(Bound {
+        address: address.clone(),
+        sockets,
+        owner: Owner::Another,
+    })
 }
 
 /// The code and the cure of an address that cannot be bound.
 fn binding_failed(address: &Address, error: &io::Error) -> (Code, String) {
     use io::ErrorKind::{AddrInUse, AddrNotAvailable, NotFound, PermissionDenied};
     match (address, error.kind()) {
-        (Address::Unix(path), NotFound) => {
-            (Code::AddressUnavailable, format!("make the folder: mkdir -p {}", parent(path).display()))
-        }
+        (Address::Unix(path), NotFound) => (
+            Code::AddressUnavailable,
+            format!("make the folder: mkdir -p {}", parent(path).display()),
+        ),
         (Address::Unix(path), PermissionDenied) => {
             let folder = parent(path).display();
             (
@@ -159,9 +203,13 @@ fn binding_failed(address: &Address, error: &io::Error) -> (Code, String) {
             Code::AddressInUse,
             "another process listens there, or the file is no socket: `ss -lxp`".to_owned(),
         ),
-        (_, AddrInUse) => (Code::AddressInUse, "`ss -ltnp` says which process listens there".to_owned()),
+        (_, AddrInUse) => (
+            Code::AddressInUse,
+            "`ss -ltnp` says which process listens there".to_owned(),
+        ),
         (_, PermissionDenied) => {
-            let cure = "ports below 1024 need root or CAP_NET_BIND_SERVICE; `user` drops root afterwards";
+            let cure =
+                "ports below 1024 need root or CAP_NET_BIND_SERVICE; `user` drops root afterwards";
             (Code::AddressForbidden, cure.to_owned())
         }
         (_, AddrNotAvailable) => (

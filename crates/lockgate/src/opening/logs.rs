@@ -31,13 +31,23 @@ impl Opening<'_> {
     /// Opens every access log; `None` where one cannot be opened, or none was to be.
     pub(super) fn logs(&mut self) -> Option<Logs> {
         let config = &self.loaded.config;
-        let shared = config.access_log.as_ref().map(|log| self.log(log, self.loaded.at("access_log")));
-        let sites: Vec<_> = config.site_logs.iter().map(|(log, at)| self.log(log, Some(at))).collect();
+        let shared = config
+            .access_log
+            .as_ref()
+            .map(|log| self.log(log, self.loaded.at("access_log")));
+        let sites: Vec<_> = config
+            .site_logs
+            .iter()
+            .map(|(log, at)| self.log(log, Some(at)))
+            .collect();
         let shared = match shared {
             Some(opened) => Some(opened?),
             None => None,
         };
-        Some(Logs { shared, sites: sites.into_iter().collect::<Option<_>>()? })
+        Some(Logs {
+            shared,
+            sites: sites.into_iter().collect::<Option<_>>()?,
+        })
     }
 
     /// Opens one; `None` when it cannot be, or was not to be opened.
@@ -47,9 +57,10 @@ impl Opening<'_> {
             LogTarget::Stderr => Target::Stderr,
             LogTarget::File(path) => Target::File {
                 path: path.clone(),
-                rotation: log
-                    .rotate
-                    .map(|rotate| log_writer::Rotation { size: rotate.size, keep: rotate.keep }),
+                rotation: log.rotate.map(|rotate| log_writer::Rotation {
+                    size: rotate.size,
+                    keep: rotate.keep,
+                }),
             },
         };
         let opened = match self.is_real() {
@@ -59,12 +70,19 @@ impl Opening<'_> {
         match opened {
             Ok(opened) => opened,
             // Another user may open it, as far as there is something to open.
-            Err(error) if self.sight == Sight::Less && error.kind() != io::ErrorKind::NotFound => None,
+            Err(error) if self.sight == Sight::Less && error.kind() != io::ErrorKind::NotFound => {
+                None
+            }
             Err(error) => {
                 self.failed = true;
-                let (message, cure) = (format!("{}: {error}", log.to), self.log_cure(&log.to, &error));
+                let (message, cure) = (
+                    format!("{}: {error}", log.to),
+                    self.log_cure(&log.to, &error),
+                );
                 match at {
-                    Some(at) => self.report.push_at(Code::LogUnwritable, at, message, "", cure),
+                    Some(at) => self
+                        .report
+                        .push_at(Code::LogUnwritable, at, message, "", cure),
                     None => self.report.push(Code::LogUnwritable, message, "", cure),
                 }
                 None
@@ -73,7 +91,9 @@ impl Opening<'_> {
     }
 
     fn log_cure(&self, to: &LogTarget, error: &io::Error) -> String {
-        let LogTarget::File(path) = to else { return String::new() };
+        let LogTarget::File(path) = to else {
+            return String::new();
+        };
         let folder = parent(path).display();
         let user = self.loaded.config.user.as_deref();
         let owner = user.map(|user| format!("chown {user} {folder}"));
@@ -83,7 +103,9 @@ impl Opening<'_> {
                 format!("make the folder, for `user` to write to: mkdir -p {folder} && {owner}")
             }
             (io::ErrorKind::PermissionDenied, Some(owner)) => {
-                format!("`user` must be able to write to the folder, and to the file if it is there: {owner}")
+                format!(
+                    "`user` must be able to write to the folder, and to the file if it is there: {owner}"
+                )
             }
             (io::ErrorKind::PermissionDenied, None) => {
                 format!("the user that runs Lockgate must be able to write to {folder}")

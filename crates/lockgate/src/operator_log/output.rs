@@ -1,5 +1,5 @@
-//! Where the lines of the operator log go: straight to standard error at first, and through a thread once there are
-//! others that must not wait for it.
+//! Where the lines of the operator log go: straight to standard error at first, and through a
+//! thread once there are others that must not wait for it.
 //!
 //! Does not format.
 
@@ -35,7 +35,11 @@ thread_local! {
 
 impl Output {
     pub(super) const fn new() -> Self {
-        Self { queue: OnceLock::new(), pending: AtomicUsize::new(0), lost: AtomicU64::new(0) }
+        Self {
+            queue: OnceLock::new(),
+            pending: AtomicUsize::new(0),
+            lost: AtomicU64::new(0),
+        }
     }
 
     /// Takes the next line, which is written in one piece.
@@ -51,8 +55,14 @@ impl Output {
     /// Has a thread write the lines to `target` from now on; only the first call does.
     pub(super) fn start_thread(&'static self, target: File) -> io::Result<()> {
         let (queue, lines) = sync_channel(WAITING);
-        let writing = Writing { output: self, target: Lines::new(Patient(target), 0), told: 0 };
-        thread::Builder::new().name("operator-log".into()).spawn(move || writing.run(&lines))?;
+        let writing = Writing {
+            output: self,
+            target: Lines::new(Patient(target), 0),
+            told: 0,
+        };
+        thread::Builder::new()
+            .name("operator-log".into())
+            .spawn(move || writing.run(&lines))?;
         let _ = self.queue.set(queue);
         Ok(())
     }
@@ -88,7 +98,8 @@ impl Output {
 pub(super) struct Line(&'static Output);
 
 impl Write for Line {
-    /// Takes it whole. Never an error: the subscriber would print that to standard error itself, and wait for it.
+    /// Takes it whole. Never an error: the subscriber would print that to standard error itself,
+    /// and wait for it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match ASIDE.take() {
             Some(mut aside) => {
@@ -134,7 +145,8 @@ impl Writing {
         }
     }
 
-    /// Says what was lost, now that all that waited is written. What cannot be said is said with the next line.
+    /// Says what was lost, now that all that waited is written. What cannot be said is said with
+    /// the next line.
     fn tell_lost(&mut self) {
         let lost = self.output.lost();
         if lost == self.told {
@@ -163,8 +175,8 @@ mod tests {
 
     /// An output of which the test reads the other end.
     fn output() -> (&'static Output, File, File) {
-        // The process has a subscriber, as outside of tests: a thread without any, that is the first to come to a `warn!`, would
-        // switch it off for all others.
+        // The process has a subscriber, as outside of tests: a thread without any, that is the
+        // first to come to a `warn!`, would switch it off for all others.
         static SUBSCRIBER: Once = Once::new();
         SUBSCRIBER.call_once(|| {
             let subscriber = subscriber(LevelFilter::INFO, Format::Text, Colour::Never, io::sink);
@@ -228,8 +240,14 @@ mod tests {
         }
         thread::spawn(move || {
             let subscriber =
-                subscriber(LevelFilter::INFO, Format::Text, Colour::Never, move || output.line());
-            let writing = Writing { output, target: Lines::new(Patient(write), 0), told: 0 };
+                subscriber(LevelFilter::INFO, Format::Text, Colour::Never, move || {
+                    output.line()
+                });
+            let writing = Writing {
+                output,
+                target: Lines::new(Patient(write), 0),
+                told: 0,
+            };
             tracing::subscriber::with_default(subscriber, || writing.run(&lines));
         });
         let mut read = BufReader::new(read);
@@ -238,7 +256,9 @@ mod tests {
         }
         let told = next(&mut read);
         assert!(
-            told.ends_with("lines of this log were lost: standard error did not take them lost=3\n"),
+            told.ends_with(
+                "lines of this log were lost: standard error did not take them lost=3\n"
+            ),
             "{told}"
         );
         say(output, "then on\n");

@@ -1,4 +1,5 @@
-//! One connection of a check: text out, bytes in, with or without TLS. Bounded by whoever reads; has no deadline.
+//! One connection of a check: text out, bytes in, with or without TLS. Bounded by whoever reads;
+//! has no deadline.
 
 use std::future::poll_fn;
 use std::io;
@@ -39,7 +40,9 @@ impl Channel {
 
     /// Appends what comes next to `received`; false at the end.
     pub(crate) async fn receive(&mut self, received: &mut Vec<u8>) -> io::Result<bool> {
-        let Some((session, wire)) = &mut self.tls else { return receive(&self.socket, received).await };
+        let Some((session, wire)) = &mut self.tls else {
+            return receive(&self.socket, received).await;
+        };
         let early = session.take_early();
         received.extend_from_slice(&early);
         if !early.is_empty() {
@@ -61,7 +64,8 @@ impl Channel {
             let mut owed = Vec::new();
             session.seal_owed(&mut owed).map_err(io::Error::other)?;
             send(&self.socket, &owed).await?;
-            // Without a close_notify an end may be a truncation: whoever reads sees whether anything is missing.
+            // Without a close_notify an end may be a truncation: whoever reads sees whether
+            // anything is missing.
             if !receive(&self.socket, wire).await? {
                 return Ok(false);
             }
@@ -90,7 +94,8 @@ async fn send(socket: &Socket, mut bytes: &[u8]) -> io::Result<()> {
 async fn receive(socket: &Socket, received: &mut Vec<u8>) -> io::Result<bool> {
     let from = received.len();
     received.resize(from + READ, 0);
-    let read = poll_fn(|cx| socket.poll_recv(cx, received.get_mut(from..).unwrap_or_default())).await;
+    let read =
+        poll_fn(|cx| socket.poll_recv(cx, received.get_mut(from..).unwrap_or_default())).await;
     received.truncate(from + *read.as_ref().unwrap_or(&0));
     Ok(read? > 0)
 }

@@ -1,5 +1,5 @@
-//! One check of one endpoint: whether it can be reached, and whether it answers as it should. Has no deadline and
-//! draws no conclusion.
+//! One check of one endpoint: whether it can be reached, and whether it answers as it should. Has
+//! no deadline and draws no conclusion.
 
 mod h2;
 
@@ -44,7 +44,8 @@ pub(crate) struct Check {
     pub(crate) port: Option<u16>,
     /// TLS to the endpoint, if it wants it.
     pub(crate) tls: Option<Arc<Connector>>,
-    /// What goes before everything else, in plain: a PROXY header that says that we speak for ourselves.
+    /// What goes before everything else, in plain: a PROXY header that says that we speak for
+    /// ourselves.
     pub(crate) preface: Vec<u8>,
     /// From the beginning of a check to the beginning of the next, plus or minus a tenth.
     pub(crate) every: Duration,
@@ -65,7 +66,8 @@ pub(crate) enum Ask {
     Http(Request),
     /// The same over HTTP/2.
     Http2(Request),
-    /// That the service of this name is served, by the health protocol of gRPC; the empty one is all of them.
+    /// That the service of this name is served, by the health protocol of gRPC; the empty one is
+    /// all of them.
     Grpc(String),
 }
 
@@ -74,7 +76,8 @@ pub(crate) enum Ask {
 pub(crate) struct Script {
     /// By us; empty is nothing.
     pub(crate) send: Vec<u8>,
-    /// What the first 64 KB that come must have somewhere; never empty, and without it nothing is waited for.
+    /// What the first 64 KB that come must have somewhere; never empty, and without it nothing is
+    /// waited for.
     pub(crate) expect: Option<Vec<u8>>,
 }
 
@@ -133,10 +136,12 @@ pub(crate) enum Wrong {
 }
 
 impl Wrong {
-    /// Whether it says nothing of the endpoint: we have no descriptor, port or memory left. If that took endpoints down,
-    /// a shortage of ours would be an outage of everything.
+    /// Whether it says nothing of the endpoint: we have no descriptor, port or memory left. If that
+    /// took endpoints down, a shortage of ours would be an outage of everything.
     pub(super) fn is_ours(&self) -> bool {
-        let Self::Unreachable(error) = self else { return false };
+        let Self::Unreachable(error) = self else {
+            return false;
+        };
         matches!(
             Errno::from_io_error(error),
             Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL)
@@ -147,8 +152,8 @@ impl Wrong {
 impl Check {
     /// Checks `endpoint` once.
     ///
-    /// Of a name's addresses the first that can be connected to is asked, as requests go to it too; each has its share
-    /// of the time.
+    /// Of a name's addresses the first that can be connected to is asked, as requests go to it too;
+    /// each has its share of the time.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -167,7 +172,9 @@ impl Check {
                 }
                 Ask::Http(request) => {
                     let mut channel = self.begin(socket, session).await?;
-                    channel.send(&encode(&request.method, &request.path, &host, AGENT)).await?;
+                    channel
+                        .send(&encode(&request.method, &request.path, &host, AGENT))
+                        .await?;
                     request.read_answer(&mut channel).await?;
                     channel.close().await;
                     Ok(())
@@ -176,17 +183,27 @@ impl Check {
                 Ask::Grpc(service) => h2::grpc(service, stream(socket, session), &host).await,
             }
         };
-        timeout(self.timeout, whole).await.unwrap_or(Err(Wrong::Late(self.timeout)))
+        timeout(self.timeout, whole)
+            .await
+            .unwrap_or(Err(Wrong::Late(self.timeout)))
     }
 
     /// The TLS of a connection, if it has any; what goes before everything else goes before that.
-    async fn secure(&self, endpoint: &Endpoint, socket: &Socket) -> Result<Option<Box<Session>>, Wrong> {
-        let Some(connector) = &self.tls else { return Ok(None) };
-        let made = handshake::connect(socket, connector, &endpoint.host, self.preface.clone()).await?;
+    async fn secure(
+        &self,
+        endpoint: &Endpoint,
+        socket: &Socket,
+    ) -> Result<Option<Box<Session>>, Wrong> {
+        let Some(connector) = &self.tls else {
+            return Ok(None);
+        };
+        let made =
+            handshake::connect(socket, connector, &endpoint.host, self.preface.clone()).await?;
         Ok(Some(made.session))
     }
 
-    /// A connection on which what goes before everything else has gone: under TLS it went before that.
+    /// A connection on which what goes before everything else has gone: under TLS it went before
+    /// that.
     async fn begin(&self, socket: Socket, session: Option<Box<Session>>) -> Result<Channel, Wrong> {
         let mut channel = Channel::new(socket, session);
         if self.tls.is_none() {
@@ -196,7 +213,8 @@ impl Check {
     }
 }
 
-/// Connects to the first of its addresses that can be, at `port` if it is another; each has its share of the time.
+/// Connects to the first of its addresses that can be, at `port` if it is another; each has its
+/// share of the time.
 pub(crate) async fn connect(
     place: &Place,
     port: Option<u16>,
@@ -233,13 +251,19 @@ fn host(place: &Place, target: &Target, tls: bool) -> String {
         (Place::Name(name), Target::Tcp(address)) if name.port() != 0 => {
             (name.host().to_owned(), address.port())
         }
-        (_, Target::Tcp(address)) if address.is_ipv6() => (format!("[{}]", address.ip()), address.port()),
+        (_, Target::Tcp(address)) if address.is_ipv6() => {
+            (format!("[{}]", address.ip()), address.port())
+        }
         (_, Target::Tcp(address)) => (address.ip().to_string(), address.port()),
         // A Unix socket has no name, and HTTP/1.1 no request without one.
         (_, Target::Unix(_)) => return "localhost".to_owned(),
     };
     let usual = if tls { 443 } else { 80 };
-    if port == usual { host } else { format!("{host}:{port}") }
+    if port == usual {
+        host
+    } else {
+        format!("{host}:{port}")
+    }
 }
 
 impl Script {
@@ -247,7 +271,9 @@ impl Script {
         if !self.send.is_empty() {
             channel.send(&self.send).await?;
         }
-        let Some(expected) = &self.expect else { return Ok(()) };
+        let Some(expected) = &self.expect else {
+            return Ok(());
+        };
         let mut received = Vec::new();
         loop {
             // What was looked through before cannot have it, but for an end that is its beginning.
@@ -258,7 +284,11 @@ impl Script {
                 return Ok(());
             }
             if !more {
-                return Err(if received.is_empty() { Wrong::Ended } else { Wrong::Unexpected });
+                return Err(if received.is_empty() {
+                    Wrong::Ended
+                } else {
+                    Wrong::Unexpected
+                });
             }
         }
     }
@@ -267,19 +297,34 @@ impl Script {
 impl Request {
     async fn read_answer(&self, channel: &mut Channel) -> Result<(), Wrong> {
         let (head, received) = read_head(channel).await?;
-        if !self.statuses.iter().any(|range| range.contains(&head.status)) {
+        if !self
+            .statuses
+            .iter()
+            .any(|range| range.contains(&head.status))
+        {
             return Err(Wrong::Status(head.status));
         }
         let length = framing::response(Method::of(self.method.as_bytes()), &head)?;
         let Some(expected) = self.body.as_ref().filter(|expected| !expected.is_empty()) else {
             return Ok(());
         };
-        let body = read_body(Decoder::new(length), received, channel, BODY_MAX, |body, new| {
-            // What was looked through before cannot have it, but for an end that is its beginning.
-            let from = new.saturating_sub(expected.len());
-            contains(body.get(from..).unwrap_or_default(), expected)
-        });
-        if contains(&body.await?, expected) { Ok(()) } else { Err(Wrong::Lacking) }
+        let body = read_body(
+            Decoder::new(length),
+            received,
+            channel,
+            BODY_MAX,
+            |body, new| {
+                // What was looked through before cannot have it, but for an end that is its
+                // beginning.
+                let from = new.saturating_sub(expected.len());
+                contains(body.get(from..).unwrap_or_default(), expected)
+            },
+        );
+        if contains(&body.await?, expected) {
+            Ok(())
+        } else {
+            Err(Wrong::Lacking)
+        }
     }
 }
 
@@ -287,7 +332,12 @@ impl Request {
 pub(crate) fn encode(method: &str, path: &str, host: &str, agent: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     encode::request_line(&mut out, method.as_bytes(), path.as_bytes(), None);
-    for (name, value) in [("Host", host), ("User-Agent", agent), ("Accept", "*/*"), ("Connection", "close")] {
+    for (name, value) in [
+        ("Host", host),
+        ("User-Agent", agent),
+        ("Accept", "*/*"),
+        ("Connection", "close"),
+    ] {
         encode::field(&mut out, name.as_bytes(), value.as_bytes());
     }
     encode::end(&mut out);
@@ -296,8 +346,11 @@ pub(crate) fn encode(method: &str, path: &str, host: &str, agent: &str) -> Vec<u
 
 /// Reads the head of the answer, and what came behind it.
 pub(crate) async fn read_head(channel: &mut Channel) -> Result<(ResponseHead, Vec<u8>), Wrong> {
-    let (mut received, mut head, mut progress) =
-        (Vec::new(), ResponseHead::default(), parse::Progress::default());
+    let (mut received, mut head, mut progress) = (
+        Vec::new(),
+        ResponseHead::default(),
+        parse::Progress::default(),
+    );
     let mut interim = 0;
     loop {
         let parsed = parse::response(&received, &mut progress, &Limits::default(), &mut head)?;
@@ -316,8 +369,8 @@ pub(crate) async fn read_head(channel: &mut Channel) -> Result<(ResponseHead, Ve
     }
 }
 
-/// Reads the body of which `received` is the beginning: all of it, or its first `most` bytes, or until it is enough. That is
-/// asked with what there is and where the new part of it begins.
+/// Reads the body of which `received` is the beginning: all of it, or its first `most` bytes, or
+/// until it is enough. That is asked with what there is and where the new part of it begins.
 pub(crate) async fn read_body(
     mut decoder: Decoder,
     mut received: Vec<u8>,
@@ -325,7 +378,8 @@ pub(crate) async fn read_body(
     most: usize,
     enough: impl Fn(&[u8], usize) -> bool,
 ) -> Result<Vec<u8>, Wrong> {
-    let (mut body, mut trailers, mut all, mut at) = (Vec::new(), Fields::default(), received.len(), 0);
+    let (mut body, mut trailers, mut all, mut at) =
+        (Vec::new(), Fields::default(), received.len(), 0);
     loop {
         let rest = received.get(at..).unwrap_or_default();
         match decoder.decode(rest, &Limits::default(), &mut trailers)? {
@@ -344,7 +398,11 @@ pub(crate) async fn read_body(
                 at = 0;
                 let before = received.len();
                 if !channel.receive(&mut received).await? {
-                    return if decoder.may_close() { Ok(body) } else { Err(Wrong::Ended) };
+                    return if decoder.may_close() {
+                        Ok(body)
+                    } else {
+                        Err(Wrong::Ended)
+                    };
                 }
                 all += received.len() - before;
                 if all > ANSWER_MAX {

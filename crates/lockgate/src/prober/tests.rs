@@ -1,5 +1,5 @@
-//! The prober against origins that are scripted check by check: that the next check has come says that the last one
-//! was taken into account.
+//! The prober against origins that are scripted check by check: that the next check has come says
+//! that the last one was taken into account.
 
 use std::time::Duration;
 
@@ -10,21 +10,48 @@ use super::*;
 
 fn check(ask: Ask) -> Check {
     let every = Duration::from_millis(1);
-    Check { ask, port: None, tls: None, preface: Vec::new(), every, timeout: DEADLINE, fall: 2, rise: 2 }
+    Check {
+        ask,
+        port: None,
+        tls: None,
+        preface: Vec::new(),
+        every,
+        timeout: DEADLINE,
+        fall: 2,
+        rise: 2,
+    }
 }
 
 fn request() -> Ask {
-    Ask::Http(Request { method: "GET".into(), path: "/".into(), statuses: vec![200..=299], body: None })
+    Ask::Http(Request {
+        method: "GET".into(),
+        path: "/".into(),
+        statuses: vec![200..=299],
+        body: None,
+    })
 }
 
 fn endpoint(origin: &Origin) -> Arc<Endpoint> {
     let place = Place::Ip(origin.socket_address());
-    Arc::new(Endpoint::new(origin.address(), "127.0.0.1".into(), place, None))
+    Arc::new(Endpoint::new(
+        origin.address(),
+        "127.0.0.1".into(),
+        place,
+        None,
+    ))
 }
 
 fn pool(name: &str, endpoint: &Arc<Endpoint>) -> Arc<Pool> {
-    let settings = Settings { name: name.to_owned(), ..Settings::default() };
-    Arc::new(Pool::new(vec![Member::new(Arc::clone(endpoint), 1)], None, None, settings))
+    let settings = Settings {
+        name: name.to_owned(),
+        ..Settings::default()
+    };
+    Arc::new(Pool::new(
+        vec![Member::new(Arc::clone(endpoint), 1)],
+        None,
+        None,
+        settings,
+    ))
 }
 
 /// Reads the request of a check, and answers it when it is asked to.
@@ -51,7 +78,10 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
     prober.watch(&pool, check(request()));
     let standings = prober.standings();
     let before = standings.now().remove(0);
-    assert_eq!((before.pool.as_str(), before.endpoint), ("app", origin.address()));
+    assert_eq!(
+        (before.pool.as_str(), before.endpoint),
+        ("app", origin.address())
+    );
     assert_eq!((before.up, before.took, before.why), (true, None, None));
     let probing = prober.start().unwrap();
     let mut wire = next(&origin);
@@ -65,11 +95,18 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
         (200, false, None),
         (200, true, None),
     ] {
-        assert!(endpoint.is_avoided(0), "what requests met is forgiven when it rises, not before");
+        assert!(
+            endpoint.is_avoided(0),
+            "what requests met is forgiven when it rises, not before"
+        );
         answer(wire, status);
         wire = next(&origin);
         let now = standings.now().remove(0);
-        assert_eq!((now.up, now.why.as_ref().map(|why| why.as_str())), (up, why), "after {status}");
+        assert_eq!(
+            (now.up, now.why.as_ref().map(|why| why.as_str())),
+            (up, why),
+            "after {status}"
+        );
         assert!(now.took.is_some());
         assert_eq!(pool.choose(Wish::Any, 0, 0, 0).is_some(), up);
     }
@@ -99,10 +136,20 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
     });
     lockgate_testkit::eventually("both were checked", || {
         let now = standings.now();
-        (now.iter().all(|standing| standing.took.is_some()) && answering.accepted() > 6).then_some(())
+        (now.iter().all(|standing| standing.took.is_some()) && answering.accepted() > 6)
+            .then_some(())
     });
-    assert_eq!(standings.now().iter().map(|standing| standing.up).collect::<Vec<_>>(), [false, true]);
-    assert!(strict.choose(Wish::Any, 0, 0, 0).is_none() && lenient.choose(Wish::Any, 0, 0, 0).is_some());
+    assert_eq!(
+        standings
+            .now()
+            .iter()
+            .map(|standing| standing.up)
+            .collect::<Vec<_>>(),
+        [false, true]
+    );
+    assert!(
+        strict.choose(Wish::Any, 0, 0, 0).is_none() && lenient.choose(Wish::Any, 0, 0, 0).is_some()
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Asks name servers for the records of a service: by UDP, and where the answer does not fit by TCP (RFC 7766).
+//! Asks name servers for the records of a service: by UDP, and where the answer does not fit by TCP
+//! (RFC 7766).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,14 +21,22 @@ const SERVERS: usize = 3;
 /// The file with the system's.
 const SYSTEM: &str = "/etc/resolv.conf";
 
-/// The records of a service and for how many seconds they hold. `servers` are asked one after the other until one of them
-/// knows; without any, those of the system.
+/// The records of a service and for how many seconds they hold. `servers` are asked one after the
+/// other until one of them knows; without any, those of the system.
 ///
 /// # Errors
 /// What the last one has said, or that there is nothing.
 pub(super) async fn ask(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<Srv>, u32)> {
-    let of_system = if servers.is_empty() { system(Path::new(SYSTEM)) } else { Vec::new() };
-    let servers = if servers.is_empty() { &of_system } else { servers };
+    let of_system = if servers.is_empty() {
+        system(Path::new(SYSTEM))
+    } else {
+        Vec::new()
+    };
+    let servers = if servers.is_empty() {
+        &of_system
+    } else {
+        servers
+    };
     let random = Random::new();
     let mut last = io::Error::other("there is no name server");
     for server in servers.iter().cycle().take(ROUNDS * servers.len()) {
@@ -36,7 +45,9 @@ pub(super) async fn ask(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<S
         match exchange(*server, &asked).await {
             Ok(found) => return Ok(found),
             Err(error) => {
-                let says = error.get_ref().and_then(|error| error.downcast_ref::<DnsError>());
+                let says = error
+                    .get_ref()
+                    .and_then(|error| error.downcast_ref::<DnsError>());
                 // Another one would say the same.
                 if matches!(says, Some(DnsError::NoName | DnsError::NoRecord)) {
                     return Err(error);
@@ -60,9 +71,13 @@ async fn exchange(server: SocketAddr, asked: &[u8]) -> io::Result<(Vec<Srv>, u32
 }
 
 async fn by_udp(server: SocketAddr, asked: &[u8]) -> io::Result<Answer> {
-    let any: IpAddr =
-        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    // The system chooses the port, at random: with the number it is what nobody else knows (RFC 5452 §9.2).
+    let any: IpAddr = if server.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
+    // The system chooses the port, at random: with the number it is what nobody else knows (RFC
+    // 5452 §9.2).
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(server).await?;
     socket.send(asked).await?;
@@ -79,7 +94,9 @@ async fn by_udp(server: SocketAddr, asked: &[u8]) -> io::Result<Answer> {
 async fn by_tcp(server: SocketAddr, asked: &[u8]) -> io::Result<Answer> {
     let mut stream = TcpStream::connect(server).await?;
     let length = u16::try_from(asked.len()).map_err(io::Error::other)?;
-    stream.write_all(&[&length.to_be_bytes()[..], asked].concat()).await?;
+    stream
+        .write_all(&[&length.to_be_bytes()[..], asked].concat())
+        .await?;
     let mut message = vec![0; usize::from(stream.read_u16().await?)];
     stream.read_exact(&mut message).await?;
     answer(&message, asked).map_err(io::Error::other)
@@ -93,7 +110,10 @@ fn system(file: &Path) -> Vec<SocketAddr> {
         let is_one = words.next() == Some("nameserver");
         words.next().filter(|_| is_one)?.parse::<IpAddr>().ok()
     });
-    let mut servers: Vec<_> = servers.take(SERVERS).map(|ip| SocketAddr::new(ip, 53)).collect();
+    let mut servers: Vec<_> = servers
+        .take(SERVERS)
+        .map(|ip| SocketAddr::new(ip, 53))
+        .collect();
     if servers.is_empty() {
         servers.push(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)));
     }

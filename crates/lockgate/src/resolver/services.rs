@@ -1,8 +1,8 @@
-//! Services whose endpoints are SRV records (RFC 2782): each record has one of the places that a pool keeps for them, as long
-//! as it is there.
+//! Services whose endpoints are SRV records (RFC 2782): each record has one of the places that a
+//! pool keeps for them, as long as it is there.
 //!
-//! A place whose record has gone is left empty for a while: connections to the old endpoint must not be taken for
-//! those to the next one.
+//! A place whose record has gone is left empty for a while: connections to the old endpoint must
+//! not be taken for those to the next one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -70,20 +70,37 @@ impl Service {
             let place = lockgate_proxy::upstream::Place::Name(Arc::clone(&cell));
             let label = format!("srv:{name}#{number}");
             let endpoint = Arc::new(Endpoint::new(label, String::new(), place, max));
-            Place { name: cell, endpoint, record: None, state: State::New }
+            Place {
+                name: cell,
+                endpoint,
+                record: None,
+                state: State::New,
+            }
         };
         let places = (1..=PLACES).map(place).collect();
-        Self { name: name.into(), woken, places, users: Vec::new() }
+        Self {
+            name: name.into(),
+            woken,
+            places,
+            users: Vec::new(),
+        }
     }
 
     /// Its endpoints, in the order of their places.
     pub(super) fn endpoints(&self) -> Vec<Arc<Endpoint>> {
-        self.places.iter().map(|place| Arc::clone(&place.endpoint)).collect()
+        self.places
+            .iter()
+            .map(|place| Arc::clone(&place.endpoint))
+            .collect()
     }
 
     /// Tells a pool of what comes and goes, whose members from `first` on are its endpoints.
     pub(super) fn used_by(&mut self, pool: &Arc<Pool>, first: usize, backup: bool) {
-        self.users.push(User { pool: Arc::clone(pool), first, backup });
+        self.users.push(User {
+            pool: Arc::clone(pool),
+            first,
+            backup,
+        });
     }
 
     /// Forgets that its addresses were doubted: they are looked for anew.
@@ -99,15 +116,26 @@ impl Service {
         for (srv, addresses) in found {
             let key = (srv.target.clone(), srv.port);
             // Of two for one endpoint the better.
-            if records.get(&key).is_none_or(|(known, _)| srv.priority < known.priority) {
+            if records
+                .get(&key)
+                .is_none_or(|(known, _)| srv.priority < known.priority)
+            {
                 records.insert(key, (srv, addresses));
             }
         }
-        let best = records.values().map(|(srv, _)| srv.priority).min().unwrap_or_default();
-        let gone: Vec<_> =
-            (0..self.places.len()).filter(|number| !self.keep(*number, &mut records, best)).collect();
+        let best = records
+            .values()
+            .map(|(srv, _)| srv.priority)
+            .min()
+            .unwrap_or_default();
+        let gone: Vec<_> = (0..self.places.len())
+            .filter(|number| !self.keep(*number, &mut records, best))
+            .collect();
         // What is left is new; those that are to be tried first come first.
-        let mut new: Vec<_> = records.into_values().filter(|(_, addresses)| !addresses.is_empty()).collect();
+        let mut new: Vec<_> = records
+            .into_values()
+            .filter(|(_, addresses)| !addresses.is_empty())
+            .collect();
         new.sort_by_key(|(srv, _)| srv.priority);
         let mut left_out = 0;
         for (srv, addresses) in new {
@@ -132,11 +160,20 @@ impl Service {
         }
     }
 
-    /// Looks after a place whose record is still there, or that has none; of one whose record is gone it says so, and has
-    /// nobody wait for its turn.
-    fn keep(&mut self, number: usize, records: &mut BTreeMap<(String, u16), Found>, best: u16) -> bool {
-        let Some(place) = self.places.get_mut(number) else { return true };
-        let Some(record) = &place.record else { return true };
+    /// Looks after a place whose record is still there, or that has none; of one whose record is
+    /// gone it says so, and has nobody wait for its turn.
+    fn keep(
+        &mut self,
+        number: usize,
+        records: &mut BTreeMap<(String, u16), Found>,
+        best: u16,
+    ) -> bool {
+        let Some(place) = self.places.get_mut(number) else {
+            return true;
+        };
+        let Some(record) = &place.record else {
+            return true;
+        };
         match records.remove(record) {
             Some((srv, addresses)) => {
                 // Where its host does not resolve now, it stays where it was.
@@ -151,7 +188,8 @@ impl Service {
                 let endpoint = place.endpoint.label.as_str();
                 tracing::info!(endpoint, "{host}:{port} is no longer there");
                 (place.record, place.state) = (None, State::Left);
-                self.members(number).for_each(|member| member.assume(1, true));
+                self.members(number)
+                    .for_each(|member| member.assume(1, true));
                 false
             }
         }
@@ -167,13 +205,20 @@ impl Service {
 
     /// A place as the pools have it.
     fn members(&self, number: usize) -> impl Iterator<Item = &Member> {
-        self.users.iter().filter_map(move |user| user.pool.members().get(user.first + number))
+        self.users
+            .iter()
+            .filter_map(move |user| user.pool.members().get(user.first + number))
     }
 
-    /// A place for a new record: one that nobody has had, else one to whose last owner no connection is kept.
+    /// A place for a new record: one that nobody has had, else one to whose last owner no
+    /// connection is kept.
     fn free(&self, now: Instant) -> Option<usize> {
-        let kept =
-            self.users.iter().map(|user| user.pool.settings.keeping.lifetime).max().unwrap_or_default();
+        let kept = self
+            .users
+            .iter()
+            .map(|user| user.pool.settings.keeping.lifetime)
+            .max()
+            .unwrap_or_default();
         let is_over = |place: &Place| match place.state {
             State::New => true,
             State::Left => false,
@@ -188,9 +233,16 @@ impl Service {
     }
 
     fn enter(&mut self, number: usize, srv: &Srv, addresses: Vec<SocketAddr>, best: u16) {
-        let Some(place) = self.places.get_mut(number) else { return };
+        let Some(place) = self.places.get_mut(number) else {
+            return;
+        };
         let endpoint = place.endpoint.label.as_str();
-        tracing::info!(endpoint, "{}:{} is there, at {addresses:?}", srv.target, srv.port);
+        tracing::info!(
+            endpoint,
+            "{}:{} is there, at {addresses:?}",
+            srv.target,
+            srv.port
+        );
         place.record = Some((srv.target.clone(), srv.port));
         place.state = State::Left;
         place.endpoint.forgive();
@@ -205,8 +257,8 @@ impl Service {
         }
     }
 
-    /// RFC 2782: weights are shares within a priority, and 0 is a very small one. Of other priorities than the best all are
-    /// backups.
+    /// RFC 2782: weights are shares within a priority, and 0 is a very small one. Of other
+    /// priorities than the best all are backups.
     fn weigh(&self, number: usize, srv: &Srv, best: u16) {
         let weight = (u32::from(srv.weight) * 10).max(1);
         for user in &self.users {
@@ -233,14 +285,24 @@ mod tests {
             member.fall();
             member
         });
-        let pool = Pool::new(members.collect(), Some(Balance::RoundRobin), None, Settings::default());
+        let pool = Pool::new(
+            members.collect(),
+            Some(Balance::RoundRobin),
+            None,
+            Settings::default(),
+        );
         let pool = Arc::new(pool);
         service.used_by(&pool, 0, false);
         (service, pool)
     }
 
     fn record(priority: u16, weight: u16, port: u16) -> Found {
-        let srv = Srv { priority, weight, port, target: "a.test".into() };
+        let srv = Srv {
+            priority,
+            weight,
+            port,
+            target: "a.test".into(),
+        };
         (srv, vec![SocketAddr::from(([10, 0, 0, 1], port))])
     }
 
@@ -260,14 +322,19 @@ mod tests {
 
     /// Ports in the order in which the pool chooses, round and round.
     fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
-        (0..count).map(|_| pool.choose(Wish::Any, 0, 0, 0).unwrap().0).collect()
+        (0..count)
+            .map(|_| pool.choose(Wish::Any, 0, 0, 0).unwrap().0)
+            .collect()
     }
 
     #[test]
     fn those_of_the_best_priority_serve_by_their_weights_and_others_are_backups() {
         let (mut service, pool) = service();
         assert!(up(&pool).is_empty() && pool.choose(Wish::Any, 0, 0, 0).is_none());
-        service.publish(vec![record(5, 9, 3), record(1, 1, 1), record(1, 3, 2)], Instant::now());
+        service.publish(
+            vec![record(5, 9, 3), record(1, 1, 1), record(1, 3, 2)],
+            Instant::now(),
+        );
         assert_eq!(up(&pool), ["1", "2", "3b"]);
         let turns = chosen(&pool, 40);
         let count = |place| turns.iter().filter(|chosen| **chosen == place).count();
@@ -290,14 +357,18 @@ mod tests {
         std::thread::scope(|threads| {
             let looks = threads.spawn(|| {
                 let somebody = || pool.choose(Wish::Any, 0, 0, 0).is_some();
-                // Who comes up behind a look that has passed him is seen by the next one, as requests look again.
+                // Who comes up behind a look that has passed him is seen by the next one, as
+                // requests look again.
                 while !done.load(Ordering::Relaxed) {
                     assert!(somebody() || somebody());
                 }
             });
             for turn in 1..2_000_u16 {
                 let now = start + Duration::from_secs(100) * turn.into();
-                service.publish(vec![record(turn % 3, 1, turn % 2), record(2, 1, turn % 2 + 2)], now);
+                service.publish(
+                    vec![record(turn % 3, 1, turn % 2), record(2, 1, turn % 2 + 2)],
+                    now,
+                );
             }
             done.store(true, Ordering::Relaxed);
             looks.join().unwrap();
@@ -308,7 +379,11 @@ mod tests {
     fn a_place_is_another_ones_only_when_no_connection_can_be_kept_any_more() {
         let (mut service, pool) = service();
         let start = Instant::now();
-        let all = |from: u16| (from..from + 32).map(|port| record(0, 1, port)).collect::<Vec<_>>();
+        let all = |from: u16| {
+            (from..from + 32)
+                .map(|port| record(0, 1, port))
+                .collect::<Vec<_>>()
+        };
         service.publish(all(100), start);
         assert_eq!(up(&pool).len(), 32);
         let busy = pool.members()[0].endpoint().begin();
@@ -320,7 +395,10 @@ mod tests {
         assert!(up(&pool).is_empty());
         service.publish(all(200), later(64));
         let there = up(&pool);
-        assert_eq!((there.len(), there[0].as_str(), pool.members()[0].is_up()), (31, "200", false));
+        assert_eq!(
+            (there.len(), there[0].as_str(), pool.members()[0].is_up()),
+            (31, "200", false)
+        );
         // One was still spoken to by the first: from its end on the time counts.
         drop(busy);
         service.publish(all(200), later(70));
@@ -340,7 +418,13 @@ mod tests {
         assert_eq!(up(&pool), ["1", "2"]);
         // RFC 2782: decidedly not available.
         service.publish(Vec::new(), Instant::now());
-        assert!(up(&pool).is_empty() && pool.members().iter().all(|member| member.endpoint().is_vacant()));
+        assert!(
+            up(&pool).is_empty()
+                && pool
+                    .members()
+                    .iter()
+                    .all(|member| member.endpoint().is_vacant())
+        );
     }
 
     #[test]
@@ -355,9 +439,15 @@ mod tests {
     #[test]
     fn whom_a_client_belongs_to_does_not_hang_on_the_place_that_a_record_has() {
         let ((mut one, first), (mut other, second)) = (service(), service());
-        one.publish((1..=8).map(|port| record(0, 1, port)).collect(), Instant::now());
+        one.publish(
+            (1..=8).map(|port| record(0, 1, port)).collect(),
+            Instant::now(),
+        );
         other.publish(vec![record(0, 1, 8), record(0, 1, 7)], Instant::now());
-        other.publish((1..=8).map(|port| record(0, 1, port)).collect(), Instant::now());
+        other.publish(
+            (1..=8).map(|port| record(0, 1, port)).collect(),
+            Instant::now(),
+        );
         let whose = |pool: &Pool, hash: u64| {
             let (place, _) = pool.choose(Wish::Hashed(hash), 0, 0, 0).unwrap();
             format!("{:?}", pool.members()[place].endpoint().place().targets())

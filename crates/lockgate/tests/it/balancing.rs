@@ -1,5 +1,5 @@
-//! Which endpoint of a pool a request or a relay goes to, beyond whose turn it is: backups, those that were ejected, those
-//! that a client belongs to.
+//! Which endpoint of a pool a request or a relay goes to, beyond whose turn it is: backups, those
+//! that were ejected, those that a client belongs to.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -40,13 +40,19 @@ fn greeted(gate: &Lockgate) -> (Wire, String) {
 #[test]
 fn a_backup_answers_while_no_other_endpoint_is_up() {
     let (address, backup) = (deserted(), named("backup"));
-    let endpoints =
-        format!("endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]", backup.address());
+    let endpoints = format!(
+        "endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]",
+        backup.address()
+    );
     for balance in ["p2c", "least", "round-robin"] {
-        let gate = lockgate().workers(2).start(&pooled(format!("{endpoints}\nbalance = \"{balance}\"")));
+        let gate = lockgate()
+            .workers(2)
+            .start(&pooled(format!("{endpoints}\nbalance = \"{balance}\"")));
         (0..5).for_each(|_| assert_eq!(ask(&gate).text(), "backup"));
         let _first = Origin::tcp_at(address).answering(|_| ok("first"));
-        eventually("the first is back", || (ask(&gate).text() == "first").then_some(()));
+        eventually("the first is back", || {
+            (ask(&gate).text() == "first").then_some(())
+        });
         (0..20).for_each(|_| assert_eq!(ask(&gate).text(), "first"));
     }
 }
@@ -54,8 +60,10 @@ fn a_backup_answers_while_no_other_endpoint_is_up() {
 #[test]
 fn a_backup_takes_relays_while_no_other_endpoint_is_up() {
     let (address, backup) = (deserted(), greeting("b"));
-    let endpoints =
-        format!("endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]", backup.address());
+    let endpoints = format!(
+        "endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]",
+        backup.address()
+    );
     let gate = lockgate().workers(2).start(&relayed(&endpoints));
     let (mut held, name) = greeted(&gate);
     assert_eq!(name, "b");
@@ -63,7 +71,9 @@ fn a_backup_takes_relays_while_no_other_endpoint_is_up() {
         wire.send("a");
         wire.wait_closed();
     });
-    eventually("the first is back", || (greeted(&gate).1 == "a").then_some(()));
+    eventually("the first is back", || {
+        (greeted(&gate).1 == "a").then_some(())
+    });
     (0..20).for_each(|_| assert_eq!(greeted(&gate).1, "a"));
     // What began at the backup stays there.
     held.send("still");
@@ -107,13 +117,20 @@ fn an_endpoint_of_relays_is_seen_to_be_up_or_down_as_one_of_sites_is() {
          [tcp.\"127.0.0.1:0\"]\nproxy = \"pool:app\"\n[tcp.\"127.0.0.2:0\"]\nproxy = \"pool:app\"\n",
         origin.address()
     );
-    for site in ["", &plain_site("pool:app").replace("127.0.0.1", "127.0.0.3")] {
+    for site in [
+        "",
+        &plain_site("pool:app").replace("127.0.0.1", "127.0.0.3"),
+    ] {
         let gate = lockgate().workers(2).start(&format!("{toml}{site}"));
         for (endpoint, up) in [(origin.address(), 1.0), (&*nobody.to_string(), 0.0)] {
             let endpoint = format!("endpoint=\"{endpoint}\"");
             gate.wait_for_sample("lockgate_upstream_up", &["pool=\"app\"", &endpoint], up);
         }
-        assert_eq!(gate.metrics().matches("lockgate_upstream_up{").count(), 2, "each once");
+        assert_eq!(
+            gate.metrics().matches("lockgate_upstream_up{").count(),
+            2,
+            "each once"
+        );
     }
 }
 
@@ -121,7 +138,10 @@ fn an_endpoint_of_relays_is_seen_to_be_up_or_down_as_one_of_sites_is() {
 fn relays_wait_in_the_queue_of_their_pool_and_no_longer_than_it_says() {
     for (queue, detail) in [
         ("{ max = 0, wait = \"60s\" }", "the queue is full"),
-        ("{ max = 10, wait = \"100ms\" }", "as many connections as it may"),
+        (
+            "{ max = 10, wait = \"100ms\" }",
+            "as many connections as it may",
+        ),
     ] {
         let origin = Origin::tcp();
         let mut gate = lockgate().workers(2).start(&relayed(&format!(
@@ -135,7 +155,11 @@ fn relays_wait_in_the_queue_of_their_pool_and_no_longer_than_it_says() {
         for _ in 0..3 {
             Wire::connect(gate.address()).wait_closed();
             let line = gate.next_line();
-            assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()), "{line}");
+            assert_eq!(
+                (&line["cause"], &line["side"]),
+                (&"limit".into(), &"lockgate".into()),
+                "{line}"
+            );
             assert!(line["detail"].as_str().unwrap().contains(detail), "{line}");
         }
         upstream.send("answer");
@@ -158,29 +182,50 @@ fn statuses(gate: &Lockgate, requests: usize) -> Vec<u16> {
 fn an_endpoint_that_says_again_and_again_that_it_cannot_serve_is_ejected_where_that_is_asked_for() {
     for (keys, count, status) in [
         ("eject = { statuses = [\"503\"] }", 5, 503),
-        ("eject = { errors = 3, for = \"60s\", statuses = [\"500\", \"502-504\"] }", 3, 502),
+        (
+            "eject = { errors = 3, for = \"60s\", statuses = [\"500\", \"502-504\"] }",
+            3,
+            502,
+        ),
         ("eject = { errors = 1, statuses = [\"500-599\"] }", 1, 504),
     ] {
-        let bad = Origin::tcp()
-            .answering(move |_| format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes());
+        let bad = Origin::tcp().answering(move |_| {
+            format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes()
+        });
         let good = named("good");
-        let gate = lockgate().workers(2).start(&by_turns(bad.address(), good.address(), keys));
-        let expected: Vec<u16> =
-            (0..20).map(|at| if at % 2 == 0 && at / 2 < count { status } else { 200 }).collect();
+        let gate = lockgate()
+            .workers(2)
+            .start(&by_turns(bad.address(), good.address(), keys));
+        let expected: Vec<u16> = (0..20)
+            .map(|at| {
+                if at % 2 == 0 && at / 2 < count {
+                    status
+                } else {
+                    200
+                }
+            })
+            .collect();
         assert_eq!(statuses(&gate, 20), expected, "{keys}");
-        for (name, [of_bad, of_good]) in
-            [("lockgate_upstream_ejections_total", [1.0, 0.0]), ("lockgate_upstream_ejected", [1.0, 0.0])]
-        {
+        for (name, [of_bad, of_good]) in [
+            ("lockgate_upstream_ejections_total", [1.0, 0.0]),
+            ("lockgate_upstream_ejected", [1.0, 0.0]),
+        ] {
             assert_eq!(gate.sample(name, &[bad.address()]), of_bad);
             assert_eq!(gate.sample(name, &[good.address()]), of_good);
         }
-        gate.stderr().find("it is said once", |line| line.contains("is ejected").then_some(()));
+        gate.stderr().find("it is said once", |line| {
+            line.contains("is ejected").then_some(())
+        });
     }
 }
 
 #[test]
 fn failures_are_counted_in_a_row_and_an_answer_of_another_kind_ends_it() {
-    for (statuses, ejected) in [([503, 503, 500], false), ([503, 503, 404], false), ([503, 503, 502], true)] {
+    for (statuses, ejected) in [
+        ([503, 503, 500], false),
+        ([503, 503, 404], false),
+        ([503, 503, 502], true),
+    ] {
         let turn = AtomicUsize::new(0);
         let bad = Origin::tcp().answering(move |_| {
             let status = statuses[turn.fetch_add(1, Ordering::SeqCst) % 3];
@@ -202,13 +247,21 @@ fn failures_are_counted_in_a_row_and_an_answer_of_another_kind_ends_it() {
 fn whoever_knows_a_url_that_answers_an_error_cannot_take_an_endpoint_away_by_it() {
     for status in [500, 502, 503, 504] {
         let origin = |name: &'static str| {
-            Origin::tcp().answering(move |seen| match seen.first_line().starts_with("GET /broken ") {
-                true => format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes(),
-                false => ok(name),
+            Origin::tcp().answering(move |seen| {
+                match seen.first_line().starts_with("GET /broken ") {
+                    true => {
+                        format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes()
+                    }
+                    false => ok(name),
+                }
             })
         };
         let (one, other) = (origin("one"), origin("other"));
-        let gate = lockgate().start(&by_turns(one.address(), other.address(), "eject = { errors = 1 }"));
+        let gate = lockgate().start(&by_turns(
+            one.address(),
+            other.address(),
+            "eject = { errors = 1 }",
+        ));
         for _ in 0..20 {
             let mut client = Http::connect(gate.address());
             client.send("GET /broken HTTP/1.1\r\nHost: a.test\r\n\r\n");
@@ -222,23 +275,31 @@ fn whoever_knows_a_url_that_answers_an_error_cannot_take_an_endpoint_away_by_it(
 
 #[test]
 fn without_ejections_an_endpoint_keeps_its_turn_whatever_it_answers() {
-    let bad = Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let bad =
+        Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
     let good = named("good");
     let gate = lockgate().start(&by_turns(bad.address(), good.address(), "eject = false"));
     assert_eq!(statuses(&gate, 20), [503, 200].repeat(10));
-    assert_eq!(gate.sample("lockgate_upstream_ejections_total", &[bad.address()]), 0.0);
+    assert_eq!(
+        gate.sample("lockgate_upstream_ejections_total", &[bad.address()]),
+        0.0
+    );
 }
 
 #[test]
 fn where_all_fail_none_is_at_fault_and_all_are_asked() {
-    let bad = || Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let bad =
+        || Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
     let (one, other, alone) = (bad(), bad(), bad());
     let keys = "eject = { errors = 1, statuses = [\"503\"] }";
     let gate = lockgate().start(&by_turns(one.address(), other.address(), keys));
     assert_eq!(statuses(&gate, 10), [503; 10]);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[one.address()], 1.0);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[other.address()], 0.0);
-    let gate = lockgate().start(&pooled(format!("endpoints = [\"{}\"]\n{keys}", alone.address())));
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\"]\n{keys}",
+        alone.address()
+    )));
     assert_eq!(statuses(&gate, 10), [503; 10]);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[], 0.0);
 }
@@ -249,11 +310,22 @@ fn an_endpoint_that_does_not_answer_in_time_or_not_what_can_be_read_is_ejected()
     let garbage = Origin::tcp().answering(|_| b"SSH-2.0-OpenSSH_9.9\r\n\r\n".to_vec());
     let good = named("good");
     for bad in [silent, garbage] {
-        let toml = by_turns(bad.address(), good.address(), "eject = { errors = 2, for = \"60s\" }");
+        let toml = by_turns(
+            bad.address(),
+            good.address(),
+            "eject = { errors = 2, for = \"60s\" }",
+        );
         let gate = lockgate().start(&(toml + "timeouts = { response = \"100ms\" }\n"));
         let answers = statuses(&gate, 12);
-        assert_eq!(answers.iter().filter(|status| **status != 200).count(), 2, "{answers:?}");
-        assert_eq!(gate.sample("lockgate_upstream_ejections_total", &[bad.address()]), 1.0);
+        assert_eq!(
+            answers.iter().filter(|status| **status != 200).count(),
+            2,
+            "{answers:?}"
+        );
+        assert_eq!(
+            gate.sample("lockgate_upstream_ejections_total", &[bad.address()]),
+            1.0
+        );
     }
 }
 
@@ -271,7 +343,10 @@ fn an_ejected_endpoint_is_asked_again_when_its_time_is_over() {
     assert_eq!(ask(&gate).status(), 503);
     well.store(true, Ordering::SeqCst);
     eventually("it is back", || (ask(&gate).text() == "back").then_some(()));
-    assert_eq!(gate.sample("lockgate_upstream_ejected", &[origin.address()]), 0.0);
+    assert_eq!(
+        gate.sample("lockgate_upstream_ejected", &[origin.address()]),
+        0.0
+    );
 }
 
 /// Four origins that answer by their names, and a pool of them with these keys.
@@ -282,7 +357,11 @@ fn four(keys: &str) -> ([Serving; 4], String) {
 }
 
 fn addresses(origins: &[Serving]) -> String {
-    origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect::<Vec<_>>().join(", ")
+    origins
+        .iter()
+        .map(|origin| format!("\"{}\"", origin.address()))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Who answers a request with these fields.
@@ -303,12 +382,17 @@ fn spread<N: Ord>(names: impl Iterator<Item = [N; 3]>) {
 
 #[test]
 fn requests_with_the_same_key_go_to_the_same_endpoint_by_whatever_worker_and_lockgate() {
-    for (key, field) in [("header:X-User", "X-User: "), ("cookie:id", "Cookie: a=b; id=")] {
+    for (key, field) in [
+        ("header:X-User", "X-User: "),
+        ("cookie:id", "Cookie: a=b; id="),
+    ] {
         let (_origins, keys) = four(&format!("balance = {{ hash = \"{key}\" }}"));
         let gates = [2, 1, 2].map(|workers| lockgate().workers(workers).start(&pooled(&keys)));
         spread((0..40).map(|user| {
             let fields = format!("{field}user-{user}\r\n");
-            gates.each_ref().map(|gate| answered(&mut Http::connect(gate.address()), &fields))
+            gates
+                .each_ref()
+                .map(|gate| answered(&mut Http::connect(gate.address()), &fields))
         }));
         // Without it, by address: all of one client's go to one.
         let mut client = Http::connect(gates[0].address());
@@ -323,26 +407,43 @@ fn requests_of_the_same_address_go_to_the_same_endpoint() {
     let gate = lockgate().workers(2).start(&pooled(&keys));
     spread((1..30).map(|host| {
         let from = Ipv4Addr::new(127, 9, 9, host).into();
-        [(); 3].map(|()| answered(&mut Http::over(Wire::connect_from(from, gate.address())), ""))
+        [(); 3].map(|()| {
+            answered(
+                &mut Http::over(Wire::connect_from(from, gate.address())),
+                "",
+            )
+        })
     }));
 }
 
 #[test]
 fn relays_of_the_same_address_or_name_go_to_the_same_endpoint() {
     let origins = ["a", "b", "c", "d"].map(greeting);
-    let keys = |key| format!("endpoints = [{}]\nbalance = {{ hash = \"{key}\" }}", addresses(&origins));
+    let keys = |key| {
+        format!(
+            "endpoints = [{}]\nbalance = {{ hash = \"{key}\" }}",
+            addresses(&origins)
+        )
+    };
     let gate = lockgate().workers(2).start(&relayed(&keys("client")));
     spread((1..30).map(|host| {
         let from = Ipv4Addr::new(127, 9, 8, host).into();
         [(); 3].map(|()| Wire::connect_from(from, gate.address()).exactly(1))
     }));
     let site = Site::new();
-    let cert = site.folder.certificate("names.pem", &site.authority.issue(&["*.app.test"]));
+    let cert = site
+        .folder
+        .certificate("names.pem", &site.authority.issue(&["*.app.test"]));
     let tls = format!("tls = {{ cert = \"{cert}\" }}\n");
     let gate = lockgate().workers(2).start(&(relayed(&keys("sni")) + &tls));
     spread((0..30).map(|name| {
         let name = format!("{name}.app.test");
-        [(); 3].map(|()| site.client().connect(gate.address(), &name).unwrap().exactly(1))
+        [(); 3].map(|()| {
+            site.client()
+                .connect(gate.address(), &name)
+                .unwrap()
+                .exactly(1)
+        })
     }));
 }
 
@@ -350,14 +451,25 @@ fn relays_of_the_same_address_or_name_go_to_the_same_endpoint() {
 fn who_belongs_to_an_endpoint_that_cannot_be_reached_goes_to_another_and_returns() {
     let (address, other) = (deserted(), named("other"));
     let balance = "balance = { hash = \"header:x-user\" }";
-    let gate = lockgate()
-        .workers(2)
-        .start(&pooled(format!("endpoints = [\"{address}\", \"{}\"]\n{balance}", other.address())));
-    let ask = |user: u32| answered(&mut Http::connect(gate.address()), &format!("X-User: {user}\r\n"));
+    let gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [\"{address}\", \"{}\"]\n{balance}",
+        other.address()
+    )));
+    let ask = |user: u32| {
+        answered(
+            &mut Http::connect(gate.address()),
+            &format!("X-User: {user}\r\n"),
+        )
+    };
     assert!((0..20).all(|user| ask(user) == "other"));
     let _first = Origin::tcp_at(address).answering(|_| ok("first"));
-    eventually("it is back", || (0..20).any(|user| ask(user) == "first").then_some(()));
-    assert!((0..20).any(|user| ask(user) == "other"), "those who belong there");
+    eventually("it is back", || {
+        (0..20).any(|user| ask(user) == "first").then_some(())
+    });
+    assert!(
+        (0..20).any(|user| ask(user) == "other"),
+        "those who belong there"
+    );
 }
 
 #[test]
@@ -376,16 +488,23 @@ fn a_connection_that_one_client_owns_is_left_where_its_request_belongs_elsewhere
         addresses(&origins)
     )));
     let users: Vec<String> = (0..20).map(|user| format!("X-User: {user}\r\n")).collect();
-    let alone = users.iter().map(|user| answered(&mut Http::connect(gate.address()), user));
+    let alone = users
+        .iter()
+        .map(|user| answered(&mut Http::connect(gate.address()), user));
     let alone: Vec<String> = alone.collect();
     let mut client = Http::connect(gate.address());
-    let together: Vec<String> = users.iter().map(|user| answered(&mut client, user)).collect();
+    let together: Vec<String> = users
+        .iter()
+        .map(|user| answered(&mut client, user))
+        .collect();
     assert_eq!(alone, together);
 }
 
 /// The cookie `lg` that an answer sets, with everything behind it.
 fn cookie_set(answer: &Message) -> Option<&str> {
-    let mut set = answer.all("set-cookie").filter(|line| line.starts_with("lg="));
+    let mut set = answer
+        .all("set-cookie")
+        .filter(|line| line.starts_with("lg="));
     let cookie = set.next();
     assert_eq!(set.next(), None);
     cookie
@@ -394,7 +513,9 @@ fn cookie_set(answer: &Message) -> Option<&str> {
 /// The answer to a request with this line of cookies.
 fn with_cookie(to: std::net::SocketAddr, cookies: &str) -> Message {
     let mut client = Http::connect(to);
-    client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nCookie: {cookies}\r\n\r\n"));
+    client.send(format!(
+        "GET / HTTP/1.1\r\nHost: a.test\r\nCookie: {cookies}\r\n\r\n"
+    ));
     client.answer()
 }
 
@@ -438,7 +559,10 @@ fn over_tls_the_cookie_is_for_tls_only() {
     client.send(request(""));
     let first = client.answer();
     let set = cookie_set(&first).unwrap();
-    assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure"), "{set}");
+    assert!(
+        set.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure"),
+        "{set}"
+    );
     client.send(request(&format!("Cookie: {}\r\n", pair(set))));
     let again = client.answer();
     assert_eq!((again.text(), cookie_set(&again)), (first.text(), None));
@@ -447,13 +571,18 @@ fn over_tls_the_cookie_is_for_tls_only() {
 #[test]
 fn an_endpoint_sees_all_cookies_but_ours() {
     let origin = Origin::tcp();
-    let toml =
-        pooled(format!("endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}", origin.address()));
+    let toml = pooled(format!(
+        "endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}",
+        origin.address()
+    ));
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
     let mut upstream: Option<Http> = None;
     for (sent, seen) in [
-        ("Cookie: a=b; lg=0; c=d\r\nCookie: e=f\r\n", Some("a=b; c=d; e=f")),
+        (
+            "Cookie: a=b; lg=0; c=d\r\nCookie: e=f\r\n",
+            Some("a=b; c=d; e=f"),
+        ),
         ("Cookie: lg=0\r\n", None),
         ("Cookie: a=b;c=d\r\n", Some("a=b;c=d")),
         ("", None),
@@ -461,12 +590,24 @@ fn an_endpoint_sees_all_cookies_but_ours() {
         client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{sent}\r\n"));
         let upstream = upstream.get_or_insert_with(|| origin.http());
         let request = upstream.request();
-        assert_eq!(request.all("cookie").collect::<Vec<_>>(), seen.into_iter().collect::<Vec<_>>(), "{sent}");
+        assert_eq!(
+            request.all("cookie").collect::<Vec<_>>(),
+            seen.into_iter().collect::<Vec<_>>(),
+            "{sent}"
+        );
         upstream.send("HTTP/1.1 200 OK\r\nSet-Cookie: s=1\r\nCache-Control: public, max-age=60\r\nContent-Length: 0\r\n\r\n");
         let answer = client.answer();
-        assert!(cookie_set(&answer).is_some() && answer.all("set-cookie").count() == 2, "{}", answer.head);
+        assert!(
+            cookie_set(&answer).is_some() && answer.all("set-cookie").count() == 2,
+            "{}",
+            answer.head
+        );
         let caching: Vec<_> = answer.all("cache-control").collect();
-        assert_eq!(caching, ["public, max-age=60", "private"], "no shared cache keeps it");
+        assert_eq!(
+            caching,
+            ["public, max-age=60", "private"],
+            "no shared cache keeps it"
+        );
     }
 }
 
@@ -483,13 +624,20 @@ fn a_client_whose_endpoint_cannot_be_reached_gets_another_and_its_cookie() {
     let (mine, theirs) = eventually("both were chosen", || {
         let answers: Vec<Message> = (0..20).map(|_| ask(&gate)).collect();
         let of = |name| {
-            answers.iter().find(|answer| answer.text() == name).and_then(cookie_set).map(str::to_owned)
+            answers
+                .iter()
+                .find(|answer| answer.text() == name)
+                .and_then(cookie_set)
+                .map(str::to_owned)
         };
         of("first").zip(of("other"))
     });
     drop(first);
     let moved = with_cookie(gate.address(), pair(&mine));
-    assert_eq!((moved.text(), cookie_set(&moved)), ("other", Some(&*theirs)));
+    assert_eq!(
+        (moved.text(), cookie_set(&moved)),
+        ("other", Some(&*theirs))
+    );
     let stays = with_cookie(gate.address(), pair(&theirs));
     assert_eq!((stays.text(), cookie_set(&stays)), ("other", None));
 }
@@ -542,14 +690,24 @@ fn a_client_whose_endpoint_is_full_waits_for_it() {
     });
     let begin = |path: &str| {
         let mut client = Http::connect(gate.address());
-        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\nCookie: {mine}\r\n\r\n"));
+        client.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: a.test\r\nCookie: {mine}\r\n\r\n"
+        ));
         client
     };
     let mut holds = begin("/hold");
-    gate.wait_for_sample("lockgate_upstream_requests_in_flight", &[full.address()], 1.0);
+    gate.wait_for_sample(
+        "lockgate_upstream_requests_in_flight",
+        &[full.address()],
+        1.0,
+    );
     let mut waits = begin("/");
     gate.wait_for_sample("lockgate_requests_queued", &[], 1.0);
-    assert_eq!(ask(&gate).text(), "free", "who belongs nowhere does not wait");
+    assert_eq!(
+        ask(&gate).text(),
+        "free",
+        "who belongs nowhere does not wait"
+    );
     release.send(()).unwrap();
     assert_eq!(holds.answer().text(), "full");
     let waited = waits.answer();
@@ -559,16 +717,22 @@ fn a_client_whose_endpoint_is_full_waits_for_it() {
 #[test]
 fn a_websocket_gets_the_cookie_too() {
     let origin = Origin::tcp();
-    let toml =
-        pooled(format!("endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}", origin.address()));
+    let toml = pooled(format!(
+        "endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}",
+        origin.address()
+    ));
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
     let mut upstream = origin.http();
     upstream.request();
-    upstream.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+    upstream
+        .send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
     let head = client.head();
-    assert!(head.starts_with("HTTP/1.1 101 ") && head.contains("Set-Cookie: lg="), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 101 ") && head.contains("Set-Cookie: lg="),
+        "{head}"
+    );
 }
 
 #[test]
@@ -584,15 +748,27 @@ fn over_http_2_cookies_come_and_go_as_over_http_1() {
     let ask = |crumbs: &[&str]| {
         let mut request = h2::Client::request(::http::Method::GET, "/");
         for crumb in crumbs {
-            request.headers_mut().append("cookie", crumb.parse().unwrap());
+            request
+                .headers_mut()
+                .append("cookie", crumb.parse().unwrap());
         }
-        let set = client.begin(request, true).answer().field("set-cookie").map(str::to_owned);
+        let set = client
+            .begin(request, true)
+            .answer()
+            .field("set-cookie")
+            .map(str::to_owned);
         (set, origin.next().field("cookie").map(str::to_owned))
     };
     let (set, seen) = ask(&["a=b"]);
     assert_eq!(seen.as_deref(), Some("a=b"));
     let set = set.unwrap();
-    assert!(set.starts_with("lg=") && set.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{set}");
-    assert_eq!(ask(&["a=b", pair(&set), "c=d"]), (None, Some("a=b; c=d".to_owned())));
+    assert!(
+        set.starts_with("lg=") && set.ends_with("; Path=/; HttpOnly; SameSite=Lax"),
+        "{set}"
+    );
+    assert_eq!(
+        ask(&["a=b", pair(&set), "c=d"]),
+        (None, Some("a=b; c=d".to_owned()))
+    );
     assert_eq!(ask(&[pair(&set)]), (None, None));
 }

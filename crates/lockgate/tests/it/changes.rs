@@ -1,4 +1,5 @@
-//! What is changed of answers on their way: compressed, kept, shown to other sites, made careful, rewritten.
+//! What is changed of answers on their way: compressed, kept, shown to other sites, made careful,
+//! rewritten.
 
 mod caching;
 mod compress;
@@ -50,7 +51,9 @@ impl Reader {
 
     fn read(&mut self, mut bytes: &[u8]) -> String {
         let mut out = Vec::new();
-        while self.0.step(&mut bytes, &mut out, 1 << 20).unwrap() == lockgate_content::Progress::Full {}
+        while self.0.step(&mut bytes, &mut out, 1 << 20).unwrap()
+            == lockgate_content::Progress::Full
+        {}
         String::from_utf8(out).unwrap()
     }
 }
@@ -63,14 +66,22 @@ fn saying(fields: &str, body: impl Into<Vec<u8>>) -> Serving {
 
 /// An answer with its length, as an origin writes it.
 fn reply(request: &Message, status: u16, fields: &str, body: &[u8]) -> Vec<u8> {
-    let head = format!("HTTP/1.1 {status} Said\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
-    let body = if request.first_line().starts_with("HEAD") { &b""[..] } else { body };
+    let head = format!(
+        "HTTP/1.1 {status} Said\r\nContent-Length: {}\r\n{fields}\r\n",
+        body.len()
+    );
+    let body = if request.first_line().starts_with("HEAD") {
+        &b""[..]
+    } else {
+        body
+    };
     [head.as_bytes(), body].concat()
 }
 
 /// An answer in chunks of this many bytes.
 fn chunked(fields: &str, body: &[u8], size: usize, trailers: &str) -> Vec<u8> {
-    let mut answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{fields}\r\n").into_bytes();
+    let mut answer =
+        format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{fields}\r\n").into_bytes();
     for chunk in body.chunks(size) {
         answer.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
         answer.extend_from_slice(chunk);

@@ -1,5 +1,5 @@
-//! What `check` says of sites: the table that each address will serve, and mistakes that only show when everything is
-//! put together.
+//! What `check` says of sites: the table that each address will serve, and mistakes that only show
+//! when everything is put together.
 
 use lockgate_testkit::{Ended, Folder};
 use serde_json::{Value, json};
@@ -23,7 +23,12 @@ fn described(toml: &str) -> Value {
 fn refused(toml: &str, code: &str, said: &[&str]) {
     let ended = check(toml, &[]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert_eq!(ended.stderr.matches(&format!("error[{code}]")).count(), 1, "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr.matches(&format!("error[{code}]")).count(),
+        1,
+        "{}",
+        ended.stderr
+    );
     for part in said {
         assert!(ended.stderr.contains(part), "{part:?} in {}", ended.stderr);
     }
@@ -37,17 +42,39 @@ fn the_table_of_each_address_is_shown() {
          [site.\":8080\".path.\"POST /old/{id}\"]\nredirect = \"/new/{id}\"\n\
          [site.\"a.test:8080\"]\nalias = [\"*.b.test\"]\nrespond = 404\n";
     let said = described(toml);
-    assert_eq!(said.as_array().unwrap().len(), 1, "one address is one listener: {said}");
-    assert_eq!((&said[0]["listener"], &said[0]["tls"]), (&json!(":8080"), &Value::Null));
+    assert_eq!(
+        said.as_array().unwrap().len(),
+        1,
+        "one address is one listener: {said}"
+    );
+    assert_eq!(
+        (&said[0]["listener"], &said[0]["tls"]),
+        (&json!(":8080"), &Value::Null)
+    );
     let sites = &said[0]["sites"];
     assert_eq!(sites[0]["hosts"], json!(["*"]));
     let routes = &sites[0]["routes"];
-    assert_eq!((&routes[0]["path"], &routes[0]["endpoints"]), (&json!("/api/*"), &json!(["10.0.0.3:80"])));
-    assert_eq!(routes[0]["modifiers"], json!(["strip_prefix", "5 in 1s per client, burst 5"]));
+    assert_eq!(
+        (&routes[0]["path"], &routes[0]["endpoints"]),
+        (&json!("/api/*"), &json!(["10.0.0.3:80"]))
+    );
+    assert_eq!(
+        routes[0]["modifiers"],
+        json!(["strip_prefix", "5 in 1s per client, burst 5"])
+    );
     assert_eq!(routes[0]["endpoint_protocol"], "http1");
-    assert_eq!((&routes[1]["method"], &routes[1]["path"]), (&json!("POST"), &json!("/old/{id}")));
-    assert_eq!((&routes[1]["to"], &routes[1]["status"]), (&json!("/new/{id}"), &json!(308)));
-    assert_eq!((&routes[2]["path"], &routes[2]["pool"]), (&json!("/*"), &json!("app")));
+    assert_eq!(
+        (&routes[1]["method"], &routes[1]["path"]),
+        (&json!("POST"), &json!("/old/{id}"))
+    );
+    assert_eq!(
+        (&routes[1]["to"], &routes[1]["status"]),
+        (&json!("/new/{id}"), &json!(308))
+    );
+    assert_eq!(
+        (&routes[2]["path"], &routes[2]["pool"]),
+        (&json!("/*"), &json!("app"))
+    );
     assert_eq!(routes[2]["check"], "GET /up every 2s");
     assert_eq!(sites[1]["hosts"], json!(["a.test", "*.b.test"]));
     let ended = check(toml, &["-v"]);
@@ -58,7 +85,11 @@ fn the_table_of_each_address_is_shown() {
         "  host         a.test, *.b.test",
         "    /*  answered with 404",
     ] {
-        assert!(ended.stdout.lines().any(|said| said == line), "{line:?} in {}", ended.stdout);
+        assert!(
+            ended.stdout.lines().any(|said| said == line),
+            "{line:?} in {}",
+            ended.stdout
+        );
     }
 }
 
@@ -76,7 +107,11 @@ fn how_endpoints_are_chosen_and_come_back_is_shown() {
         "  to           10.0.0.3:81 (pool db), by a hash of the client's address, never ejected, checked by what is said over \
          tcp every 3s",
     ] {
-        assert!(ended.stdout.lines().any(|said| said == line), "{line:?} in {}", ended.stdout);
+        assert!(
+            ended.stdout.lines().any(|said| said == line),
+            "{line:?} in {}",
+            ended.stdout
+        );
     }
 }
 
@@ -86,7 +121,10 @@ fn who_has_tunnels_and_where_to_is_shown() {
          clients = [\"10.0.0.0/8\"]\nmax_per_client = 7\nmax_lifetime = \"1h\"\nproxy_protocol = \"v2\"\n\
          [tunnel.\":3129\"]\n";
     let said = described(toml);
-    assert_eq!(said[0]["tunnels"]["allow"], json!(["*.a.test:80,443", "10.0.0.0/8:443", "[fd00::/8]:*"]));
+    assert_eq!(
+        said[0]["tunnels"]["allow"],
+        json!(["*.a.test:80,443", "10.0.0.0/8:443", "[fd00::/8]:*"])
+    );
     assert_eq!(said[0]["tunnels"]["deny"], json!(["b.a.test:*"]));
     let ended = check(toml, &["-v"]);
     for line in [
@@ -109,7 +147,12 @@ fn a_redirect_is_shown_only_for_hosts_that_nobody_serves_there() {
          [site.\"api.test:80\"]\nrespond = \"plain\"\n",
         site.cert
     ));
-    let plain = said.as_array().unwrap().iter().find(|one| one["listener"] == ":80").unwrap();
+    let plain = said
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["listener"] == ":80")
+        .unwrap();
     assert_eq!(plain["sites"][0]["hosts"], json!(["api.test"]));
     assert_eq!(plain["sites"][1]["hosts"], json!(["app.test"]));
     assert_eq!(plain["sites"][1]["routes"][0]["to"], "https://{host}{path}");
@@ -118,21 +161,41 @@ fn a_redirect_is_shown_only_for_hosts_that_nobody_serves_there() {
 #[test]
 fn rules_of_tls_are_shown_with_the_hosts_that_have_them() {
     let site = Site::new();
-    let (cert, ca) = (&site.cert, text(&site.folder.write("ca.pem", site.authority.pem())));
+    let (cert, ca) = (
+        &site.cert,
+        text(&site.folder.write("ca.pem", site.authority.pem())),
+    );
     let toml = format!(
         "[tls]\ncerts = [\"{cert}\"]\n[site.\"app.test\"]\nrespond = 200\n[site.\"inner.app.test\"]\n\
          respond = 200\ntls = {{ client_auth = {{ ca = \"{ca}\" }} }}\n"
     );
     let said = described(&toml);
-    let secure = said.as_array().unwrap().iter().find(|one| one["listener"] == ":443").unwrap();
+    let secure = said
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["listener"] == ":443")
+        .unwrap();
     assert_eq!(secure["tls"]["alpn"], json!(["h2", "http/1.1"]));
     assert_eq!(secure["tls"]["client_certificates"], Value::Null);
     assert_eq!(secure["other_tls"][0]["client_certificates"], "require");
-    assert_eq!((&secure["sites"][0]["tls_rules"], &secure["sites"][1]["tls_rules"]), (&json!(0), &json!(1)));
+    assert_eq!(
+        (
+            &secure["sites"][0]["tls_rules"],
+            &secure["sites"][1]["tls_rules"]
+        ),
+        (&json!(0), &json!(1))
+    );
     let ended = check(&toml, &["-v"]);
-    assert!(ended.stdout.contains("  for inner.app.test:\n"), "{}", ended.stdout);
     assert!(
-        ended.stderr.contains("warning[W0107]: no certificate is for inner.app.test"),
+        ended.stdout.contains("  for inner.app.test:\n"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended
+            .stderr
+            .contains("warning[W0107]: no certificate is for inner.app.test"),
         "{}",
         ended.stderr
     );
@@ -147,12 +210,25 @@ fn what_a_browser_will_get_is_shown_for_each_address() {
         site.cert
     );
     let said = described(&toml);
-    let address = |name: &str| said.as_array().unwrap().iter().find(|one| one["listener"] == name).unwrap();
+    let address = |name: &str| {
+        said.as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["listener"] == name)
+            .unwrap()
+    };
     let secure = address(":443");
-    assert_eq!((&secure["tls"]["alpn"], &secure["plain"]), (&json!(["h2", "http/1.1"]), &json!([])));
+    assert_eq!(
+        (&secure["tls"]["alpn"], &secure["plain"]),
+        (&json!(["h2", "http/1.1"]), &json!([]))
+    );
     assert_eq!(secure["other_tls"][0]["alpn"], json!(["http/1.1"]));
     assert_eq!(address(":8080")["plain"], json!(["http1", "h2c"]));
-    assert_eq!(address(":80")["plain"], json!(["http1"]), "what redirects speaks HTTP/1.1");
+    assert_eq!(
+        address(":80")["plain"],
+        json!(["http1"]),
+        "what redirects speaks HTTP/1.1"
+    );
     let ended = check(&toml, &["-v"]);
     for line in [
         "  ALPN         h2, http/1.1",
@@ -160,7 +236,11 @@ fn what_a_browser_will_get_is_shown_for_each_address() {
         "  no TLS       HTTP/1.1",
         "  no TLS       HTTP/1.1, and HTTP/2 by prior knowledge",
     ] {
-        assert!(ended.stdout.lines().any(|said| said == line), "{line:?} in {}", ended.stdout);
+        assert!(
+            ended.stdout.lines().any(|said| said == line),
+            "{line:?} in {}",
+            ended.stdout
+        );
     }
 }
 
@@ -184,7 +264,10 @@ fn two_routes_for_the_same_request_are_refused_with_that_request() {
 #[test]
 fn a_mistake_of_a_site_on_two_addresses_is_told_once() {
     let folder = Folder::new();
-    let users = text(&folder.write("users", "# comment\nanna\nbert:$1$aaaaaaaa$bbbbbbbbbbbbbbbbbbbbbb\n"));
+    let users = text(&folder.write(
+        "users",
+        "# comment\nanna\nbert:$1$aaaaaaaa$bbbbbbbbbbbbbbbbbbbbbb\n",
+    ));
     refused(
         &format!(
             "[site.\":8080\"]\nlisten = [\"127.0.0.1\", \"127.0.0.2\"]\nauth = {{ basic = \"{users}\" }}\n\
@@ -213,22 +296,46 @@ fn pages_of_errors_are_read_when_it_starts() {
         ("page.html", &*"x".repeat((1 << 20) + 1), "longer than 1 MB"),
     ] {
         let page = text(&folder.write(name, content));
-        refused(&site(&page), "E0116", &[said, "lockgate.toml:3:", ".html, .json or .txt"]);
+        refused(
+            &site(&page),
+            "E0116",
+            &[said, "lockgate.toml:3:", ".html, .json or .txt"],
+        );
     }
-    refused(&site("/nonexistent/404.html"), "E0116", &["/nonexistent/404.html: No such file"]);
+    refused(
+        &site("/nonexistent/404.html"),
+        "E0116",
+        &["/nonexistent/404.html: No such file"],
+    );
     let page = text(&folder.write("good.html", "<p>gone</p>"));
     let ended = check(&site(&page), &["-v"]);
-    assert!(ended.stdout.contains("/a  answered with 200 · 1 page of errors"), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .contains("/a  answered with 200 · 1 page of errors"),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
 fn what_no_request_reaches_is_doubted() {
-    let ended =
-        check("[site.\":8080\"]\nrespond = 200\n[site.\":8080\".path.\"CONNECT /a\"]\nrespond = 200\n", &[]);
+    let ended = check(
+        "[site.\":8080\"]\nrespond = 200\n[site.\":8080\".path.\"CONNECT /a\"]\nrespond = 200\n",
+        &[],
+    );
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("warning[W0106]"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("CONNECT has no path"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("lockgate.toml:3:"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("CONNECT has no path"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stderr.contains("lockgate.toml:3:"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -239,6 +346,10 @@ fn who_is_asked_whether_requests_may_is_shown() {
     let said = described(toml);
     let asked = "10.0.0.9:4181 is asked for /verify and says remote-user, x-groups";
     for route in said[0]["sites"][0]["routes"].as_array().unwrap() {
-        assert_eq!(route["modifiers"], json!([asked, "traces begin, 5% recorded"]), "{route}");
+        assert_eq!(
+            route["modifiers"],
+            json!([asked, "traces begin, 5% recorded"]),
+            "{route}"
+        );
     }
 }

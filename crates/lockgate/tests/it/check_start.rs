@@ -1,4 +1,5 @@
-//! `check` finds what would stop a start, for the same reasons and with the same codes, and leaves nothing behind.
+//! `check` finds what would stop a start, for the same reasons and with the same codes, and leaves
+//! nothing behind.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -40,30 +41,67 @@ fn check_fails_with_the_code_of_the_failed_start() {
     let before = tree(folder.dir());
     let relay = plain("127.0.0.1:9");
     for (toml, code, cure) in [
-        (format!("user = \"no-such-user\"\n{relay}"), "E0110", "useradd --system no-such-user"),
-        (format!("access_log = \"{dir}/logs/a.log\"\n{relay}"), "E0112", &*format!("mkdir -p {dir}/logs")),
+        (
+            format!("user = \"no-such-user\"\n{relay}"),
+            "E0110",
+            "useradd --system no-such-user",
+        ),
+        (
+            format!("access_log = \"{dir}/logs/a.log\"\n{relay}"),
+            "E0112",
+            &*format!("mkdir -p {dir}/logs"),
+        ),
         (
             format!("[site.\"127.0.0.1:0\"]\nrespond = 200\naccess_log = \"{dir}/dir/a.log\"\n"),
             "E0112",
             &*format!("mkdir -p {dir}/dir"),
         ),
-        (format!("access_log = \"{file}/a.log\"\n{relay}"), "E0112", ""),
+        (
+            format!("access_log = \"{file}/a.log\"\n{relay}"),
+            "E0112",
+            "",
+        ),
         (format!("state = \"{file}\"\n{relay}"), "E0111", ""),
-        (format!("state = \"{file}/below/it\"\n{relay}"), "E0111", "a folder that can be made"),
-        ("[tcp.\"192.0.2.1:0\"]\nproxy = \"127.0.0.1:9\"\n".to_owned(), "E0109", "no such address"),
+        (
+            format!("state = \"{file}/below/it\"\n{relay}"),
+            "E0111",
+            "a folder that can be made",
+        ),
+        (
+            "[tcp.\"192.0.2.1:0\"]\nproxy = \"127.0.0.1:9\"\n".to_owned(),
+            "E0109",
+            "no such address",
+        ),
         (
             format!("[tcp.\"unix:{dir}/run/a.sock\"]\nproxy = \"127.0.0.1:9\"\n"),
             "E0109",
             &*format!("mkdir -p {dir}/run"),
         ),
-        (format!("[tcp.\"unix:{file}\"]\nproxy = \"127.0.0.1:9\"\n"), "E0107", "no socket"),
-        (format!("metrics = \"192.0.2.1:0\"\n{relay}"), "E0109", "no such address"),
+        (
+            format!("[tcp.\"unix:{file}\"]\nproxy = \"127.0.0.1:9\"\n"),
+            "E0107",
+            "no socket",
+        ),
+        (
+            format!("metrics = \"192.0.2.1:0\"\n{relay}"),
+            "E0109",
+            "no such address",
+        ),
     ] {
         for ended in [check(&toml, &[]), lockgate().fail(&toml)] {
             assert_eq!(ended.code, Some(1), "{toml}{}", ended.stderr);
-            assert_eq!(ended.stderr.matches(&format!("error[{code}]")).count(), 1, "{toml}{}", ended.stderr);
+            assert_eq!(
+                ended.stderr.matches(&format!("error[{code}]")).count(),
+                1,
+                "{toml}{}",
+                ended.stderr
+            );
             assert!(ended.stderr.contains(cure), "{cure:?} in {}", ended.stderr);
-            assert!(!ended.stderr.contains("`user` must"), "no `user` is set: {}", ended.stderr);
+            assert!(
+                !ended.stderr.contains("`user` must"),
+                "no `user` is set: {}",
+                ended.stderr
+            );
         }
     }
     assert_eq!(tree(folder.dir()), before, "nothing is left behind");
@@ -87,16 +125,31 @@ fn a_check_leaves_logs_state_and_sockets_unmade() {
 fn check_bind_finds_a_port_in_use_and_disturbs_nobody() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().workers(2).start(&plain(origin.address()));
-    let toml = format!("[tcp.\"{}\"]\nproxy = \"{}\"\n", gate.address(), origin.address());
-    assert_eq!(check(&toml, &[]).code, Some(0), "a running Lockgate has the port");
+    let toml = format!(
+        "[tcp.\"{}\"]\nproxy = \"{}\"\n",
+        gate.address(),
+        origin.address()
+    );
+    assert_eq!(
+        check(&toml, &[]).code,
+        Some(0),
+        "a running Lockgate has the port"
+    );
     let ended = check(&toml, &["--bind"]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("error[E0107]"), "{}", ended.stderr);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let toml = format!("metrics = \"{}\"\n{}", taken.local_addr().unwrap(), plain("127.0.0.1:9"));
+    let toml = format!(
+        "metrics = \"{}\"\n{}",
+        taken.local_addr().unwrap(),
+        plain("127.0.0.1:9")
+    );
     assert!(check(&toml, &["--bind"]).stderr.contains("error[E0107]"));
     assert_eq!(check(&plain("127.0.0.1:9"), &["--bind"]).code, Some(0));
-    crate::scene::echoes(&mut lockgate_testkit::Wire::connect(gate.address()), "serves on");
+    crate::scene::echoes(
+        &mut lockgate_testkit::Wire::connect(gate.address()),
+        "serves on",
+    );
 }
 
 #[test]
@@ -110,21 +163,34 @@ fn check_tests_logs_and_state_as_the_user_that_will_write_them() {
     let log = text(&folder.write("there.log", ""));
     let dir = text(folder.dir());
     for path in [format!("{dir}/new.log"), log] {
-        let toml = format!("user = \"nobody\"\naccess_log = \"{path}\"\n{}", plain("127.0.0.1:9"));
+        let toml = format!(
+            "user = \"nobody\"\naccess_log = \"{path}\"\n{}",
+            plain("127.0.0.1:9")
+        );
         for ended in [check(&toml, &[]), lockgate().fail(&toml)] {
             assert_eq!(ended.code, Some(1), "{}", ended.stderr);
             assert!(ended.stderr.contains("error[E0112]"), "{}", ended.stderr);
-            assert!(ended.stderr.contains(&format!("chown nobody {dir}")), "{}", ended.stderr);
+            assert!(
+                ended.stderr.contains(&format!("chown nobody {dir}")),
+                "{}",
+                ended.stderr
+            );
         }
     }
     // A start with it keeps no last good configuration, and says so as a warning.
-    let toml = format!("user = \"nobody\"\nstate = \"{dir}\"\n{}", plain("127.0.0.1:9"));
+    let toml = format!(
+        "user = \"nobody\"\nstate = \"{dir}\"\n{}",
+        plain("127.0.0.1:9")
+    );
     let ended = check(&toml, &["--strict"]);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("warning[W0103]"), "{}", ended.stderr);
     // Keys are read before root is dropped; that they cannot be read again is a warning.
     let site = Site::new();
-    let ended = check(&("user = \"nobody\"\n".to_owned() + &site.tls("127.0.0.1:9", "")), &[]);
+    let ended = check(
+        &("user = \"nobody\"\n".to_owned() + &site.tls("127.0.0.1:9", "")),
+        &[],
+    );
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("warning[W0105]"), "{}", ended.stderr);
     // And so is a folder of files that the user cannot open.
@@ -133,7 +199,11 @@ fn check_tests_logs_and_state_as_the_user_that_will_write_them() {
     let toml = format!("user = \"nobody\"\n[site.\":8080\"]\nroot = \"{dir}/www\"\n");
     let ended = check(&toml, &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stderr.contains("`user` cannot read this folder"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("`user` cannot read this folder"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -155,14 +225,24 @@ fn check_without_root_says_what_it_could_not_look_at() {
         std::fs::set_permissions(readable, mode(0o644)).unwrap();
     }
     std::fs::set_permissions(folder.dir(), mode(0o755)).unwrap();
-    let unprivileged =
-        lockgate().through(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    let unprivileged = lockgate().through(&[
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--",
+    ]);
     if !is_root() {
         return println!("skipped: only root can become another user");
     }
     let ended = unprivileged.run(&["check", &text(&file)]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert_eq!(ended.stderr.matches("warning[W0109]").count(), 2, "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr.matches("warning[W0109]").count(),
+        2,
+        "{}",
+        ended.stderr
+    );
     assert!(
         ended.stderr.contains("app.key") && ended.stderr.contains("run `check` as root"),
         "{}",
@@ -187,7 +267,9 @@ fn mistakes_of_keys_do_not_hide_those_of_files() {
     );
     for ended in [check(&toml, &[]), lockgate().fail(&toml)] {
         assert_eq!(ended.code, Some(1));
-        for code in ["E0010", "E0016", "E0110", "E0112", "E0101", "E0102", "E0106", "E0115", "E0116"] {
+        for code in [
+            "E0010", "E0016", "E0110", "E0112", "E0101", "E0102", "E0106", "E0115", "E0116",
+        ] {
             assert_eq!(
                 ended.stderr.matches(&format!("error[{code}]")).count(),
                 1,
@@ -202,7 +284,9 @@ fn mistakes_of_keys_do_not_hide_those_of_files() {
 fn the_caret_stands_under_the_key_that_names_the_file() {
     let folder = Folder::new();
     let dir = text(folder.dir());
-    let tls = format!("tls = {{ cert = \"{dir}/c.pem\", key = \"{dir}/k.pem\", ocsp = \"{dir}/o.der\" }}");
+    let tls = format!(
+        "tls = {{ cert = \"{dir}/c.pem\", key = \"{dir}/k.pem\", ocsp = \"{dir}/o.der\" }}"
+    );
     let toml = format!("[tcp.\"127.0.0.1:0\"]\n{tls}\nproxy = \"127.0.0.1:9\"\n");
     let ended = check(&toml, &["--json"]);
     let said: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -213,7 +297,11 @@ fn the_caret_stands_under_the_key_that_names_the_file() {
         usize::try_from(found[0]["column"].as_u64().unwrap()).unwrap() - 1
     };
     for (code, file) in [("E0101", "c.pem"), ("E0102", "k.pem"), ("E0106", "o.der")] {
-        assert_eq!(column(code), tls.find(&format!("\"{dir}/{file}")).unwrap(), "{code}");
+        assert_eq!(
+            column(code),
+            tls.find(&format!("\"{dir}/{file}")).unwrap(),
+            "{code}"
+        );
     }
     // The same in a list.
     let site = Site::new();
@@ -222,10 +310,29 @@ fn the_caret_stands_under_the_key_that_names_the_file() {
         site.cert
     );
     let ended = check(&toml, &[]);
-    assert!(ended.stderr.contains("lockgate.toml:2:"), "{}", ended.stderr);
-    let caret = ended.stderr.lines().find(|line| line.contains('^')).unwrap().find('^').unwrap();
-    let line = ended.stderr.lines().find(|line| line.contains("certs =")).unwrap();
-    assert_eq!(caret, line.find(&format!("\"{dir}")).unwrap(), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("lockgate.toml:2:"),
+        "{}",
+        ended.stderr
+    );
+    let caret = ended
+        .stderr
+        .lines()
+        .find(|line| line.contains('^'))
+        .unwrap()
+        .find('^')
+        .unwrap();
+    let line = ended
+        .stderr
+        .lines()
+        .find(|line| line.contains("certs ="))
+        .unwrap();
+    assert_eq!(
+        caret,
+        line.find(&format!("\"{dir}")).unwrap(),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -238,7 +345,12 @@ fn an_unknown_key_of_tls_is_told_alone() {
         cert.display()
     );
     let ended = check(&toml, &[]);
-    assert_eq!(ended.stderr.matches("error[").count(), 1, "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr.matches("error[").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -247,7 +359,9 @@ fn names_without_an_address_are_warnings_of_a_check() {
     let ended = check(&toml, &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("warning[W0110]: no-such-host.invalid has no address now"),
+        ended
+            .stderr
+            .contains("warning[W0110]: no-such-host.invalid has no address now"),
         "{}",
         ended.stderr
     );
@@ -267,8 +381,18 @@ fn a_pattern_of_certificates_skips_files_of_authorities() {
     let ended = check(&toml, &["-v"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("warning[W0104]"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("internal-ca.pem: certificates of authorities"), "{}", ended.stderr);
-    assert!(!ended.stdout.contains("internal-ca.pem"), "{}", ended.stdout);
+    assert!(
+        ended
+            .stderr
+            .contains("internal-ca.pem: certificates of authorities"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        !ended.stdout.contains("internal-ca.pem"),
+        "{}",
+        ended.stdout
+    );
     let gate = lockgate().start(&toml);
     site.connect(&gate);
     // One that is named by its path is meant to be served.
@@ -288,7 +412,12 @@ fn check_in_detail_shows_suites_once_and_units_as_written() {
     );
     let ended = check(&toml, &["-v"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert_eq!(ended.stdout.matches("  suites ").count(), 1, "{}", ended.stdout);
+    assert_eq!(
+        ended.stdout.matches("  suites ").count(),
+        1,
+        "{}",
+        ended.stdout
+    );
     for said in [
         ", suites and groups as at :443",
         "to 10.0.0.1:80 (weight 2, max 10, backup), 10.0.0.2:80 (pool app)",
@@ -299,5 +428,9 @@ fn check_in_detail_shows_suites_once_and_units_as_written() {
         assert!(ended.stdout.contains(said), "{said:?} in {}", ended.stdout);
     }
     let ended = check(&plain("127.0.0.1:9"), &[]);
-    assert!(ended.stdout.trim_end().ends_with("ok, 1 listener"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.trim_end().ends_with("ok, 1 listener"),
+        "{}",
+        ended.stdout
+    );
 }

@@ -27,14 +27,22 @@ impl Witness {
     /// The process with this number, which is alive.
     fn of(pid: &str) -> Self {
         let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-        Self { pid, descriptor: pidfd_open(pid, PidfdFlags::empty()).unwrap() }
+        Self {
+            pid,
+            descriptor: pidfd_open(pid, PidfdFlags::empty()).unwrap(),
+        }
     }
 
     /// Waits until it has ended.
     fn assert_ends(&self) {
         let mut waits = [PollFd::new(&self.descriptor, PollFlags::IN)];
         let limit = Timespec::try_from(Duration::from_secs(20)).unwrap();
-        assert_eq!(poll(&mut waits, Some(&limit)).unwrap(), 1, "{:?} is still there", self.pid);
+        assert_eq!(
+            poll(&mut waits, Some(&limit)).unwrap(),
+            1,
+            "{:?} is still there",
+            self.pid
+        );
     }
 
     fn is_alive(&self) -> bool {

@@ -19,7 +19,9 @@ pub(crate) fn root() -> PathBuf {
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
     for folder in ["docs", "docs/guides", "docs/notes", "packaging", "bench"] {
-        let Ok(entries) = std::fs::read_dir(root().join(folder)) else { continue };
+        let Ok(entries) = std::fs::read_dir(root().join(folder)) else {
+            continue;
+        };
         pages.extend(
             entries
                 .map(|entry| entry.unwrap().path())
@@ -41,10 +43,14 @@ fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
                 text.push_str(line);
                 text.push('\n');
             }
-            None if line.trim_start() == format!("```{language}") => open = Some((number + 2, String::new())),
+            None if line.trim_start() == format!("```{language}") => {
+                open = Some((number + 2, String::new()))
+            }
             // Another language: skipped to its end.
             None if line.trim_start().starts_with("```") => {
-                lines.by_ref().find(|(_, line)| line.trim_start().starts_with("```"));
+                lines
+                    .by_ref()
+                    .find(|(_, line)| line.trim_start().starts_with("```"));
             }
             None => {}
         }
@@ -58,7 +64,11 @@ fn mistakes(text: &str) -> Option<String> {
     let whole = if text.contains("[tcp.") || text.contains("[tunnel.") || text.contains("\n[site") {
         text.to_owned()
     } else {
-        let listener = if text.contains("[tls]") { "tls = {}\n" } else { "" };
+        let listener = if text.contains("[tls]") {
+            "tls = {}\n"
+        } else {
+            ""
+        };
         format!("{text}\n[tcp.\":1\"]\n{listener}proxy = \"127.0.0.1:3000\"\n")
     };
     let env = Environment::none().with_file("/etc/lockgate/redirects", "/old /new\n");
@@ -79,13 +89,25 @@ fn the_line_of_a_relay_in_the_readme_has_the_fields_of_a_real_one() {
     drop(upstream);
     client.expect("pong");
     client.finish();
-    let fields = |line: &Value| line.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let fields = |line: &Value| {
+        line.as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let lines = blocks(&readme, "json").into_iter().flat_map(|(_, block)| {
-        block.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+        block
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect::<Vec<Value>>()
     });
     let relays: Vec<Value> = lines.filter(|line| line.get("method").is_none()).collect();
-    assert_eq!(relays.iter().map(fields).collect::<Vec<_>>(), [fields(&gate.next_line())]);
+    assert_eq!(
+        relays.iter().map(fields).collect::<Vec<_>>(),
+        [fields(&gate.next_line())]
+    );
 }
 
 #[test]
@@ -107,27 +129,42 @@ fn every_toml_block_is_a_valid_configuration() {
 
 #[test]
 fn every_command_of_the_program_in_the_documentation_exists() {
-    let verbs = ["run", "check", "demo", "proxy", "serve", "tunnel", "load", "compare", "version"];
+    let verbs = [
+        "run", "check", "demo", "proxy", "serve", "tunnel", "load", "compare", "version",
+    ];
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
-        for (line, block) in
-            blocks(&text, "sh").into_iter().chain(blocks(&text, "console")).chain(blocks(&text, "bash"))
+        for (line, block) in blocks(&text, "sh")
+            .into_iter()
+            .chain(blocks(&text, "console"))
+            .chain(blocks(&text, "bash"))
         {
-            for words in block.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()) {
-                let Some(at) =
-                    words.iter().position(|word| *word == "lockgate" || word.ends_with("/lockgate"))
+            for words in block
+                .lines()
+                .map(|line| line.split_whitespace().collect::<Vec<_>>())
+            {
+                let Some(at) = words
+                    .iter()
+                    .position(|word| *word == "lockgate" || word.ends_with("/lockgate"))
                 else {
                     continue;
                 };
-                let Some(verb) =
-                    words.get(at + 1).filter(|verb| verb.chars().all(|c| c.is_ascii_lowercase()))
+                let Some(verb) = words
+                    .get(at + 1)
+                    .filter(|verb| verb.chars().all(|c| c.is_ascii_lowercase()))
                 else {
                     continue;
                 };
-                // As the first word of a command only: `useradd lockgate` and `-p lockgate` are others' business.
-                let first =
-                    words[..at].iter().all(|word| ["$", "sudo", "./target/release/lockgate"].contains(word));
-                assert!(!first || verbs.contains(verb), "{}:{line}: lockgate {verb}", page.display());
+                // As the first word of a command only: `useradd lockgate` and `-p lockgate` are
+                // others' business.
+                let first = words[..at]
+                    .iter()
+                    .all(|word| ["$", "sudo", "./target/release/lockgate"].contains(word));
+                assert!(
+                    !first || verbs.contains(verb),
+                    "{}:{line}: lockgate {verb}",
+                    page.display()
+                );
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Sites that serve files: real files in a directory that is gone after the test, over real sockets.
+//! Sites that serve files: real files in a directory that is gone after the test, over real
+//! sockets.
 
 mod changes;
 mod connections;
@@ -23,7 +24,8 @@ use tempfile::TempDir;
 
 use crate::scene::{NAME, Site, lockgate};
 
-/// When most files of tests were changed last, in seconds since 1970: long ago, so that nothing is taken for new.
+/// When most files of tests were changed last, in seconds since 1970: long ago, so that nothing is
+/// taken for new.
 pub(crate) const CHANGED: u64 = 784_111_777;
 /// The same as HTTP writes it.
 pub(crate) const CHANGED_TEXT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -81,7 +83,10 @@ impl Www {
 
     /// A site for any host at `127.0.0.1:0` by plain HTTP; keys of the site may follow.
     pub(crate) fn site(&self, keys: impl Display) -> String {
-        format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\n{keys}\n", self.root.display())
+        format!(
+            "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\n{keys}\n",
+            self.root.display()
+        )
     }
 
     pub(crate) fn start(&self, keys: impl Display) -> Lockgate {
@@ -95,7 +100,8 @@ const SECRET: &str = "nobody outside may read this";
 /// Sets when a file was changed last.
 pub(crate) fn touch(path: &Path, seconds: u64) {
     let file = fs::File::options().write(true).open(path).unwrap();
-    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+        .unwrap();
 }
 
 /// The three ways to ask.
@@ -130,7 +136,10 @@ impl Served {
              [site.\"{NAME}:0\"]\nlisten = [\"127.0.0.2\"]\ntls = {{ cert = \"{}\" }}\n{keys}\n",
             site.cert,
         );
-        Self { gate: lockgate().start(&toml), site }
+        Self {
+            gate: lockgate().start(&toml),
+            site,
+        }
     }
 
     /// A client that trusts it.
@@ -142,10 +151,14 @@ impl Served {
         let secure = || self.gate.at("127.0.0.2:0");
         match way {
             Way::Plain => Asking::Plain(Http::connect(self.gate.at("127.0.0.1:0"))),
-            Way::Secure => {
-                Asking::Secure(Box::new(Http::over(self.client().connect(secure(), NAME).unwrap())))
-            }
-            Way::Http2 => Asking::Http2(Box::new(Client::connect_tls(&self.client(), secure(), NAME))),
+            Way::Secure => Asking::Secure(Box::new(Http::over(
+                self.client().connect(secure(), NAME).unwrap(),
+            ))),
+            Way::Http2 => Asking::Http2(Box::new(Client::connect_tls(
+                &self.client(),
+                secure(),
+                NAME,
+            ))),
         }
     }
 }
@@ -166,15 +179,21 @@ impl Asking {
             Self::Plain(http) => ask_over(http, method, path, fields),
             Self::Secure(http) => ask_over(http, method, path, fields),
             Self::Http2(client) => {
-                let mut request = Client::request(Method::from_bytes(method.as_bytes()).unwrap(), path);
+                let mut request =
+                    Client::request(Method::from_bytes(method.as_bytes()).unwrap(), path);
                 *request.uri_mut() = format!("https://{NAME}{path}").parse().unwrap();
                 for (name, value) in fields {
-                    let name = http::HeaderName::from_bytes(name.to_lowercase().as_bytes()).unwrap();
+                    let name =
+                        http::HeaderName::from_bytes(name.to_lowercase().as_bytes()).unwrap();
                     request.headers_mut().append(name, value.parse().unwrap());
                 }
                 let answer = client.begin(request, true).answer();
                 assert_eq!(answer.reset, None, "{path}: {answer:?}");
-                Answer { status: answer.status, fields: answer.fields, body: answer.body }
+                Answer {
+                    status: answer.status,
+                    fields: answer.fields,
+                    body: answer.body,
+                }
             }
         }
     }
@@ -196,9 +215,17 @@ pub(crate) struct Answer {
 impl Answer {
     /// The value of a field that is there at most once.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let mut all = self.fields.iter().filter(|(found, _)| found == name).map(|(_, value)| value.as_str());
+        let mut all = self
+            .fields
+            .iter()
+            .filter(|(found, _)| found == name)
+            .map(|(_, value)| value.as_str());
         let first = all.next();
-        assert!(all.next().is_none(), "{name} is there twice: {:?}", self.fields);
+        assert!(
+            all.next().is_none(),
+            "{name} is there twice: {:?}",
+            self.fields
+        );
         first
     }
 
@@ -209,7 +236,10 @@ impl Answer {
     /// The fields without those that differ each time, and without those of the connection.
     pub(crate) fn lasting(&self) -> Vec<(&str, &str)> {
         const PASSING: [&str; 3] = ["date", "x-request-id", "connection"];
-        let fields = self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let fields = self
+            .fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         let mut fields: Vec<_> = fields.filter(|(name, _)| !PASSING.contains(name)).collect();
         fields.sort_unstable();
         fields
@@ -218,14 +248,27 @@ impl Answer {
 
 impl From<Message> for Answer {
     fn from(message: Message) -> Self {
-        let lines = message.head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
-        let fields = lines.map(|(name, value)| (name.to_lowercase(), value.trim().to_owned())).collect();
-        Self { status: message.status(), fields, body: message.body }
+        let lines = message
+            .head
+            .split("\r\n")
+            .skip(1)
+            .filter_map(|line| line.split_once(':'));
+        let fields = lines
+            .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
+            .collect();
+        Self {
+            status: message.status(),
+            fields,
+            body: message.body,
+        }
     }
 }
 
 pub(crate) fn head(method: &str, path: &str, fields: &[Line<'_>]) -> String {
-    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let lines: String = fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     format!("{method} {path} HTTP/1.1\r\nHost: {NAME}\r\n{lines}\r\n")
 }
 
@@ -237,7 +280,11 @@ pub(crate) fn ask_over<S: std::io::Read + std::io::Write>(
 ) -> Answer {
     http.send(head(method, path, fields));
     match method {
-        "HEAD" => Message { head: http.head(), ..Message::default() }.into(),
+        "HEAD" => Message {
+            head: http.head(),
+            ..Message::default()
+        }
+        .into(),
         _ => http.answer().into(),
     }
 }

@@ -43,7 +43,11 @@ fn ask(gate: &Lockgate, lines: &str) -> Message {
 #[test]
 fn a_service_is_asked_by_a_get_that_says_what_the_request_is() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
-    let toml = guarded(origin.address(), service.address(), ", path = \"/verify?role=admin\"");
+    let toml = guarded(
+        origin.address(),
+        service.address(),
+        ", path = \"/verify?role=admin\"",
+    );
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
     client.send(
@@ -65,7 +69,10 @@ fn a_service_is_asked_by_a_get_that_says_what_the_request_is() {
     asked.send(YES);
     let mut upstream = origin.http();
     let seen = upstream.request();
-    assert_eq!((seen.first_line(), &seen.body[..]), ("POST /a%20b?c=d HTTP/1.1", &b"body"[..]));
+    assert_eq!(
+        (seen.first_line(), &seen.body[..]),
+        ("POST /a%20b?c=d HTTP/1.1", &b"body"[..])
+    );
     upstream.send(OK);
     assert_eq!(client.answer().text(), "ok");
     // The connection to the service is kept for the next one.
@@ -77,7 +84,8 @@ fn a_service_is_asked_by_a_get_that_says_what_the_request_is() {
 #[test]
 fn a_gateway_that_is_trusted_speaks_for_its_client_and_not_for_the_request() {
     let (service, told) = telling(NO);
-    let toml = "trusted = [\"127.0.0.1\"]\n".to_owned() + &guarded(deserted(), service.address(), "");
+    let toml =
+        "trusted = [\"127.0.0.1\"]\n".to_owned() + &guarded(deserted(), service.address(), "");
     let gate = lockgate().start(&toml);
     let lines = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test\r\n\
                  X-Forwarded-Method: PUT\r\nX-Forwarded-Uri: /public\r\n";
@@ -101,7 +109,9 @@ fn fields_are_copied_from_the_service_and_never_from_the_client() {
     let (service, asked) = telling(said);
     let (origin, told) = telling(OK);
     let copy = ", copy = [\"remote-user\", \"Remote-Groups\", \"remote-email\", \"authorization\"]";
-    let gate = lockgate().workers(2).start(&guarded(origin.address(), service.address(), copy));
+    let gate = lockgate()
+        .workers(2)
+        .start(&guarded(origin.address(), service.address(), copy));
     let lies = "remote-user: root\r\nREMOTE_USER: root\r\nRemote_Groups: root\r\nRemote-Email: root@a.test\r\n\
                 remote_email: root@a.test\r\nAuthorization: Bearer outer\r\nConnection: remote-user, authorization\r\n\
                 X-Own: 1\r\n";
@@ -109,14 +119,27 @@ fn fields_are_copied_from_the_service_and_never_from_the_client() {
     let question = asked.recv().unwrap();
     assert!(!question.head.contains("root"), "{}", question.head);
     let seen = told.recv().unwrap();
-    assert!(!seen.head.contains("root") && !seen.head.contains("outer"), "{}", seen.head);
-    assert_eq!((seen.field("remote-user"), seen.field("x-own")), (Some("ann"), Some("1")));
+    assert!(
+        !seen.head.contains("root") && !seen.head.contains("outer"),
+        "{}",
+        seen.head
+    );
+    assert_eq!(
+        (seen.field("remote-user"), seen.field("x-own")),
+        (Some("ann"), Some("1"))
+    );
     assert_eq!(seen.all("remote-groups").collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(seen.field("authorization"), Some("Bearer inner"));
-    assert_eq!((seen.field("remote-email"), seen.field("x-other")), (None, None));
+    assert_eq!(
+        (seen.field("remote-email"), seen.field("x-other")),
+        (None, None)
+    );
     // What it knows its people by, it is shown.
     ask(&gate, "Authorization: Bearer outer\r\n");
-    assert_eq!(asked.recv().unwrap().field("authorization"), Some("Bearer outer"));
+    assert_eq!(
+        asked.recv().unwrap().field("authorization"),
+        Some("Bearer outer")
+    );
     // An application that adds trailers to the head must not find them there (RFC 9110 §6.5.1).
     let mut client = Http::connect(gate.address());
     client.send(
@@ -124,7 +147,9 @@ fn fields_are_copied_from_the_service_and_never_from_the_client() {
          Remote-User: root\r\nremote_groups: root\r\nX-Sum: 1\r\n\r\n",
     );
     client.answer();
-    let mut sent = told.iter().filter(|seen| seen.first_line().starts_with("POST"));
+    let mut sent = told
+        .iter()
+        .filter(|seen| seen.first_line().starts_with("POST"));
     assert_eq!(sent.next().unwrap().trailers, "X-Sum: 1\r\n");
 }
 
@@ -132,10 +157,18 @@ fn fields_are_copied_from_the_service_and_never_from_the_client() {
 fn any_other_answer_goes_to_the_client_as_it_is() {
     let (origin, told) = telling(OK);
     let mut answers = Vec::new();
-    for status in
-        ["302 Found", "401 Unauthorized", "403 Forbidden", "500 Internal Server Error", "304 Not Modified"]
-    {
-        let body = if status.starts_with("304") { "" } else { "Content-Length: 6\r\n\r\nlog in" };
+    for status in [
+        "302 Found",
+        "401 Unauthorized",
+        "403 Forbidden",
+        "500 Internal Server Error",
+        "304 Not Modified",
+    ] {
+        let body = if status.starts_with("304") {
+            ""
+        } else {
+            "Content-Length: 6\r\n\r\nlog in"
+        };
         let end = if body.is_empty() { "\r\n" } else { "" };
         answers.push(format!(
             "HTTP/1.1 {status}\r\nLocation: https://login.test/?to=x\r\nWWW-Authenticate: Bearer\r\n\
@@ -152,9 +185,15 @@ fn any_other_answer_goes_to_the_client_as_it_is() {
         asked.send(&answer);
         let got = client.answer();
         let status: u16 = answer[9..12].parse().unwrap();
-        assert_eq!((got.status(), got.field("location")), (status, Some("https://login.test/?to=x")));
+        assert_eq!(
+            (got.status(), got.field("location")),
+            (status, Some("https://login.test/?to=x"))
+        );
         assert_eq!(got.field("www-authenticate"), Some("Bearer"));
-        assert_eq!(got.all("set-cookie").collect::<Vec<_>>(), ["a=1; Path=/", "b=2"]);
+        assert_eq!(
+            got.all("set-cookie").collect::<Vec<_>>(),
+            ["a=1; Path=/", "b=2"]
+        );
         assert_eq!((got.field("x-hop"), got.field("connection")), (None, None));
         assert_eq!(got.text(), if status == 304 { "" } else { "log in" });
         let line = gate.line("who answered", |line| line["status"] == status);
@@ -176,7 +215,10 @@ fn any_other_answer_goes_to_the_client_as_it_is() {
 #[test]
 fn without_a_good_answer_nobody_is_let_in_and_the_client_is_told_why() {
     let (origin, told) = telling(OK);
-    let long = format!("HTTP/1.1 403 Forbidden\r\nContent-Length: 65537\r\n\r\n{}", "x".repeat(65_537));
+    let long = format!(
+        "HTTP/1.1 403 Forbidden\r\nContent-Length: 65537\r\n\r\n{}",
+        "x".repeat(65_537)
+    );
     let endless = format!("HTTP/1.1 403 Forbidden\r\n\r\n{}", "x".repeat(100_000));
     for (answer, status, error) in [
         (None, 502, "connection_refused"),
@@ -188,7 +230,11 @@ fn without_a_good_answer_nobody_is_let_in_and_the_client_is_told_why() {
             502,
             "http_protocol_error",
         ),
-        (Some("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"), 502, "http_response_incomplete"),
+        (
+            Some("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"),
+            502,
+            "http_response_incomplete",
+        ),
         (
             Some("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
             502,
@@ -208,13 +254,23 @@ fn without_a_good_answer_nobody_is_let_in_and_the_client_is_told_why() {
                 http.wait_closed();
             }))
         });
-        let gate = lockgate().start(&guarded(origin.address(), service.address(), ", copy = [\"x-user\"]"));
+        let gate = lockgate().start(&guarded(
+            origin.address(),
+            service.address(),
+            ", copy = [\"x-user\"]",
+        ));
         let got = ask(&gate, "X-User: root\r\n");
         assert_eq!(got.status(), status, "{answer:.80?}");
         let said = got.field("proxy-status").unwrap();
         assert!(said.contains(error), "{answer:.80?}: {said}");
         let line = gate.line("its line", |line| line["status"] == status);
-        assert!(line["detail"].as_str().unwrap().starts_with("the auth service: "), "{line}");
+        assert!(
+            line["detail"]
+                .as_str()
+                .unwrap()
+                .starts_with("the auth service: "),
+            "{line}"
+        );
         // Whoever reads the page must not look at the application.
         for text in [said, got.text()] {
             assert!(text.contains("the auth service"), "{text}");
@@ -247,9 +303,11 @@ fn a_service_that_takes_too_long_lets_nobody_in() {
     let (origin, told) = telling(OK);
     let silent = Origin::tcp();
     // One says nothing, one a status and no more, one a part of the body.
-    for (said, attempts) in
-        [("", 2), ("HTTP/1.1 200 OK\r\n", 2), ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", 1)]
-    {
+    for (said, attempts) in [
+        ("", 2),
+        ("HTTP/1.1 200 OK\r\n", 2),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", 1),
+    ] {
         let toml = guarded(origin.address(), silent.address(), "")
             + "timeouts = { response = \"200ms\" }\n[site.\":0\".path.\"/fixed\"]\nrespond = 200\n";
         let gate = lockgate().start(&toml);
@@ -268,7 +326,11 @@ fn a_service_that_takes_too_long_lets_nobody_in() {
         }
         let got = client.answer();
         assert_eq!(got.status(), 504, "{said}");
-        assert!(got.head.contains("http_response_timeout"), "{said}: {}", got.head);
+        assert!(
+            got.head.contains("http_response_timeout"),
+            "{said}: {}",
+            got.head
+        );
     }
     assert!(told.try_recv().is_err(), "a request went on");
 }
@@ -278,12 +340,16 @@ fn a_body_is_not_touched_before_it_may_come() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let gate = lockgate().start(&guarded(origin.address(), service.address(), ""));
     let mut client = Http::connect(gate.address());
-    let head = "PUT / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
+    let head =
+        "PUT / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
     // RFC 9110 §10.1.1: it is not asked for before it is known whether anybody wants it.
     client.send(head);
     let mut asked = service.http();
     let question = asked.request();
-    assert_eq!((question.field("expect"), question.field("content-length")), (None, None));
+    assert_eq!(
+        (question.field("expect"), question.field("content-length")),
+        (None, None)
+    );
     asked.send(YES);
     let mut upstream = origin.http();
     assert!(upstream.head().contains("\r\nExpect: 100-continue\r\n"));
@@ -297,7 +363,14 @@ fn a_body_is_not_touched_before_it_may_come() {
     asked.request();
     asked.send(NO);
     let refused = client.answer();
-    assert_eq!((refused.status(), refused.text(), refused.field("connection")), (403, "no", Some("close")));
+    assert_eq!(
+        (
+            refused.status(),
+            refused.text(),
+            refused.field("connection")
+        ),
+        (403, "no", Some("close"))
+    );
 }
 
 #[test]
@@ -327,34 +400,63 @@ fn whatever_answers_is_asked_for_only_by_whom_it_may_be() {
         service.address()
     );
     let path = |path: &str, lines: &str| format!("[site.\":0\".path.\"{path}\"]\n{lines}\n");
-    toml += &path("/page.html", &format!("root = \"{}\"", text(&folder.path("."))));
+    toml += &path(
+        "/page.html",
+        &format!("root = \"{}\"", text(&folder.path("."))),
+    );
     toml += &path("/moved", "redirect = \"/\"");
     toml += &path("/open", "auth = false");
-    let _ = write!(toml, "{}", path("POST /once", "body = { max = \"1B\" }\nproxy = \"127.0.0.1:1\""));
+    let _ = write!(
+        toml,
+        "{}",
+        path(
+            "POST /once",
+            "body = { max = \"1B\" }\nproxy = \"127.0.0.1:1\""
+        )
+    );
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
-    for (target, status) in [("/", 200), ("/page.html", 200), ("/moved", 308), ("/open", 200)] {
+    for (target, status) in [
+        ("/", 200),
+        ("/page.html", 200),
+        ("/moved", 308),
+        ("/open", 200),
+    ] {
         for cookie in ["", "Cookie: s=1\r\n"] {
             client.send(format!(
                 "GET {target} HTTP/1.1\r\nHost: a.test\r\nOrigin: https://b.test\r\n{cookie}\r\n"
             ));
             let answer = client.answer();
             let may = target == "/open" || !cookie.is_empty();
-            assert_eq!(answer.status(), if may { status } else { 403 }, "{target} {cookie}");
+            assert_eq!(
+                answer.status(),
+                if may { status } else { 403 },
+                "{target} {cookie}"
+            );
             // A script must be able to read what is wrong.
-            assert_eq!(answer.field("access-control-allow-origin"), Some("https://b.test"));
+            assert_eq!(
+                answer.field("access-control-allow-origin"),
+                Some("https://b.test")
+            );
         }
     }
     // What is refused here is not asked about.
     let before = service.accepted();
     client.send("POST /once HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nab");
-    assert_eq!((client.answer().status(), service.accepted()), (413, before));
+    assert_eq!(
+        (client.answer().status(), service.accepted()),
+        (413, before)
+    );
 }
 
 #[test]
 fn websockets_are_asked_about_as_other_requests_are() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
-    let gate = lockgate().start(&guarded(origin.address(), service.address(), ", copy = [\"x-user\"]"));
+    let gate = lockgate().start(&guarded(
+        origin.address(),
+        service.address(),
+        ", copy = [\"x-user\"]",
+    ));
     let mut client = Http::connect(gate.address());
     client.send(
         "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-User: root\r\n\
@@ -362,12 +464,20 @@ fn websockets_are_asked_about_as_other_requests_are() {
     );
     let mut asked = service.http();
     let question = asked.request();
-    assert_eq!((question.field("upgrade"), question.field("connection")), (None, None));
+    assert_eq!(
+        (question.field("upgrade"), question.field("connection")),
+        (None, None)
+    );
     asked.send("HTTP/1.1 200 OK\r\nX-User: ann\r\nContent-Length: 0\r\n\r\n");
     let mut upstream = origin.http();
     let seen = upstream.request();
-    assert_eq!((seen.field("x-user"), seen.field("upgrade")), (Some("ann"), Some("websocket")));
-    upstream.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+    assert_eq!(
+        (seen.field("x-user"), seen.field("upgrade")),
+        (Some("ann"), Some("websocket"))
+    );
+    upstream.send(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    );
     assert_eq!(client.answer().status(), 101);
     client.send("ping");
     upstream.expect("ping");
@@ -386,7 +496,9 @@ fn requests_of_http2_are_asked_about_each_for_itself() {
     let client = Client::connect(gate.address());
     let ask = |path: &str| {
         let mut request = Client::request(Method::POST, path);
-        request.headers_mut().append("x_user", "root".parse().unwrap());
+        request
+            .headers_mut()
+            .append("x_user", "root".parse().unwrap());
         client.begin(request, true)
     };
     let (yes, no) = (ask("/yes"), ask("/no"));
@@ -394,7 +506,10 @@ fn requests_of_http2_are_asked_about_each_for_itself() {
     assert_eq!((no.status, no.text(), no.reset), (403, "no", None));
     assert_eq!(yes.answer().text(), "ok");
     let seen = told.recv().unwrap();
-    assert_eq!((seen.field("x-user"), seen.field("x_user")), (Some("ann"), None));
+    assert_eq!(
+        (seen.field("x-user"), seen.field("x_user")),
+        (Some("ann"), None)
+    );
 }
 
 #[test]
@@ -413,10 +528,14 @@ fn services_may_be_a_pool_that_has_its_own_protocol_and_page() {
 
 #[test]
 fn secrets_of_who_is_asked_about_are_in_no_log() {
-    let said = "HTTP/1.1 401 Unauthorized\r\nSet-Cookie: inner-secret=1\r\nContent-Length: 0\r\n\r\n";
+    let said =
+        "HTTP/1.1 401 Unauthorized\r\nSet-Cookie: inner-secret=1\r\nContent-Length: 0\r\n\r\n";
     let (service, _told) = telling(said);
     let gate = lockgate().start(&guarded(deserted(), service.address(), ""));
-    ask(&gate, "Authorization: Bearer outer-secret\r\nCookie: s=outer-secret\r\n");
+    ask(
+        &gate,
+        "Authorization: Bearer outer-secret\r\nCookie: s=outer-secret\r\n",
+    );
     gate.line("its line", |line| line["status"] == 401);
     let all = gate.stdout().text() + &gate.stderr().text() + &gate.metrics();
     assert!(!all.contains("secret"), "{all}");
@@ -428,21 +547,36 @@ fn a_service_is_spoken_to_as_its_pool_says() {
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let service = h2::Origin::tls(&site.issued, |asked| match asked.field("cookie") {
         Some("s=1") => Reply::new(200).field("x-user", "ann"),
-        _ => Reply::new(401).field("www-authenticate", "Bearer").piece("who are you?"),
+        _ => Reply::new(401)
+            .field("www-authenticate", "Bearer")
+            .piece("who are you?"),
     });
     let (origin, told) = telling(OK);
     let pool = format!(
         "[pool.auth]\nendpoints = [\"{}\"]\nprotocol = \"h2\"\ntls = {{ name = \"{NAME}\", ca = \"{ca}\" }}\n",
         service.address()
     );
-    let site = guarded(origin.address(), "pool:auth", ", path = \"/verify?a\", copy = [\"X-User\"]");
+    let site = guarded(
+        origin.address(),
+        "pool:auth",
+        ", path = \"/verify?a\", copy = [\"X-User\"]",
+    );
     let gate = lockgate().workers(2).start(&(pool + &site));
     let refused = ask(&gate, "X-User: root\r\n");
-    assert_eq!((refused.status(), refused.field("www-authenticate")), (401, Some("Bearer")));
+    assert_eq!(
+        (refused.status(), refused.field("www-authenticate")),
+        (401, Some("Bearer"))
+    );
     assert_eq!(refused.text(), "who are you?");
     let question = service.next();
-    assert_eq!((question.method.as_str(), question.path.as_str()), ("GET", "/verify?a"));
-    assert_eq!((question.authority.as_str(), question.field("x-user")), ("a.test", None));
+    assert_eq!(
+        (question.method.as_str(), question.path.as_str()),
+        ("GET", "/verify?a")
+    );
+    assert_eq!(
+        (question.authority.as_str(), question.field("x-user")),
+        ("a.test", None)
+    );
     assert_eq!(question.field("x-forwarded-uri"), Some("/"));
     assert_eq!(ask(&gate, "Cookie: s=1\r\nX-User: root\r\n").text(), "ok");
     assert_eq!(told.recv().unwrap().field("x-user"), Some("ann"));
@@ -451,7 +585,10 @@ fn a_service_is_spoken_to_as_its_pool_says() {
 #[test]
 fn a_service_may_be_told_of_the_client_by_a_proxy_header() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
-    let pool = format!("[pool.auth]\nendpoints = [\"{}\"]\nproxy_protocol = \"v1\"\n", service.address());
+    let pool = format!(
+        "[pool.auth]\nendpoints = [\"{}\"]\nproxy_protocol = \"v1\"\n",
+        service.address()
+    );
     let gate = lockgate().start(&(pool + &guarded(origin.address(), "pool:auth", "")));
     let mut client = Http::over(Wire::connect_from([127, 0, 0, 9].into(), gate.address()));
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
@@ -470,10 +607,18 @@ fn a_service_may_be_told_of_the_client_by_a_proxy_header() {
 fn a_long_answer_lets_in_as_a_short_one_does() {
     let service = Origin::tcp().answering(|_| {
         let body = "x".repeat(200_000);
-        format!("HTTP/1.1 200 OK\r\nX-User: ann\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+        format!(
+            "HTTP/1.1 200 OK\r\nX-User: ann\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
     });
     let (origin, told) = telling(OK);
-    let gate = lockgate().start(&guarded(origin.address(), service.address(), ", copy = [\"x-user\"]"));
+    let gate = lockgate().start(&guarded(
+        origin.address(),
+        service.address(),
+        ", copy = [\"x-user\"]",
+    ));
     let mut client = Http::connect(gate.address());
     for _ in 0..3 {
         client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");

@@ -16,7 +16,8 @@ use lockgate_testkit::{Http, Lockgate, Message};
 
 use crate::scene::lockgate;
 
-/// A pool of endpoints that speak HTTP/2 without TLS, with these keys besides, and a site in front of it for both HTTPs.
+/// A pool of endpoints that speak HTTP/2 without TLS, with these keys besides, and a site in front
+/// of it for both HTTPs.
 fn pooled(endpoints: &[&str], keys: impl Display) -> String {
     format!(
         "[pool.app]\nprotocol = \"h2c\"\nendpoints = {endpoints:?}\n{keys}\n\
@@ -48,6 +49,9 @@ fn get(path: &str) -> String {
 
 /// A request with one.
 fn post(body: &[u8]) -> Vec<u8> {
-    let head = format!("POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
     [head.as_bytes(), body].concat()
 }

@@ -28,8 +28,8 @@ use lockgate_testkit::{Http, Lockgate, Message, Origin};
 
 use crate::scene::{NAME, ended};
 
-/// A site for any host, at `127.0.0.1:0` by plain HTTP, in front of `proxy`, which is written as in a configuration;
-/// keys of the site may follow.
+/// A site for any host, at `127.0.0.1:0` by plain HTTP, in front of `proxy`, which is written as in
+/// a configuration; keys of the site may follow.
 pub(crate) fn plain_site(proxy: impl Display) -> String {
     format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nproxy = \"{proxy}\"\n")
 }
@@ -41,9 +41,14 @@ pub(crate) fn secure_site(cert: &str, proxy: impl Display) -> String {
     )
 }
 
-/// One exchange on connections of its own: the request as it came to the origin, and all bytes that the client got for
-/// `answer`, after which the origin closes.
-pub(crate) fn passed(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> (Message, String) {
+/// One exchange on connections of its own: the request as it came to the origin, and all bytes that
+/// the client got for `answer`, after which the origin closes.
+pub(crate) fn passed(
+    gate: &Lockgate,
+    origin: &Origin,
+    request: &str,
+    answer: &str,
+) -> (Message, String) {
     let mut client = Http::connect(gate.address());
     client.send(request);
     client.stream.finish();
@@ -99,11 +104,18 @@ fn get(path: &str) -> String {
 
 /// A request with one.
 fn with_body(method: &str, body: &[u8]) -> Vec<u8> {
-    let head = format!("{method} / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "{method} / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
     [head.as_bytes(), body].concat()
 }
 
 /// The answer 200 with this body.
 pub(crate) fn ok(body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
 }

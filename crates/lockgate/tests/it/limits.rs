@@ -1,4 +1,5 @@
-//! What is promised for the process: with two workers each of these limits still holds once, not twice.
+//! What is promised for the process: with two workers each of these limits still holds once, not
+//! twice.
 
 use std::io::{Read, Write};
 use std::net::IpAddr;
@@ -41,7 +42,11 @@ fn past_the_limit_of_connections_clients_wait_and_none_is_refused() {
     let gate = lockgate().workers(2).start(&toml);
     crowd(&gate, 20);
     assert_eq!(origin.accepted(), 20);
-    assert!(origin.most_at_once() <= 4, "{} at once", origin.most_at_once());
+    assert!(
+        origin.most_at_once() <= 4,
+        "{} at once",
+        origin.most_at_once()
+    );
 }
 
 #[test]
@@ -74,7 +79,8 @@ fn past_its_own_limit_a_client_waits_and_past_twice_it_is_turned_away() {
     for client in &mut served {
         echoes(client, "one of two");
     }
-    // Two may wait: they are not answered, and not closed either. How many have come is counted when they are.
+    // Two may wait: they are not answered, and not closed either. How many have come is counted
+    // when they are.
     let mut waiting: Vec<Wire> = (0..2).map(|_| Wire::connect(gate.address())).collect();
     for client in &mut waiting {
         client.send("patience");
@@ -87,7 +93,10 @@ fn past_its_own_limit_a_client_waits_and_past_twice_it_is_turned_away() {
     assert_eq!(line["client_port"], fifth.local_address().port());
     // Another client is not concerned.
     let other: IpAddr = [127, 0, 0, 77].into();
-    echoes(&mut Wire::connect_from(other, gate.address()), "somebody else");
+    echoes(
+        &mut Wire::connect_from(other, gate.address()),
+        "somebody else",
+    );
     assert_eq!(origin.accepted(), 3);
     drop(served);
     for client in &mut waiting {
@@ -107,7 +116,10 @@ fn who_waits_for_its_place_too_long_ends_by_the_limit() {
     let mut second = Wire::connect(gate.address());
     second.wait_closed();
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()));
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"limit".into(), &"lockgate".into())
+    );
     echoes(&mut first, "still here");
 }
 
@@ -169,8 +181,10 @@ fn half_a_hello_takes_no_place_among_the_handshakes() {
 #[test]
 fn with_three_hundred_descriptors_four_hundred_clients_are_served_in_turn() {
     let origin = answering();
-    let gate =
-        lockgate().workers(2).through(&["prlimit", "--nofile=300:300"]).start(&plain(origin.address()));
+    let gate = lockgate()
+        .workers(2)
+        .through(&["prlimit", "--nofile=300:300"])
+        .start(&plain(origin.address()));
     crowd(&gate, 400);
     assert_eq!(origin.accepted(), 400);
     let said = gate.stderr().text();
@@ -191,7 +205,10 @@ fn service_comes_back(gate: &Lockgate, opening: &str) {
 fn the_log_is_short(gate: &Lockgate, since: Instant) {
     let said = gate.stderr().text();
     let most = 10 + 2 * (1 + since.elapsed().as_secs() / 10);
-    assert!((said.lines().count() as u64) < most, "the log stays short: {said}");
+    assert!(
+        (said.lines().count() as u64) < most,
+        "the log stays short: {said}"
+    );
 }
 
 #[test]
@@ -200,11 +217,19 @@ fn where_descriptors_run_out_the_log_stays_short_and_service_comes_back() {
     let toml = "trusted = [\"127.0.0.1/32\"]\n".to_owned()
         + &plain(origin.address())
         + "accept_proxy = \"require\"\n";
-    let gate = lockgate().workers(2).through(&["prlimit", "--nofile=300:300"]).start(&toml);
+    let gate = lockgate()
+        .workers(2)
+        .through(&["prlimit", "--nofile=300:300"])
+        .start(&toml);
     // The system takes back what it has promised: nothing can be accepted with what is left.
-    let open = std::fs::read_dir(format!("/proc/{}/fd", gate.pid())).unwrap().count();
+    let open = std::fs::read_dir(format!("/proc/{}/fd", gate.pid()))
+        .unwrap()
+        .count();
     let (pid, limit) = (gate.pid().to_string(), format!("--nofile={}:300", open + 4));
-    let lowered = std::process::Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap();
+    let lowered = std::process::Command::new("prlimit")
+        .args(["--pid", &pid, &limit])
+        .status()
+        .unwrap();
     assert!(lowered.success());
     // Who has begun to say who it is costs one descriptor until it has ended. Nobody does.
     let clients: Vec<Wire> = (0..200)
@@ -224,13 +249,18 @@ fn where_descriptors_run_out_the_log_stays_short_and_service_comes_back() {
 fn where_endpoints_cannot_be_dialled_for_want_of_descriptors_they_are_not_at_fault() {
     let (since, origin) = (Instant::now(), Origin::tcp().echo());
     let toml = "limits = { connections = 1000 }\n".to_owned() + &plain(origin.address());
-    let gate = lockgate().workers(2).through(&["prlimit", "--nofile=60:60"]).start(&toml);
+    let gate = lockgate()
+        .workers(2)
+        .through(&["prlimit", "--nofile=60:60"])
+        .start(&toml);
     // All of them are connected to the endpoint at once, if they can be. Whoever is served stays.
     let mut clients: Vec<Wire> = (0..200).map(|_| Wire::connect(gate.address())).collect();
     eventually("somebody is not served", || {
         let mut client = Wire::connect(gate.address());
         client.limit(Duration::from_millis(50));
-        let asked = client.write_all(b"ping").and_then(|()| client.read_exact(&mut [0; 4]));
+        let asked = client
+            .write_all(b"ping")
+            .and_then(|()| client.read_exact(&mut [0; 4]));
         clients.push(client);
         asked.err()
     });
@@ -239,7 +269,10 @@ fn where_endpoints_cannot_be_dialled_for_want_of_descriptors_they_are_not_at_fau
     the_log_is_short(&gate, since);
     for line in gate.lines() {
         let fault = (line["cause"].as_str(), line["side"].as_str());
-        assert!(fault.0 != Some("connect_failed") && fault.1 != Some("upstream"), "{line}");
+        assert!(
+            fault.0 != Some("connect_failed") && fault.1 != Some("upstream"),
+            "{line}"
+        );
     }
 }
 
@@ -261,9 +294,15 @@ fn clients_of_a_unix_listener_count_among_the_connections() {
     upstream.expect("first");
     let mut second = Wire::connect_unix(&front);
     second.send("second");
-    assert!(!origin.has_one(Duration::from_millis(100)), "the second waits");
+    assert!(
+        !origin.has_one(Duration::from_millis(100)),
+        "the second waits"
+    );
     drop((first, upstream));
     origin.accept().expect("second");
     drop(gate);
-    assert!(UnixListener::bind(&front).is_err(), "killed, it leaves its file behind");
+    assert!(
+        UnixListener::bind(&front).is_err(),
+        "killed, it leaves its file behind"
+    );
 }

@@ -1,7 +1,7 @@
 //! `lockgate load` against scripted servers: what it counts is what they saw.
 //!
-//! Most tests make the run in this process, where the report is at hand as it is; exit codes, signals and words are
-//! those of the program.
+//! Most tests make the run in this process, where the report is at hand as it is; exit codes,
+//! signals and words are those of the program.
 
 mod answers;
 mod beginning;
@@ -29,10 +29,14 @@ use lockgate_testkit::{Http, Origin, Serving};
 /// What a target of most tests answers: a page of ten bytes.
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
 
-/// `count` requests to `urls`, one after the other on one connection; nothing else is asked for, and over TLS any
-/// certificate will do.
+/// `count` requests to `urls`, one after the other on one connection; nothing else is asked for,
+/// and over TLS any certificate will do.
 fn asks(urls: &[&str], count: u64) -> Options {
-    let tls = urls.iter().any(|url| ["https:", "wss:", "tls:"].iter().any(|scheme| url.starts_with(scheme)));
+    let tls = urls.iter().any(|url| {
+        ["https:", "wss:", "tls:"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+    });
     Options {
         command: Vec::new(),
         urls: urls.iter().map(ToString::to_string).collect(),
@@ -54,14 +58,22 @@ fn asks(urls: &[&str], count: u64) -> Options {
         headers: Vec::new(),
         varying: Vec::new(),
         body: text(""),
-        expect: Expect { status: vec![200..=299], length: Length::First, body: Bytes::Any },
+        expect: Expect {
+            status: vec![200..=299],
+            length: Length::First,
+            body: Bytes::Any,
+        },
         unix: None,
         proxy: None,
         proxy_user: None,
         link: None,
         proxy_protocol: None,
         tls: Tls {
-            ca: if tls { CaSource::Anyone } else { CaSource::System },
+            ca: if tls {
+                CaSource::Anyone
+            } else {
+                CaSource::System
+            },
             name: None,
             versions: Vec::new(),
             suites: Vec::new(),
@@ -90,7 +102,9 @@ fn run(options: &Options) -> Report {
 fn refused(options: &Options) -> String {
     match options.plan() {
         Err(error) => error.to_string(),
-        Ok(plan) => lockgate_load::run(plan, &Arc::new(Stop::default()), |_| ()).unwrap_err().to_string(),
+        Ok(plan) => lockgate_load::run(plan, &Arc::new(Stop::default()), |_| ())
+            .unwrap_err()
+            .to_string(),
     }
 }
 
@@ -103,7 +117,9 @@ fn tally(options: &Options) -> Tally {
 
 /// The kinds of failures that there were, and how many of each.
 fn failures(tally: &Tally) -> Vec<(&'static str, u64)> {
-    let counted = Failure::ALL.into_iter().map(|kind| (kind.name(), tally.failures[kind as usize]));
+    let counted = Failure::ALL
+        .into_iter()
+        .map(|kind| (kind.name(), tally.failures[kind as usize]));
     counted.filter(|(_, count)| *count > 0).collect()
 }
 
@@ -117,8 +133,8 @@ fn at(scheme: &str, serving: &Serving) -> String {
     format!("{scheme}://{}", serving.address())
 }
 
-/// Answers every other request, over all connections, by a page: the first, the third. For those between it does as it is
-/// told, and closes the connection.
+/// Answers every other request, over all connections, by a page: the first, the third. For those
+/// between it does as it is told, and closes the connection.
 fn every_other(bad: impl Fn(&mut Http) + Send + Sync + 'static) -> Serving {
     let place = AtomicUsize::new(0);
     Origin::tcp().serve(move |wire| {

@@ -8,7 +8,8 @@ use std::thread;
 use lockgate_testkit::{Ended, Launch, Origin, exposition};
 
 fn load(arguments: &[&str]) -> Ended {
-    let origin = Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
+    let origin =
+        Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
     let url = format!("http://{}/", origin.address());
     let fixed = ["load", &url, "-c", "1", "--warm-up", "0", "--rate", "50"];
     Launch::new(env!("CARGO_BIN_EXE_lockgate")).run(&[&fixed[..], arguments].concat())
@@ -21,7 +22,10 @@ fn without_a_terminal_every_second_has_a_line_and_nothing_moves_a_cursor() {
     let lines: Vec<_> = ended.stderr.lines().collect();
     assert_eq!(lines[0], "begins: 50/s");
     assert!(lines[1].starts_with("1 s of 2 s: "), "{lines:?}");
-    assert!(lines[1].contains("/s of 50/s due, p50 ") && lines[1].ends_with(", 0 failed"), "{lines:?}");
+    assert!(
+        lines[1].contains("/s of 50/s due, p50 ") && lines[1].ends_with(", 0 failed"),
+        "{lines:?}"
+    );
     assert!(!ended.stderr.contains('\x1b') && !ended.stderr.contains('\r'));
 }
 
@@ -36,7 +40,10 @@ fn quiet_is_quiet_but_for_pushes_that_fail() {
     let lines: Vec<_> = ended.stderr.lines().collect();
     let begin = format!("lockgate: the push gateway takes nothing, the run goes on: {url}: ");
     assert!(lines[0].starts_with(&begin), "{lines:?}");
-    assert!(lines[1].starts_with("lockgate: 2 of 2 pushes failed; "), "{lines:?}");
+    assert!(
+        lines[1].starts_with("lockgate: 2 of 2 pushes failed; "),
+        "{lines:?}"
+    );
     assert_eq!(lines.len(), 2, "{lines:?}");
 }
 
@@ -44,7 +51,8 @@ fn quiet_is_quiet_but_for_pushes_that_fail() {
 fn what_is_pushed_last_is_what_the_report_says() {
     let (tell, told) = channel();
     let gateway = Origin::tcp().answering(move |request| {
-        tell.send((request.first_line().to_owned(), request.text().to_owned())).unwrap();
+        tell.send((request.first_line().to_owned(), request.text().to_owned()))
+            .unwrap();
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()
     });
     let url = format!("http://{}", gateway.address());
@@ -56,13 +64,18 @@ fn what_is_pushed_last_is_what_the_report_says() {
     let families = exposition::parse(text);
     let requests = &families[0];
     assert_eq!(requests.name, "lockgate_load_requests_total");
-    let values: Vec<_> = requests.samples.iter().map(|(_, _, value)| *value).collect();
+    let values: Vec<_> = requests
+        .samples
+        .iter()
+        .map(|(_, _, value)| *value)
+        .collect();
     assert_eq!(values, [10.0, 0.0]);
 }
 
 #[test]
 fn a_stderr_that_nobody_reads_costs_no_report() {
-    let origin = Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
+    let origin =
+        Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
     let (nobody, stderr) = std::io::pipe().unwrap();
     let mut full = stderr.try_clone().unwrap();
     // Ends when nobody could read it any more.
@@ -86,7 +99,8 @@ fn a_stderr_that_nobody_reads_costs_no_report() {
     let (tell, told) = channel();
     thread::spawn(move || {
         let mut text = String::new();
-        tell.send(stdout.read_to_string(&mut text).map(|_| text)).unwrap();
+        tell.send(stdout.read_to_string(&mut text).map(|_| text))
+            .unwrap();
     });
     let report = told.recv_timeout(lockgate_testkit::DEADLINE);
     program.kill().unwrap();

@@ -1,5 +1,5 @@
-//! `load --page` and `--link` against scripted origins: what is fetched, in which order, over how many connections, and
-//! how fast at the most.
+//! `load --page` and `--link` against scripted origins: what is fetched, in which order, over how
+//! many connections, and how fast at the most.
 
 mod http2;
 
@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 use lockgate_testkit::{Ended, Launch, Origin, Serving, Signal};
 use serde_json::Value;
 
-/// What an origin has: bodies by their targets. Others are 404. What it was asked for comes by the channel.
+/// What an origin has: bodies by their targets. Others are 404. What it was asked for comes by the
+/// channel.
 fn site(bodies: &[(&str, &str)]) -> (Serving, Receiver<String>) {
-    let bodies: HashMap<String, String> =
-        bodies.iter().map(|(target, body)| ((*target).to_owned(), (*body).to_owned())).collect();
+    let bodies: HashMap<String, String> = bodies
+        .iter()
+        .map(|(target, body)| ((*target).to_owned(), (*body).to_owned()))
+        .collect();
     let (tell, asked) = channel();
     let origin = Origin::tcp().answering(move |request| {
         let target = request.first_line().split(' ').nth(1).unwrap().to_owned();
@@ -23,14 +26,19 @@ fn site(bodies: &[(&str, &str)]) -> (Serving, Receiver<String>) {
         };
         // The test may have ended.
         let _ = tell.send(target);
-        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
     });
     (origin, asked)
 }
 
 fn load(origin: &Serving, arguments: &[&str]) -> Ended {
     let url = format!("http://{}/", origin.address());
-    Launch::new(env!("CARGO_BIN_EXE_lockgate")).run(&[&["load", "--page", &url][..], arguments].concat())
+    Launch::new(env!("CARGO_BIN_EXE_lockgate"))
+        .run(&[&["load", "--page", &url][..], arguments].concat())
 }
 
 /// The report as JSON.
@@ -67,19 +75,40 @@ fn a_page_comes_with_its_objects_each_once_and_what_it_needs_first() {
     let report = report(&origin, &["-c", "1"]);
     // Over one connection, so that what is asked for is in the order in which it is wanted.
     let order: Vec<String> = asked.try_iter().collect();
-    let expected = ["/", "/css/all.css", "/app.js", "/css/more.css", "/a.png", "/b.png?x=1&y=2", "/c.png"];
+    let expected = [
+        "/",
+        "/css/all.css",
+        "/app.js",
+        "/css/more.css",
+        "/a.png",
+        "/b.png?x=1&y=2",
+        "/c.png",
+    ];
     assert_eq!(order, expected);
     assert_eq!(origin.accepted(), 1);
     let load = &report["loads"][0];
-    assert_eq!(load["other_origins"], serde_json::json!(["http://cdn.test/far.png"]));
-    assert_eq!((&load["failed"], &load["connections_opened"]), (&0.into(), &1.into()));
+    assert_eq!(
+        load["other_origins"],
+        serde_json::json!(["http://cdn.test/far.png"])
+    );
+    assert_eq!(
+        (&load["failed"], &load["connections_opened"]),
+        (&0.into(), &1.into())
+    );
     let all = objects(load);
     assert_eq!(all.len(), expected.len());
     for object in &all {
         let time = |key: &str| object[key].as_f64().unwrap();
-        assert!(time("found_us") <= time("start_us") && time("start_us") <= time("head_us"), "{object}");
+        assert!(
+            time("found_us") <= time("start_us") && time("start_us") <= time("head_us"),
+            "{object}"
+        );
         assert!(time("head_us") <= time("end_us"), "{object}");
-        assert_eq!((&object["status"], &object["connection"]), (&200.into(), &1.into()), "{object}");
+        assert_eq!(
+            (&object["status"], &object["connection"]),
+            (&200.into(), &1.into()),
+            "{object}"
+        );
     }
     let end = |target: &str| {
         all.iter()
@@ -98,14 +127,23 @@ fn no_more_connections_are_opened_than_may_be_and_each_load_has_its_own() {
     let images: String = (0..40).map(|n| format!("<img src={n}.png>")).collect();
     let mut bodies: Vec<(String, &str)> = (0..40).map(|n| (format!("/{n}.png"), "image")).collect();
     bodies.push(("/".to_owned(), &images));
-    let bodies: Vec<(&str, &str)> = bodies.iter().map(|(target, body)| (target.as_str(), *body)).collect();
+    let bodies: Vec<(&str, &str)> = bodies
+        .iter()
+        .map(|(target, body)| (target.as_str(), *body))
+        .collect();
     let (origin, asked) = site(&bodies);
     let report = report(&origin, &["-n", "3"]);
     assert_eq!(asked.try_iter().count(), 3 * 41);
     let loads = report["loads"].as_array().unwrap();
     assert_eq!(loads.len(), 3);
-    let opened: Vec<u64> = loads.iter().map(|load| load["connections_opened"].as_u64().unwrap()).collect();
-    assert!(opened.iter().all(|opened| (1..=6).contains(opened)), "{opened:?}");
+    let opened: Vec<u64> = loads
+        .iter()
+        .map(|load| load["connections_opened"].as_u64().unwrap())
+        .collect();
+    assert!(
+        opened.iter().all(|opened| (1..=6).contains(opened)),
+        "{opened:?}"
+    );
     assert_eq!(opened.iter().sum::<u64>(), origin.accepted() as u64);
     assert!(loads.iter().all(|load| load["failed"] == 0), "{report}");
     assert!(report["all_us"]["lowest"].as_f64() <= report["all_us"]["median"].as_f64());
@@ -113,14 +151,38 @@ fn no_more_connections_are_opened_than_may_be_and_each_load_has_its_own() {
 
 #[test]
 fn an_object_that_is_missing_is_a_failure_and_the_page_never_complete() {
-    let (origin, _asked) = site(&[("/", "<script src=a.js></script><img src=gone.png>"), ("/a.js", "1")]);
+    let (origin, _asked) = site(&[
+        ("/", "<script src=a.js></script><img src=gone.png>"),
+        ("/a.js", "1"),
+    ]);
     let ended = load(&origin, &["-n", "2"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains("\nfailures\n  status  2  first: status 404\n"), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .contains("\nfailures\n  status  2  first: status 404\n"),
+        "{}",
+        ended.stdout
+    );
     assert!(ended.stdout.contains("404 STATUS"), "{}", ended.stdout);
-    let complete: Vec<_> = ended.stdout.lines().filter(|line| line.contains("complete ")).collect();
-    assert!(complete[1].ends_with("2 of 2") && complete[2].ends_with("0 of 2"), "{complete:?}");
-    assert_eq!(ended.stderr.matches("3 objects, 1 failed, not complete").count(), 2, "{}", ended.stderr);
+    let complete: Vec<_> = ended
+        .stdout
+        .lines()
+        .filter(|line| line.contains("complete "))
+        .collect();
+    assert!(
+        complete[1].ends_with("2 of 2") && complete[2].ends_with("0 of 2"),
+        "{complete:?}"
+    );
+    assert_eq!(
+        ended
+            .stderr
+            .matches("3 objects, 1 failed, not complete")
+            .count(),
+        2,
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -130,8 +192,11 @@ fn a_page_that_is_not_there_is_said_before_anything_is_told() {
     assert_eq!((ended.code, &*ended.stdout), (Some(1), ""));
     assert!(ended.stderr.contains("/: status 404"), "{}", ended.stderr);
     let gone = Origin::tcp().address();
-    let ended =
-        Launch::new(env!("CARGO_BIN_EXE_lockgate")).run(&["load", "--page", &format!("http://{gone}/")]);
+    let ended = Launch::new(env!("CARGO_BIN_EXE_lockgate")).run(&[
+        "load",
+        "--page",
+        &format!("http://{gone}/"),
+    ]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("cannot connect"), "{}", ended.stderr);
 }
@@ -148,7 +213,11 @@ fn what_an_origin_never_answers_ends_with_the_time_of_the_load() {
     });
     let report = report(&origin, &["--timeout", "200ms"]);
     let image = &report["loads"][0]["objects"][1];
-    assert_eq!((&image["failure"]["kind"], &image["end_us"]), (&"timeout".into(), &Value::Null), "{image}");
+    assert_eq!(
+        (&image["failure"]["kind"], &image["end_us"]),
+        (&"timeout".into(), &Value::Null),
+        "{image}"
+    );
     assert_eq!(report["loads"][0]["all_us"], Value::Null);
 }
 
@@ -156,7 +225,8 @@ fn what_an_origin_never_answers_ends_with_the_time_of_the_load() {
 fn a_signal_cuts_the_load_under_way_and_leaves_those_before_it() {
     let origin = Origin::tcp();
     let url = format!("http://{}/", origin.address());
-    let gate = Launch::new(env!("CARGO_BIN_EXE_lockgate")).command(&["load", "--page", &url, "-n", "3"]);
+    let gate =
+        Launch::new(env!("CARGO_BIN_EXE_lockgate")).command(&["load", "--page", &url, "-n", "3"]);
     let mut first = origin.http();
     first.request();
     first.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
@@ -165,15 +235,24 @@ fn a_signal_cuts_the_load_under_way_and_leaves_those_before_it() {
     gate.signal(Signal::INT);
     let ended = gate.ended();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
-    assert!(ended.stdout.contains("\n*** INTERRUPTED"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("  load         1 load, each over"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("\n*** INTERRUPTED"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.contains("  load         1 load, each over"),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
 fn what_does_not_go_together_with_a_page_is_refused_with_words() {
     let load = |arguments: &[&str]| {
         let url = ["load", "--page", "http://127.0.0.1:1/"];
-        let ended = Launch::new(env!("CARGO_BIN_EXE_lockgate")).run(&[&url[..], arguments].concat());
+        let ended =
+            Launch::new(env!("CARGO_BIN_EXE_lockgate")).run(&[&url[..], arguments].concat());
         assert!(matches!(ended.code, Some(1 | 2)), "{arguments:?}");
         ended.stderr
     };
@@ -188,14 +267,21 @@ fn what_does_not_go_together_with_a_page_is_refused_with_words() {
         &["--stop-on", "503"],
         &["--cpus", "0"],
     ] {
-        assert!(load(arguments).contains("cannot be used with"), "{arguments:?}");
+        assert!(
+            load(arguments).contains("cannot be used with"),
+            "{arguments:?}"
+        );
     }
     assert!(load(&["http://127.0.0.1:1/other"]).contains("--page takes one URL"));
     let fast = load(&["--link", "10"]);
-    assert!(fast.contains("write a number and its unit, 1024kbit/s"), "{fast}");
+    assert!(
+        fast.contains("write a number and its unit, 1024kbit/s"),
+        "{fast}"
+    );
 }
 
-/// A lower bound that is arithmetic: what must pass takes its time, but for one piece and the depth of the bucket.
+/// A lower bound that is arithmetic: what must pass takes its time, but for one piece and the depth
+/// of the bucket.
 fn least(bytes: u64) -> Duration {
     Duration::from_secs_f64((bytes - 1500) as f64 / 128_000.0) - Duration::from_millis(2)
 }
@@ -216,7 +302,10 @@ fn a_slow_link_is_never_faster_than_it_may_be() {
     let took = Duration::from_secs_f64(load["all_us"].as_f64().unwrap() / 1e6);
     assert!(took >= least(received), "{received} bytes in {took:?}");
     let note = report["notes"][0].as_str().unwrap();
-    assert!(note.starts_with("the link of 1024 kbit/s was busy "), "{note}");
+    assert!(
+        note.starts_with("the link of 1024 kbit/s was busy "),
+        "{note}"
+    );
 }
 
 #[test]
@@ -224,8 +313,20 @@ fn connections_and_threads_share_one_link() {
     let large = "x".repeat(5000);
     let (origin, _asked) = site(&[("/", &large)]);
     let url = format!("http://{}/", origin.address());
-    let arguments =
-        ["load", &url, "-c", "4", "--threads", "2", "-n", "8", "--link", "128kB/s", "--json", "-"];
+    let arguments = [
+        "load",
+        &url,
+        "-c",
+        "4",
+        "--threads",
+        "2",
+        "-n",
+        "8",
+        "--link",
+        "128kB/s",
+        "--json",
+        "-",
+    ];
     let begun = Instant::now();
     let ended = Launch::new(env!("CARGO_BIN_EXE_lockgate")).run(&arguments);
     let took = begun.elapsed();
@@ -235,6 +336,12 @@ fn connections_and_threads_share_one_link() {
     assert_eq!(stage["succeeded"], 8, "{stage}");
     // The other thread may be a piece ahead, too.
     assert!(took >= least(8 * 5000 - 1500), "{took:?}");
-    assert!(stage["notes"][0].as_str().unwrap().contains("it was the limit"), "{stage}");
+    assert!(
+        stage["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("it was the limit"),
+        "{stage}"
+    );
     assert_eq!(stage["invalid"], serde_json::json!([]));
 }

@@ -1,8 +1,12 @@
-//! Lockgate as its users see it: the real program among scripted peers, one module for each capability.
+//! Lockgate as its users see it: the real program among scripted peers, one module for each
+//! capability.
 //!
 //! `docs` and `tidy` look at the repository instead of the program.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by a panic, also in what its cases share")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by a panic, also in what its cases share"
+)]
 
 mod balancing;
 mod changes;

@@ -1,4 +1,5 @@
-//! The memory of the process as a budget: clients that ask for much and take nothing are cut, and others are served.
+//! The memory of the process as a budget: clients that ask for much and take nothing are cut, and
+//! others are served.
 
 use std::any::Any;
 use std::io::{Read, Write};
@@ -28,12 +29,18 @@ const REQUEST: &str = "GET /big HTTP/1.1\r\nHost: app.test\r\n\r\n";
 /// A folder with one file that no buffer takes, and one that any does.
 fn www() -> Www {
     let www = Www::with(&[("small", "served")]);
-    std::fs::File::create(www.path("big")).unwrap().set_len(64 << 20).unwrap();
+    std::fs::File::create(www.path("big"))
+        .unwrap()
+        .set_len(64 << 20)
+        .unwrap();
     www
 }
 
 fn files(www: &Www, more: &str) -> String {
-    format!("{LIMITS}[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\n{more}\n", www.root.display())
+    format!(
+        "{LIMITS}[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\n{more}\n",
+        www.root.display()
+    )
 }
 
 /// An origin that answers each connection without end, and reads no more than a head.
@@ -43,18 +50,27 @@ fn endless() -> Serving {
 
 fn answer_without_end(client: &mut (impl Read + Write)) {
     let _ = client.read(&mut [0; 4096]);
-    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000\r\n\r\n";
+    let head =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000\r\n\r\n";
     let _ = client.write_all(head.as_bytes());
     while client.write_all(&NOISE).is_ok() {}
 }
 
-/// Letters at random, more than any coding remembers: what is compressed of them is not much shorter.
-static NOISE: LazyLock<Vec<u8>> =
-    LazyLock::new(|| bytes(14, 4 << 20).into_iter().map(|byte| b'a' + byte % 26).collect());
+/// Letters at random, more than any coding remembers: what is compressed of them is not much
+/// shorter.
+static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    bytes(14, 4 << 20)
+        .into_iter()
+        .map(|byte| b'a' + byte % 26)
+        .collect()
+});
 
 /// What is counted, but for what was only measured.
 fn counted(gate: &Lockgate) -> f64 {
-    ["heap", "coding", "kernel"].iter().map(|kind| gate.sample("lockgate_memory_bytes", &[kind])).sum()
+    ["heap", "coding", "kernel"]
+        .iter()
+        .map(|kind| gate.sample("lockgate_memory_bytes", &[kind]))
+        .sum()
 }
 
 /// From another address than those that are in the way.
@@ -62,18 +78,24 @@ fn honest() -> IpAddr {
     [127, 0, 0, 9].into()
 }
 
-/// Has a crowd come of which nobody reads: some are cut, the log says why, `serves` holds meanwhile, and when all have
-/// left nothing of it is held.
+/// Has a crowd come of which nobody reads: some are cut, the log says why, `serves` holds
+/// meanwhile, and when all have left nothing of it is held.
 fn survives(gate: &Lockgate, join: impl FnMut() -> Box<dyn Any>, serves: impl Fn()) {
     survives_up_to(CROWD, gate, join, serves);
 }
 
 /// The same where the crowd grows up to `most` until memory is full.
-fn survives_up_to(most: usize, gate: &Lockgate, mut join: impl FnMut() -> Box<dyn Any>, serves: impl Fn()) {
+fn survives_up_to(
+    most: usize,
+    gate: &Lockgate,
+    mut join: impl FnMut() -> Box<dyn Any>,
+    serves: impl Fn(),
+) {
     serves();
     let before = counted(gate);
     let mut crowd: Vec<_> = (0..CROWD).map(|_| join()).collect();
-    // How much the kernel takes, on whichever side, is not always the same: more come until memory is full.
+    // How much the kernel takes, on whichever side, is not always the same: more come until memory
+    // is full.
     eventually("some are cut", || {
         let cut = gate.sample("lockgate_memory_cut_total", &[]) > 0.5;
         if !cut && crowd.len() < most && gate.sample("lockgate_memory_level", &[]) < 1.5 {
@@ -84,16 +106,26 @@ fn survives_up_to(most: usize, gate: &Lockgate, mut join: impl FnMut() -> Box<dy
     serves();
     let is_cut = |line: &serde_json::Value| line["cause"] == "limit" && line["detail"] == "memory";
     let line = gate.line("one that was cut", is_cut);
-    assert_eq!((&line["side"], &line["client"]), (&"lockgate".into(), &"127.0.0.1".into()), "{line}");
+    assert_eq!(
+        (&line["side"], &line["client"]),
+        (&"lockgate".into(), &"127.0.0.1".into()),
+        "{line}"
+    );
     drop(crowd);
-    eventually("all is given back", || (counted(gate) < before + KEPT).then_some(()));
-    eventually("nobody is left", || (gate.sample("lockgate_connections", &[]) < 0.5).then_some(()));
+    eventually("all is given back", || {
+        (counted(gate) < before + KEPT).then_some(())
+    });
+    eventually("nobody is left", || {
+        (gate.sample("lockgate_connections", &[]) < 0.5).then_some(())
+    });
     serves();
 }
 
 fn get(to: SocketAddr, path: &str) {
     let mut client = Http::over(Wire::connect_from(honest(), to));
-    client.send(format!("GET {path} HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n"));
+    client.send(format!(
+        "GET {path} HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n"
+    ));
     let answer = client.answer();
     assert_eq!((answer.status(), answer.text()), (200, "served"));
 }
@@ -101,7 +133,10 @@ fn get(to: SocketAddr, path: &str) {
 #[test]
 fn tls_clients_that_read_no_file_are_cut_for_memory() {
     let (www, site) = (www(), Site::new());
-    let gate = lockgate().workers(2).start(&files(&www, &format!("tls = {{ cert = \"{}\" }}", site.cert)));
+    let gate = lockgate().workers(2).start(&files(
+        &www,
+        &format!("tls = {{ cert = \"{}\" }}", site.cert),
+    ));
     let config = site.client().build();
     let to = gate.address();
     let join = || -> Box<dyn Any> {
@@ -120,7 +155,9 @@ fn tls_clients_that_read_no_file_are_cut_for_memory() {
 #[test]
 fn http2_streams_that_nobody_reads_are_cut_for_memory() {
     let www = www();
-    let gate = lockgate().workers(2).start(&files(&www, "protocols = [\"h2c\", \"http1\"]"));
+    let gate = lockgate()
+        .workers(2)
+        .start(&files(&www, "protocols = [\"h2c\", \"http1\"]"));
     let to = gate.address();
     let join = || -> Box<dyn Any> {
         let mut peer = Peer::over(Wire::connect_narrow(to));
@@ -136,7 +173,10 @@ fn http2_streams_that_nobody_reads_are_cut_for_memory() {
 #[test]
 fn plain_clients_that_read_no_answer_are_cut_for_memory() {
     let (www, origin) = (www(), endless());
-    let more = format!("[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n", origin.address());
+    let more = format!(
+        "[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n",
+        origin.address()
+    );
     let gate = lockgate().start(&files(&www, &more));
     let to = gate.address();
     let join = || -> Box<dyn Any> {
@@ -150,7 +190,10 @@ fn plain_clients_that_read_no_answer_are_cut_for_memory() {
 /// Clients that read none of an endless answer that is made by `keys`, and whose head has `field`.
 fn survives_readers_of_none(keys: &str, field: &str) {
     let www = www();
-    let gate = lockgate().start(&files(&www, &format!("[site.\":0\".path.\"/big\"]\n{keys}")));
+    let gate = lockgate().start(&files(
+        &www,
+        &format!("[site.\":0\".path.\"/big\"]\n{keys}"),
+    ));
     let to = gate.address();
     let ask = || {
         let mut client = Wire::connect_narrow(to);
@@ -185,10 +228,15 @@ fn clients_that_read_no_answer_changed_by_rewrite_body_are_cut_for_memory() {
 #[test]
 fn clients_that_read_no_answer_of_an_endpoint_behind_tls_are_cut_for_memory() {
     let site = Site::new();
-    let (config, ca) = (server_config(&site.issued, None), site.folder.write("ca.pem", site.authority.pem()));
+    let (config, ca) = (
+        server_config(&site.issued, None),
+        site.folder.write("ca.pem", site.authority.pem()),
+    );
     let origin = Origin::tcp().serve(move |wire| {
-        if let Ok(Tls { session: Connection::Server(mut session), mut wire }) =
-            Tls::accept(&config, wire.another())
+        if let Ok(Tls {
+            session: Connection::Server(mut session),
+            mut wire,
+        }) = Tls::accept(&config, wire.another())
         {
             answer_without_end(&mut rustls::Stream::new(&mut session, &mut wire));
         }
@@ -218,7 +266,10 @@ fn relays_to_clients_that_read_nothing_are_cut_for_memory() {
 fn uploads_that_no_endpoint_takes_are_cut_for_memory() {
     // Its connections wait to be accepted for ever.
     let (www, deaf) = (www(), Origin::tcp());
-    let more = format!("[site.\":0\".path.\"/up\"]\nproxy = \"{}\"\n", deaf.address());
+    let more = format!(
+        "[site.\":0\".path.\"/up\"]\nproxy = \"{}\"\n",
+        deaf.address()
+    );
     let gate = lockgate().start(&files(&www, &more));
     let to = gate.address();
     let piece = [b'x'; 128 * 1024];
@@ -232,7 +283,8 @@ fn uploads_that_no_endpoint_takes_are_cut_for_memory() {
     survives_up_to(MOST, &gate, join, || get(to, "/small"));
 }
 
-/// A client that resets its connection when it leaves: a close alone is not seen by who waits for the endpoint.
+/// A client that resets its connection when it leaves: a close alone is not seen by who waits for
+/// the endpoint.
 struct Resets(Option<Wire>);
 
 impl Drop for Resets {
@@ -246,7 +298,10 @@ impl Drop for Resets {
 #[test]
 fn trusted_peers_are_not_cut_for_memory() {
     let (www, origin) = (www(), endless());
-    let more = format!("[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n", origin.address());
+    let more = format!(
+        "[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n",
+        origin.address()
+    );
     let gate = lockgate().start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &files(&www, &more)));
     let to = gate.address();
     let mut trusted = Wire::connect_narrow(to);
@@ -276,8 +331,7 @@ fn while_memory_is_scarce_answers_are_not_compressed() {
     let gate = gate.start(&files(&www, &more));
     let to = gate.address();
     let coding = || {
-        let ask =
-            "GET /text.txt HTTP/1.1\r\nHost: app.test\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
+        let ask = "GET /text.txt HTTP/1.1\r\nHost: app.test\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
         let mut client = Http::over(Wire::connect_from(honest(), to));
         client.send(ask);
         client.answer().field("content-encoding").map(str::to_owned)
@@ -291,13 +345,18 @@ fn while_memory_is_scarce_answers_are_not_compressed() {
         assert!(crowd.len() < 10 * CROWD, "memory is never scarce");
     }
     // Forms that were made before are sent as long as they are kept: a tick later nothing is.
-    eventually("what was kept is let go", || coding().is_none().then_some(()));
+    eventually("what was kept is let go", || {
+        coding().is_none().then_some(())
+    });
 }
 
 #[test]
 fn memory_is_measured_and_cut_for_while_a_drain_goes_on() {
     let (www, origin) = (www(), endless());
-    let more = format!("[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n", origin.address());
+    let more = format!(
+        "[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n",
+        origin.address()
+    );
     let gate = lockgate().start(&("drain = { delay = \"1h\" }\n".to_owned() + &files(&www, &more)));
     gate.signal(Signal::TERM);
     gate.says("draining");
@@ -308,7 +367,9 @@ fn memory_is_measured_and_cut_for_while_a_drain_goes_on() {
     };
     let crowd: Vec<_> = (0..CROWD).map(|_| join()).collect();
     gate.says("memory is full");
-    eventually("some are cut", || (gate.sample("lockgate_memory_cut_total", &[]) > 0.5).then_some(()));
+    eventually("some are cut", || {
+        (gate.sample("lockgate_memory_cut_total", &[]) > 0.5).then_some(())
+    });
     drop(crowd);
     gate.says("there is enough memory again");
 }
@@ -318,8 +379,14 @@ fn the_start_says_how_much_memory_there_may_be_and_why() {
     let www = www();
     let gate = lockgate().start(&files(&www, ""));
     let ready = gate.says("ready");
-    assert_eq!((&ready["memory"], &ready["memory_by"]), (&24_000_000.into(), &"limits.memory".into()));
-    assert_eq!(gate.sample("lockgate_memory_limit_bytes", &[]) as u64, 24_000_000);
+    assert_eq!(
+        (&ready["memory"], &ready["memory_by"]),
+        (&24_000_000.into(), &"limits.memory".into())
+    );
+    assert_eq!(
+        gate.sample("lockgate_memory_limit_bytes", &[]) as u64,
+        24_000_000
+    );
     let unbounded = lockgate().start(&files(&www, "").replace("\"24MB\"", "\"off\""));
     assert!(!unbounded.metrics().contains("lockgate_memory_limit_bytes"));
 }

@@ -1,4 +1,5 @@
-//! `docs/observe.md`, the alert rules and the dashboard: made from the program, or held against what it shows.
+//! `docs/observe.md`, the alert rules and the dashboard: made from the program, or held against
+//! what it shows.
 //!
 //! `LOCKGATE_WRITE_DOCS=1 cargo test -p lockgate --test it observe` writes the document anew.
 
@@ -51,15 +52,18 @@ const BUCKET: &str = "le";
 /// An application that takes a WebSocket at `/chat` and answers everything else.
 fn application() -> Serving {
     Origin::tcp().answering(|request| match request.first_line().split(' ').nth(1) {
-        Some("/chat") => b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
+        Some("/chat") => {
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
             Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
-            .to_vec(),
+                .to_vec()
+        }
         _ => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec(),
     })
 }
 
-/// A program that has counted something in each of its families: sites over both versions of HTTP, a relay, a tunnel, an
-/// endpoint that is down, a client that breaks HTTP/2, a handshake that fails, a call of gRPC.
+/// A program that has counted something in each of its families: sites over both versions of HTTP,
+/// a relay, a tunnel, an endpoint that is down, a client that breaks HTTP/2, a handshake that
+/// fails, a call of gRPC.
 fn everything() -> (Lockgate, Vec<Serving>) {
     let (site, application, echo) = (Site::new(), application(), Origin::tcp().echo());
     let toml = format!(
@@ -91,7 +95,8 @@ fn everything() -> (Lockgate, Vec<Serving>) {
     assert_eq!(browser.get("/").status, 200);
     // Refused, which ends a call of gRPC with a status.
     let mut call = Client::request(Method::POST, "/../call");
-    call.headers_mut().append("content-type", "application/grpc".parse().unwrap());
+    call.headers_mut()
+        .append("content-type", "application/grpc".parse().unwrap());
     browser.begin(call, true).answer();
     let mut stranger = Wire::connect(secure);
     stranger.send("no TLS at all, and too long to be a ClientHello");
@@ -106,7 +111,10 @@ fn everything() -> (Lockgate, Vec<Serving>) {
     relay.finish();
     relay.expect_end();
     let mut tunnel = Http::connect(gate.at("127.0.0.4:0"));
-    tunnel.send(format!("CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n\r\n", echo.address()));
+    tunnel.send(format!(
+        "CONNECT {0} HTTP/1.1\r\nHost: {0}\r\n\r\n",
+        echo.address()
+    ));
     tunnel.head();
     drop(tunnel);
     gate.line("the relay", |line| line["listener"] == "127.0.0.3:0");
@@ -154,12 +162,20 @@ fn document(families: &[Parsed]) -> String {
     out.push_str("\n## Causes\n\nThe field `cause` of the access log and the label `cause` of metrics are one of these.\n\n");
     out.push_str("| cause | meaning | what to do if there are many |\n|---|---|---|\n");
     for cause in Cause::ALL {
-        let _ = writeln!(out, "| `{}` | {} | {} |", cause.as_str(), cause.meaning(), cause.remedy());
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} |",
+            cause.as_str(),
+            cause.meaning(),
+            cause.remedy()
+        );
     }
     out.push_str("\nThe field `side` says where it went wrong: ");
     let sides = Side::ALL.map(|side| format!("`{}` is {}", side.as_str(), side.meaning()));
     let _ = writeln!(out, "{}.", sides.join("; "));
-    out.push_str("\n## The access log: a request\n\nOne line for each request, when its answer has ended. ");
+    out.push_str(
+        "\n## The access log: a request\n\nOne line for each request, when its answer has ended. ",
+    );
     out.push_str("A field that does not apply is left out.\n\n");
     fields(&mut out, EXCHANGE);
     out.push_str("\n## The access log: a connection\n\nOne line for each relayed connection, tunnel and upgrade when it ends, ");
@@ -167,10 +183,22 @@ fn document(families: &[Parsed]) -> String {
     fields(&mut out, CONNECTION);
     out.push_str("\n## Metrics\n\nThe metrics address serves them at `/metrics` in Prometheus' text format. Counters begin at 0 with the process.\n\n");
     out.push_str("| metric | type | labels | meaning |\n|---|---|---|---|\n");
-    let sorted: BTreeMap<_, _> = families.iter().map(|family| (&family.name, family)).collect();
+    let sorted: BTreeMap<_, _> = families
+        .iter()
+        .map(|family| (&family.name, family))
+        .collect();
     for (name, family) in sorted {
-        let labels: Vec<_> = labels(family).iter().map(|label| format!("`{label}`")).collect();
-        let _ = writeln!(out, "| `{name}` | {} | {} | {} |", family.kind, labels.join(", "), family.help);
+        let labels: Vec<_> = labels(family)
+            .iter()
+            .map(|label| format!("`{label}`"))
+            .collect();
+        let _ = writeln!(
+            out,
+            "| `{name}` | {} | {} | {} |",
+            family.kind,
+            labels.join(", "),
+            family.help
+        );
     }
     out
 }
@@ -203,12 +231,21 @@ fn alert_rules_and_dashboard_query_metrics_that_exist() {
     for family in families(&gate) {
         exposed.extend(family.samples.into_iter().map(|(name, ..)| name));
     }
-    for file in ["packaging/prometheus-alerts.yml", "packaging/grafana-dashboard.json"] {
+    for file in [
+        "packaging/prometheus-alerts.yml",
+        "packaging/grafana-dashboard.json",
+    ] {
         let text = std::fs::read_to_string(root().join(file)).unwrap();
         let named = named(&text);
         assert!(named.len() > 5, "{file} asks for {named:?}");
-        let unknown: Vec<_> = named.iter().filter(|name| !exposed.contains(**name)).collect();
-        assert!(unknown.is_empty(), "{file} asks for metrics that are not there: {unknown:?}");
+        let unknown: Vec<_> = named
+            .iter()
+            .filter(|name| !exposed.contains(**name))
+            .collect();
+        assert!(
+            unknown.is_empty(),
+            "{file} asks for metrics that are not there: {unknown:?}"
+        );
     }
 }
 
@@ -217,11 +254,18 @@ fn the_dashboard_is_json_with_a_query_in_each_panel() {
     let text = std::fs::read_to_string(root().join("packaging/grafana-dashboard.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
-    let panels: Vec<_> = panels.iter().filter(|panel| panel["type"] != "row").collect();
+    let panels: Vec<_> = panels
+        .iter()
+        .filter(|panel| panel["type"] != "row")
+        .collect();
     assert!(panels.len() >= 8);
     let mut ids = BTreeSet::new();
     for panel in panels {
-        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{} has the id of another", panel["title"]);
+        assert!(
+            ids.insert(panel["id"].as_u64().unwrap()),
+            "{} has the id of another",
+            panel["title"]
+        );
         let queries = panel["targets"].as_array().unwrap();
         assert!(
             !queries.is_empty() && queries.iter().all(|query| query["expr"].is_string()),

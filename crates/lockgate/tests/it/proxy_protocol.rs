@@ -15,7 +15,9 @@ const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 fn version2(source: SocketAddr, destination: SocketAddr, tlvs: &[u8]) -> Vec<u8> {
     let mut block = Vec::new();
     for address in [source, destination] {
-        let IpAddr::V4(ip) = address.ip() else { panic!("an IPv4 address") };
+        let IpAddr::V4(ip) = address.ip() else {
+            panic!("an IPv4 address")
+        };
         block.extend_from_slice(&ip.octets());
     }
     for address in [source, destination] {
@@ -33,7 +35,10 @@ fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
 }
 
 fn sending(version: &str, origin: &Origin) -> String {
-    format!("[tcp.\"127.0.0.1:0\"]\nproxy = \"{}\"\nproxy_protocol = \"{version}\"\n", origin.address())
+    format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy = \"{}\"\nproxy_protocol = \"{version}\"\n",
+        origin.address()
+    )
 }
 
 #[test]
@@ -43,7 +48,11 @@ fn version_1_is_sent_as_one_line_before_the_data() {
     let mut client = Wire::connect(gate.address());
     let (from, to) = (client.local_address(), client.peer_address());
     client.send("data");
-    let line = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n", from.port(), to.port());
+    let line = format!(
+        "PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n",
+        from.port(),
+        to.port()
+    );
     origin.accept().expect(line + "data");
 }
 
@@ -53,19 +62,34 @@ fn version_1_over_ipv6_and_from_a_unix_socket() {
     let front = site.folder.path("front.sock");
     let origin = Origin::tcp();
     let mut toml = String::new();
-    for listener in ["[::1]:0".to_owned(), format!("unix:{}", text(&front)), ":0".to_owned()] {
-        toml += &format!("[tcp.\"{listener}\"]\nproxy = \"{}\"\nproxy_protocol = \"v1\"\n", origin.address());
+    for listener in [
+        "[::1]:0".to_owned(),
+        format!("unix:{}", text(&front)),
+        ":0".to_owned(),
+    ] {
+        toml += &format!(
+            "[tcp.\"{listener}\"]\nproxy = \"{}\"\nproxy_protocol = \"v1\"\n",
+            origin.address()
+        );
     }
     let gate = lockgate().start(&toml);
     let client = Wire::connect(gate.at("[::1]:0"));
     let (from, to) = (client.local_address(), client.peer_address());
-    origin.accept().expect(format!("PROXY TCP6 ::1 ::1 {} {}\r\n", from.port(), to.port()));
+    origin.accept().expect(format!(
+        "PROXY TCP6 ::1 ::1 {} {}\r\n",
+        from.port(),
+        to.port()
+    ));
     let _client = Wire::connect_unix(&front);
     origin.accept().expect("PROXY UNKNOWN\r\n");
     // IPv4 that arrives at a socket for both is IPv4.
     let client = Wire::connect(gate.at(":0"));
     let (from, to) = (client.local_address(), client.peer_address());
-    origin.accept().expect(format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n", from.port(), to.port()));
+    origin.accept().expect(format!(
+        "PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n",
+        from.port(),
+        to.port()
+    ));
 }
 
 #[test]
@@ -86,20 +110,25 @@ fn version_2_tells_what_tls_agreed_on() {
     let ca = text(&site.folder.write("clients.pem", clients.pem()));
     let origin = Origin::tcp();
     let auth = format!(", alpn = [\"h2\"], client_auth = {{ mode = \"request\", ca = \"{ca}\" }}");
-    let gate = lockgate().start(&(site.tls(&origin.address(), &auth) + "proxy_protocol = \"v2\"\n"));
+    let gate =
+        lockgate().start(&(site.tls(&origin.address(), &auth) + "proxy_protocol = \"v2\"\n"));
     let alice = clients.issue(&["alice"]);
     // A certificate need not have a common name: it was verified all the same.
     let nameless = clients.issue_with(&["alice"], &rcgen::PKCS_ECDSA_P256_SHA256, |params| {
         params.distinguished_name = rcgen::DistinguishedName::new();
     });
     for version in VERSIONS {
-        let protocol = if version == VERSIONS[0] { &rustls::version::TLS12 } else { &rustls::version::TLS13 };
+        let protocol = if version == VERSIONS[0] {
+            &rustls::version::TLS12
+        } else {
+            &rustls::version::TLS13
+        };
         let (told, cipher) = match version == VERSIONS[0] {
             true => ("TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
             false => ("TLSv1.3", "TLS_AES_128_GCM_SHA256"),
         };
-        // §2.2.5: 0x01 over TLS, 0x02 and 0x04 a certificate on this connection and in this session; then whether its
-        // verification failed or there was none.
+        // §2.2.5: 0x01 over TLS, 0x02 and 0x04 a certificate on this connection and in this
+        // session; then whether its verification failed or there was none.
         for identity in [None, Some(&alice), Some(&nameless)] {
             let mut settings = site.client().version(protocol).alpn(&["h2"]);
             if let Some(identity) = identity {
@@ -128,7 +157,12 @@ fn version_2_tells_what_tls_agreed_on() {
                         &tlv(0x23, cipher.as_bytes()),
                     ]
                     .concat();
-                    let tlvs = [tlv(0x01, b"h2"), tlv(0x02, NAME.as_bytes()), tlv(0x20, &ssl)].concat();
+                    let tlvs = [
+                        tlv(0x01, b"h2"),
+                        tlv(0x02, NAME.as_bytes()),
+                        tlv(0x20, &ssl),
+                    ]
+                    .concat();
                     version2(from, to, &tlvs)
                 })
                 .collect();
@@ -186,14 +220,25 @@ fn whom_a_header_tells_is_the_client_for_the_log_and_the_endpoint() {
         let port = client.local_address().port();
         drop(client);
         let line = gate.next_line();
-        assert_eq!((&line["client"], &line["client_port"]), (&"203.0.113.9".into(), &41022.into()), "{line}");
-        assert_eq!((&line["peer"], &line["peer_port"]), (&"127.0.0.1".into(), &port.into()), "{line}");
+        assert_eq!(
+            (&line["client"], &line["client_port"]),
+            (&"203.0.113.9".into(), &41022.into()),
+            "{line}"
+        );
+        assert_eq!(
+            (&line["peer"], &line["peer_port"]),
+            (&"127.0.0.1".into(), &port.into()),
+            "{line}"
+        );
         assert_eq!(line["received_bytes"], 4, "the header is not data: {line}");
     }
     let top = lockgate_testkit::eventually("the client in /top", || {
         let top = gate.top();
-        let listed =
-            top["clients"].as_array()?.iter().find(|client| client["client"] == "203.0.113.9")?.clone();
+        let listed = top["clients"]
+            .as_array()?
+            .iter()
+            .find(|client| client["client"] == "203.0.113.9")?
+            .clone();
         (listed["received_bytes"] == 8).then_some(listed)
     });
     assert!(top.is_object());
@@ -210,7 +255,9 @@ fn a_header_comes_in_any_pieces_and_with_the_data() {
     origin.accept().expect(LINE);
     let mut client = Wire::connect(gate.address());
     client.send(LINE.to_owned() + "data in the same segment");
-    origin.accept().expect(LINE.to_owned() + "data in the same segment");
+    origin
+        .accept()
+        .expect(LINE.to_owned() + "data in the same segment");
 }
 
 #[test]
@@ -223,7 +270,10 @@ fn a_header_may_say_that_the_balancer_speaks_for_itself() {
         client.send(header);
         client.send("data");
         let port = client.local_address().port();
-        let told = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {port} {}\r\ndata", gate.address().port());
+        let told = format!(
+            "PROXY TCP4 127.0.0.1 127.0.0.1 {port} {}\r\ndata",
+            gate.address().port()
+        );
         origin.accept().expect(told);
         drop(client);
         assert_eq!(gate.next_line()["client_port"], port);
@@ -267,43 +317,78 @@ fn a_header_that_is_wrong_closes_the_connection() {
         let len = u16::try_from(block.len()).unwrap().to_be_bytes();
         [SIGNATURE, &[command, family], &len, block].concat()
     };
-    let mut runs_over =
-        version2("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap(), &tlv(0x02, b"name"));
+    let mut runs_over = version2(
+        "192.0.2.1:1".parse().unwrap(),
+        "192.0.2.2:2".parse().unwrap(),
+        &tlv(0x02, b"name"),
+    );
     let at = runs_over.len() - 5;
     runs_over[at] = 200; // the field claims more than the header has
     for (what, bytes) in [
         ("no header", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
-        ("a word that is almost right", b"PROXI TCP4 1.2.3.4 5.6.7.8 1 2\r\n".to_vec()),
+        (
+            "a word that is almost right",
+            b"PROXI TCP4 1.2.3.4 5.6.7.8 1 2\r\n".to_vec(),
+        ),
         ("another family", b"PROXY TCP4 ::1 ::1 1 2\r\n".to_vec()),
-        ("a port that is none", b"PROXY TCP4 192.0.2.1 192.0.2.2 1 65536\r\n".to_vec()),
-        ("leading zeros", b"PROXY TCP4 192.0.2.001 192.0.2.2 1 2\r\n".to_vec()),
-        ("one field short", b"PROXY TCP4 192.0.2.1 192.0.2.2 1\r\n".to_vec()),
+        (
+            "a port that is none",
+            b"PROXY TCP4 192.0.2.1 192.0.2.2 1 65536\r\n".to_vec(),
+        ),
+        (
+            "leading zeros",
+            b"PROXY TCP4 192.0.2.001 192.0.2.2 1 2\r\n".to_vec(),
+        ),
+        (
+            "one field short",
+            b"PROXY TCP4 192.0.2.1 192.0.2.2 1\r\n".to_vec(),
+        ),
         ("no end", [b"PROXY TCP4 ".as_slice(), &[b'1'; 200]].concat()),
-        ("a line feed alone", b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\n".to_vec()),
+        (
+            "a line feed alone",
+            b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\n".to_vec(),
+        ),
         ("version 3", v2(0x31, 0x11, &[0; 12])),
         ("an unknown command", v2(0x22, 0x11, &[0; 12])),
         ("an unknown family", v2(0x21, 0x41, &[0; 12])),
         ("a datagram", v2(0x21, 0x12, &[0; 12])),
         ("too short for its addresses", v2(0x21, 0x11, &[0; 11])),
         ("a field that runs over", runs_over),
-        ("65,535 bytes", [SIGNATURE, &[0x21, 0x11, 0xff, 0xff]].concat()),
+        (
+            "65,535 bytes",
+            [SIGNATURE, &[0x21, 0x11, 0xff, 0xff]].concat(),
+        ),
     ] {
         let line = refused(&mut gate, &bytes);
         assert_eq!(line["cause"], "refused_by_rule", "{what}: {line}");
-        assert!(line["detail"].as_str().unwrap().contains("PROXY"), "{what}: {line}");
+        assert!(
+            line["detail"].as_str().unwrap().contains("PROXY"),
+            "{what}: {line}"
+        );
         assert!(line["endpoint"].is_null());
     }
-    assert!(!origin.has_one(std::time::Duration::ZERO), "no endpoint was bothered");
+    assert!(
+        !origin.has_one(std::time::Duration::ZERO),
+        "no endpoint was bothered"
+    );
 }
 
 #[test]
 fn a_header_that_does_not_come_to_its_end_is_closed_by_the_deadline() {
     let origin = Origin::tcp();
     let mut gate = accepting("require", &origin);
-    let binary = version2("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap(), &[]);
+    let binary = version2(
+        "192.0.2.1:1".parse().unwrap(),
+        "192.0.2.2:2".parse().unwrap(),
+        &[],
+    );
     for cut in [&LINE.as_bytes()[..20], &binary[..5], &binary[..20]] {
         let line = refused(&mut gate, cut);
-        assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()), "{line}");
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"too_slow".into(), &"downstream".into()),
+            "{line}"
+        );
     }
     // Closed by the client instead.
     let mut client = Wire::connect(gate.address());
@@ -336,7 +421,11 @@ fn a_stranger_is_refused_where_a_header_is_required() {
     stranger.send(LINE);
     stranger.wait_closed();
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"refused_by_rule".into(), &"lockgate".into()), "{line}");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"refused_by_rule".into(), &"lockgate".into()),
+        "{line}"
+    );
     assert_eq!(
         (&line["client"], &line["peer"]),
         (&"127.0.0.2".into(), &"127.0.0.2".into()),
@@ -357,7 +446,10 @@ fn where_a_header_is_optional_only_the_trusted_are_listened_to() {
     let mut client = Wire::connect(gate.address());
     client.send("GET / HTTP/1.1\r\n");
     let port = client.local_address().port();
-    let own = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {port} {}\r\n", gate.address().port());
+    let own = format!(
+        "PROXY TCP4 127.0.0.1 127.0.0.1 {port} {}\r\n",
+        gate.address().port()
+    );
     origin.accept().expect(own + "GET / HTTP/1.1\r\n");
     drop(client);
     assert_eq!(gate.next_line()["client"], "127.0.0.1");
@@ -365,7 +457,10 @@ fn where_a_header_is_optional_only_the_trusted_are_listened_to() {
     let mut stranger = Wire::connect_from([127, 0, 0, 2].into(), gate.address());
     stranger.send(LINE);
     let port = stranger.local_address().port();
-    let own = format!("PROXY TCP4 127.0.0.2 127.0.0.1 {port} {}\r\n", gate.address().port());
+    let own = format!(
+        "PROXY TCP4 127.0.0.2 127.0.0.1 {port} {}\r\n",
+        gate.address().port()
+    );
     origin.accept().expect(own + LINE);
     drop(stranger);
     assert_eq!(gate.next_line()["client"], "127.0.0.2");
@@ -382,10 +477,17 @@ fn where_none_is_expected_a_header_is_data() {
 
 /// Every header that is worth passing on, with the bytes that must arrive.
 fn headers() -> Vec<Vec<u8>> {
-    let (from, to): (SocketAddr, SocketAddr) =
-        ("203.0.113.7:4711".parse().unwrap(), "198.51.100.1:443".parse().unwrap());
+    let (from, to): (SocketAddr, SocketAddr) = (
+        "203.0.113.7:4711".parse().unwrap(),
+        "198.51.100.1:443".parse().unwrap(),
+    );
     // §2.2: an unknown TLV (PP2_TYPE_MIN_CUSTOM) and a NOOP are others' to understand.
-    let tlvs = [tlv(0xe0, b"custom"), tlv(0x04, &[0; 9]), tlv(0x02, b"name.test")].concat();
+    let tlvs = [
+        tlv(0xe0, b"custom"),
+        tlv(0x04, &[0; 9]),
+        tlv(0x02, b"name.test"),
+    ]
+    .concat();
     vec![
         b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n".to_vec(),
         b"PROXY UNKNOWN and what not\r\n".to_vec(),
@@ -400,8 +502,10 @@ fn headers() -> Vec<Vec<u8>> {
 fn a_header_is_passed_on_byte_for_byte() {
     let site = Site::new();
     let origin = Origin::tcp();
-    let common =
-        format!("accept_proxy = \"require\"\nproxy_protocol = \"pass\"\nproxy = \"{}\"\n", origin.address());
+    let common = format!(
+        "accept_proxy = \"require\"\nproxy_protocol = \"pass\"\nproxy = \"{}\"\n",
+        origin.address()
+    );
     let gate = lockgate().start(&format!(
         "trusted = [\"127.0.0.0/8\"]\n[tcp.\"127.0.0.1:0\"]\n{common}[tcp.\"127.0.0.2:0\"]\ntls = \"{}\"\n{common}\
          [tcp.\"127.0.0.3:0\"]\naccept_proxy = \"require\"\nproxy_protocol = \"pass\"\ndefault = \"{}\"\n",
@@ -446,7 +550,11 @@ fn who_sends_no_header_or_is_not_believed_gets_one_of_ours() {
             origin.address()
         ));
         // What a stranger says of itself is data behind our own word.
-        let said = if trusted == "127.0.0.0/8" { "data" } else { "PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n" };
+        let said = if trusted == "127.0.0.0/8" {
+            "data"
+        } else {
+            "PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n"
+        };
         let mut client = Wire::connect(gate.address());
         client.send(said);
         let mut upstream = origin.accept();

@@ -12,15 +12,25 @@ fn asked(client: &mut Http, line: &str, more: &str) -> (u16, Option<String>) {
     client.send(format!("{line} HTTP/1.1\r\nHost: a.test\r\n{more}\r\n"));
     let head = client.head();
     assert!(head.contains("\r\nContent-Length: 0\r\n"), "{line}: {head}");
-    let message = Message { head, ..Message::default() };
-    (message.status(), message.field("location").map(str::to_owned))
+    let message = Message {
+        head,
+        ..Message::default()
+    };
+    (
+        message.status(),
+        message.field("location").map(str::to_owned),
+    )
 }
 
 /// Asserts where each request leads, all of them on one connection.
 fn expect(gate: &Lockgate, cases: &[(&str, u16, &str)]) {
     let mut client = Http::connect(gate.address());
     for (line, status, location) in cases {
-        assert_eq!(asked(&mut client, line, ""), (*status, Some((*location).to_owned())), "{line}");
+        assert_eq!(
+            asked(&mut client, line, ""),
+            (*status, Some((*location).to_owned())),
+            "{line}"
+        );
     }
 }
 
@@ -53,7 +63,8 @@ fn a_file_of_redirects_is_before_proxied_files_and_fixed_answers() {
                 ("GET /a/", 308, "https://b.test/x/"),
                 ("GET /a/b%20c//d?e", 308, "https://b.test/x/b%20c//d?e"),
                 ("GET /ab", 302, "/all/ab"),
-                // Paths are decoded before they are looked up, and what is filled in is as it came.
+                // Paths are decoded before they are looked up, and what is filled in is as it
+                // came.
                 ("GET /%61", 308, "/b"),
                 ("GET /%61/%62", 308, "https://b.test/x/%62"),
                 ("GET /caf%C3%A9%20x", 301, "/coffee"),
@@ -88,7 +99,11 @@ fn what_has_not_moved_is_answered_as_ever_and_no_redirect_leads_to_itself() {
     let map = text(&folder.write("map", "/old/* /new/{*}\n/docs/* /docs\n/a%2eb /b\n"));
     let origin = Origin::tcp().answering(|request| {
         let line = request.first_line();
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{line}", line.len()).into_bytes()
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{line}",
+            line.len()
+        )
+        .into_bytes()
     });
     let gate = lockgate().start(
         &(plain_site(origin.address())
@@ -105,12 +120,23 @@ fn what_has_not_moved_is_answered_as_ever_and_no_redirect_leads_to_itself() {
     };
     for target in ["/", "/older", "/docs", "/docs?a=/x", "/old/kept"] {
         let answer = ask(target);
-        assert_eq!((answer.status(), answer.text()), (200, &*format!("GET {target} HTTP/1.1")));
+        assert_eq!(
+            (answer.status(), answer.text()),
+            (200, &*format!("GET {target} HTTP/1.1"))
+        );
     }
-    for (target, location) in [("/old", "/new/"), ("/old/x", "/new/x"), ("/docs/x", "/docs"), ("/a.b", "/b")]
-    {
+    for (target, location) in [
+        ("/old", "/new/"),
+        ("/old/x", "/new/x"),
+        ("/docs/x", "/docs"),
+        ("/a.b", "/b"),
+    ] {
         let answer = ask(target);
-        assert_eq!((answer.status(), answer.field("location")), (308, Some(location)), "{target}");
+        assert_eq!(
+            (answer.status(), answer.field("location")),
+            (308, Some(location)),
+            "{target}"
+        );
     }
     // Who may not come is not told where it went.
     let answer = ask("/old/closed/x");
@@ -141,7 +167,11 @@ fn a_hundred_thousand_redirects_are_looked_up() {
         &gate,
         &[
             ("GET /archive/2019/article-1.html", 308, "/articles/1/"),
-            ("GET /archive/2019/article-99999.html?x", 308, "/articles/99999/?x"),
+            (
+                "GET /archive/2019/article-99999.html?x",
+                308,
+                "/articles/99999/?x",
+            ),
             ("GET /section/99900/a/b", 301, "/moved/99900/a/b"),
             // Both routes have the same table.
             ("GET /section/0", 301, "/moved/0/"),
@@ -150,7 +180,10 @@ fn a_hundred_thousand_redirects_are_looked_up() {
     let mut client = Http::connect(gate.address());
     client.send("GET /archive/2019/article-100.html HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(client.answer().text(), "no");
-    client.send(format!("GET /section{} HTTP/1.1\r\nHost: a.test\r\n\r\n", "/a".repeat(3_000)));
+    client.send(format!(
+        "GET /section{} HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        "/a".repeat(3_000)
+    ));
     assert_eq!(client.answer().text(), "here");
     let each = with.saturating_sub(without) / 100_000;
     println!("{each} bytes each");

@@ -16,7 +16,8 @@ use crate::scene::{NAME, Site, VERSIONS, echoes, lockgate, plain, text};
 
 const MEGABYTE: usize = 1 << 20;
 
-/// Listeners: 127.0.0.1 and .2 in plain, .3 and .4 by TLS; the odd ones to `tcp`, the even ones to `unix`.
+/// Listeners: 127.0.0.1 and .2 in plain, .3 and .4 by TLS; the odd ones to `tcp`, the even ones to
+/// `unix`.
 fn four(site: &Site, tcp: &str, unix: &str) -> Lockgate {
     let mut toml = String::new();
     for (host, proxy) in [(1, tcp), (2, unix)] {
@@ -64,8 +65,14 @@ fn five_megabytes_each_way_at_once_arrive_unchanged() {
         std::thread::scope(|scope| {
             let client = scope.spawn(exchange);
             let upstream = origin.accept().exchange(&down);
-            assert!(upstream == up, "what the origin got is what the client sent");
-            assert!(client.join().unwrap() == down, "what the client got is what the origin sent");
+            assert!(
+                upstream == up,
+                "what the origin got is what the client sent"
+            );
+            assert!(
+                client.join().unwrap() == down,
+                "what the client got is what the origin sent"
+            );
         });
     };
     for (listener, origin) in [("127.0.0.1:0", &origins[0]), ("127.0.0.2:0", &origins[1])] {
@@ -73,7 +80,9 @@ fn five_megabytes_each_way_at_once_arrive_unchanged() {
     }
     for (listener, origin) in [("127.0.0.3:0", &origins[0]), ("127.0.0.4:0", &origins[1])] {
         for version in VERSIONS {
-            both(origin, &|| site.connect_by(version, gate.at(listener)).exchange(&up));
+            both(origin, &|| {
+                site.connect_by(version, gate.at(listener)).exchange(&up)
+            });
         }
     }
 }
@@ -130,7 +139,10 @@ fn a_client_that_has_finished_sending_still_gets_its_answer() {
     drop(upstream);
     assert_eq!(client.rest(), b"answer");
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"client_closed".into(), &"downstream".into()));
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"client_closed".into(), &"downstream".into())
+    );
 
     for version in VERSIONS {
         let mut client = site.connect_by(version, gate.address());
@@ -159,7 +171,10 @@ fn an_origin_that_has_finished_sending_still_gets_the_rest() {
     drop(client);
     assert_eq!(upstream.rest(), b"rest");
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"upstream_closed".into(), &"upstream".into()));
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"upstream_closed".into(), &"upstream".into())
+    );
 
     for version in VERSIONS {
         let mut client = site.connect_by(version, gate.address());
@@ -182,9 +197,11 @@ fn plain2(origin: &Origin) -> String {
 fn a_banner_reaches_a_client_that_never_writes() {
     let site = Site::new();
     let origin = Origin::tcp();
-    // Longer than a test waits: were the connection held back until the client speaks, it would fail.
+    // Longer than a test waits: were the connection held back until the client speaks, it would
+    // fail.
     let patience = "timeouts = { handshake = \"5m\" }\n";
-    let gate = lockgate().start(&(patience.to_owned() + &site.tls(&origin.address(), "") + &plain2(&origin)));
+    let gate = lockgate()
+        .start(&(patience.to_owned() + &site.tls(&origin.address(), "") + &plain2(&origin)));
     let mut client = Wire::connect(gate.at("127.0.0.2:0"));
     origin.accept().send("220 ready\r\n");
     client.expect("220 ready\r\n");
@@ -209,9 +226,16 @@ fn an_origin_that_never_reads_stops_the_client_and_costs_no_memory() {
     let taken = write_until_blocked(&offered, |part| client.write(part));
     assert!(taken < offered.len(), "the client is stopped");
     let grown = gate.resident().saturating_sub(before);
-    assert!(grown < 8 * MEGABYTE, "{grown} bytes more for one connection");
-    // Before the client closes: the kernel may reset a socket that nobody owns when memory is short.
-    assert!(upstream.exactly(taken) == offered[..taken], "what was taken arrives");
+    assert!(
+        grown < 8 * MEGABYTE,
+        "{grown} bytes more for one connection"
+    );
+    // Before the client closes: the kernel may reset a socket that nobody owns when memory is
+    // short.
+    assert!(
+        upstream.exactly(taken) == offered[..taken],
+        "what was taken arrives"
+    );
     drop(client);
     upstream.expect_end();
 }
@@ -236,7 +260,10 @@ fn an_origin_that_never_reads_stops_a_tls_client_too() {
     });
     assert!(taken < offered.len(), "the client is stopped");
     let grown = gate.resident().saturating_sub(before);
-    assert!(grown < 8 * MEGABYTE, "{grown} bytes more for one connection");
+    assert!(
+        grown < 8 * MEGABYTE,
+        "{grown} bytes more for one connection"
+    );
     let mut read = vec![0; taken];
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -253,8 +280,12 @@ fn echo_once(client: &mut Wire, upstream: &mut Wire) {
     upstream.expect("ping");
 }
 
-/// How much `write`, which has a limit of time, took until it would wait. What is taken in part has waited already.
-fn write_until_blocked(offered: &[u8], mut write: impl FnMut(&[u8]) -> std::io::Result<usize>) -> usize {
+/// How much `write`, which has a limit of time, took until it would wait. What is taken in part has
+/// waited already.
+fn write_until_blocked(
+    offered: &[u8],
+    mut write: impl FnMut(&[u8]) -> std::io::Result<usize>,
+) -> usize {
     let mut taken = 0;
     for part in offered.chunks(16 * 1024) {
         match write(part) {
@@ -291,7 +322,10 @@ fn a_client_that_never_reads_stops_the_origin() {
     let taken = write_until_blocked(&offered, |part| upstream.write(part));
     assert!(taken < offered.len(), "the origin is stopped");
     let grown = gate.resident().saturating_sub(before);
-    assert!(grown < 8 * MEGABYTE, "{grown} bytes more for two connections");
+    assert!(
+        grown < 8 * MEGABYTE,
+        "{grown} bytes more for two connections"
+    );
     drop((plain, tls));
 }
 

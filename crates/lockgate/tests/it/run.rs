@@ -85,7 +85,9 @@ fn nobody_listens_any_more_once_it_drains() {
     gate.signal(Signal::TERM);
     gate.says("draining");
     let address = gate.address();
-    lockgate_testkit::eventually("the port is closed", || std::net::TcpStream::connect(address).err());
+    lockgate_testkit::eventually("the port is closed", || {
+        std::net::TcpStream::connect(address).err()
+    });
     echoes(&mut open, "still here");
     drop(open);
     assert_eq!(gate.ended().code, Some(0));
@@ -101,7 +103,10 @@ fn past_the_deadline_connections_are_cut_and_the_stop_is_unclean() {
     let gate = lockgate().workers(2).start(&toml);
     let mut open = Wire::connect(gate.address());
     echoes(&mut open, "before");
-    let mut tls: Tls = site.client().connect(gate.at("127.0.0.2:0"), crate::scene::NAME).unwrap();
+    let mut tls: Tls = site
+        .client()
+        .connect(gate.at("127.0.0.2:0"), crate::scene::NAME)
+        .unwrap();
     tls.send("before");
     tls.expect("before");
     gate.signal(Signal::TERM);
@@ -109,14 +114,24 @@ fn past_the_deadline_connections_are_cut_and_the_stop_is_unclean() {
     tls.rest();
     let ended = gate.ended();
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
-    let cut = ended.stdout.lines().filter(|line| line.contains("\"cause\":\"drain\"")).count();
+    let cut = ended
+        .stdout
+        .lines()
+        .filter(|line| line.contains("\"cause\":\"drain\""))
+        .count();
     assert_eq!(cut, 2, "{}", ended.stdout);
 }
 
 #[test]
 fn a_second_signal_cuts_at_once() {
-    for (first, delay) in [(Signal::TERM, "0s"), (Signal::QUIT, "0s"), (Signal::TERM, "5m")] {
-        let (_origin, gate) = started(&format!("drain = {{ delay = \"{delay}\", deadline = \"5m\" }}\n"));
+    for (first, delay) in [
+        (Signal::TERM, "0s"),
+        (Signal::QUIT, "0s"),
+        (Signal::TERM, "5m"),
+    ] {
+        let (_origin, gate) = started(&format!(
+            "drain = {{ delay = \"{delay}\", deadline = \"5m\" }}\n"
+        ));
         let mut open = Wire::connect(gate.address());
         echoes(&mut open, "before");
         gate.signal(first);
@@ -162,7 +177,10 @@ fn drains_without_a_reset(more: &str) {
             })
             .collect();
         gate.signal(Signal::TERM);
-        clients.into_iter().map(|client| client.join().unwrap()).sum()
+        clients
+            .into_iter()
+            .map(|client| client.join().unwrap())
+            .sum()
     });
     assert!(served > 0);
     let ended = gate.ended();
@@ -177,7 +195,10 @@ fn the_last_good_configuration_is_kept_and_named_when_another_does_not_start() {
     let origin = Origin::tcp().echo();
     let top = format!("state = \"{}\"\n", text(&state));
     let gate = lockgate().start(&(top.clone() + &plain(origin.address())));
-    let kept: Vec<_> = std::fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let kept: Vec<_> = std::fs::read_dir(&state)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
     let first = std::fs::read_to_string(&kept[0]).unwrap();
     assert!(first.contains(origin.address()), "{first}");
@@ -199,16 +220,29 @@ fn every_thread_gives_up_root_for_good() {
         return println!("skipped: only root can give up root");
     }
     let folder = Folder::new();
-    std::fs::set_permissions(folder.dir(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(
+        folder.dir(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
     let site = Site::new();
     let origin = Origin::tcp().echo();
     // The key belongs to root, and nobody else may read it.
     let toml = "user = \"nobody\"\n".to_owned() + &site.tls(origin.address(), "");
     let gate = lockgate().workers(2).start(&toml);
-    // What root alone may read cannot be renewed: said at once, not when the certificate has expired.
-    assert!(gate.stderr().text().contains("W0105"), "{}", gate.stderr().text());
+    // What root alone may read cannot be renewed: said at once, not when the certificate has
+    // expired.
+    assert!(
+        gate.stderr().text().contains("W0105"),
+        "{}",
+        gate.stderr().text()
+    );
     let nobody = std::fs::read_to_string("/etc/passwd").unwrap();
-    let nobody = nobody.lines().find_map(|line| line.strip_prefix("nobody:x:")).unwrap().to_owned();
+    let nobody = nobody
+        .lines()
+        .find_map(|line| line.strip_prefix("nobody:x:"))
+        .unwrap()
+        .to_owned();
     let (user, rest) = nobody.split_once(':').unwrap();
     let group = rest.split(':').next().unwrap();
     let mut threads = 0;
@@ -216,7 +250,10 @@ fn every_thread_gives_up_root_for_good() {
         let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
         let field = |name: &str| {
             let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+            line.split_whitespace()
+                .skip(1)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         };
         assert_eq!(field("Uid:"), vec![user; 4]);
         assert_eq!(field("Gid:"), vec![group; 4]);
@@ -232,9 +269,10 @@ fn every_thread_gives_up_root_for_good() {
 
 #[test]
 fn the_start_says_what_limits_connections() {
-    for (limits, limited_by) in
-        [("", "descriptors"), ("limits = { connections = 10 }\n", "limits.connections")]
-    {
+    for (limits, limited_by) in [
+        ("", "descriptors"),
+        ("limits = { connections = 10 }\n", "limits.connections"),
+    ] {
         let (_origin, gate) = started(limits);
         let ready = gate.says("ready");
         assert_eq!(ready["limited_by"], limited_by, "{ready}");
@@ -249,8 +287,17 @@ fn endpoints_that_do_not_resolve_do_not_hold_up_the_start() {
     client.write_all(b"hello").unwrap();
     client.wait_closed();
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()));
-    assert!(line["detail"].as_str().unwrap().contains("no-such-host.invalid"), "{line}");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"connect_failed".into(), &"upstream".into())
+    );
+    assert!(
+        line["detail"]
+            .as_str()
+            .unwrap()
+            .contains("no-such-host.invalid"),
+        "{line}"
+    );
 }
 
 #[test]

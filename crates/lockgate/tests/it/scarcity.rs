@@ -1,5 +1,5 @@
-//! What happens when sockets, places for connections or handshakes are scarce: idle ones give way, clients have shares, and
-//! what finds none waits.
+//! What happens when sockets, places for connections or handshakes are scarce: idle ones give way,
+//! clients have shares, and what finds none waits.
 
 mod clients;
 mod sockets;

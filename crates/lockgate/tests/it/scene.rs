@@ -1,4 +1,5 @@
-//! What most tests begin with: the program, a certificate that clients trust, an address where nobody is.
+//! What most tests begin with: the program, a certificate that clients trust, an address where
+//! nobody is.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -18,7 +19,8 @@ pub(crate) fn lockgate() -> Launch {
     Launch::new(env!("CARGO_BIN_EXE_lockgate"))
 }
 
-/// A listener of plain TCP on 127.0.0.1 in front of `proxy`, which is written as in a configuration.
+/// A listener of plain TCP on 127.0.0.1 in front of `proxy`, which is written as in a
+/// configuration.
 pub(crate) fn plain(proxy: &str) -> String {
     format!("[tcp.\"127.0.0.1:0\"]\nproxy = \"{proxy}\"\n")
 }
@@ -38,17 +40,26 @@ impl Site {
         let authority = Authority::new("Test Authority");
         let issued = authority.issue(&[NAME]);
         let cert = folder.certificate("app.pem", &issued);
-        Self { folder, authority, issued, cert }
+        Self {
+            folder,
+            authority,
+            issued,
+            cert,
+        }
     }
 
-    /// A TLS listener on 127.0.0.1 with the certificate, in front of `proxy`; `more` are further keys of its `tls`.
+    /// A TLS listener on 127.0.0.1 with the certificate, in front of `proxy`; `more` are further
+    /// keys of its `tls`.
     pub(crate) fn tls(&self, proxy: &str, more: &str) -> String {
         self.listener("127.0.0.1:0", proxy, more)
     }
 
     /// The same at another address.
     pub(crate) fn listener(&self, address: &str, proxy: &str, more: &str) -> String {
-        format!("[tcp.\"{address}\"]\ntls = {{ cert = \"{}\"{more} }}\nproxy = \"{proxy}\"\n", self.cert)
+        format!(
+            "[tcp.\"{address}\"]\ntls = {{ cert = \"{}\"{more} }}\nproxy = \"{proxy}\"\n",
+            self.cert
+        )
     }
 
     /// A client that trusts the authority.
@@ -63,16 +74,24 @@ impl Site {
 
     /// Connects to `address` with this version only.
     pub(crate) fn connect_by(&self, version: ProtocolVersion, address: SocketAddr) -> Tls {
-        let version = if version == ProtocolVersion::TLSv1_2 { &TLS12 } else { &TLS13 };
-        self.client().version(version).connect(address, NAME).unwrap()
+        let version = if version == ProtocolVersion::TLSv1_2 {
+            &TLS12
+        } else {
+            &TLS13
+        };
+        self.client()
+            .version(version)
+            .connect(address, NAME)
+            .unwrap()
     }
 }
 
 /// Both versions that are spoken.
-pub(crate) const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::TLSv1_2, ProtocolVersion::TLSv1_3];
+pub(crate) const VERSIONS: [ProtocolVersion; 2] =
+    [ProtocolVersion::TLSv1_2, ProtocolVersion::TLSv1_3];
 
-/// An address of this machine that no other test uses: what still connects there when nothing listens any more, meets nothing
-/// else by chance.
+/// An address of this machine that no other test uses: what still connects there when nothing
+/// listens any more, meets nothing else by chance.
 pub(crate) fn own_host() -> Ipv4Addr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [network, host] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
@@ -81,11 +100,14 @@ pub(crate) fn own_host() -> Ipv4Addr {
 
 /// An address where nobody listens, and nobody will by chance.
 pub(crate) fn deserted() -> SocketAddr {
-    TcpListener::bind((own_host(), 0)).unwrap().local_addr().unwrap()
+    TcpListener::bind((own_host(), 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
 }
 
-/// Waits until the kernel has ended every connection to `origin`: on a busy machine that takes a moment. What must not be sent
-/// twice, a POST say, may fail on a connection that is being closed.
+/// Waits until the kernel has ended every connection to `origin`: on a busy machine that takes a
+/// moment. What must not be sent twice, a POST say, may fail on a connection that is being closed.
 pub(crate) fn ended(origin: &Origin) {
     let port = origin.socket_address().port();
     eventually("the end arrives", || {
@@ -94,7 +116,8 @@ pub(crate) fn ended(origin: &Origin) {
     });
 }
 
-/// Waits until nothing that `origin` has sent is still on its way: on a busy machine that takes a moment, too.
+/// Waits until nothing that `origin` has sent is still on its way: on a busy machine that takes a
+/// moment, too.
 pub(crate) fn arrived(origin: &Origin) {
     let port = origin.socket_address().port();
     eventually("what was sent arrives", || {
@@ -113,7 +136,8 @@ struct Connection {
 
 fn connections() -> Vec<Connection> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    // proc_pid_net(5): addresses, the state, of which 01 is ESTABLISHED, and the lengths of both queues.
+    // proc_pid_net(5): addresses, the state, of which 01 is ESTABLISHED, and the lengths of both
+    // queues.
     let number = |word: &str| u32::from_str_radix(word, 16).unwrap();
     let port = |address: &str| number(address.split_once(':').unwrap().1) as u16;
     let lines = table.lines().skip(1).map(|line| {

@@ -1,4 +1,5 @@
-//! What the program lets its operators see: the access log, the metrics address, and what happens when neither works.
+//! What the program lets its operators see: the access log, the metrics address, and what happens
+//! when neither works.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -17,7 +18,12 @@ fn a_connection_over_tls_is_one_line_with_all_that_happened() {
     let auth = format!(", alpn = [\"h2\"], client_auth = {{ mode = \"require\", ca = \"{ca}\" }}");
     let mut gate = lockgate().start(&site.tls(&origin.address(), &auth));
     let alice = clients.issue(&["alice"]);
-    let mut client = site.client().alpn(&["h2"]).identity(&alice).connect(gate.address(), NAME).unwrap();
+    let mut client = site
+        .client()
+        .alpn(&["h2"])
+        .identity(&alice)
+        .connect(gate.address(), NAME)
+        .unwrap();
     client.send("four");
     let mut upstream = origin.accept();
     upstream.expect("four");
@@ -48,11 +54,20 @@ fn a_connection_over_tls_is_one_line_with_all_that_happened() {
     ] {
         assert_eq!(line[field], expected, "{field} in {line}");
     }
-    let seconds = |field: &str| line[field].as_f64().unwrap_or_else(|| panic!("{field} in {line}"));
+    let seconds = |field: &str| {
+        line[field]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{field} in {line}"))
+    };
     assert!(seconds("handshake_seconds") > 0.0 && seconds("connect_seconds") > 0.0);
-    assert!(seconds("duration_seconds") >= seconds("handshake_seconds") + seconds("connect_seconds"));
+    assert!(
+        seconds("duration_seconds") >= seconds("handshake_seconds") + seconds("connect_seconds")
+    );
     assert_eq!(line["id"].as_str().unwrap().len(), 16);
-    assert_eq!(line["time"].as_str().unwrap().len(), "2026-01-01T00:00:00.000Z".len());
+    assert_eq!(
+        line["time"].as_str().unwrap().len(),
+        "2026-01-01T00:00:00.000Z".len()
+    );
 }
 
 #[test]
@@ -65,7 +80,11 @@ fn a_connection_that_ends_without_a_byte_is_counted_and_not_logged() {
         client.finish();
         client.wait_closed();
         drop(client);
-        gate.wait_for_sample("lockgate_connections_empty_total", &[&format!("listener=\"{listener}\"")], 1.0);
+        gate.wait_for_sample(
+            "lockgate_connections_empty_total",
+            &[&format!("listener=\"{listener}\"")],
+            1.0,
+        );
     }
     // The next one is logged, and is the only one.
     let mut client = Wire::connect(gate.at("127.0.0.2:0"));
@@ -103,13 +122,28 @@ fn addresses_are_masked_where_that_is_wanted() {
         echoes(&mut client, "hello");
         drop(client);
         let line = gate.next_line();
-        assert_eq!((&line["client"], &line["peer"]), (&"127.0.0.0".into(), &"127.0.0.0".into()));
-        assert!(line["client_port"].is_null() && line["peer_port"].is_null(), "{line}");
+        assert_eq!(
+            (&line["client"], &line["peer"]),
+            (&"127.0.0.0".into(), &"127.0.0.0".into())
+        );
+        assert!(
+            line["client_port"].is_null() && line["peer_port"].is_null(),
+            "{line}"
+        );
     }
     // One network has moved what both have, in /top as in the metrics.
-    gate.wait_for_sample("lockgate_client_bytes", &["client=\"127.0.0.0\"", "direction=\"received\""], 10.0);
+    gate.wait_for_sample(
+        "lockgate_client_bytes",
+        &["client=\"127.0.0.0\"", "direction=\"received\""],
+        10.0,
+    );
     let top = gate.top();
-    let clients: Vec<_> = top["clients"].as_array().unwrap().iter().map(|one| &one["client"]).collect();
+    let clients: Vec<_> = top["clients"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["client"])
+        .collect();
     assert_eq!(clients, ["127.0.0.0"]);
 }
 
@@ -125,17 +159,24 @@ fn nothing_is_logged_where_nothing_is_wanted() {
 /// The lines of a log file.
 fn lines(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).expect("whole lines of JSON")).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("whole lines of JSON"))
+        .collect()
 }
 
 /// A log file with a program that writes to it.
 fn logging(
     folder: &Folder,
     more: &str,
-) -> (lockgate_testkit::Serving, lockgate_testkit::Lockgate, std::path::PathBuf) {
+) -> (
+    lockgate_testkit::Serving,
+    lockgate_testkit::Lockgate,
+    std::path::PathBuf,
+) {
     let origin = Origin::tcp().echo();
     let file = folder.path("access.log");
-    let toml = format!("access_log = {{ to = \"{}\"{more} }}\n", text(&file)) + &plain(origin.address());
+    let toml =
+        format!("access_log = {{ to = \"{}\"{more} }}\n", text(&file)) + &plain(origin.address());
     let gate = lockgate().start(&toml);
     (origin, gate, file)
 }
@@ -152,9 +193,16 @@ fn after_a_rename_the_log_is_opened_anew_on_usr1() {
     eventually("the new file", || file.exists().then_some(()));
     echoes(&mut Wire::connect(gate.address()), "four");
     assert_eq!(gate.stop().code, Some(0));
-    let received =
-        |file: &Path| lines(file).iter().map(|line| line["received_bytes"].clone()).collect::<Vec<_>>();
-    assert_eq!((received(&old), received(&file)), (vec![3.into()], vec![4.into()]));
+    let received = |file: &Path| {
+        lines(file)
+            .iter()
+            .map(|line| line["received_bytes"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (received(&old), received(&file)),
+        (vec![3.into()], vec![4.into()])
+    );
 }
 
 #[test]
@@ -162,7 +210,10 @@ fn a_log_is_rotated_by_size_and_only_so_many_are_kept() {
     let folder = Folder::new();
     let (_origin, gate, file) = logging(&folder, ", rotate = { size = \"1KB\", keep = 2 }");
     for round in 0..20_u32 {
-        echoes(&mut Wire::connect(gate.address()), &"x".repeat(1 + round as usize));
+        echoes(
+            &mut Wire::connect(gate.address()),
+            &"x".repeat(1 + round as usize),
+        );
         // One by one: what comes in one buffer stays in one file.
         eventually("its line", || {
             let last = lines(&file).last()?["received_bytes"].as_u64()?;
@@ -184,7 +235,10 @@ fn a_log_is_rotated_by_size_and_only_so_many_are_kept() {
     let newest: Vec<u64> = (21 - kept.len() as u64..=20).collect();
     assert_eq!(kept, newest, "in order, and none lost in between");
     for name in &names {
-        assert!(folder.path(name).metadata().unwrap().len() < 1_500, "{name}");
+        assert!(
+            folder.path(name).metadata().unwrap().len() < 1_500,
+            "{name}"
+        );
     }
 }
 
@@ -207,9 +261,20 @@ fn a_full_disk_stalls_nobody_and_losses_are_counted() {
 fn a_reader_of_the_log_that_sleeps_stalls_nobody() {
     let folder = Folder::new();
     let fifo = folder.path("log");
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .unwrap();
     // Open for reading and writing, so that nobody waits for the other end; never read from.
-    let _reader = std::fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    let _reader = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&fifo)
+        .unwrap();
     let origin = Origin::tcp().echo();
     let toml = format!("access_log = \"{}\"\n", text(&fifo)) + &plain(origin.address());
     let gate = lockgate().workers(2).start(&toml);
@@ -223,14 +288,18 @@ fn a_reader_of_the_log_that_sleeps_stalls_nobody() {
 fn handshakes_are_counted_by_version_protocol_and_resumption() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
-    let gate = lockgate().workers(2).start(&site.tls(origin.address(), ", alpn = [\"h2\", \"http/1.1\"]"));
-    for (version, alpn, visits) in
-        [(&rustls::version::TLS12, "h2", 2), (&rustls::version::TLS13, "http/1.1", 3)]
-    {
+    let gate = lockgate()
+        .workers(2)
+        .start(&site.tls(origin.address(), ", alpn = [\"h2\", \"http/1.1\"]"));
+    for (version, alpn, visits) in [
+        (&rustls::version::TLS12, "h2", 2),
+        (&rustls::version::TLS13, "http/1.1", 3),
+    ] {
         let config = site.client().version(version).alpn(&[alpn]).build();
         for _ in 0..visits {
             let mut tls =
-                lockgate_testkit::Tls::connect(&config, Wire::connect(gate.address()), NAME).unwrap();
+                lockgate_testkit::Tls::connect(&config, Wire::connect(gate.address()), NAME)
+                    .unwrap();
             tls.send("hello");
             tls.expect("hello");
         }
@@ -241,44 +310,89 @@ fn handshakes_are_counted_by_version_protocol_and_resumption() {
         ("TLSv1.3", "http/1.1", "false", 1.0),
         ("TLSv1.3", "http/1.1", "true", 2.0),
     ] {
-        let labels =
-            [format!("version=\"{version}\""), format!("alpn=\"{alpn}\""), format!("resumed=\"{resumed}\"")];
+        let labels = [
+            format!("version=\"{version}\""),
+            format!("alpn=\"{alpn}\""),
+            format!("resumed=\"{resumed}\""),
+        ];
         let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
         gate.wait_for_sample("lockgate_tls_handshakes_total", &labels, count);
     }
     gate.wait_for_sample("lockgate_tls_handshake_duration_seconds_count", &[], 5.0);
-    gate.wait_for_sample("lockgate_connections_accepted_total", &["listener=\"127.0.0.1:0\""], 5.0);
-    gate.wait_for_sample("lockgate_connections_ended_total", &["listener=\"127.0.0.1:0\""], 5.0);
+    gate.wait_for_sample(
+        "lockgate_connections_accepted_total",
+        &["listener=\"127.0.0.1:0\""],
+        5.0,
+    );
+    gate.wait_for_sample(
+        "lockgate_connections_ended_total",
+        &["listener=\"127.0.0.1:0\""],
+        5.0,
+    );
     gate.wait_for_sample("lockgate_connections", &[], 0.0);
-    gate.wait_for_sample("lockgate_connection_bytes_total", &["direction=\"received\""], 25.0);
-    gate.wait_for_sample("lockgate_connection_bytes_total", &["direction=\"sent\""], 25.0);
+    gate.wait_for_sample(
+        "lockgate_connection_bytes_total",
+        &["direction=\"received\""],
+        25.0,
+    );
+    gate.wait_for_sample(
+        "lockgate_connection_bytes_total",
+        &["direction=\"sent\""],
+        25.0,
+    );
 }
 
 #[test]
 fn the_metrics_tell_the_build_the_limits_and_when_certificates_expire() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
-    let day = |at: SystemTime| at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64() / 86_400.0;
-    let long = site.authority.issue_with(&[NAME], &lockgate_testkit::P256, |params| {
-        params.not_after =
-            SystemTime::now().checked_add(std::time::Duration::from_secs(50 * 86_400)).unwrap().into();
-    });
+    let day = |at: SystemTime| {
+        at.duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap()
+            .as_secs_f64()
+            / 86_400.0
+    };
+    let long = site
+        .authority
+        .issue_with(&[NAME], &lockgate_testkit::P256, |params| {
+            params.not_after = SystemTime::now()
+                .checked_add(std::time::Duration::from_secs(50 * 86_400))
+                .unwrap()
+                .into();
+        });
     site.folder.certificate("app.pem", &long);
     let toml = "limits = { connections = 77 }\n".to_owned() + &site.tls(origin.address(), "");
     let gate = lockgate().workers(2).start(&toml);
     assert_eq!(
-        gate.sample("lockgate_build_info", &[&format!("version=\"{}\"", env!("CARGO_PKG_VERSION"))]),
+        gate.sample(
+            "lockgate_build_info",
+            &[&format!("version=\"{}\"", env!("CARGO_PKG_VERSION"))]
+        ),
         1.0
     );
     assert_eq!(gate.sample("lockgate_connections_limit", &[]), 77.0);
-    let expiry =
-        gate.sample("lockgate_cert_not_after_timestamp_seconds", &[&format!("name=\"{NAME}\"")]) / 86_400.0;
-    assert!((expiry - day(SystemTime::now()) - 50.0).abs() < 1.0, "{expiry}");
+    let expiry = gate.sample(
+        "lockgate_cert_not_after_timestamp_seconds",
+        &[&format!("name=\"{NAME}\"")],
+    ) / 86_400.0;
+    assert!(
+        (expiry - day(SystemTime::now()) - 50.0).abs() < 1.0,
+        "{expiry}"
+    );
     let metrics = gate.metrics();
-    assert_eq!(metrics.matches("lockgate_worker_connections_accepted_total{").count(), 2, "{metrics}");
+    assert_eq!(
+        metrics
+            .matches("lockgate_worker_connections_accepted_total{")
+            .count(),
+        2,
+        "{metrics}"
+    );
     for line in metrics.lines().filter(|line| !line.starts_with('#')) {
         let (series, value) = line.rsplit_once(' ').expect("series and value");
-        assert!(series.starts_with("lockgate_") && value.parse::<f64>().is_ok(), "{line}");
+        assert!(
+            series.starts_with("lockgate_") && value.parse::<f64>().is_ok(),
+            "{line}"
+        );
     }
 }
 
@@ -298,8 +412,16 @@ fn an_open_connection_shows_while_it_runs() {
             &[&format!("endpoint=\"{}\"", origin.address())],
             1.0,
         );
-        let sum = if version == VERSIONS[0] { 100_000.0 } else { 200_000.0 };
-        gate.wait_for_sample("lockgate_connection_bytes_total", &["direction=\"received\""], sum);
+        let sum = if version == VERSIONS[0] {
+            100_000.0
+        } else {
+            200_000.0
+        };
+        gate.wait_for_sample(
+            "lockgate_connection_bytes_total",
+            &["direction=\"received\""],
+            sum,
+        );
         drop((client, upstream));
         gate.wait_for_sample("lockgate_connections", &[], 0.0);
     }
@@ -320,9 +442,16 @@ fn the_traffic_of_each_client_is_listed_the_most_first() {
         let sum: u64 = clients.iter().filter_map(bytes).sum();
         (sum == 61_000 && top["total"]["sent_bytes"] == 61_000).then_some(clients)
     });
-    let names: Vec<_> = listed.iter().map(|client| client["client"].as_str().unwrap()).collect();
+    let names: Vec<_> = listed
+        .iter()
+        .map(|client| client["client"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["127.0.0.12", "127.0.0.13", "127.0.0.11"]);
-    gate.wait_for_sample("lockgate_client_bytes", &["client=\"127.0.0.12\"", "direction=\"sent\""], 50_000.0);
+    gate.wait_for_sample(
+        "lockgate_client_bytes",
+        &["client=\"127.0.0.12\"", "direction=\"sent\""],
+        50_000.0,
+    );
 }
 
 #[test]

@@ -30,7 +30,10 @@ struct NameServer {
 
 impl NameServer {
     fn start(records: &[(u16, u16, u16)]) -> Self {
-        let zone = Arc::new(Mutex::new(Zone { records: records.to_vec(), ..Zone::default() }));
+        let zone = Arc::new(Mutex::new(Zone {
+            records: records.to_vec(),
+            ..Zone::default()
+        }));
         let stream = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = stream.local_addr().unwrap();
         let datagrams = UdpSocket::bind(address).unwrap();
@@ -43,7 +46,9 @@ impl NameServer {
                     break;
                 }
                 let zone = by_udp.lock().unwrap().clone();
-                datagrams.send_to(&answer(&asked[..length], &zone, zone.truncated), from).unwrap();
+                datagrams
+                    .send_to(&answer(&asked[..length], &zone, zone.truncated), from)
+                    .unwrap();
             }
         });
         let tcp = std::thread::spawn(move || {
@@ -56,11 +61,17 @@ impl NameServer {
                 let mut asked = vec![0; usize::from(u16::from_be_bytes(length))];
                 stream.read_exact(&mut asked).unwrap();
                 let answer = answer(&asked, &by_tcp.lock().unwrap(), false);
-                stream.write_all(&(answer.len() as u16).to_be_bytes()).unwrap();
+                stream
+                    .write_all(&(answer.len() as u16).to_be_bytes())
+                    .unwrap();
                 stream.write_all(&answer).unwrap();
             }
         });
-        Self { address, zone, threads: vec![udp, tcp] }
+        Self {
+            address,
+            zone,
+            threads: vec![udp, tcp],
+        }
     }
 
     fn set(&self, change: impl FnOnce(&mut Zone)) {
@@ -75,9 +86,13 @@ impl NameServer {
 
 impl Drop for NameServer {
     fn drop(&mut self) {
-        let _ = UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"", self.address);
+        let _ = UdpSocket::bind("127.0.0.1:0")
+            .unwrap()
+            .send_to(b"", self.address);
         drop(std::net::TcpStream::connect(self.address));
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        self.threads
+            .drain(..)
+            .for_each(|thread| drop(thread.join()));
     }
 }
 
@@ -91,9 +106,14 @@ fn answer(asked: &[u8], zone: &Zone, truncated: bool) -> Vec<u8> {
     }
     answer[6..8].copy_from_slice(&(zone.records.len() as u16).to_be_bytes());
     for (priority, weight, port) in &zone.records {
-        // Of the name in the question, SRV, IN, for a second; a port of 0 stands for "." (RFC 2782).
+        // Of the name in the question, SRV, IN, for a second; a port of 0 stands for "." (RFC
+        // 2782).
         answer.extend_from_slice(&[0xc0, 12, 0, 33, 0, 1, 0, 0, 0, 1]);
-        let target: &[u8] = if *port == 0 { b"\x00" } else { b"\x03127\x010\x010\x011\x00" };
+        let target: &[u8] = if *port == 0 {
+            b"\x00"
+        } else {
+            b"\x03127\x010\x010\x011\x00"
+        };
         answer.extend_from_slice(&(6 + target.len() as u16).to_be_bytes());
         answer.extend_from_slice(&[*priority, *weight, *port].map(u16::to_be_bytes).concat());
         answer.extend_from_slice(target);
@@ -105,7 +125,10 @@ fn answer(asked: &[u8], zone: &Zone, truncated: bool) -> Vec<u8> {
 fn named(name: &'static str) -> (Serving, u16) {
     let origin = Origin::tcp();
     let port = origin.socket_address().port();
-    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len());
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}",
+        name.len()
+    );
     (origin.answering(move |_| answer.clone().into_bytes()), port)
 }
 
@@ -128,28 +151,46 @@ fn ask(client: &mut Http) -> (u16, String) {
 fn those_of_the_best_priority_get_requests_by_their_weights() {
     let ((_one, one), (_two, two), (_spare, spare)) = (named("one"), named("two"), named("spare"));
     let server = NameServer::start(&[(7, 50, spare), (1, 10, one), (1, 30, two)]);
-    let gate = lockgate().workers(2).start(&pooled(&server, "balance = \"round-robin\""));
+    let gate = lockgate()
+        .workers(2)
+        .start(&pooled(&server, "balance = \"round-robin\""));
     let mut client = Http::connect(gate.address());
     let answers: Vec<_> = (0..40).map(|_| ask(&mut client).1).collect();
     let count = |name| answers.iter().filter(|answer| *answer == name).count();
     assert_eq!(["one", "two", "spare"].map(count), [10, 30, 0]);
     let line = gate.line("who answered", |line| line["status"] == 200);
-    assert!(line["endpoint"].as_str().unwrap().starts_with("srv:_app._tcp.test#"), "{line}");
+    assert!(
+        line["endpoint"]
+            .as_str()
+            .unwrap()
+            .starts_with("srv:_app._tcp.test#"),
+        "{line}"
+    );
 }
 
 #[test]
 fn endpoints_come_and_go_with_their_records_and_no_request_fails() {
     let ((_one, one), (_two, two)) = (named("one"), named("two"));
     let server = NameServer::start(&[(1, 1, one)]);
-    let gate = lockgate().workers(2).start(&pooled(&server, "balance = \"round-robin\""));
+    let gate = lockgate()
+        .workers(2)
+        .start(&pooled(&server, "balance = \"round-robin\""));
     let mut client = Http::connect(gate.address());
     let mut until = |names: &[&str]| {
         eventually("these and no others answer", || {
             let mut answers: Vec<_> = (0..8).map(|_| ask(&mut client)).collect();
-            assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
+            assert!(
+                answers.iter().all(|(status, _)| *status == 200),
+                "{answers:?}"
+            );
             answers.sort();
             answers.dedup();
-            (answers.into_iter().map(|(_, text)| text).collect::<Vec<_>>() == names).then_some(())
+            (answers
+                .into_iter()
+                .map(|(_, text)| text)
+                .collect::<Vec<_>>()
+                == names)
+                .then_some(())
         });
     };
     until(&["one"]);
@@ -177,13 +218,17 @@ fn where_a_service_is_not_found_the_last_records_stay_and_where_it_is_gone_none_
         gate.says("the service is found again");
     }
     server.set(|zone| zone.records = vec![(0, 0, 0)]);
-    eventually("nobody is there", || (ask(&mut client).0 == 503).then_some(()));
+    eventually("nobody is there", || {
+        (ask(&mut client).0 == 503).then_some(())
+    });
     let line = gate.line("why", |line| line["status"] == 503);
     assert_eq!(line["cause"], "connect_failed", "{line}");
     server.set(|zone| zone.records = vec![(0, 0, one)]);
     let (_two, two) = named("two");
     server.set(|zone| zone.records = vec![(0, 0, two)]);
-    eventually("somebody is there again", || (ask(&mut client).0 == 200).then_some(()));
+    eventually("somebody is there again", || {
+        (ask(&mut client).0 == 200).then_some(())
+    });
 }
 
 #[test]
@@ -191,13 +236,23 @@ fn it_starts_without_a_name_server_and_asks_the_next_one() {
     let (_one, one) = named("one");
     let server = NameServer::start(&[(1, 1, one)]);
     // To the first nobody listens.
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let servers = format!("dns = {{ servers = [\"{nobody}\", \"{}\"] }}\n", server.address);
+    let nobody = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let servers = format!(
+        "dns = {{ servers = [\"{nobody}\", \"{}\"] }}\n",
+        server.address
+    );
     let gate = lockgate().start(&pooled(&server, "").replace(&server.key(), &servers));
     let mut client = Http::connect(gate.address());
-    eventually("it is found", || (ask(&mut client) == (200, "one".to_owned())).then_some(()));
-    let alone =
-        pooled(&server, "").replace(&server.key(), &format!("dns = {{ servers = [\"{nobody}\"] }}\n"));
+    eventually("it is found", || {
+        (ask(&mut client) == (200, "one".to_owned())).then_some(())
+    });
+    let alone = pooled(&server, "").replace(
+        &server.key(),
+        &format!("dns = {{ servers = [\"{nobody}\"] }}\n"),
+    );
     let gate = lockgate().start(&alone);
     assert_eq!(ask(&mut Http::connect(gate.address())).0, 503);
 }
@@ -209,7 +264,9 @@ fn what_is_too_long_for_a_datagram_is_asked_for_by_tcp() {
     server.set(|zone| zone.truncated = true);
     let gate = lockgate().start(&pooled(&server, ""));
     let mut client = Http::connect(gate.address());
-    eventually("it is found", || (ask(&mut client) == (200, "one".to_owned())).then_some(()));
+    eventually("it is found", || {
+        (ask(&mut client) == (200, "one".to_owned())).then_some(())
+    });
 }
 
 #[test]
@@ -262,17 +319,28 @@ fn a_cookie_names_the_record_and_not_its_place() {
         let server = NameServer::start(&records[..1]);
         let gate = lockgate().start(&pooled(&server, keys));
         let mut client = Http::connect(gate.address());
-        // The records get their places one after the other, so that each has another one in the other Lockgate.
-        eventually("the first is found", || (ask(&mut client).0 == 200).then_some(()));
+        // The records get their places one after the other, so that each has another one in the
+        // other Lockgate.
+        eventually("the first is found", || {
+            (ask(&mut client).0 == 200).then_some(())
+        });
         server.set(|zone| zone.records = records.to_vec());
-        gate.says(&format!("127.0.0.1:{} is there, at [127.0.0.1:{0}]", records[1].2));
+        gate.says(&format!(
+            "127.0.0.1:{} is there, at [127.0.0.1:{0}]",
+            records[1].2
+        ));
         (server, gate)
     });
     let asked = |at: usize, cookie: &str| {
         let mut client = Http::connect(servers[at].1.address());
-        client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nCookie: {cookie}\r\n\r\n"));
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: a.test\r\nCookie: {cookie}\r\n\r\n"
+        ));
         let answer = client.answer();
-        let set = answer.field("set-cookie").and_then(|set| set.split(';').next()).map(str::to_owned);
+        let set = answer
+            .field("set-cookie")
+            .and_then(|set| set.split(';').next())
+            .map(str::to_owned);
         (answer.text().to_owned(), set)
     };
     for name in ["one", "two"] {

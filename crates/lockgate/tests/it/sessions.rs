@@ -14,7 +14,8 @@ use crate::sni::secure;
 /// With this many addresses four endpoints are never taken for one, but once in millions of runs.
 const CLIENTS: u8 = 12;
 
-/// Four endpoints that say who they are, each with sessions of its own, by their identifiers and without tickets.
+/// Four endpoints that say who they are, each with sessions of its own, by their identifiers and
+/// without tickets.
 fn four(issued: &Issued) -> Vec<Serving> {
     ["a", "b", "c", "d"].map(|name| secure(issued, name)).into()
 }
@@ -24,13 +25,17 @@ fn pool(addresses: &[String], balance: &str) -> String {
 }
 
 fn addresses(endpoints: &[Serving]) -> Vec<String> {
-    endpoints.iter().map(|endpoint| endpoint.address().to_string()).collect()
+    endpoints
+        .iter()
+        .map(|endpoint| endpoint.address().to_string())
+        .collect()
 }
 
 const STICKY: &str = "{ sticky = \"tls-session\" }";
 const ALONE: &str = "[tcp.\"127.0.0.1:0\"]\nproxy = \"pool:app\"\n";
 
-/// A connection from the `n`th address: the endpoint that it came to, and whether its session was resumed.
+/// A connection from the `n`th address: the endpoint that it came to, and whether its session was
+/// resumed.
 fn visit(gate: &Lockgate, client: &Arc<ClientConfig>, n: u8) -> (String, bool) {
     told(Tls::connect(client, from(n, gate.address()), NAME).unwrap())
 }
@@ -50,14 +55,20 @@ fn told(mut tls: Tls) -> (String, bool) {
 fn a_session_of_tls_1_2_is_resumed_from_any_address_by_any_worker() {
     let site = Site::new();
     let endpoints = four(&site.issued);
-    let gate = lockgate().workers(2).start(&(pool(&addresses(&endpoints), STICKY) + ALONE));
+    let gate = lockgate()
+        .workers(2)
+        .start(&(pool(&addresses(&endpoints), STICKY) + ALONE));
     let mut met = HashSet::new();
     for n in 1..=CLIENTS {
         let client = site.client().version(&TLS12).build();
         let (home, resumed) = visit(&gate, &client, n);
         assert!(!resumed);
         for other in 1..=CLIENTS {
-            assert_eq!(visit(&gate, &client, other), (home.clone(), true), "from {other}");
+            assert_eq!(
+                visit(&gate, &client, other),
+                (home.clone(), true),
+                "from {other}"
+            );
         }
         met.insert(home);
     }
@@ -72,7 +83,9 @@ fn by_address_alone_or_over_tls_1_3_a_session_is_not_found_again() {
     let site = Site::new();
     let endpoints = four(&site.issued);
     for (balance, version) in [("{ hash = \"client\" }", &TLS12), (STICKY, &TLS13)] {
-        let gate = lockgate().workers(2).start(&(pool(&addresses(&endpoints), balance) + ALONE));
+        let gate = lockgate()
+            .workers(2)
+            .start(&(pool(&addresses(&endpoints), balance) + ALONE));
         let client = site.client().version(version).build();
         let met: HashSet<String> = (1..=CLIENTS).map(|n| visit(&gate, &client, n).0).collect();
         assert!(met.len() > 1, "{balance} {version:?} {met:?}");
@@ -91,7 +104,9 @@ fn among_names_and_behind_a_proxy_it_is_the_same() {
     let gate = lockgate().workers(2).start(&toml);
     let visit = |client: &Arc<ClientConfig>, n: u8| {
         let mut wire = Wire::connect(gate.address());
-        wire.send(format!("PROXY TCP4 203.0.113.{n} 198.51.100.1 41022 443\r\n"));
+        wire.send(format!(
+            "PROXY TCP4 203.0.113.{n} 198.51.100.1 41022 443\r\n"
+        ));
         told(Tls::connect(client, wire, NAME).unwrap())
     };
     let client = site.client().version(&TLS12).build();
@@ -105,10 +120,15 @@ fn among_names_and_behind_a_proxy_it_is_the_same() {
 fn while_its_endpoint_is_down_another_one_makes_a_session_and_has_it_from_then_on() {
     let site = Site::new();
     let mut endpoints = four(&site.issued);
-    let gate = lockgate().workers(2).start(&(pool(&addresses(&endpoints), STICKY) + ALONE));
+    let gate = lockgate()
+        .workers(2)
+        .start(&(pool(&addresses(&endpoints), STICKY) + ALONE));
     let client = site.client().version(&TLS12).build();
     let (home, _) = visit(&gate, &client, 1);
-    let at = ["a", "b", "c", "d"].iter().position(|name| *name == home).unwrap();
+    let at = ["a", "b", "c", "d"]
+        .iter()
+        .position(|name| *name == home)
+        .unwrap();
     drop(endpoints.remove(at));
     let (next, resumed) = visit(&gate, &client, 2);
     assert!(next != home && !resumed);
@@ -120,7 +140,15 @@ fn while_its_endpoint_is_down_another_one_makes_a_session_and_has_it_from_then_o
 /// A ServerHello with this session (RFC 5246 §7.4.1.3) and these extensions.
 fn server_hello(session: &[u8], extensions: &[u8]) -> Vec<u8> {
     let length = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap();
-    let body = [&[3, 3][..], &[7; 32], &[length(session)], session, &[0xC0, 0x2F, 0], extensions].concat();
+    let body = [
+        &[3, 3][..],
+        &[7; 32],
+        &[length(session)],
+        session,
+        &[0xC0, 0x2F, 0],
+        extensions,
+    ]
+    .concat();
     let message = [&[2, 0, 0, length(&body)][..], &body].concat();
     [&[22, 3, 3, 0, length(&message)][..], &message].concat()
 }
@@ -141,7 +169,9 @@ fn led(hello: &[u8], answer: &[u8]) -> HashSet<u8> {
             })
         })
         .collect();
-    let gate = lockgate().workers(2).start(&(pool(&addresses(&endpoints), STICKY) + ALONE));
+    let gate = lockgate()
+        .workers(2)
+        .start(&(pool(&addresses(&endpoints), STICKY) + ALONE));
     let visit = |n| {
         let mut client = from(n, gate.address());
         client.send(&hello[..50]);
@@ -180,7 +210,9 @@ fn what_is_not_tls_goes_by_address_and_who_waits_for_a_greeting_gets_one() {
     };
     let endpoints = [greets("a"), greets("b"), greets("c"), greets("d")];
     let quick = "timeouts = { handshake = \"50ms\" }\n";
-    let gate = lockgate().workers(2).start(&(pool(&addresses(&endpoints), STICKY) + ALONE + quick));
+    let gate = lockgate()
+        .workers(2)
+        .start(&(pool(&addresses(&endpoints), STICKY) + ALONE + quick));
     let mut met = HashSet::new();
     for n in 1..=CLIENTS {
         let visit = |before: &str| {
@@ -193,7 +225,9 @@ fn what_is_not_tls_goes_by_address_and_who_waits_for_a_greeting_gets_one() {
             name
         };
         // Half a hello, plain HTTP, a hello of SSL 2.0, what is none, and nothing.
-        let names: HashSet<u8> = ["\x16\x03\x01\x02\x00\x01", "GET / ", "PING\r\n", ""].map(visit).into();
+        let names: HashSet<u8> = ["\x16\x03\x01\x02\x00\x01", "GET / ", "PING\r\n", ""]
+            .map(visit)
+            .into();
         assert_eq!(names.len(), 1, "from {n}");
         met.extend(names);
         // One that has said all it has to say before there was a hello.
@@ -215,22 +249,38 @@ fn check_says_it_and_refuses_it_where_sessions_are_ours() {
     let ended = check(&format!("{pool}[tcp.\":1\"]\nproxy = \"pool:app\"\n"));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(
-        ended.stdout.contains("by the TLS session, else by a hash of the client's address"),
+        ended
+            .stdout
+            .contains("by the TLS session, else by a hash of the client's address"),
         "{}",
         ended.stdout
     );
     let tls = format!("tls = {{ cert = {:?} }}", site.cert);
     for (uses, why) in [
-        (format!("[tcp.\":1\"]\nproxy = \"pool:app\"\n{tls}\n"), "where `tls` is taken off"),
+        (
+            format!("[tcp.\":1\"]\nproxy = \"pool:app\"\n{tls}\n"),
+            "where `tls` is taken off",
+        ),
         (
             format!("[tcp.\":1\"]\nsni.\"a.b\" = {{ proxy = \"pool:app\", {tls} }}\n"),
             "where `tls` is taken off",
         ),
-        (format!("[site.\"a.b\"]\n{tls}\nproxy = \"pool:app\"\n"), "in a [site]"),
+        (
+            format!("[site.\"a.b\"]\n{tls}\nproxy = \"pool:app\"\n"),
+            "in a [site]",
+        ),
     ] {
         let ended = check(&format!("{pool}{uses}"));
         assert_ne!(ended.code, Some(0), "{uses}");
-        assert!(ended.stderr.contains("E0044") && ended.stderr.contains(why), "{}", ended.stderr);
-        assert!(ended.stderr.contains("the sessions are ours"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("E0044") && ended.stderr.contains(why),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains("the sessions are ours"),
+            "{}",
+            ended.stderr
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Rates that bytes are held to: all of them arrive, and none before its time.
 //!
-//! What is asserted of time is a lower bound, of nothing but the rate: however slow or busy the machine, bytes come later
-//! for it and never sooner. How close they come to the rate, and who is not idle meanwhile, is tested on time that stands
-//! still: `net::shape::tests`, `net::relay::tests::shaped`, `proxy::clock::tests`.
+//! What is asserted of time is a lower bound, of nothing but the rate: however slow or busy the
+//! machine, bytes come later for it and never sooner. How close they come to the rate, and who is
+//! not idle meanwhile, is tested on time that stands still: `net::shape::tests`,
+//! `net::relay::tests::shaped`, `proxy::clock::tests`.
 
 mod sites;
 
@@ -40,8 +41,10 @@ fn everything_arrives_at_the_rate_of_its_connection_and_half_close_survives() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(
-        &(shaped(&origin.address(), r#"{ per_connection = { in = "2MB/s", out = "1MB/s" } }"#)
-            + &site.listener("127.0.0.2:0", &origin.address(), "")
+        &(shaped(
+            &origin.address(),
+            r#"{ per_connection = { in = "2MB/s", out = "1MB/s" } }"#,
+        ) + &site.listener("127.0.0.2:0", &origin.address(), "")
             + "shape = \"1MB/s\"\n"),
     );
     let (up, down) = (bytes(1, 400_000), bytes(2, 200_000));
@@ -62,7 +65,10 @@ fn everything_arrives_at_the_rate_of_its_connection_and_half_close_survives() {
     // Under TLS, both ways at once.
     std::thread::scope(|scope| {
         let client = scope.spawn(|| {
-            site.client().connect(gate.at("127.0.0.2:0"), crate::scene::NAME).unwrap().exchange(&down)
+            site.client()
+                .connect(gate.at("127.0.0.2:0"), crate::scene::NAME)
+                .unwrap()
+                .exchange(&down)
         });
         assert!(origin.accept().exchange(&up[..150_000]) == down);
         assert!(client.join().unwrap() == up[..150_000]);
@@ -74,11 +80,15 @@ fn everything_arrives_at_the_rate_of_its_connection_and_half_close_survives() {
 #[test]
 fn two_workers_hold_the_rate_of_all_together() {
     let origin = sends(100_000);
-    let gate = lockgate().workers(2).start(&shaped(origin.address(), r#"{ total = { out = "1MB/s" } }"#));
+    let gate = lockgate().workers(2).start(&shaped(
+        origin.address(),
+        r#"{ total = { out = "1MB/s" } }"#,
+    ));
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| assert!(Wire::connect(gate.address()).exchange("") == bytes(7, 100_000)));
+            scope
+                .spawn(|| assert!(Wire::connect(gate.address()).exchange("") == bytes(7, 100_000)));
         }
     });
     assert!(begun.elapsed() >= least(800_000, 1_000_000));
@@ -87,11 +97,17 @@ fn two_workers_hold_the_rate_of_all_together() {
 #[test]
 fn the_connections_of_one_client_share_its_rate_and_others_have_theirs() {
     let origin = sends(100_000);
-    let gate = lockgate().workers(2).start(&shaped(origin.address(), r#"{ per_client = "1MB/s" }"#));
+    let gate = lockgate()
+        .workers(2)
+        .start(&shaped(origin.address(), r#"{ per_client = "1MB/s" }"#));
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for number in 0..8 {
-            let from = if number < 4 { [127, 0, 0, 1] } else { [127, 0, 0, 2] };
+            let from = if number < 4 {
+                [127, 0, 0, 1]
+            } else {
+                [127, 0, 0, 2]
+            };
             let address = gate.address();
             scope.spawn(move || {
                 assert!(Wire::connect_from(from.into(), address).exchange("") == bytes(7, 100_000));

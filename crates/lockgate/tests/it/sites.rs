@@ -1,4 +1,5 @@
-//! Sites from the configuration to the wire: rules of TLS by host, what is redirected, users and pages in their files.
+//! Sites from the configuration to the wire: rules of TLS by host, what is redirected, users and
+//! pages in their files.
 
 use lockgate_testkit::{ClientSettings, Lockgate, Origin, Tls, Wire, eventually};
 use rustls::AlertDescription;
@@ -15,13 +16,19 @@ fn plain(gate: &Lockgate, listener: &str, host: &str, more: &str) -> String {
 }
 
 fn secure(gate: &Lockgate, client: &ClientSettings, name: &str, host: &str) -> String {
-    let answer = client.connect(gate.at("127.0.0.2:0"), name).unwrap().exchange(get(host, ""));
+    let answer = client
+        .connect(gate.at("127.0.0.2:0"), name)
+        .unwrap()
+        .exchange(get(host, ""));
     String::from_utf8(answer).unwrap()
 }
 
 /// One address of TLS with two sites, of which one wants certificates of its clients.
 fn two_rules(site: &Site) -> String {
-    let both = site.folder.certificate("both.pem", &site.authority.issue(&["open.test", "inner.test"]));
+    let both = site.folder.certificate(
+        "both.pem",
+        &site.authority.issue(&["open.test", "inner.test"]),
+    );
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     format!(
         "[tls]\ncerts = [\"{both}\"]\n\
@@ -37,8 +44,14 @@ fn the_rules_of_tls_are_those_of_the_host_that_is_asked_for() {
     let gate = lockgate().start(&two_rules(&site));
     let stranger = site.client();
     assert!(secure(&gate, &stranger, "open.test", "open.test").ends_with("\r\n\r\nopen"));
-    let (_, end) = stranger.connect(gate.at("127.0.0.2:0"), "inner.test").unwrap().end();
-    assert_eq!(Tls::alert(&end.unwrap_err()), Some(AlertDescription::CertificateRequired));
+    let (_, end) = stranger
+        .connect(gate.at("127.0.0.2:0"), "inner.test")
+        .unwrap()
+        .end();
+    assert_eq!(
+        Tls::alert(&end.unwrap_err()),
+        Some(AlertDescription::CertificateRequired)
+    );
     let known = site.client().identity(&site.authority.issue(&["client"]));
     assert!(secure(&gate, &known, "inner.test", "inner.test").ends_with("\r\n\r\ninner"));
 }
@@ -47,10 +60,15 @@ fn the_rules_of_tls_are_those_of_the_host_that_is_asked_for() {
 fn a_host_with_other_rules_of_tls_is_misdirected() {
     let site = Site::new();
     let gate = lockgate().start(&two_rules(&site));
-    // Who names one host to TLS and another to HTTP does not get around the certificate (RFC 9110 §7.4).
+    // Who names one host to TLS and another to HTTP does not get around the certificate (RFC 9110
+    // §7.4).
     for (client, name, host) in [
         (site.client(), "open.test", "inner.test"),
-        (site.client().identity(&site.authority.issue(&["client"])), "inner.test", "open.test"),
+        (
+            site.client().identity(&site.authority.issue(&["client"])),
+            "inner.test",
+            "open.test",
+        ),
     ] {
         let answer = secure(&gate, &client, name, host);
         assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
@@ -60,7 +78,10 @@ fn a_host_with_other_rules_of_tls_is_misdirected() {
 #[test]
 fn each_host_is_offered_its_own_protocols_and_all_are_counted() {
     let site = Site::new();
-    let both = site.folder.certificate("both.pem", &site.authority.issue(&["elder.test", "new.test"]));
+    let both = site.folder.certificate(
+        "both.pem",
+        &site.authority.issue(&["elder.test", "new.test"]),
+    );
     let gate = lockgate().start(&format!(
         "[tls]\ncerts = [\"{both}\"]\n\
          [site.\"elder.test:0\"]\nlisten = [\"127.0.0.2\"]\ntls = {{}}\nprotocols = [\"http1\"]\nrespond = \"old\"\n\
@@ -70,10 +91,21 @@ fn each_host_is_offered_its_own_protocols_and_all_are_counted() {
     for (name, chosen) in [("elder.test", "http/1.1"), ("new.test", "h2")] {
         let tls = browser.connect(gate.at("127.0.0.2:0"), name).unwrap();
         assert_eq!(tls.agreed().alpn_protocol(), Some(chosen.as_bytes()));
-        gate.wait_for_sample("lockgate_tls_handshakes_total", &[&format!("alpn=\"{chosen}\"")], 1.0);
+        gate.wait_for_sample(
+            "lockgate_tls_handshakes_total",
+            &[&format!("alpn=\"{chosen}\"")],
+            1.0,
+        );
     }
-    let refused = site.client().alpn(&["h2"]).connect(gate.at("127.0.0.2:0"), "elder.test").unwrap_err();
-    assert_eq!(Tls::alert(&refused), Some(AlertDescription::NoApplicationProtocol));
+    let refused = site
+        .client()
+        .alpn(&["h2"])
+        .connect(gate.at("127.0.0.2:0"), "elder.test")
+        .unwrap_err();
+    assert_eq!(
+        Tls::alert(&refused),
+        Some(AlertDescription::NoApplicationProtocol)
+    );
 }
 
 #[test]
@@ -87,7 +119,10 @@ fn plain_http_is_redirected_unless_another_site_serves_the_host_there() {
     ));
     let answer = plain(&gate, "127.0.0.3:0", "app.test", "");
     assert!(answer.starts_with("HTTP/1.1 308 "), "{answer}");
-    assert!(answer.contains("\r\nLocation: https://app.test:8443/\r\n"), "{answer}");
+    assert!(
+        answer.contains("\r\nLocation: https://app.test:8443/\r\n"),
+        "{answer}"
+    );
     assert!(plain(&gate, "127.0.0.3:0", "api.test", "").ends_with("\r\n\r\nplain"));
 }
 
@@ -107,7 +142,11 @@ fn what_redirects_does_not_say_what_is_spoken_there() {
     // RFC 9113 §3.4: who does not begin as HTTP/2 does is not answered in HTTP/1.
     let only = gate("[\"h2c\"]");
     let answer = Wire::connect(only.at("127.0.0.3:0")).exchange(get("app.test", ""));
-    assert!(!answer.starts_with(b"HTTP/1.1 "), "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        !answer.starts_with(b"HTTP/1.1 "),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
 }
 
 #[test]
@@ -121,10 +160,19 @@ fn users_are_read_again_when_their_file_changes() {
         text(&users)
     ));
     // anna:secret
-    let asks = || plain(&gate, ":0", "127.0.0.1", "Authorization: Basic YW5uYTpzZWNyZXQ=\r\n");
+    let asks = || {
+        plain(
+            &gate,
+            ":0",
+            "127.0.0.1",
+            "Authorization: Basic YW5uYTpzZWNyZXQ=\r\n",
+        )
+    };
     assert!(asks().starts_with("HTTP/1.1 401 "));
     site.folder.write("users", anna);
-    eventually("anna is let in", || asks().ends_with("\r\n\r\nin").then_some(()));
+    eventually("anna is let in", || {
+        asks().ends_with("\r\n\r\nin").then_some(())
+    });
     site.folder.write("users", "no user\n");
     gate.says("the old users stay");
     assert!(asks().ends_with("\r\n\r\nin"));
@@ -145,9 +193,21 @@ fn endpoints_are_checked_and_counted_by_the_name_of_their_pool() {
     gate.wait_for_sample("lockgate_upstream_up", &labels, 0.0);
     assert!(plain(&gate, ":0", "a.test", "").ends_with("\r\n\r\nok"));
     let line = gate.line("the exchange", |line| line["status"] == 200);
-    assert_eq!((&line["pool"], &line["endpoint"]), (&"app".into(), &origin.address().into()));
-    gate.wait_for_sample("lockgate_requests_total", &["site=\":0\"", "method=\"GET\"", "code=\"2xx\""], 1.0);
-    let why = gate.top()["checks"].as_array().unwrap().iter().find(|one| one["up"] == false).unwrap()["why"]
+    assert_eq!(
+        (&line["pool"], &line["endpoint"]),
+        (&"app".into(), &origin.address().into())
+    );
+    gate.wait_for_sample(
+        "lockgate_requests_total",
+        &["site=\":0\"", "method=\"GET\"", "code=\"2xx\""],
+        1.0,
+    );
+    let why = gate.top()["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["up"] == false)
+        .unwrap()["why"]
         .clone();
     assert!(why.as_str().unwrap().contains("cannot connect"), "{why}");
 }

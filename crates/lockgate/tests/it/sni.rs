@@ -1,4 +1,5 @@
-//! Connections told apart by what their ClientHello asks for: passed through, decrypted, or served by sites.
+//! Connections told apart by what their ClientHello asks for: passed through, decrypted, or served
+//! by sites.
 
 mod hellos;
 
@@ -12,7 +13,9 @@ use crate::scene::{NAME, Site, lockgate};
 pub(crate) fn secure(issued: &Issued, name: &'static str) -> lockgate_testkit::Serving {
     let config = server_config(issued, None);
     Origin::tcp().serve(move |wire| {
-        let Ok(mut tls) = Tls::accept(&config, wire.another()) else { return };
+        let Ok(mut tls) = Tls::accept(&config, wire.another()) else {
+            return;
+        };
         tls.send(name);
         tls.finish();
         tls.wait_closed();
@@ -27,10 +30,19 @@ fn tcp(lines: &str) -> String {
 #[test]
 fn each_name_goes_to_its_endpoint_with_its_tls_untouched() {
     let site = Site::new();
-    let issued =
-        site.authority.issue(&["mail.test", "a.shop.test", "www.shop.test", "b.a.shop.test", "else.test"]);
-    let (mail, shop, www, rest) =
-        (secure(&issued, "mail"), secure(&issued, "shop"), secure(&issued, "www"), secure(&issued, "rest"));
+    let issued = site.authority.issue(&[
+        "mail.test",
+        "a.shop.test",
+        "www.shop.test",
+        "b.a.shop.test",
+        "else.test",
+    ]);
+    let (mail, shop, www, rest) = (
+        secure(&issued, "mail"),
+        secure(&issued, "shop"),
+        secure(&issued, "www"),
+        secure(&issued, "rest"),
+    );
     let toml = tcp(&format!(
         "sni.\"Mail.test\" = \"{}\"\nsni.\"*.shop.test\" = [\"{}\"]\nsni.\"www.shop.test\" = {{ proxy = \"{}\" }}\n\
          default = \"pool:rest\"\n[pool.rest]\nendpoints = [\"{}\"]",
@@ -48,10 +60,17 @@ fn each_name_goes_to_its_endpoint_with_its_tls_untouched() {
             ("www.shop.test", "www"),
             ("else.test", "rest"),
         ] {
-            let mut client = site.client().version(version).connect(gate.address(), name).unwrap();
+            let mut client = site
+                .client()
+                .version(version)
+                .connect(gate.address(), name)
+                .unwrap();
             assert_eq!(client.rest(), expected.as_bytes(), "{name}");
             // The certificate is the endpoint's: nobody has decrypted anything.
-            assert_eq!(client.agreed().peer_certificates().unwrap()[0], issued.der());
+            assert_eq!(
+                client.agreed().peer_certificates().unwrap()[0],
+                issued.der()
+            );
             client.finish();
             let line = gate.next_line();
             assert_eq!(
@@ -63,7 +82,13 @@ fn each_name_goes_to_its_endpoint_with_its_tls_untouched() {
     }
     let mut nameless = site.client();
     nameless.names_server = false;
-    assert_eq!(nameless.connect(gate.address(), "else.test").unwrap().rest(), b"rest");
+    assert_eq!(
+        nameless
+            .connect(gate.address(), "else.test")
+            .unwrap()
+            .rest(),
+        b"rest"
+    );
 }
 
 #[test]
@@ -75,12 +100,23 @@ fn without_a_default_an_unknown_name_is_refused_counted_and_logged() {
     nameless.names_server = false;
     for (client, name) in [(site.client(), Some("other.test")), (nameless, None)] {
         let refused = client.connect(gate.address(), "other.test").unwrap_err();
-        assert_eq!(Tls::alert(&refused), Some(AlertDescription::UnrecognisedName), "{refused}");
+        assert_eq!(
+            Tls::alert(&refused),
+            Some(AlertDescription::UnrecognisedName),
+            "{refused}"
+        );
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["side"]), (&"handshake_failed".into(), &"downstream".into()));
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"handshake_failed".into(), &"downstream".into())
+        );
         assert_eq!(line["sni"].as_str(), name, "{line}");
     }
-    gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"unknown_name\""], 2.0);
+    gate.wait_for_sample(
+        "lockgate_tls_handshake_failures_total",
+        &["reason=\"unknown_name\""],
+        2.0,
+    );
     assert_eq!(mail.accepted(), 0);
 }
 
@@ -114,7 +150,11 @@ fn the_header_of_a_table_is_sent_to_all_and_an_entry_may_say_another_one() {
     let said = hello("one.test");
     client.send(&said);
     let mut upstream = one.accept();
-    upstream.expect(format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n", from.port(), to.port()));
+    upstream.expect(format!(
+        "PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n",
+        from.port(),
+        to.port()
+    ));
     upstream.expect(&said);
     let mut client = Wire::connect(gate.address());
     let said = hello("other.test");
@@ -130,7 +170,9 @@ fn the_header_of_a_table_is_sent_to_all_and_an_entry_may_say_another_one() {
 
 /// Site "site.test" and names of `[tcp]` on one address: what is asked for chooses.
 fn shared(site: &Site, lines: &str) -> String {
-    let all = site.authority.issue(&["site.test", "deep.shop.test", "off.test", "*.off.test"]);
+    let all = site
+        .authority
+        .issue(&["site.test", "deep.shop.test", "off.test", "*.off.test"]);
     let cert = site.folder.certificate("all.pem", &all);
     format!(
         "trusted = [\"127.0.0.0/8\"]\nports = {{ http = 0, https = 0 }}\n[tls]\ncerts = [\"{cert}\"]\n\
@@ -142,8 +184,14 @@ fn shared(site: &Site, lines: &str) -> String {
 #[test]
 fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
     let site = Site::new();
-    let issued = site.authority.issue(&["mail.test", "a.shop.test", "site.test"]);
-    let (mail, shop, acme) = (secure(&issued, "mail"), secure(&issued, "shop"), secure(&issued, "acme"));
+    let issued = site
+        .authority
+        .issue(&["mail.test", "a.shop.test", "site.test"]);
+    let (mail, shop, acme) = (
+        secure(&issued, "mail"),
+        secure(&issued, "shop"),
+        secure(&issued, "acme"),
+    );
     let app = Origin::tcp().echo();
     let lines = format!(
         "sni.\"mail.test\" = \"{}\"\nsni.\"*.shop.test\" = \"{}\"\n\
@@ -156,36 +204,68 @@ fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
     let gate = lockgate().workers(2).start(&shared(&site, &lines));
     let address = gate.at("127.0.0.1:0");
     for (name, expected) in [("mail.test", "mail"), ("a.shop.test", "shop")] {
-        assert_eq!(site.client().connect(address, name).unwrap().rest(), expected.as_bytes(), "{name}");
+        assert_eq!(
+            site.client().connect(address, name).unwrap().rest(),
+            expected.as_bytes(),
+            "{name}"
+        );
     }
-    let mut off = site.client().alpn(&["echo"]).connect(address, "a.off.test").unwrap();
+    let mut off = site
+        .client()
+        .alpn(&["echo"])
+        .connect(address, "a.off.test")
+        .unwrap();
     assert_eq!(off.agreed().alpn_protocol(), Some(&b"echo"[..]));
     off.send("ping");
     off.expect("ping");
     // An exact host of a site is more specific than the wildcard beside it.
     for name in ["site.test", "deep.shop.test"] {
-        let mut client = site.client().alpn(&["http/1.1"]).connect(address, name).unwrap();
-        client.send(format!("GET / HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"));
+        let mut client = site
+            .client()
+            .alpn(&["http/1.1"])
+            .connect(address, name)
+            .unwrap();
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"
+        ));
         let said = String::from_utf8(client.rest()).unwrap();
-        assert!(said.starts_with("HTTP/1.1 200 ") && said.ends_with("site"), "{said}");
+        assert!(
+            said.starts_with("HTTP/1.1 200 ") && said.ends_with("site"),
+            "{said}"
+        );
     }
-    let mut h2 = lockgate_testkit::h2::Peer::connect_tls(&site.client().alpn(&["h2"]), address, "site.test");
-    let get = [(":method", "GET"), (":scheme", "https"), (":authority", "site.test"), (":path", "/")];
+    let mut h2 =
+        lockgate_testkit::h2::Peer::connect_tls(&site.client().alpn(&["h2"]), address, "site.test");
+    let get = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", "site.test"),
+        (":path", "/"),
+    ];
     h2.headers(1, &get, true);
     let answer = h2.answer(1);
     assert_eq!((answer.status, answer.text()), (200, "site"));
     // What the name leads elsewhere with is no site (RFC 9110 §7.4).
-    let mut client = site.client().alpn(&["http/1.1"]).connect(address, "site.test").unwrap();
+    let mut client = site
+        .client()
+        .alpn(&["http/1.1"])
+        .connect(address, "site.test")
+        .unwrap();
     client.send("GET / HTTP/1.1\r\nHost: mail.test\r\nConnection: close\r\n\r\n");
     assert!(client.rest().starts_with(b"HTTP/1.1 421 "));
     // A protocol goes before every name.
     for name in ["mail.test", "site.test"] {
         let asked = site.client().alpn(&["acme-tls/1"]).build();
-        let Ok(mut client) = Tls::connect(&asked, Wire::connect(address), name) else { panic!("{name}") };
+        let Ok(mut client) = Tls::connect(&asked, Wire::connect(address), name) else {
+            panic!("{name}")
+        };
         assert_eq!(client.rest(), b"acme", "{name}");
     }
     let refused = site.client().connect(address, "nobody.test").unwrap_err();
-    assert_eq!(Tls::alert(&refused), Some(AlertDescription::UnrecognisedName));
+    assert_eq!(
+        Tls::alert(&refused),
+        Some(AlertDescription::UnrecognisedName)
+    );
 }
 
 /// The certificate of the only site is not for every name where other names lead elsewhere.
@@ -204,7 +284,11 @@ fn an_unknown_name_is_refused_beside_the_certificate_of_one_site() {
     nameless.names_server = false;
     for (client, name) in [(site.client(), "nobody.test"), (nameless, NAME)] {
         let refused = client.connect(address, name).unwrap_err();
-        assert_eq!(Tls::alert(&refused), Some(AlertDescription::UnrecognisedName), "{name}: {refused}");
+        assert_eq!(
+            Tls::alert(&refused),
+            Some(AlertDescription::UnrecognisedName),
+            "{name}: {refused}"
+        );
     }
     assert!(site.client().connect(address, NAME).is_ok());
 }
@@ -215,11 +299,26 @@ fn beside_sites_a_default_takes_every_other_name() {
     let issued = site.authority.issue(&["nobody.test"]);
     let rest = secure(&issued, "rest");
     let gate = lockgate().start(&shared(&site, &format!("default = \"{}\"", rest.address())));
-    assert_eq!(site.client().connect(gate.at("127.0.0.1:0"), "nobody.test").unwrap().rest(), b"rest");
+    assert_eq!(
+        site.client()
+            .connect(gate.at("127.0.0.1:0"), "nobody.test")
+            .unwrap()
+            .rest(),
+        b"rest"
+    );
     let mut nameless = site.client();
     nameless.names_server = false;
-    assert_eq!(nameless.connect(gate.at("127.0.0.1:0"), "nobody.test").unwrap().rest(), b"rest");
-    let mut client = site.client().connect(gate.at("127.0.0.1:0"), "site.test").unwrap();
+    assert_eq!(
+        nameless
+            .connect(gate.at("127.0.0.1:0"), "nobody.test")
+            .unwrap()
+            .rest(),
+        b"rest"
+    );
+    let mut client = site
+        .client()
+        .connect(gate.at("127.0.0.1:0"), "site.test")
+        .unwrap();
     client.send("GET / HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n");
     assert!(client.rest().starts_with(b"HTTP/1.1 200 "));
 }
@@ -254,20 +353,36 @@ fn check_says_where_each_name_leads() {
         "  name         a.test: TLS as it is, to 10.0.0.8:443",
         "  other names  refused",
     ] {
-        assert!(ended.stdout.lines().any(|said| said == line), "{line:?} in {}", ended.stdout);
+        assert!(
+            ended.stdout.lines().any(|said| said == line),
+            "{line:?} in {}",
+            ended.stdout
+        );
     }
-    let said = lockgate().run(&["check", "-v", "--json", "-c", &file]).stdout;
+    let said = lockgate()
+        .run(&["check", "-v", "--json", "-c", &file])
+        .stdout;
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
     let shared = &said["listeners"][0];
-    assert_eq!((&shared["listener"], &shared["sites"][0]["site"]), (&":443".into(), &"app.test".into()));
+    assert_eq!(
+        (&shared["listener"], &shared["sites"][0]["site"]),
+        (&":443".into(), &"app.test".into())
+    );
     assert_eq!(shared["by_hello"][0]["alpn"], "acme-tls/1");
     assert_eq!(
-        (&shared["by_hello"][1]["name"], &shared["by_hello"][1]["pool"]),
+        (
+            &shared["by_hello"][1]["name"],
+            &shared["by_hello"][1]["pool"]
+        ),
         (&"*.off.test".into(), &serde_json::Value::Null)
     );
     assert_eq!(shared["timeouts"]["head"], 10.0);
     // :443 is bound once.
-    let named = said["listeners"].as_array().unwrap().iter().filter(|one| one["listener"] == ":443");
+    let named = said["listeners"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|one| one["listener"] == ":443");
     assert_eq!(named.count(), 1);
 }
 
@@ -275,7 +390,11 @@ fn check_says_where_each_name_leads() {
 fn a_renewed_certificate_of_one_name_is_taken_up() {
     let site = Site::new();
     let app = Origin::tcp().echo();
-    let toml = tcp(&format!("sni.\"{NAME}\" = {{ proxy = \"{}\", tls = \"{}\" }}", app.address(), site.cert));
+    let toml = tcp(&format!(
+        "sni.\"{NAME}\" = {{ proxy = \"{}\", tls = \"{}\" }}",
+        app.address(),
+        site.cert
+    ));
     let gate = lockgate().start(&toml);
     let renewed = site.authority.issue(&[NAME]);
     site.folder.certificate("app.pem", &renewed);
@@ -293,8 +412,10 @@ fn a_header_tells_the_client_of_every_name_and_of_sites() {
         "accept_proxy = \"require\"\nproxy_protocol = \"v1\"\nsni.\"mail.test\" = \"{}\"",
         mail.address()
     );
-    let toml = shared(&site, &lines)
-        .replace("respond = \"site\"", "respond = \"{client}\"\naccept_proxy = \"require\"");
+    let toml = shared(&site, &lines).replace(
+        "respond = \"site\"",
+        "respond = \"{client}\"\naccept_proxy = \"require\"",
+    );
     let gate = lockgate().start(&toml);
     let header = "PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
     let introduced = || {

@@ -1,4 +1,5 @@
-//! The rules of the house that a reader of the sources can check: who imports whom, and what no file has.
+//! The rules of the house that a reader of the sources can check: who imports whom, and what no
+//! file has.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,10 @@ struct Source {
 impl Source {
     /// The text up to its inline tests.
     fn code(&self) -> &str {
-        self.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+        self.text
+            .split("#[cfg(test)]\nmod tests {")
+            .next()
+            .unwrap_or_default()
     }
 
     fn is_test(&self) -> bool {
@@ -30,12 +34,16 @@ impl Source {
     /// Lines of code, numbered, without what is a comment from its first character on.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.code().lines().enumerate();
-        lines.map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim_start().starts_with("//"))
+        lines
+            .map(|(at, line)| (at + 1, line))
+            .filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 }
 
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
     for path in entries.map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() {
@@ -54,7 +62,9 @@ fn files(folder: &str, is_it: impl Fn(&str) -> bool) -> Vec<Source> {
     walk(&root().join(folder), &mut found);
     let text = |path: PathBuf| {
         let name = path.strip_prefix(root()).unwrap().display().to_string();
-        let text = is_it(&name).then(|| std::fs::read_to_string(&path).ok()).flatten()?;
+        let text = is_it(&name)
+            .then(|| std::fs::read_to_string(&path).ok())
+            .flatten()?;
         Some(Source { path: name, text })
     };
     found.into_iter().filter_map(text).collect()
@@ -78,7 +88,9 @@ fn uses<'a>(
     word: &'a str,
     is_it: impl Fn(&Source) -> bool + 'a,
 ) -> impl Iterator<Item = String> + 'a {
-    let concerned = sources.iter().filter(move |source| !source.is_test() && is_it(source));
+    let concerned = sources
+        .iter()
+        .filter(move |source| !source.is_test() && is_it(source));
     concerned.flat_map(move |source| {
         let found = source.lines().filter(move |(_, line)| line.contains(word));
         found.map(|(at, line)| format!("{}:{at}: {}", source.path, line.trim()))
@@ -87,9 +99,20 @@ fn uses<'a>(
 
 #[test]
 fn every_file_says_what_it_is_for() {
-    let first = |source: &Source| source.text.lines().next().is_some_and(|line| line.starts_with("//! "));
-    let all = sources().into_iter().chain(files("fuzz/fuzz_targets", |path| path.ends_with(".rs")));
-    report(all.filter(|source| !first(source)).map(|source| source.path));
+    let first = |source: &Source| {
+        source
+            .text
+            .lines()
+            .next()
+            .is_some_and(|line| line.starts_with("//! "))
+    };
+    let all = sources()
+        .into_iter()
+        .chain(files("fuzz/fuzz_targets", |path| path.ends_with(".rs")));
+    report(
+        all.filter(|source| !first(source))
+            .map(|source| source.path),
+    );
 }
 
 #[test]
@@ -113,14 +136,21 @@ fn the_h2_crate_stays_in_the_rooms_that_speak_http_2() {
     ];
     let elsewhere = |source: &Source| !rooms.iter().any(|room| source.is_in(room));
     let words = ["use h2::", "h2::client::", "h2::server::"];
-    report(words.into_iter().flat_map(|word| uses(&sources, word, elsewhere)));
+    report(
+        words
+            .into_iter()
+            .flat_map(|word| uses(&sources, word, elsewhere)),
+    );
 }
 
 #[test]
 fn unsafe_stays_in_the_room_of_system_calls() {
     let sources = sources();
     let word = "unsafe";
-    let rooms = ["crates/lockgate-net/src/syscall.rs", "crates/lockgate-net/src/memory/allocator.rs"];
+    let rooms = [
+        "crates/lockgate-net/src/syscall.rs",
+        "crates/lockgate-net/src/memory/allocator.rs",
+    ];
     let elsewhere = |source: &Source| !rooms.contains(&source.path.as_str());
     let found = uses(&sources, word, elsewhere);
     report(found.filter(|line| {
@@ -132,11 +162,24 @@ fn unsafe_stays_in_the_room_of_system_calls() {
 
 /// What the manifest of a crate of ours depends on, outside tests.
 fn dependencies(name: &str) -> BTreeSet<String> {
-    let manifest = std::fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
-    let section = manifest.split("\n[dependencies]\n").nth(1).expect("a section of dependencies");
+    let manifest =
+        std::fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+    let section = manifest
+        .split("\n[dependencies]\n")
+        .nth(1)
+        .expect("a section of dependencies");
     let section = section.split("\n[").next().unwrap_or_default();
-    let name = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
-    section.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).map(name).collect()
+    let name = |line: &str| {
+        line.split(['.', ' ', '='])
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    section
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        .map(name)
+        .collect()
 }
 
 #[test]
@@ -171,15 +214,52 @@ fn crates_import_only_from_floors_below() {
         ),
         (
             "lockgate-metrics",
-            &["lockgate", "lockgate-net", "lockgate-proxy", "lockgate-config", "lockgate-http", "tokio"],
+            &[
+                "lockgate",
+                "lockgate-net",
+                "lockgate-proxy",
+                "lockgate-config",
+                "lockgate-http",
+                "tokio",
+            ],
         ),
-        ("lockgate-config", &["lockgate-net", "lockgate-proxy", "lockgate-metrics", "tokio", "rustls"]),
+        (
+            "lockgate-config",
+            &[
+                "lockgate-net",
+                "lockgate-proxy",
+                "lockgate-metrics",
+                "tokio",
+                "rustls",
+            ],
+        ),
         (
             "lockgate-net",
-            &["lockgate-config", "lockgate-http", "lockgate-proxy", "lockgate-metrics", "tracing", "serde"],
+            &[
+                "lockgate-config",
+                "lockgate-http",
+                "lockgate-proxy",
+                "lockgate-metrics",
+                "tracing",
+                "serde",
+            ],
         ),
-        ("lockgate-proxy", &["lockgate-config", "serde", "serde_json", "rustls", "toml", "clap", "nix"]),
-        ("lockgate-load", &["lockgate-proxy", "lockgate-config", "rustls", "clap"]),
+        (
+            "lockgate-proxy",
+            &[
+                "lockgate-config",
+                "serde",
+                "serde_json",
+                "rustls",
+                "toml",
+                "clap",
+                "nix",
+            ],
+        ),
+        (
+            "lockgate-load",
+            &["lockgate-proxy", "lockgate-config", "rustls", "clap"],
+        ),
         ("lockgate", &["rustls"]),
     ];
     let broken = never.iter().flat_map(|(name, never)| {
@@ -190,7 +270,10 @@ fn crates_import_only_from_floors_below() {
     report(broken);
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(!dependencies(&name).contains("lockgate-testkit"), "{name}: the testkit is for tests only");
+        assert!(
+            !dependencies(&name).contains("lockgate-testkit"),
+            "{name}: the testkit is for tests only"
+        );
     }
 }
 
@@ -201,12 +284,14 @@ fn only_the_assembly_knows_both_what_was_written_and_what_runs() {
         .iter()
         .filter(|source| source.is_in("crates/lockgate/src") && !source.is_test())
         .filter(|source| {
-            // The supervisor and its rooms start what the assembly made, by settings that are only theirs.
+            // The supervisor and its rooms start what the assembly made, by settings that are only
+            // theirs.
             let starts = ["assemble.rs", "supervisor.rs", "check.rs", "start.rs"];
             let rooms = ["/assemble/", "/check/", "/supervisor/"];
             let may = starts.iter().any(|name| source.path.ends_with(name))
                 || rooms.iter().any(|room| source.path.contains(room));
-            !may && source.code().contains("lockgate_config::") && source.code().contains("lockgate_proxy::")
+            !may && source.code().contains("lockgate_config::")
+                && source.code().contains("lockgate_proxy::")
         });
     report(both.map(|source| source.path.clone()));
 }
@@ -215,20 +300,39 @@ fn only_the_assembly_knows_both_what_was_written_and_what_runs() {
 fn the_rooms_of_the_heart_call_in_one_direction() {
     let sources = sources();
     let never = [
-        ("crates/lockgate-proxy/src/upstream/", &["crate::downstream", "crate::action", "crate::route"][..]),
-        ("crates/lockgate-proxy/src/action/", &["crate::downstream", "crate::route"]),
+        (
+            "crates/lockgate-proxy/src/upstream/",
+            &["crate::downstream", "crate::action", "crate::route"][..],
+        ),
+        (
+            "crates/lockgate-proxy/src/action/",
+            &["crate::downstream", "crate::route"],
+        ),
         (
             "crates/lockgate-proxy/src/route/",
-            &["crate::downstream", "crate::action", "crate::upstream", "crate::transform", "tokio"],
+            &[
+                "crate::downstream",
+                "crate::action",
+                "crate::upstream",
+                "crate::transform",
+                "tokio",
+            ],
         ),
         (
             "crates/lockgate-proxy/src/transform/",
-            &["crate::downstream", "crate::action", "crate::upstream", "tokio"],
+            &[
+                "crate::downstream",
+                "crate::action",
+                "crate::upstream",
+                "tokio",
+            ],
         ),
     ];
     let found = never.iter().flat_map(|(folder, words)| {
         let sources = &sources;
-        words.iter().flat_map(move |word| uses(sources, word, move |source| source.is_in(folder)))
+        words
+            .iter()
+            .flat_map(move |word| uses(sources, word, move |source| source.is_in(folder)))
     });
     report(found);
 }
@@ -242,15 +346,32 @@ fn workers_share_nothing_but_the_tables_of_limits() {
             .any(|room| source.path.ends_with(room))
     };
     let heart = |source: &Source| source.is_in("crates/lockgate-proxy") && !shared(source);
-    let words = ["tokio::spawn", "Mutex<", "RwLock<", "std::env::", "tokio::signal", "tokio::time"];
-    report(words.into_iter().flat_map(|word| uses(&sources, word, heart)));
+    let words = [
+        "tokio::spawn",
+        "Mutex<",
+        "RwLock<",
+        "std::env::",
+        "tokio::signal",
+        "tokio::time",
+    ];
+    report(
+        words
+            .into_iter()
+            .flat_map(|word| uses(&sources, word, heart)),
+    );
 }
 
 #[test]
 fn nothing_is_left_for_later() {
     // Put together here, so that this file does not have what it forbids.
-    let words =
-        [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["todo", "!("], ["dbg", "!("], ["unimplemented", "!("]];
+    let words = [
+        ["TO", "DO"],
+        ["FIX", "ME"],
+        ["XX", "X"],
+        ["todo", "!("],
+        ["dbg", "!("],
+        ["unimplemented", "!("],
+    ];
     let words = words.map(|parts| parts.concat());
     let all = sources()
         .into_iter()
@@ -275,23 +396,39 @@ fn whole_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
         let call = word.ends_with('(');
-        !letter(line[..at].chars().next_back()) && (call || !letter(line[at + word.len()..].chars().next()))
+        !letter(line[..at].chars().next_back())
+            && (call || !letter(line[at + word.len()..].chars().next()))
     })
 }
 
 #[test]
 fn no_path_of_a_machine_is_in_any_file() {
-    let words = [["/ho", "me/"], ["/ro", "ot/"], ["/wo", "rk/"], ["/Us", "ers/"], ["/tmp/", "target"]]
-        .map(|parts| parts.concat());
+    let words = [
+        ["/ho", "me/"],
+        ["/ro", "ot/"],
+        ["/wo", "rk/"],
+        ["/Us", "ers/"],
+        ["/tmp/", "target"],
+    ]
+    .map(|parts| parts.concat());
     let text = |path: &str| !path.ends_with(".png") && !path.ends_with(".lock");
     let mut all = files("crates", text);
     for folder in ["docs", "bench", "packaging", "fuzz", ".ci"] {
         all.extend(files(folder, text));
     }
-    for page in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "Cargo.toml", "deny.toml"]
-    {
+    for page in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "Cargo.toml",
+        "deny.toml",
+    ] {
         if let Ok(text) = std::fs::read_to_string(root().join(page)) {
-            all.push(Source { path: page.to_owned(), text });
+            all.push(Source {
+                path: page.to_owned(),
+                text,
+            });
         }
     }
     let found = all.iter().flat_map(|source| {
@@ -312,20 +449,29 @@ fn starts_path(line: &str, word: &str) -> bool {
 
 #[test]
 fn names_that_say_nothing_are_not_used_for_rooms() {
-    let nothing = ["util", "utils", "common", "helpers", "helper", "manager", "context", "globals", "misc"];
+    let nothing = [
+        "util", "utils", "common", "helpers", "helper", "manager", "context", "globals", "misc",
+    ];
     let named = |source: &Source| {
         let mut parts = source.path.trim_end_matches(".rs").split('/');
         parts.any(|part| nothing.contains(&part) || part.ends_with("_main"))
     };
-    report(sources().into_iter().filter(named).map(|source| source.path));
+    report(
+        sources()
+            .into_iter()
+            .filter(named)
+            .map(|source| source.path),
+    );
 }
 
 #[test]
 fn the_roots_of_crates_and_rooms_hold_no_logic() {
-    let root = |source: &Source| source.path.ends_with("/lib.rs") || source.path.ends_with("/mod.rs");
+    let root =
+        |source: &Source| source.path.ends_with("/lib.rs") || source.path.ends_with("/mod.rs");
     let found = sources().into_iter().filter(root).filter(|source| {
-        let functions =
-            source.lines().filter(|(_, line)| line.trim_start().starts_with("fn ") || line.contains(" fn "));
+        let functions = source
+            .lines()
+            .filter(|(_, line)| line.trim_start().starts_with("fn ") || line.contains(" fn "));
         functions.count() > 2
     });
     report(found.map(|source| source.path));
@@ -349,10 +495,21 @@ fn every_foreign_crate_says_why_it_is_there() {
     let mut used = BTreeSet::new();
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
         let manifest = std::fs::read_to_string(entry.unwrap().path().join("Cargo.toml")).unwrap();
-        let Some(section) = manifest.split("\n[dependencies]\n").nth(1) else { continue };
-        for line in section.split("\n[").next().unwrap_or_default().lines().filter(|line| line.contains('='))
+        let Some(section) = manifest.split("\n[dependencies]\n").nth(1) else {
+            continue;
+        };
+        for line in section
+            .split("\n[")
+            .next()
+            .unwrap_or_default()
+            .lines()
+            .filter(|line| line.contains('='))
         {
-            let name = line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
+            let name = line
+                .split(['.', ' ', '='])
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             if line.contains(" # ") {
                 explained.insert(name.clone());
             }
@@ -360,12 +517,31 @@ fn every_foreign_crate_says_why_it_is_there() {
         }
     }
     // What everybody knows, or comes with another one, needs no words.
-    let known = ["tokio", "thiserror", "tracing-subscriber", "tempfile", "hyper-util"];
+    let known = [
+        "tokio",
+        "thiserror",
+        "tracing-subscriber",
+        "tempfile",
+        "hyper-util",
+    ];
     let silent = used.into_iter().filter(|name| {
-        !explained.contains(name) && !name.starts_with("lockgate") && !known.contains(&name.as_str())
+        !explained.contains(name)
+            && !name.starts_with("lockgate")
+            && !known.contains(&name.as_str())
     });
     report(silent);
     let workspace = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    let members = workspace.split("members = [").nth(1).unwrap().split(']').next().unwrap();
-    report(members.lines().filter(|line| line.contains("crates/") && !line.contains('#')).map(str::to_owned));
+    let members = workspace
+        .split("members = [")
+        .nth(1)
+        .unwrap()
+        .split(']')
+        .next()
+        .unwrap();
+    report(
+        members
+            .lines()
+            .filter(|line| line.contains("crates/") && !line.contains('#'))
+            .map(str::to_owned),
+    );
 }

@@ -12,7 +12,8 @@ use lockgate_testkit::Http;
 
 use lockgate_testkit::{Lockgate, Message, Origin};
 
-/// A listener of tunnels at `127.0.0.1:0` that may lead to this machine; `keys` of its table follow.
+/// A listener of tunnels at `127.0.0.1:0` that may lead to this machine; `keys` of its table
+/// follow.
 fn tunnels(keys: &str) -> String {
     format!("[tunnel.\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8:*\", \"localhost:*\"]\n{keys}\n")
 }

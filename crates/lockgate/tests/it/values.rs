@@ -31,15 +31,19 @@ fn a_page_shows_what_was_had_last_and_what_cannot_be_had_is_said_once() {
     let answer = |status: u16| {
         let mut upstream = origin.http();
         assert_eq!(upstream.request().first_line(), "GET /motd HTTP/1.1");
-        upstream
-            .send(format!("HTTP/1.1 {status} X\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n"));
+        upstream.send(format!(
+            "HTTP/1.1 {status} X\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n"
+        ));
     };
     // One of them has no answer yet, and the others do not wait for it.
     assert_eq!(page(), "<p>nothing yet, 1.2 <b>new</b>, -</p>");
     [500, 503, 200].into_iter().for_each(answer);
     gate.says("the value is had again");
     assert_eq!(page(), "<p>hello, 1.2 <b>new</b>, -</p>");
-    let cannot = ("WARN".to_owned(), "the value cannot be had: the last one stays".to_owned());
+    let cannot = (
+        "WARN".to_owned(),
+        "the value cannot be had: the last one stays".to_owned(),
+    );
     let again = ("INFO".to_owned(), "the value is had again".to_owned());
     assert_eq!(told(&gate.stderr().json(), "motd"), [cannot.clone(), again]);
     assert_eq!(told(&gate.stderr().json(), "none"), [cannot]);
@@ -51,5 +55,6 @@ fn a_page_shows_what_was_had_last_and_what_cannot_be_had_is_said_once() {
 fn told(lines: &[Value], value: &str) -> Vec<(String, String)> {
     let of = lines.iter().filter(|line| line["value"] == value);
     let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
-    of.map(|line| (text(line, "level"), text(line, "message"))).collect()
+    of.map(|line| (text(line, "level"), text(line, "message")))
+        .collect()
 }

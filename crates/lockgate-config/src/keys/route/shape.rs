@@ -78,6 +78,18 @@ const TUNNEL_SHAPE_KEYS: &[Key] = &[
 ];
 
 const DIRECTIONS: &[Key] = &[
-    Key::new("in", Rate, Absent("no limit"), r#""1MB/s""#, "What clients send."),
-    Key::new("out", Rate, Absent("no limit"), r#""10MB/s""#, "What is sent to clients."),
+    Key::new(
+        "in",
+        Rate,
+        Absent("no limit"),
+        r#""1MB/s""#,
+        "What clients send.",
+    ),
+    Key::new(
+        "out",
+        Rate,
+        Absent("no limit"),
+        r#""10MB/s""#,
+        "What is sent to clients.",
+    ),
 ];

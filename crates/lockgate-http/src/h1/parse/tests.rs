@@ -3,7 +3,10 @@
 use super::*;
 use crate::fields::Known;
 
-const LIMITS: Limits = Limits { head: 1024, fields: 4 };
+const LIMITS: Limits = Limits {
+    head: 1024,
+    fields: 4,
+};
 
 fn read(input: &[u8]) -> Result<Option<(usize, RequestHead)>, HeadError> {
     let mut head = RequestHead::default();
@@ -19,7 +22,8 @@ fn answer(input: &[u8]) -> Result<Option<(usize, ResponseHead)>, HeadError> {
 
 #[test]
 fn a_request_is_read_as_it_was_written() {
-    let input = b"GET /a?b=%20 HTTP/1.1\r\nHOST: example.com\r\nX-Y:\t z z\t \r\nEmpty:\r\n\r\nbody";
+    let input =
+        b"GET /a?b=%20 HTTP/1.1\r\nHOST: example.com\r\nX-Y:\t z z\t \r\nEmpty:\r\n\r\nbody";
     let (taken, head) = read(input).unwrap().unwrap();
     assert_eq!(taken, input.len() - 4);
     assert_eq!(
@@ -28,7 +32,11 @@ fn a_request_is_read_as_it_was_written() {
     );
     assert_eq!(head.version, Version::Http11);
     assert_eq!(head.fields.first(Known::Host), Some(&b"example.com"[..]));
-    let lines: Vec<_> = head.fields.iter().map(|field| (field.name, field.value)).collect();
+    let lines: Vec<_> = head
+        .fields
+        .iter()
+        .map(|field| (field.name, field.value))
+        .collect();
     assert_eq!(lines[1..], [(&b"X-Y"[..], &b"z z"[..]), (b"Empty", b"")]);
 }
 
@@ -37,13 +45,26 @@ fn a_head_may_come_in_any_pieces() {
     let input = b"POST / HTTP/1.0\r\nA: b\r\n\r\n";
     let (mut progress, mut head) = (Progress::default(), RequestHead::default());
     for end in 0..input.len() {
-        assert_eq!(request(&input[..end], &mut progress, &LIMITS, &mut head), Ok(None), "{end}");
+        assert_eq!(
+            request(&input[..end], &mut progress, &LIMITS, &mut head),
+            Ok(None),
+            "{end}"
+        );
     }
-    assert_eq!(request(input, &mut progress, &LIMITS, &mut head), Ok(Some(input.len())));
-    assert_eq!((head.method, head.version, head.fields.len()), (Method::Post, Version::Http10, 1));
+    assert_eq!(
+        request(input, &mut progress, &LIMITS, &mut head),
+        Ok(Some(input.len()))
+    );
+    assert_eq!(
+        (head.method, head.version, head.fields.len()),
+        (Method::Post, Version::Http10, 1)
+    );
     // The next one on the same connection starts from its own beginning.
     let next = b"PUT /next HTTP/1.1\r\n\r\n";
-    assert_eq!(request(next, &mut progress, &LIMITS, &mut head), Ok(Some(next.len())));
+    assert_eq!(
+        request(next, &mut progress, &LIMITS, &mut head),
+        Ok(Some(next.len()))
+    );
     assert_eq!((head.target(), head.fields.len()), (&b"/next"[..], 0));
 }
 
@@ -56,7 +77,11 @@ fn no_byte_of_a_line_is_looked_at_twice() {
     assert_eq!(progress.scanned, input.len());
     let input = b"GET / HTTP/1.1\r\nA: bbbbbbbbbbbb\r\n\r";
     assert_eq!(request(input, &mut progress, &LIMITS, &mut head), Ok(None));
-    assert_eq!(progress.scanned, input.len() - 2, "the empty line may begin here");
+    assert_eq!(
+        progress.scanned,
+        input.len() - 2,
+        "the empty line may begin here"
+    );
 }
 
 /// RFC 9112 §2.2: at least one empty line is passed over. More than one is nobody's habit.
@@ -65,14 +90,30 @@ fn one_empty_line_may_go_before_a_request() {
     assert_eq!(read(b"\r\nGET / HTTP/1.1\r\n\r\n").unwrap().unwrap().0, 20);
     assert_eq!(read(b"\r").unwrap().map(|_| ()), None);
     assert_eq!(read(b"\r\n").unwrap().map(|_| ()), None);
-    assert_eq!(read(b"\r\n\r\nGET / HTTP/1.1\r\n\r\n").unwrap_err(), HeadError::FirstLine);
-    assert_eq!(answer(b"\r\nHTTP/1.1 200 OK\r\n\r\n").unwrap_err(), HeadError::FirstLine);
+    assert_eq!(
+        read(b"\r\n\r\nGET / HTTP/1.1\r\n\r\n").unwrap_err(),
+        HeadError::FirstLine
+    );
+    assert_eq!(
+        answer(b"\r\nHTTP/1.1 200 OK\r\n\r\n").unwrap_err(),
+        HeadError::FirstLine
+    );
 }
 
 #[test]
 fn methods_are_tokens_and_case_sensitive() {
-    assert_eq!(read(b"get / HTTP/1.1\r\n\r\n").unwrap().unwrap().1.method, Method::Other);
-    assert_eq!(read(b"M-SEARCH / HTTP/1.1\r\n\r\n").unwrap().unwrap().1.method_name(), b"M-SEARCH");
+    assert_eq!(
+        read(b"get / HTTP/1.1\r\n\r\n").unwrap().unwrap().1.method,
+        Method::Other
+    );
+    assert_eq!(
+        read(b"M-SEARCH / HTTP/1.1\r\n\r\n")
+            .unwrap()
+            .unwrap()
+            .1
+            .method_name(),
+        b"M-SEARCH"
+    );
 }
 
 #[test]
@@ -100,14 +141,24 @@ fn what_is_no_request_line_is_refused() {
         "GET /\0 HTTP/1.1",
     ] {
         let input = format!("{line}\r\nHost: a\r\n\r\n");
-        assert_eq!(read(input.as_bytes()).unwrap_err(), HeadError::FirstLine, "{line:?}");
+        assert_eq!(
+            read(input.as_bytes()).unwrap_err(),
+            HeadError::FirstLine,
+            "{line:?}"
+        );
     }
     // RFC 9110 §15.6.6.
     for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/3.1"] {
-        assert_eq!(read(format!("GET / {version}\r\n\r\n").as_bytes()).unwrap_err(), HeadError::Version);
+        assert_eq!(
+            read(format!("GET / {version}\r\n\r\n").as_bytes()).unwrap_err(),
+            HeadError::Version
+        );
     }
     // RFC 9110 §2.5: a later minor version is read as the latest that is known.
-    assert_eq!(read(b"GET / HTTP/1.2\r\n\r\n").unwrap().unwrap().1.version, Version::Http11);
+    assert_eq!(
+        read(b"GET / HTTP/1.2\r\n\r\n").unwrap().unwrap().1.version,
+        Version::Http11
+    );
 }
 
 #[test]
@@ -139,19 +190,35 @@ fn what_is_no_field_is_refused() {
 /// One that waits for the rest of a head that cannot become right would only wait.
 #[test]
 fn a_bare_line_feed_is_refused_as_soon_as_it_is_seen() {
-    assert_eq!(read(b"GET / HTTP/1.1\nHost: a\n\n").unwrap_err(), HeadError::LineEnd);
+    assert_eq!(
+        read(b"GET / HTTP/1.1\nHost: a\n\n").unwrap_err(),
+        HeadError::LineEnd
+    );
     assert_eq!(read(b"\n").unwrap_err(), HeadError::LineEnd);
     let (mut progress, mut head) = (Progress::default(), RequestHead::default());
-    assert_eq!(request(b"GET / HTTP/1.1\r\nA: b", &mut progress, &LIMITS, &mut head), Ok(None));
-    let more = request(b"GET / HTTP/1.1\r\nA: b\n", &mut progress, &LIMITS, &mut head);
+    assert_eq!(
+        request(b"GET / HTTP/1.1\r\nA: b", &mut progress, &LIMITS, &mut head),
+        Ok(None)
+    );
+    let more = request(
+        b"GET / HTTP/1.1\r\nA: b\n",
+        &mut progress,
+        &LIMITS,
+        &mut head,
+    );
     assert_eq!(more, Err(HeadError::LineEnd));
 }
 
 /// RFC 9110 §5.5: bytes above 127 have no meaning to a recipient, and are kept.
 #[test]
 fn values_may_have_bytes_of_no_meaning() {
-    let (_, head) = read(b"GET / HTTP/1.1\r\nA: \xff\tb\xc3\xa4\r\n\r\n").unwrap().unwrap();
-    assert_eq!(head.fields.named(b"a").next(), Some(&b"\xff\tb\xc3\xa4"[..]));
+    let (_, head) = read(b"GET / HTTP/1.1\r\nA: \xff\tb\xc3\xa4\r\n\r\n")
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        head.fields.named(b"a").next(),
+        Some(&b"\xff\tb\xc3\xa4"[..])
+    );
 }
 
 #[test]
@@ -159,23 +226,48 @@ fn limits_hold_to_the_byte_and_to_the_line() {
     let with = |value: usize| format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "b".repeat(value));
     let fits = LIMITS.head - with(0).len();
     assert!(read(with(fits).as_bytes()).unwrap().is_some());
-    assert_eq!(read(with(fits + 1).as_bytes()).unwrap_err(), HeadError::TooLong);
+    assert_eq!(
+        read(with(fits + 1).as_bytes()).unwrap_err(),
+        HeadError::TooLong
+    );
     // Before the end is there, too.
-    assert_eq!(read(with(fits).as_bytes()[..LIMITS.head - 1].into()).unwrap().map(|_| ()), None);
+    assert_eq!(
+        read(with(fits).as_bytes()[..LIMITS.head - 1].into())
+            .unwrap()
+            .map(|_| ()),
+        None
+    );
     // RFC 9112 §3: of a first line that does not fit, the target is to blame.
     let line = |target: usize| format!("GET /{} HTTP/1.1\r\n", "a".repeat(target));
     let begun = LIMITS.head - line(0).len();
-    assert_eq!(read(line(begun).as_bytes()).unwrap_err(), HeadError::TooLong);
-    assert_eq!(read(line(begun + 1).as_bytes()).unwrap_err(), HeadError::TargetTooLong);
-    assert_eq!(read(&[b'a'; LIMITS.head]).unwrap_err(), HeadError::TargetTooLong);
+    assert_eq!(
+        read(line(begun).as_bytes()).unwrap_err(),
+        HeadError::TooLong
+    );
+    assert_eq!(
+        read(line(begun + 1).as_bytes()).unwrap_err(),
+        HeadError::TargetTooLong
+    );
+    assert_eq!(
+        read(&[b'a'; LIMITS.head]).unwrap_err(),
+        HeadError::TargetTooLong
+    );
     let answered = format!("HTTP/1.1 200 {}\r\n\r\n", "a".repeat(LIMITS.head));
     assert_eq!(answer(answered.as_bytes()).unwrap_err(), HeadError::TooLong);
     let lines = |count: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(count));
     assert!(read(lines(LIMITS.fields).as_bytes()).unwrap().is_some());
-    assert_eq!(read(lines(LIMITS.fields + 1).as_bytes()).unwrap_err(), HeadError::TooManyFields);
+    assert_eq!(
+        read(lines(LIMITS.fields + 1).as_bytes()).unwrap_err(),
+        HeadError::TooManyFields
+    );
     let status = HeadError::status;
     assert_eq!(
-        [HeadError::TooLong, HeadError::TooManyFields, HeadError::TargetTooLong].map(status),
+        [
+            HeadError::TooLong,
+            HeadError::TooManyFields,
+            HeadError::TargetTooLong
+        ]
+        .map(status),
         [431, 431, 414]
     );
 }
@@ -184,14 +276,29 @@ fn limits_hold_to_the_byte_and_to_the_line() {
 fn an_answer_is_read_as_it_was_written() {
     let input = b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc";
     let (taken, head) = answer(input).unwrap().unwrap();
-    assert_eq!((taken, head.status, head.reason()), (input.len() - 3, 404, &b"Not Found"[..]));
+    assert_eq!(
+        (taken, head.status, head.reason()),
+        (input.len() - 3, 404, &b"Not Found"[..])
+    );
     assert_eq!(head.fields.first(Known::ContentLength), Some(&b"3"[..]));
     // RFC 9112 §4: a reason phrase may be absent; its space is known to be left out then.
     for line in ["HTTP/1.0 200 ", "HTTP/1.0 200"] {
-        let (_, head) = answer(format!("{line}\r\n\r\n").as_bytes()).unwrap().unwrap();
-        assert_eq!((head.version, head.status, head.reason()), (Version::Http10, 200, &b""[..]));
+        let (_, head) = answer(format!("{line}\r\n\r\n").as_bytes())
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (head.version, head.status, head.reason()),
+            (Version::Http10, 200, &b""[..])
+        );
     }
-    assert_eq!(answer(b"HTTP/1.1 200 \xc3\xa4\r\n\r\n").unwrap().unwrap().1.reason(), b"\xc3\xa4");
+    assert_eq!(
+        answer(b"HTTP/1.1 200 \xc3\xa4\r\n\r\n")
+            .unwrap()
+            .unwrap()
+            .1
+            .reason(),
+        b"\xc3\xa4"
+    );
 }
 
 #[test]
@@ -212,9 +319,16 @@ fn what_is_no_status_line_is_refused() {
         "",
     ] {
         let input = format!("{line}\r\n\r\n");
-        assert_eq!(answer(input.as_bytes()).unwrap_err(), HeadError::FirstLine, "{line:?}");
+        assert_eq!(
+            answer(input.as_bytes()).unwrap_err(),
+            HeadError::FirstLine,
+            "{line:?}"
+        );
     }
-    assert_eq!(answer(b"HTTP/2.0 200 OK\r\n\r\n").unwrap_err(), HeadError::Version);
+    assert_eq!(
+        answer(b"HTTP/2.0 200 OK\r\n\r\n").unwrap_err(),
+        HeadError::Version
+    );
 }
 
 #[test]
@@ -223,7 +337,10 @@ fn interim_answers_are_those_after_which_another_comes() {
         let input = format!("HTTP/1.1 {status} X\r\n\r\n");
         answer(input.as_bytes()).unwrap().unwrap().1.is_interim()
     };
-    assert_eq!([100, 101, 102, 103, 199, 200].map(interim), [true, false, true, true, true, false]);
+    assert_eq!(
+        [100, 101, 102, 103, 199, 200].map(interim),
+        [true, false, true, true, true, false]
+    );
 }
 
 #[test]
@@ -231,9 +348,17 @@ fn connection_with_more_than_32_elements_is_refused() {
     let tokens = |count: usize| vec!["x"; count].join(",");
     let one = |count| format!("GET / HTTP/1.1\r\nConnection: {}\r\n\r\n", tokens(count));
     let two = |count| {
-        format!("GET / HTTP/1.1\r\nConnection: close\r\nA: b\r\nconnection: {}\r\n\r\n", tokens(count))
+        format!(
+            "GET / HTTP/1.1\r\nConnection: close\r\nA: b\r\nconnection: {}\r\n\r\n",
+            tokens(count)
+        )
     };
-    let empty = |count| format!("GET / HTTP/1.1\r\nConnection: {}\r\n\r\n", ",".repeat(count));
+    let empty = |count| {
+        format!(
+            "GET / HTTP/1.1\r\nConnection: {}\r\n\r\n",
+            ",".repeat(count)
+        )
+    };
     for fits in [one(32), two(31), empty(31)] {
         assert!(read(fits.as_bytes()).unwrap().is_some(), "{fits}");
     }
@@ -242,7 +367,10 @@ fn connection_with_more_than_32_elements_is_refused() {
         assert_eq!((error, error.status()), (HeadError::TooManyNominated, 400));
     }
     let answered = format!("HTTP/1.1 200 OK\r\nConnection: {}\r\n\r\n", tokens(33));
-    assert_eq!(answer(answered.as_bytes()).unwrap_err(), HeadError::TooManyNominated);
+    assert_eq!(
+        answer(answered.as_bytes()).unwrap_err(),
+        HeadError::TooManyNominated
+    );
     // Elsewhere a list may be as long as the head.
     let other = format!("GET / HTTP/1.1\r\nAccept: {}\r\n\r\n", tokens(400));
     assert!(read(other.as_bytes()).unwrap().is_some());

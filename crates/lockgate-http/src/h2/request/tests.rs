@@ -7,7 +7,10 @@ use crate::h1::encode;
 use crate::h1::framing::FramingError;
 use crate::h1::parse::Progress;
 
-const LIMITS: Limits = Limits { head: 1024, fields: 8 };
+const LIMITS: Limits = Limits {
+    head: 1024,
+    fields: 8,
+};
 
 const GET: Pseudo<'_> = Pseudo {
     method: b"GET",
@@ -25,7 +28,11 @@ const CONNECT: Pseudo<'_> = Pseudo {
     protocol: None,
 };
 
-const WEBSOCKET: Pseudo<'_> = Pseudo { method: b"CONNECT", protocol: Some(b"websocket"), ..GET };
+const WEBSOCKET: Pseudo<'_> = Pseudo {
+    method: b"CONNECT",
+    protocol: Some(b"websocket"),
+    ..GET
+};
 
 fn read(pseudo: &Pseudo<'_>, fields: &[(&[u8], &[u8])]) -> Result<RequestHead, HeadError> {
     let mut head = RequestHead::default();
@@ -52,7 +59,13 @@ fn is(text: &str) -> Result<String, HeadError> {
 fn the_scheme_is_kept_where_there_is_one() {
     for (pseudo, secure) in [
         (GET, Some(true)),
-        (Pseudo { scheme: Some(b"HTTP"), ..GET }, Some(false)),
+        (
+            Pseudo {
+                scheme: Some(b"HTTP"),
+                ..GET
+            },
+            Some(false),
+        ),
         (CONNECT, None),
         (WEBSOCKET, Some(true)),
     ] {
@@ -61,21 +74,31 @@ fn the_scheme_is_kept_where_there_is_one() {
     // Of what the head was used for before nothing is left.
     let mut head = read(&GET, &[]).unwrap();
     let plain = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
-    parse::request(plain, &mut Progress::default(), &LIMITS, &mut head).unwrap().unwrap();
+    parse::request(plain, &mut Progress::default(), &LIMITS, &mut head)
+        .unwrap()
+        .unwrap();
     assert_eq!(head.secure, None);
 }
 
 #[test]
 fn a_request_is_one_of_http_1() {
-    let head = read(&GET, &[(b"x-b", b"1"), (b"accept", b""), (b"x-a", b"z\tz \xff")]).unwrap();
-    assert_eq!((head.method, head.method_name(), head.target()), (Method::Get, &b"GET"[..], &b"/a?b"[..]));
+    let head = read(
+        &GET,
+        &[(b"x-b", b"1"), (b"accept", b""), (b"x-a", b"z\tz \xff")],
+    )
+    .unwrap();
+    assert_eq!(
+        (head.method, head.method_name(), head.target()),
+        (Method::Get, &b"GET"[..], &b"/a?b"[..])
+    );
     assert_eq!(head.version, Version::Http2);
     let mut out = Vec::new();
     encode::request_line(&mut out, head.method_name(), head.target(), None);
     head.fields.write(&mut out, |_| true);
     assert_eq!(
         out,
-        b"GET /a?b HTTP/1.1\r\nHost: a.example\r\nx-b: 1\r\naccept: \r\nx-a: z\tz \xff\r\n".as_slice()
+        b"GET /a?b HTTP/1.1\r\nHost: a.example\r\nx-b: 1\r\naccept: \r\nx-a: z\tz \xff\r\n"
+            .as_slice()
     );
     assert_eq!(asked(&head).unwrap().host, b"a.example");
 }
@@ -84,33 +107,90 @@ fn a_request_is_one_of_http_1() {
 fn a_head_may_be_used_again() {
     let mut head = RequestHead::default();
     let before = b"POST /before HTTP/1.0\r\nContent-Length: 3\r\nConnection: close\r\n\r\n";
-    parse::request(before, &mut Progress::default(), &LIMITS, &mut head).unwrap().unwrap();
+    parse::request(before, &mut Progress::default(), &LIMITS, &mut head)
+        .unwrap()
+        .unwrap();
     request(&GET, [(&b"x"[..], &b"1"[..])], &LIMITS, &mut head).unwrap();
     assert_eq!(written(&head), "GET /a?b HTTP/1.1\nHost: a.example\nx: 1\n");
     assert_eq!((head.method, head.version), (Method::Get, Version::Http2));
     assert_eq!(head.fields.first(Known::Connection), None);
 }
 
-/// RFC 9113 §8.3.1: "All HTTP/2 requests MUST include exactly one valid value for the ":method", ":scheme", and ":path"
-/// pseudo-header fields, unless they are CONNECT requests".
+/// RFC 9113 §8.3.1: "All HTTP/2 requests MUST include exactly one valid value for the ":method",
+/// ":scheme", and ":path" pseudo-header fields, unless they are CONNECT requests".
 #[test]
 fn pseudo_header_fields_are_complete() {
     for (pseudo, error) in [
         (Pseudo { method: b"", ..GET }, HeadError::PseudoFields),
-        (Pseudo { scheme: None, ..GET }, HeadError::PseudoFields),
+        (
+            Pseudo {
+                scheme: None,
+                ..GET
+            },
+            HeadError::PseudoFields,
+        ),
         (Pseudo { path: None, ..GET }, HeadError::PseudoFields),
         // RFC 9112 §3.2: HTTP/1.1 cannot do without.
-        (Pseudo { authority: None, ..GET }, HeadError::NoAuthority),
+        (
+            Pseudo {
+                authority: None,
+                ..GET
+            },
+            HeadError::NoAuthority,
+        ),
         // RFC 8441 §4: :protocol is for CONNECT.
-        (Pseudo { protocol: Some(b"websocket"), ..GET }, HeadError::PseudoFields),
+        (
+            Pseudo {
+                protocol: Some(b"websocket"),
+                ..GET
+            },
+            HeadError::PseudoFields,
+        ),
         // RFC 9113 §8.5: "The ":scheme" and ":path" pseudo-header fields MUST be omitted."
-        (Pseudo { scheme: Some(b"https"), ..CONNECT }, HeadError::PseudoFields),
-        (Pseudo { path: Some(b"/"), ..CONNECT }, HeadError::PseudoFields),
-        (Pseudo { authority: None, ..CONNECT }, HeadError::PseudoFields),
-        // RFC 8441 §4: "the :scheme and :path pseudo-header fields of the target URI [...] MUST also be included".
-        (Pseudo { scheme: None, ..WEBSOCKET }, HeadError::PseudoFields),
-        (Pseudo { path: None, ..WEBSOCKET }, HeadError::PseudoFields),
-        (Pseudo { authority: None, ..WEBSOCKET }, HeadError::NoAuthority),
+        (
+            Pseudo {
+                scheme: Some(b"https"),
+                ..CONNECT
+            },
+            HeadError::PseudoFields,
+        ),
+        (
+            Pseudo {
+                path: Some(b"/"),
+                ..CONNECT
+            },
+            HeadError::PseudoFields,
+        ),
+        (
+            Pseudo {
+                authority: None,
+                ..CONNECT
+            },
+            HeadError::PseudoFields,
+        ),
+        // RFC 8441 §4: "the :scheme and :path pseudo-header fields of the target URI [...] MUST
+        // also be included".
+        (
+            Pseudo {
+                scheme: None,
+                ..WEBSOCKET
+            },
+            HeadError::PseudoFields,
+        ),
+        (
+            Pseudo {
+                path: None,
+                ..WEBSOCKET
+            },
+            HeadError::PseudoFields,
+        ),
+        (
+            Pseudo {
+                authority: None,
+                ..WEBSOCKET
+            },
+            HeadError::NoAuthority,
+        ),
     ] {
         assert_eq!(of(&pseudo, &[]), Err(error), "{pseudo:?}");
     }
@@ -122,22 +202,50 @@ fn nothing_is_injected_through_a_pseudo_header_field() {
     let tail = b" HTTP/1.1\r\nX: y";
     let with = |text: &[u8]| [text, tail].concat();
     // RFC 9110 §9.1: a token.
-    for method in
-        [&with(b"GET")[..], b"G T", b"GET ", b" GET", b"GET\0", b"G\nT", b"G\rT", b"G:T", b"\xc3\xa4"]
-    {
-        assert_eq!(of(&Pseudo { method, ..GET }, &[]), Err(HeadError::Method), "{}", method.escape_ascii());
+    for method in [
+        &with(b"GET")[..],
+        b"G T",
+        b"GET ",
+        b" GET",
+        b"GET\0",
+        b"G\nT",
+        b"G\rT",
+        b"G:T",
+        b"\xc3\xa4",
+    ] {
+        assert_eq!(
+            of(&Pseudo { method, ..GET }, &[]),
+            Err(HeadError::Method),
+            "{}",
+            method.escape_ascii()
+        );
     }
     // RFC 9113 §8.3.1: http and https are what there is to be asked for here.
-    for scheme in [&with(b"https")[..], b"", b"ftp", b"https://a", b"http ", b"http\0", b"http\n", b"http\r"]
-    {
+    for scheme in [
+        &with(b"https")[..],
+        b"",
+        b"ftp",
+        b"https://a",
+        b"http ",
+        b"http\0",
+        b"http\n",
+        b"http\r",
+    ] {
         assert_eq!(
-            of(&Pseudo { scheme: Some(scheme), ..GET }, &[]),
+            of(
+                &Pseudo {
+                    scheme: Some(scheme),
+                    ..GET
+                },
+                &[]
+            ),
             Err(HeadError::Scheme),
             "{}",
             scheme.escape_ascii()
         );
     }
-    // RFC 9113 §8.3.1: "This pseudo-header field MUST NOT be empty", and begins with a slash; RFC 9112 §3.2.
+    // RFC 9113 §8.3.1: "This pseudo-header field MUST NOT be empty", and begins with a slash; RFC
+    // 9112 §3.2.
     for path in [
         &with(b"/")[..],
         b"",
@@ -159,7 +267,13 @@ fn nothing_is_injected_through_a_pseudo_header_field() {
         b"a.example:443",
     ] {
         assert_eq!(
-            of(&Pseudo { path: Some(path), ..GET }, &[]),
+            of(
+                &Pseudo {
+                    path: Some(path),
+                    ..GET
+                },
+                &[]
+            ),
             Err(HeadError::Path),
             "{}",
             path.escape_ascii()
@@ -191,39 +305,88 @@ fn nothing_is_injected_through_a_pseudo_header_field() {
         b"http://a",
     ] {
         for usual in [GET, WEBSOCKET, CONNECT] {
-            let pseudo = Pseudo { authority: Some(authority), ..usual };
-            assert_eq!(of(&pseudo, &[]), Err(HeadError::Authority), "{}", authority.escape_ascii());
+            let pseudo = Pseudo {
+                authority: Some(authority),
+                ..usual
+            };
+            assert_eq!(
+                of(&pseudo, &[]),
+                Err(HeadError::Authority),
+                "{}",
+                authority.escape_ascii()
+            );
         }
         let host = [(&b"host"[..], authority)];
-        let refused = of(&Pseudo { authority: None, ..GET }, &host);
+        let refused = of(
+            &Pseudo {
+                authority: None,
+                ..GET
+            },
+            &host,
+        );
         assert!(
             matches!(refused, Err(HeadError::Authority | HeadError::FieldValue)),
             "{}",
             authority.escape_ascii()
         );
     }
-    for protocol in
-        [&with(b"websocket")[..], b"", b"web socket", b"websocket\0", b"websocket\r", b"websocket\n"]
-    {
-        let pseudo = Pseudo { protocol: Some(protocol), ..WEBSOCKET };
-        assert_eq!(of(&pseudo, &[]), Err(HeadError::Protocol), "{}", protocol.escape_ascii());
+    for protocol in [
+        &with(b"websocket")[..],
+        b"",
+        b"web socket",
+        b"websocket\0",
+        b"websocket\r",
+        b"websocket\n",
+    ] {
+        let pseudo = Pseudo {
+            protocol: Some(protocol),
+            ..WEBSOCKET
+        };
+        assert_eq!(
+            of(&pseudo, &[]),
+            Err(HeadError::Protocol),
+            "{}",
+            protocol.escape_ascii()
+        );
     }
 }
 
 #[test]
 fn methods_paths_and_schemes_are_those_of_http_1() {
     let of = |pseudo| of(&pseudo, &[]);
-    assert_eq!(of(Pseudo { method: b"M-SEARCH", ..GET }), is("M-SEARCH /a?b HTTP/1.1\nHost: a.example\n"));
-    assert_eq!(of(Pseudo { path: Some(b"//a?/?"), ..GET }), is("GET //a?/? HTTP/1.1\nHost: a.example\n"));
-    assert_eq!(of(Pseudo { scheme: Some(b"HTTP"), ..GET }), is("GET /a?b HTTP/1.1\nHost: a.example\n"));
+    assert_eq!(
+        of(Pseudo {
+            method: b"M-SEARCH",
+            ..GET
+        }),
+        is("M-SEARCH /a?b HTTP/1.1\nHost: a.example\n")
+    );
+    assert_eq!(
+        of(Pseudo {
+            path: Some(b"//a?/?"),
+            ..GET
+        }),
+        is("GET //a?/? HTTP/1.1\nHost: a.example\n")
+    );
+    assert_eq!(
+        of(Pseudo {
+            scheme: Some(b"HTTP"),
+            ..GET
+        }),
+        is("GET /a?b HTTP/1.1\nHost: a.example\n")
+    );
     // RFC 9113 §8.3.1: the path of an OPTIONS for no path.
-    let options = Pseudo { method: b"OPTIONS", path: Some(b"*"), ..GET };
+    let options = Pseudo {
+        method: b"OPTIONS",
+        path: Some(b"*"),
+        ..GET
+    };
     assert_eq!(of(options), is("OPTIONS * HTTP/1.1\nHost: a.example\n"));
 }
 
-/// RFC 9113 §8.3.1: "A server SHOULD treat a request as malformed if it contains a Host header field that identifies an
-/// entity that differs from the entity in the ":authority" pseudo-header field. The values of fields need to be
-/// normalized to compare them".
+/// RFC 9113 §8.3.1: "A server SHOULD treat a request as malformed if it contains a Host header
+/// field that identifies an entity that differs from the entity in the ":authority" pseudo-header
+/// field. The values of fields need to be normalized to compare them".
 #[test]
 fn there_is_one_authority() {
     let one = is("GET /a?b HTTP/1.1\nHost: a.example\n");
@@ -231,22 +394,56 @@ fn there_is_one_authority() {
         let fields: Vec<_> = hosts.iter().map(|host| (&b"host"[..], *host)).collect();
         of(&Pseudo { authority, ..GET }, &fields)
     };
-    for same in [&b"a.example"[..], b"A.Example", b"a.example:443", b"a.example.", b"a.example:"] {
+    for same in [
+        &b"a.example"[..],
+        b"A.Example",
+        b"a.example:443",
+        b"a.example.",
+        b"a.example:",
+    ] {
         assert_eq!(with(GET.authority, &[same]), one, "{}", same.escape_ascii());
     }
-    for other in [&b"b.example"[..], b"a.example:80", b"a.example:444", b"a.exampl"] {
-        assert_eq!(with(GET.authority, &[other]), Err(HeadError::Authorities), "{}", other.escape_ascii());
+    for other in [
+        &b"b.example"[..],
+        b"a.example:80",
+        b"a.example:444",
+        b"a.exampl",
+    ] {
+        assert_eq!(
+            with(GET.authority, &[other]),
+            Err(HeadError::Authorities),
+            "{}",
+            other.escape_ascii()
+        );
     }
     assert_eq!(with(GET.authority, &[b""]), Err(HeadError::Authority));
-    assert_eq!(with(None, &[b"b.example:81"]), is("GET /a?b HTTP/1.1\nhost: b.example:81\n"));
+    assert_eq!(
+        with(None, &[b"b.example:81"]),
+        is("GET /a?b HTTP/1.1\nhost: b.example:81\n")
+    );
     // RFC 9110 §7.2: more than one line, even of the same.
-    assert_eq!(with(GET.authority, &[b"a.example", b"a.example"]), Err(HeadError::Authorities));
-    assert_eq!(with(None, &[b"a.example", b"a.example"]), Err(HeadError::Authorities));
-    assert_eq!(with(None, &[b"a.example", b"b.example"]), Err(HeadError::Authorities));
+    assert_eq!(
+        with(GET.authority, &[b"a.example", b"a.example"]),
+        Err(HeadError::Authorities)
+    );
+    assert_eq!(
+        with(None, &[b"a.example", b"a.example"]),
+        Err(HeadError::Authorities)
+    );
+    assert_eq!(
+        with(None, &[b"a.example", b"b.example"]),
+        Err(HeadError::Authorities)
+    );
     // The usual port is that of the scheme.
-    let plain = Pseudo { scheme: Some(b"http"), ..GET };
+    let plain = Pseudo {
+        scheme: Some(b"http"),
+        ..GET
+    };
     assert_eq!(of(&plain, &[(b"host", b"a.example:80")]), one);
-    assert_eq!(of(&plain, &[(b"host", b"a.example:443")]), Err(HeadError::Authorities));
+    assert_eq!(
+        of(&plain, &[(b"host", b"a.example:443")]),
+        Err(HeadError::Authorities)
+    );
 }
 
 /// RFC 9113 §8.2.1, and RFC 9110 §5.1, §5.5.
@@ -314,24 +511,42 @@ fn fields_of_connections_are_refused() {
     ] {
         for pseudo in [GET, WEBSOCKET] {
             let refused = of(&pseudo, &[(name, value)]);
-            assert_eq!(refused, Err(HeadError::ConnectionField), "{}", name.escape_ascii());
+            assert_eq!(
+                refused,
+                Err(HeadError::ConnectionField),
+                "{}",
+                name.escape_ascii()
+            );
         }
     }
-    assert_eq!(of(&GET, &[(b"te", b"trailers")]), is("GET /a?b HTTP/1.1\nHost: a.example\nte: trailers\n"));
+    assert_eq!(
+        of(&GET, &[(b"te", b"trailers")]),
+        is("GET /a?b HTTP/1.1\nHost: a.example\nte: trailers\n")
+    );
 }
 
-/// RFC 9113 §8.2.3: "these MUST be concatenated into a single octet string using the two-octet delimiter of 0x3b, 0x20
-/// [...] before being passed into a non-HTTP/2 context".
+/// RFC 9113 §8.2.3: "these MUST be concatenated into a single octet string using the two-octet
+/// delimiter of 0x3b, 0x20 [...] before being passed into a non-HTTP/2 context".
 #[test]
 fn lines_of_cookie_become_one() {
     let crumbs = |crumbs: &[&[u8]]| {
-        let mut fields: Vec<_> = crumbs.iter().map(|crumb| (&b"cookie"[..], *crumb)).collect();
+        let mut fields: Vec<_> = crumbs
+            .iter()
+            .map(|crumb| (&b"cookie"[..], *crumb))
+            .collect();
         fields.insert(1, (b"x", b"y"));
         of(&GET, &fields)
     };
-    let with = |cookie: &str| is(&format!("GET /a?b HTTP/1.1\nHost: a.example\nx: y\n{cookie}"));
+    let with = |cookie: &str| {
+        is(&format!(
+            "GET /a?b HTTP/1.1\nHost: a.example\nx: y\n{cookie}"
+        ))
+    };
     assert_eq!(crumbs(&[b"a=b; c=d"]), with("cookie: a=b; c=d\n"));
-    assert_eq!(crumbs(&[b"a=b", b"c=d", b"e=f"]), with("cookie: a=b; c=d; e=f\n"));
+    assert_eq!(
+        crumbs(&[b"a=b", b"c=d", b"e=f"]),
+        with("cookie: a=b; c=d; e=f\n")
+    );
     assert_eq!(crumbs(&[b"", b"c=d", b""]), with("cookie: c=d\n"));
     // They count as the one line that they are, but each takes its room.
     assert!(crumbs(&[&b"a"[..]; 9]).is_ok());
@@ -342,25 +557,61 @@ fn lines_of_cookie_become_one() {
 #[test]
 fn a_content_length_is_one_number() {
     let with = |values: &[&[u8]]| {
-        let fields: Vec<_> = values.iter().map(|value| (&b"content-length"[..], *value)).collect();
-        of(&Pseudo { method: b"POST", ..GET }, &fields).map(|_| ())
+        let fields: Vec<_> = values
+            .iter()
+            .map(|value| (&b"content-length"[..], *value))
+            .collect();
+        of(
+            &Pseudo {
+                method: b"POST",
+                ..GET
+            },
+            &fields,
+        )
+        .map(|_| ())
     };
     assert_eq!(with(&[b"10"]), Ok(()));
-    for value in [&b""[..], b"-1", b"+1", b"1a", b"0x1", b"9223372036854775808", b"1 1"] {
+    for value in [
+        &b""[..],
+        b"-1",
+        b"+1",
+        b"1a",
+        b"0x1",
+        b"9223372036854775808",
+        b"1 1",
+    ] {
         let refused = with(&[value]);
-        assert_eq!(refused, Err(HeadError::Framing(FramingError::Length)), "{}", value.escape_ascii());
+        assert_eq!(
+            refused,
+            Err(HeadError::Framing(FramingError::Length)),
+            "{}",
+            value.escape_ascii()
+        );
     }
     let twice = Err(HeadError::Framing(FramingError::Lengths));
-    assert_eq!([with(&[b"1", b"1"]), with(&[b"1", b"2"]), with(&[b"1,1"])], [twice; 3]);
+    assert_eq!(
+        [with(&[b"1", b"1"]), with(&[b"1", b"2"]), with(&[b"1,1"])],
+        [twice; 3]
+    );
 }
 
-/// RFC 9113 §8.1.1: "A request or response is also malformed if the value of a content-length header field does not
-/// equal the sum of the DATA frame payload lengths that form the content".
+/// RFC 9113 §8.1.1: "A request or response is also malformed if the value of a content-length
+/// header field does not equal the sum of the DATA frame payload lengths that form the content".
 #[test]
 fn a_body_is_as_long_as_its_stream_or_its_content_length() {
     let of = |value: Option<&[u8]>, ended| {
         let field = value.map(|value| (&b"content-length"[..], value));
-        length(&read(&Pseudo { method: b"POST", ..GET }, field.as_slice()).unwrap(), ended)
+        length(
+            &read(
+                &Pseudo {
+                    method: b"POST",
+                    ..GET
+                },
+                field.as_slice(),
+            )
+            .unwrap(),
+            ended,
+        )
     };
     for (value, ended, length) in [
         (None, true, Ok(BodyLength::Empty)),
@@ -378,13 +629,34 @@ fn a_body_is_as_long_as_its_stream_or_its_content_length() {
 #[test]
 fn connect_asks_for_an_authority() {
     let head = read(&CONNECT, &[]).unwrap();
-    assert_eq!((head.method, head.target()), (Method::Connect, &b"a.example:443"[..]));
-    assert_eq!(written(&head), "CONNECT a.example:443 HTTP/1.1\nHost: a.example:443\n");
-    assert_eq!(of(&Pseudo { authority: Some(b"a.example"), ..CONNECT }, &[]), Err(HeadError::Authority));
+    assert_eq!(
+        (head.method, head.target()),
+        (Method::Connect, &b"a.example:443"[..])
+    );
+    assert_eq!(
+        written(&head),
+        "CONNECT a.example:443 HTTP/1.1\nHost: a.example:443\n"
+    );
+    assert_eq!(
+        of(
+            &Pseudo {
+                authority: Some(b"a.example"),
+                ..CONNECT
+            },
+            &[]
+        ),
+        Err(HeadError::Authority)
+    );
     // RFC 9110 §9.3.6: "A CONNECT request message does not have content."
-    assert_eq!([false, true].map(|ended| length(&head, ended)), [Ok(BodyLength::Empty); 2]);
+    assert_eq!(
+        [false, true].map(|ended| length(&head, ended)),
+        [Ok(BodyLength::Empty); 2]
+    );
     for length in [&b"3"[..], b"0"] {
-        assert_eq!(of(&CONNECT, &[(b"content-length", length)]), Err(HeadError::NoBody));
+        assert_eq!(
+            of(&CONNECT, &[(b"content-length", length)]),
+            Err(HeadError::NoBody)
+        );
     }
 }
 
@@ -405,14 +677,43 @@ fn extended_connect_becomes_the_get_of_a_websocket() {
     );
     assert_eq!(head.method, Method::Get);
     // What follows is no body.
-    assert_eq!([false, true].map(|ended| length(&head, ended)), [Ok(BodyLength::Empty); 2]);
-    assert_eq!(of(&WEBSOCKET, &[(b"content-length", b"0")]), Err(HeadError::NoBody));
-    assert!(of(&Pseudo { protocol: Some(b"WebSocket"), ..WEBSOCKET }, &[]).is_ok());
+    assert_eq!(
+        [false, true].map(|ended| length(&head, ended)),
+        [Ok(BodyLength::Empty); 2]
+    );
+    assert_eq!(
+        of(&WEBSOCKET, &[(b"content-length", b"0")]),
+        Err(HeadError::NoBody)
+    );
+    assert!(
+        of(
+            &Pseudo {
+                protocol: Some(b"WebSocket"),
+                ..WEBSOCKET
+            },
+            &[]
+        )
+        .is_ok()
+    );
     // RFC 9220 §3.
-    let other = of(&Pseudo { protocol: Some(b"connect-udp"), ..WEBSOCKET }, &[]).unwrap_err();
+    let other = of(
+        &Pseudo {
+            protocol: Some(b"connect-udp"),
+            ..WEBSOCKET
+        },
+        &[],
+    )
+    .unwrap_err();
     assert_eq!((other, other.status()), (HeadError::UnknownProtocol, 501));
     // Without it, the key is a field like others.
-    assert!(read(&GET, &fields).unwrap().fields.named(b"sec-websocket-key").next().is_some());
+    assert!(
+        read(&GET, &fields)
+            .unwrap()
+            .fields
+            .named(b"sec-websocket-key")
+            .next()
+            .is_some()
+    );
 }
 
 /// RFC 9113 §6.5.2: a field has the size of its name and value, and 32 bytes more.
@@ -422,11 +723,32 @@ fn limits_hold_to_the_byte_and_to_the_line() {
     let pseudo = 7 + 3 + 7 + 5 + 10 + 9 + 5 + 4 + 4 * 32;
     let fits = LIMITS.head - pseudo - 32 - 1;
     assert!(of(&GET, &[(b"x", &vec![b'y'; fits])]).is_ok());
-    assert_eq!(of(&GET, &[(b"x", &vec![b'y'; fits + 1])]), Err(HeadError::TooLong));
+    assert_eq!(
+        of(&GET, &[(b"x", &vec![b'y'; fits + 1])]),
+        Err(HeadError::TooLong)
+    );
     let path = vec![b'/'; LIMITS.head - pseudo + 4];
-    assert!(of(&Pseudo { path: Some(&path), ..GET }, &[]).is_ok());
+    assert!(
+        of(
+            &Pseudo {
+                path: Some(&path),
+                ..GET
+            },
+            &[]
+        )
+        .is_ok()
+    );
     let path = [&path[..], b"/"].concat();
-    assert_eq!(of(&Pseudo { path: Some(&path), ..GET }, &[]), Err(HeadError::TargetTooLong));
+    assert_eq!(
+        of(
+            &Pseudo {
+                path: Some(&path),
+                ..GET
+            },
+            &[]
+        ),
+        Err(HeadError::TargetTooLong)
+    );
     // Host is one of them.
     let lines = |count| of(&GET, &vec![(&b"x"[..], &b"y"[..]); count]);
     assert!(lines(LIMITS.fields - 1).is_ok());
@@ -434,7 +756,12 @@ fn limits_hold_to_the_byte_and_to_the_line() {
     let mut full = vec![(&b"x"[..], &b"y"[..]); LIMITS.fields - 1];
     full.push((b"cookie", b"a"));
     assert_eq!(of(&GET, &full), Err(HeadError::TooManyFields));
-    let errors = [HeadError::TooLong, HeadError::TooManyFields, HeadError::TargetTooLong, HeadError::Path];
+    let errors = [
+        HeadError::TooLong,
+        HeadError::TooManyFields,
+        HeadError::TargetTooLong,
+        HeadError::Path,
+    ];
     assert_eq!(errors.map(HeadError::status), [431, 431, 414, 400]);
 }
 
@@ -461,6 +788,11 @@ fn strangers_cannot_say_who_they_are_by_another_spelling() {
         let mut out = Vec::new();
         head.fields.write(&mut out, |field| !client.replaces(field));
         let kept = String::from_utf8(out).unwrap();
-        assert_eq!(kept, "Host: a.example\r\nx_other: 1\r\n", "{}", lie.escape_ascii());
+        assert_eq!(
+            kept,
+            "Host: a.example\r\nx_other: 1\r\n",
+            "{}",
+            lie.escape_ascii()
+        );
     }
 }

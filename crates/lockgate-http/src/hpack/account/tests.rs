@@ -1,4 +1,5 @@
-//! What an account finds in blocks, in each of the forms that HPACK has for a field, and beside what a decoder makes of them.
+//! What an account finds in blocks, in each of the forms that HPACK has for a field, and beside
+//! what a decoder makes of them.
 
 use super::super::{Decoder, Encoder, TABLE_SIZE};
 use super::*;
@@ -30,7 +31,10 @@ fn literal(marks: u8, name: &[u8], value: &[u8], coded: bool) -> Vec<u8> {
 }
 
 fn size(fields: Fields<'_>) -> usize {
-    fields.iter().map(|(name, value)| name.len() + value.len() + 32).sum()
+    fields
+        .iter()
+        .map(|(name, value)| name.len() + value.len() + 32)
+        .sum()
 }
 
 /// RFC 9113 §6.5.2, RFC 7541 §6.1, §6.2.1: the same fields again are references to the table.
@@ -83,24 +87,47 @@ fn pseudo_fields_are_found_in_every_form() {
                 let mut account = account();
                 let block = literal(marks, name.as_bytes(), value.as_bytes(), coded);
                 let section = seen(&mut account, &block).unwrap();
-                let found = (section.has_pseudo_fields(), section.is_answer(), section.is_interim());
+                let found = (
+                    section.has_pseudo_fields(),
+                    section.is_answer(),
+                    section.is_interim(),
+                );
                 assert_eq!(found, (pseudo, answer, interim), "{name} {marks:x} {coded}");
                 if marks == 0x40 {
                     // §2.3.3: 62 is the newest entry; its name alone is in 0x0f 0x2f.
                     assert_eq!(seen(&mut account, &[0x80 | 62]), Ok(section), "{name}");
                     let named = seen(&mut account, &[0x0f, 47, 0]).unwrap();
-                    assert_eq!((named.has_pseudo_fields(), named.is_interim()), (pseudo, false), "{name}");
+                    assert_eq!(
+                        (named.has_pseudo_fields(), named.is_interim()),
+                        (pseudo, false),
+                        "{name}"
+                    );
                 }
             }
         }
     }
     // The static table (RFC 7541, Appendix A).
-    for (index, is_answer) in [(1, false), (2, false), (4, false), (7, false), (8, true), (14, true)] {
+    for (index, is_answer) in [
+        (1, false),
+        (2, false),
+        (4, false),
+        (7, false),
+        (8, true),
+        (14, true),
+    ] {
         let section = seen(&mut account(), &[0x80 | index]).unwrap();
         assert!(section.has_pseudo_fields(), "{index}");
-        assert_eq!((section.is_answer(), section.is_interim()), (is_answer, false), "{index}");
+        assert_eq!(
+            (section.is_answer(), section.is_interim()),
+            (is_answer, false),
+            "{index}"
+        );
     }
-    assert!(!seen(&mut account(), &[0x80 | 15]).unwrap().has_pseudo_fields());
+    assert!(
+        !seen(&mut account(), &[0x80 | 15])
+            .unwrap()
+            .has_pseudo_fields()
+    );
     let both = seen(&mut account(), &[0x88, 0x84]).unwrap();
     assert!(both.has_pseudo_fields() && !both.is_answer());
 }
@@ -121,14 +148,35 @@ fn pseudo_fields_that_are_repeated_or_behind_others_are_found() {
         (&[&regular, &method], true),
         (&[&method, &regular, &path], true),
         (&[&method, &custom(), &path], true),
-        (&[&literal(0x10, b":authority", b"a", false), &literal(0x10, b":authority", b"b", true)], true),
-        (&[&literal(0x10, b":protocol", b"a", true), &literal(0x10, b":protocol", b"a", false)], true),
+        (
+            &[
+                &literal(0x10, b":authority", b"a", false),
+                &literal(0x10, b":authority", b"b", true),
+            ],
+            true,
+        ),
+        (
+            &[
+                &literal(0x10, b":protocol", b"a", true),
+                &literal(0x10, b":protocol", b"a", false),
+            ],
+            true,
+        ),
         (&[&literal(0x10, b":path", b"/", true), &path], true),
         (&[&custom(), &literal(0x10, b":path", b"/", true)], true),
     ] {
-        let block = fields.iter().copied().flatten().copied().collect::<Vec<_>>();
+        let block = fields
+            .iter()
+            .copied()
+            .flatten()
+            .copied()
+            .collect::<Vec<_>>();
         let section = seen(&mut account(), &block).unwrap();
-        assert_eq!(section.has_misplaced_pseudo_fields(), misplaced, "{block:x?}");
+        assert_eq!(
+            section.has_misplaced_pseudo_fields(),
+            misplaced,
+            "{block:x?}"
+        );
         // And in pieces of a byte.
         let mut account = account();
         block.chunks(1).for_each(|byte| account.see(byte).unwrap());
@@ -137,7 +185,11 @@ fn pseudo_fields_that_are_repeated_or_behind_others_are_found() {
     // Of the section before, nothing is held against the next.
     let mut account = account();
     seen(&mut account, &[0x82, 0x90]).unwrap();
-    assert!(!seen(&mut account, &[0x82, 0x90]).unwrap().has_misplaced_pseudo_fields());
+    assert!(
+        !seen(&mut account, &[0x82, 0x90])
+            .unwrap()
+            .has_misplaced_pseudo_fields()
+    );
 }
 
 /// RFC 9113 §8.2.2, in each of the forms that HPACK has for a field.
@@ -172,9 +224,14 @@ fn fields_of_connections_are_found_in_every_form() {
                 assert_eq!(found, of_connections, "{name}: {value} {marks:x} {coded}");
                 if marks == 0x40 {
                     let indexed = seen(&mut account, &[0x80 | 62]).unwrap();
-                    assert_eq!(indexed.has_connection_fields(), of_connections, "{name}: {value}");
+                    assert_eq!(
+                        indexed.has_connection_fields(),
+                        of_connections,
+                        "{name}: {value}"
+                    );
                     // The name alone: what its value was does not count.
-                    let named = seen(&mut account, &[&[0x0f, 47, 8][..], b"trailers"].concat()).unwrap();
+                    let named =
+                        seen(&mut account, &[&[0x0f, 47, 8][..], b"trailers"].concat()).unwrap();
                     let expected = of_connections && name != "te";
                     assert_eq!(named.has_connection_fields(), expected, "{name}");
                 }
@@ -182,7 +239,11 @@ fn fields_of_connections_are_found_in_every_form() {
         }
     }
     // `transfer-encoding` is in the static table (RFC 7541, Appendix A).
-    assert!(seen(&mut account(), &[0x80 | 57]).unwrap().has_connection_fields());
+    assert!(
+        seen(&mut account(), &[0x80 | 57])
+            .unwrap()
+            .has_connection_fields()
+    );
 }
 
 /// RFC 9113 §8.3.1: `:path` has no fragment; other fields may have any number sign.
@@ -198,8 +259,16 @@ fn a_fragment_in_path_is_found_coded_or_not() {
         for coded in [false, true] {
             let mut account = account();
             let block = literal(0x40, name.as_bytes(), value.as_bytes(), coded);
-            assert_eq!(seen(&mut account, &block).unwrap().has_fragment(), has, "{value} {coded}");
-            assert_eq!(seen(&mut account, &[0x80 | 62]).unwrap().has_fragment(), has, "{value}, indexed");
+            assert_eq!(
+                seen(&mut account, &block).unwrap().has_fragment(),
+                has,
+                "{value} {coded}"
+            );
+            assert_eq!(
+                seen(&mut account, &[0x80 | 62]).unwrap().has_fragment(),
+                has,
+                "{value}, indexed"
+            );
         }
     }
 }
@@ -218,7 +287,11 @@ fn a_reference_to_a_large_field_counts_as_the_field() {
 #[test]
 fn entries_leave_the_table_as_it_shrinks() {
     let mut account = Account::new(100, 1024);
-    let block = [literal(0x40, b"a", b"b", false), literal(0x40, b"c", b"d", false)].concat();
+    let block = [
+        literal(0x40, b"a", b"b", false),
+        literal(0x40, b"c", b"d", false),
+    ]
+    .concat();
     assert_eq!(seen(&mut account, &block).unwrap().size, 68);
     assert_eq!(seen(&mut account, &[0x80 | 63]).unwrap().fields, 1);
     seen(&mut account, &literal(0x40, b"e", b"f", false)).unwrap();
@@ -256,7 +329,11 @@ fn a_block_may_come_in_any_pieces() {
     let mut encoder = Encoder::new();
     let mut block = Vec::new();
     encoder.begin(&mut block);
-    for (name, value) in [(":method", "GET"), (":path", "/p#"), ("x-long", &"y".repeat(300))] {
+    for (name, value) in [
+        (":method", "GET"),
+        (":path", "/p#"),
+        ("x-long", &"y".repeat(300)),
+    ] {
         encoder.encode(name.as_bytes(), value.as_bytes(), &mut block);
     }
     let whole = seen(&mut account(), &block).unwrap();
@@ -270,7 +347,8 @@ fn a_block_may_come_in_any_pieces() {
     }
 }
 
-/// RFC 9113 §4.3: what follows is read as before. RFC 7541 §4.4: a field that is larger than the table empties it.
+/// RFC 9113 §4.3: what follows is read as before. RFC 7541 §4.4: a field that is larger than the
+/// table empties it.
 #[test]
 fn a_value_that_is_long_is_passed_over_and_nothing_of_it_held() {
     let short = literal(0x40, b"a", b"b", false);
@@ -288,8 +366,17 @@ fn a_value_that_is_long_is_passed_over_and_nothing_of_it_held() {
                 let section = account.end().unwrap();
                 assert!(section.has_long_fields() && section.fields == 2 && section.size > 100_000);
                 assert_eq!(section.has_misplaced_pseudo_fields(), name == b"x");
-                let known = seen(&mut account, &[0x80 | 62]).map(|section| section.has_long_fields());
-                assert_eq!(known, if empties { Err(HpackError::Index) } else { Ok(false) }, "{marks:x}");
+                let known =
+                    seen(&mut account, &[0x80 | 62]).map(|section| section.has_long_fields());
+                assert_eq!(
+                    known,
+                    if empties {
+                        Err(HpackError::Index)
+                    } else {
+                        Ok(false)
+                    },
+                    "{marks:x}"
+                );
             }
         }
     }
@@ -298,7 +385,9 @@ fn a_value_that_is_long_is_passed_over_and_nothing_of_it_held() {
 #[test]
 fn a_long_field_without_an_end_is_no_section() {
     let mut account = account();
-    account.see(&[0x40, 1, b'a', 0x7f, 0xff, 0xff, 0x7f]).unwrap();
+    account
+        .see(&[0x40, 1, b'a', 0x7f, 0xff, 0xff, 0x7f])
+        .unwrap();
     account.see(&[b'x'; 20_000]).unwrap();
     assert!(account.passing > 0 && account.held.is_empty());
     assert_eq!(account.end(), Err(HpackError::Cut));
@@ -321,7 +410,12 @@ fn agrees_with_the_decoder() {
         for field in 0..round % 7 {
             let value = vec![b'a' + (round % 26) as u8; (round * 37 + field * 411) % 1_500];
             let marks = [0x40, 0x00, 0x10][(round + field) % 3];
-            block.extend(literal(marks, format!("n{}", round % 40).as_bytes(), &value, field % 2 == 0));
+            block.extend(literal(
+                marks,
+                format!("n{}", round % 40).as_bytes(),
+                &value,
+                field % 2 == 0,
+            ));
             block.push(0x82);
         }
         account.longest = 4_096;
@@ -332,7 +426,10 @@ fn agrees_with_the_decoder() {
         };
         decoder.decode(&block, 1 << 20, take).unwrap();
         let section = seen(&mut account, &block).unwrap();
-        assert!(section.size >= real && section.size <= real * 8 / 5 + 64, "{section:?} {real}");
+        assert!(
+            section.size >= real && section.size <= real * 8 / 5 + 64,
+            "{section:?} {real}"
+        );
         assert_eq!(section.fields, fields);
     }
 }

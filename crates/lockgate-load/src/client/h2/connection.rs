@@ -1,6 +1,7 @@
 //! The state of one connection (RFC 9113), without IO: requests become bytes, bytes become answers.
 //!
-//! Requests have places, from 0 on, which are whoever asks's; what becomes of them is told by these.
+//! Requests have places, from 0 on, which are whoever asks's; what becomes of them is told by
+//! these.
 
 use std::collections::VecDeque;
 
@@ -38,7 +39,10 @@ pub(crate) struct Windows {
 
 impl Windows {
     /// Nobody is to wait for us.
-    pub(crate) const LARGE: Self = Self { stream: 1 << 30, connection: LARGEST_WINDOW };
+    pub(crate) const LARGE: Self = Self {
+        stream: 1 << 30,
+        connection: LARGEST_WINDOW,
+    };
 }
 
 /// What became of a request.
@@ -54,8 +58,8 @@ pub(crate) enum Outcome {
     /// A whole answer came.
     Answered,
     Failed(Fault),
-    /// The server has said that it did nothing about it, because the connection ends: it may be asked again (§6.8). What to
-    /// say where it is not.
+    /// The server has said that it did nothing about it, because the connection ends: it may be
+    /// asked again (§6.8). What to say where it is not.
     Unprocessed(Fault),
 }
 
@@ -131,7 +135,12 @@ impl Connection {
             out.extend_from_slice(&name.to_be_bytes());
             out.extend_from_slice(&value.to_be_bytes());
         }
-        frame::number(&mut out, Kind::WindowUpdate, 0, windows.connection - USUAL_WINDOW);
+        frame::number(
+            &mut out,
+            Kind::WindowUpdate,
+            0,
+            windows.connection - USUAL_WINDOW,
+        );
         Self {
             out,
             sent: 0,
@@ -142,7 +151,10 @@ impl Connection {
             streams: Streams::new(places),
             uploads: VecDeque::new(),
             next: 1,
-            peer: Peer { window: USUAL_WINDOW, streams: USUAL_STREAMS },
+            peer: Peer {
+                window: USUAL_WINDOW,
+                streams: USUAL_STREAMS,
+            },
             has_settings: false,
             window: i64::from(USUAL_WINDOW),
             windows,
@@ -199,7 +211,8 @@ impl Connection {
         self.sent = 0;
     }
 
-    /// The status of an answer that has begun and not ended, and what nobody has looked at of one that is kept.
+    /// The status of an answer that has begun and not ended, and what nobody has looked at of one
+    /// that is kept.
     pub(crate) fn look(&mut self, place: usize) -> Option<(u16, Option<&mut Kept>)> {
         let stream = self.streams.get(place)?;
         Some((stream.done.seen.status?, stream.kept.as_mut()))
@@ -210,9 +223,16 @@ impl Connection {
         self.finished.pop_front()
     }
 
-    /// Begins a request of the `target`th target, for a place that has none. It must have been allowed:
-    /// [`has_room`](Self::has_room).
-    pub(crate) fn begin(&mut self, place: usize, target: usize, request: &Http2, used: Use, rng: &mut Rng) {
+    /// Begins a request of the `target`th target, for a place that has none. It must have been
+    /// allowed: [`has_room`](Self::has_room).
+    pub(crate) fn begin(
+        &mut self,
+        place: usize,
+        target: usize,
+        request: &Http2,
+        used: Use,
+        rng: &mut Rng,
+    ) {
         let id = self.next;
         self.next += 2;
         let body = match &request.body {
@@ -226,7 +246,10 @@ impl Connection {
         };
         let before = self.out.len();
         self.write_head(id, target, request, body.is_none(), rng);
-        let mut done = Done { connected: true, ..Done::default() };
+        let mut done = Done {
+            connected: true,
+            ..Done::default()
+        };
         done.sent = (self.out.len() - before) as u64;
         if self.is_deaf {
             self.give_up_sending();
@@ -252,7 +275,12 @@ impl Connection {
 
     /// HEADERS, and CONTINUATION behind it where that is too long.
     fn write_head(&mut self, id: u32, target: usize, request: &Http2, ends: bool, rng: &mut Rng) {
-        let Self { out, encoder, heads, .. } = self;
+        let Self {
+            out,
+            encoder,
+            heads,
+            ..
+        } = self;
         let flags = if ends { frame::END_STREAM } else { 0 };
         let start = out.len() + frame::HEAD;
         frame::begin(out, 0, Kind::Headers, flags | frame::END_HEADERS, id);
@@ -270,7 +298,10 @@ impl Connection {
             }
             // Where nothing was new, the same bytes say the same the next time.
             if encoder.changes() == before {
-                *head = Head { block: out[from..].to_vec(), changes: Some(before) };
+                *head = Head {
+                    block: out[from..].to_vec(),
+                    changes: Some(before),
+                };
             }
         }
         for field in &request.varying {
@@ -286,8 +317,16 @@ impl Connection {
         out.truncate(start - frame::HEAD);
         let pieces = block.len().div_ceil(frame::LONGEST);
         for (at, piece) in block.chunks(frame::LONGEST).enumerate() {
-            let (kind, first) = if at == 0 { (Kind::Headers, flags) } else { (Kind::Continuation, 0) };
-            let last = if at + 1 == pieces { frame::END_HEADERS } else { 0 };
+            let (kind, first) = if at == 0 {
+                (Kind::Headers, flags)
+            } else {
+                (Kind::Continuation, 0)
+            };
+            let last = if at + 1 == pieces {
+                frame::END_HEADERS
+            } else {
+                0
+            };
             frame::begin(out, piece.len(), kind, first | last, id);
             out.extend_from_slice(piece);
         }
@@ -296,9 +335,15 @@ impl Connection {
     /// Gathers bodies, as far as they may leave and one write takes them; each in its turn.
     pub(super) fn pump(&mut self) {
         while !self.is_deaf && self.out.len() - self.sent < GATHERED && self.window > 0 {
-            let Some(place) = self.uploads.pop_front() else { return };
-            let Some(stream) = self.streams.get(place) else { continue };
-            let Some(sending) = &mut stream.body else { continue };
+            let Some(place) = self.uploads.pop_front() else {
+                return;
+            };
+            let Some(stream) = self.streams.get(place) else {
+                continue;
+            };
+            let Some(sending) = &mut stream.body else {
+                continue;
+            };
             let left = sending.left();
             let allowed = stream.window.min(self.window).max(0) as usize;
             let length = left.len().min(allowed).min(frame::LONGEST);
@@ -323,8 +368,9 @@ impl Connection {
         }
     }
 
-    /// Gives up on a request, and says so; what it moved until then, if it was under way. `true` beside it where
-    /// nothing has come of any answer since it began: a connection that may be dead.
+    /// Gives up on a request, and says so; what it moved until then, if it was under way. `true`
+    /// beside it where nothing has come of any answer since it began: a connection that may be
+    /// dead.
     pub(crate) fn cancel(&mut self, place: usize) -> Option<(Done, bool)> {
         let stream = self.streams.take(place)?;
         self.write_number(Kind::Reset, stream.id, frame::CANCEL);
@@ -335,16 +381,19 @@ impl Connection {
     pub(crate) fn end(&mut self, fault: &Fault) {
         let places: Vec<_> = self.streams.all().map(|(place, _)| place).collect();
         for place in places {
-            let Some(stream) = self.streams.take(place) else { continue };
+            let Some(stream) = self.streams.take(place) else {
+                continue;
+            };
             let (status, length) = (stream.done.seen.status, stream.done.seen.length);
             let fault = match (fault.failure, status, self.goodbye) {
                 (Failure::Closed, _, Some(code)) if code != 0 => {
                     let text = format!("the server ended the connection: {}", frame::code(code));
                     Fault::new(Failure::Goaway, text)
                 }
-                (Failure::Closed, None, _) => {
-                    Fault { text: format!("{} before an answer", fault.text), ..fault.clone() }
-                }
+                (Failure::Closed, None, _) => Fault {
+                    text: format!("{} before an answer", fault.text),
+                    ..fault.clone()
+                },
                 (Failure::Closed, Some(_), _) => Fault {
                     text: format!("{} after {length} bytes of the body", fault.text),
                     ..fault.clone()
@@ -357,7 +406,12 @@ impl Connection {
 
     pub(super) fn finish(&mut self, place: usize, mut stream: Stream, outcome: Outcome) {
         stream.done.seen.hash = stream.hasher.take().map(Hasher::finish);
-        self.finished.push_back(Finished { place, done: stream.done, kept: stream.kept, outcome });
+        self.finished.push_back(Finished {
+            place,
+            done: stream.done,
+            kept: stream.kept,
+            outcome,
+        });
     }
 
     pub(super) fn write_number(&mut self, kind: Kind, stream: u32, number: u32) {

@@ -11,7 +11,8 @@ use crate::expect::Expect;
 use crate::result::Failure;
 use crate::target::Http2;
 
-/// Whether HTTP/2 may be spoken on a new connection: over TLS that was agreed on, else it is known beforehand (RFC 9113 §3).
+/// Whether HTTP/2 may be spoken on a new connection: over TLS that was agreed on, else it is known
+/// beforehand (RFC 9113 §3).
 ///
 /// # Errors
 /// Where its TLS was made for another protocol.
@@ -19,7 +20,8 @@ pub(crate) fn check(link: &Link) -> Result<(), Fault> {
     match link.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
         None | Some(Some(b"h2")) => Ok(()),
         Some(_) => {
-            let text = "the server does not offer HTTP/2 (h2 by ALPN); leave out --http2 for HTTP/1.1";
+            let text =
+                "the server does not offer HTTP/2 (h2 by ALPN); leave out --http2 for HTTP/1.1";
             Err(Fault::new(Failure::Tls, text))
         }
     }
@@ -30,7 +32,11 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection has ended, whoever ended it.
-    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, link: &mut Link) -> Poll<Result<(), Fault>> {
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        link: &mut Link,
+    ) -> Poll<Result<(), Fault>> {
         // Who does not take our answers to its pings is not asked for more of them.
         if self.is_full() {
             return Poll::Pending;
@@ -40,11 +46,15 @@ impl Connection {
         let goes_on = ready!(link.poll_read(cx, &mut read))?;
         let used = self.receive(link.inbox.bytes())?;
         link.inbox.consume(used);
-        if goes_on { Poll::Ready(Ok(())) } else { Poll::Ready(Err(Fault::new(Failure::Closed, "closed"))) }
+        if goes_on {
+            Poll::Ready(Ok(()))
+        } else {
+            Poll::Ready(Err(Fault::new(Failure::Closed, "closed")))
+        }
     }
 
-    /// Sends what there is to be sent, all of it together as far as there is room. That nobody takes it is found out by
-    /// reading: there may be an answer all the same, or the reason.
+    /// Sends what there is to be sent, all of it together as far as there is room. That nobody
+    /// takes it is found out by reading: there may be an answer all the same, or the reason.
     pub(crate) fn write(&mut self, cx: &mut Context<'_>, link: &mut Link, blocks: &Blocks) {
         loop {
             self.pump();

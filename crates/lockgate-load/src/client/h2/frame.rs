@@ -78,25 +78,42 @@ impl Frame {
         Some(Self {
             head: HEAD,
             length: u32::from_be_bytes([0, a, b, c]) as usize,
-            kind: Kind::KNOWN.get(usize::from(kind)).copied().unwrap_or(Kind::Other),
+            kind: Kind::KNOWN
+                .get(usize::from(kind))
+                .copied()
+                .unwrap_or(Kind::Other),
             flags,
             // The highest bit says nothing.
             stream: u32::from_be_bytes(stream) & 0x7fff_ffff,
         })
     }
 
-    /// A body of which so many bytes have come, as two frames; `None` where it must come whole, as others must.
+    /// A body of which so many bytes have come, as two frames; `None` where it must come whole, as
+    /// others must.
     pub(super) fn split(self, come: usize) -> Option<(Self, Self)> {
-        let may = self.kind == Kind::Data && !self.has(PADDED) && come < self.length && self.stream != 0;
-        let first = Self { length: come, flags: 0, ..self };
-        may.then_some((first, Self { head: 0, length: self.length - come, ..self }))
+        let may =
+            self.kind == Kind::Data && !self.has(PADDED) && come < self.length && self.stream != 0;
+        let first = Self {
+            length: come,
+            flags: 0,
+            ..self
+        };
+        may.then_some((
+            first,
+            Self {
+                head: 0,
+                length: self.length - come,
+                ..self
+            },
+        ))
     }
 
     pub(super) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 
-    /// What a payload holds beside padding and a priority (§6.1, §6.2); `None` where these are longer than it.
+    /// What a payload holds beside padding and a priority (§6.1, §6.2); `None` where these are
+    /// longer than it.
     pub(super) fn content<'a>(&self, mut payload: &'a [u8]) -> Option<&'a [u8]> {
         let mut padding = 0;
         if self.has(PADDED) {

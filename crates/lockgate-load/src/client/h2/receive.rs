@@ -24,12 +24,17 @@ struct Said {
 
 impl Said {
     fn take(&mut self, is_first: bool, name: &[u8], value: &[u8]) {
-        let number = || std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
+        let number = || {
+            std::str::from_utf8(value)
+                .ok()
+                .and_then(|text| text.parse::<u64>().ok())
+        };
         match name {
             b":status" => {
                 self.statuses += 1;
-                self.status =
-                    number().filter(|status| (100..1000).contains(status)).map(|status| status as u16);
+                self.status = number()
+                    .filter(|status| (100..1000).contains(status))
+                    .map(|status| status as u16);
             }
             // There is no other of an answer (§8.3.2).
             [b':', ..] => self.is_misplaced = true,
@@ -65,7 +70,10 @@ impl Connection {
                 }
             }
             if frame.length > frame::LONGEST {
-                return Err(garbage(format!("a frame of {} bytes, which were not allowed", frame.length)));
+                return Err(garbage(format!(
+                    "a frame of {} bytes, which were not allowed",
+                    frame.length
+                )));
             }
             let come = &bytes[at + frame.head..];
             if let Some(payload) = come.get(..frame.length) {
@@ -86,29 +94,42 @@ impl Connection {
 
     fn take_frame(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
         // §6.10: nothing may come within a head.
-        let goes_on = |block: &Block| frame.kind == Kind::Continuation && frame.stream == block.stream;
+        let goes_on =
+            |block: &Block| frame.kind == Kind::Continuation && frame.stream == block.stream;
         if self.block.as_ref().is_some_and(|block| !goes_on(block)) {
             return Err(garbage("a frame within a head"));
         }
-        let of_a_stream = matches!(frame.kind, Kind::Data | Kind::Headers | Kind::Reset | Kind::Continuation);
+        let of_a_stream = matches!(
+            frame.kind,
+            Kind::Data | Kind::Headers | Kind::Reset | Kind::Continuation
+        );
         let of_all = matches!(frame.kind, Kind::Settings | Kind::Ping | Kind::Goaway);
         // Streams that were not begun have said nothing (§5.1), and the server begins none.
         let is_begun = frame.stream % 2 == 1 && frame.stream < self.next;
         if of_a_stream && !is_begun || of_all && frame.stream != 0 {
-            return Err(garbage(format!("a frame of a stream that it cannot be of ({})", frame.stream)));
+            return Err(garbage(format!(
+                "a frame of a stream that it cannot be of ({})",
+                frame.stream
+            )));
         }
         self.heard += u64::from(of_a_stream);
         match frame.kind {
             Kind::Data => self.take_data(frame, payload),
             Kind::Headers => {
-                let content =
-                    frame.content(payload).ok_or_else(|| garbage("padding longer than its frame"))?;
+                let content = frame
+                    .content(payload)
+                    .ok_or_else(|| garbage("padding longer than its frame"))?;
                 let (stream, ends_stream) = (frame.stream, frame.has(frame::END_STREAM));
                 let wire = frame::HEAD + payload.len();
                 if frame.has(frame::END_HEADERS) {
                     return self.take_head(stream, ends_stream, content, wire);
                 }
-                self.block = Some(Block { stream, ends_stream, bytes: content.to_vec(), wire });
+                self.block = Some(Block {
+                    stream,
+                    ends_stream,
+                    bytes: content.to_vec(),
+                    wire,
+                });
                 Ok(())
             }
             Kind::Continuation => self.take_continuation(frame, payload),
@@ -116,22 +137,30 @@ impl Connection {
             Kind::Settings => self.take_settings(frame, payload),
             Kind::Ping => self.take_ping(frame, payload),
             Kind::Goaway => self.take_goaway(payload),
-            Kind::WindowUpdate => self.take_window_update(frame.stream, number(payload)? & 0x7fff_ffff),
+            Kind::WindowUpdate => {
+                self.take_window_update(frame.stream, number(payload)? & 0x7fff_ffff)
+            }
             Kind::PushPromise => Err(garbage("a push, which was not allowed")),
             Kind::Priority | Kind::Other => Ok(()),
         }
     }
 
     fn take_data(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
-        let data = frame.content(payload).ok_or_else(|| garbage("padding longer than its frame"))?;
+        let data = frame
+            .content(payload)
+            .ok_or_else(|| garbage("padding longer than its frame"))?;
         // Padding counts (§6.9.1), and so does what comes for a stream that was given up.
         self.taken += payload.len() as u32;
         if self.taken >= self.windows.connection / 2 {
             let taken = std::mem::take(&mut self.taken);
             self.write_number(Kind::WindowUpdate, 0, taken);
         }
-        let Some(place) = self.streams.find(frame.stream) else { return Ok(()) };
-        let Some(stream) = self.streams.get(place) else { return Ok(()) };
+        let Some(place) = self.streams.find(frame.stream) else {
+            return Ok(());
+        };
+        let Some(stream) = self.streams.get(place) else {
+            return Ok(());
+        };
         stream.done.received += (frame.head + payload.len()) as u64;
         if stream.done.seen.status.is_none() {
             return self.refuse(place, "data before an answer");
@@ -170,7 +199,13 @@ impl Connection {
         Ok(())
     }
 
-    fn take_head(&mut self, id: u32, ends_stream: bool, block: &[u8], wire: usize) -> Result<(), Fault> {
+    fn take_head(
+        &mut self,
+        id: u32,
+        ends_stream: bool,
+        block: &[u8],
+        wire: usize,
+    ) -> Result<(), Fault> {
         let (mut said, mut fields) = (Said::default(), 0);
         // Also of a stream that was given up: what follows builds on it.
         let decoded = self.decoder.decode(block, HEAD_LIST, |name, value| {
@@ -178,29 +213,45 @@ impl Connection {
             fields += 1;
         });
         decoded.map_err(|error| garbage(error.to_string()))?;
-        let Some(place) = self.streams.find(id) else { return Ok(()) };
-        let Some(stream) = self.streams.get(place) else { return Ok(()) };
+        let Some(place) = self.streams.find(id) else {
+            return Ok(());
+        };
+        let Some(stream) = self.streams.get(place) else {
+            return Ok(());
+        };
         stream.done.received += wire as u64;
         if let (Some(grpc), Some(_)) = (&mut stream.grpc, said.grpc) {
             grpc.status = said.grpc;
         }
         let is_trailer = stream.done.seen.status.is_some();
         match said {
-            Said { is_misplaced: true, .. } => {
-                self.refuse(place, "a head with a pseudo-field where none may be")
-            }
+            Said {
+                is_misplaced: true, ..
+            } => self.refuse(place, "a head with a pseudo-field where none may be"),
             Said { statuses: 0, .. } if is_trailer && ends_stream => self.finish_answer(place),
             _ if is_trailer => self.refuse(place, "a second head"),
-            Said { statuses: 1, status: Some(status), .. } if status != 101 => {
+            Said {
+                statuses: 1,
+                status: Some(status),
+                ..
+            } if status != 101 => {
                 if status < 200 {
-                    return if ends_stream { self.refuse(place, "an end without an answer") } else { Ok(()) };
+                    return if ends_stream {
+                        self.refuse(place, "an end without an answer")
+                    } else {
+                        Ok(())
+                    };
                 }
                 stream.done.seen.status = Some(status);
                 stream.declared = said.length;
                 if let Some(kept) = &mut stream.kept {
                     kept.coding = said.coding;
                 }
-                if ends_stream { self.finish_answer(place) } else { Ok(()) }
+                if ends_stream {
+                    self.finish_answer(place)
+                } else {
+                    Ok(())
+                }
             }
             _ => self.refuse(place, "a head without a proper status"),
         }
@@ -208,19 +259,27 @@ impl Connection {
 
     /// The answer has come to its end.
     fn finish_answer(&mut self, place: usize) -> Result<(), Fault> {
-        let Some(stream) = self.streams.take(place) else { return Ok(()) };
+        let Some(stream) = self.streams.take(place) else {
+            return Ok(());
+        };
         if stream.body.is_some() {
             // It was answered before all of the request was sent: the rest never is (§8.1).
             self.write_number(Kind::Reset, stream.id, frame::CANCEL);
         }
         let outcome = match stream.declared {
             Some(declared) if declared != stream.done.seen.length && has_body(&stream) => {
-                let text =
-                    format!("{} bytes came, and content-length said {declared}", stream.done.seen.length);
+                let text = format!(
+                    "{} bytes came, and content-length said {declared}",
+                    stream.done.seen.length
+                );
                 Outcome::Failed(Fault::new(Failure::Length, text))
             }
             // What is no answer of a call at all is seen by its status.
-            _ => match stream.grpc.filter(|_| stream.done.seen.status == Some(200)).and_then(Grpc::fault) {
+            _ => match stream
+                .grpc
+                .filter(|_| stream.done.seen.status == Some(200))
+                .and_then(Grpc::fault)
+            {
                 Some(fault) => Outcome::Failed(fault),
                 None => Outcome::Answered,
             },
@@ -239,9 +298,17 @@ impl Connection {
     }
 
     fn take_reset(&mut self, id: u32, code: u32) -> Result<(), Fault> {
-        let Some(place) = self.streams.find(id) else { return Ok(()) };
-        let Some(stream) = self.streams.take(place) else { return Ok(()) };
-        let kind = if code == frame::REFUSED_STREAM { Failure::Refused } else { Failure::Reset };
+        let Some(place) = self.streams.find(id) else {
+            return Ok(());
+        };
+        let Some(stream) = self.streams.take(place) else {
+            return Ok(());
+        };
+        let kind = if code == frame::REFUSED_STREAM {
+            Failure::Refused
+        } else {
+            Failure::Reset
+        };
         let text = format!("the server reset the stream: {}", frame::code(code));
         self.finish(place, stream, Outcome::Failed(Fault::new(kind, text)));
         Ok(())
@@ -315,7 +382,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What the server does nothing about may be asked of another connection; the rest goes on (§6.8).
+    /// What the server does nothing about may be asked of another connection; the rest goes on
+    /// (§6.8).
     fn take_goaway(&mut self, payload: &[u8]) -> Result<(), Fault> {
         let last = number(payload)? & 0x7fff_ffff;
         let code = number(payload.get(4..).unwrap_or_default())?;
@@ -324,9 +392,15 @@ impl Connection {
         let places: Vec<_> = above.map(|(place, _)| place).collect();
         for place in places {
             if let Some(stream) = self.streams.take(place) {
-                let text =
-                    format!("the server ended the connection before it did anything: {}", frame::code(code));
-                self.finish(place, stream, Outcome::Unprocessed(Fault::new(Failure::Goaway, text)));
+                let text = format!(
+                    "the server ended the connection before it did anything: {}",
+                    frame::code(code)
+                );
+                self.finish(
+                    place,
+                    stream,
+                    Outcome::Unprocessed(Fault::new(Failure::Goaway, text)),
+                );
             }
         }
         Ok(())
@@ -350,6 +424,8 @@ fn queue(uploads: &mut VecDeque<usize>, place: usize, stream: &mut Stream) {
 
 /// The number that a payload begins with.
 fn number(payload: &[u8]) -> Result<u32, Fault> {
-    let four = payload.first_chunk().ok_or_else(|| garbage("a frame that is too short"))?;
+    let four = payload
+        .first_chunk()
+        .ok_or_else(|| garbage("a frame that is too short"))?;
     Ok(u32::from_be_bytes(*four))
 }

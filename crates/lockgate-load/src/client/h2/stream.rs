@@ -22,7 +22,8 @@ pub(super) struct Stream {
     pub(super) grpc: Option<Grpc>,
     /// Bytes of the answer that its window was not given back for.
     pub(super) taken: u32,
-    /// What the server takes of the body as yet; less than nothing after it has changed its mind (RFC 9113 §6.9.2).
+    /// What the server takes of the body as yet; less than nothing after it has changed its mind
+    /// (RFC 9113 §6.9.2).
     pub(super) window: i64,
     pub(super) body: Option<Sending>,
     /// How much had come on the connection when it began.
@@ -61,9 +62,15 @@ impl Grpc {
             Some(0) => None,
             Some(status) => {
                 let name = NAMES.get(status as usize).copied().unwrap_or("of no name");
-                Some(Fault::new(Failure::Grpc, format!("grpc-status {status}: {name}")))
+                Some(Fault::new(
+                    Failure::Grpc,
+                    format!("grpc-status {status}: {name}"),
+                ))
             }
-            None => Some(Fault::new(Failure::Garbage, "the end of a call without grpc-status")),
+            None => Some(Fault::new(
+                Failure::Garbage,
+                "the end of a call without grpc-status",
+            )),
         }
     }
 }
@@ -79,7 +86,11 @@ pub(crate) enum Use {
 impl Use {
     /// For what must come back.
     pub(crate) fn of(expect: &Expect) -> Self {
-        if expect.wants_hash() { Self::Hash } else { Self::Count }
+        if expect.wants_hash() {
+            Self::Hash
+        } else {
+            Self::Count
+        }
     }
 }
 
@@ -109,7 +120,11 @@ pub(super) enum Bytes {
 
 impl Sending {
     pub(super) fn new(bytes: Bytes) -> Self {
-        Self { bytes, at: 0, is_queued: true }
+        Self {
+            bytes,
+            at: 0,
+            is_queued: true,
+        }
     }
 
     pub(super) fn left(&self) -> &[u8] {
@@ -121,10 +136,12 @@ impl Sending {
     }
 }
 
-/// The streams of a connection, by the places that their requests have with who asks, and found by their numbers.
+/// The streams of a connection, by the places that their requests have with who asks, and found by
+/// their numbers.
 pub(super) struct Streams {
     places: Vec<Option<Stream>>,
-    /// Where the stream of a number is, mostly: by its last bits. Those that live long are looked for.
+    /// Where the stream of a number is, mostly: by its last bits. Those that live long are looked
+    /// for.
     hints: Vec<usize>,
     pub(super) active: usize,
 }
@@ -133,7 +150,11 @@ impl Streams {
     /// With so many places.
     pub(super) fn new(places: usize) -> Self {
         let hints = vec![0; (places * 4).next_power_of_two()];
-        Self { places: (0..places).map(|_| None).collect(), hints, active: 0 }
+        Self {
+            places: (0..places).map(|_| None).collect(),
+            hints,
+            active: 0,
+        }
     }
 
     fn hint(&self, id: u32) -> usize {
@@ -150,7 +171,11 @@ impl Streams {
 
     /// Where the stream of a number is; none where it has ended or was never begun.
     pub(super) fn find(&self, id: u32) -> Option<usize> {
-        let is_it = |place: &usize| self.places[*place].as_ref().is_some_and(|stream| stream.id == id);
+        let is_it = |place: &usize| {
+            self.places[*place]
+                .as_ref()
+                .is_some_and(|stream| stream.id == id)
+        };
         let hinted = self.hints[self.hint(id)];
         if is_it(&hinted) {
             return Some(hinted);
@@ -170,6 +195,9 @@ impl Streams {
 
     /// Those that there are, with their places.
     pub(super) fn all(&mut self) -> impl Iterator<Item = (usize, &mut Stream)> {
-        self.places.iter_mut().enumerate().filter_map(|(place, stream)| Some((place, stream.as_mut()?)))
+        self.places
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(place, stream)| Some((place, stream.as_mut()?)))
     }
 }

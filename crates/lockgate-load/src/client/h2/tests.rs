@@ -10,10 +10,16 @@ use crate::target::{Body, Http2};
 
 /// A connection with two requests under way.
 fn asked() -> Connection {
-    let fields =
-        [(":method", "GET"), (":path", "/")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let fields = [(":method", "GET"), (":path", "/")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let (fields, body) = (fields.to_vec(), Body::Fixed([].into()));
-    let request = Http2 { method: Method::Get, fields, varying: Vec::new(), body, is_grpc: false };
+    let request = Http2 {
+        method: Method::Get,
+        fields,
+        varying: Vec::new(),
+        body,
+        is_grpc: false,
+    };
     let mut connection = Connection::new(2, Windows::LARGE);
     for place in 0..2 {
         connection.begin(place, 0, &request, Use::Hash, &mut Rng::with_seed(1));
@@ -22,7 +28,14 @@ fn asked() -> Connection {
 }
 
 /// Places, statuses, lengths and bytes of what has been answered, or why it was not.
-type Answers = Vec<(usize, Option<u16>, u64, u64, Option<[u8; 32]>, Result<(), String>)>;
+type Answers = Vec<(
+    usize,
+    Option<u16>,
+    u64,
+    u64,
+    Option<[u8; 32]>,
+    Result<(), String>,
+)>;
 
 fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<String>) {
     let (mut connection, mut unread, mut error) = (asked(), Vec::new(), None);
@@ -44,8 +57,19 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
             Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault.text),
         };
         // What is not looked at any more is not counted either.
-        let received = if outcome.is_ok() { finished.done.received } else { 0 };
-        answers.push((finished.place, seen.status, seen.length, received, seen.hash, outcome));
+        let received = if outcome.is_ok() {
+            finished.done.received
+        } else {
+            0
+        };
+        answers.push((
+            finished.place,
+            seen.status,
+            seen.length,
+            received,
+            seen.hash,
+            outcome,
+        ));
     }
     (answers, error)
 }
@@ -62,7 +86,8 @@ fn frames(frames: &[(Kind, u8, u32, &[u8])]) -> Vec<u8> {
 #[test]
 fn frames_mean_the_same_however_they_arrive() {
     let settings = (Kind::Settings, 0, 0, &[0, 3, 0, 0, 0, 9][..]);
-    let head = |stream: u32, block: &'static [u8]| (Kind::Headers, frame::END_HEADERS, stream, block);
+    let head =
+        |stream: u32, block: &'static [u8]| (Kind::Headers, frame::END_HEADERS, stream, block);
     for (all, answered, errs) in [
         (
             frames(&[
@@ -80,14 +105,50 @@ fn frames_mean_the_same_however_they_arrive() {
             2,
             false,
         ),
-        (frames(&[settings, head(1, &[0x88]), (Kind::Reset, 0, 1, &[0, 0, 0, 7])]), 1, false),
-        (frames(&[settings, (Kind::Data, frame::END_STREAM, 1, b"early"), head(3, &[0x8d])]), 1, false),
+        (
+            frames(&[
+                settings,
+                head(1, &[0x88]),
+                (Kind::Reset, 0, 1, &[0, 0, 0, 7]),
+            ]),
+            1,
+            false,
+        ),
+        (
+            frames(&[
+                settings,
+                (Kind::Data, frame::END_STREAM, 1, b"early"),
+                head(3, &[0x8d]),
+            ]),
+            1,
+            false,
+        ),
         // Something within a head, and data of nobody.
-        (frames(&[settings, (Kind::Headers, 0, 1, &[0x88]), (Kind::Data, 0, 1, b"012")]), 0, true),
-        (frames(&[settings, head(1, &[0x88]), (Kind::Data, 0, 0, b"0123456789")]), 0, true),
+        (
+            frames(&[
+                settings,
+                (Kind::Headers, 0, 1, &[0x88]),
+                (Kind::Data, 0, 1, b"012"),
+            ]),
+            0,
+            true,
+        ),
+        (
+            frames(&[
+                settings,
+                head(1, &[0x88]),
+                (Kind::Data, 0, 0, b"0123456789"),
+            ]),
+            0,
+            true,
+        ),
     ] {
         let whole = receive([&all[..]]);
-        assert_eq!((whole.0.len(), whole.1.is_some()), (answered, errs), "{whole:?}");
+        assert_eq!(
+            (whole.0.len(), whole.1.is_some()),
+            (answered, errs),
+            "{whole:?}"
+        );
         for cut in 0..all.len() {
             assert_eq!(receive([&all[..cut], &all[cut..]]), whole, "cut at {cut}");
         }

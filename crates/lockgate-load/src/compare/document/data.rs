@@ -1,10 +1,12 @@
 //! A comparison for programs: JSON and CSV.
 //!
-//! JSON is one object: `title`, `complete`, `machine`, `warnings`, `cases`. A case has `load`, `stage`, `arguments`,
-//! `programs` and `pairs`. A program has `program`, `version`, `skipped`, `errors`, `figures` (by name: `median`, `min`,
-//! `max`, `rounds`; of `failed` the sum) and `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
-//! `min`, `max`, `rounds`, `low`, `high` (the interval), and either `verdict` ("less", "more", "not shown") or `no_verdict`,
-//! why there is none; for latencies `added_us`, how much more it was, as the median of the rounds. Names end in their units; what cannot be had is `null`.
+//! JSON is one object: `title`, `complete`, `machine`, `warnings`, `cases`. A case has `load`,
+//! `stage`, `arguments`, `programs` and `pairs`. A program has `program`, `version`, `skipped`,
+//! `errors`, `figures` (by name: `median`, `min`, `max`, `rounds`; of `failed` the sum) and
+//! `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
+//! `min`, `max`, `rounds`, `low`, `high` (the interval), and either `verdict` ("less", "more", "not
+//! shown") or `no_verdict`, why there is none; for latencies `added_us`, how much more it was, as
+//! the median of the rounds. Names end in their units; what cannot be had is `null`.
 
 use serde_json::{Map, Value, json};
 
@@ -15,8 +17,11 @@ use crate::compare::statistics::Verdict;
 use crate::report::escape::csv as quoted;
 
 pub(super) fn json(document: &Document) -> String {
-    let machine: Map<_, _> =
-        document.facts.iter().map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
+    let machine: Map<_, _> = document
+        .facts
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.as_str().into()))
+        .collect();
     let value = json!({
         "title": document.title,
         "complete": document.complete,
@@ -49,7 +54,10 @@ fn program(row: &Row) -> Value {
         .collect();
     let mut figures = figures;
     figures.insert(Figure::Failed.key().to_owned(), row.failed().into());
-    let rounds = row.rounds.iter().map(|(number, sample)| round(*number, sample));
+    let rounds = row
+        .rounds
+        .iter()
+        .map(|(number, sample)| round(*number, sample));
     json!({
         "program": row.program,
         "version": row.version,
@@ -109,9 +117,18 @@ fn pair(pair: &Pair) -> Value {
 }
 
 pub(super) fn csv(document: &Document) -> String {
-    let mut head =
-        ["load", "stage", "program", "version", "round", "succeeded", "elapsed_s", "user_s", "system_s"]
-            .to_vec();
+    let mut head = [
+        "load",
+        "stage",
+        "program",
+        "version",
+        "round",
+        "succeeded",
+        "elapsed_s",
+        "user_s",
+        "system_s",
+    ]
+    .to_vec();
     head.extend(Figure::ALL.iter().map(|figure| figure.key()));
     head.extend(["tls", "failures", "invalid", "error"]);
     let columns = head.len();
@@ -119,24 +136,31 @@ pub(super) fn csv(document: &Document) -> String {
     for case in &document.cases {
         for row in &case.rows {
             for (number, sample) in &row.rounds {
-                let mut cells =
-                    [&case.load, &case.stage, &row.program, &row.version].map(|text| quoted(text)).to_vec();
+                let mut cells = [&case.load, &case.stage, &row.program, &row.version]
+                    .map(|text| quoted(text))
+                    .to_vec();
                 cells.push(number.to_string());
                 cells.extend(
                     [sample.succeeded, sample.elapsed, sample.user, sample.system]
                         .map(|figure| figure.to_string()),
                 );
                 let figures = Figure::ALL.iter().map(|figure| figure.of(sample));
-                cells.extend(figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())));
+                cells.extend(
+                    figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())),
+                );
                 cells.push(quoted(sample.tls.as_deref().unwrap_or_default()));
-                cells.extend([quoted(&sample.failures.join("; ")), quoted(&reasons(sample).join("; "))]);
+                cells.extend([
+                    quoted(&sample.failures.join("; ")),
+                    quoted(&reasons(sample).join("; ")),
+                ]);
                 cells.push(String::new());
                 out += &(cells.join(",") + "\n");
             }
             // What has no figures: a line that says why.
             for why in row.errors.iter().chain(&row.skipped) {
-                let mut cells =
-                    [&case.load, &case.stage, &row.program, &row.version].map(|text| quoted(text)).to_vec();
+                let mut cells = [&case.load, &case.stage, &row.program, &row.version]
+                    .map(|text| quoted(text))
+                    .to_vec();
                 cells.resize(columns - 1, String::new());
                 cells.push(quoted(why));
                 out += &(cells.join(",") + "\n");

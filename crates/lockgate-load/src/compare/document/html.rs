@@ -1,4 +1,5 @@
-//! A comparison as one page: tables, and bars for CPU time and requests, without scripts and without other files.
+//! A comparison as one page: tables, and bars for CPU time and requests, without scripts and
+//! without other files.
 
 use super::{Document, Figure, LEGEND, Sheet, title};
 use crate::compare::comparison::Case;
@@ -42,8 +43,11 @@ pub(super) fn render(document: &Document) -> String {
             out += &table(sheet);
         }
         if !section.notes.is_empty() {
-            let notes: String =
-                section.notes.iter().map(|note| format!("<li>{}</li>\n", escape(note))).collect();
+            let notes: String = section
+                .notes
+                .iter()
+                .map(|note| format!("<li>{}</li>\n", escape(note)))
+                .collect();
             out += &format!("<ul>\n{notes}</ul>\n");
         }
     }
@@ -52,8 +56,15 @@ pub(super) fn render(document: &Document) -> String {
 
 /// A bar to the median for each program, and a line from the least to the most.
 fn bars(case: &Case, figure: Figure) -> String {
-    let with: Vec<_> = case.rows.iter().filter_map(|row| Some((row, row.spread(figure)?))).collect();
-    let most = with.iter().map(|(_, spread)| spread.max).fold(0.0, f64::max);
+    let with: Vec<_> = case
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.spread(figure)?)))
+        .collect();
+    let most = with
+        .iter()
+        .map(|(_, spread)| spread.max)
+        .fold(0.0, f64::max);
     if most <= 0.0 {
         return String::new();
     }
@@ -96,7 +107,10 @@ fn shortened(name: &str) -> String {
 
 fn table(sheet: &Sheet) -> String {
     let line = |row: &Vec<String>, cell: &str| {
-        let cells: String = row.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text))).collect();
+        let cells: String = row
+            .iter()
+            .map(|text| format!("<{cell}>{}</{cell}>", escape(text)))
+            .collect();
         format!("<tr>{cells}</tr>\n")
     };
     let rows: String = sheet.rows.iter().map(|row| line(row, "td")).collect();

@@ -21,7 +21,10 @@ pub(super) fn render(document: &Document) -> String {
             out += "\n";
         }
         for note in &section.notes {
-            out += &format!("- {}\n", note.lines().map(plain).collect::<Vec<_>>().join("\n  "));
+            out += &format!(
+                "- {}\n",
+                note.lines().map(plain).collect::<Vec<_>>().join("\n  ")
+            );
         }
     }
     out + &format!("\n{LEGEND}\n")
@@ -34,7 +37,10 @@ fn plain(text: &str) -> String {
 
 fn table(sheet: &Sheet) -> String {
     let line = |row: &Vec<String>| {
-        let cells: Vec<_> = row.iter().map(|cell| plain(cell).replace('|', "\\|")).collect();
+        let cells: Vec<_> = row
+            .iter()
+            .map(|cell| plain(cell).replace('|', "\\|"))
+            .collect();
         format!("| {} |\n", cells.join(" | "))
     };
     let rule = format!("|{}\n", "---|".repeat(sheet.head.len()));

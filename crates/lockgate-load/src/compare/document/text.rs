@@ -32,20 +32,40 @@ pub(super) fn render(document: &Document) -> String {
 /// The first column to the left, and the others where all are figures to the right.
 fn columns(sheet: &Sheet) -> String {
     let plain = |row: &Vec<String>| row.iter().map(|cell| terminal(cell)).collect::<Vec<_>>();
-    let sheet = &Sheet { head: plain(&sheet.head), rows: sheet.rows.iter().map(plain).collect() };
+    let sheet = &Sheet {
+        head: plain(&sheet.head),
+        rows: sheet.rows.iter().map(plain).collect(),
+    };
     let all = || std::iter::once(&sheet.head).chain(&sheet.rows);
-    let width =
-        |at: usize| all().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let width = |at: usize| {
+        all()
+            .filter_map(|row| row.get(at))
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     // A figure with its unit or its spread, not a statement.
     let is_figure = |cell: &String| {
-        cell == "–" || (cell.starts_with(|c: char| c.is_ascii_digit()) && cell.split(' ').count() <= 2)
+        cell == "–"
+            || (cell.starts_with(|c: char| c.is_ascii_digit()) && cell.split(' ').count() <= 2)
     };
-    let right = |at: usize| at > 0 && sheet.rows.iter().filter_map(|row| row.get(at)).all(is_figure);
+    let right = |at: usize| {
+        at > 0
+            && sheet
+                .rows
+                .iter()
+                .filter_map(|row| row.get(at))
+                .all(is_figure)
+    };
     let mut out = String::new();
     for row in all() {
         let cells = row.iter().enumerate().map(|(at, cell)| {
             let blanks = " ".repeat(width(at) - cell.chars().count());
-            if right(at) { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
+            if right(at) {
+                format!("{blanks}{cell}")
+            } else {
+                format!("{cell}{blanks}")
+            }
         });
         let line = cells.collect::<Vec<_>>().join("  ");
         out += &format!("  {}\n", line.trim_end());

@@ -14,7 +14,10 @@ pub(crate) struct Mistakes<'t> {
 
 impl<'t> Mistakes<'t> {
     pub(crate) fn of(text: &'t str) -> Self {
-        Self { text, found: Vec::new() }
+        Self {
+            text,
+            found: Vec::new(),
+        }
     }
 
     pub(crate) fn add(&mut self, at: &Range<usize>, what: impl Into<String>) {
@@ -25,7 +28,8 @@ impl<'t> Mistakes<'t> {
         self.found.is_empty()
     }
 
-    /// One line for each, in the order of the text: `name:line:column: what`, both from 1, columns in characters.
+    /// One line for each, in the order of the text: `name:line:column: what`, both from 1, columns
+    /// in characters.
     pub(crate) fn render(mut self, name: &str) -> String {
         self.found.sort();
         let lines = self.found.iter().map(|(at, what)| {
@@ -64,10 +68,18 @@ impl<'a> Table<'a> {
     pub(crate) fn of(table: &'a DeTable<'a>, at: Range<usize>) -> Self {
         let mut entries: Vec<_> = table
             .iter()
-            .map(|(key, value)| Entry { name: key.get_ref().to_string(), at: key.span(), value })
+            .map(|(key, value)| Entry {
+                name: key.get_ref().to_string(),
+                at: key.span(),
+                value,
+            })
             .collect();
         entries.sort_by_key(|entry| entry.at.start);
-        Self { at, entries, known: Vec::new() }
+        Self {
+            at,
+            entries,
+            known: Vec::new(),
+        }
     }
 
     fn take(&mut self, name: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
@@ -76,7 +88,11 @@ impl<'a> Table<'a> {
         Some(self.entries.remove(at).value)
     }
 
-    pub(crate) fn text(&mut self, name: &'static str, mistakes: &mut Mistakes<'_>) -> Option<Placed<String>> {
+    pub(crate) fn text(
+        &mut self,
+        name: &'static str,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Option<Placed<String>> {
         text(self.take(name)?, name, mistakes)
     }
 
@@ -86,9 +102,15 @@ impl<'a> Table<'a> {
         mistakes: &mut Mistakes<'_>,
     ) -> Option<Placed<usize>> {
         let value = self.take(name)?;
-        let number = value.get_ref().as_integer().and_then(|number| number.to_string().parse::<usize>().ok());
+        let number = value
+            .get_ref()
+            .as_integer()
+            .and_then(|number| number.to_string().parse::<usize>().ok());
         match number {
-            Some(number) if number > 0 => Some(Placed { value: number, at: value.span() }),
+            Some(number) if number > 0 => Some(Placed {
+                value: number,
+                at: value.span(),
+            }),
             _ => {
                 mistakes.add(&value.span(), format!("`{name}` is a number from 1 on"));
                 None
@@ -98,10 +120,15 @@ impl<'a> Table<'a> {
 
     /// Whether `name` is true; not where it is absent.
     pub(crate) fn flag(&mut self, name: &'static str, mistakes: &mut Mistakes<'_>) -> bool {
-        let Some(value) = self.take(name) else { return false };
+        let Some(value) = self.take(name) else {
+            return false;
+        };
         let flag = value.get_ref().as_bool();
         if flag.is_none() {
-            mistakes.add(&value.span(), format!("`{name}` is true or false, and this is {}", kind(value)));
+            mistakes.add(
+                &value.span(),
+                format!("`{name}` is true or false, and this is {}", kind(value)),
+            );
         }
         flag.unwrap_or(false)
     }
@@ -112,7 +139,9 @@ impl<'a> Table<'a> {
         mistakes: &mut Mistakes<'_>,
     ) -> Option<Vec<Placed<String>>> {
         let value = self.take(name)?;
-        list(value, name, mistakes, |value, mistakes| text(value, name, mistakes))
+        list(value, name, mistakes, |value, mistakes| {
+            text(value, name, mistakes)
+        })
     }
 
     /// Rows of a table for people: strings and numbers as they are written.
@@ -131,7 +160,11 @@ impl<'a> Table<'a> {
         })
     }
 
-    pub(crate) fn table(&mut self, name: &'static str, mistakes: &mut Mistakes<'_>) -> Option<Table<'a>> {
+    pub(crate) fn table(
+        &mut self,
+        name: &'static str,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Option<Table<'a>> {
         table(self.take(name)?, name, mistakes)
     }
 
@@ -141,10 +174,18 @@ impl<'a> Table<'a> {
         name: &'static str,
         mistakes: &mut Mistakes<'_>,
     ) -> Vec<(Placed<String>, Table<'a>)> {
-        let Some(outer) = self.table(name, mistakes) else { return Vec::new() };
+        let Some(outer) = self.table(name, mistakes) else {
+            return Vec::new();
+        };
         let inner = outer.entries.into_iter().filter_map(|entry| {
             let inner = table(entry.value, &entry.name, mistakes)?;
-            Some((Placed { value: entry.name, at: entry.at }, inner))
+            Some((
+                Placed {
+                    value: entry.name,
+                    at: entry.at,
+                },
+                inner,
+            ))
         });
         inner.collect()
     }
@@ -155,10 +196,18 @@ impl<'a> Table<'a> {
         name: &'static str,
         mistakes: &mut Mistakes<'_>,
     ) -> Vec<(Placed<String>, Placed<String>)> {
-        let Some(outer) = self.table(name, mistakes) else { return Vec::new() };
+        let Some(outer) = self.table(name, mistakes) else {
+            return Vec::new();
+        };
         let pairs = outer.entries.into_iter().filter_map(|entry| {
             let value = text(entry.value, &entry.name, mistakes)?;
-            Some((Placed { value: entry.name, at: entry.at }, value))
+            Some((
+                Placed {
+                    value: entry.name,
+                    at: entry.at,
+                },
+                value,
+            ))
         });
         pairs.collect()
     }
@@ -167,33 +216,63 @@ impl<'a> Table<'a> {
     pub(crate) fn end(self, mistakes: &mut Mistakes<'_>) {
         for entry in &self.entries {
             let known = self.known.iter().copied();
-            mistakes.add(&entry.at, unknown("no key here is called", &entry.name, known));
+            mistakes.add(
+                &entry.at,
+                unknown("no key here is called", &entry.name, known),
+            );
         }
     }
 }
 
 /// What is said of a name that is none of `known`.
-pub(crate) fn unknown<'k>(what: &str, name: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
-    let near = known.clone().map(|other| (strsim::osa_distance(name, other), other)).min();
+pub(crate) fn unknown<'k>(
+    what: &str,
+    name: &str,
+    known: impl Iterator<Item = &'k str> + Clone,
+) -> String {
+    let near = known
+        .clone()
+        .map(|other| (strsim::osa_distance(name, other), other))
+        .min();
     match near {
         Some((distance, other)) if distance * 3 <= other.len().max(3) => {
             format!("{what} `{name}`: did you mean `{other}`?")
         }
-        _ => format!("{what} `{name}`; there are {}", known.collect::<Vec<_>>().join(", ")),
+        _ => format!(
+            "{what} `{name}`; there are {}",
+            known.collect::<Vec<_>>().join(", ")
+        ),
     }
 }
 
-fn text(value: &Spanned<DeValue<'_>>, name: &str, mistakes: &mut Mistakes<'_>) -> Option<Placed<String>> {
+fn text(
+    value: &Spanned<DeValue<'_>>,
+    name: &str,
+    mistakes: &mut Mistakes<'_>,
+) -> Option<Placed<String>> {
     let Some(text) = value.get_ref().as_str() else {
-        mistakes.add(&value.span(), format!("`{name}` is text in quotes, and this is {}", kind(value)));
+        mistakes.add(
+            &value.span(),
+            format!("`{name}` is text in quotes, and this is {}", kind(value)),
+        );
         return None;
     };
-    Some(Placed { value: text.to_owned(), at: value.span() })
+    Some(Placed {
+        value: text.to_owned(),
+        at: value.span(),
+    })
 }
 
-fn table<'a>(value: &'a Spanned<DeValue<'a>>, name: &str, mistakes: &mut Mistakes<'_>) -> Option<Table<'a>> {
+fn table<'a>(
+    value: &'a Spanned<DeValue<'a>>,
+    name: &str,
+    mistakes: &mut Mistakes<'_>,
+) -> Option<Table<'a>> {
     let Some(inner) = value.get_ref().as_table() else {
-        mistakes.add(&value.span(), format!("`{name}` is a table, and this is {}", kind(value)));
+        mistakes.add(
+            &value.span(),
+            format!("`{name}` is a table, and this is {}", kind(value)),
+        );
         return None;
     };
     Some(Table::of(inner, value.span()))
@@ -206,7 +285,10 @@ fn list<'a, T>(
     mut each: impl FnMut(&'a Spanned<DeValue<'a>>, &mut Mistakes<'_>) -> Option<T>,
 ) -> Option<Vec<T>> {
     let Some(items) = value.get_ref().as_array() else {
-        mistakes.add(&value.span(), format!("`{name}` is a list, and this is {}", kind(value)));
+        mistakes.add(
+            &value.span(),
+            format!("`{name}` is a list, and this is {}", kind(value)),
+        );
         return None;
     };
     items.iter().map(|item| each(item, mistakes)).collect()

@@ -22,7 +22,11 @@ fn tokens<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
                         let value = text(&tag.attribute(&name).unwrap());
                         format!("[{name}={value}]")
                     });
-                    found.push(format!("{}{}", text(tag.name()), attributes.collect::<String>()));
+                    found.push(format!(
+                        "{}{}",
+                        text(tag.name()),
+                        attributes.collect::<String>()
+                    ));
                 }
                 Token::End(name) => found.push(format!("/{}", text(name))),
                 Token::Style(_) => {}
@@ -34,8 +38,16 @@ fn tokens<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
 
 #[track_caller]
 fn check(section: &str, document: &str, expected: &[&str]) {
-    assert_eq!(tokens([document.as_bytes()]), expected, "{section}: {document}");
-    assert_eq!(tokens(document.as_bytes().chunks(1)), expected, "{section}, byte by byte: {document}");
+    assert_eq!(
+        tokens([document.as_bytes()]),
+        expected,
+        "{section}: {document}"
+    );
+    assert_eq!(
+        tokens(document.as_bytes().chunks(1)),
+        expected,
+        "{section}, byte by byte: {document}"
+    );
 }
 
 #[test]
@@ -47,7 +59,11 @@ fn tags_and_attributes_are_found_as_the_standard_says() {
     check("33", "<a B=1 b=2 C>", &["a[b=1][b=1][c=]"]);
     check("34", "<a b c = d / e>", &["a[b=][c=d][e=]"]);
     check("35", "<a b=>", &["a[b=]"]);
-    check("36, 37", "<a b=\"x>'y\" c='\"/>\n'>", &["a[b=x>'y][c=\"/>\n]"]);
+    check(
+        "36, 37",
+        "<a b=\"x>'y\" c='\"/>\n'>",
+        &["a[b=x>'y][c=\"/>\n]"],
+    );
     check("38", "<a b=x/y?z=1&amp;w=2>", &["a[b=x/y?z=1&w=2]"]);
     check("38", "<a b=x/>", &["a[b=x/]"]);
     check("39", "<a b='x'c=\"y\"/d>", &["a[b=x][c=y][d=]"]);
@@ -74,23 +90,71 @@ fn comments_and_doctypes_have_no_tags() {
 
 #[test]
 fn what_is_within_scripts_and_the_like_is_text() {
-    check("15", "<script>a<b;'</p>'</script><i>", &["script", "/script", "i"]);
-    check("17", "<script></scripty></SCRIPT\n><i>", &["script", "/script", "i"]);
-    check("17", "<script></script x=1/><i>", &["script", "/script", "i"]);
-    check("11", "<title><i></title><textarea><b></textarea>", &["title", "/title", "textarea", "/textarea"]);
-    check("12", "<style>a{b:url(<i>)}</style><i>", &["style", "{a{b:url(i>)}}", "/style", "i"]);
-    check("2", "<noscript><img src=a></noscript><i>", &["noscript", "/noscript", "i"]);
+    check(
+        "15",
+        "<script>a<b;'</p>'</script><i>",
+        &["script", "/script", "i"],
+    );
+    check(
+        "17",
+        "<script></scripty></SCRIPT\n><i>",
+        &["script", "/script", "i"],
+    );
+    check(
+        "17",
+        "<script></script x=1/><i>",
+        &["script", "/script", "i"],
+    );
+    check(
+        "11",
+        "<title><i></title><textarea><b></textarea>",
+        &["title", "/title", "textarea", "/textarea"],
+    );
+    check(
+        "12",
+        "<style>a{b:url(<i>)}</style><i>",
+        &["style", "{a{b:url(i>)}}", "/style", "i"],
+    );
+    check(
+        "2",
+        "<noscript><img src=a></noscript><i>",
+        &["noscript", "/noscript", "i"],
+    );
     check("5", "<plaintext><i></plaintext><i>", &["plaintext"]);
 }
 
 #[test]
 fn scripts_that_hide_behind_comments_end_where_browsers_end_them() {
-    check("20", "<script><!-- </script><i>", &["script", "/script", "i"]);
-    check("26", "<script><!-- <script> </script> --></script><i>", &["script", "/script", "i"]);
-    check("27", "<script><!-- <script> --></script><i>", &["script", "/script", "i"]);
-    check("26", "<script><!-- <scripts> </script><i>", &["script", "/script", "i"]);
-    check("22", "<script><!--><script></script><i>", &["script", "/script", "i"]);
-    check("31", "<script><!--<script></script></script><i>", &["script", "/script", "i"]);
+    check(
+        "20",
+        "<script><!-- </script><i>",
+        &["script", "/script", "i"],
+    );
+    check(
+        "26",
+        "<script><!-- <script> </script> --></script><i>",
+        &["script", "/script", "i"],
+    );
+    check(
+        "27",
+        "<script><!-- <script> --></script><i>",
+        &["script", "/script", "i"],
+    );
+    check(
+        "26",
+        "<script><!-- <scripts> </script><i>",
+        &["script", "/script", "i"],
+    );
+    check(
+        "22",
+        "<script><!--><script></script><i>",
+        &["script", "/script", "i"],
+    );
+    check(
+        "31",
+        "<script><!--<script></script></script><i>",
+        &["script", "/script", "i"],
+    );
     check("27", "<script><!--<script></script>", &["script"]);
 }
 
@@ -105,7 +169,10 @@ fn what_is_beyond_bounds_is_left_out() {
             tags.push(tag.clone());
         }
     });
-    assert_eq!((tags[0].name().len(), tags[0].attribute("a").unwrap().len()), (NAME, VALUE));
+    assert_eq!(
+        (tags[0].name().len(), tags[0].attribute("a").unwrap().len()),
+        (NAME, VALUE)
+    );
     assert_eq!(tags[0].attribute("b").unwrap(), b"2");
     assert_eq!(tags[1].attribute("c").unwrap(), b"3");
     let many: String = (0..ATTRIBUTES + 5).map(|n| format!(" a{n}={n}")).collect();
@@ -113,7 +180,10 @@ fn what_is_beyond_bounds_is_left_out() {
     Tokenizer::new().feed(format!("<i{many}>").as_bytes(), &mut |token| {
         if let Token::Start(tag) = token {
             kept = tag.attributes.len();
-            assert_eq!(tag.attribute(&format!("a{}", ATTRIBUTES - 1)).unwrap(), b"63");
+            assert_eq!(
+                tag.attribute(&format!("a{}", ATTRIBUTES - 1)).unwrap(),
+                b"63"
+            );
         }
     });
     assert_eq!(kept, ATTRIBUTES);

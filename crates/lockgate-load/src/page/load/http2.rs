@@ -15,7 +15,10 @@ use crate::client::{Fault, Link, Scratch};
 use crate::expect::Seen;
 
 /// As Chromium has them: servers decide what they send first with that much before them.
-const WINDOWS: Windows = Windows { stream: 6 << 20, connection: 15 << 20 };
+const WINDOWS: Windows = Windows {
+    stream: 6 << 20,
+    connection: 15 << 20,
+};
 
 /// The connection of a load, and what is under way on it.
 struct Wire<'a> {
@@ -44,7 +47,9 @@ impl Visit<'_> {
         let mut sent_back = HashSet::new();
         loop {
             // What is wanted most is who the connection is opened for.
-            let Some(&(_, place)) = self.wanted.borrow().first() else { return Ok(true) };
+            let Some(&(_, place)) = self.wanted.borrow().first() else {
+                return Ok(true);
+            };
             let mut scratch = Scratch::new(Rc::clone(&self.tools.blocks), Rng::new());
             scratch.line.clone_from(&self.tools.line);
             let opened = match self.within(self.open(place, &mut scratch)).await? {
@@ -55,13 +60,25 @@ impl Visit<'_> {
                 Ok((number, link)) => {
                     let connection = Connection::new(MOST, WINDOWS);
                     let (running, rng) = (Vec::new(), Rng::new());
-                    let mut wire = Wire { visit: self, number, link, connection, running, rng };
-                    if let Err(whole) = self.within(poll_fn(|cx| wire.poll(cx, &mut sent_back))).await? {
+                    let mut wire = Wire {
+                        visit: self,
+                        number,
+                        link,
+                        connection,
+                        running,
+                        rng,
+                    };
+                    if let Err(whole) = self
+                        .within(poll_fn(|cx| wire.poll(cx, &mut sent_back)))
+                        .await?
+                    {
                         return Ok(whole);
                     }
                 }
                 Err(fault) => {
-                    self.wanted.borrow_mut().retain(|(_, wanted)| *wanted != place);
+                    self.wanted
+                        .borrow_mut()
+                        .retain(|(_, wanted)| *wanted != place);
                     self.end(place, Err(fault));
                 }
             }
@@ -80,12 +97,13 @@ impl Visit<'_> {
 }
 
 impl Wire<'_> {
-    /// Completes when nothing is under way any more: nothing is wanted, or the connection takes no more requests or has
-    /// ended.
+    /// Completes when nothing is under way any more: nothing is wanted, or the connection takes no
+    /// more requests or has ended.
     fn poll(&mut self, cx: &mut Context<'_>, sent_back: &mut HashSet<usize>) -> Poll<()> {
         loop {
             self.ask();
-            self.connection.write(cx, &mut self.link, &self.visit.tools.blocks);
+            self.connection
+                .write(cx, &mut self.link, &self.visit.tools.blocks);
             if self.running.is_empty() {
                 return Poll::Ready(());
             }
@@ -109,7 +127,14 @@ impl Wire<'_> {
 
     /// Asks for what is wanted, as far as the server allows.
     fn ask(&mut self) {
-        let Self { visit, number, connection, running, rng, .. } = self;
+        let Self {
+            visit,
+            number,
+            connection,
+            running,
+            rng,
+            ..
+        } = self;
         while connection.has_room()
             && let Some((priority, place)) = visit.wanted.borrow_mut().pop_first()
         {
@@ -118,10 +143,20 @@ impl Wire<'_> {
                 (object.target.clone(), object.kind)
             };
             let scanner = visit.scanner(kind, &target);
-            let used = if scanner.is_some() { Use::Keep } else { Use::Count };
+            let used = if scanner.is_some() {
+                Use::Keep
+            } else {
+                Use::Count
+            };
             let request = visit.tools.plan.http2(&target, kind, priority);
             connection.begin(place, place, &request, used, rng);
-            running.push(Asked { place, priority, scanner, is_answered: false, unreadable: None });
+            running.push(Asked {
+                place,
+                priority,
+                scanner,
+                is_answered: false,
+                unreadable: None,
+            });
             visit.note(place, |object, now| {
                 object.start = Some(now);
                 object.connection = Some(*number);
@@ -140,17 +175,29 @@ impl Wire<'_> {
 
     /// Notes what has become of a request.
     fn take(&mut self, finished: Finished, sent_back: &mut HashSet<usize>) {
-        let Finished { place, done, mut kept, outcome } = finished;
-        let Some(at) = self.running.iter().position(|asked| asked.place == place) else { return };
+        let Finished {
+            place,
+            done,
+            mut kept,
+            outcome,
+        } = finished;
+        let Some(at) = self.running.iter().position(|asked| asked.place == place) else {
+            return;
+        };
         let mut asked = self.running.swap_remove(at);
         if let Some(status) = done.seen.status {
             asked.look(self.visit, status, kept.as_mut());
         }
         let made = match outcome {
-            Outcome::Answered => asked.unreadable.map_or_else(|| self.visit.judge(&done.seen), Err),
+            Outcome::Answered => asked
+                .unreadable
+                .map_or_else(|| self.visit.judge(&done.seen), Err),
             // RFC 9113 §6.8: another connection may be asked.
             Outcome::Unprocessed(_) if sent_back.insert(place) => {
-                self.visit.wanted.borrow_mut().insert((asked.priority, place));
+                self.visit
+                    .wanted
+                    .borrow_mut()
+                    .insert((asked.priority, place));
                 return;
             }
             Outcome::Unprocessed(fault) | Outcome::Failed(fault) => Err(fault),
@@ -168,7 +215,10 @@ impl Asked {
     fn look(&mut self, visit: &Visit<'_>, status: u16, kept: Option<&mut Kept>) {
         if !std::mem::replace(&mut self.is_answered, true) {
             visit.note(self.place, |object, now| object.first = Some(now));
-            let seen = Seen { status: Some(status), ..Seen::default() };
+            let seen = Seen {
+                status: Some(status),
+                ..Seen::default()
+            };
             self.scanner = self.scanner.take().filter(|_| visit.judge(&seen).is_ok());
             let coding = kept.as_ref().and_then(|kept| kept.coding.as_deref());
             if self.scanner.is_some() {

@@ -1,4 +1,5 @@
-//! The percentile plot: how long what share of requests took, with as much room for one of 10,000 as for one of 10.
+//! The percentile plot: how long what share of requests took, with as much room for one of 10,000
+//! as for one of 10.
 
 use super::plot::{self, LEFT, Name, RIGHT, Scale};
 use crate::report::summary;
@@ -35,10 +36,18 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
     let ticks: Vec<_> = TICKS.iter().filter(|(_, _, from)| most >= *from).collect();
     let last = ticks.last().map_or(0.0, |(_, share, _)| exceeding(*share));
     let x = Scale::linear(0.0, last, (LEFT, RIGHT));
-    let drawn: Vec<_> = curves.iter().map(|curve| values(&curve.histogram, last)).collect();
-    let y = Scale::fitting(drawn.iter().flatten().map(|(_, value)| *value), (AREA.1, AREA.0));
-    let marks: Vec<_> =
-        ticks.iter().map(|(label, share, _)| (x.place(exceeding(*share)), (*label).to_owned())).collect();
+    let drawn: Vec<_> = curves
+        .iter()
+        .map(|curve| values(&curve.histogram, last))
+        .collect();
+    let y = Scale::fitting(
+        drawn.iter().flatten().map(|(_, value)| *value),
+        (AREA.1, AREA.0),
+    );
+    let marks: Vec<_> = ticks
+        .iter()
+        .map(|(label, share, _)| (x.place(exceeding(*share)), (*label).to_owned()))
+        .collect();
     let mut drawing = plot::y_axis(&y, units::duration);
     drawing.push_str(&plot::x_axis(&marks, AREA));
     drawing.push_str(&plot::note(
@@ -49,14 +58,23 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
     ));
     let mut names = Vec::new();
     for (curve, values) in curves.iter().zip(drawn) {
-        let mut points: Vec<_> =
-            values.into_iter().map(|(at, value)| (x.place(at), y.place(value))).collect();
+        let mut points: Vec<_> = values
+            .into_iter()
+            .map(|(at, value)| (x.place(at), y.place(value)))
+            .collect();
         points.dedup_by(|a, b| (a.0 - b.0).abs() < 0.5 && (a.1 - b.1).abs() < 0.5);
-        names.extend(points.last().map(|at| Name { text: curve.name.clone(), at: *at }));
+        names.extend(points.last().map(|at| Name {
+            text: curve.name.clone(),
+            at: *at,
+        }));
         drawing.push_str(&plot::line(points.into_iter().map(Some), &curve.stroke));
     }
     drawing.push_str(&plot::names(&names, AREA));
-    let scale = if y.is_log() { "The scale of latency is logarithmic. " } else { "" };
+    let scale = if y.is_log() {
+        "The scale of latency is logarithmic. "
+    } else {
+        ""
+    };
     let rest = if left_out > 0 {
         format!("{left_out} more stages are not drawn; the table has them. ")
     } else {
@@ -68,13 +86,14 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
         ""
     };
     let svg = plot::svg((0.0, HEIGHT), "Latency by percentile", &drawing);
-    let caption =
-        "A curve ends where one request is left to exceed it. Rounds of the same stage are put together.";
-    Some(format!("<figure>{svg}<figcaption>{scale}{service}{rest}{caption}</figcaption></figure>\n"))
+    let caption = "A curve ends where one request is left to exceed it. Rounds of the same stage are put together.";
+    Some(format!(
+        "<figure>{svg}<figcaption>{scale}{service}{rest}{caption}</figcaption></figure>\n"
+    ))
 }
 
-/// Latency of each group of rounds, service time beside it in open loops while there is room; and how many groups
-/// have none.
+/// Latency of each group of rounds, service time beside it in open loops while there is room; and
+/// how many groups have none.
 fn curves(runs: &[(&str, &Report)]) -> (Vec<Curve>, usize) {
     let room = (MOST / runs.len().max(1)).max(1);
     let is_open = |(_, report): &(&str, &Report)| report.run.model == Model::Open;
@@ -95,12 +114,25 @@ fn curves(runs: &[(&str, &Report)]) -> (Vec<Curve>, usize) {
                 (_, 1) => (*run).to_owned(),
                 _ => format!("{run}: {}", group[0].name),
             };
-            let named =
-                |what: &str| if name.is_empty() { what.to_owned() } else { format!("{name}, {what}") };
+            let named = |what: &str| {
+                if name.is_empty() {
+                    what.to_owned()
+                } else {
+                    format!("{name}, {what}")
+                }
+            };
             let open = with_service && report.run.model == Model::Open;
-            let latency = if open || name.is_empty() { named("latency") } else { name.clone() };
+            let latency = if open || name.is_empty() {
+                named("latency")
+            } else {
+                name.clone()
+            };
             let latency_of = together(group, |stage| &stage.tally.latency);
-            curves.push(Curve { name: latency, histogram: latency_of, stroke: plot::stroke(nth) });
+            curves.push(Curve {
+                name: latency,
+                histogram: latency_of,
+                stroke: plot::stroke(nth),
+            });
             if open {
                 let service = together(group, |stage| &stage.tally.service);
                 curves.push(Curve {
@@ -124,7 +156,9 @@ fn spaced<T>(all: &[T], most: usize) -> Vec<&T> {
     if most == 1 {
         return all.last().into_iter().collect();
     }
-    (0..most).map(|nth| &all[nth * (all.len() - 1) / (most - 1)]).collect()
+    (0..most)
+        .map(|nth| &all[nth * (all.len() - 1) / (most - 1)])
+        .collect()
 }
 
 fn together(group: &[&Stage], of: fn(&Stage) -> &Nanoseconds) -> Nanoseconds {
@@ -141,8 +175,8 @@ fn exceeding(share: f64) -> f64 {
     -(1.0 - share).log10()
 }
 
-/// Places on the axis and values there, from the smallest to the largest, which stands where one request is left, or
-/// to the end of the axis.
+/// Places on the axis and values there, from the smallest to the largest, which stands where one
+/// request is left, or to the end of the axis.
 fn values(histogram: &Nanoseconds, last: f64) -> Vec<(f64, f64)> {
     const STEPS: i32 = 200;
     let end = (histogram.len() as f64).log10();
@@ -174,9 +208,17 @@ mod tests {
         let two = sample::ladder(2);
         assert_eq!(
             names(&[("a", &two)]),
-            ["1000/s, latency", "1000/s, service", "2000/s, latency", "2000/s, service"]
+            [
+                "1000/s, latency",
+                "1000/s, service",
+                "2000/s, latency",
+                "2000/s, service"
+            ]
         );
-        assert_eq!(names(&[("a", &two), ("b", &closed)])[3..], ["a: 2000/s, service", "b"]);
+        assert_eq!(
+            names(&[("a", &two), ("b", &closed)])[3..],
+            ["a: 2000/s, service", "b"]
+        );
         // One of its stages is drawn, and which one must be said.
         assert_eq!(
             names(&[("a", &two), ("b", &closed), ("c", &closed)])[..2],
@@ -188,18 +230,37 @@ mod tests {
     fn of_many_stages_some_are_drawn_from_the_first_to_the_last() {
         let ladder = sample::ladder(25);
         let (curves, left_out) = curves(&[("a", &ladder)]);
-        let names: Vec<_> = curves.iter().step_by(2).map(|curve| curve.name.as_str()).collect();
+        let names: Vec<_> = curves
+            .iter()
+            .step_by(2)
+            .map(|curve| curve.name.as_str())
+            .collect();
         assert_eq!(
             (names, left_out),
-            (vec!["1000/s, latency", "9000/s, latency", "17000/s, latency", "25000/s, latency"], 21)
+            (
+                vec![
+                    "1000/s, latency",
+                    "9000/s, latency",
+                    "17000/s, latency",
+                    "25000/s, latency"
+                ],
+                21
+            )
         );
-        assert!(figure(&[("a", &ladder)]).unwrap().contains("21 more stages are not drawn"));
+        assert!(
+            figure(&[("a", &ladder)])
+                .unwrap()
+                .contains("21 more stages are not drawn")
+        );
     }
 
     #[test]
     fn a_curve_ends_at_the_largest_value_if_the_axis_reaches_it() {
         let latency = sample::stage("some", 1_000, 1e6).tally.latency;
-        assert_eq!(values(&latency, 4.0).last(), Some(&(3.0, latency.max() as f64)));
+        assert_eq!(
+            values(&latency, 4.0).last(),
+            Some(&(3.0, latency.max() as f64))
+        );
         assert!(values(&latency, 2.0).last().unwrap().1 < latency.max() as f64 / 2.0);
     }
 
@@ -207,9 +268,16 @@ mod tests {
     fn the_scale_is_that_of_what_is_drawn() {
         let mut report = sample::report(&[]);
         report.stages.push(sample::stage("many", 100_000, 1e6));
-        report.stages[0].tally.latency.record(60_000_000_000).unwrap();
+        report.stages[0]
+            .tally
+            .latency
+            .record(60_000_000_000)
+            .unwrap();
         let figure = figure(&[("a", &report)]).unwrap();
-        assert!(figure.contains(" ms</text>") && !figure.contains(" s</text>"), "{figure}");
+        assert!(
+            figure.contains(" ms</text>") && !figure.contains(" s</text>"),
+            "{figure}"
+        );
     }
 
     #[test]
@@ -221,6 +289,10 @@ mod tests {
         report.stages.drain(..2);
         assert!(figure(&[("a", &report)]).is_none());
         report.stages = vec![sample::stage("one", 1, 1e6)];
-        assert!(figure(&[("a", &report)]).unwrap().contains("class=\"curve alone c0\""));
+        assert!(
+            figure(&[("a", &report)])
+                .unwrap()
+                .contains("class=\"curve alone c0\"")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What every plot is drawn with: scales with their ticks, strokes that grey print tells apart, labels that keep apart.
+//! What every plot is drawn with: scales with their ticks, strokes that grey print tells apart,
+//! labels that keep apart.
 
 use std::fmt::Write;
 
@@ -15,7 +16,16 @@ pub(super) const RIGHT: f64 = WIDTH - 220.0;
 const LONGEST_NAME: usize = 25;
 
 /// Solid first; no two are alike without their colours.
-const DASHES: [&str; 8] = ["none", "9 4", "2 3.5", "12 3 2 3", "5 3", "16 4 4 4", "8 3 2 3 2 3", "1 2"];
+const DASHES: [&str; 8] = [
+    "none",
+    "9 4",
+    "2 3.5",
+    "12 3 2 3",
+    "5 3",
+    "16 4 4 4",
+    "8 3 2 3 2 3",
+    "1 2",
+];
 
 /// The attributes of the nth curve.
 pub(super) fn stroke(nth: usize) -> String {
@@ -41,12 +51,21 @@ pub(super) struct Scale {
 impl Scale {
     /// From `low` to `high`, evenly.
     pub(super) fn linear(low: f64, high: f64, (from, to): (f64, f64)) -> Self {
-        Self { low, high, is_log: false, from, to }
+        Self {
+            low,
+            high,
+            is_log: false,
+            from,
+            to,
+        }
     }
 
     /// From nothing to above the largest figure.
     pub(super) fn from_zero(figures: impl IntoIterator<Item = f64>, pixels: (f64, f64)) -> Self {
-        let most = figures.into_iter().filter(|figure| figure.is_finite()).fold(0.0, f64::max);
+        let most = figures
+            .into_iter()
+            .filter(|figure| figure.is_finite())
+            .fold(0.0, f64::max);
         let most = if most > 0.0 { most } else { 1.0 };
         let step = step(most / 4.0);
         Self::linear(0.0, (most / step).ceil() * step, pixels)
@@ -54,15 +73,23 @@ impl Scale {
 
     /// For durations: by powers of ten where even steps would hide the smaller ones.
     pub(super) fn fitting(figures: impl IntoIterator<Item = f64>, pixels: (f64, f64)) -> Self {
-        let figures: Vec<f64> =
-            figures.into_iter().filter(|figure| *figure > 0.0 && figure.is_finite()).collect();
+        let figures: Vec<f64> = figures
+            .into_iter()
+            .filter(|figure| *figure > 0.0 && figure.is_finite())
+            .collect();
         let low = figures.iter().copied().fold(f64::INFINITY, f64::min);
         let high = figures.iter().copied().fold(0.0, f64::max);
         if high <= 20.0 * low || figures.is_empty() {
             return Self::from_zero(figures, pixels);
         }
         let (low, high) = (1.0 / step(1.0 / low), step(high));
-        Self { low, high, is_log: true, from: pixels.0, to: pixels.1 }
+        Self {
+            low,
+            high,
+            is_log: true,
+            from: pixels.0,
+            to: pixels.1,
+        }
     }
 
     /// The pixel of a figure, within the scale.
@@ -72,7 +99,11 @@ impl Scale {
         } else {
             (figure - self.low) / (self.high - self.low)
         };
-        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        let share = if share.is_finite() {
+            share.clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
         self.from + share * (self.to - self.from)
     }
 
@@ -87,14 +118,27 @@ impl Scale {
             let step = step((self.high - self.low) / 6.0);
             let first = (self.low / step).ceil();
             let all = (0..=12).map(|nth| (first + f64::from(nth)) * step);
-            return all.take_while(|tick| *tick <= self.high * (1.0 + 1e-9)).collect();
+            return all
+                .take_while(|tick| *tick <= self.high * (1.0 + 1e-9))
+                .collect();
         }
-        let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
+        let (first, last) = (
+            self.low.log10().floor() as i32,
+            self.high.log10().ceil() as i32,
+        );
         let decade = (self.to - self.from).abs() / (self.high / self.low).log10();
-        let factors: &[f64] = if decade >= 60.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let factors: &[f64] = if decade >= 60.0 {
+            &[1.0, 2.0, 5.0]
+        } else {
+            &[1.0]
+        };
         let every = (16.0 / decade).ceil() as usize;
         let decades = (first..=last).step_by(every.max(1));
-        let all = decades.flat_map(|decade| factors.iter().map(move |factor| factor * 10_f64.powi(decade)));
+        let all = decades.flat_map(|decade| {
+            factors
+                .iter()
+                .map(move |factor| factor * 10_f64.powi(decade))
+        });
         let within = self.low * (1.0 - 1e-9)..=self.high * (1.0 + 1e-9);
         all.filter(|tick| within.contains(tick)).collect()
     }
@@ -104,7 +148,10 @@ impl Scale {
 fn step(least: f64) -> f64 {
     let decade = 10_f64.powf(least.log10().floor());
     let factor = least / decade;
-    let round = [1.0, 2.0, 5.0].into_iter().find(|round| factor <= round * (1.0 + 1e-9)).unwrap_or(10.0);
+    let round = [1.0, 2.0, 5.0]
+        .into_iter()
+        .find(|round| factor <= round * (1.0 + 1e-9))
+        .unwrap_or(10.0);
     round * decade
 }
 
@@ -126,7 +173,8 @@ pub(super) fn y_axis(scale: &Scale, show: impl Fn(f64) -> String) -> String {
     out
 }
 
-/// Lines upwards at these pixels with their labels below, those left out that would touch the one before.
+/// Lines upwards at these pixels with their labels below, those left out that would touch the one
+/// before.
 pub(super) fn x_axis(ticks: &[(f64, String)], (top, bottom): (f64, f64)) -> String {
     let mut out = String::new();
     let mut free = f64::NEG_INFINITY;
@@ -137,8 +185,11 @@ pub(super) fn x_axis(ticks: &[(f64, String)], (top, bottom): (f64, f64)) -> Stri
             free = x + half + 8.0;
             let label = html(label);
             let y = bottom + 20.0;
-            write!(out, "<text class=\"quiet\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label}</text>")
-                .expect("memory");
+            write!(
+                out,
+                "<text class=\"quiet\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label}</text>"
+            )
+            .expect("memory");
         }
     }
     out
@@ -147,11 +198,16 @@ pub(super) fn x_axis(ticks: &[(f64, String)], (top, bottom): (f64, f64)) -> Stri
 /// A short text, such as what an axis is.
 pub(super) fn note(x: f64, y: f64, anchor: &str, text: &str) -> String {
     let text = html(text);
-    format!("<text class=\"quiet\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>")
+    format!(
+        "<text class=\"quiet\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>"
+    )
 }
 
 /// Points joined by lines; where one is missing the line is broken, and what stands alone is a dot.
-pub(super) fn line(points: impl IntoIterator<Item = Option<(f64, f64)>>, attributes: &str) -> String {
+pub(super) fn line(
+    points: impl IntoIterator<Item = Option<(f64, f64)>>,
+    attributes: &str,
+) -> String {
     let points: Vec<_> = points.into_iter().collect();
     let (mut path, mut alone) = (String::new(), String::new());
     for part in points.split(Option::is_none) {
@@ -166,7 +222,11 @@ pub(super) fn line(points: impl IntoIterator<Item = Option<(f64, f64)>>, attribu
         }
     }
     let drawn = |attributes: &str, path: &str| {
-        if path.is_empty() { String::new() } else { format!("<path {attributes} d=\"{path}\"/>") }
+        if path.is_empty() {
+            String::new()
+        } else {
+            format!("<path {attributes} d=\"{path}\"/>")
+        }
     };
     drawn(attributes, &path) + &drawn(&attributes.replacen("curve", "curve alone", 1), &alone)
 }
@@ -177,7 +237,8 @@ pub(super) struct Name {
     pub(super) at: (f64, f64),
 }
 
-/// Names at the right of the area, each with a thin line from the end of its curve, none over another.
+/// Names at the right of the area, each with a thin line from the end of its curve, none over
+/// another.
 pub(super) fn names(names: &[Name], within: (f64, f64)) -> String {
     let wanted: Vec<f64> = names.iter().map(|name| name.at.1).collect();
     let mut out = String::new();
@@ -199,11 +260,16 @@ pub(super) fn names(names: &[Name], within: (f64, f64)) -> String {
     out
 }
 
-/// Places next to the wanted ones that are at least `gap` from each other, within bounds as far as there is room.
+/// Places next to the wanted ones that are at least `gap` from each other, within bounds as far as
+/// there is room.
 fn apart(wanted: &[f64], gap: f64, (low, high): (f64, f64)) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
-    let room = if wanted.len() > 1 { (high - low) / (wanted.len() - 1) as f64 } else { gap };
+    let room = if wanted.len() > 1 {
+        (high - low) / (wanted.len() - 1) as f64
+    } else {
+        gap
+    };
     let gap = gap.min(room);
     let mut places = wanted.to_vec();
     let mut least = low;
@@ -227,7 +293,11 @@ fn shortened(text: &str) -> String {
     }
     let end = LONGEST_NAME * 2 / 3;
     let begin = &letters[..LONGEST_NAME - end - 1];
-    begin.iter().chain(&['…']).chain(&letters[letters.len() - end..]).collect()
+    begin
+        .iter()
+        .chain(&['…'])
+        .chain(&letters[letters.len() - end..])
+        .collect()
 }
 
 /// About as wide as a text is, in pixels: fonts differ.
@@ -261,12 +331,23 @@ mod tests {
 
     #[test]
     fn scales_of_nothing_and_of_one_figure_still_have_a_place_for_all() {
-        for figures in [vec![], vec![0.0], vec![f64::NAN], vec![5.0], vec![f64::MAX], vec![1e-300, 1e300]] {
-            for scale in
-                [Scale::fitting(figures.clone(), (300.0, 10.0)), Scale::from_zero(figures, (300.0, 10.0))]
-            {
+        for figures in [
+            vec![],
+            vec![0.0],
+            vec![f64::NAN],
+            vec![5.0],
+            vec![f64::MAX],
+            vec![1e-300, 1e300],
+        ] {
+            for scale in [
+                Scale::fitting(figures.clone(), (300.0, 10.0)),
+                Scale::from_zero(figures, (300.0, 10.0)),
+            ] {
                 for figure in [0.0, 1.0, f64::NAN, f64::INFINITY, -1.0] {
-                    assert!((10.0..=300.0).contains(&scale.place(figure)), "{scale:?} {figure}");
+                    assert!(
+                        (10.0..=300.0).contains(&scale.place(figure)),
+                        "{scale:?} {figure}"
+                    );
                 }
                 assert!(scale.ticks().len() < 400);
             }
@@ -280,14 +361,20 @@ mod tests {
         places.sort_by(f64::total_cmp);
         assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= 14.99));
         let crowd = apart(&[5.0; 40], 15.0, (0.0, 300.0));
-        assert!(crowd.iter().all(|place| (-0.01..=300.01).contains(place)), "{crowd:?}");
+        assert!(
+            crowd.iter().all(|place| (-0.01..=300.01).contains(place)),
+            "{crowd:?}"
+        );
     }
 
     #[test]
     fn a_long_name_keeps_both_its_ends() {
         assert_eq!(shortened("nginx"), "nginx");
         let short = shortened("nginx 1.22 with a rather long name, service");
-        assert_eq!((short.as_str(), short.chars().count()), ("nginx 1.…ng name, service", 25));
+        assert_eq!(
+            (short.as_str(), short.chars().count()),
+            ("nginx 1.…ng name, service", 25)
+        );
     }
 
     #[test]

@@ -29,7 +29,11 @@ pub(super) fn stages(report: &Report) -> String {
         let latency = |of: fn(&Summary) -> f64| figure(summary.as_ref().map(of));
         let valid = stage.invalid.is_empty();
         // Beside the name, where it is seen however narrow the page is.
-        let mark = if valid { "" } else { " <span class=\"mark\">INVALID</span>" };
+        let mark = if valid {
+            ""
+        } else {
+            " <span class=\"mark\">INVALID</span>"
+        };
         let cells = [
             format!("{}{mark}", html(&stage.name)),
             stage.round.to_string(),
@@ -52,7 +56,9 @@ pub(super) fn stages(report: &Report) -> String {
 /// Stages that were run more than once, or nothing.
 pub(super) fn rounds(report: &Report) -> Option<String> {
     let rounds = words::rounds(report);
-    let rows = rounds.into_iter().map(|cells| (cells.map(|cell| html(&cell)).to_vec(), true));
+    let rows = rounds
+        .into_iter()
+        .map(|cells| (cells.map(|cell| html(&cell)).to_vec(), true));
     (rows.len() > 0).then(|| table("", &words::ROUNDS, rows))
 }
 
@@ -60,10 +66,16 @@ pub(super) fn rounds(report: &Report) -> Option<String> {
 pub(super) fn failures(report: &Report) -> Option<String> {
     let mut rows = Vec::new();
     for (at, kind) in Failure::ALL.into_iter().enumerate() {
-        let with: Vec<&Stage> = report.stages.iter().filter(|stage| stage.tally.failures[at] > 0).collect();
+        let with: Vec<&Stage> = report
+            .stages
+            .iter()
+            .filter(|stage| stage.tally.failures[at] > 0)
+            .collect();
         let Some(first) = with.first() else { continue };
         let number = with.iter().map(|stage| stage.tally.failures[at]).sum();
-        let example = with.iter().find_map(|stage| stage.tally.examples[at].as_deref());
+        let example = with
+            .iter()
+            .find_map(|stage| stage.tally.examples[at].as_deref());
         let cells = [
             kind.name().to_owned(),
             units::count(number),
@@ -72,14 +84,27 @@ pub(super) fn failures(report: &Report) -> Option<String> {
         ];
         rows.push((cells.to_vec(), true));
     }
-    let head = ["kind", "failures", "first in stage", "what the first one was"];
+    let head = [
+        "kind",
+        "failures",
+        "first in stage",
+        "what the first one was",
+    ];
     (!rows.is_empty()).then(|| table("words", &head, rows.into_iter()))
 }
 
 /// What the generator and programs that were watched took, a row for each stage.
 pub(super) fn programs(report: &Report) -> String {
-    let head =
-        ["program", "stage", "user", "system", "CPU a success", "before", "peak", "memory a connection"];
+    let head = [
+        "program",
+        "stage",
+        "user",
+        "system",
+        "CPU a success",
+        "before",
+        "peak",
+        "memory a connection",
+    ];
     let mut rows = Vec::new();
     for stage in &report.stages {
         let name = html(&words::stage(stage, report));
@@ -119,21 +144,35 @@ pub(super) fn programs(report: &Report) -> String {
 pub(super) fn details(report: &Report) -> String {
     let mut out = String::new();
     for (at, stage) in report.stages.iter().enumerate() {
-        let open = if at + 1 == report.stages.len() { " open" } else { "" };
+        let open = if at + 1 == report.stages.len() {
+            " open"
+        } else {
+            ""
+        };
         let name = html(&words::stage(stage, report));
         let (latency, traffic) = (latency(report, stage), traffic(report, stage));
-        write!(out, "<details{open}><summary>{name}</summary>\n{latency}{traffic}</details>\n")
-            .expect("memory");
+        write!(
+            out,
+            "<details{open}><summary>{name}</summary>\n{latency}{traffic}</details>\n"
+        )
+        .expect("memory");
     }
     out
 }
 
 fn latency(report: &Report, stage: &Stage) -> String {
     let histograms = words::histograms(report.run.model, stage);
-    let summaries: Vec<_> = histograms.iter().map(|(_, histogram)| Summary::of(histogram)).collect();
+    let summaries: Vec<_> = histograms
+        .iter()
+        .map(|(_, histogram)| Summary::of(histogram))
+        .collect();
     let row = |name: &str, of: &dyn Fn(&Summary) -> String| {
         let mut cells = vec![name.to_owned()];
-        cells.extend(summaries.iter().map(|summary| summary.as_ref().map_or(NONE.to_owned(), of)));
+        cells.extend(
+            summaries
+                .iter()
+                .map(|summary| summary.as_ref().map_or(NONE.to_owned(), of)),
+        );
         (cells, true)
     };
     let mut rows = vec![row("count", &|summary| units::count(summary.count))];
@@ -148,12 +187,22 @@ fn latency(report: &Report, stage: &Stage) -> String {
 fn traffic(report: &Report, stage: &Stage) -> String {
     let tally = &stage.tally;
     let summary = StageSummary::of(stage, report.run.connections);
-    let bytes = |bytes: u64, rate: f64| format!("{}, {}/s", units::bytes(bytes as f64), units::bytes(rate));
-    let statuses =
-        tally.statuses.iter().map(|(status, number)| format!("{status}: {}", units::count(*number)));
+    let bytes =
+        |bytes: u64, rate: f64| format!("{}, {}/s", units::bytes(bytes as f64), units::bytes(rate));
+    let statuses = tally
+        .statuses
+        .iter()
+        .map(|(status, number)| format!("{status}: {}", units::count(*number)));
     let statuses = statuses.collect::<Vec<_>>().join(", ");
     let rows = [
-        ("succeeded", format!("{}, {}", units::count(tally.succeeded()), units::rate(summary.rate))),
+        (
+            "succeeded",
+            format!(
+                "{}, {}",
+                units::count(tally.succeeded()),
+                units::rate(summary.rate)
+            ),
+        ),
         (
             "failed",
             format!(
@@ -164,10 +213,26 @@ fn traffic(report: &Report, stage: &Stage) -> String {
         ),
         (
             "late",
-            format!("{}: successes after the stage's time, no part of its rate", units::count(tally.late)),
+            format!(
+                "{}: successes after the stage's time, no part of its rate",
+                units::count(tally.late)
+            ),
         ),
-        ("cut", format!("{}: not over at the end, counted as neither", units::count(tally.cut))),
-        ("statuses", if statuses.is_empty() { NONE.to_owned() } else { statuses }),
+        (
+            "cut",
+            format!(
+                "{}: not over at the end, counted as neither",
+                units::count(tally.cut)
+            ),
+        ),
+        (
+            "statuses",
+            if statuses.is_empty() {
+                NONE.to_owned()
+            } else {
+                statuses
+            },
+        ),
         (
             "connections",
             format!(
@@ -180,21 +245,29 @@ fn traffic(report: &Report, stage: &Stage) -> String {
         ("sent", bytes(tally.sent, summary.sent_rate)),
         ("received", bytes(tally.received, summary.received_rate)),
     ];
-    let rows = rows.into_iter().fold(String::new(), |mut out, (name, text)| {
-        write!(out, "<dt>{name}</dt><dd>{text}</dd>").expect("memory");
-        out
-    });
+    let rows = rows
+        .into_iter()
+        .fold(String::new(), |mut out, (name, text)| {
+            write!(out, "<dt>{name}</dt><dd>{text}</dd>").expect("memory");
+            out
+        });
     format!("<dl>{rows}</dl>\n")
 }
 
 /// Cells are HTML already; the first is what its row is of.
 fn table(class: &str, head: &[&str], rows: impl Iterator<Item = (Vec<String>, bool)>) -> String {
-    let head = head.iter().fold(String::new(), |out, name| out + "<th scope=\"col\">" + name + "</th>");
+    let head = head.iter().fold(String::new(), |out, name| {
+        out + "<th scope=\"col\">" + name + "</th>"
+    });
     let mut body = String::new();
     for (cells, valid) in rows {
         body.push_str(if valid { "<tr>" } else { "<tr class=\"bad\">" });
         for (at, cell) in cells.iter().enumerate() {
-            let (open, close) = if at == 0 { ("<th scope=\"row\">", "</th>") } else { ("<td>", "</td>") };
+            let (open, close) = if at == 0 {
+                ("<th scope=\"row\">", "</th>")
+            } else {
+                ("<td>", "</td>")
+            };
             write!(body, "{open}{cell}{close}").expect("memory");
         }
         body.push_str("</tr>\n");
@@ -207,7 +280,11 @@ fn table(class: &str, head: &[&str], rows: impl Iterator<Item = (Vec<String>, bo
 
 fn marked(number: u64) -> String {
     let text = units::count(number);
-    if number > 0 { format!("<span class=\"mark\">{text}</span>") } else { text }
+    if number > 0 {
+        format!("<span class=\"mark\">{text}</span>")
+    } else {
+        text
+    }
 }
 
 fn figure(nanoseconds: Option<f64>) -> String {

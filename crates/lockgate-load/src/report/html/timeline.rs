@@ -17,7 +17,11 @@ const MOST: usize = 330;
 
 /// The figure, or nothing where there was no second.
 pub(super) fn figure(report: &Report) -> Option<String> {
-    let seconds: Vec<&Second> = report.stages.iter().flat_map(|stage| &stage.seconds).collect();
+    let seconds: Vec<&Second> = report
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.seconds)
+        .collect();
     if seconds.is_empty() {
         return None;
     }
@@ -36,35 +40,81 @@ pub(super) fn figure(report: &Report) -> Option<String> {
     if worst.iter().any(Option::is_some) {
         drawing.push_str(&plot::y_axis(&latency, units::duration));
     } else {
-        drawing.push_str(&plot::note(LEFT + 12.0, LATENCY.0 + 24.0, "start", "nothing succeeded"));
+        drawing.push_str(&plot::note(
+            LEFT + 12.0,
+            LATENCY.0 + 24.0,
+            "start",
+            "nothing succeeded",
+        ));
     }
     let ticks = x.ticks().into_iter().filter(|tick| tick.fract() == 0.0);
-    let ticks: Vec<_> = ticks.map(|tick| (x.place(tick), units::count(tick as u64))).collect();
+    let ticks: Vec<_> = ticks
+        .map(|tick| (x.place(tick), units::count(tick as u64)))
+        .collect();
     drawing.push_str(&plot::x_axis(&ticks, (LATENCY.0, LATENCY.1)));
-    drawing.push_str(&plot::note((LEFT + RIGHT) / 2.0, LATENCY.1 + 38.0, "middle", "seconds of all stages"));
-    drawing.push_str(&plot::note(RIGHT + 14.0, (RATE.0 + RATE.1) / 2.0, "start", "successes a second"));
-    drawing.push_str(&plot::note(RIGHT + 14.0, (LATENCY.0 + LATENCY.1) / 2.0, "start", &of_latency));
+    drawing.push_str(&plot::note(
+        (LEFT + RIGHT) / 2.0,
+        LATENCY.1 + 38.0,
+        "middle",
+        "seconds of all stages",
+    ));
+    drawing.push_str(&plot::note(
+        RIGHT + 14.0,
+        (RATE.0 + RATE.1) / 2.0,
+        "start",
+        "successes a second",
+    ));
+    drawing.push_str(&plot::note(
+        RIGHT + 14.0,
+        (LATENCY.0 + LATENCY.1) / 2.0,
+        "start",
+        &of_latency,
+    ));
     drawing.push_str(&stages(report, &x));
     let middle = |at: usize| x.place((at as f64 + 0.5) * together as f64);
-    let successes = rates.iter().enumerate().map(|(at, each)| Some((middle(at), rate.place(*each))));
+    let successes = rates
+        .iter()
+        .enumerate()
+        .map(|(at, each)| Some((middle(at), rate.place(*each))));
     drawing.push_str(&plot::line(successes, "class=\"curve c0\""));
-    let p99 = worst.iter().enumerate().map(|(at, each)| each.map(|each| (middle(at), latency.place(each))));
+    let p99 = worst
+        .iter()
+        .enumerate()
+        .map(|(at, each)| each.map(|each| (middle(at), latency.place(each))));
     drawing.push_str(&plot::line(p99, "class=\"curve c1\""));
     let failed = failures(&seconds, |at| x.place(at as f64 + 0.5));
     drawing.push_str(&failed);
 
     // Without marks and names there is nothing above.
-    let top = if failed.is_empty() && report.stages.len() < 2 { MARKS } else { 0.0 };
+    let top = if failed.is_empty() && report.stages.len() < 2 {
+        MARKS
+    } else {
+        0.0
+    };
     let svg = plot::svg((top, HEIGHT), "Successes and p99 of each second", &drawing);
-    let crosses = if failed.is_empty() { "" } else { "×: requests failed. " };
-    let scale = if latency.is_log() { "The scale of latency is logarithmic. " } else { "" };
+    let crosses = if failed.is_empty() {
+        ""
+    } else {
+        "×: requests failed. "
+    };
+    let scale = if latency.is_log() {
+        "The scale of latency is logarithmic. "
+    } else {
+        ""
+    };
     let caption = "By when exchanges ended; the last second of a stage may be a part of one.";
-    Some(format!("<figure>{svg}<figcaption>{crosses}{scale}{caption}</figcaption></figure>\n"))
+    Some(format!(
+        "<figure>{svg}<figcaption>{crosses}{scale}{caption}</figcaption></figure>\n"
+    ))
 }
 
 /// Successes a second of seconds that are drawn as one.
 fn rate(seconds: &[&Second]) -> f64 {
-    seconds.iter().map(|second| second.succeeded as f64).sum::<f64>() / seconds.len() as f64
+    seconds
+        .iter()
+        .map(|second| second.succeeded as f64)
+        .sum::<f64>()
+        / seconds.len() as f64
 }
 
 /// The highest of their p99, if anything succeeded.
@@ -86,7 +136,11 @@ fn stages(report: &Report, x: &Scale) -> String {
         let middle = (start + x.place(second as f64)) / 2.0;
         if start > LEFT {
             let bottom = LATENCY.1;
-            write!(out, "<path class=\"border\" d=\"M{start:.1} {MARKS}V{bottom}\"/>").expect("memory");
+            write!(
+                out,
+                "<path class=\"border\" d=\"M{start:.1} {MARKS}V{bottom}\"/>"
+            )
+            .expect("memory");
         }
         let half = plot::width(&stage.name) / 2.0;
         let fits = middle - half >= free && middle + half <= RIGHT + 100.0;
@@ -102,7 +156,11 @@ fn stages(report: &Report, x: &Scale) -> String {
 fn failures(seconds: &[&Second], middle: impl Fn(usize) -> f64) -> String {
     const APART: f64 = 11.0;
     let mut marks: Vec<(f64, u64)> = Vec::new();
-    for (at, second) in seconds.iter().enumerate().filter(|(_, second)| second.failed > 0) {
+    for (at, second) in seconds
+        .iter()
+        .enumerate()
+        .filter(|(_, second)| second.failed > 0)
+    {
         match marks.last_mut() {
             Some((x, number)) if middle(at) - *x < APART => *number += second.failed,
             _ => marks.push((middle(at), second.failed)),
@@ -133,22 +191,42 @@ mod tests {
         let figure = figure(&report).unwrap();
         assert_eq!(figure.matches("class=\"cross\"").count(), 1);
         assert!(figure.contains("<title>12 failures</title>"));
-        let latency = figure.split("class=\"curve c1\"").nth(1).unwrap().split("/>").next().unwrap();
+        let latency = figure
+            .split("class=\"curve c1\"")
+            .nth(1)
+            .unwrap()
+            .split("/>")
+            .next()
+            .unwrap();
         assert_eq!(latency.matches('M').count(), 2, "{latency}");
-        report.stages.iter_mut().flat_map(|stage| &mut stage.seconds).for_each(|second| second.succeeded = 0);
-        assert!(super::figure(&report).unwrap().contains(">nothing succeeded<"));
+        report
+            .stages
+            .iter_mut()
+            .flat_map(|stage| &mut stage.seconds)
+            .for_each(|second| second.succeeded = 0);
+        assert!(
+            super::figure(&report)
+                .unwrap()
+                .contains(">nothing succeeded<")
+        );
     }
 
     #[test]
     fn a_long_run_is_drawn_by_the_worst_of_some_seconds_and_its_failures_not_over_each_other() {
         let mut report = sample::report(&["long"]);
-        let second = Second { failed: 1, ..report.stages[0].seconds[0] };
+        let second = Second {
+            failed: 1,
+            ..report.stages[0].seconds[0]
+        };
         report.stages[0].seconds = vec![second; 3600];
         let figure = figure(&report).unwrap();
         let crosses = figure.matches("class=\"cross\"").count();
         assert!((40..=61).contains(&crosses), "{crosses}");
         assert!(figure.contains("worst p99 of each 11 s") && figure.matches('L').count() < 700);
-        let worse = Second { p99: second.p99 * 5, ..second };
+        let worse = Second {
+            p99: second.p99 * 5,
+            ..second
+        };
         assert_eq!(worst(&[&second, &worse, &second]), Some(worse.p99 as f64));
     }
 

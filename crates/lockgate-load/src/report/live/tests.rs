@@ -5,11 +5,20 @@ use crate::report::sample;
 use crate::schedule::{Rate, Schedule};
 
 fn stage(name: &str, shape: Loop, until: Until) -> Stage {
-    Stage { round: 1, name: name.to_owned(), shape, until }
+    Stage {
+        round: 1,
+        name: name.to_owned(),
+        shape,
+        until,
+    }
 }
 
 fn closed(seconds: u64) -> Stage {
-    stage("closed loop", Loop::Closed, Until::Time(Duration::from_secs(seconds)))
+    stage(
+        "closed loop",
+        Loop::Closed,
+        Until::Time(Duration::from_secs(seconds)),
+    )
 }
 
 fn constant(rate: f64, seconds: u64) -> Stage {
@@ -18,8 +27,19 @@ fn constant(rate: f64, seconds: u64) -> Stage {
 }
 
 fn second(succeeded: u64) -> Second {
-    let (p50, p99, max) = if succeeded > 0 { (210_000, 800_000, 3_200_000) } else { (0, 0, 0) };
-    Second { succeeded, failed: 0, received: 0, p50, p99, max }
+    let (p50, p99, max) = if succeeded > 0 {
+        (210_000, 800_000, 3_200_000)
+    } else {
+        (0, 0, 0)
+    };
+    Second {
+        succeeded,
+        failed: 0,
+        received: 0,
+        p50,
+        p99,
+        max,
+    }
 }
 
 fn begin(live: &mut Live, place: Option<usize>, stage: &Stage) {
@@ -30,12 +50,19 @@ fn begin(live: &mut Live, place: Option<usize>, stage: &Stage) {
 fn pass(live: &mut Live, seconds: &[u64], tally: &Tally) {
     for (at, succeeded) in seconds.iter().enumerate() {
         let elapsed = Duration::from_secs(at as u64 + 1);
-        live.tell(&Progress::Second { elapsed, second: second(*succeeded), tally });
+        live.tell(&Progress::Second {
+            elapsed,
+            second: second(*succeeded),
+            tally,
+        });
     }
 }
 
 fn texts(live: &Live, width: usize) -> Vec<String> {
-    live.lines(width).into_iter().map(|line| line.text).collect()
+    live.lines(width)
+        .into_iter()
+        .map(|line| line.text)
+        .collect()
 }
 
 /// A run that has everything there is to show.
@@ -108,7 +135,11 @@ fn no_line_is_ever_wider_than_it_may_be_nor_has_it_control_characters() {
             p99: 1,
             max: u64::MAX,
         };
-        huge.tell(&Progress::Second { elapsed: Duration::MAX, second, tally: &tally });
+        huge.tell(&Progress::Second {
+            elapsed: Duration::MAX,
+            second,
+            tally: &tally,
+        });
     }
     let mut zero = Live::new(&[closed(0)]);
     begin(&mut zero, Some(0), &closed(0));
@@ -129,7 +160,10 @@ fn a_warm_up_is_named_as_what_it_is_and_leaves_nothing_but_its_connections() {
     let mut live = Live::new(&stages);
     assert_eq!(live.lines(80), []);
     begin(&mut live, None, &closed(1));
-    assert_eq!(texts(&live, 80)[0], "warm-up, not counted · 0 connections opened");
+    assert_eq!(
+        texts(&live, 80)[0],
+        "warm-up, not counted · 0 connections opened"
+    );
     let mut tally = Tally::new();
     tally.opened = 1;
     tally.failures[0] = 7;
@@ -146,7 +180,13 @@ fn a_warm_up_is_named_as_what_it_is_and_leaves_nothing_but_its_connections() {
 
 #[test]
 fn failures_of_all_rounds_are_summed_up() {
-    let stages = [closed(10), Stage { round: 2, ..closed(10) }];
+    let stages = [
+        closed(10),
+        Stage {
+            round: 2,
+            ..closed(10)
+        },
+    ];
     let mut live = Live::new(&stages);
     for (place, stage) in stages.iter().enumerate() {
         begin(&mut live, Some(place), stage);
@@ -156,7 +196,10 @@ fn failures_of_all_rounds_are_summed_up() {
         live.tell(&Progress::Over(&over));
     }
     let texts = texts(&live, 80);
-    assert!(texts[0].starts_with("closed loop · round 2 of 2 · "), "{texts:?}");
+    assert!(
+        texts[0].starts_with("closed loop · round 2 of 2 · "),
+        "{texts:?}"
+    );
     assert_eq!(texts.last().unwrap(), "6 failed: 6 closed");
 }
 
@@ -170,7 +213,10 @@ fn a_count_is_told_by_requests_and_not_by_time() {
     tally.failures[0] = 10;
     pass(&mut live, &[2_495; 2], &tally);
     let bar = "█".repeat(20) + &"░".repeat(20);
-    assert_eq!(texts(&live, 80)[1], format!("{bar} 5,000 of 10,000 requests, 2 s"));
+    assert_eq!(
+        texts(&live, 80)[1],
+        format!("{bar} 5,000 of 10,000 requests, 2 s")
+    );
     assert_eq!(texts(&live, 20)[1], "5,000 of 10,000 req…");
 }
 
@@ -178,15 +224,25 @@ fn a_count_is_told_by_requests_and_not_by_time() {
 fn a_stage_whose_time_is_over_waits_for_answers() {
     let mut live = Live::new(&[closed(60)]);
     begin(&mut live, Some(0), &closed(60));
-    live.tell(&Progress::Tick { elapsed: Duration::from_secs(65) });
+    live.tell(&Progress::Tick {
+        elapsed: Duration::from_secs(65),
+    });
     assert!(texts(&live, 80)[1].ends_with("█ 1:00 min over, waiting for answers"));
 }
 
 #[test]
 fn what_is_due_follows_the_schedule_and_ends_with_the_stage() {
     let rate = |per_second| Rate::new(per_second).unwrap();
-    let schedule = Schedule::Ramp { from: rate(100.0), to: rate(300.0), over: Duration::from_secs(2) };
-    let ramp = stage("ramp", Loop::Open(schedule), Until::Time(Duration::from_millis(2_500)));
+    let schedule = Schedule::Ramp {
+        from: rate(100.0),
+        to: rate(300.0),
+        over: Duration::from_secs(2),
+    };
+    let ramp = stage(
+        "ramp",
+        Loop::Open(schedule),
+        Until::Time(Duration::from_millis(2_500)),
+    );
     let mut live = Live::new(std::slice::from_ref(&ramp));
     begin(&mut live, Some(0), &ramp);
     let figures = |live: &Live| texts(live, 80)[2].clone();
@@ -213,14 +269,28 @@ fn without_a_terminal_each_stage_and_each_second_has_a_line() {
         tally: &tally,
     };
     assert_eq!(line(told(1, second(1))), None, "nothing has begun");
-    let begun = line(Progress::Begun { place: Some(1), stage: &stages[1] });
+    let begun = line(Progress::Begun {
+        place: Some(1),
+        stage: &stages[1],
+    });
     assert_eq!(begun.unwrap(), "begins: 3000/s, stage 2 of 2");
-    assert_eq!(line(Progress::Tick { elapsed: Duration::from_millis(250) }), None);
+    assert_eq!(
+        line(Progress::Tick {
+            elapsed: Duration::from_millis(250)
+        }),
+        None
+    );
     assert_eq!(
         line(told(1, second(2950))).unwrap(),
         "1 s of 30 s: 2,950/s of 3,000/s due, p50 210 µs, p99 800 µs, 0 failed"
     );
-    let nothing = Second { failed: 4, ..second(0) };
+    let nothing = Second {
+        failed: 4,
+        ..second(0)
+    };
     // Told late, it is the second second all the same.
-    assert_eq!(line(told(9, nothing)).unwrap(), "2 s of 30 s: 0/s of 3,000/s due, 4 failed");
+    assert_eq!(
+        line(told(9, nothing)).unwrap(),
+        "2 s of 30 s: 0/s of 3,000/s due, 4 failed"
+    );
 }

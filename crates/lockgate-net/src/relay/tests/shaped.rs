@@ -55,8 +55,17 @@ fn each_direction_has_its_rate_and_half_close_survives() {
     for sockets in SOCKETS {
         run(async {
             let (mut bench, line) = (Bench::plain(sockets), Line::stopped());
-            bench.relay.shape(shaper(&[bucket(TEN)], &line), shaper(&[bucket(TEN / 2)], &line));
-            let Running { client, origin, task, meter, .. } = bench.start();
+            bench.relay.shape(
+                shaper(&[bucket(TEN)], &line),
+                shaper(&[bucket(TEN / 2)], &line),
+            );
+            let Running {
+                client,
+                origin,
+                task,
+                meter,
+                ..
+            } = bench.start();
             let (client, origin) = (Rc::new(client), Rc::new(origin));
             let (up, down) = (bytes(4_000_000), bytes(1_000_000));
             sending(&client, up.clone());
@@ -73,7 +82,10 @@ fn each_direction_has_its_rate_and_half_close_survives() {
             assert_eq!(finished(&end), Which::Downstream);
             drop(relay);
             assert!(at_client.await.unwrap() == down);
-            assert_eq!((meter.received.get(), meter.sent.get()), (4_000_000, 1_000_000));
+            assert_eq!(
+                (meter.received.get(), meter.sent.get()),
+                (4_000_000, 1_000_000)
+            );
             // All of that time somebody waited for tokens, and nobody does now.
             assert!(!meter.held.get());
             assert!(
@@ -121,7 +133,10 @@ fn plain_tcp_that_is_shaped_is_spliced_all_the_same() {
             let (data, begun) = (bytes(10_000_000), line.now());
             let (spliced, received) = carry(&mut bench, &line, &data).await;
             assert!(spliced && received == data, "{rate}");
-            assert!(takes(10_000_000, rate).contains(&(line.now() - begun)), "{rate}");
+            assert!(
+                takes(10_000_000, rate).contains(&(line.now() - begun)),
+                "{rate}"
+            );
         }
     });
 }
@@ -146,13 +161,22 @@ fn two_workers_together_hold_the_rate_of_all() {
             .into_iter()
             .map(|(worker, own)| {
                 let mut bench = Bench::plain(tcp_sockets);
-                bench.relay.shape(None, shaper(&[bucket(own), Arc::clone(&total)], &lines[worker]));
+                bench.relay.shape(
+                    None,
+                    shaper(&[bucket(own), Arc::clone(&total)], &lines[worker]),
+                );
                 bench.start()
             })
             .collect();
         let meters: Vec<_> = running.iter().map(|one| one.meter.clone()).collect();
         let mut reading = Vec::new();
-        for Running { client, origin, task, .. } in running {
+        for Running {
+            client,
+            origin,
+            task,
+            ..
+        } in running
+        {
             let (client, origin) = (Rc::new(client), Rc::new(origin));
             sending(&origin, bytes(20_000_000));
             reading.push((receiving(&client), client, task));
@@ -162,7 +186,12 @@ fn two_workers_together_hold_the_rate_of_all() {
         assert!(takes(20_000_000, TEN).contains(&took), "{took}");
         let slow = meters[1].sent.get();
         assert!(slow <= 2_100_000, "{slow}");
-        assert!([0, 2, 3].iter().all(|&one| meters[one].sent.get() > 2 * slow), "{meters:?}");
+        assert!(
+            [0, 2, 3]
+                .iter()
+                .all(|&one| meters[one].sent.get() > 2 * slow),
+            "{meters:?}"
+        );
     });
 }
 
@@ -170,12 +199,25 @@ fn two_workers_together_hold_the_rate_of_all() {
 fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
     for terms in TERMS {
         run(async {
-            let Pair { client: mut tls_client, session: down, .. } = settled_pair(terms);
+            let Pair {
+                client: mut tls_client,
+                session: down,
+                ..
+            } = settled_pair(terms);
             let mut bench = Bench::new(unix_sockets, Some(down), None, Preface::default());
             let line = Line::stopped();
             // A packet at a time, of which it takes eleven for a record.
-            bench.relay.shape(shaper(&[bucket(20_000)], &line), shaper(&[bucket(20_000)], &line));
-            let Running { client, origin, task, meter, .. } = bench.start();
+            bench.relay.shape(
+                shaper(&[bucket(20_000)], &line),
+                shaper(&[bucket(20_000)], &line),
+            );
+            let Running {
+                client,
+                origin,
+                task,
+                meter,
+                ..
+            } = bench.start();
             let mut wire = tls_client.protect(&bytes(100_000));
             wire.extend(tls_client.close());
             let (client, origin) = (Rc::new(client), Rc::new(origin));
@@ -183,7 +225,8 @@ fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
             let at_origin = receiving(&origin);
             let took = pass(&[&line], || at_origin.is_finished()).await;
             assert!(at_origin.await.unwrap() == bytes(100_000), "{terms:?}");
-            // A record is delivered when all of it has come, and owed for from then on; the end comes behind that.
+            // A record is delivered when all of it has come, and owed for from then on; the end
+            // comes behind that.
             let (least, most) = ((100_000 - 18_000 - 1_500) / 20, (100_000 + 3_000) / 20);
             assert!((least * MS..most * MS).contains(&took), "{took}");
             sending(&origin, bytes(10));
@@ -191,7 +234,12 @@ fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
             let (end, relay) = task.await.unwrap();
             assert_eq!(finished(&end), Which::Downstream);
             drop(relay);
-            assert_eq!(tls_client.receive(&receive_all(&client).await.unwrap()).unwrap(), bytes(10));
+            assert_eq!(
+                tls_client
+                    .receive(&receive_all(&client).await.unwrap())
+                    .unwrap(),
+                bytes(10)
+            );
             assert_eq!((meter.received.get(), meter.sent.get()), (100_000, 10));
         });
     }

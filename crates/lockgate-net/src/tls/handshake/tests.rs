@@ -1,4 +1,5 @@
-//! Handshakes in memory, for the tests of everything that follows one, and over sockets, for their own.
+//! Handshakes in memory, for the tests of everything that follows one, and over sockets, for their
+//! own.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock};
@@ -9,16 +10,16 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{Ticketer, cipher_suite as suites, default_provider};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SupportedCipherSuite,
-    SupportedProtocolVersion, version,
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection,
+    SupportedCipherSuite, SupportedProtocolVersion, version,
 };
 
 use super::*;
 use crate::socket::Family;
 use crate::tls::fixtures::*;
 use crate::tls::{
-    CaSource, CertFiles, ClientAuthMode, ClientAuthSettings, ClientSettings, Policy, ServerSettings,
-    TicketRing,
+    CaSource, CertFiles, ClientAuthMode, ClientAuthSettings, ClientSettings, Policy,
+    ServerSettings, TicketRing,
 };
 
 /// What a handshake agrees on.
@@ -30,15 +31,42 @@ pub(crate) struct Terms {
 
 /// Every version, AEAD and kind of key.
 pub(crate) const TERMS: [Terms; 9] = [
-    Terms { version: &version::TLS13, suite: suites::TLS13_AES_128_GCM_SHA256 },
-    Terms { version: &version::TLS13, suite: suites::TLS13_AES_256_GCM_SHA384 },
-    Terms { version: &version::TLS13, suite: suites::TLS13_CHACHA20_POLY1305_SHA256 },
-    Terms { version: &version::TLS12, suite: suites::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 },
-    Terms { version: &version::TLS12, suite: suites::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 },
-    Terms { version: &version::TLS12, suite: suites::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 },
-    Terms { version: &version::TLS12, suite: suites::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 },
-    Terms { version: &version::TLS12, suite: suites::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 },
-    Terms { version: &version::TLS12, suite: suites::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 },
+    Terms {
+        version: &version::TLS13,
+        suite: suites::TLS13_AES_128_GCM_SHA256,
+    },
+    Terms {
+        version: &version::TLS13,
+        suite: suites::TLS13_AES_256_GCM_SHA384,
+    },
+    Terms {
+        version: &version::TLS13,
+        suite: suites::TLS13_CHACHA20_POLY1305_SHA256,
+    },
+    Terms {
+        version: &version::TLS12,
+        suite: suites::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    },
+    Terms {
+        version: &version::TLS12,
+        suite: suites::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    },
+    Terms {
+        version: &version::TLS12,
+        suite: suites::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    },
+    Terms {
+        version: &version::TLS12,
+        suite: suites::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    },
+    Terms {
+        version: &version::TLS12,
+        suite: suites::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    },
+    Terms {
+        version: &version::TLS12,
+        suite: suites::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    },
 ];
 
 /// One of each version.
@@ -51,7 +79,10 @@ impl Terms {
     }
 
     fn provider(self) -> Arc<CryptoProvider> {
-        Arc::new(CryptoProvider { cipher_suites: vec![self.suite], ..default_provider() })
+        Arc::new(CryptoProvider {
+            cipher_suites: vec![self.suite],
+            ..default_provider()
+        })
     }
 }
 
@@ -64,7 +95,11 @@ struct Shown {
 /// RSA keys take long to make: once for all tests.
 static SHOWN: LazyLock<Shown> = LazyLock::new(|| {
     let ca = Ca::new("ca");
-    Shown { ca: ca.der(), ecdsa: ca.issue(&["a.example"]), rsa: ca.issue_with(&["a.example"], &RSA, |_| {}) }
+    Shown {
+        ca: ca.der(),
+        ecdsa: ca.issue(&["a.example"]),
+        rsa: ca.issue_with(&["a.example"], &RSA, |_| {}),
+    }
 });
 
 pub(crate) fn server_config(terms: Terms) -> Arc<ServerConfig> {
@@ -72,8 +107,13 @@ pub(crate) fn server_config(terms: Terms) -> Arc<ServerConfig> {
     let shown = if needs_rsa { &SHOWN.rsa } else { &SHOWN.ecdsa };
     let key = PrivateKeyDer::try_from(shown.key.serialize_der()).unwrap();
     let builder = ServerConfig::builder_with_provider(terms.provider());
-    let builder = builder.with_protocol_versions(&[terms.version]).unwrap().with_no_client_auth();
-    let mut config = builder.with_single_cert(vec![shown.cert.der().clone()], key).unwrap();
+    let builder = builder
+        .with_protocol_versions(&[terms.version])
+        .unwrap()
+        .with_no_client_auth();
+    let mut config = builder
+        .with_single_cert(vec![shown.cert.der().clone()], key)
+        .unwrap();
     config.enable_secret_extraction = true;
     config.ticketer = Ticketer::new().unwrap();
     Arc::new(config)
@@ -161,13 +201,19 @@ pub(crate) fn pair(terms: Terms) -> Pair {
         client.receive(&std::mem::take(&mut unsent)).unwrap();
     }
     assert!(!client.is_handshaking());
-    Pair { client, session: Session::new(keys, secrets, Rest::default()), unsent }
+    Pair {
+        client,
+        session: Session::new(keys, secrets, Rest::default()),
+        unsent,
+    }
 }
 
 /// As [`pair`], with the client's tickets delivered.
 pub(crate) fn settled_pair(terms: Terms) -> Pair {
     let mut pair = pair(terms);
-    pair.client.receive(&std::mem::take(&mut pair.unsent)).unwrap();
+    pair.client
+        .receive(&std::mem::take(&mut pair.unsent))
+        .unwrap();
     pair
 }
 
@@ -223,11 +269,20 @@ pub(crate) fn twins(terms: Terms) -> (Twin, Twin) {
     });
     let client = Twin { keys, secrets };
     let (secrets, kernel) = server.dangerous_into_kernel_connection().unwrap();
-    (Twin { keys: Keys::Server(kernel), secrets }, client)
+    (
+        Twin {
+            keys: Keys::Server(kernel),
+            secrets,
+        },
+        client,
+    )
 }
 
 /// Steps until rustls wants more or has finished; says whether it has.
-fn step_through(mut step: impl FnMut(&mut Rest, &mut Vec<u8>) -> Step, outgoing: &mut Vec<u8>) -> bool {
+fn step_through(
+    mut step: impl FnMut(&mut Rest, &mut Vec<u8>) -> Step,
+    outgoing: &mut Vec<u8>,
+) -> bool {
     let mut rest = Rest::default();
     loop {
         match step(&mut rest, outgoing) {
@@ -248,7 +303,11 @@ fn serve(
     loop {
         let finished = step_through(
             |rest, outgoing| {
-                let (used, step) = absorb(connection.process_tls_records(&mut incoming), outgoing, rest);
+                let (used, step) = absorb(
+                    connection.process_tls_records(&mut incoming),
+                    outgoing,
+                    rest,
+                );
                 incoming.drain(..used);
                 step
             },
@@ -263,13 +322,20 @@ fn serve(
     (Keys::Server(kernel), secrets, outgoing)
 }
 
-fn ask(config: Arc<ClientConfig>, mut exchange: impl FnMut(&[u8]) -> Vec<u8>) -> (Keys, ExtractedSecrets) {
+fn ask(
+    config: Arc<ClientConfig>,
+    mut exchange: impl FnMut(&[u8]) -> Vec<u8>,
+) -> (Keys, ExtractedSecrets) {
     let mut connection = UnbufferedClientConnection::new(config, name()).unwrap();
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
     loop {
         let finished = step_through(
             |rest, outgoing| {
-                let (used, step) = absorb(connection.process_tls_records(&mut incoming), outgoing, rest);
+                let (used, step) = absorb(
+                    connection.process_tls_records(&mut incoming),
+                    outgoing,
+                    rest,
+                );
                 incoming.drain(..used);
                 step
             },
@@ -286,7 +352,9 @@ fn ask(config: Arc<ClientConfig>, mut exchange: impl FnMut(&[u8]) -> Vec<u8>) ->
 
 /// Runs a test as a worker runs its connections: one thread, IO, no timers.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build_local(Default::default());
     runtime.unwrap().block_on(future)
 }
 
@@ -295,7 +363,10 @@ pub(crate) fn unix_sockets() -> (Socket, Socket) {
     let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
     one.set_nonblocking(true).unwrap();
     other.set_nonblocking(true).unwrap();
-    (Socket::new(one.into(), Family::Unix).unwrap(), Socket::new(other.into(), Family::Unix).unwrap())
+    (
+        Socket::new(one.into(), Family::Unix).unwrap(),
+        Socket::new(other.into(), Family::Unix).unwrap(),
+    )
 }
 
 /// Two ends of a connection over loopback.
@@ -305,7 +376,10 @@ pub(crate) fn tcp_sockets() -> (Socket, Socket) {
     let (other, _) = listener.accept().unwrap();
     one.set_nonblocking(true).unwrap();
     other.set_nonblocking(true).unwrap();
-    (Socket::new(one.into(), Family::Tcp).unwrap(), Socket::new(other.into(), Family::Tcp).unwrap())
+    (
+        Socket::new(one.into(), Family::Tcp).unwrap(),
+        Socket::new(other.into(), Family::Tcp).unwrap(),
+    )
 }
 
 pub(crate) async fn send_all(socket: &Socket, mut bytes: &[u8]) {
@@ -352,16 +426,27 @@ fn site(change: impl FnOnce(&Folder, &Ca, &mut ServerSettings)) -> Site {
         alpn: Vec::new(),
         client_auth: None,
         tickets: Some(
-            TicketRing::rotating(std::time::Duration::from_secs(3600), 2, std::time::Instant::now()).unwrap(),
+            TicketRing::rotating(
+                std::time::Duration::from_secs(3600),
+                2,
+                std::time::Instant::now(),
+            )
+            .unwrap(),
         ),
     };
     change(&folder, &ca, &mut settings);
     let roots = CaSource::File(folder.write("ca.pem", ca.pem()));
     let connector = Connector::new(ClientSettings::new(roots)).unwrap();
-    Site { acceptor: Acceptor::new(settings).unwrap().0, connector, ca, _folder: folder }
+    Site {
+        acceptor: Acceptor::new(settings).unwrap().0,
+        connector,
+        ca,
+        _folder: folder,
+    }
 }
 
-/// A client of rustls over a socket: shakes hands, and has its first data leave with its last flight.
+/// A client of rustls over a socket: shakes hands, and has its first data leave with its last
+/// flight.
 async fn rustls_client(
     socket: &Socket,
     config: ClientConfig,
@@ -395,15 +480,28 @@ fn our_two_ends_agree_and_resume_over_a_socket() {
             let (near, far) = unix_sockets();
             let server = tokio::task::spawn_local({
                 let site = site.clone();
-                async move { (accept(&near, &site.acceptor, Vec::new()).await.unwrap(), near) }
+                async move {
+                    (
+                        accept(&near, &site.acceptor, Vec::new()).await.unwrap(),
+                        near,
+                    )
+                }
             });
-            let mut client = connect(&far, &site.connector, "a.example", Vec::new()).await.unwrap();
+            let mut client = connect(&far, &site.connector, "a.example", Vec::new())
+                .await
+                .unwrap();
             send_all(&far, &sealed(&mut client.session, b"ping")).await;
             let (mut server, near) = server.await.unwrap();
             let negotiated = &server.negotiated;
-            assert_eq!((negotiated.version, negotiated.resumed), ("TLSv1.3", resumed));
+            assert_eq!(
+                (negotiated.version, negotiated.resumed),
+                ("TLSv1.3", resumed)
+            );
             assert_eq!(negotiated.cipher, client.negotiated.cipher);
-            assert!(negotiated.cipher.starts_with("TLS_") && !negotiated.cipher.starts_with("TLS_ECDHE"));
+            assert!(
+                negotiated.cipher.starts_with("TLS_")
+                    && !negotiated.cipher.starts_with("TLS_ECDHE")
+            );
             assert_eq!(read_data(&mut server.session, &near).await, b"ping");
             // The tickets, if they are still here, and data after them.
             send_all(&near, &server.unsent).await;
@@ -461,14 +559,20 @@ fn data_that_comes_with_the_last_flight_is_not_lost_and_tickets_wait_for_its_ans
             let mut made = accept(&near, &site.acceptor, Vec::new()).await.unwrap();
             assert_eq!(read_data(&mut made.session, &near).await, b"GET /");
             if made.negotiated.version == TLS13 {
-                assert!(!made.unsent.is_empty(), "tickets share the packet of the answer");
+                assert!(
+                    !made.unsent.is_empty(),
+                    "tickets share the packet of the answer"
+                );
             } else {
                 assert!(made.unsent.is_empty(), "nothing waits in TLS 1.2");
             }
             let answer = [made.unsent, sealed(&mut made.session, b"200")].concat();
             send_all(&near, &answer).await;
             let (mut client, far) = client.await.unwrap();
-            assert_eq!(client.receive(&receive_some(&far).await.unwrap()).unwrap(), b"200");
+            assert_eq!(
+                client.receive(&receive_some(&far).await.unwrap()).unwrap(),
+                b"200"
+            );
         });
     }
 }
@@ -479,7 +583,8 @@ fn a_hello_that_was_read_before_is_used_whole_or_in_part() {
         let site = site(|_, _, _| {});
         let (near, far) = unix_sockets();
         let mut client =
-            ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name()).unwrap();
+            ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name())
+                .unwrap();
         let hello = client.take_sent();
         for cut in [1, 5, hello.len() / 2, hello.len()] {
             let mut wire = Wire::new(&near, hello[..cut].to_vec());
@@ -502,8 +607,11 @@ fn a_hello_that_was_read_before_is_used_whole_or_in_part() {
 fn a_peer_that_speaks_no_tls_is_told_so() {
     run(async {
         let site = site(|_, _, _| {});
-        for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[22, 3, 1, 0, 4, 99, 0, 0, 0], &[22, 3, 3, 255, 255]]
-        {
+        for garbage in [
+            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            &[22, 3, 1, 0, 4, 99, 0, 0, 0],
+            &[22, 3, 3, 255, 255],
+        ] {
             let (near, far) = unix_sockets();
             send_all(&far, garbage).await;
             let refused = accept(&near, &site.acceptor, Vec::new()).await.unwrap_err();
@@ -520,7 +628,8 @@ fn a_peer_that_leaves_early_has_closed() {
     run(async {
         let site = site(|_, _, _| {});
         let mut client =
-            ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name()).unwrap();
+            ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name())
+                .unwrap();
         let hello = client.take_sent();
         for cut in [0, 1, 100, hello.len()] {
             let (near, far) = unix_sockets();
@@ -535,13 +644,17 @@ fn a_peer_that_leaves_early_has_closed() {
 #[test]
 fn an_endpoint_with_the_certificate_of_another_is_refused_and_told() {
     run(async {
-        let site = Arc::new(site(|_, _, settings| settings.default = settings.certs.first().cloned()));
+        let site = Arc::new(site(|_, _, settings| {
+            settings.default = settings.certs.first().cloned()
+        }));
         let (near, far) = unix_sockets();
         let server = tokio::task::spawn_local({
             let site = site.clone();
             async move { accept(&near, &site.acceptor, Vec::new()).await.unwrap_err() }
         });
-        let refused = connect(&far, &site.connector, "b.example", Vec::new()).await.unwrap_err();
+        let refused = connect(&far, &site.connector, "b.example", Vec::new())
+            .await
+            .unwrap_err();
         assert_eq!(refused.reason(), "bad_certificate");
         assert_eq!(server.await.unwrap().reason(), "refused_our_certificate");
     });
@@ -554,14 +667,26 @@ fn a_preface_goes_before_the_hello_in_plain() {
         let (near, far) = unix_sockets();
         let client = tokio::task::spawn_local({
             let site = site.clone();
-            async move { (connect(&far, &site.connector, "a.example", b"PROXY".to_vec()).await.unwrap(), far) }
+            async move {
+                (
+                    connect(&far, &site.connector, "a.example", b"PROXY".to_vec())
+                        .await
+                        .unwrap(),
+                    far,
+                )
+            }
         });
         let received = receive_some(&near).await.unwrap();
         assert_eq!(received[..6], *b"PROXY\x16");
-        let made = accept(&near, &site.acceptor, received[5..].to_vec()).await.unwrap();
+        let made = accept(&near, &site.acceptor, received[5..].to_vec())
+            .await
+            .unwrap();
         let (client, _far) = client.await.unwrap();
         assert_eq!(client.negotiated.version, made.negotiated.version);
-        assert_eq!(client.negotiated.peer_name.is_some(), made.negotiated.peer_name.is_none());
+        assert_eq!(
+            client.negotiated.peer_name.is_some(),
+            made.negotiated.peer_name.is_none()
+        );
     });
 }
 
@@ -571,7 +696,8 @@ fn a_close_that_comes_with_the_last_flight_is_kept() {
         let site = site(|_, _, _| {});
         let (near, far) = unix_sockets();
         let mut client =
-            ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name()).unwrap();
+            ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name())
+                .unwrap();
         let server = tokio::task::spawn_local(async move {
             let mut made = accept(&near, &site.acceptor, Vec::new()).await.unwrap();
             assert_eq!(read_data(&mut made.session, &near).await, b"bye");
@@ -607,27 +733,32 @@ pub(crate) fn longest_tickets() -> Vec<u8> {
         let clients = Ca::new("clients");
         let site = site(|folder, _, settings| {
             let ca = folder.write("clients.pem", clients.pem());
-            settings.client_auth = Some(ClientAuthSettings { mode: ClientAuthMode::Require, ca });
+            settings.client_auth = Some(ClientAuthSettings {
+                mode: ClientAuthMode::Require,
+                ca,
+            });
         });
         let own = clients.issue(&["client"]);
         let mut chain = vec![own.cert.der().clone()];
         let mut room = 50_000;
         while room > 0 {
             let filler = clients.issue_with(&["filler"], &P256, |params| {
-                let names = (0..200)
-                    .map(|n| rcgen::SanType::DnsName(format!("n{n}.filler.example").try_into().unwrap()));
+                let names = (0..200).map(|n| {
+                    rcgen::SanType::DnsName(format!("n{n}.filler.example").try_into().unwrap())
+                });
                 params.subject_alt_names = names.collect();
             });
             room -= filler.cert.der().len() as i32;
             chain.push(filler.cert.der().clone());
         }
         let key = PrivateKeyDer::try_from(own.key.serialize_der()).unwrap();
-        let config = trusting(&site.ca).with_client_auth_cert(chain, key).unwrap();
+        let config = trusting(&site.ca)
+            .with_client_auth_cert(chain, key)
+            .unwrap();
         let (near, far) = unix_sockets();
-        let client =
-            tokio::task::spawn_local(
-                async move { (rustls_client(&far, config, b"GET /").await.unwrap(), far) },
-            );
+        let client = tokio::task::spawn_local(async move {
+            (rustls_client(&far, config, b"GET /").await.unwrap(), far)
+        });
         let mut made = accept(&near, &site.acceptor, Vec::new()).await.unwrap();
         assert_eq!(read_data(&mut made.session, &near).await, b"GET /");
         client.await.unwrap();
@@ -635,7 +766,8 @@ pub(crate) fn longest_tickets() -> Vec<u8> {
     })
 }
 
-/// A client with Nagle's algorithm on may send the rest of its flight only when the first piece is acknowledged.
+/// A client with Nagle's algorithm on may send the rest of its flight only when the first piece is
+/// acknowledged.
 #[test]
 fn a_flight_that_comes_in_pieces_is_acknowledged_at_once() {
     for versions in [&version::TLS12, &version::TLS13] {
@@ -653,9 +785,15 @@ fn a_flight_that_comes_in_pieces_is_acknowledged_at_once() {
             // Until it waits for the client's last flight.
             send_all(&far, &client.take_sent()).await;
             while client.is_handshaking() && !client.wants_write() {
-                assert!(poll_fn(|cx| Poll::Ready(accepting.as_mut().poll(cx))).await.is_pending());
+                assert!(
+                    poll_fn(|cx| Poll::Ready(accepting.as_mut().poll(cx)))
+                        .await
+                        .is_pending()
+                );
                 let mut received = vec![0; 64 * 1024];
-                if let Poll::Ready(read) = poll_fn(|cx| Poll::Ready(far.poll_recv(cx, &mut received))).await {
+                if let Poll::Ready(read) =
+                    poll_fn(|cx| Poll::Ready(far.poll_recv(cx, &mut received))).await
+                {
                     received.truncate(read.unwrap());
                     client.receive(&received).unwrap();
                 }
@@ -666,7 +804,11 @@ fn a_flight_that_comes_in_pieces_is_acknowledged_at_once() {
             send_all(&far, &flight[..flight.len() / 2]).await;
             let mut turns = 0;
             while near.acknowledged() == 0 {
-                assert!(poll_fn(|cx| Poll::Ready(accepting.as_mut().poll(cx))).await.is_pending());
+                assert!(
+                    poll_fn(|cx| Poll::Ready(accepting.as_mut().poll(cx)))
+                        .await
+                        .is_pending()
+                );
                 tokio::task::yield_now().await;
                 turns += 1;
                 assert!(turns < 100_000, "its first half is not acknowledged");

@@ -7,7 +7,10 @@ use crate::tls::handshake::tests::{TERMS, TLS12_TERMS, TLS13_TERMS, Terms, twins
 fn ends(terms: Terms) -> (Sealer, Opener) {
     let (server, client) = twins(terms);
     let version = terms.version.version;
-    (Sealer::new(version, client.secrets.tx), Opener::new(version, server.secrets.rx))
+    (
+        Sealer::new(version, client.secrets.tx),
+        Opener::new(version, server.secrets.rx),
+    )
 }
 
 fn seal(sealer: &mut Sealer, kind: ContentType, plaintext: &[u8]) -> Vec<u8> {
@@ -30,7 +33,9 @@ fn seal_inner(sealer: &mut Sealer, inner: &[u8]) -> Vec<u8> {
     let header = [&[23, 3, 3][..], &body.to_be_bytes()].concat();
     let mut sealed = inner.to_vec();
     let nonce = Nonce::assume_unique_for_key(key.nonce());
-    key.aead.seal_in_place_append_tag(nonce, Aad::from(&header), &mut sealed).unwrap();
+    key.aead
+        .seal_in_place_append_tag(nonce, Aad::from(&header), &mut sealed)
+        .unwrap();
     key.advance();
     [header, sealed].concat()
 }
@@ -41,11 +46,21 @@ fn seal_12(sealer: &mut Sealer, kind: u8, plaintext: &[u8]) -> Vec<u8> {
     let mut sealed = plaintext.to_vec();
     let (nonce, aad) = (key.nonce(), key.additional_12(kind, plaintext.len()));
     key.aead
-        .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut sealed)
+        .seal_in_place_append_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(aad),
+            &mut sealed,
+        )
         .unwrap();
     key.advance();
     let body = (EXPLICIT_NONCE + sealed.len()) as u16;
-    [&[kind, 3, 3][..], &body.to_be_bytes(), &nonce[NONCE - EXPLICIT_NONCE..], &sealed].concat()
+    [
+        &[kind, 3, 3][..],
+        &body.to_be_bytes(),
+        &nonce[NONCE - EXPLICIT_NONCE..],
+        &sealed,
+    ]
+    .concat()
 }
 
 #[test]
@@ -54,10 +69,18 @@ fn what_is_sealed_opens_as_it_was() {
         let (mut sealer, mut opener) = ends(terms);
         for len in [0, 1, 15, 16, 17, MAX_PLAINTEXT - 1, MAX_PLAINTEXT] {
             let plaintext: Vec<u8> = (0..len).map(|n| n as u8).collect();
-            for kind in [ContentType::ApplicationData, ContentType::Alert, ContentType::Handshake] {
+            for kind in [
+                ContentType::ApplicationData,
+                ContentType::Alert,
+                ContentType::Handshake,
+            ] {
                 let record = seal(&mut sealer, kind, &plaintext);
                 assert_eq!(opener.frame(&record), Ok(Some(record.len())));
-                assert_eq!(open(&mut opener, &record), Ok((kind, plaintext.clone())), "{terms:?} {len}");
+                assert_eq!(
+                    open(&mut opener, &record),
+                    Ok((kind, plaintext.clone())),
+                    "{terms:?} {len}"
+                );
             }
         }
     }
@@ -67,7 +90,14 @@ fn what_is_sealed_opens_as_it_was() {
 fn data_is_cut_into_records_that_fit_their_bound() {
     for terms in TERMS {
         let (mut sealer, mut opener) = ends(terms);
-        for len in [0, 1, MAX_PLAINTEXT, MAX_PLAINTEXT + 1, 3 * MAX_PLAINTEXT, 100_000] {
+        for len in [
+            0,
+            1,
+            MAX_PLAINTEXT,
+            MAX_PLAINTEXT + 1,
+            3 * MAX_PLAINTEXT,
+            100_000,
+        ] {
             let plaintext: Vec<u8> = (0..len).map(|n| (n * 7) as u8).collect();
             let mut wire = vec![0; Sealer::sealed_len(len)];
             let used = sealer.seal_data(&plaintext, &mut wire).unwrap();
@@ -104,25 +134,39 @@ fn a_changed_byte_anywhere_is_refused() {
                 };
                 match (at, terms.is_13()) {
                     (0 | 1, true) | (1, false) => assert_eq!(result, Err(RecordError::Malformed)),
-                    // Another type that there is, is one under which the record does not authenticate.
+                    // Another type that there is, is one under which the record does not
+                    // authenticate.
                     (0, false) => {
-                        assert!(matches!(result, Err(RecordError::Malformed | RecordError::BadMac)))
+                        assert!(matches!(
+                            result,
+                            Err(RecordError::Malformed | RecordError::BadMac)
+                        ))
                     }
                     // The minor version of TLS 1.2 is ours in what is authenticated.
                     (2, false) => {
-                        assert_eq!(result, Ok((ContentType::ApplicationData, b"attack at dawn".to_vec())));
+                        assert_eq!(
+                            result,
+                            Ok((ContentType::ApplicationData, b"attack at dawn".to_vec()))
+                        );
                         opener.0.sequence = number;
                     }
                     (3, _) => assert!(
                         matches!(result, Err(RecordError::Overflow | RecordError::BadMac)),
                         "{result:?}"
                     ),
-                    (4, _) => assert!(matches!(result, Err(RecordError::Malformed | RecordError::BadMac))),
+                    (4, _) => assert!(matches!(
+                        result,
+                        Err(RecordError::Malformed | RecordError::BadMac)
+                    )),
                     _ => assert_eq!(result, Err(RecordError::BadMac), "{terms:?} byte {at}"),
                 }
             }
         }
-        assert_eq!(open(&mut opener, &record).unwrap().1, b"attack at dawn", "and nothing was spoiled by it");
+        assert_eq!(
+            open(&mut opener, &record).unwrap().1,
+            b"attack at dawn",
+            "and nothing was spoiled by it"
+        );
     }
 }
 
@@ -142,10 +186,16 @@ fn a_record_is_good_once_and_in_its_turn() {
 /// RFC 8446 §5.2, RFC 5246 §6.2.3.
 #[test]
 fn a_length_that_is_too_long_is_refused_before_the_body_is_there() {
-    for (terms, most) in [(TLS13_TERMS, (1 << 14) + 256), (TLS12_TERMS, (1 << 14) + 2048)] {
+    for (terms, most) in [
+        (TLS13_TERMS, (1 << 14) + 256),
+        (TLS12_TERMS, (1 << 14) + 2048),
+    ] {
         let (_, opener) = ends(terms);
         let header = |len: u16| [&[23, 3, 3][..], &len.to_be_bytes()].concat();
-        assert_eq!(opener.frame(&header(most)), Ok(Some(HEADER + usize::from(most))));
+        assert_eq!(
+            opener.frame(&header(most)),
+            Ok(Some(HEADER + usize::from(most)))
+        );
         assert_eq!(opener.frame(&header(most + 1)), Err(RecordError::Overflow));
         assert_eq!(opener.frame(&header(u16::MAX)), Err(RecordError::Overflow));
     }
@@ -160,11 +210,18 @@ fn a_header_is_judged_when_it_is_whole() {
             for cut in 0..HEADER {
                 assert_eq!(opener.frame(&header[..cut]), Ok(None));
             }
-            let judged = if kinds.contains(&kind) { Ok(Some(45)) } else { Err(RecordError::Malformed) };
+            let judged = if kinds.contains(&kind) {
+                Ok(Some(45))
+            } else {
+                Err(RecordError::Malformed)
+            };
             assert_eq!(opener.frame(&header), judged, "{kind}");
         }
         assert_eq!(opener.frame(b"GET / HTTP/1.1"), Err(RecordError::Malformed));
-        assert_eq!(opener.frame(&[23, 2, 0, 0, 40]), Err(RecordError::Malformed));
+        assert_eq!(
+            opener.frame(&[23, 2, 0, 0, 40]),
+            Err(RecordError::Malformed)
+        );
     }
 }
 
@@ -175,7 +232,11 @@ fn a_body_without_room_for_a_tag_is_malformed() {
         for body in 0..TAG {
             let mut record = vec![0; HEADER + body];
             record[..HEADER].copy_from_slice(&[23, 3, 3, 0, body as u8]);
-            assert_eq!(open(&mut opener, &record), Err(RecordError::Malformed), "{terms:?} {body}");
+            assert_eq!(
+                open(&mut opener, &record),
+                Err(RecordError::Malformed),
+                "{terms:?} {body}"
+            );
         }
     }
 }
@@ -184,7 +245,11 @@ fn a_body_without_room_for_a_tag_is_malformed() {
 fn a_buffer_that_is_too_short_is_no_panic() {
     let (mut sealer, mut opener) = ends(TLS13_TERMS);
     let record = seal(&mut sealer, ContentType::ApplicationData, b"data");
-    assert_eq!(opener.open(&record, &mut [0; 4]), Err(RecordError::Overflow), "the type needs a byte too");
+    assert_eq!(
+        opener.open(&record, &mut [0; 4]),
+        Err(RecordError::Overflow),
+        "the type needs a byte too"
+    );
 }
 
 /// RFC 8446 §5.4.
@@ -195,13 +260,23 @@ fn padding_is_taken_off_and_a_record_of_nothing_else_is_malformed() {
         for padding in [0, 1, 255, MAX_PLAINTEXT - 4] {
             let inner = [&b"data\x17"[..], &vec![0; padding]].concat();
             let record = seal_inner(&mut sealer, &inner);
-            assert_eq!(open(&mut opener, &record), Ok((ContentType::ApplicationData, b"data".to_vec())));
+            assert_eq!(
+                open(&mut opener, &record),
+                Ok((ContentType::ApplicationData, b"data".to_vec()))
+            );
         }
         let zeros_before_the_type = seal_inner(&mut sealer, &[0, 0, 0, 23, 0]);
-        assert_eq!(open(&mut opener, &zeros_before_the_type).unwrap().1, [0, 0, 0]);
+        assert_eq!(
+            open(&mut opener, &zeros_before_the_type).unwrap().1,
+            [0, 0, 0]
+        );
         for len in [0, 1, 100, MAX_PLAINTEXT + 1] {
             let record = seal_inner(&mut sealer, &vec![0; len]);
-            assert_eq!(open(&mut opener, &record), Err(RecordError::Malformed), "{len} zeros");
+            assert_eq!(
+                open(&mut opener, &record),
+                Err(RecordError::Malformed),
+                "{len} zeros"
+            );
         }
     }
 }
@@ -211,11 +286,18 @@ fn more_plaintext_than_a_record_may_have_is_refused() {
     let (mut sealer, mut opener) = ends(TLS13_TERMS);
     let inner = |len: usize| [&vec![b'x'; len][..], &[23]].concat();
     assert_eq!(
-        open(&mut opener, &seal_inner(&mut sealer, &inner(MAX_PLAINTEXT))).unwrap().1.len(),
+        open(&mut opener, &seal_inner(&mut sealer, &inner(MAX_PLAINTEXT)))
+            .unwrap()
+            .1
+            .len(),
         MAX_PLAINTEXT
     );
     let longer = seal_inner(&mut sealer, &inner(MAX_PLAINTEXT + 1));
-    assert_eq!(opener.frame(&longer), Ok(Some(longer.len())), "the header may say so");
+    assert_eq!(
+        opener.frame(&longer),
+        Ok(Some(longer.len())),
+        "the header may say so"
+    );
     assert_eq!(open(&mut opener, &longer), Err(RecordError::Overflow));
 
     let (mut sealer, mut opener) = ends(TLS12_TERMS);
@@ -225,13 +307,18 @@ fn more_plaintext_than_a_record_may_have_is_refused() {
     assert_eq!(open(&mut opener, &longer), Err(RecordError::Overflow));
 }
 
-/// RFC 8446 §5: a protected change_cipher_spec is an unexpected message; and so is a type that nobody knows.
+/// RFC 8446 §5: a protected change_cipher_spec is an unexpected message; and so is a type that
+/// nobody knows.
 #[test]
 fn an_inner_type_that_may_not_be_protected_is_refused() {
     let (mut sealer, mut opener) = ends(TLS13_TERMS);
     for kind in [20, 24, 19, 255] {
         let record = seal_inner(&mut sealer, &[1, kind]);
-        assert_eq!(open(&mut opener, &record), Err(RecordError::Malformed), "{kind}");
+        assert_eq!(
+            open(&mut opener, &record),
+            Err(RecordError::Malformed),
+            "{kind}"
+        );
     }
     assert_eq!(RecordError::Malformed.alert(), 10);
 }
@@ -258,5 +345,8 @@ fn a_key_says_when_it_is_near_its_end_and_stops_there() {
 #[test]
 fn keys_are_not_in_what_is_printed_for_debugging() {
     let (sealer, opener) = ends(TLS13_TERMS);
-    assert_eq!(format!("{sealer:?} {opener:?}"), "Sealer { sequence: 0, .. } Opener { sequence: 0, .. }");
+    assert_eq!(
+        format!("{sealer:?} {opener:?}"),
+        "Sealer { sequence: 0, .. } Opener { sequence: 0, .. }"
+    );
 }

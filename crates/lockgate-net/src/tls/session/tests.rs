@@ -6,8 +6,8 @@ use rustls::HandshakeKind;
 
 use super::*;
 use crate::tls::handshake::tests::{
-    Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, Terms, client_config, client_pair, pair, server_config,
-    settled_pair, twins,
+    Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, Terms, client_config, client_pair, pair,
+    server_config, settled_pair, twins,
 };
 
 /// What came of bytes that are fed as the relay feeds them.
@@ -54,7 +54,11 @@ const UPDATE_REQUESTED: [u8; 5] = [KEY_UPDATE, 0, 0, 1, 1];
 #[test]
 fn data_goes_both_ways_in_every_size_under_every_suite() {
     for terms in TERMS {
-        let Pair { mut client, mut session, .. } = settled_pair(terms);
+        let Pair {
+            mut client,
+            mut session,
+            ..
+        } = settled_pair(terms);
         for len in [0, 1, 16_383, 16_384, 16_385, 100_000] {
             let wire = client.protect(&bytes(len));
             assert_eq!(feed(&mut session, &wire), Ok(bytes(len)), "{terms:?} {len}");
@@ -72,8 +76,15 @@ fn the_same_holds_where_we_are_the_client() {
         let tickets = server.take_sent();
         assert_eq!(feed(&mut session, &tickets), Ok(Vec::new()));
         for len in [0, 1, 16_384, 100_000] {
-            assert_eq!(server.receive(&seal(&mut session, &bytes(len))), Ok(bytes(len)), "{terms:?} {len}");
-            assert_eq!(feed(&mut session, &server.protect(&bytes(len))), Ok(bytes(len)));
+            assert_eq!(
+                server.receive(&seal(&mut session, &bytes(len))),
+                Ok(bytes(len)),
+                "{terms:?} {len}"
+            );
+            assert_eq!(
+                feed(&mut session, &server.protect(&bytes(len))),
+                Ok(bytes(len))
+            );
         }
     }
 }
@@ -82,7 +93,11 @@ fn the_same_holds_where_we_are_the_client() {
 fn a_record_may_be_cut_anywhere() {
     for terms in TERMS {
         let len = settled_pair(terms).client.protect(b"hello").len();
-        let Pair { mut client, mut session, .. } = settled_pair(terms);
+        let Pair {
+            mut client,
+            mut session,
+            ..
+        } = settled_pair(terms);
         for cut in 0..=len {
             let wire = client.protect(b"hello");
             let (one, other) = wire.split_at(cut);
@@ -93,7 +108,10 @@ fn a_record_may_be_cut_anywhere() {
             assert_eq!([early, late].concat(), b"hello", "{terms:?} {cut}");
         }
         let wire = client.protect(b"byte by byte");
-        let pieces: Vec<u8> = wire.iter().flat_map(|&byte| feed(&mut session, &[byte]).unwrap()).collect();
+        let pieces: Vec<u8> = wire
+            .iter()
+            .flat_map(|&byte| feed(&mut session, &[byte]).unwrap())
+            .collect();
         assert_eq!(pieces, b"byte by byte");
     }
 }
@@ -101,14 +119,23 @@ fn a_record_may_be_cut_anywhere() {
 #[test]
 fn several_records_in_one_read_are_gathered_and_the_cut_one_is_kept() {
     for terms in TERMS {
-        let Pair { mut client, mut session, .. } = settled_pair(terms);
-        let mut wire: Vec<u8> =
-            ["one ", "two ", "three "].iter().flat_map(|word| client.protect(word.as_bytes())).collect();
+        let Pair {
+            mut client,
+            mut session,
+            ..
+        } = settled_pair(terms);
+        let mut wire: Vec<u8> = ["one ", "two ", "three "]
+            .iter()
+            .flat_map(|word| client.protect(word.as_bytes()))
+            .collect();
         let last = client.protect(b"four");
         wire.extend(&last[..last.len() - 1]);
         assert_eq!(feed(&mut session, &wire).unwrap(), b"one two three ");
         assert_eq!(session.partial_len(), last.len() - 1);
-        assert_eq!(feed(&mut session, &last[last.len() - 1..]).unwrap(), b"four");
+        assert_eq!(
+            feed(&mut session, &last[last.len() - 1..]).unwrap(),
+            b"four"
+        );
     }
 }
 
@@ -125,7 +152,10 @@ fn what_came_with_the_handshake_waits_until_it_is_taken() {
     assert!(session.has_waiting());
     assert_eq!(feed(&mut session, b"").unwrap(), b"early bird");
     session.keep_partial(b"\x50\x50\x50\x50\x50");
-    assert!(session.has_waiting(), "open is to say what is wrong with it");
+    assert!(
+        session.has_waiting(),
+        "open is to say what is wrong with it"
+    );
     assert_eq!(feed(&mut session, b""), Err(RecordError::Malformed.into()));
 }
 
@@ -138,7 +168,10 @@ fn a_changed_byte_ends_the_session_and_gives_no_data() {
         *bad.last_mut().unwrap() ^= 1;
         assert_eq!(feed(&mut server, &good).unwrap(), b"good ");
         let refused = feed(&mut server, &bad).unwrap_err();
-        assert_eq!((refused, refused.alert()), (RecordError::BadMac.into(), Some(20)));
+        assert_eq!(
+            (refused, refused.alert()),
+            (RecordError::BadMac.into(), Some(20))
+        );
     }
 }
 
@@ -157,9 +190,13 @@ fn records_without_data_are_refused_after_32_in_a_row() {
                 "data makes good for them"
             );
         }
-        let flood: Vec<u8> =
-            (0..33).flat_map(|_| raw(&mut client, ContentType::ApplicationData, b"")).collect();
-        assert_eq!(feed(&mut server, &flood), Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)));
+        let flood: Vec<u8> = (0..33)
+            .flat_map(|_| raw(&mut client, ContentType::ApplicationData, b""))
+            .collect();
+        assert_eq!(
+            feed(&mut server, &flood),
+            Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE))
+        );
     }
 }
 
@@ -167,11 +204,19 @@ fn records_without_data_are_refused_after_32_in_a_row() {
 #[test]
 fn a_requested_key_update_is_answered_before_the_next_data() {
     for terms in &TERMS[..3] {
-        let Pair { mut client, mut session, .. } = settled_pair(*terms);
+        let Pair {
+            mut client,
+            mut session,
+            ..
+        } = settled_pair(*terms);
         for round in 0..3 {
             client.refresh_traffic_keys().unwrap();
             let wire = client.protect(b"under new keys");
-            assert_eq!(feed(&mut session, &wire).unwrap(), b"under new keys", "round {round}");
+            assert_eq!(
+                feed(&mut session, &wire).unwrap(),
+                b"under new keys",
+                "round {round}"
+            );
             assert!(session.owes());
             let mut answer = Vec::new();
             session.seal_owed(&mut answer).unwrap();
@@ -215,7 +260,10 @@ fn a_key_update_that_does_not_ask_is_not_answered() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
     let update = handshake(&mut client, &KEY_UPDATE_NOT_REQUESTED);
     rekey_sender(&mut client);
-    assert_eq!(feed(&mut server, &[update, seal(&mut client, b"x")].concat()).unwrap(), b"x");
+    assert_eq!(
+        feed(&mut server, &[update, seal(&mut client, b"x")].concat()).unwrap(),
+        b"x"
+    );
     assert!(!server.owes());
 }
 
@@ -241,7 +289,10 @@ fn nothing_may_follow_a_key_update_in_its_record() {
     for follows in [&[KEY_UPDATE][..], &KEY_UPDATE_NOT_REQUESTED, &[0]] {
         let (mut server, mut client) = sessions(TLS13_TERMS);
         let record = handshake(&mut client, &[&KEY_UPDATE_NOT_REQUESTED, follows].concat());
-        assert_eq!(feed(&mut server, &record), Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)));
+        assert_eq!(
+            feed(&mut server, &record),
+            Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE))
+        );
     }
 }
 
@@ -285,8 +336,10 @@ fn a_key_is_changed_before_it_is_worn() {
 #[test]
 fn a_message_may_be_spread_over_records() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
-    let records: Vec<u8> =
-        UPDATE_REQUESTED.iter().flat_map(|&byte| handshake(&mut client, &[byte])).collect();
+    let records: Vec<u8> = UPDATE_REQUESTED
+        .iter()
+        .flat_map(|&byte| handshake(&mut client, &[byte]))
+        .collect();
     rekey_sender(&mut client);
     assert_eq!(feed(&mut server, &records), Ok(Vec::new()));
     assert!(server.owes());
@@ -297,16 +350,27 @@ fn a_message_may_be_spread_over_records() {
 fn a_message_that_is_too_long_is_refused_by_its_header() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
     let record = handshake(&mut client, &[NEW_SESSION_TICKET, 1, 0, 0]);
-    assert_eq!(feed(&mut server, &record), Err(SessionError::Misbehaved(DECODE_ERROR)));
+    assert_eq!(
+        feed(&mut server, &record),
+        Err(SessionError::Misbehaved(DECODE_ERROR))
+    );
 }
 
 #[test]
 fn a_message_that_has_no_place_after_the_handshake_is_refused() {
     // A client must not send tickets, and nobody a hello, a certificate request or a Finished.
-    for message in [&[NEW_SESSION_TICKET, 0, 0, 0][..], &[1, 0, 0, 0], &[13, 0, 0, 0], &[20, 0, 0, 0]] {
+    for message in [
+        &[NEW_SESSION_TICKET, 0, 0, 0][..],
+        &[1, 0, 0, 0],
+        &[13, 0, 0, 0],
+        &[20, 0, 0, 0],
+    ] {
         let (mut server, mut client) = sessions(TLS13_TERMS);
         let record = handshake(&mut client, message);
-        assert_eq!(feed(&mut server, &record), Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)));
+        assert_eq!(
+            feed(&mut server, &record),
+            Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE))
+        );
     }
 }
 
@@ -320,7 +384,10 @@ fn a_ticket_of_the_server_resumes_our_next_connection() {
     // Cut in the middle, and with data behind it.
     let (one, other) = tickets.split_at(tickets.len() / 2);
     assert_eq!(feed(&mut session, one), Ok(Vec::new()));
-    assert_eq!(feed(&mut session, &[other, &full.protect(b"data")].concat()).unwrap(), b"data");
+    assert_eq!(
+        feed(&mut session, &[other, &full.protect(b"data")].concat()).unwrap(),
+        b"data"
+    );
     let (_, resumed) = client_pair(&client, &server);
     assert_eq!(resumed.handshake_kind(), Some(HandshakeKind::Resumed));
 }
@@ -329,7 +396,10 @@ fn a_ticket_of_the_server_resumes_our_next_connection() {
 fn a_ticket_that_cannot_be_read_costs_only_the_resumption() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
     let record = handshake(&mut server, &[NEW_SESSION_TICKET, 0, 0, 3, 1, 2, 3]);
-    assert_eq!(feed(&mut client, &[record, seal(&mut server, b"x")].concat()).unwrap(), b"x");
+    assert_eq!(
+        feed(&mut client, &[record, seal(&mut server, b"x")].concat()).unwrap(),
+        b"x"
+    );
 }
 
 /// RFC 5246 §7.2.2: who does not renegotiate says so by a warning.
@@ -337,7 +407,10 @@ fn a_ticket_that_cannot_be_read_costs_only_the_resumption() {
 fn renegotiation_is_refused() {
     let (mut server, mut client) = sessions(TLS12_TERMS);
     let refused = feed(&mut server, &handshake(&mut client, &[1, 0, 0, 0])).unwrap_err();
-    assert_eq!((refused, refused.alert()), (SessionError::Renegotiation, Some(NO_RENEGOTIATION)));
+    assert_eq!(
+        (refused, refused.alert()),
+        (SessionError::Renegotiation, Some(NO_RENEGOTIATION))
+    );
     let mut alert = Vec::new();
     server.seal_alert(NO_RENEGOTIATION, &mut alert);
     assert_eq!(feed(&mut client, &alert), Ok(Vec::new()), "a warning");
@@ -348,9 +421,12 @@ fn renegotiation_is_refused() {
 fn a_request_to_renegotiate_is_passed_over() {
     let (mut server, mut client) = sessions(TLS12_TERMS);
     let request = handshake(&mut server, &HELLO_REQUEST);
-    assert_eq!(feed(&mut client, &[request, seal(&mut server, b"x")].concat()).unwrap(), b"x");
-    let end =
-        (0..=MAX_IDLE_RECORDS).find_map(|_| feed(&mut client, &handshake(&mut server, &HELLO_REQUEST)).err());
+    assert_eq!(
+        feed(&mut client, &[request, seal(&mut server, b"x")].concat()).unwrap(),
+        b"x"
+    );
+    let end = (0..=MAX_IDLE_RECORDS)
+        .find_map(|_| feed(&mut client, &handshake(&mut server, &HELLO_REQUEST)).err());
     assert_eq!(end, Some(SessionError::Misbehaved(UNEXPECTED_MESSAGE)));
     assert_eq!(
         feed(&mut server, &handshake(&mut client, &HELLO_REQUEST)),
@@ -363,13 +439,20 @@ fn a_request_to_renegotiate_is_passed_over() {
 fn a_protected_change_cipher_spec_is_refused() {
     let (mut server, mut client) = sessions(TLS12_TERMS);
     let record = raw(&mut client, ContentType::ChangeCipherSpec, &[1]);
-    assert_eq!(feed(&mut server, &record), Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)));
+    assert_eq!(
+        feed(&mut server, &record),
+        Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE))
+    );
 }
 
 #[test]
 fn a_close_is_heard_and_ours_is_heard_by_rustls() {
     for terms in TERMS {
-        let Pair { mut client, mut session, .. } = settled_pair(terms);
+        let Pair {
+            mut client,
+            mut session,
+            ..
+        } = settled_pair(terms);
         let wire = [client.protect(b"the last"), client.close()].concat();
         assert_eq!(feed(&mut session, &wire).unwrap(), b"the last");
         assert!(session.is_closed() && !session.has_waiting());
@@ -421,24 +504,42 @@ fn a_fatal_alert_ends_the_session_and_is_not_answered() {
 #[test]
 fn our_alert_is_understood_by_rustls() {
     for terms in TERMS {
-        let Pair { mut client, mut session, .. } = settled_pair(terms);
+        let Pair {
+            mut client,
+            mut session,
+            ..
+        } = settled_pair(terms);
         let mut wire = Vec::new();
         session.seal_alert(RecordError::BadMac.alert(), &mut wire);
         let heard = client.receive(&wire).unwrap_err();
-        assert_eq!(heard, rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac));
+        assert_eq!(
+            heard,
+            rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac)
+        );
     }
 }
 
 #[test]
 fn a_warning_is_passed_over_but_not_a_stream_of_them() {
-    for (terms, warning) in
-        [(TLS13_TERMS, [1, USER_CANCELED]), (TLS12_TERMS, [1, USER_CANCELED]), (TLS12_TERMS, [1, 112])]
-    {
+    for (terms, warning) in [
+        (TLS13_TERMS, [1, USER_CANCELED]),
+        (TLS12_TERMS, [1, USER_CANCELED]),
+        (TLS12_TERMS, [1, 112]),
+    ] {
         let (mut server, mut client) = sessions(terms);
-        let wire = [raw(&mut client, ContentType::Alert, &warning), seal(&mut client, b"x")].concat();
+        let wire = [
+            raw(&mut client, ContentType::Alert, &warning),
+            seal(&mut client, b"x"),
+        ]
+        .concat();
         assert_eq!(feed(&mut server, &wire).unwrap(), b"x");
-        let flood: Vec<u8> = (0..33).flat_map(|_| raw(&mut client, ContentType::Alert, &warning)).collect();
-        assert_eq!(feed(&mut server, &flood), Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)));
+        let flood: Vec<u8> = (0..33)
+            .flat_map(|_| raw(&mut client, ContentType::Alert, &warning))
+            .collect();
+        assert_eq!(
+            feed(&mut server, &flood),
+            Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE))
+        );
     }
     // RFC 8446 §6: in TLS 1.3 every other alert is an error, whatever its level.
     let (mut server, mut client) = sessions(TLS13_TERMS);
@@ -451,7 +552,10 @@ fn an_alert_that_is_cut_or_has_company_is_refused() {
     for alert in [&[1][..], &[1, 0, 1, 0]] {
         let (mut server, mut client) = sessions(TLS13_TERMS);
         let record = raw(&mut client, ContentType::Alert, alert);
-        assert_eq!(feed(&mut server, &record), Err(SessionError::Misbehaved(DECODE_ERROR)));
+        assert_eq!(
+            feed(&mut server, &record),
+            Err(SessionError::Misbehaved(DECODE_ERROR))
+        );
     }
 }
 
@@ -461,7 +565,11 @@ fn an_empty_record_of_handshake_or_alert_is_refused() {
     for kind in [ContentType::Handshake, ContentType::Alert] {
         let (mut server, mut client) = sessions(TLS13_TERMS);
         let record = raw(&mut client, kind, b"");
-        assert_eq!(feed(&mut server, &record), Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)), "{kind:?}");
+        assert_eq!(
+            feed(&mut server, &record),
+            Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)),
+            "{kind:?}"
+        );
     }
 }
 
@@ -469,26 +577,48 @@ fn an_empty_record_of_handshake_or_alert_is_refused() {
 #[test]
 fn data_within_a_handshake_message_is_refused() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
-    let wire = [handshake(&mut client, &UPDATE_REQUESTED[..3]), seal(&mut client, b"data")].concat();
-    assert_eq!(feed(&mut server, &wire), Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)));
+    let wire = [
+        handshake(&mut client, &UPDATE_REQUESTED[..3]),
+        seal(&mut client, b"data"),
+    ]
+    .concat();
+    assert_eq!(
+        feed(&mut server, &wire),
+        Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE))
+    );
 }
 
-/// RFC 8446 §4.6.3: any other value is an illegal parameter; a length other than one cannot be decoded.
+/// RFC 8446 §4.6.3: any other value is an illegal parameter; a length other than one cannot be
+/// decoded.
 #[test]
 fn a_key_update_that_is_none_is_refused_by_the_right_alert() {
-    for (update, alert) in [(&[KEY_UPDATE, 0, 0, 1, 2][..], 47), (&[KEY_UPDATE, 0, 0, 2, 0, 0], DECODE_ERROR)]
-    {
+    for (update, alert) in [
+        (&[KEY_UPDATE, 0, 0, 1, 2][..], 47),
+        (&[KEY_UPDATE, 0, 0, 2, 0, 0], DECODE_ERROR),
+    ] {
         let (mut server, mut client) = sessions(TLS13_TERMS);
         let record = handshake(&mut client, update);
-        assert_eq!(feed(&mut server, &record), Err(SessionError::Misbehaved(alert)));
+        assert_eq!(
+            feed(&mut server, &record),
+            Err(SessionError::Misbehaved(alert))
+        );
     }
 }
 
 #[test]
 fn a_session_at_rest_holds_no_buffer() {
-    let Pair { mut client, mut session, unsent } = pair(TLS13_TERMS);
+    let Pair {
+        mut client,
+        mut session,
+        unsent,
+    } = pair(TLS13_TERMS);
     client.receive(&unsent).unwrap();
-    assert_eq!(feed(&mut session, &client.protect(&bytes(50_000))).unwrap().len(), 50_000);
+    assert_eq!(
+        feed(&mut session, &client.protect(&bytes(50_000)))
+            .unwrap()
+            .len(),
+        50_000
+    );
     let buffers = [&session.partial, &session.early, &session.message];
     assert_eq!(buffers.map(Vec::capacity), [0; 3]);
 }

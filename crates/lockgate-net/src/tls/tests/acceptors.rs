@@ -11,7 +11,9 @@ fn the_most_specific_name_chooses_the_rules() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let names = ["a.example", "*.example", "*.b.example", "*.c.b.example"];
     let cert = folder.write("a.pem", ca.issue(&names).both());
-    let all = (0..4).map(|_| Arc::new(acceptor(settings(&[&cert], None)))).collect();
+    let all = (0..4)
+        .map(|_| Arc::new(acceptor(settings(&[&cert], None))))
+        .collect();
     let names = [
         (Name::Exact("A.example".into()), 1),
         (Name::Under("example".into()), 2),
@@ -24,13 +26,18 @@ fn the_most_specific_name_chooses_the_rules() {
         ("b.example", Some(2)),
         ("x.example", Some(2)),
         ("x.b.example", Some(3)),
-        // Below it however deep, as hosts of sites are; whether a certificate is for it is another question.
+        // Below it however deep, as hosts of sites are; whether a certificate is for it is another
+        // question.
         ("x.c.b.example", Some(3)),
         ("x.y.b.example", None),
         ("elsewhere.test", None),
         ("", None),
     ] {
-        assert_eq!(acceptors.choose(Some(name)).map(|(place, _)| place), place, "{name}");
+        assert_eq!(
+            acceptors.choose(Some(name)).map(|(place, _)| place),
+            place,
+            "{name}"
+        );
     }
     assert!(acceptors.choose(None).is_none());
 }
@@ -42,11 +49,18 @@ fn who_names_nobody_gets_the_default_and_its_certificate() {
     let open = Arc::new(acceptor(settings(&[&cert], Some(&cert))));
     let only = Acceptors::from(Arc::clone(&open));
     let closed = Arc::new(acceptor(settings(&[&cert], None)));
-    let two = Acceptors::new(vec![closed, open], [(Name::Exact("a.example".into()), 0)], 1);
+    let two = Acceptors::new(
+        vec![closed, open],
+        [(Name::Exact("a.example".into()), 0)],
+        1,
+    );
     for name in [None, Some("elsewhere.test")] {
         assert_eq!(only.choose(name).map(|(place, _)| place), Some(0));
         assert_eq!(two.choose(name).map(|(place, _)| place), Some(1));
     }
-    assert_eq!(two.choose(Some("a.example")).map(|(place, _)| place), Some(0));
+    assert_eq!(
+        two.choose(Some("a.example")).map(|(place, _)| place),
+        Some(0)
+    );
     assert_eq!(two.all().len(), 2);
 }

@@ -14,7 +14,10 @@ fn load(cert: &Path) -> Result<Certificate, CertError> {
 }
 
 fn load_with_key(cert: &Path, key: &Path) -> Result<Certificate, CertError> {
-    Certificate::load(&CertFiles { key: Some(key.to_owned()), ..CertFiles::of(cert) })
+    Certificate::load(&CertFiles {
+        key: Some(key.to_owned()),
+        ..CertFiles::of(cert)
+    })
 }
 
 fn noon(year: i32, month: u8, day: u8) -> SystemTime {
@@ -35,7 +38,11 @@ fn the_key_is_found_inside_beside_or_where_it_is_named() {
     folder.write("x.key", &key);
     for name in ["x.pem", "x.crt", "x"] {
         let path = folder.write(name, &cert);
-        assert_eq!(load(&path).unwrap().key_path(), folder.path("x.key"), "{name}");
+        assert_eq!(
+            load(&path).unwrap().key_path(),
+            folder.path("x.key"),
+            "{name}"
+        );
     }
     let path = folder.write("fullchain.pem", &cert);
     folder.write("privkey.pem", &key);
@@ -59,9 +66,15 @@ fn every_kind_of_key_is_read_in_every_form() {
         assert_eq!(loaded.key_kind(), kind);
         if let Some(label) = label {
             // As `openssl ecparam -genkey` writes it: the parameters come first.
-            let parameters = pem("EC PARAMETERS", &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7]);
+            let parameters = pem(
+                "EC PARAMETERS",
+                &[6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7],
+            );
             let both = parameters + &issued.bare_key_pem(label) + &issued.pem();
-            assert_eq!(load(&folder.write("bare.pem", both)).unwrap().key_kind(), kind);
+            assert_eq!(
+                load(&folder.write("bare.pem", both)).unwrap().key_kind(),
+                kind
+            );
         }
     }
 }
@@ -70,38 +83,84 @@ fn every_kind_of_key_is_read_in_every_form() {
 fn every_way_to_be_unusable_has_its_own_error() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let issued = ca.issue(&["a.example"]);
-    let (cert, key) = (folder.write("a.pem", issued.pem()), folder.write("a.key", issued.key_pem()));
+    let (cert, key) = (
+        folder.write("a.pem", issued.pem()),
+        folder.write("a.key", issued.key_pem()),
+    );
     let path = folder.path("missing");
-    assert_eq!(load(&path).unwrap_err(), CertError::Missing { path: path.clone() });
-    assert_eq!(load_with_key(&cert, &path).unwrap_err(), CertError::Missing { path });
+    assert_eq!(
+        load(&path).unwrap_err(),
+        CertError::Missing { path: path.clone() }
+    );
+    assert_eq!(
+        load_with_key(&cert, &path).unwrap_err(),
+        CertError::Missing { path }
+    );
 
     let path = folder.path("");
-    assert!(matches!(load(&path).unwrap_err(), CertError::Unreadable { .. }), "a directory");
+    assert!(
+        matches!(load(&path).unwrap_err(), CertError::Unreadable { .. }),
+        "a directory"
+    );
     let path = folder.write("empty", " \n");
-    assert_eq!(load(&path).unwrap_err(), CertError::Empty { path: path.clone() });
-    assert_eq!(load_with_key(&cert, &path).unwrap_err(), CertError::Empty { path });
+    assert_eq!(
+        load(&path).unwrap_err(),
+        CertError::Empty { path: path.clone() }
+    );
+    assert_eq!(
+        load_with_key(&cert, &path).unwrap_err(),
+        CertError::Empty { path }
+    );
     let path = folder.write("text", "hello");
-    assert_eq!(load(&path).unwrap_err(), CertError::NoCertificate { path, der: false });
+    assert_eq!(
+        load(&path).unwrap_err(),
+        CertError::NoCertificate { path, der: false }
+    );
     let path = folder.write("der", issued.cert.der());
-    assert_eq!(load(&path).unwrap_err(), CertError::NoCertificate { path, der: true });
-    assert_eq!(load(&key).unwrap_err(), CertError::NoCertificate { path: key.clone(), der: false });
+    assert_eq!(
+        load(&path).unwrap_err(),
+        CertError::NoCertificate { path, der: true }
+    );
+    assert_eq!(
+        load(&key).unwrap_err(),
+        CertError::NoCertificate {
+            path: key.clone(),
+            der: false
+        }
+    );
 
     let path = folder.write("cut", &issued.pem()[..200]);
     assert!(load(&path).unwrap_err().to_string().contains("cut short"));
     let path = folder.write("junk", pem("CERTIFICATE", b"junk"));
-    assert!(matches!(load(&path).unwrap_err(), CertError::BadCertificate { position: 1, .. }));
+    assert!(matches!(
+        load(&path).unwrap_err(),
+        CertError::BadCertificate { position: 1, .. }
+    ));
 
     let path = folder.write("lone.pem", issued.pem());
     let looked = vec![path.clone(), folder.path("lone.key")];
-    assert_eq!(load(&path).unwrap_err(), CertError::NoKey { cert: path.clone(), looked });
+    assert_eq!(
+        load(&path).unwrap_err(),
+        CertError::NoKey {
+            cert: path.clone(),
+            looked
+        }
+    );
     assert_eq!(
         load_with_key(&cert, &path).unwrap_err(),
-        CertError::NoKey { cert: cert.clone(), looked: vec![path] },
+        CertError::NoKey {
+            cert: cert.clone(),
+            looked: vec![path]
+        },
         "no key in the file that is named for it"
     );
 
     let other = folder.write("other.key", ca.issue(&["b.example"]).key_pem());
-    let expected = CertError::Mismatch { cert: cert.clone(), key: other.clone(), owner: None };
+    let expected = CertError::Mismatch {
+        cert: cert.clone(),
+        key: other.clone(),
+        owner: None,
+    };
     assert_eq!(load_with_key(&cert, &other).unwrap_err(), expected);
 }
 
@@ -134,9 +193,19 @@ fn an_encrypted_key_is_named_as_such_in_both_forms() {
 fn an_unsupported_key_is_named_as_such() {
     let (folder, issued) = (Folder::new(), Ca::new("ca").issue(&["a.example"]));
     let cert = folder.write("a.pem", issued.pem());
-    for (label, kind) in [("DSA PRIVATE KEY", "DSA"), ("EC PRIVATE KEY", "EC"), ("PRIVATE KEY", "")] {
+    for (label, kind) in [
+        ("DSA PRIVATE KEY", "DSA"),
+        ("EC PRIVATE KEY", "EC"),
+        ("PRIVATE KEY", ""),
+    ] {
         let path = folder.write("a.key", pem(label, &[0x30, 0]));
-        assert_eq!(load(&cert).unwrap_err(), CertError::UnsupportedKey { path, kind: kind.to_owned() });
+        assert_eq!(
+            load(&cert).unwrap_err(),
+            CertError::UnsupportedKey {
+                path,
+                kind: kind.to_owned()
+            }
+        );
     }
 }
 
@@ -145,20 +214,33 @@ fn a_ca_that_comes_before_the_leaf_is_named_as_such() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let issued = ca.issue(&["a.example"]);
     let path = folder.write("a.pem", ca.pem() + &issued.both());
-    assert_eq!(load(&path).unwrap_err(), CertError::LeafNotFirst { path, position: 2 });
+    assert_eq!(
+        load(&path).unwrap_err(),
+        CertError::LeafNotFirst { path, position: 2 }
+    );
 }
 
 #[test]
 fn names_are_the_alternative_ones_or_else_the_common_name() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let common = |params: &mut rcgen::CertificateParams| {
-        params.distinguished_name.push(DnType::CommonName, "Common.Example");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "Common.Example");
     };
-    let issued = ca.issue_with(&["A.Example", "*.b.example", "192.0.2.1", "2001:db8::1"], &P256, common);
+    let issued = ca.issue_with(
+        &["A.Example", "*.b.example", "192.0.2.1", "2001:db8::1"],
+        &P256,
+        common,
+    );
     let loaded = load(&folder.write("a.pem", issued.both())).unwrap();
     assert_eq!(loaded.names(), ["a.example", "*.b.example"]);
     assert_eq!(
-        loaded.addresses().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        loaded
+            .addresses()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
         ["192.0.2.1", "2001:db8::1"]
     );
     assert!(loaded.subject().contains("Common.Example") && loaded.issuer().contains("ca"));
@@ -184,11 +266,29 @@ fn validity_is_warned_about_when_it_is_time() {
     let cert = folder.write("a.pem", issued.both());
     let loaded = load(&cert).unwrap();
     let at = |month, day| loaded.warnings(noon(2030, month, day));
-    assert_eq!(loaded.warnings(noon(2029, 12, 30)), [Warning::NotYetValid { cert: cert.clone(), days: 1 }]);
+    assert_eq!(
+        loaded.warnings(noon(2029, 12, 30)),
+        [Warning::NotYetValid {
+            cert: cert.clone(),
+            days: 1
+        }]
+    );
     assert_eq!(at(1, 1), []);
     assert_eq!(at(2, 14), []);
-    assert_eq!(at(2, 15), [Warning::ExpiresSoon { cert: cert.clone(), days: 13 }]);
-    assert_eq!(at(2, 28), [Warning::ExpiresSoon { cert: cert.clone(), days: 0 }]);
+    assert_eq!(
+        at(2, 15),
+        [Warning::ExpiresSoon {
+            cert: cert.clone(),
+            days: 13
+        }]
+    );
+    assert_eq!(
+        at(2, 28),
+        [Warning::ExpiresSoon {
+            cert: cert.clone(),
+            days: 0
+        }]
+    );
     assert_eq!(at(3, 4), [Warning::Expired { cert, days: 3 }]);
 }
 
@@ -197,28 +297,48 @@ fn a_chain_out_of_order_or_too_short_is_warned_about() {
     let (folder, root) = (Folder::new(), Ca::new("root"));
     let middle = root.intermediate("middle");
     let issued = middle.issue(&["a.example"]);
-    let warnings = |text: String| load(&folder.write("a.pem", text)).unwrap().warnings(noon(2030, 1, 1));
+    let warnings = |text: String| {
+        load(&folder.write("a.pem", text))
+            .unwrap()
+            .warnings(noon(2030, 1, 1))
+    };
     assert_eq!(warnings(issued.both() + &middle.pem() + &root.pem()), []);
     let cert = folder.path("a.pem");
     assert_eq!(
         warnings(issued.both() + &root.pem()),
-        [Warning::ChainOrder { cert: cert.clone(), position: 1 }]
+        [Warning::ChainOrder {
+            cert: cert.clone(),
+            position: 1
+        }]
     );
     assert_eq!(
         warnings(issued.both() + &middle.pem() + &middle.pem()),
-        [Warning::ChainOrder { cert: cert.clone(), position: 2 }]
+        [Warning::ChainOrder {
+            cert: cert.clone(),
+            position: 2
+        }]
     );
-    assert_eq!(warnings(issued.both()), [], "a private CA may do without intermediates");
+    assert_eq!(
+        warnings(issued.both()),
+        [],
+        "a private CA may do without intermediates"
+    );
 
     let public = middle.issue_with(&["a.example"], &P256, |params| {
         // RFC 5280 §4.2.2.1: id-ad-caIssuers, uniformResourceIdentifier
         let method = der(0x06, &[0x2b, 6, 1, 5, 5, 7, 0x30, 2]);
-        let access = der(0x30, &[method, der(0x86, b"http://ca.example/m.crt")].concat());
+        let access = der(
+            0x30,
+            &[method, der(0x86, b"http://ca.example/m.crt")].concat(),
+        );
         let oid = [1, 3, 6, 1, 5, 5, 7, 1, 1];
-        params.custom_extensions = vec![CustomExtension::from_oid_content(&oid, der(0x30, &access))];
+        params.custom_extensions =
+            vec![CustomExtension::from_oid_content(&oid, der(0x30, &access))];
     });
     let warned = warnings(public.both());
-    assert!(matches!(&warned[..], [Warning::NoIntermediate { issuer, .. }] if issuer.contains("middle")));
+    assert!(
+        matches!(&warned[..], [Warning::NoIntermediate { issuer, .. }] if issuer.contains("middle"))
+    );
     assert_eq!(warnings(public.both() + &middle.pem()), []);
 }
 
@@ -227,33 +347,56 @@ fn a_key_that_everybody_can_read_is_warned_about() {
     let (folder, issued) = (Folder::new(), Ca::new("ca").issue(&["a.example"]));
     let path = folder.write("a.pem", issued.both());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    assert_eq!(load(&path).unwrap().warnings(noon(2030, 1, 1)), [Warning::ReadableByOthers { path }]);
+    assert_eq!(
+        load(&path).unwrap().warnings(noon(2030, 1, 1)),
+        [Warning::ReadableByOthers { path }]
+    );
 }
 
 fn with_ocsp(folder: &Folder, issued: &Issued, response: &[u8]) -> Result<Certificate, CertError> {
     let cert = folder.write("a.pem", issued.both());
-    Certificate::load(&CertFiles { ocsp: Some(folder.write("a.ocsp", response)), ..CertFiles::of(cert) })
+    Certificate::load(&CertFiles {
+        ocsp: Some(folder.write("a.ocsp", response)),
+        ..CertFiles::of(cert)
+    })
 }
 
 #[test]
 fn an_ocsp_response_is_stapled_while_it_is_fresh_and_about_this_certificate() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
-    let issued = ca.issue_with(&["a.example"], &P256, |params| params.serial_number = Some(7.into()));
+    let issued = ca.issue_with(&["a.example"], &P256, |params| {
+        params.serial_number = Some(7.into())
+    });
     let (now, ocsp) = (noon(2030, 1, 1), folder.path("a.ocsp"));
 
     let fresh = with_ocsp(&folder, &issued, &ocsp_response(&[7], "20300102000000Z")).unwrap();
     assert!(fresh.is_stapled(now));
     assert_eq!(fresh.warnings(now), []);
     assert!(!fresh.is_stapled(noon(2030, 1, 2)));
-    assert_eq!(fresh.warnings(noon(2030, 1, 2)), [Warning::OcspOutOfDate { ocsp: ocsp.clone() }]);
+    assert_eq!(
+        fresh.warnings(noon(2030, 1, 2)),
+        [Warning::OcspOutOfDate { ocsp: ocsp.clone() }]
+    );
 
     let other = with_ocsp(&folder, &issued, &ocsp_response(&[8], "20300102000000Z")).unwrap();
     assert!(!other.is_stapled(now));
     let cert = folder.path("a.pem");
-    assert_eq!(other.warnings(now), [Warning::OcspOfAnother { cert, ocsp: ocsp.clone() }]);
+    assert_eq!(
+        other.warnings(now),
+        [Warning::OcspOfAnother {
+            cert,
+            ocsp: ocsp.clone()
+        }]
+    );
 
     let bad = with_ocsp(&folder, &issued, b"junk").unwrap_err();
-    assert_eq!(bad, CertError::BadOcsp { path: ocsp, reason: "it is not DER" });
+    assert_eq!(
+        bad,
+        CertError::BadOcsp {
+            path: ocsp,
+            reason: "it is not DER"
+        }
+    );
 }
 
 #[test]
@@ -284,7 +427,9 @@ fn refused(certs: &[&Path], default: Option<&Path>) -> Vec<TlsSetupError> {
         client_auth: None,
         tickets: None,
     };
-    Acceptor::new(settings).map(|(_, warnings)| warnings).unwrap_err()
+    Acceptor::new(settings)
+        .map(|(_, warnings)| warnings)
+        .unwrap_err()
 }
 
 fn errors(found: Vec<TlsSetupError>) -> Vec<CertError> {
@@ -299,17 +444,32 @@ fn errors(found: Vec<TlsSetupError>) -> Vec<CertError> {
 fn the_key_of_another_certificate_is_named_even_if_both_are_swapped() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let (a, b) = (ca.issue(&["a.example"]), ca.issue(&["b.example"]));
-    let (a_cert, b_cert) = (folder.write("a.pem", a.pem()), folder.write("b.pem", b.pem()));
-    let (a_key, b_key) = (folder.write("a.key", b.key_pem()), folder.write("b.key", a.key_pem()));
+    let (a_cert, b_cert) = (
+        folder.write("a.pem", a.pem()),
+        folder.write("b.pem", b.pem()),
+    );
+    let (a_key, b_key) = (
+        folder.write("a.key", b.key_pem()),
+        folder.write("b.key", a.key_pem()),
+    );
     let found = errors(refused(&[&a_cert, &b_cert], None));
     let mismatch = |cert: &PathBuf, key: &PathBuf, owner: &PathBuf| CertError::Mismatch {
         cert: cert.clone(),
         key: key.clone(),
         owner: Some(owner.clone()),
     };
-    assert_eq!(found, [mismatch(&a_cert, &a_key, &b_cert), mismatch(&b_cert, &b_key, &a_cert)]);
+    assert_eq!(
+        found,
+        [
+            mismatch(&a_cert, &a_key, &b_cert),
+            mismatch(&b_cert, &b_key, &a_cert)
+        ]
+    );
     let said = found[0].to_string();
-    assert!(said.ends_with(&format!("this is the key of {}", b_cert.display())), "{said}");
+    assert!(
+        said.ends_with(&format!("this is the key of {}", b_cert.display())),
+        "{said}"
+    );
 }
 
 #[test]
@@ -322,11 +482,16 @@ fn all_that_is_wrong_is_reported_at_once() {
         default: Some(CertFiles::of(&empty)),
         policy: Policy::intermediate(),
         alpn: vec![b"h2".to_vec(), Vec::new(), vec![b'x'; 256]],
-        client_auth: Some(ClientAuthSettings { mode: ClientAuthMode::Require, ca: empty.clone() }),
+        client_auth: Some(ClientAuthSettings {
+            mode: ClientAuthMode::Require,
+            ca: empty.clone(),
+        }),
         tickets: None,
     };
     let found = Acceptor::new(settings).unwrap_err();
-    let empty_file = CertError::Empty { path: empty.clone() };
+    let empty_file = CertError::Empty {
+        path: empty.clone(),
+    };
     assert_eq!(
         found,
         [
@@ -336,8 +501,14 @@ fn all_that_is_wrong_is_reported_at_once() {
                 files: CertFiles::of(&missing),
                 error: CertError::Missing { path: missing }
             },
-            TlsSetupError::Certificate { files: CertFiles::of(&empty), error: empty_file.clone() },
-            TlsSetupError::ClientCa { path: empty, error: empty_file },
+            TlsSetupError::Certificate {
+                files: CertFiles::of(&empty),
+                error: empty_file.clone()
+            },
+            TlsSetupError::ClientCa {
+                path: empty,
+                error: empty_file
+            },
         ]
     );
     assert_eq!(refused(&[], None), [TlsSetupError::NoCertificates]);
@@ -360,11 +531,16 @@ fn a_client_ca_file_that_cannot_be_used_never_opens_the_listener() {
                 default: None,
                 policy: Policy::intermediate(),
                 alpn: Vec::new(),
-                client_auth: Some(ClientAuthSettings { mode, ca: path.clone() }),
+                client_auth: Some(ClientAuthSettings {
+                    mode,
+                    ca: path.clone(),
+                }),
                 tickets: None,
             };
             let found = Acceptor::new(settings).unwrap_err();
-            assert!(matches!(&found[..], [TlsSetupError::ClientCa { path: named, .. }] if named == path));
+            assert!(
+                matches!(&found[..], [TlsSetupError::ClientCa { path: named, .. }] if named == path)
+            );
         }
     }
 }

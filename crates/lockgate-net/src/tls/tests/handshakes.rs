@@ -10,7 +10,8 @@ use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error, NamedGroup,
-    ProtocolVersion, RootCertStore, ServerConnection, SignatureScheme, SupportedProtocolVersion, version,
+    ProtocolVersion, RootCertStore, ServerConnection, SignatureScheme, SupportedProtocolVersion,
+    version,
 };
 use x509_parser::extensions::GeneralName;
 
@@ -70,7 +71,10 @@ pub(super) fn shake_shared(
     Ok(pair)
 }
 
-fn feed(mut bytes: &[u8], mut read: impl FnMut(&mut &[u8]) -> std::io::Result<usize>) -> Result<(), Error> {
+fn feed(
+    mut bytes: &[u8],
+    mut read: impl FnMut(&mut &[u8]) -> std::io::Result<usize>,
+) -> Result<(), Error> {
     while !bytes.is_empty() {
         read(&mut bytes).unwrap();
     }
@@ -88,7 +92,9 @@ pub(super) fn client_of(
 ) -> ClientConfig {
     let builder = ClientConfig::builder_with_provider(Arc::new(provider));
     let builder = builder.with_protocol_versions(versions).unwrap();
-    builder.with_root_certificates(roots(ca)).with_no_client_auth()
+    builder
+        .with_root_certificates(roots(ca))
+        .with_no_client_auth()
 }
 
 fn client_with_certificate(
@@ -98,8 +104,13 @@ fn client_with_certificate(
 ) -> ClientConfig {
     let key = PrivateKeyDer::try_from(own.key.serialize_der()).unwrap();
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
-    let builder = builder.with_protocol_versions(versions).unwrap().with_root_certificates(roots(ca));
-    builder.with_client_auth_cert(vec![own.cert.der().clone()], key).unwrap()
+    let builder = builder
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(roots(ca));
+    builder
+        .with_client_auth_cert(vec![own.cert.der().clone()], key)
+        .unwrap()
 }
 
 fn roots(ca: &Ca) -> RootCertStore {
@@ -129,8 +140,14 @@ const BOTH: [&[&SupportedProtocolVersion]; 2] = [&[&version::TLS12], &[&version:
 fn the_exact_name_wins_over_the_wildcard_and_both_over_the_default() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let wild = folder.write("wild.pem", ca.issue(&["*.example.com"]).both());
-    let exact = folder.write("exact.pem", ca.issue(&["www.example.com", "example.com"]).both());
-    let default = folder.write("default.pem", ca.issue(&["default.example", "WWW.Other.Example"]).both());
+    let exact = folder.write(
+        "exact.pem",
+        ca.issue(&["www.example.com", "example.com"]).both(),
+    );
+    let default = folder.write(
+        "default.pem",
+        ca.issue(&["default.example", "WWW.Other.Example"]).both(),
+    );
     let acceptor = acceptor(settings(&[&wild, &exact], Some(&default)));
     for (sni, shown) in [
         ("www.example.com", "www.example.com"),
@@ -139,11 +156,18 @@ fn the_exact_name_wins_over_the_wildcard_and_both_over_the_default() {
         ("API.EXAMPLE.COM", "*.example.com"),
         ("www.other.example", "default.example"),
     ] {
-        assert_eq!(shake(client(&ca), &acceptor, sni).unwrap().shown(), shown, "{sni}");
+        assert_eq!(
+            shake(client(&ca), &acceptor, sni).unwrap().shown(),
+            shown,
+            "{sni}"
+        );
     }
     for sni in ["a.b.example.com", "nobody.example", "192.0.2.1"] {
         let refused = shake(client(&ca), &acceptor, sni).map(drop).unwrap_err();
-        assert!(matches!(refused, Error::InvalidCertificate(_)), "{sni} gets the default: {refused}");
+        assert!(
+            matches!(refused, Error::InvalidCertificate(_)),
+            "{sni} gets the default: {refused}"
+        );
     }
     assert!(acceptor.serves(None) && acceptor.serves(Some("nobody.example")));
 }
@@ -157,13 +181,24 @@ fn without_a_default_an_unknown_name_is_refused() {
         assert!(acceptor.serves(Some(known)), "{known}");
     }
     let long = "x".repeat(300);
-    for unknown in ["b.example", ".b.example", "x.y.b.example", "*.a.example", "", ".", &long] {
+    for unknown in [
+        "b.example",
+        ".b.example",
+        "x.y.b.example",
+        "*.a.example",
+        "",
+        ".",
+        &long,
+    ] {
         assert!(!acceptor.serves(Some(unknown)), "{unknown}");
     }
     assert!(!acceptor.serves(None));
     for sni in ["c.example", "192.0.2.1"] {
         let refused = shake(client(&ca), &acceptor, sni).map(drop).unwrap_err();
-        assert_eq!(refused, Error::AlertReceived(AlertDescription::AccessDenied));
+        assert_eq!(
+            refused,
+            Error::AlertReceived(AlertDescription::AccessDenied)
+        );
     }
 }
 
@@ -171,9 +206,16 @@ fn without_a_default_an_unknown_name_is_refused() {
 fn verifying(keep: fn(SignatureScheme) -> bool) -> CryptoProvider {
     let mut provider = default_provider();
     let all = provider.signature_verification_algorithms;
-    let mapping: Vec<_> = all.mapping.iter().copied().filter(|(scheme, _)| keep(*scheme)).collect();
-    provider.signature_verification_algorithms =
-        WebPkiSupportedAlgorithms { all: all.all, mapping: Box::leak(mapping.into()) };
+    let mapping: Vec<_> = all
+        .mapping
+        .iter()
+        .copied()
+        .filter(|(scheme, _)| keep(*scheme))
+        .collect();
+    provider.signature_verification_algorithms = WebPkiSupportedAlgorithms {
+        all: all.all,
+        mapping: Box::leak(mapping.into()),
+    };
     provider
 }
 
@@ -184,7 +226,10 @@ fn is_rsa(scheme: SignatureScheme) -> bool {
 #[test]
 fn ecdsa_is_shown_to_clients_that_know_it_and_rsa_to_the_others() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
-    let rsa = folder.write("rsa.pem", ca.issue_with(&["a.example"], &RSA, |_| {}).both());
+    let rsa = folder.write(
+        "rsa.pem",
+        ca.issue_with(&["a.example"], &RSA, |_| {}).both(),
+    );
     let ecdsa = folder.write("ecdsa.pem", ca.issue(&["a.example"]).both());
     let (acceptor, warnings) = Acceptor::new(settings(&[&rsa, &ecdsa], None)).unwrap();
     assert_eq!(warnings, [], "one of each kind is no duplicate");
@@ -194,18 +239,23 @@ fn ecdsa_is_shown_to_clients_that_know_it_and_rsa_to_the_others() {
             pair.client.peer_certificates().unwrap()[0].len()
         };
         let (modern, old) = (scheme(default_provider()), scheme(verifying(is_rsa)));
-        assert!(modern < old, "an RSA certificate is the longer one: {modern} {old}");
+        assert!(
+            modern < old,
+            "an RSA certificate is the longer one: {modern} {old}"
+        );
     }
 }
 
 /// The CA signs by ECDSA, which a client of RSA only cannot verify: it is told to believe.
 fn shake_unverified(mut client: ClientConfig, acceptor: &Acceptor) -> Pair {
     let provider = client.crypto_provider().clone();
-    client.dangerous().set_certificate_verifier(Arc::new(Recorder {
-        provider,
-        inner: None,
-        ocsp: Mutex::default(),
-    }));
+    client
+        .dangerous()
+        .set_certificate_verifier(Arc::new(Recorder {
+            provider,
+            inner: None,
+            ocsp: Mutex::default(),
+        }));
     shake(client, acceptor, "a.example").unwrap()
 }
 
@@ -213,11 +263,17 @@ fn shake_unverified(mut client: ClientConfig, acceptor: &Acceptor) -> Pair {
 fn an_exact_name_that_the_client_cannot_verify_yields_to_a_wildcard_that_it_can() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let exact = folder.write("exact.pem", ca.issue(&["a.example"]).both());
-    let wild = folder.write("wild.pem", ca.issue_with(&["*.example"], &RSA, |_| {}).both());
+    let wild = folder.write(
+        "wild.pem",
+        ca.issue_with(&["*.example"], &RSA, |_| {}).both(),
+    );
     let acceptor = acceptor(settings(&[&exact, &wild], None));
     let old = client_of(&ca, verifying(is_rsa), &[&version::TLS13]);
     assert_eq!(shake_unverified(old, &acceptor).shown(), "*.example");
-    assert_eq!(shake(client(&ca), &acceptor, "a.example").unwrap().shown(), "a.example");
+    assert_eq!(
+        shake(client(&ca), &acceptor, "a.example").unwrap().shown(),
+        "a.example"
+    );
 }
 
 #[test]
@@ -226,9 +282,16 @@ fn of_two_certificates_for_one_name_the_first_is_shown_and_the_other_warned_abou
     let first = folder.write("1.pem", ca.issue(&["first.example", "a.example"]).both());
     let second = folder.write("2.pem", ca.issue(&["second.example", "a.example"]).both());
     let (acceptor, warnings) = Acceptor::new(settings(&[&first, &second, &first], None)).unwrap();
-    let expected = Warning::DuplicateName { name: "a.example".into(), used: first, unused: second };
+    let expected = Warning::DuplicateName {
+        name: "a.example".into(),
+        used: first,
+        unused: second,
+    };
     assert_eq!(warnings, [expected]);
-    assert_eq!(shake(client(&ca), &acceptor, "a.example").unwrap().shown(), "first.example");
+    assert_eq!(
+        shake(client(&ca), &acceptor, "a.example").unwrap().shown(),
+        "first.example"
+    );
 }
 
 #[test]
@@ -237,7 +300,12 @@ fn a_certificate_without_names_is_warned_about_unless_it_is_the_default() {
     let named = folder.write("named.pem", ca.issue(&["a.example"]).both());
     let numbered = folder.write("numbered.pem", ca.issue(&["192.0.2.1"]).both());
     let (_, warnings) = Acceptor::new(settings(&[&named, &numbered], None)).unwrap();
-    assert_eq!(warnings, [Warning::Unreachable { cert: numbered.clone() }]);
+    assert_eq!(
+        warnings,
+        [Warning::Unreachable {
+            cert: numbered.clone()
+        }]
+    );
     let (acceptor, warnings) = Acceptor::new(settings(&[&named], Some(&numbered))).unwrap();
     assert_eq!(warnings, []);
     assert!(shake(client(&ca), &acceptor, "192.0.2.1").is_ok());
@@ -249,12 +317,31 @@ fn both_versions_are_spoken_and_the_server_chooses_aes_128() {
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let acceptor = acceptor(settings(&[&cert], None));
     for (versions, version, suite) in [
-        (BOTH[0], ProtocolVersion::TLSv1_2, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
-        (BOTH[1], ProtocolVersion::TLSv1_3, "TLS13_AES_128_GCM_SHA256"),
+        (
+            BOTH[0],
+            ProtocolVersion::TLSv1_2,
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        ),
+        (
+            BOTH[1],
+            ProtocolVersion::TLSv1_3,
+            "TLS13_AES_128_GCM_SHA256",
+        ),
     ] {
-        let pair = shake(client_of(&ca, default_provider(), versions), &acceptor, "a.example").unwrap();
+        let pair = shake(
+            client_of(&ca, default_provider(), versions),
+            &acceptor,
+            "a.example",
+        )
+        .unwrap();
         assert_eq!(pair.server.protocol_version(), Some(version));
-        assert_eq!(format!("{:?}", pair.server.negotiated_cipher_suite().unwrap().suite()), suite);
+        assert_eq!(
+            format!(
+                "{:?}",
+                pair.server.negotiated_cipher_suite().unwrap().suite()
+            ),
+            suite
+        );
         // What the handshake room needs: secrets for an own record layer.
         assert!(pair.server.dangerous_extract_secrets().is_ok());
     }
@@ -271,7 +358,9 @@ fn the_post_quantum_group_is_taken_where_the_client_knows_it() {
     };
     assert_eq!(group(default_provider()), NamedGroup::X25519MLKEM768);
     let mut classic = default_provider();
-    classic.kx_groups.retain(|group| group.name() == NamedGroup::secp384r1);
+    classic
+        .kx_groups
+        .retain(|group| group.name() == NamedGroup::secp384r1);
     assert_eq!(group(classic), NamedGroup::secp384r1);
 }
 
@@ -279,18 +368,35 @@ fn the_post_quantum_group_is_taken_where_the_client_knows_it() {
 fn a_policy_is_kept() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
-    let with = |policy| acceptor(ServerSettings { policy, ..settings(&[&cert], None) });
+    let with = |policy| {
+        acceptor(ServerSettings {
+            policy,
+            ..settings(&[&cert], None)
+        })
+    };
 
     let modern = with(Policy::modern());
     let old = client_of(&ca, default_provider(), BOTH[0]);
     let refused = shake(old, &modern, "a.example").map(drop).unwrap_err();
-    assert_eq!(refused, Error::AlertReceived(AlertDescription::ProtocolVersion));
+    assert_eq!(
+        refused,
+        Error::AlertReceived(AlertDescription::ProtocolVersion)
+    );
 
     let names = ["TLS13_CHACHA20_POLY1305_SHA256", "TLS13_AES_128_GCM_SHA256"];
     let chosen = with(Policy::from_names(&["1.3"], &names, &["secp256r1"]).unwrap());
     let pair = shake(client(&ca), &chosen, "a.example").unwrap();
-    assert_eq!(format!("{:?}", pair.server.negotiated_cipher_suite().unwrap().suite()), names[0]);
-    assert_eq!(pair.server.negotiated_key_exchange_group().unwrap().name(), NamedGroup::secp256r1);
+    assert_eq!(
+        format!(
+            "{:?}",
+            pair.server.negotiated_cipher_suite().unwrap().suite()
+        ),
+        names[0]
+    );
+    assert_eq!(
+        pair.server.negotiated_key_exchange_group().unwrap().name(),
+        NamedGroup::secp256r1
+    );
 }
 
 #[test]
@@ -304,10 +410,18 @@ fn alpn_is_the_servers_choice_and_only_strange_protocols_are_refused() {
         Ok(pair.server.alpn_protocol().map(<[u8]>::to_vec))
     };
     let alpn = vec![b"postgresql".to_vec(), b"imap".to_vec()];
-    let some = acceptor(ServerSettings { alpn, ..settings(&[&cert], None) });
-    assert_eq!(offering(&[b"imap", b"postgresql"], &some), Ok(Some(b"postgresql".to_vec())));
+    let some = acceptor(ServerSettings {
+        alpn,
+        ..settings(&[&cert], None)
+    });
+    assert_eq!(
+        offering(&[b"imap", b"postgresql"], &some),
+        Ok(Some(b"postgresql".to_vec()))
+    );
     assert_eq!(offering(&[], &some), Ok(None));
-    let refused = Err(Error::AlertReceived(AlertDescription::NoApplicationProtocol));
+    let refused = Err(Error::AlertReceived(
+        AlertDescription::NoApplicationProtocol,
+    ));
     assert_eq!(offering(&[b"h2"], &some), refused);
     let none = acceptor(settings(&[&cert], None));
     assert_eq!(offering(&[b"h2"], &none), Ok(None));
@@ -319,19 +433,45 @@ fn a_certificate_is_required_or_only_requested() {
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let list = folder.write("clients.pem", clients.pem());
     let with = |mode| {
-        let client_auth = Some(ClientAuthSettings { mode, ca: list.clone() });
-        acceptor(ServerSettings { client_auth, ..settings(&[&cert], None) })
+        let client_auth = Some(ClientAuthSettings {
+            mode,
+            ca: list.clone(),
+        });
+        acceptor(ServerSettings {
+            client_auth,
+            ..settings(&[&cert], None)
+        })
     };
     let (require, request) = (with(ClientAuthMode::Require), with(ClientAuthMode::Request));
-    let (good, bad) = (clients.issue(&["client"]), Ca::new("others").issue(&["client"]));
+    let (good, bad) = (
+        clients.issue(&["client"]),
+        Ca::new("others").issue(&["client"]),
+    );
     for versions in BOTH {
-        let certified =
-            |own, acceptor| shake(client_with_certificate(&ca, own, versions), acceptor, "a.example");
-        let bare = |acceptor| shake(client_of(&ca, default_provider(), versions), acceptor, "a.example");
+        let certified = |own, acceptor| {
+            shake(
+                client_with_certificate(&ca, own, versions),
+                acceptor,
+                "a.example",
+            )
+        };
+        let bare = |acceptor| {
+            shake(
+                client_of(&ca, default_provider(), versions),
+                acceptor,
+                "a.example",
+            )
+        };
         for acceptor in [&require, &request] {
             let pair = certified(&good, acceptor).unwrap();
-            assert_eq!(pair.server.peer_certificates().unwrap()[0], *good.cert.der());
-            assert!(certified(&bad, acceptor).is_err(), "one that is shown must be good");
+            assert_eq!(
+                pair.server.peer_certificates().unwrap()[0],
+                *good.cert.der()
+            );
+            assert!(
+                certified(&bad, acceptor).is_err(),
+                "one that is shown must be good"
+            );
         }
         assert!(bare(&require).is_err());
         let pair = bare(&request).unwrap();
@@ -386,27 +526,44 @@ impl ServerCertVerifier for Recorder {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
 #[test]
 fn the_client_sees_the_stapled_response() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
-    let issued = ca.issue_with(&["a.example"], &P256, |params| params.serial_number = Some(7.into()));
+    let issued = ca.issue_with(&["a.example"], &P256, |params| {
+        params.serial_number = Some(7.into())
+    });
     let response = ocsp_response(&[7], "29990101000000Z");
     let stale = ocsp_response(&[7], "20210101000000Z");
     for (response, seen) in [(&response, &response[..]), (&stale, &[])] {
         let cert = folder.write("a.pem", issued.both());
-        let files = CertFiles { ocsp: Some(folder.write("a.ocsp", response)), ..CertFiles::of(cert) };
-        let acceptor = acceptor(ServerSettings { certs: vec![files], ..settings(&[], None) });
+        let files = CertFiles {
+            ocsp: Some(folder.write("a.ocsp", response)),
+            ..CertFiles::of(cert)
+        };
+        let acceptor = acceptor(ServerSettings {
+            certs: vec![files],
+            ..settings(&[], None)
+        });
         for versions in BOTH {
             let provider = Arc::new(default_provider());
-            let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(&ca)), provider.clone());
+            let inner =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots(&ca)), provider.clone());
             let inner = Some(inner.build().unwrap());
-            let recorder = Arc::new(Recorder { provider, inner, ocsp: Mutex::default() });
+            let recorder = Arc::new(Recorder {
+                provider,
+                inner,
+                ocsp: Mutex::default(),
+            });
             let mut client = client_of(&ca, default_provider(), versions);
-            client.dangerous().set_certificate_verifier(recorder.clone());
+            client
+                .dangerous()
+                .set_certificate_verifier(recorder.clone());
             shake(client, &acceptor, "a.example").unwrap();
             assert_eq!(*recorder.ocsp.lock().unwrap(), seen);
         }
@@ -420,18 +577,36 @@ fn an_endpoint_is_verified_by_ca_and_name() {
     let acceptor = acceptor(settings(&[&cert], Some(&cert)));
     let dial = |ca: &Ca, name: Option<&str>, host: &str| {
         let path = folder.write("ca.pem", ca.pem());
-        let settings =
-            ClientSettings { name: name.map(str::to_owned), ..ClientSettings::new(CaSource::File(path)) };
+        let settings = ClientSettings {
+            name: name.map(str::to_owned),
+            ..ClientSettings::new(CaSource::File(path))
+        };
         let connector = Connector::new(settings).unwrap();
         let name = connector.server_name(host).unwrap().to_str().into_owned();
         let pair = shake_shared(&connector.config(), &acceptor, &name)?;
         Ok::<_, Error>(pair.server.server_name().map(str::to_owned))
     };
-    assert_eq!(dial(&ca, None, "app.internal"), Ok(Some("app.internal".into())));
-    assert_eq!(dial(&ca, Some("app.internal"), "10.9.9.9"), Ok(Some("app.internal".into())));
-    assert_eq!(dial(&ca, None, "127.0.0.1"), Ok(None), "an address is no SNI");
-    assert!(matches!(dial(&ca, None, "other.internal"), Err(Error::InvalidCertificate(_))));
-    assert!(matches!(dial(&Ca::new("other"), None, "app.internal"), Err(Error::InvalidCertificate(_))));
+    assert_eq!(
+        dial(&ca, None, "app.internal"),
+        Ok(Some("app.internal".into()))
+    );
+    assert_eq!(
+        dial(&ca, Some("app.internal"), "10.9.9.9"),
+        Ok(Some("app.internal".into()))
+    );
+    assert_eq!(
+        dial(&ca, None, "127.0.0.1"),
+        Ok(None),
+        "an address is no SNI"
+    );
+    assert!(matches!(
+        dial(&ca, None, "other.internal"),
+        Err(Error::InvalidCertificate(_))
+    ));
+    assert!(matches!(
+        dial(&Ca::new("other"), None, "app.internal"),
+        Err(Error::InvalidCertificate(_))
+    ));
 }
 
 #[test]
@@ -440,8 +615,14 @@ fn a_reload_swaps_what_changed_under_running_listeners() {
     let a = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let b = folder.write("b.pem", ca.issue(&["b.example"]).both());
     let acceptor = acceptor(settings(&[&a, &b], None));
-    let shown =
-        |sni| shake(client(&ca), &acceptor, sni).unwrap().client.peer_certificates().unwrap()[0].clone();
+    let shown = |sni| {
+        shake(client(&ca), &acceptor, sni)
+            .unwrap()
+            .client
+            .peer_certificates()
+            .unwrap()[0]
+            .clone()
+    };
     let (a_before, b_before) = (shown("a.example"), shown("b.example"));
     let report = acceptor.reload();
     assert!(report.changed.is_empty() && report.failed.is_empty());
@@ -459,26 +640,48 @@ fn a_reload_swaps_what_changed_under_running_listeners() {
 fn a_bad_file_keeps_the_old_certificate_until_it_is_mended() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let first = ca.issue(&["a.example"]);
-    let (cert, key) = (folder.write("a.pem", first.pem()), folder.write("a.key", first.key_pem()));
+    let (cert, key) = (
+        folder.write("a.pem", first.pem()),
+        folder.write("a.key", first.key_pem()),
+    );
     let acceptor = acceptor(settings(&[&cert], None));
-    let shown =
-        || shake(client(&ca), &acceptor, "a.example").unwrap().client.peer_certificates().unwrap()[0].clone();
+    let shown = || {
+        shake(client(&ca), &acceptor, "a.example")
+            .unwrap()
+            .client
+            .peer_certificates()
+            .unwrap()[0]
+            .clone()
+    };
     let before = shown();
 
     let renewed = ca.issue(&["a.example"]);
     // The certificate comes first, its key later: in between the two do not match.
     folder.write("a.pem", renewed.pem());
-    let mismatch = CertError::Mismatch { cert: cert.clone(), key: key.clone(), owner: None };
+    let mismatch = CertError::Mismatch {
+        cert: cert.clone(),
+        key: key.clone(),
+        owner: None,
+    };
     for bad in ["", "junk", &renewed.pem()[..100]] {
         folder.write("a.pem", bad);
         let report = acceptor.reload();
         assert!(report.changed.is_empty());
-        assert!(matches!(&report.failed[..], [TlsSetupError::Certificate { .. }]), "{bad:?}");
+        assert!(
+            matches!(&report.failed[..], [TlsSetupError::Certificate { .. }]),
+            "{bad:?}"
+        );
         assert_eq!(shown(), before);
     }
     folder.write("a.pem", renewed.pem());
     let report = acceptor.reload();
-    assert_eq!(report.failed, [TlsSetupError::Certificate { files: CertFiles::of(&cert), error: mismatch }]);
+    assert_eq!(
+        report.failed,
+        [TlsSetupError::Certificate {
+            files: CertFiles::of(&cert),
+            error: mismatch
+        }]
+    );
     assert_eq!(shown(), before);
     std::fs::remove_file(&key).unwrap();
     assert_eq!(acceptor.reload().failed.len(), 1);
@@ -494,11 +697,23 @@ fn a_bad_file_keeps_the_old_certificate_until_it_is_mended() {
 fn the_certificates_are_described_and_their_files_listed() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let issued = ca.issue(&["a.example"]);
-    let (cert, key) = (folder.write("a.pem", issued.pem()), folder.write("a.key", issued.key_pem()));
-    let default = folder.write("default.pem", ca.issue_with(&["*.b.example"], &P384, |_| {}).both());
+    let (cert, key) = (
+        folder.write("a.pem", issued.pem()),
+        folder.write("a.key", issued.key_pem()),
+    );
+    let default = folder.write(
+        "default.pem",
+        ca.issue_with(&["*.b.example"], &P384, |_| {}).both(),
+    );
     let list = folder.write("clients.pem", ca.pem());
-    let client_auth = Some(ClientAuthSettings { mode: ClientAuthMode::Request, ca: list.clone() });
-    let acceptor = acceptor(ServerSettings { client_auth, ..settings(&[&cert], Some(&default)) });
+    let client_auth = Some(ClientAuthSettings {
+        mode: ClientAuthMode::Request,
+        ca: list.clone(),
+    });
+    let acceptor = acceptor(ServerSettings {
+        client_auth,
+        ..settings(&[&cert], Some(&default))
+    });
     let described: Vec<_> = acceptor
         .store()
         .describe()
@@ -508,8 +723,18 @@ fn the_certificates_are_described_and_their_files_listed() {
     assert_eq!(
         described,
         [
-            (cert.clone(), vec!["a.example".to_owned()], KeyKind::EcdsaP256, false),
-            (default.clone(), vec!["*.b.example".to_owned()], KeyKind::EcdsaP384, true),
+            (
+                cert.clone(),
+                vec!["a.example".to_owned()],
+                KeyKind::EcdsaP256,
+                false
+            ),
+            (
+                default.clone(),
+                vec!["*.b.example".to_owned()],
+                KeyKind::EcdsaP384,
+                true
+            ),
         ]
     );
     assert_eq!(acceptor.files(), [key, cert, default, list]);

@@ -26,7 +26,10 @@ fn ring() -> Arc<TicketRing> {
 }
 
 fn with_tickets(cert: &PathBuf, ring: &Arc<TicketRing>) -> ServerSettings {
-    ServerSettings { tickets: Some(ring.clone()), ..settings(&[cert], None) }
+    ServerSettings {
+        tickets: Some(ring.clone()),
+        ..settings(&[cert], None)
+    }
 }
 
 #[test]
@@ -66,7 +69,12 @@ fn a_key_file_resumes_sessions_after_a_restart() {
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let keys = folder.write("tickets", [7; 80]);
     let client = Arc::new(client(&ca));
-    let start = || acceptor(with_tickets(&cert, &TicketRing::from_file(&keys, Instant::now()).unwrap().0));
+    let start = || {
+        acceptor(with_tickets(
+            &cert,
+            &TicketRing::from_file(&keys, Instant::now()).unwrap().0,
+        ))
+    };
     assert_eq!(kind(&client, &start()), HandshakeKind::Full);
     assert_eq!(kind(&client, &start()), HandshakeKind::Resumed);
 }
@@ -91,7 +99,10 @@ fn a_ticket_is_good_at_every_listener_of_the_same_site_and_at_no_other() {
     let one = acceptor(with_tickets(&cert, &ring));
     let same = acceptor(with_tickets(&cert, &ring));
     // It would answer for a name that it has no certificate for.
-    let posing = acceptor(ServerSettings { tickets: Some(ring.clone()), ..settings(&[], Some(&other)) });
+    let posing = acceptor(ServerSettings {
+        tickets: Some(ring.clone()),
+        ..settings(&[], Some(&other))
+    });
     let client = Arc::new(client(&ca));
     assert_eq!(kind(&client, &one), HandshakeKind::Full);
     assert_eq!(kind(&client, &same), HandshakeKind::Resumed);
@@ -108,13 +119,22 @@ fn a_ticket_never_resumes_where_other_rules_for_client_certificates_are() {
     let both_file = folder.write("both.pem", ours.pem() + &theirs.pem());
     let swapped_file = folder.write("swapped.pem", theirs.pem() + &ours.pem() + &ours.pem());
     let with = |rules: Option<(ClientAuthMode, &PathBuf)>| {
-        let client_auth = rules.map(|(mode, ca)| ClientAuthSettings { mode, ca: ca.clone() });
-        acceptor(ServerSettings { client_auth, ..with_tickets(&cert, &ring) })
+        let client_auth = rules.map(|(mode, ca)| ClientAuthSettings {
+            mode,
+            ca: ca.clone(),
+        });
+        acceptor(ServerSettings {
+            client_auth,
+            ..with_tickets(&cert, &ring)
+        })
     };
     let (request, require) = (ClientAuthMode::Request, ClientAuthMode::Require);
 
     let open = with(None);
-    for strict in [with(Some((request, &ours_file))), with(Some((request, &theirs_file)))] {
+    for strict in [
+        with(Some((request, &ours_file))),
+        with(Some((request, &theirs_file))),
+    ] {
         let client = Arc::new(client(&ca));
         assert_eq!(kind(&client, &open), HandshakeKind::Full);
         assert_eq!(kind(&client, &strict), HandshakeKind::Full);
@@ -122,21 +142,43 @@ fn a_ticket_never_resumes_where_other_rules_for_client_certificates_are() {
     let from_open = Arc::new(client(&ca));
     assert_eq!(kind(&from_open, &open), HandshakeKind::Full);
     let refused = shake_shared(&from_open, &with(Some((require, &ours_file))), "a.example");
-    assert!(refused.is_err(), "a client without a certificate got in by a ticket");
+    assert!(
+        refused.is_err(),
+        "a client without a certificate got in by a ticket"
+    );
 
-    let between = [(request, &ours_file), (request, &theirs_file), (request, &both_file)];
+    let between = [
+        (request, &ours_file),
+        (request, &theirs_file),
+        (request, &both_file),
+    ];
     for (index, one) in between.iter().enumerate() {
         for (other_index, other) in between.iter().enumerate() {
             let client = Arc::new(client(&ca));
             assert_eq!(kind(&client, &with(Some(*one))), HandshakeKind::Full);
-            let expected = if index == other_index { HandshakeKind::Resumed } else { HandshakeKind::Full };
-            assert_eq!(kind(&client, &with(Some(*other))), expected, "{one:?} {other:?}");
+            let expected = if index == other_index {
+                HandshakeKind::Resumed
+            } else {
+                HandshakeKind::Full
+            };
+            assert_eq!(
+                kind(&client, &with(Some(*other))),
+                expected,
+                "{one:?} {other:?}"
+            );
         }
     }
     let client = Arc::new(client(&ca));
-    assert_eq!(kind(&client, &with(Some((request, &both_file)))), HandshakeKind::Full);
+    assert_eq!(
+        kind(&client, &with(Some((request, &both_file)))),
+        HandshakeKind::Full
+    );
     let swapped = with(Some((request, &swapped_file)));
-    assert_eq!(kind(&client, &swapped), HandshakeKind::Resumed, "the order in the file means nothing");
+    assert_eq!(
+        kind(&client, &swapped),
+        HandshakeKind::Resumed,
+        "the order in the file means nothing"
+    );
 }
 
 #[test]
@@ -144,15 +186,27 @@ fn a_changed_ca_list_ends_tickets_and_a_bad_one_changes_nothing() {
     let (folder, ca, ring) = (Folder::new(), Ca::new("ca"), ring());
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let list = folder.write("clients.pem", Ca::new("ours").pem());
-    let client_auth = Some(ClientAuthSettings { mode: ClientAuthMode::Request, ca: list.clone() });
-    let acceptor = acceptor(ServerSettings { client_auth, ..with_tickets(&cert, &ring) });
+    let client_auth = Some(ClientAuthSettings {
+        mode: ClientAuthMode::Request,
+        ca: list.clone(),
+    });
+    let acceptor = acceptor(ServerSettings {
+        client_auth,
+        ..with_tickets(&cert, &ring)
+    });
     let client = Arc::new(client(&ca));
     assert_eq!(kind(&client, &acceptor), HandshakeKind::Full);
 
     folder.write("clients.pem", "");
     let report = acceptor.reload();
     let error = CertError::Empty { path: list.clone() };
-    assert_eq!(report.failed, [TlsSetupError::ClientCa { path: list.clone(), error }]);
+    assert_eq!(
+        report.failed,
+        [TlsSetupError::ClientCa {
+            path: list.clone(),
+            error
+        }]
+    );
     assert_eq!(kind(&client, &acceptor), HandshakeKind::Resumed);
 
     folder.write("clients.pem", Ca::new("theirs").pem());

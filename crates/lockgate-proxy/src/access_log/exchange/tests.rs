@@ -34,7 +34,9 @@ fn exchange() -> Exchange<'static> {
             protocol: "HTTP/1.1",
             user: Some(b"alice"),
             referer: Some(b"https://www.example.com/"),
-            user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
+            user_agent: Some(
+                b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+            ),
         },
         status: 200,
         grpc_status: Some(5),
@@ -62,10 +64,28 @@ fn exchange() -> Exchange<'static> {
 
 /// A line that leaves no field out.
 pub(crate) fn line_with_every_field() -> String {
-    let tls = exchange().downstream.tls.map(|tls| Tls { client_cn: Some("alice"), ..tls });
-    let failure = Failure { cause: Cause::TooSlow, side: Side::Downstream, detail: Some("slow") };
-    let downstream = Downstream { tls, ..exchange().downstream };
-    line(&Exchange { downstream, failure: Some(failure), ..exchange() }, Format::Json, MaskIp::Keep)
+    let tls = exchange().downstream.tls.map(|tls| Tls {
+        client_cn: Some("alice"),
+        ..tls
+    });
+    let failure = Failure {
+        cause: Cause::TooSlow,
+        side: Side::Downstream,
+        detail: Some("slow"),
+    };
+    let downstream = Downstream {
+        tls,
+        ..exchange().downstream
+    };
+    line(
+        &Exchange {
+            downstream,
+            failure: Some(failure),
+            ..exchange()
+        },
+        Format::Json,
+        MaskIp::Keep,
+    )
 }
 
 /// A request that could not be read.
@@ -79,10 +99,16 @@ fn unreadable() -> Exchange<'static> {
             peer: Address::Unix,
             ..exchange().downstream
         },
-        request: Request { scheme: "http", ..Request::default() },
+        request: Request {
+            scheme: "http",
+            ..Request::default()
+        },
         status: 400,
         sent: 90,
-        timings: Timings { duration: Duration::from_micros(7), ..Timings::default() },
+        timings: Timings {
+            duration: Duration::from_micros(7),
+            ..Timings::default()
+        },
         site: None,
         route: None,
         upstream: None,
@@ -100,7 +126,10 @@ fn line(exchange: &Exchange<'_>, format: Format, mask: MaskIp) -> String {
     exchange.write(&mut out, &mut Stamps::default(), format, mask);
     let text = String::from_utf8(out).unwrap();
     assert_eq!(text.find('\n'), Some(text.len() - 1), "one line: {text}");
-    assert!(!text.trim_end_matches('\n').chars().any(char::is_control), "{text:?}");
+    assert!(
+        !text.trim_end_matches('\n').chars().any(char::is_control),
+        "{text:?}"
+    );
     text
 }
 
@@ -142,12 +171,13 @@ fn what_does_not_apply_is_left_out() {
 #[test]
 fn logfmt_has_the_names_of_the_json_and_quotes_where_it_must() {
     let text = line(&exchange(), Format::Logfmt, MaskIp::Mask);
+    assert!(text.starts_with(
+        "time=2026-11-21T20:56:01.234Z id=0123456789abcdef0123456789abcdef trace_id=4bf92f35"
+    ));
     assert!(
-        text.starts_with(
-            "time=2026-11-21T20:56:01.234Z id=0123456789abcdef0123456789abcdef trace_id=4bf92f35"
-        )
+        text.contains(" client=203.0.113.0 peer=192.0.2.0 user=alice method=GET "),
+        "{text}"
     );
-    assert!(text.contains(" client=203.0.113.0 peer=192.0.2.0 user=alice method=GET "), "{text}");
     assert!(text.contains(" target=\"/api/v1/users?page=2\" "), "{text}");
     assert!(text.contains(" duration_seconds=0.012345 "), "{text}");
     assert!(text.ends_with(
@@ -193,7 +223,11 @@ fn with<'a>(bytes: &'a [u8], text: &'a str) -> Exchange<'a> {
         user_agent: Some(bytes),
         ..hostile.request
     };
-    hostile.failure = Some(Failure { cause: Cause::Internal, side: Side::Lockgate, detail: Some(text) });
+    hostile.failure = Some(Failure {
+        cause: Cause::Internal,
+        side: Side::Lockgate,
+        detail: Some(text),
+    });
     if let Some(tls) = &mut hostile.downstream.tls {
         tls.alpn = Some(bytes);
         tls.sni = Some(text);
@@ -224,16 +258,34 @@ fn whatever_bytes_a_peer_sends_the_line_is_json_and_says_them() {
         let expected: String = bytes
             .utf8_chunks()
             .flat_map(|chunk| {
-                chunk.valid().chars().chain(chunk.invalid().iter().map(|&byte| char::from(byte)))
+                chunk
+                    .valid()
+                    .chars()
+                    .chain(chunk.invalid().iter().map(|&byte| char::from(byte)))
             })
             .collect();
-        for name in ["method", "host", "target", "user", "alpn", "referer", "user_agent"] {
+        for name in [
+            "method",
+            "host",
+            "target",
+            "user",
+            "alpn",
+            "referer",
+            "user_agent",
+        ] {
             assert_eq!(read[name], Value::String(expected.clone()), "{name}");
         }
         for name in ["id", "detail", "sni", "client_cn"] {
-            assert_eq!(read[name], Value::String(text.clone().into_owned()), "{name}");
+            assert_eq!(
+                read[name],
+                Value::String(text.clone().into_owned()),
+                "{name}"
+            );
         }
-        assert_eq!((&read["status"], &read["cause"]), (&Value::from(200), &Value::from("internal")));
+        assert_eq!(
+            (&read["status"], &read["cause"]),
+            (&Value::from(200), &Value::from("internal"))
+        );
     }
 }
 
@@ -246,11 +298,23 @@ fn no_peer_can_forge_a_line_or_a_field() {
     for seed in 0..500 {
         let bytes = noise(seed, 40);
         let text = line(&with(&bytes, ""), Format::Combined, MaskIp::Keep);
-        assert_eq!(text.bytes().filter(|&byte| byte == b'"').count(), 6, "{text}");
-        assert_eq!(text.split('"').next().unwrap().split(' ').count(), 6, "a user has no space: {text}");
+        assert_eq!(
+            text.bytes().filter(|&byte| byte == b'"').count(),
+            6,
+            "{text}"
+        );
+        assert_eq!(
+            text.split('"').next().unwrap().split(' ').count(),
+            6,
+            "a user has no space: {text}"
+        );
         assert!(text.is_ascii());
         let fields = line(&with(&bytes, ""), Format::Logfmt, MaskIp::Keep);
-        assert_eq!(outside_of_quotes(&fields).matches(" status=").count(), 1, "{fields}");
+        assert_eq!(
+            outside_of_quotes(&fields).matches(" status=").count(),
+            1,
+            "{fields}"
+        );
     }
 }
 
@@ -289,8 +353,20 @@ fn a_line_has_its_bounds() {
 #[test]
 fn errors_are_those_of_the_fives_and_what_has_a_cause() {
     assert!(!exchange().is_error());
-    assert!(!Exchange { status: 404, ..exchange() }.is_error());
-    assert!(Exchange { status: 500, ..exchange() }.is_error());
+    assert!(
+        !Exchange {
+            status: 404,
+            ..exchange()
+        }
+        .is_error()
+    );
+    assert!(
+        Exchange {
+            status: 500,
+            ..exchange()
+        }
+        .is_error()
+    );
     assert!(unreadable().is_error());
 }
 
@@ -306,9 +382,15 @@ fn cost_of_a_line() {
             if out.len() > 32 * 1024 {
                 out.clear();
             }
-            let one = Exchange { began: exchange.began + turn / 100, ..exchange };
+            let one = Exchange {
+                began: exchange.began + turn / 100,
+                ..exchange
+            };
             std::hint::black_box(&one).write(&mut out, &mut stamps, format, MaskIp::Keep);
         }
-        println!("{format:?}: {} ns a line", began.elapsed().as_nanos() / 1_000_000);
+        println!(
+            "{format:?}: {} ns a line",
+            began.elapsed().as_nanos() / 1_000_000
+        );
     }
 }

@@ -32,8 +32,13 @@ use crate::shaping::give_back;
 use crate::transform::compress;
 
 /// The fields that make an answer another than the usual one.
-const CONDITIONS: [Known; 5] =
-    [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince, Known::Range];
+const CONDITIONS: [Known; 5] = [
+    Known::IfMatch,
+    Known::IfNoneMatch,
+    Known::IfModifiedSince,
+    Known::IfUnmodifiedSince,
+    Known::Range,
+];
 
 /// Bytes that are compressed at once, while others wait: 0.4 ms of zstd, 2 ms of br.
 const AT_ONCE: usize = 128 * 1024;
@@ -64,10 +69,22 @@ impl Files {
             made = encoded_tag(&form.etag, coding);
             &made
         };
-        let mut said = Said { status: hit.status, coding, etag, range: Vec::new(), media_type: None };
+        let mut said = Said {
+            status: hit.status,
+            coding,
+            etag,
+            range: Vec::new(),
+            media_type: None,
+        };
         let mut parts = Vec::new();
         if hit.status == 200 {
-            let (validators, now) = (Validators { etag: Some(etag), modified: file.modified }, now());
+            let (validators, now) = (
+                Validators {
+                    etag: Some(etag),
+                    modified: file.modified,
+                },
+                now(),
+            );
             said.status = match conditional::evaluate(method, asked, &validators, now) {
                 Outcome::Proceed => 200,
                 Outcome::NotModified => 304,
@@ -79,17 +96,21 @@ impl Files {
             }
         }
         if matches!(said.status, 200 | 404) {
-            parts.push(match compress::made(coding).filter(|_| !file.is_kept(coding)) {
-                Some(made) => self.encoded(exchange, file, made),
-                None => self.part(exchange, file, coding, 0, form.len()),
-            });
+            parts.push(
+                match compress::made(coding).filter(|_| !file.is_kept(coding)) {
+                    Some(made) => self.encoded(exchange, file, made),
+                    None => self.part(exchange, file, coding, 0, form.len()),
+                },
+            );
         }
         let mut answer = said.head(hit);
         self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new(parts)).await
+        self.deliver(exchange, &mut answer, Delivery::new(parts))
+            .await
     }
 
-    /// Sends all of a form, in the way of nearly all answers: what is the same in each of them is made once.
+    /// Sends all of a form, in the way of nearly all answers: what is the same in each of them is
+    /// made once.
     async fn send_whole<D: Downstream>(
         &self,
         exchange: &mut Exchange<'_, D>,
@@ -98,7 +119,13 @@ impl Files {
     ) -> Result<(), Failure> {
         let form = hit.file.form(coding);
         let prepared = hit.prepared(coding, || {
-            let said = Said { status: 200, coding, etag: &form.etag, range: Vec::new(), media_type: None };
+            let said = Said {
+                status: 200,
+                coding,
+                etag: &form.etag,
+                range: Vec::new(),
+                media_type: None,
+            };
             let mut answer = said.head(hit);
             if exchange.request.rules.headers.is_fixed() {
                 self.apply(exchange, &mut answer);
@@ -111,12 +138,15 @@ impl Files {
             self.apply(exchange, &mut answer);
         }
         let part = self.part(exchange, &hit.file, coding, 0, form.len());
-        let sent = self.deliver(exchange, &mut answer, Delivery::new([part])).await;
+        let sent = self
+            .deliver(exchange, &mut answer, Delivery::new([part]))
+            .await;
         exchange.request.worker.answers.give(answer);
         sent
     }
 
-    /// Sends a file with the values of this request in it: nothing that could be kept, and no parts.
+    /// Sends a file with the values of this request in it: nothing that could be kept, and no
+    /// parts.
     async fn send_filled<D: Downstream>(
         &self,
         exchange: &mut Exchange<'_, D>,
@@ -124,13 +154,18 @@ impl Files {
         plan: &Arc<Plan>,
     ) -> Result<(), Failure> {
         let request = &exchange.request;
-        let Some(rewrite) = &request.rules.rewrite else { return Err(Failure::of(Fault::FileUnreadable)) };
+        let Some(rewrite) = &request.rules.rewrite else {
+            return Err(Failure::of(Fault::FileUnreadable));
+        };
         let values = rewrite.fill(&request.values);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let filled = plan.fill(&values);
         // Values are the client's, and may have thousands of places.
         if filled.length() > rewrite.max {
-            return Err(Failure::because(Fault::FileUnreadable, "its values make it too long"));
+            return Err(Failure::because(
+                Fault::FileUnreadable,
+                "its values make it too long",
+            ));
         }
         let mut answer = ResponseHead::of(hit.status);
         let fields = &mut answer.fields;
@@ -140,7 +175,10 @@ impl Files {
         fields.append(b"Content-Type", &hit.file.loaded.media_type);
         let compress = request.rules.compress.as_ref();
         let coding = compress.and_then(|compress| {
-            fields.append(b"Content-Length", itoa::Buffer::new().format(filled.length()).as_bytes());
+            fields.append(
+                b"Content-Length",
+                itoa::Buffer::new().format(filled.length()).as_bytes(),
+            );
             compress.begin(&request.head.fields, hit.status, fields)
         });
         fields.remove(Known::ContentLength);
@@ -157,7 +195,10 @@ impl Files {
                     encoded = made.map_err(|_| busy())?;
                 } else {
                     let encoders = &request.worker.encoders;
-                    let mut encoder = encoders.borrow_mut().take(coding, level, Some(whole.len() as u64));
+                    let mut encoder =
+                        encoders
+                            .borrow_mut()
+                            .take(coding, level, Some(whole.len() as u64));
                     encoder.whole(&whole, &mut encoded);
                     encoders.borrow_mut().give_back(encoder);
                 }
@@ -165,10 +206,12 @@ impl Files {
             }
         };
         self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new(parts)).await
+        self.deliver(exchange, &mut answer, Delivery::new(parts))
+            .await
     }
 
-    /// The coding that is sent: of the forms that there are, and those that may be made, the one that is wanted most.
+    /// The coding that is sent: of the forms that there are, and those that may be made, the one
+    /// that is wanted most.
     async fn choose<D: Downstream>(
         &self,
         exchange: &Exchange<'_, D>,
@@ -180,15 +223,21 @@ impl Files {
             return Ok(Coding::Identity);
         }
         // A part is one of what stays the same.
-        let compress =
-            request.rules.compress.as_ref().filter(|_| file.compressible && !asked.may_have(&[Known::Range]));
+        let compress = request
+            .rules
+            .compress
+            .as_ref()
+            .filter(|_| file.compressible && !asked.may_have(&[Known::Range]));
         // What is there already is sent; encoders are large.
         let compress = compress.filter(|_| memory::level() == Level::Easy);
         let coding = file.wanted(asked, compress);
         let Some(compress) = compress.filter(|_| !file.has(coding) && file.is_kept(coding)) else {
             return Ok(coding);
         };
-        let made = exchange.guard.within(file.make(coding, compress, &self.compressors)).await;
+        let made = exchange
+            .guard
+            .within(file.make(coding, compress, &self.compressors))
+            .await;
         match made.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))? {
             Ok((is_smaller, grown)) => {
                 request.worker.files.grew(grown);
@@ -239,13 +288,23 @@ impl Files {
     }
 
     /// What is too large to be kept is compressed as it is sent.
-    fn encoded<D: Downstream>(&self, exchange: &Exchange<'_, D>, file: &Rc<File>, made: Made) -> Part {
+    fn encoded<D: Downstream>(
+        &self,
+        exchange: &Exchange<'_, D>,
+        file: &Rc<File>,
+        made: Made,
+    ) -> Part {
         let compress = exchange.request.rules.compress.as_ref();
         let level = compress.map_or(made.fast_level(), |compress| compress.fast_level(made));
         let len = file.loaded.own.len();
         let mut encoder = Box::new(Encoder::new(made, level));
         encoder.begin(Some(len));
-        Part::Encoded { file: Rc::clone(file), encoder: Some(encoder), offset: 0, len }
+        Part::Encoded {
+            file: Rc::clone(file),
+            encoder: Some(encoder),
+            offset: 0,
+            len,
+        }
     }
 
     /// A part of a file: from memory, where it is there or must come there.
@@ -262,17 +321,24 @@ impl Files {
             Content::Held(bytes) => Some(bytes.clone()),
             Content::Open(_) if exchange.down.takes_files() => None,
             Content::Open(_) => {
-                let (bytes, grown) = file.bytes_at_once(coding, &exchange.request.worker.files.copies);
+                let (bytes, grown) =
+                    file.bytes_at_once(coding, &exchange.request.worker.files.copies);
                 exchange.request.worker.files.grew(grown);
                 bytes
             }
         };
         match bytes {
             Some(bytes) => {
-                let [start, end] = [offset, offset + len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+                let [start, end] =
+                    [offset, offset + len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
                 Part::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
             }
-            None => Part::File { file: Rc::clone(file), coding, offset, len },
+            None => Part::File {
+                file: Rc::clone(file),
+                coding,
+                offset,
+                len,
+            },
         }
     }
 
@@ -283,8 +349,16 @@ impl Files {
         to: &[u8],
     ) -> Result<(), Failure> {
         let values = &exchange.request.values;
-        let stripped = exchange.request.rules.target.stripped(exchange.request.pattern, values.path);
-        let mut location = if stripped.is_empty() { Vec::new() } else { absolute(stripped) };
+        let stripped = exchange
+            .request
+            .rules
+            .target
+            .stripped(exchange.request.pattern, values.path);
+        let mut location = if stripped.is_empty() {
+            Vec::new()
+        } else {
+            absolute(stripped)
+        };
         location.extend_from_slice(&escaped(to));
         if let Some(query) = values.query {
             location.push(b'?');
@@ -293,7 +367,8 @@ impl Files {
         let mut answer = ResponseHead::of(308);
         answer.fields.append(b"Location", &location);
         self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::default()).await
+        self.deliver(exchange, &mut answer, Delivery::default())
+            .await
     }
 
     /// Shows what is in a directory.
@@ -305,27 +380,45 @@ impl Files {
     ) -> Result<(), Failure> {
         let form = Form::of_accept(exchange.request.head.fields.named(b"accept"));
         let order = Order::of(exchange.request.values.query.unwrap_or_default());
-        let wanted = Wanted { at, page: Page { path: path.to_vec(), order, form } };
+        let wanted = Wanted {
+            at,
+            page: Page {
+                path: path.to_vec(),
+                order,
+                form,
+            },
+        };
         let files = Arc::clone(self);
         // Reading a directory may always have to wait.
-        let listed = self.lister.submit(move || listings::list(&files, &wanted)).map_err(|_| busy())?;
+        let listed = self
+            .lister
+            .submit(move || listings::list(&files, &wanted))
+            .map_err(|_| busy())?;
         let listed = exchange.guard.within(listed).await;
         let listed = listed.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?;
         let body = listed.map_err(|_| busy())?.map_err(unreadable)?;
-        let media_type = if form == Form::Json { "application/json" } else { form.media_type() };
+        let media_type = if form == Form::Json {
+            "application/json"
+        } else {
+            form.media_type()
+        };
         let mut answer = ResponseHead::of(200);
         answer.fields.append(b"Content-Type", media_type.as_bytes());
         answer.fields.append(b"Vary", b"Accept");
         answer.fields.append(b"Cache-Control", b"no-cache");
         self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new([Part::Bytes(body)])).await
+        self.deliver(exchange, &mut answer, Delivery::new([Part::Bytes(body)]))
+            .await
     }
 
     /// What the route's rules change of an answer.
     fn apply<D>(&self, exchange: &Exchange<'_, D>, answer: &mut ResponseHead) {
         let request = &exchange.request;
         let mut scratch = request.worker.blocks.text();
-        request.rules.headers.apply(&mut answer.fields, &request.values, &mut scratch);
+        request
+            .rules
+            .headers
+            .apply(&mut answer.fields, &request.values, &mut scratch);
         request.worker.blocks.take_back(scratch);
     }
 
@@ -336,7 +429,14 @@ impl Files {
         answer: &mut ResponseHead,
         mut delivery: Delivery,
     ) -> Result<(), Failure> {
-        let Exchange { request, guard, down, outcome, shapers, .. } = exchange;
+        let Exchange {
+            request,
+            guard,
+            down,
+            outcome,
+            shapers,
+            ..
+        } = exchange;
         let mut shaper = shapers.as_mut().and_then(|shapers| shapers.sent.as_mut());
         let worker = request.worker;
         let fields = &mut answer.fields;
@@ -349,7 +449,10 @@ impl Files {
         let len = delivery.len();
         // RFC 9110 §15.4.5: that of a 304 would be that of the 200.
         if let Some(len) = len.filter(|_| answer.status != 304) {
-            fields.append(b"Content-Length", itoa::Buffer::new().format(len).as_bytes());
+            fields.append(
+                b"Content-Length",
+                itoa::Buffer::new().format(len).as_bytes(),
+            );
         }
         if request.head.method == Method::Head {
             delivery = Delivery::default();
@@ -361,8 +464,10 @@ impl Files {
             None => BodyLength::UntilClose,
         };
         // What a client still sends when it has an answer is not waited for.
-        let keep =
-            exchange.keep && length != BodyLength::UntilClose && down.is_over() && !worker.is_stopping();
+        let keep = exchange.keep
+            && length != BodyLength::UntilClose
+            && down.is_over()
+            && !worker.is_stopping();
         guard.settle();
         let watch = guard.watch();
         watch.waits(Waiting::ForRoom);
@@ -377,7 +482,11 @@ impl Files {
                 shaper.is_waited_for()
             });
             // While the disk is what is waited for, or the rate, the client is not to blame.
-            watch.waits(if held || delivery.reads() { Waiting::Otherwise } else { Waiting::ForRoom });
+            watch.waits(if held || delivery.reads() {
+                Waiting::Otherwise
+            } else {
+                Waiting::ForRoom
+            });
             std::task::Poll::Ready(ready!(polled))
         }));
         let delivered = delivered.await;
@@ -389,9 +498,13 @@ impl Files {
             }
             Ok(Err(Broken::Client(error))) => Failure::client(&error),
             Ok(Err(broken)) => Failure::silent(Cause::Internal, Side::Lockgate, broken.to_string()),
-            Err(cut) => Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) },
+            Err(cut) => Failure {
+                fault: None,
+                ..Failure::cut(cut, Fault::ResponseTimeout)
+            },
         };
-        // As with answers of origins: where the close would be the end of the body, and of who takes nothing.
+        // As with answers of origins: where the close would be the end of the body, and of who
+        // takes nothing.
         if length == BodyLength::UntilClose || failure.cause == Cause::TooSlow {
             down.abort();
         }
@@ -399,7 +512,8 @@ impl Files {
     }
 }
 
-/// The pieces of a document, without a copy of what is always the same, unless these are many and small.
+/// The pieces of a document, without a copy of what is always the same, unless these are many and
+/// small.
 fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<Part> {
     if filled.count() > SEVERAL {
         let mut whole = Vec::new();
@@ -410,7 +524,11 @@ fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<Part> {
     let piece = |number| {
         let piece = filled.piece(number).unwrap_or_default();
         // By turns, a piece of the text and a value.
-        let bytes = if number % 2 == 0 { text.slice_ref(piece) } else { Bytes::copy_from_slice(piece) };
+        let bytes = if number % 2 == 0 {
+            text.slice_ref(piece)
+        } else {
+            Bytes::copy_from_slice(piece)
+        };
         Part::Bytes(bytes)
     };
     (0..filled.count()).map(piece).collect()
@@ -438,7 +556,13 @@ struct Said<'a> {
 
 impl Said<'_> {
     fn head(&self, hit: &Hit) -> ResponseHead {
-        let Self { status, coding, etag, range, media_type } = self;
+        let Self {
+            status,
+            coding,
+            etag,
+            range,
+            media_type,
+        } = self;
         let file = &hit.file;
         let mut answer = ResponseHead::of(*status);
         let fields = &mut answer.fields;
@@ -466,7 +590,10 @@ impl Said<'_> {
             fields.append(b"Content-Range", range);
         }
         if !matches!(status, 304 | 412 | 416) {
-            fields.append(b"Content-Type", media_type.as_deref().unwrap_or(&file.loaded.media_type));
+            fields.append(
+                b"Content-Type",
+                media_type.as_deref().unwrap_or(&file.loaded.media_type),
+            );
             if *coding != Coding::Identity {
                 fields.append(b"Content-Encoding", coding.name().as_bytes());
             }
@@ -485,5 +612,8 @@ fn boundary() -> Result<Boundary, Failure> {
 
 /// Seconds since 1970.
 pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }

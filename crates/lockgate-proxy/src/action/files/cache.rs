@@ -1,7 +1,9 @@
-//! Files that were asked for lately, of one worker: bounded memory, and never older than half a second.
+//! Files that were asked for lately, of one worker: bounded memory, and never older than half a
+//! second.
 //!
-//! Two generations: what is asked for is or comes into the young one, and when that is full the old one goes and the young
-//! one takes its place. So it is bounded without a list of who was used last.
+//! Two generations: what is asked for is or comes into the young one, and when that is full the old
+//! one goes and the young one takes its place. So it is bounded without a list of who was used
+//! last.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -47,7 +49,14 @@ impl Hit {
         by_accept: bool,
         now: u64,
     ) -> Rc<Self> {
-        Rc::new(Self { file, status, caching, by_accept, checked: Cell::new(now), heads: Default::default() })
+        Rc::new(Self {
+            file,
+            status,
+            caching,
+            by_accept,
+            checked: Cell::new(now),
+            heads: Default::default(),
+        })
     }
 
     /// Whether it needs no look.
@@ -56,7 +65,11 @@ impl Hit {
     }
 
     /// The head of every answer that has all of a form; `make` makes it.
-    pub(super) fn prepared(&self, coding: Coding, make: impl FnOnce() -> ResponseHead) -> &ResponseHead {
+    pub(super) fn prepared(
+        &self,
+        coding: Coding,
+        make: impl FnOnce() -> ResponseHead,
+    ) -> &ResponseHead {
         self.heads[coding as usize].get_or_init(|| Box::new(make()))
     }
 
@@ -95,7 +108,10 @@ impl Generations {
     }
 
     fn insert(&mut self, key: Box<[u8]>, hit: Rc<Hit>) {
-        let (bytes, descriptors) = (hit.file.bytes() + key.len() as u64 + AROUND, hit.file.descriptors());
+        let (bytes, descriptors) = (
+            hit.file.bytes() + key.len() as u64 + AROUND,
+            hit.file.descriptors(),
+        );
         self.make_room(bytes, descriptors);
         self.bytes += bytes;
         self.descriptors += descriptors;
@@ -114,8 +130,14 @@ impl Generations {
 impl Cache {
     /// An empty one, of which each of two generations may have `descriptors` open.
     pub fn new(descriptors: usize) -> Self {
-        let generations = Generations { most: descriptors as u64, ..Generations::default() };
-        Self { generations: RefCell::new(generations), copies: Copies::default() }
+        let generations = Generations {
+            most: descriptors as u64,
+            ..Generations::default()
+        };
+        Self {
+            generations: RefCell::new(generations),
+            copies: Copies::default(),
+        }
     }
 
     /// What was found for `path` in the files with this number.
@@ -153,7 +175,10 @@ impl Cache {
     /// Lets go of everything: descriptors or memory have run out, and these are not needed.
     pub fn clear(&self) {
         let mut generations = self.generations.borrow_mut();
-        *generations = Generations { most: generations.most, ..Generations::default() };
+        *generations = Generations {
+            most: generations.most,
+            ..Generations::default()
+        };
     }
 
     /// An entry has grown by something that was made of it.

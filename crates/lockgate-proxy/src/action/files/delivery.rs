@@ -25,7 +25,8 @@ use crate::exchange::Downstream;
 
 /// How much of a file is asked for at once: every call ends with a segment that may be short.
 const PIECE: u64 = 1024 * 1024;
-/// How much of it is read at once where it must pass through us: at first, and once the client has shown that it takes it.
+/// How much of it is read at once where it must pass through us: at first, and once the client has
+/// shown that it takes it.
 const FIRST: u64 = 16 * 1024;
 const COPIED: u64 = 128 * 1024;
 /// Parts that move in one turn; then the worker's other connections have theirs.
@@ -39,7 +40,8 @@ pub(super) enum Broken {
     /// The client has gone.
     #[error(transparent)]
     Client(#[from] WriteError),
-    /// The file was changed or cut while it was sent: nobody gets half of the one and half of the other.
+    /// The file was changed or cut while it was sent: nobody gets half of the one and half of the
+    /// other.
     #[error("the file was changed while it was sent")]
     Changed,
     /// It cannot be read.
@@ -105,8 +107,15 @@ pub(super) struct Delivery {
 
 impl Delivery {
     pub(super) fn new(parts: impl IntoIterator<Item = Part>) -> Self {
-        let parts = parts.into_iter().filter(|part| part.len() != Some(0)).collect();
-        Self { parts, step: FIRST, ..Self::default() }
+        let parts = parts
+            .into_iter()
+            .filter(|part| part.len() != Some(0))
+            .collect();
+        Self {
+            parts,
+            step: FIRST,
+            ..Self::default()
+        }
     }
 
     /// Bytes that are left; nothing where nobody knows yet.
@@ -189,7 +198,13 @@ impl Delivery {
         allowed: usize,
     ) -> Poll<Result<(), Broken>> {
         let (last, begun) = (self.parts.len() == 1, self.begun);
-        let Some(Part::File { file, coding, offset, len }) = self.parts.front_mut() else {
+        let Some(Part::File {
+            file,
+            coding,
+            offset,
+            len,
+        }) = self.parts.front_mut()
+        else {
             return Poll::Ready(Ok(()));
         };
         let form = file.form(*coding);
@@ -215,16 +230,26 @@ impl Delivery {
                     }
                     self.piece.len() as u64
                 }
-                // Nothing is read that nobody takes: it can be read again as long as the file is there.
-                None if !down.takes_files() && down.poll_room(cx)?.is_pending() => return Poll::Pending,
+                // Nothing is read that nobody takes: it can be read again as long as the file is
+                // there.
+                None if !down.takes_files() && down.poll_room(cx)?.is_pending() => {
+                    return Poll::Pending;
+                }
                 None if now < file.resident.get() || is_resident(descriptor, *offset, wanted) => {
                     let here = usize::try_from(wanted).unwrap_or(usize::MAX).min(allowed);
                     let part = (descriptor.as_fd(), *offset, here);
                     match ready!(down.poll_file(cx, part, last && here as u64 == *len))? {
                         Some(moved) => moved as u64,
-                        None => match read(descriptor, *offset, wanted.min(at_once(self.step)), Wait::No) {
+                        None => match read(
+                            descriptor,
+                            *offset,
+                            wanted.min(at_once(self.step)),
+                            Wait::No,
+                        ) {
                             // It may have been written over since it was looked at.
-                            Ok(_) if !form.is_unchanged() => return Poll::Ready(Err(Broken::Changed)),
+                            Ok(_) if !form.is_unchanged() => {
+                                return Poll::Ready(Err(Broken::Changed));
+                            }
                             Ok(read) => {
                                 self.step = (self.step * 2).min(COPIED);
                                 self.piece = read;
@@ -232,7 +257,8 @@ impl Delivery {
                             }
                             Err(error) if disk::would_wait(error) => {
                                 file.resident.set(0);
-                                self.reading = Some(order(&files.threads, descriptor, *offset, wanted)?);
+                                self.reading =
+                                    Some(order(&files.threads, descriptor, *offset, wanted)?);
                                 return Poll::Ready(Ok(()));
                             }
                             Err(error) => return Poll::Ready(Err(Broken::Unreadable(error))),
@@ -265,7 +291,13 @@ impl Delivery {
         down: &mut D,
         files: &Files,
     ) -> Poll<Result<(), Broken>> {
-        let Some(Part::Encoded { file, encoder, offset, len }) = self.parts.front_mut() else {
+        let Some(Part::Encoded {
+            file,
+            encoder,
+            offset,
+            len,
+        }) = self.parts.front_mut()
+        else {
             return Poll::Ready(Ok(()));
         };
         let own = &file.loaded.own;
@@ -287,8 +319,12 @@ impl Delivery {
         let (Content::Open(descriptor), Some(mut encoder)) = (&own.content, encoder.take()) else {
             return Poll::Ready(Err(Broken::Busy));
         };
-        let (descriptor, offset, wanted, last) =
-            (Arc::clone(descriptor), *offset, (*len).min(COPIED), *len <= COPIED);
+        let (descriptor, offset, wanted, last) = (
+            Arc::clone(descriptor),
+            *offset,
+            (*len).min(COPIED),
+            *len <= COPIED,
+        );
         let job = move || {
             let bytes = read(&descriptor, offset, wanted, Wait::Yes)?;
             let mut encoded = Vec::new();
@@ -296,7 +332,11 @@ impl Delivery {
             if last {
                 encoder.finish(&mut encoded);
             }
-            Ok(Read { bytes: encoded.into(), taken: bytes.len() as u64, encoder: Some(encoder) })
+            Ok(Read {
+                bytes: encoded.into(),
+                taken: bytes.len() as u64,
+                encoder: Some(encoder),
+            })
         };
         self.reading = Some(files.compressors.go_on(job).map_err(|_| Broken::Busy)?);
         Poll::Ready(Ok(()))
@@ -305,7 +345,11 @@ impl Delivery {
 
 /// How much is read at once, where usually it is `step`: what a client does not take is held.
 fn at_once(step: u64) -> u64 {
-    if memory::level() == Level::Easy { step } else { FIRST }
+    if memory::level() == Level::Easy {
+        step
+    } else {
+        FIRST
+    }
 }
 
 fn spend(shaper: Option<&mut Shaper>, bytes: usize) {
@@ -315,9 +359,19 @@ fn spend(shaper: Option<&mut Shaper>, bytes: usize) {
 }
 
 /// Has a thread read a piece.
-fn order(threads: &Threads, file: &Arc<OwnedFd>, offset: u64, wanted: u64) -> Result<Reading, Broken> {
+fn order(
+    threads: &Threads,
+    file: &Arc<OwnedFd>,
+    offset: u64,
+    wanted: u64,
+) -> Result<Reading, Broken> {
     let (file, len) = (Arc::clone(file), wanted.min(at_once(COPIED)));
-    let job = move || read(&file, offset, len, Wait::Yes).map(|bytes| Read { bytes, ..Read::default() });
+    let job = move || {
+        read(&file, offset, len, Wait::Yes).map(|bytes| Read {
+            bytes,
+            ..Read::default()
+        })
+    };
     threads.go_on(job).map_err(|_| Broken::Busy)
 }
 

@@ -20,7 +20,8 @@ use super::{CODINGS, Files};
 use crate::transform::compress::{self, named};
 use crate::transform::{Compress, Rewrite};
 
-/// Of files up to this size what was read is kept, where it must pass through us, and what was compressed.
+/// Of files up to this size what was read is kept, where it must pass through us, and what was
+/// compressed.
 const KEPT: u64 = 1 << 20;
 
 /// What was read of a file, wherever that was.
@@ -28,7 +29,8 @@ const KEPT: u64 = 1 << 20;
 pub(super) struct Loaded {
     /// Its path below the root.
     pub(super) at: Vec<u8>,
-    /// The path that rules by path go by: what was asked for, or its own where it stands for what is not there.
+    /// The path that rules by path go by: what was asked for, or its own where it stands for what
+    /// is not there.
     pub(super) path: Vec<u8>,
     pub(super) own: Form,
     /// In the order of [`CODINGS`].
@@ -54,7 +56,8 @@ impl Loaded {
         let mut siblings = [const { None }; CODINGS.len()];
         if files.precompressed {
             for ((_, extension), sibling) in CODINGS.iter().zip(&mut siblings) {
-                *sibling = Form::sibling(root, &[at, extension.as_bytes()].concat(), &own.stamp, wait)?;
+                *sibling =
+                    Form::sibling(root, &[at, extension.as_bytes()].concat(), &own.stamp, wait)?;
             }
         }
         Ok(Self {
@@ -82,7 +85,12 @@ impl Loaded {
             Content::Open(file) => load::read(file, self.own.stamp.size, wait)?,
         };
         let max = usize::try_from(rewrite.max).unwrap_or(usize::MAX);
-        let plan = Plan::new(&rewrite.changes, Document::of(&self.media_type), &bytes, max);
+        let plan = Plan::new(
+            &rewrite.changes,
+            Document::of(&self.media_type),
+            &bytes,
+            max,
+        );
         let plan = plan.map_err(|_| Errno::FBIG)?;
         if !plan.is_changed() {
             return Ok(());
@@ -90,7 +98,9 @@ impl Loaded {
         self.changed = true;
         self.siblings = [const { None }; CODINGS.len()];
         if plan.is_fixed() {
-            self.own = self.own.changed(Bytes::copy_from_slice(plan.text()), &rewrite.tag);
+            self.own = self
+                .own
+                .changed(Bytes::copy_from_slice(plan.text()), &rewrite.tag);
         } else {
             self.plan = Some(Arc::new(plan));
         }
@@ -118,8 +128,11 @@ pub(super) struct File {
 impl File {
     pub(super) fn new(loaded: Loaded, compress: Option<&Compress>) -> Rc<Self> {
         // RFC 9110 §8.8.2.1: never later than Date.
-        let modified = u64::try_from(loaded.own.stamp.modified).unwrap_or(0).min(now());
-        let takes = |compress: &Compress| compress.takes(&loaded.media_type, Some(loaded.own.len()));
+        let modified = u64::try_from(loaded.own.stamp.modified)
+            .unwrap_or(0)
+            .min(now());
+        let takes =
+            |compress: &Compress| compress.takes(&loaded.media_type, Some(loaded.own.len()));
         Rc::new(Self {
             last_modified: date::imf_fixdate(modified),
             modified: (!loaded.changed).then_some(modified),
@@ -138,7 +151,9 @@ impl File {
     /// One of its forms: that of a sibling, one that was made, or its own.
     pub(super) fn form(&self, coding: Coding) -> &Form {
         let made = || self.made.get(coding as usize)?.get()?.as_ref();
-        self.sibling(coding).or_else(made).unwrap_or(&self.loaded.own)
+        self.sibling(coding)
+            .or_else(made)
+            .unwrap_or(&self.loaded.own)
     }
 
     /// Whether who asks has a choice.
@@ -150,13 +165,20 @@ impl File {
     pub(super) fn wanted(&self, fields: &Fields, compress: Option<&Compress>) -> Coding {
         let mut offered = [Coding::Identity; 2 * CODINGS.len() + 1];
         // What lies there was compressed at leisure, and costs nothing.
-        let there =
-            CODINGS.iter().map(|(coding, _)| *coding).filter(|coding| self.sibling(*coding).is_some());
-        let made = compress.iter().flat_map(|compress| &compress.codings).map(|(coding, _)| named(*coding));
+        let there = CODINGS
+            .iter()
+            .map(|(coding, _)| *coding)
+            .filter(|coding| self.sibling(*coding).is_some());
+        let made = compress
+            .iter()
+            .flat_map(|compress| &compress.codings)
+            .map(|(coding, _)| named(*coding));
         for (place, coding) in offered.iter_mut().zip(there.chain(made)) {
             *place = coding;
         }
-        Accepted::of(fields).best(&offered).unwrap_or(Coding::Identity)
+        Accepted::of(fields)
+            .best(&offered)
+            .unwrap_or(Coding::Identity)
     }
 
     /// Whether there is nothing to be made for this coding.
@@ -169,16 +191,19 @@ impl File {
         self.has(coding) || self.loaded.own.len() <= KEPT
     }
 
-    /// Makes sure of a form that was chosen; says whether there is one, and how many more bytes are held now.
+    /// Makes sure of a form that was chosen; says whether there is one, and how many more bytes are
+    /// held now.
     pub(super) async fn make(
         &self,
         coding: Coding,
         compress: &Compress,
         threads: &Threads,
     ) -> Result<(bool, u64), Errno> {
-        let (None, Some(made), Some(cell)) =
-            (self.sibling(coding), compress::made(coding), self.made.get(coding as usize))
-        else {
+        let (None, Some(made), Some(cell)) = (
+            self.sibling(coding),
+            compress::made(coding),
+            self.made.get(coding as usize),
+        ) else {
             return Ok((true, 0));
         };
         if let Some(form) = cell.get() {
@@ -197,12 +222,16 @@ impl File {
                     };
                     Ok(coding::encode_all(made, level, &bytes))
                 };
-                let encoded =
-                    threads.submit(job).map_err(|_| Errno::BUSY)?.await.map_err(|_| Errno::BUSY)??;
+                let encoded = threads
+                    .submit(job)
+                    .map_err(|_| Errno::BUSY)?
+                    .await
+                    .map_err(|_| Errno::BUSY)??;
                 if !own.is_unchanged() {
                     return Err(Errno::STALE);
                 }
-                Ok((encoded.len() < own.len() as usize).then(|| own.encoded(coding, encoded.into())))
+                Ok((encoded.len() < own.len() as usize)
+                    .then(|| own.encoded(coding, encoded.into())))
             })
             .await?;
         Ok((form.is_some(), form.as_ref().map_or(0, Form::len)))
@@ -217,8 +246,8 @@ impl File {
         self.forms().all(|form| !form.fresh)
     }
 
-    /// Whether nothing at all was done to what it has open: else a part of what is there now could be taken for one of what
-    /// was.
+    /// Whether nothing at all was done to what it has open: else a part of what is there now could
+    /// be taken for one of what was.
     pub(super) fn is_untouched(&self) -> bool {
         self.forms().all(Form::is_untouched)
     }
@@ -226,18 +255,28 @@ impl File {
     /// Bytes of memory that it holds.
     pub(super) fn bytes(&self) -> u64 {
         let made = self.made.iter().filter_map(|made| made.get()?.as_ref());
-        let held = self.forms().chain(made).filter(|form| matches!(form.content, Content::Held(_)));
-        let read = self.read.iter().filter_map(OnceCell::get).map(|bytes| bytes.len() as u64);
+        let held = self
+            .forms()
+            .chain(made)
+            .filter(|form| matches!(form.content, Content::Held(_)));
+        let read = self
+            .read
+            .iter()
+            .filter_map(OnceCell::get)
+            .map(|bytes| bytes.len() as u64);
         let plan = self.loaded.plan.iter().map(|plan| plan.size() as u64);
         held.map(Form::len).chain(read).chain(plan).sum()
     }
 
     /// Descriptors that it holds.
     pub(super) fn descriptors(&self) -> u64 {
-        self.forms().filter(|form| matches!(form.content, Content::Open(_))).count() as u64
+        self.forms()
+            .filter(|form| matches!(form.content, Content::Open(_)))
+            .count() as u64
     }
 
-    /// The bytes of a form, if these are in memory or can be had without waiting; says how many more are held now.
+    /// The bytes of a form, if these are in memory or can be had without waiting; says how many
+    /// more are held now.
     pub(super) fn bytes_at_once(&self, coding: Coding, copies: &Copies) -> (Option<Bytes>, u64) {
         let form = self.form(coding);
         let size = form.len();

@@ -12,7 +12,8 @@ use crate::escape;
 /// Names that one listing has; what is behind them is only counted.
 pub(super) const MOST: usize = 10_000;
 
-/// The order of a listing, as its query says it: `?sort=size&order=desc`. Directories come first in any.
+/// The order of a listing, as its query says it: `?sort=size&order=desc`. Directories come first in
+/// any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Order {
     by: By,
@@ -30,14 +31,19 @@ impl Order {
     /// What a query says; what it does not know is by name.
     pub(super) fn of(query: &[u8]) -> Self {
         let value = |name: &[u8]| {
-            query.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
+            query
+                .split(|byte| *byte == b'&')
+                .find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
         };
         let by = match value(b"sort") {
             Some(b"size") => By::Size,
             Some(b"time") => By::Time,
             _ => By::Name,
         };
-        Self { by, descending: value(b"order") == Some(b"desc") }
+        Self {
+            by,
+            descending: value(b"order") == Some(b"desc"),
+        }
     }
 
     pub(super) fn sort(self, entries: &mut [Entry]) {
@@ -52,7 +58,11 @@ impl Order {
             By::Time => a.modified.cmp(&b.modified),
         };
         let inner = inner.then_with(|| a.name.cmp(&b.name));
-        first(a).cmp(&first(b)).then(if self.descending { inner.reverse() } else { inner })
+        first(a).cmp(&first(b)).then(if self.descending {
+            inner.reverse()
+        } else {
+            inner
+        })
     }
 }
 
@@ -81,7 +91,11 @@ impl Listing<'_> {
     fn text(&self, out: &mut Vec<u8>) {
         for entry in self.entries {
             out.extend_from_slice(&escaped(&entry.name));
-            out.extend_from_slice(if entry.kind == Kind::Directory { b"/\n" } else { b"\n" });
+            out.extend_from_slice(if entry.kind == Kind::Directory {
+                b"/\n"
+            } else {
+                b"\n"
+            });
         }
         if self.more > 0 {
             out.extend_from_slice(format!("# and {} more\n", self.more).as_bytes());
@@ -92,11 +106,19 @@ impl Listing<'_> {
         out.extend_from_slice(b"[");
         for (place, entry) in self.entries.iter().enumerate() {
             out.extend_from_slice(if place == 0 { b"\n" } else { b",\n" });
-            let kind = if entry.kind == Kind::Directory { "directory" } else { "file" };
+            let kind = if entry.kind == Kind::Directory {
+                "directory"
+            } else {
+                "file"
+            };
             out.extend_from_slice(b"{\"name\":\"");
             escape::json_inside(out, &entry.name);
             let url = escaped(&entry.name);
-            let slash = if entry.kind == Kind::Directory { "/" } else { "" };
+            let slash = if entry.kind == Kind::Directory {
+                "/"
+            } else {
+                ""
+            };
             out.extend_from_slice(format!("\",\"type\":\"{kind}\",\"url\":\"./").as_bytes());
             escape::json_inside(out, &url);
             out.extend_from_slice(slash.as_bytes());
@@ -119,19 +141,31 @@ impl Listing<'_> {
         out.extend_from_slice(b"<h1>");
         escape::html(out, &path);
         out.extend_from_slice(b"</h1>\n<table>\n<tr>");
-        for (by, name, title) in
-            [(By::Name, "name", "Name"), (By::Size, "size", "Size"), (By::Time, "time", "Changed")]
-        {
+        for (by, name, title) in [
+            (By::Name, "name", "Name"),
+            (By::Size, "size", "Size"),
+            (By::Time, "time", "Changed"),
+        ] {
             // The one that it is sorted by turns it around.
-            let order = if self.order.by == by && !self.order.descending { "&amp;order=desc" } else { "" };
-            out.extend_from_slice(format!("<th><a href=\"?sort={name}{order}\">{title}</a>").as_bytes());
+            let order = if self.order.by == by && !self.order.descending {
+                "&amp;order=desc"
+            } else {
+                ""
+            };
+            out.extend_from_slice(
+                format!("<th><a href=\"?sort={name}{order}\">{title}</a>").as_bytes(),
+            );
         }
         out.extend_from_slice(b"\n");
         if self.path != b"/" {
             out.extend_from_slice(b"<tr><td><a href=\"../\">../</a><td><td>\n");
         }
         for entry in self.entries {
-            let slash = if entry.kind == Kind::Directory { "/" } else { "" };
+            let slash = if entry.kind == Kind::Directory {
+                "/"
+            } else {
+                ""
+            };
             // Behind "./" a name with a colon is no scheme (RFC 3986 §4.2).
             out.extend_from_slice(b"<tr><td><a href=\"./");
             escape::html(out, &String::from_utf8_lossy(&escaped(&entry.name)));

@@ -1,7 +1,8 @@
 //! Listings of directories: made by one thread for the process, once a second for each directory.
 //!
-//! Reading a large directory takes tens of milliseconds. What the thread has made it keeps for a second, while the
-//! directory is the same, so that requests at once cost one reading; and no file waits behind them.
+//! Reading a large directory takes tens of milliseconds. What the thread has made it keeps for a
+//! second, while the directory is the same, so that requests at once cost one reading; and no file
+//! waits behind them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,7 +17,8 @@ use super::listing::{Listing, MOST, Order};
 use super::resolve::is_hidden;
 use crate::answer::Form;
 
-/// How long a listing is taken for what the file system has: sizes and times of files change without the directory.
+/// How long a listing is taken for what the file system has: sizes and times of files change
+/// without the directory.
 const KEPT: Duration = Duration::from_secs(1);
 /// Bytes that are kept: of names, and of what was made of them.
 const BYTES: usize = 16 << 20;
@@ -40,13 +42,18 @@ pub(super) struct Page {
     pub(super) form: Form,
 }
 
-/// Makes a listing, or takes the one that this thread has made. For a thread that makes listings only.
+/// Makes a listing, or takes the one that this thread has made. For a thread that makes listings
+/// only.
 pub(super) fn list(files: &Files, wanted: &Wanted) -> Result<Bytes, Errno> {
     thread_local! {
         static MADE: RefCell<Made> = RefCell::default();
     }
-    let folder =
-        Folder { place: files.place, root: &files.root, symlinks: files.symlinks, hidden: files.hidden };
+    let folder = Folder {
+        place: files.place,
+        root: &files.root,
+        symlinks: files.symlinks,
+        hidden: files.hidden,
+    };
     MADE.with_borrow_mut(|made| made.get(&folder, wanted, Instant::now()))
 }
 
@@ -84,13 +91,22 @@ impl Made {
         let key = (folder.place, wanted.at.clone());
         let is_current = |known: &Directory| known.stamp == stamp && now < known.read + KEPT;
         if !self.directories.get(&key).is_some_and(is_current) {
-            let (entries, more) = root.list(&wanted.at, MOST, |name| folder.hidden || !is_hidden(name))?;
+            let (entries, more) =
+                root.list(&wanted.at, MOST, |name| folder.hidden || !is_hidden(name))?;
             self.forget(now);
             self.make_room(entries.iter().map(|entry| entry.name.len() + AROUND).sum());
-            let read = Directory { stamp, read: now, entries, more, pages: HashMap::new() };
+            let read = Directory {
+                stamp,
+                read: now,
+                entries,
+                more,
+                pages: HashMap::new(),
+            };
             self.directories.insert(key.clone(), read);
         }
-        let Some(directory) = self.directories.get_mut(&key) else { return Err(Errno::NOENT) };
+        let Some(directory) = self.directories.get_mut(&key) else {
+            return Err(Errno::NOENT);
+        };
         if let Some(page) = directory.pages.get(&wanted.page) {
             return Ok(page.clone());
         }
@@ -107,7 +123,8 @@ impl Made {
 
     /// Lets go of all that is too old.
     fn forget(&mut self, now: Instant) {
-        self.directories.retain(|_, directory| now < directory.read + KEPT);
+        self.directories
+            .retain(|_, directory| now < directory.read + KEPT);
         self.bytes = self.directories.values().map(Directory::bytes).sum();
     }
 
@@ -127,8 +144,12 @@ impl Made {
 impl Directory {
     fn show(&mut self, page: &Page) -> Bytes {
         page.order.sort(&mut self.entries);
-        let listing =
-            Listing { path: &page.path, entries: &self.entries, more: self.more, order: page.order };
+        let listing = Listing {
+            path: &page.path,
+            entries: &self.entries,
+            more: self.more,
+            order: page.order,
+        };
         let mut body = Vec::new();
         listing.write(page.form, &mut body);
         Bytes::from(body)
@@ -136,7 +157,10 @@ impl Directory {
 
     fn bytes(&self) -> usize {
         let names = self.entries.iter().map(|entry| entry.name.len() + AROUND);
-        let pages = self.pages.iter().map(|(page, body)| page.path.len() + body.len() + AROUND);
+        let pages = self
+            .pages
+            .iter()
+            .map(|(page, body)| page.path.len() + body.len() + AROUND);
         names.chain(pages).sum()
     }
 }
@@ -147,12 +171,24 @@ mod tests {
     use std::fs;
 
     fn folder(root: &Path) -> Folder<'_> {
-        Folder { place: 0, root, symlinks: Symlinks::Inside, hidden: false }
+        Folder {
+            place: 0,
+            root,
+            symlinks: Symlinks::Inside,
+            hidden: false,
+        }
     }
 
     fn wanted(query: &[u8]) -> Wanted {
-        let page = Page { path: b"/".to_vec(), order: Order::of(query), form: Form::Text };
-        Wanted { at: Vec::new(), page }
+        let page = Page {
+            path: b"/".to_vec(),
+            order: Order::of(query),
+            form: Form::Text,
+        };
+        Wanted {
+            at: Vec::new(),
+            page,
+        }
     }
 
     #[test]
@@ -175,8 +211,14 @@ mod tests {
         );
         assert_eq!(made.get(&files, &by_size, start + KEPT).unwrap(), "b\na\n");
         fs::write(www.path().join("c"), "").unwrap();
-        fs::File::open(www.path()).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
-        assert_eq!(made.get(&files, &by_size, start + KEPT).unwrap(), "c\nb\na\n");
+        fs::File::open(www.path())
+            .unwrap()
+            .set_modified(std::time::UNIX_EPOCH)
+            .unwrap();
+        assert_eq!(
+            made.get(&files, &by_size, start + KEPT).unwrap(),
+            "c\nb\na\n"
+        );
         assert_eq!(made.directories.len(), 1);
     }
 

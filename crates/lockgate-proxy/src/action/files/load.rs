@@ -1,4 +1,5 @@
-//! A file as it is read: its bytes or its descriptor, what it is called by, and its precompressed siblings.
+//! A file as it is read: its bytes or its descriptor, what it is called by, and its precompressed
+//! siblings.
 //!
 //! Runs on a worker where nothing has to be waited for, and on a thread where something has.
 
@@ -14,8 +15,8 @@ use lockgate_http::coding::Coding;
 use lockgate_net::files::{self, Errno, Root, Stamp, Wait};
 use lockgate_net::memory::{self, Level};
 
-/// Files up to this size are held in memory, and leave with their heads in one write. Of larger ones the descriptor is
-/// held: from there on sendfile(2) is cheaper (see `docs/perf.md`).
+/// Files up to this size are held in memory, and leave with their heads in one write. Of larger
+/// ones the descriptor is held: from there on sendfile(2) is cheaper (see `docs/perf.md`).
 pub(super) const HELD: u64 = 64 * 1024;
 /// How often a worker reads a file that is being written, before it leaves that to a thread …
 const ATTEMPTS: usize = 3;
@@ -52,12 +53,22 @@ impl Form {
             let fresh = is_fresh(&stamp);
             let etag = etag(&stamp);
             if stamp.size > HELD {
-                return Ok(Self { stamp, content: Content::Open(Arc::new(file)), etag, fresh });
+                return Ok(Self {
+                    stamp,
+                    content: Content::Open(Arc::new(file)),
+                    etag,
+                    fresh,
+                });
             }
             let bytes = read(&file, stamp.size, wait)?;
             // Overwritten meanwhile, it may be half the one and half the other.
             if bytes.len() as u64 == stamp.size && files::stamp(&file)? == stamp {
-                return Ok(Self { stamp, content: Content::Held(bytes), etag, fresh });
+                return Ok(Self {
+                    stamp,
+                    content: Content::Held(bytes),
+                    etag,
+                    fresh,
+                });
             }
             attempts += 1;
             match wait {
@@ -70,7 +81,12 @@ impl Form {
     }
 
     /// The sibling of a file that has this stamp, if there is one that was made of it.
-    pub(super) fn sibling(root: &Root, at: &[u8], of: &Stamp, wait: Wait) -> Result<Option<Self>, Errno> {
+    pub(super) fn sibling(
+        root: &Root,
+        at: &[u8],
+        of: &Stamp,
+        wait: Wait,
+    ) -> Result<Option<Self>, Errno> {
         match Self::load(root, at, wait) {
             Ok(form) if !is_stale(&form.stamp, of) => Ok(Some(form)),
             Err(error) if files::would_wait(error) => Err(error),
@@ -92,7 +108,12 @@ impl Form {
     pub(super) fn changed(&self, bytes: Bytes, rules: &str) -> Self {
         let opaque = self.etag.strip_suffix(b"\"").unwrap_or(&self.etag);
         let etag = [opaque, b"-", rules.as_bytes(), b"\""].concat();
-        Self { stamp: self.stamp, content: Content::Held(bytes), etag, fresh: self.fresh }
+        Self {
+            stamp: self.stamp,
+            content: Content::Held(bytes),
+            etag,
+            fresh: self.fresh,
+        }
     }
 
     /// Whether nothing at all was done to the file behind the descriptor.
@@ -103,11 +124,14 @@ impl Form {
         }
     }
 
-    /// Whether the bytes of the file behind the descriptor are still what they were: it may have lost its name.
+    /// Whether the bytes of the file behind the descriptor are still what they were: it may have
+    /// lost its name.
     pub(super) fn is_unchanged(&self) -> bool {
         match &self.content {
             Content::Held(_) => true,
-            Content::Open(file) => files::stamp(file).is_ok_and(|now| now.has_bytes_of(&self.stamp)),
+            Content::Open(file) => {
+                files::stamp(file).is_ok_and(|now| now.has_bytes_of(&self.stamp))
+            }
         }
     }
 
@@ -137,7 +161,8 @@ fn read_all(file: &OwnedFd, len: u64, wait: Wait) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// How many bytes of copies are in use, by whomever: of the cache, and of answers that clients take as slowly as they may.
+/// How many bytes of copies are in use, by whomever: of the cache, and of answers that clients take
+/// as slowly as they may.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Copies(Arc<AtomicU64>);
 
@@ -160,7 +185,10 @@ impl Copies {
             self.0.fetch_sub(len, Ordering::Relaxed);
             return None;
         }
-        let mut copied = Copied { bytes: Vec::new(), copies: self.clone() };
+        let mut copied = Copied {
+            bytes: Vec::new(),
+            copies: self.clone(),
+        };
         match read_all(file, len, Wait::No) {
             Ok(bytes) if bytes.len() as u64 == len => copied.bytes = bytes,
             _ => {
@@ -180,23 +208,31 @@ impl AsRef<[u8]> for Copied {
 
 impl Drop for Copied {
     fn drop(&mut self) {
-        self.copies.0.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
+        self.copies
+            .0
+            .fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
     }
 }
 
-/// From inode, size and the time of the last change of any kind: one that is rolled back, by whatever tool, has another
-/// inode or time, and thereby another tag than the one it replaces. That of its bytes alone is what `cp -p` and archives
-/// set back.
+/// From inode, size and the time of the last change of any kind: one that is rolled back, by
+/// whatever tool, has another inode or time, and thereby another tag than the one it replaces. That
+/// of its bytes alone is what `cp -p` and archives set back.
 fn etag(stamp: &Stamp) -> Vec<u8> {
     let mut etag = Vec::with_capacity(48);
-    let Stamp { inode, size, changed, changed_nanos, .. } = stamp;
+    let Stamp {
+        inode,
+        size,
+        changed,
+        changed_nanos,
+        ..
+    } = stamp;
     // Into a vector it always goes.
     let _ = write!(etag, "\"{inode:x}-{size:x}-{changed:x}.{changed_nanos:x}\"");
     etag
 }
 
-/// The tag of what was made of a form with this tag. A weak one: another version of the encoder makes other bytes of the
-/// same file (RFC 9110 §8.8.1).
+/// The tag of what was made of a form with this tag. A weak one: another version of the encoder
+/// makes other bytes of the same file (RFC 9110 §8.8.1).
 pub(super) fn encoded_tag(etag: &[u8], coding: Coding) -> Vec<u8> {
     let opaque = etag.strip_suffix(b"\"").unwrap_or(etag);
     [b"W/", opaque, b"-", coding.name().as_bytes(), b"\""].concat()
@@ -204,6 +240,9 @@ pub(super) fn encoded_tag(etag: &[u8], coding: Coding) -> Vec<u8> {
 
 /// Kernels before 6.13 give changes within some milliseconds the same time.
 fn is_fresh(stamp: &Stamp) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    stamp.modified.max(stamp.changed).saturating_add(2) > i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    stamp.modified.max(stamp.changed).saturating_add(2)
+        > i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }

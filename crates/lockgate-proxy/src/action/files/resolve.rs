@@ -1,6 +1,7 @@
 //! From a path to what is served for it, by asking the file system.
 //!
-//! The path is decoded and without dot segments; that it stays below the root is the kernel's to see to.
+//! The path is decoded and without dot segments; that it stays below the root is the kernel's to
+//! see to.
 
 use std::borrow::Cow;
 
@@ -26,7 +27,8 @@ pub(super) enum Resolved {
     Missing,
 }
 
-/// Whether an error says no more than that there is nothing: names that cannot be, and links that lead outside.
+/// Whether an error says no more than that there is nothing: names that cannot be, and links that
+/// lead outside.
 pub(super) fn is_absence(error: Errno) -> bool {
     matches!(
         error,
@@ -54,7 +56,12 @@ fn look(root: &Root, at: &[u8]) -> Result<Option<(Kind, Stamp)>, Errno> {
 
 fn file(root: &Root, at: Vec<u8>) -> Result<Option<Resolved>, Errno> {
     Ok(match look(root, &at)? {
-        Some((Kind::File, stamp)) => Some(Resolved::File { at, stamp, status: 200, instead: false }),
+        Some((Kind::File, stamp)) => Some(Resolved::File {
+            at,
+            stamp,
+            status: 200,
+            instead: false,
+        }),
         _ => None,
     })
 }
@@ -76,7 +83,11 @@ impl Files {
     /// What is served for it.
     pub(super) fn resolve(&self, root: &Root, wanted: &Wanted) -> Result<Resolved, Errno> {
         let path = [wanted.path.clone()];
-        let attempts = if wanted.attempts.is_empty() { &path[..] } else { &wanted.attempts };
+        let attempts = if wanted.attempts.is_empty() {
+            &path[..]
+        } else {
+            &wanted.attempts
+        };
         for attempt in attempts {
             match self.lead(root, attempt)? {
                 Resolved::Missing => {}
@@ -85,13 +96,19 @@ impl Files {
                 found => return Ok(found),
             }
         }
-        for (instead, status) in
-            [(self.spa.as_ref().filter(|_| wanted.page), 200), (self.not_found.as_ref(), 404)]
-        {
+        for (instead, status) in [
+            (self.spa.as_ref().filter(|_| wanted.page), 200),
+            (self.not_found.as_ref(), 404),
+        ] {
             if let Some(at) = instead
                 && let Some((Kind::File, stamp)) = look(root, relative(at))?
             {
-                return Ok(Resolved::File { at: relative(at).to_vec(), stamp, status, instead: true });
+                return Ok(Resolved::File {
+                    at: relative(at).to_vec(),
+                    stamp,
+                    status,
+                    instead: true,
+                });
             }
         }
         Ok(Resolved::Missing)
@@ -111,9 +128,12 @@ impl Files {
         let bare = at.strip_suffix(b"/").unwrap_or(at);
         match look(root, if directory { bare } else { at })? {
             Some((Kind::Directory, _)) if directory => self.directory(root, at),
-            Some((Kind::File, stamp)) if !directory => {
-                Ok(Resolved::File { at: at.to_vec(), stamp, status: 200, instead: false })
-            }
+            Some((Kind::File, stamp)) if !directory => Ok(Resolved::File {
+                at: at.to_vec(),
+                stamp,
+                status: 200,
+                instead: false,
+            }),
             Some((Kind::Directory, _)) => {
                 if let Some(page) = self.page(root, at)? {
                     return Ok(page);
@@ -142,7 +162,9 @@ impl Files {
 
     /// Where the page of a path that spells it out is found.
     fn cleaned(&self, root: &Root, path: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
-        let Some(stem) = path.strip_suffix(b".html") else { return Ok(None) };
+        let Some(stem) = path.strip_suffix(b".html") else {
+            return Ok(None);
+        };
         let (folder, name) = match memchr::memrchr(b'/', path) {
             Some(slash) => path.split_at(slash + 1),
             None => (&b"/"[..], path),
@@ -160,13 +182,20 @@ impl Files {
                 return Ok(found);
             }
         }
-        Ok(if self.listing { Resolved::Directory(at.to_vec()) } else { Resolved::Missing })
+        Ok(if self.listing {
+            Resolved::Directory(at.to_vec())
+        } else {
+            Resolved::Missing
+        })
     }
 }
 
 /// A path as it is looked for below the root.
 pub(super) fn relative(path: &[u8]) -> &[u8] {
-    let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
+    let start = path
+        .iter()
+        .position(|byte| *byte != b'/')
+        .unwrap_or(path.len());
     &path[start..]
 }
 
@@ -178,7 +207,9 @@ pub(super) fn absolute(path: &[u8]) -> Vec<u8> {
 /// Whether a name in it begins with a dot; but for `.well-known` (RFC 8615).
 pub(super) fn is_hidden(path: &[u8]) -> bool {
     memchr::memmem::find(path, b".").is_some()
-        && path.split(|byte| *byte == b'/').any(|name| name.starts_with(b".") && name != b".well-known")
+        && path
+            .split(|byte| *byte == b'/')
+            .any(|name| name.starts_with(b".") && name != b".well-known")
 }
 
 /// A path as a URL has it (RFC 3986 §3.3).
@@ -193,7 +224,11 @@ pub(super) fn escaped(path: &[u8]) -> Cow<'_, [u8]> {
             escaped.push(*byte);
         } else {
             const HEX: &[u8; 16] = b"0123456789ABCDEF";
-            escaped.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            escaped.extend_from_slice(&[
+                b'%',
+                HEX[usize::from(byte >> 4)],
+                HEX[usize::from(byte & 15)],
+            ]);
         }
     }
     Cow::Owned(escaped)

@@ -44,16 +44,26 @@ impl Proxy {
             stick(exchange, &lease, answer);
             return boxed(|| switch(exchange, lease, answer, self.tunnel_idle)).await;
         }
-        let length = lease.link.begin_answer(exchange.request.head.method, answer);
-        let length = length.map_err(|error| Failure::because(Fault::BadResponse, error.to_string()))?;
-        let stays =
-            forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
-        let kept = stays && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
+        let length = lease
+            .link
+            .begin_answer(exchange.request.head.method, answer);
+        let length =
+            length.map_err(|error| Failure::because(Fault::BadResponse, error.to_string()))?;
+        let stays = forwarding::keeps_alive(answer.version, &answer.fields)
+            && length != BodyLength::UntilClose;
+        let kept =
+            stays && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
         // What is done to the body decides what is said of its length.
         let mut transformation = transformed(&exchange.request, answer, length);
-        let native = transformation.as_ref().map_or(0, Transformation::native_bytes);
+        let native = transformation
+            .as_ref()
+            .map_or(0, Transformation::native_bytes);
         let _native = (native > 0).then(|| Charge::new(Kind::Coding, native));
-        let length = if transformation.is_some() { BodyLength::Chunked } else { length };
+        let length = if transformation.is_some() {
+            BodyLength::Chunked
+        } else {
+            length
+        };
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
                 if exchange.request.head.version >= Version::Http11 =>
@@ -64,11 +74,18 @@ impl Proxy {
             length => length,
         };
         let mut uploading = !lease.link.is_taken();
-        // RFC 9112 §9.6: an endpoint that closes after its answer has heard enough. One that stays may have answered before
-        // it reads the rest, and gets it, unless the client was told to wait and was never asked for it.
-        let expects = exchange.request.outgoing.fields().first(Known::Expect).is_some();
-        let wanted =
-            uploading && stays && (!expects || exchange.outcome.awaited || exchange.down.taken() > 0);
+        // RFC 9112 §9.6: an endpoint that closes after its answer has heard enough. One that stays
+        // may have answered before it reads the rest, and gets it, unless the client was
+        // told to wait and was never asked for it.
+        let expects = exchange
+            .request
+            .outgoing
+            .fields()
+            .first(Known::Expect)
+            .is_some();
+        let wanted = uploading
+            && stays
+            && (!expects || exchange.outcome.awaited || exchange.down.taken() > 0);
         let keep = exchange.keep
             && onward != BodyLength::UntilClose
             && (exchange.down.is_over() || wanted)
@@ -76,11 +93,14 @@ impl Proxy {
             && !exchange.request.worker.is_stopping();
         transform(&exchange.request, &lease, answer);
         stick(exchange, &lease, answer);
-        exchange.down.respond(exchange.request.head, answer, onward, keep);
+        exchange
+            .down
+            .respond(exchange.request.head, answer, onward, keep);
         exchange.outcome.status = answer.status;
         exchange.outcome.grpc_status = grpc_status(&lease, &answer.fields);
         let (guard, rules) = (exchange.guard, exchange.request.rules);
-        self.whole.map_or_else(|| guard.settle(), |whole| guard.phase(whole));
+        self.whole
+            .map_or_else(|| guard.settle(), |whole| guard.phase(whole));
         let (down, up) = (&mut *exchange.down, &mut lease.link);
         let (mut received, mut sent) = match &mut exchange.shapers {
             Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
@@ -90,7 +110,8 @@ impl Proxy {
         let mut delivering = true;
         // What of the body has gone since the answer was all there.
         let mut moved = None;
-        // An answer has begun: there is no other attempt, but this one may not have sent again all that was taken.
+        // An answer has begun: there is no other attempt, but this one may not have sent again all
+        // that was taken.
         replay.settle();
         let exchanged = guard.within(poll_fn(|cx| {
             if uploading {
@@ -107,9 +128,13 @@ impl Proxy {
                 let meter = &guard.watch().meter;
                 let pumped = match (&mut transformation, sent.as_deref_mut()) {
                     (None, None) => poll_pump(cx, up, down, &rules.headers, |_| {}),
-                    (None, Some(shaper)) => {
-                        poll_pump(cx, &mut Held::new(up, shaper, meter), down, &rules.headers, |_| {})
-                    }
+                    (None, Some(shaper)) => poll_pump(
+                        cx,
+                        &mut Held::new(up, shaper, meter),
+                        down,
+                        &rules.headers,
+                        |_| {},
+                    ),
                     (Some(transformation), None) => {
                         poll_pump(cx, &mut transformation.of(up), down, &rules.headers, |_| {})
                     }
@@ -127,7 +152,8 @@ impl Proxy {
                 }
                 // Events may come hours apart: nothing is written that would tell.
                 if pumped.is_pending() && down.poll_gone(cx).is_ready() {
-                    let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
+                    let failure =
+                        Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
                     return Poll::Ready(Err(failure));
                 }
                 ready!(pumped).map_err(|fault| match fault {
@@ -137,7 +163,11 @@ impl Proxy {
                 delivering = false;
             }
             // Nobody is owed anything any more: who does not move is not waited for long.
-            if uploading && wanted && up.poll_broken(cx).is_pending() && down.poll_gone(cx).is_pending() {
+            if uploading
+                && wanted
+                && up.poll_broken(cx).is_pending()
+                && down.poll_gone(cx).is_pending()
+            {
                 if moved.replace(up.moved()) != Some(up.moved()) {
                     guard.phase(REST);
                 }
@@ -147,7 +177,12 @@ impl Proxy {
         }));
         let exchanged = exchanged.await;
         if let Some(encoder) = transformation.and_then(Transformation::into_encoder) {
-            exchange.request.worker.encoders.borrow_mut().give_back(encoder);
+            exchange
+                .request
+                .worker
+                .encoders
+                .borrow_mut()
+                .give_back(encoder);
         }
         let delivered = match exchanged {
             Ok(delivered) => delivered,
@@ -157,12 +192,16 @@ impl Proxy {
         };
         if let Err(failure) = delivered {
             if failure.side == Side::Upstream {
-                // What has come is delivered, and its end is not: the client must not take it for the whole.
+                // What has come is delivered, and its end is not: the client must not take it for
+                // the whole.
                 guard.watch().waits(Waiting::ForRoom);
-                let _ = guard.within(poll_fn(|cx| exchange.down.poll_left(cx))).await;
+                let _ = guard
+                    .within(poll_fn(|cx| exchange.down.poll_left(cx)))
+                    .await;
             }
-            // Where the close is the end of the body (RFC 9112 §8) only a reset says that it is not. And the kernel holds
-            // megabytes for who takes nothing: with a reset they are gone, after a close they stay until it gives up.
+            // Where the close is the end of the body (RFC 9112 §8) only a reset says that it is
+            // not. And the kernel holds megabytes for who takes nothing: with a reset
+            // they are gone, after a close they stay until it gives up.
             let slow = failure.cause == Cause::TooSlow && failure.side == Side::Downstream;
             if onward == BodyLength::UntilClose || slow {
                 exchange.down.abort();
@@ -185,24 +224,31 @@ impl Proxy {
     }
 }
 
-/// What changes and compresses an answer's body, if something does: its fields say so already, those of an answer to HEAD
-/// too.
+/// What changes and compresses an answer's body, if something does: its fields say so already,
+/// those of an answer to HEAD too.
 fn transformed(
     request: &Request<'_>,
     answer: &mut ResponseHead,
     length: BodyLength,
 ) -> Option<Transformation> {
-    let Rules { rewrite, compress, .. } = request.rules;
+    let Rules {
+        rewrite, compress, ..
+    } = request.rules;
     let bodiless = length == BodyLength::Empty;
-    let is_head =
-        request.head.method == Method::Head && answer.fields.only(Known::ContentLength) != Some(b"0");
+    let is_head = request.head.method == Method::Head
+        && answer.fields.only(Known::ContentLength) != Some(b"0");
     if (rewrite.is_none() && compress.is_none()) || (bodiless && !is_head && answer.status != 304) {
         return None;
     }
     forwarding::detach(&mut answer.fields);
     let mut stages = Vec::new();
     if let Some(rewrite) = rewrite {
-        rewrite.begin(&request.values, answer.status, &mut answer.fields, &mut stages);
+        rewrite.begin(
+            &request.values,
+            answer.status,
+            &mut answer.fields,
+            &mut stages,
+        );
     }
     let asked = &request.head.fields;
     // Encoders are large: while memory is scarce answers go as they are.
@@ -211,7 +257,11 @@ fn transformed(
         if let Some((coding, level)) = compress.begin(asked, answer.status, &mut answer.fields)
             && !bodiless
         {
-            let encoder = request.worker.encoders.borrow_mut().take(coding, level, None);
+            let encoder = request
+                .worker
+                .encoders
+                .borrow_mut()
+                .take(coding, level, None);
             stages.push(Stage::Encode(encoder));
         }
     }
@@ -220,22 +270,46 @@ fn transformed(
 
 /// The changes that the route makes to an answer.
 fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
-    let Request { worker, rules, values, pattern, asked, client, .. } = request;
+    let Request {
+        worker,
+        rules,
+        values,
+        pattern,
+        asked,
+        client,
+        ..
+    } = request;
     let prefix = rules.target.stripped(pattern, values.path);
     let moved = matches!(answer.status, 201 | 202 | 300..=308);
     if rules.rewrite_location && (moved || !prefix.is_empty()) {
-        let endpoint = lease.endpoint().authority().map(|(host, port)| Origin { host, port });
-        let named = request.outgoing.other_host().and_then(|host| Authority::parse(host).ok());
+        let endpoint = lease
+            .endpoint()
+            .authority()
+            .map(|(host, port)| Origin { host, port });
+        let named = request
+            .outgoing
+            .other_host()
+            .and_then(|host| Authority::parse(host).ok());
         let mut origins = Vec::from_iter(endpoint);
         if let Some(Authority { host, port }) = named {
-            // What a rule calls the endpoint, also with the port that it has. Without a port it is by http, and by https for clients
-            // of TLS only: to lead others from there back to http would be a loop.
+            // What a rule calls the endpoint, also with the port that it has. Without a port it is
+            // by http, and by https for clients of TLS only: to lead others from there
+            // back to http would be a loop.
             let own = endpoint.map(|endpoint| endpoint.port);
             let default = [Some(80), client.is_secure().then_some(443)];
-            let ports = port.map_or(default, |port| [Some(port), None]).into_iter().chain([own]).flatten();
+            let ports = port
+                .map_or(default, |port| [Some(port), None])
+                .into_iter()
+                .chain([own])
+                .flatten();
             origins.extend(ports.map(|port| Origin { host, port }));
         }
-        let public = Public { secure: client.is_secure(), authority: asked.host, origins: &origins, prefix };
+        let public = Public {
+            secure: client.is_secure(),
+            authority: asked.host,
+            origins: &origins,
+            prefix,
+        };
         public.restore(&mut answer.fields);
     }
     if rules.cors.is_some() {
@@ -245,7 +319,9 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     if !rules.headers.is_empty() {
         forwarding::detach(&mut answer.fields);
         let mut scratch = worker.blocks.text();
-        rules.headers.apply(&mut answer.fields, values, &mut scratch);
+        rules
+            .headers
+            .apply(&mut answer.fields, values, &mut scratch);
         worker.blocks.take_back(scratch);
     }
     if let Some(cache) = &rules.cache {
@@ -267,13 +343,21 @@ fn stick<D>(exchange: &Exchange<'_, D>, lease: &Lease, answer: &mut ResponseHead
         && exchange.wish != Wish::Member(lease.member())
     {
         forwarding::detach(&mut answer.fields);
-        sticky.say(lease.member(), exchange.request.client.is_secure(), &mut answer.fields);
+        sticky.say(
+            lease.member(),
+            exchange.request.client.is_secure(),
+            &mut answer.fields,
+        );
     }
 }
 
 /// How a call of gRPC has ended: there are none but over HTTP/2.
 fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
-    if matches!(lease.link, Wire::H2(_)) { grpc::status(fields) } else { None }
+    if matches!(lease.link, Wire::H2(_)) {
+        grpc::status(fields)
+    } else {
+        None
+    }
 }
 
 /// The answer was begun: all that can be said is that it has not ended.
@@ -299,7 +383,8 @@ async fn switch<D: Downstream>(
     answer: &ResponseHead,
     idle: Duration,
 ) -> Result<(), Failure> {
-    // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for the other protocol.
+    // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for
+    // the other protocol.
     let whole = exchange.down.is_over() && lease.link.is_flushed();
     if !whole || !h1::agrees(&exchange.request, answer) {
         return Err(Failure::of(Fault::UpgradeFailed));

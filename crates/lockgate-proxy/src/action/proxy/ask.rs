@@ -40,7 +40,8 @@ pub(super) struct Unanswered {
     pub(super) late: bool,
     /// Whether a part of the answer's head has come.
     begun: bool,
-    /// Whether the endpoint has reset the stream alone: over HTTP/2 that is an answer to what the client has sent.
+    /// Whether the endpoint has reset the stream alone: over HTTP/2 that is an answer to what the
+    /// client has sent.
     pub(super) reset: bool,
     /// What it says of the endpoint, if that is to blame.
     pub(super) blames: Option<upstream::Failure>,
@@ -59,7 +60,15 @@ impl Unanswered {
     fn end(failure: Failure) -> Self {
         // An answer that cannot be read is the endpoint's.
         let blames = (failure.fault == Some(Fault::BadResponse)).then_some(Unserved);
-        Self { failure, sent: true, worth: false, late: false, begun: false, reset: false, blames }
+        Self {
+            failure,
+            sent: true,
+            worth: false,
+            late: false,
+            begun: false,
+            reset: false,
+            blames,
+        }
     }
 
     /// The endpoint broke off.
@@ -75,12 +84,24 @@ impl Unanswered {
         let failure = Failure::because(fault, detail);
         let reset = matches!(how, BrokeOff::Refused);
         let blames = (!reset).then_some(Broken);
-        Self { failure, sent: up.has_sent(), worth: true, late: false, begun, reset, blames }
+        Self {
+            failure,
+            sent: up.has_sent(),
+            worth: true,
+            late: false,
+            begun,
+            reset,
+            blames,
+        }
     }
 
     /// We do not wait any longer.
     fn cut(up: &Wire, cut: Cut, asking: &Asking<'_>) -> Self {
-        let fault = if asking.uploaded { Fault::ResponseTimeout } else { Fault::WriteTimeout };
+        let fault = if asking.uploaded {
+            Fault::ResponseTimeout
+        } else {
+            Fault::WriteTimeout
+        };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
         // Where the client holds its body back, the endpoint may be waiting for that.
         let blames = (late && (asking.invited || asking.uploaded)).then_some(Unserved);
@@ -95,8 +116,8 @@ impl Unanswered {
         }
     }
 
-    /// Whether it says nothing of the endpoint: a connection that was kept may be closed at any time, also when the
-    /// request is on its way (RFC 9112 §9.5).
+    /// Whether it says nothing of the endpoint: a connection that was kept may be closed at any
+    /// time, also when the request is on its way (RFC 9112 §9.5).
     pub(super) fn is_stale(&self, lease: &Lease) -> bool {
         lease.requests > 0 && !self.late && !self.begun && lease.link.is_lost()
     }
@@ -114,11 +135,18 @@ impl Proxy {
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
         let guard = exchange.guard;
-        let expects = exchange.request.outgoing.fields().first(Known::Expect).is_some();
+        let expects = exchange
+            .request
+            .outgoing
+            .fields()
+            .first(Known::Expect)
+            .is_some();
         guard.settle();
         if !up.takes(&exchange.request) {
-            let failure =
-                Failure::because(Fault::UpgradeFailed, "the endpoint takes no WebSocket over HTTP/2");
+            let failure = Failure::because(
+                Fault::UpgradeFailed,
+                "the endpoint takes no WebSocket over HTTP/2",
+            );
             return Err(Unanswered::end(failure));
         }
         up.ask(&exchange.request, target);
@@ -139,8 +167,12 @@ impl Proxy {
         }
         for _ in 0..INTERIM {
             let down = &mut *exchange.down;
-            let mut shaper = exchange.shapers.as_mut().and_then(|shapers| shapers.received.as_mut());
-            let asked = poll_fn(|cx| asking.poll(cx, down, up, replay, shaper.as_deref_mut(), answer));
+            let mut shaper = exchange
+                .shapers
+                .as_mut()
+                .and_then(|shapers| shapers.received.as_mut());
+            let asked =
+                poll_fn(|cx| asking.poll(cx, down, up, replay, shaper.as_deref_mut(), answer));
             match guard.within(asked).await {
                 Ok(Ok(())) => {}
                 Ok(Err(unanswered)) => return Err(unanswered),
@@ -154,13 +186,18 @@ impl Proxy {
             exchange.outcome.awaited |= answer.status == 100;
             // While the client takes it, the endpoint is not waited for.
             let asked = guard.watch().asked.take();
-            boxed(|| interim(exchange, answer)).await.map_err(Unanswered::end)?;
+            boxed(|| interim(exchange, answer))
+                .await
+                .map_err(Unanswered::end)?;
             guard.watch().asked.set(asked);
             if answer.status == 100 {
                 asking.invite();
             }
         }
-        Err(Unanswered::end(Failure::because(Fault::BadResponse, "too many interim answers")))
+        Err(Unanswered::end(Failure::because(
+            Fault::BadResponse,
+            "too many interim answers",
+        )))
     }
 }
 
@@ -176,8 +213,8 @@ struct Asking<'a> {
     uploaded: bool,
     /// Whether nothing had to be waited for until then.
     at_once: bool,
-    /// Whether the client goes on to send: until it is told to, it waits for the origin, and not we for the client
-    /// (RFC 9110 §10.1.1).
+    /// Whether the client goes on to send: until it is told to, it waits for the origin, and not
+    /// we for the client (RFC 9110 §10.1.1).
     invited: bool,
     /// What the endpoint had taken when it began to take no more.
     stuck: Option<u64>,
@@ -209,7 +246,9 @@ impl Asking<'_> {
             }
             Poll::Ready(Err(ReadError::Stream(error))) => (BrokeOff::Reset, error.to_string()),
             // What we have ended ourselves, its own doing was the reason.
-            Poll::Ready(Err(ReadError::Reset(reset))) if up.is_lost() => (BrokeOff::Reset, reset.to_string()),
+            Poll::Ready(Err(ReadError::Reset(reset))) if up.is_lost() => {
+                (BrokeOff::Reset, reset.to_string())
+            }
             Poll::Ready(Err(ReadError::Reset(reset))) if reset.by_peer => {
                 (BrokeOff::Refused, reset.to_string())
             }
@@ -219,7 +258,8 @@ impl Asking<'_> {
                 if down.poll_broken(cx).is_ready()
                     || (self.uploaded || up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
-                let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
+                let failure =
+                    Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
                 return Poll::Ready(Err(Unanswered::end(failure)));
             }
             Poll::Pending => return Poll::Pending,
@@ -251,9 +291,17 @@ impl Asking<'_> {
                 self.uploaded = true;
                 self.guard.watch().waits(Waiting::Otherwise);
                 // How long the client has taken to send it is not the endpoint's doing.
-                let since = if self.at_once { self.asked.since } else { Instant::now() };
+                let since = if self.at_once {
+                    self.asked.since
+                } else {
+                    Instant::now()
+                };
                 let tried = self.asked.tried.filter(|_| replay.is_whole());
-                self.guard.watch().asked.set(Some(Asked { since, tried, ..self.asked }));
+                self.guard.watch().asked.set(Some(Asked {
+                    since,
+                    tried,
+                    ..self.asked
+                }));
                 self.limit();
             }
             Poll::Pending if !self.invited && down.taken() == 0 => {
@@ -266,7 +314,11 @@ impl Asking<'_> {
                 let stuck = up.is_blocked().then(|| up.moved());
                 if stuck != self.stuck {
                     self.stuck = stuck;
-                    if stuck.is_some() { self.limit() } else { self.guard.settle() }
+                    if stuck.is_some() {
+                        self.limit()
+                    } else {
+                        self.guard.settle()
+                    }
                 }
             }
         }
@@ -288,7 +340,8 @@ impl Asking<'_> {
     }
 }
 
-/// Whether the peer has ended the connection and not reset it, if not as its TLS or HTTP/2 would have it.
+/// Whether the peer has ended the connection and not reset it, if not as its TLS or HTTP/2 would
+/// have it.
 pub(super) fn is_end(error: &StreamError) -> bool {
     match error {
         StreamError::Truncated => true,
@@ -299,7 +352,9 @@ pub(super) fn is_end(error: &StreamError) -> bool {
 
 fn unreadable(error: &ReadError) -> Unanswered {
     let fault = match error {
-        ReadError::Head(HeadError::TooLong | HeadError::TooManyFields) => Fault::ResponseHeadTooLarge,
+        ReadError::Head(HeadError::TooLong | HeadError::TooManyFields) => {
+            Fault::ResponseHeadTooLarge
+        }
         _ => Fault::BadResponse,
     };
     Unanswered::end(Failure::because(fault, error.to_string()))
@@ -311,9 +366,16 @@ async fn interim<D: Downstream>(
     answer: &ResponseHead,
 ) -> Result<(), Failure> {
     exchange.down.interim(exchange.request.head, answer);
-    match exchange.guard.within(poll_fn(|cx| exchange.down.poll_flush(cx))).await {
+    match exchange
+        .guard
+        .within(poll_fn(|cx| exchange.down.poll_flush(cx)))
+        .await
+    {
         Ok(flushed) => flushed.map_err(|error| Failure::client(&error)),
         // A part of it may have left: what we said now would be taken for its rest.
-        Err(cut) => Err(Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) }),
+        Err(cut) => Err(Failure {
+            fault: None,
+            ..Failure::cut(cut, Fault::ResponseTimeout)
+        }),
     }
 }

@@ -4,7 +4,8 @@ use lockgate_net::memory::{self, Level};
 
 /// What is kept of the body of a request that may be sent twice.
 const IDEMPOTENT: usize = 64 * 1024;
-/// Of one that may not, only what may still be in our own buffers: it is sent again only if nothing has left.
+/// Of one that may not, only what may still be in our own buffers: it is sent again only if nothing
+/// has left.
 const UNSENT: usize = 20 * 1024;
 /// Of either while memory is scarce.
 const LEAN: usize = 4 * 1024;
@@ -23,12 +24,21 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn new(idempotent: bool) -> Self {
         let limit = if idempotent { IDEMPOTENT } else { UNSENT };
-        Self { data: Vec::new(), limit, whole: true, at: 0 }
+        Self {
+            data: Vec::new(),
+            limit,
+            whole: true,
+            at: 0,
+        }
     }
 
     /// Sees data that was taken from the client.
     pub(super) fn keep(&mut self, data: &[u8]) {
-        let limit = if memory::level() == Level::Easy { self.limit } else { LEAN };
+        let limit = if memory::level() == Level::Easy {
+            self.limit
+        } else {
+            LEAN
+        };
         self.whole &= self.data.len() + data.len() <= limit;
         if self.whole {
             self.data.extend_from_slice(data);
@@ -53,7 +63,8 @@ impl Replay {
         self.whole
     }
 
-    /// There will be no other attempt: this one still sends what is left to send again, and nothing more is kept.
+    /// There will be no other attempt: this one still sends what is left to send again, and nothing
+    /// more is kept.
     pub(super) fn settle(&mut self) {
         self.whole = false;
     }

@@ -41,11 +41,19 @@ pub(super) fn poll(
     let (pumped, held) = match shaper {
         None => (poll_pump(cx, down, up, &rules.request_headers, keep), false),
         Some(shaper) => {
-            let pumped = poll_pump(cx, &mut Held::new(down, shaper, meter), up, &rules.request_headers, keep);
+            let pumped = poll_pump(
+                cx,
+                &mut Held::new(down, shaper, meter),
+                up,
+                &rules.request_headers,
+                keep,
+            );
             (pumped, shaper.is_waited_for())
         }
     };
-    meter.received.set(meter.received.get() + down.taken() - before);
+    meter
+        .received
+        .set(meter.received.get() + down.taken() - before);
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Ready(Err(body::Fault::Source(error))) => {
@@ -53,8 +61,13 @@ pub(super) fn poll(
         }
         Poll::Ready(Err(body::Fault::Sink(error))) => Poll::Ready(Err(broken(error))),
         Poll::Pending => {
-            // While the endpoint takes nothing, or we take nothing for its rate, the client is not to blame.
-            let waiting = if held || up.is_blocked() { Waiting::Otherwise } else { Waiting::ForBody };
+            // While the endpoint takes nothing, or we take nothing for its rate, the client is not
+            // to blame.
+            let waiting = if held || up.is_blocked() {
+                Waiting::Otherwise
+            } else {
+                Waiting::ForBody
+            };
             guard.watch().waits(waiting);
             Poll::Pending
         }

@@ -1,6 +1,8 @@
-//! The answer that a relay gives where nobody is up: to clients that speak HTTP/1, as far as we can read them.
+//! The answer that a relay gives where nobody is up: to clients that speak HTTP/1, as far as we can
+//! read them.
 //!
-//! TLS that is passed through cannot be read, and whatever else comes has no words for it: those are closed.
+//! TLS that is passed through cannot be read, and whatever else comes has no words for it: those
+//! are closed.
 
 use std::future::poll_fn;
 
@@ -18,26 +20,40 @@ const HEAD: usize = 16 * 1024;
 impl Connection {
     /// Answers a client whose first bytes are a request of HTTP/1; says whether it did.
     pub(super) async fn maintenance(&self, client: Client, status: u16, page: &Page) -> bool {
-        if self.negotiated.as_ref().is_some_and(|agreed| agreed.alpn.as_deref() == Some(b"h2")) {
+        if self
+            .negotiated
+            .as_ref()
+            .is_some_and(|agreed| agreed.alpn.as_deref() == Some(b"h2"))
+        {
             return false;
         }
         let mut stream = Stream::new(client.socket, client.session, client.unsent);
         let mut inbox = Inbox::new(&self.worker.blocks);
         inbox.extend(&client.received);
         self.guard.phase(self.listener.handshake);
-        let begins = self.guard.within(speaks_http(&mut stream, &mut inbox)).await;
+        let begins = self
+            .guard
+            .within(speaks_http(&mut stream, &mut inbox))
+            .await;
         if matches!(begins, Ok(Ok(true))) {
             // Who does not come to its end in time is answered all the same.
             let _ = self.guard.within(hear_head(&mut stream, &mut inbox)).await;
         }
-        self.guard.watch().meter.received.set(inbox.bytes().len() as u64);
+        self.guard
+            .watch()
+            .meter
+            .received
+            .set(inbox.bytes().len() as u64);
         if !matches!(begins, Ok(Ok(true))) {
             return false;
         }
         let has_body = !inbox.bytes().starts_with(b"HEAD ");
         let words = self.words(status, page, has_body);
         self.guard.phase(FAREWELL);
-        if !matches!(self.guard.within(tell(&mut stream, &inbox, &words)).await, Ok(Ok(()))) {
+        if !matches!(
+            self.guard.within(tell(&mut stream, &inbox, &words)).await,
+            Ok(Ok(()))
+        ) {
             return false;
         }
         self.guard.watch().meter.sent.set(words.len() as u64);
@@ -47,7 +63,10 @@ impl Connection {
     }
 
     fn words(&self, status: u16, page: &Page, has_body: bool) -> Vec<u8> {
-        let answer = ErrorAnswer { status, ..ErrorAnswer::of(Fault::NoEndpoint) };
+        let answer = ErrorAnswer {
+            status,
+            ..ErrorAnswer::of(Fault::NoEndpoint)
+        };
         let (mut head, body) = answer.make(Form::Text, Some(page));
         head.fields.append(b"Date", &self.worker.date());
         head.fields.append(b"Connection", b"close");
@@ -63,7 +82,8 @@ impl Connection {
     }
 }
 
-/// Reads what is left of a request's head, up to [`HEAD`]: who still sends it would not hear an answer.
+/// Reads what is left of a request's head, up to [`HEAD`]: who still sends it would not hear an
+/// answer.
 async fn hear_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamError> {
     let mut heard = 0;
     loop {

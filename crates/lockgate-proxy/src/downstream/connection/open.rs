@@ -1,4 +1,5 @@
-//! A connection's first steps, each under the deadline of the opening: who the client is, what it asks for, its TLS.
+//! A connection's first steps, each under the deadline of the opening: who the client is, what it
+//! asks for, its TLS.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -32,7 +33,8 @@ pub(super) const FAREWELL_READS: usize = 16;
 type Rules = (usize, Arc<Acceptor>);
 
 impl Connection {
-    /// PROXY header, the client's place among its own connections, TLS; and what the connection is for.
+    /// PROXY header, the client's place among its own connections, TLS; and what the connection is
+    /// for.
     pub(super) async fn open<'l>(
         &mut self,
         socket: Socket,
@@ -50,27 +52,52 @@ impl Connection {
                 if listener.tls.is_none() && relaying.pool.settings.sessions().is_some() {
                     self.overhear(&socket, &mut received).await?;
                 }
-                (Purpose::Relay(relaying), self.rules(&socket, listener.tls.as_ref(), &mut received).await?)
+                (
+                    Purpose::Relay(relaying),
+                    self.rules(&socket, listener.tls.as_ref(), &mut received)
+                        .await?,
+                )
             }
-            Service::Http(sites) => {
-                (Purpose::Http(sites), self.rules(&socket, listener.tls.as_ref(), &mut received).await?)
-            }
+            Service::Http(sites) => (
+                Purpose::Http(sites),
+                self.rules(&socket, listener.tls.as_ref(), &mut received)
+                    .await?,
+            ),
             Service::ByHello(by_hello) => self.way(&socket, by_hello, &mut received).await?,
         };
         let Some((place_of_rules, acceptor)) = rules else {
             self.spoke |= !received.is_empty();
             self.guard.watch().meter.received.set(received.len() as u64);
-            return Ok((Client { socket, session: None, received, unsent: Vec::new() }, place, purpose));
+            return Ok((
+                Client {
+                    socket,
+                    session: None,
+                    received,
+                    unsent: Vec::new(),
+                },
+                place,
+                purpose,
+            ));
         };
         self.rules = place_of_rules;
         let (session, unsent) = self.shake(&socket, &acceptor, received, began).await?;
-        Ok((Client { socket, session: Some(session), received: Vec::new(), unsent }, place, purpose))
+        Ok((
+            Client {
+                socket,
+                session: Some(session),
+                received: Vec::new(),
+                unsent,
+            },
+            place,
+            purpose,
+        ))
     }
 
     /// Holds a connection to the time that it may take in all.
     fn live(&self, relaying: &Relaying) {
         if let Some(lifetime) = relaying.max_lifetime {
-            self.guard.live(lifetime.saturating_sub(self.accepted.elapsed()));
+            self.guard
+                .live(lifetime.saturating_sub(self.accepted.elapsed()));
         }
     }
 
@@ -81,9 +108,13 @@ impl Connection {
         acceptors: Option<&Acceptors>,
         received: &mut Vec<u8>,
     ) -> Result<Option<Rules>, Ending> {
-        let Some(acceptors) = acceptors else { return Ok(None) };
+        let Some(acceptors) = acceptors else {
+            return Ok(None);
+        };
         let choose = |hello: &Hello<'_>| chosen(acceptors, hello.server_name.as_deref());
-        self.hello(socket, received, choose, unknown).await.map(Some)
+        self.hello(socket, received, choose, unknown)
+            .await
+            .map(Some)
     }
 
     /// Where a ClientHello leads. TLS that nobody takes off stays in `received`.
@@ -96,14 +127,19 @@ impl Connection {
         let mut session = None;
         let choose = |hello: &Hello<'_>| {
             let chosen = by_hello.choose(hello)?;
-            if let Chosen::Relay(Way { tls: None, relaying }) = &chosen
+            if let Chosen::Relay(Way {
+                tls: None,
+                relaying,
+            }) = &chosen
                 && relaying.pool.settings.sessions().is_some()
             {
                 session = Some(hello.session_id.as_ref().into());
             }
             Some(chosen)
         };
-        let (purpose, acceptors) = match self.hello(socket, received, choose, |_| OpeningError::NoWay).await?
+        let (purpose, acceptors) = match self
+            .hello(socket, received, choose, |_| OpeningError::NoWay)
+            .await?
         {
             Chosen::Relay(way) => {
                 self.session = session;
@@ -112,15 +148,18 @@ impl Connection {
             }
             Chosen::Sites(secure) => (Purpose::Http(&secure.sites), Some(&secure.tls)),
         };
-        let Some(acceptors) = acceptors else { return Ok((purpose, None)) };
+        let Some(acceptors) = acceptors else {
+            return Ok((purpose, None));
+        };
         match chosen(acceptors, self.server_name.as_deref()) {
             Some(rules) => Ok((purpose, Some(rules))),
             None => Err(self.refuse(socket, unknown(self.server_name.clone())).await),
         }
     }
 
-    /// Which TLS session a client wants to resume whose bytes are relayed as they are. They are the endpoint's to judge: where
-    /// there is no ClientHello, or none in time, they are relayed all the same.
+    /// Which TLS session a client wants to resume whose bytes are relayed as they are. They are the
+    /// endpoint's to judge: where there is no ClientHello, or none in time, they are relayed
+    /// all the same.
     async fn overhear(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
         let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
         let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), look);
@@ -140,15 +179,20 @@ impl Connection {
         }
     }
 
-    /// Notes that the client is waited for, of which nothing has come yet if it is `silent`; and gives what is to be called when
-    /// something has.
+    /// Notes that the client is waited for, of which nothing has come yet if it is `silent`; and
+    /// gives what is to be called when something has.
     fn begins(&self, silent: bool) -> impl Fn() {
         let watch = self.guard.watch();
-        watch.waits(if silent { Waiting::ForRequest } else { Waiting::ForOpening });
+        watch.waits(if silent {
+            Waiting::ForRequest
+        } else {
+            Waiting::ForOpening
+        });
         || watch.waits(Waiting::ForOpening)
     }
 
-    /// Reads a ClientHello and what `choose` makes of it; where that is nothing, the client is told what `otherwise` says.
+    /// Reads a ClientHello and what `choose` makes of it; where that is nothing, the client is told
+    /// what `otherwise` says.
     async fn hello<T>(
         &mut self,
         socket: &Socket,
@@ -156,7 +200,8 @@ impl Connection {
         choose: impl FnOnce(&Hello<'_>) -> Option<T>,
         otherwise: fn(ServerName) -> OpeningError,
     ) -> Result<T, Ending> {
-        let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), choose);
+        let hello =
+            opening::client_hello(socket, received, self.begins(received.is_empty()), choose);
         let hello = self.guard.within(hello).await;
         self.guard.watch().waits(Waiting::Otherwise);
         self.spoke |= !received.is_empty();
@@ -165,7 +210,9 @@ impl Connection {
                 self.server_name = name;
                 match chosen {
                     Some(chosen) => Ok(chosen),
-                    None => Err(self.refuse(socket, otherwise(self.server_name.clone())).await),
+                    None => Err(self
+                        .refuse(socket, otherwise(self.server_name.clone()))
+                        .await),
                 }
             }
             Ok(Err(error)) => Err(self.refuse(socket, error).await),
@@ -217,15 +264,22 @@ impl Connection {
     /// Takes the client's place among its own connections, where these are limited.
     async fn enter(&self) -> Result<Option<limits::Place>, Ending> {
         self.count();
-        let Peer::Ip(client) = self.client else { return Ok(None) };
+        let Peer::Ip(client) = self.client else {
+            return Ok(None);
+        };
         self.guard.watch().client.set(Some(client.ip()));
-        let Some(table) = &self.worker.shared.per_client else { return Ok(None) };
+        let Some(table) = &self.worker.shared.per_client else {
+            return Ok(None);
+        };
         let full = || Ending::because(Cause::Limit, Side::Lockgate, "connections of this client");
         let mut place = table.enter(client.ip()).ok_or_else(full)?;
-        self.guard.within(place.wait()).await.map_err(|cut| match cut {
-            Cut::Deadline => full(),
-            cut => cut_short(cut, "waiting for a place"),
-        })?;
+        self.guard
+            .within(place.wait())
+            .await
+            .map_err(|cut| match cut {
+                Cut::Deadline => full(),
+                cut => cut_short(cut, "waiting for a place"),
+            })?;
         Ok(Some(place))
     }
 
@@ -243,7 +297,10 @@ impl Connection {
                 cut => cut_short(cut, "waiting for memory"),
             });
         }
-        let (handshakes, account) = (&self.worker.shared.handshakes, self.account().map(Arc::as_ref));
+        let (handshakes, account) = (
+            &self.worker.shared.handshakes,
+            self.account().map(Arc::as_ref),
+        );
         let _begun = handshakes.begin();
         let (watch, queued) = (self.guard.watch(), Cell::new(false));
         let place = async || {
@@ -254,10 +311,17 @@ impl Connection {
             watch.waits(Waiting::ForOpening);
             place
         };
-        let made = self.guard.within(handshake::accept_in_turn(socket, acceptor, received, place)).await;
+        let made = self
+            .guard
+            .within(handshake::accept_in_turn(socket, acceptor, received, place))
+            .await;
         watch.waits(Waiting::Otherwise);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
-            return Err(Ending::because(Cause::Limit, Side::Lockgate, "handshakes at once"));
+            return Err(Ending::because(
+                Cause::Limit,
+                Side::Lockgate,
+                "handshakes at once",
+            ));
         }
         let took = began.elapsed();
         self.handshake = Some(took);
@@ -311,7 +375,9 @@ impl Connection {
             OpeningError::Closed => Ending::new(Cause::ClientClosed, Side::Downstream),
             OpeningError::Io(error) => Ending::because(Cause::ClientReset, Side::Downstream, error),
             OpeningError::Stranger => Ending::because(Cause::RefusedByRule, Side::Lockgate, error),
-            OpeningError::Proxy(_) => Ending::because(Cause::RefusedByRule, Side::Downstream, error),
+            OpeningError::Proxy(_) => {
+                Ending::because(Cause::RefusedByRule, Side::Downstream, error)
+            }
             _ => Ending::because(Cause::HandshakeFailed, Side::Downstream, error),
         }
     }
@@ -319,15 +385,17 @@ impl Connection {
 
 /// What of `acceptors` a client gets that asks for `name`.
 fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<Rules> {
-    acceptors.choose(name).map(|(place, acceptor)| (place, Arc::clone(acceptor)))
+    acceptors
+        .choose(name)
+        .map(|(place, acceptor)| (place, Arc::clone(acceptor)))
 }
 
 fn unknown(name: ServerName) -> OpeningError {
     name.map_or(OpeningError::NoName, OpeningError::UnknownName)
 }
 
-/// Sends the last words and waits until the client has closed: closing with its bytes unread would reset the
-/// connection, and the reset could overtake what we said.
+/// Sends the last words and waits until the client has closed: closing with its bytes unread would
+/// reset the connection, and the reset could overtake what we said.
 pub(super) async fn say_farewell(socket: &Socket, words: &[u8]) -> std::io::Result<()> {
     let mut sent = 0;
     while sent < words.len() {

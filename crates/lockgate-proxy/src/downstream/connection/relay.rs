@@ -25,7 +25,11 @@ const YOUTH: Duration = Duration::from_secs(5);
 
 impl Connection {
     /// Connects to an endpoint and joins the client to it.
-    pub(super) async fn join(&mut self, client: Client, relaying: &Relaying) -> Result<Relay, Ending> {
+    pub(super) async fn join(
+        &mut self,
+        client: Client,
+        relaying: &Relaying,
+    ) -> Result<Relay, Ending> {
         let watch = self.guard.watch();
         watch.relay.set(Some(relaying.place));
         watch.waits(Waiting::ForTunnel);
@@ -45,7 +49,10 @@ impl Connection {
         let now = self.guard.clock().now();
         let wish = relaying.pool.wish(&asker, now);
         let slots = &self.worker.slots;
-        let dialled = relaying.pool.dial(&self.guard, slots, relaying.connect, &header, wish).await;
+        let dialled = relaying
+            .pool
+            .dial(&self.guard, slots, relaying.connect, &header, wish)
+            .await;
         let took = start.elapsed();
         self.connect = Some(took);
         let error = match dialled {
@@ -61,7 +68,12 @@ impl Connection {
                 self.endpoint = Some(hold);
                 if relaying.pool.settings.sessions().is_some() {
                     let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
-                    relay.tap(Box::new(Learner { pool, member, now, answer }));
+                    relay.tap(Box::new(Learner {
+                        pool,
+                        member,
+                        now,
+                        answer,
+                    }));
                 }
                 return Ok(relay);
             }
@@ -71,12 +83,21 @@ impl Connection {
             }
             Err(error) => error,
         };
-        let answer = relaying.pool.settings.maintenance.as_ref().filter(|_| matches!(error, DialError::Down));
+        let answer = relaying
+            .pool
+            .settings
+            .maintenance
+            .as_ref()
+            .filter(|_| matches!(error, DialError::Down));
         if let Some((status, page)) = answer
             && boxed(|| self.maintenance(client, *status, page)).await
         {
             let detail = format_args!("{error}, and the client was told so");
-            return Err(Ending::because(Cause::ConnectFailed, Side::Upstream, detail));
+            return Err(Ending::because(
+                Cause::ConnectFailed,
+                Side::Upstream,
+                detail,
+            ));
         }
         Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error))
     }
@@ -85,7 +106,9 @@ impl Connection {
     fn introduction(&mut self, client: &Client, relaying: &Relaying) -> Vec<u8> {
         let version = match relaying.proxy_protocol {
             None => return Vec::new(),
-            Some(SentHeader::Pass) if !self.header.is_empty() => return std::mem::take(&mut self.header),
+            Some(SentHeader::Pass) if !self.header.is_empty() => {
+                return std::mem::take(&mut self.header);
+            }
             Some(SentHeader::Pass) => Version::V2,
             Some(SentHeader::Own(version)) => version,
         };
@@ -103,7 +126,12 @@ impl Connection {
     /// Holds a relay to the rates of its table, if that has some.
     pub(super) fn shape(&self, relay: &mut Relay, shape: Option<&Arc<Shape>>) {
         let Some(shape) = shape else { return };
-        let shapers = shape.shapers(&shape.connection(), self.client_ip(), None, &self.worker.line);
+        let shapers = shape.shapers(
+            &shape.connection(),
+            self.client_ip(),
+            None,
+            &self.worker.line,
+        );
         relay.shape(shapers.received, shapers.sent);
     }
 
@@ -121,7 +149,9 @@ impl Connection {
         idle: Duration,
         keepalive: Option<Duration>,
     ) -> Ending {
-        let Some(hold) = &self.endpoint else { return Ending::new(Cause::Internal, Side::Lockgate) };
+        let Some(hold) = &self.endpoint else {
+            return Ending::new(Cause::Internal, Side::Lockgate);
+        };
         let habits = &hold.endpoint().habits;
         let meter = &self.guard.watch().meter;
         self.guard.idle(idle);
@@ -129,12 +159,18 @@ impl Connection {
         let mut outcome = Err(Cut::Deadline);
         if relay.holds() {
             self.guard.phase(MOMENT);
-            outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+            outcome = self
+                .guard
+                .within(relay.run(&self.worker.scratch, meter, habits))
+                .await;
         }
         if outlived(&outcome) {
             relay.release();
             self.guard.phase(YOUTH);
-            outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+            outcome = self
+                .guard
+                .within(relay.run(&self.worker.scratch, meter, habits))
+                .await;
         }
         if outlived(&outcome) {
             self.guard.settle();
@@ -142,7 +178,10 @@ impl Connection {
                 // Without probes a dead peer is found by the idle limit.
                 let _ = relay.probe(idle);
             }
-            outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+            outcome = self
+                .guard
+                .within(relay.run(&self.worker.scratch, meter, habits))
+                .await;
         }
         match outcome {
             Ok(end) => ending(end),
@@ -171,7 +210,9 @@ struct Learner {
 
 impl Tap for Learner {
     fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
-        let Some(session) = self.answer.session(bytes) else { return ControlFlow::Continue(()) };
+        let Some(session) = self.answer.session(bytes) else {
+            return ControlFlow::Continue(());
+        };
         if let Some(sessions) = self.pool.settings.sessions() {
             sessions.learn(&session, self.member, self.now);
         }

@@ -1,4 +1,5 @@
-//! Whether a request may, as far as that is decided here: networks, rates, passwords, and the length that it says.
+//! Whether a request may, as far as that is decided here: networks, rates, passwords, and the
+//! length that it says.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -54,20 +55,37 @@ impl<'s> Serving<'s> {
         client: IpAddr,
     ) -> Result<Arc<str>, Refusal<'s>> {
         let (field, fault, advice) = match auth.to {
-            Gatekeeper::Site => (&b"authorization"[..], Fault::Unauthorized, Advice::Challenge(&auth.realm)),
+            Gatekeeper::Site => (
+                &b"authorization"[..],
+                Fault::Unauthorized,
+                Advice::Challenge(&auth.realm),
+            ),
             Gatekeeper::Proxy => {
                 let advice = Advice::ProxyChallenge(&auth.realm);
-                (&b"proxy-authorization"[..], Fault::ProxyUnauthorized, advice)
+                (
+                    &b"proxy-authorization"[..],
+                    Fault::ProxyUnauthorized,
+                    advice,
+                )
             }
         };
-        let challenge = || Refusal { advice, ..Refusal::of(fault) };
+        let challenge = || Refusal {
+            advice,
+            ..Refusal::of(fault)
+        };
         let mut said = head.fields.named(field);
-        let (Some(credentials), None) = (said.next(), said.next()) else { return Err(challenge()) };
+        let (Some(credentials), None) = (said.next(), said.next()) else {
+            return Err(challenge());
+        };
         let now = self.guard.clock().now();
         if let Some(user) = auth.checker.cached(credentials, now) {
             return Ok(user);
         }
-        match self.guard.within(auth.checker.check(credentials, client, now)).await {
+        match self
+            .guard
+            .within(auth.checker.check(credentials, client, now))
+            .await
+        {
             Ok(Verdict::Accepted(user)) => Ok(user),
             Ok(Verdict::Refused) => Err(challenge()),
             Ok(Verdict::Busy) | Err(_) => Err(Refusal {
@@ -79,11 +97,20 @@ impl<'s> Serving<'s> {
     }
 }
 
-fn within<'s>(limited: &'s Limited, head: &RequestHead, client: IpAddr, now: u64) -> Result<(), Refusal<'s>> {
+fn within<'s>(
+    limited: &'s Limited,
+    head: &RequestHead,
+    client: IpAddr,
+    now: u64,
+) -> Result<(), Refusal<'s>> {
     let key = match &limited.by {
         By::Client => Key::Client(client),
         By::Route => Key::Route,
-        By::Field(name) => head.fields.named(name).next().map_or(Key::Client(client), Key::Value),
+        By::Field(name) => head
+            .fields
+            .named(name)
+            .next()
+            .map_or(Key::Client(client), Key::Value),
     };
     match limited.limit.ask(key, now) {
         Decision::Allowed => Ok(()),

@@ -1,4 +1,5 @@
-//! A request whose answer is not made here: by whom it is, the exchange with them, and what follows it.
+//! A request whose answer is not made here: by whom it is, the exchange with them, and what follows
+//! it.
 
 use std::sync::Arc;
 
@@ -37,7 +38,10 @@ impl<'s> Elsewhere<'s> {
             (Action::Proxy(proxy), Recipient::Next, _) => Some(Self::Endpoint(proxy)),
             (Action::Connect(connect), _, Method::Connect) => Some(Self::Target(connect)),
             (Action::Connect(connect), Recipient::Next, method) if method != Method::Trace => {
-                connect.forward.as_ref().map(|forward| Self::Forward(connect, forward))
+                connect
+                    .forward
+                    .as_ref()
+                    .map(|forward| Self::Forward(connect, forward))
             }
             (Action::Files(files), _, Method::Get | Method::Head) => Some(Self::Folder(files)),
             _ => None,
@@ -56,13 +60,21 @@ impl<'s> Serving<'s> {
         seen: &mut Seen<'s>,
         keep: bool,
     ) -> Next {
-        let Self { sites, asking, guard, .. } = *self;
+        let Self {
+            sites,
+            asking,
+            guard,
+            ..
+        } = *self;
         let (worker, head) = (request.worker, request.head);
         let told = match source {
             Elsewhere::Endpoint(proxy) => {
                 let pool = worker.upstream(proxy.upstream).pool();
                 let fields = request.outgoing.fields();
-                request.cookies = pool.settings.sticky().and_then(|sticky| sticky.without_ours(fields));
+                request.cookies = pool
+                    .settings
+                    .sticky()
+                    .and_then(|sticky| sticky.without_ours(fields));
                 seen.upstream = Some(proxy.upstream);
                 pool.settings.proxy_protocol.is_some()
             }
@@ -84,15 +96,24 @@ impl<'s> Serving<'s> {
             wish,
             private: &asking.private,
             introduction: &|version| self.introduce(version, addresses),
-            shapers: route.rules.shape.as_ref().map(|shape| self.shapers(shape, &route.action, seen)),
-            cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
+            shapers: route
+                .rules
+                .shape
+                .as_ref()
+                .map(|shape| self.shapers(shape, &route.action, seen)),
+            cells: worker
+                .cells
+                .http
+                .site(seen.site.map(|site| sites.sites[site].place)),
             began: seen.began,
             keep,
             outcome: &mut seen.outcome,
         };
         let result = match source {
             Elsewhere::Endpoint(proxy) => proxy.run(&mut exchange).await,
-            Elsewhere::Target(connect) => boxed(|| connect.run(&mut exchange, seen.user.as_ref())).await,
+            Elsewhere::Target(connect) => {
+                boxed(|| connect.run(&mut exchange, seen.user.as_ref())).await
+            }
             Elsewhere::Forward(connect, forward) => {
                 let user = seen.user.as_ref();
                 boxed(|| connect.forward(&forward.proxy, &mut exchange, user)).await
@@ -118,7 +139,9 @@ impl<'s> Serving<'s> {
             Err(failure) if !answered => {
                 // Behind a CONNECT may be what is no HTTP.
                 let keep = keep && head.method != Method::Connect;
-                return self.fail(down, head, seen, (Answerer::Application, failure), keep).await;
+                return self
+                    .fail(down, head, seen, (Answerer::Application, failure), keep)
+                    .await;
             }
             Err(failure) => {
                 seen.sent = down.moved();
@@ -131,7 +154,11 @@ impl<'s> Serving<'s> {
         match seen.outcome.switched.take() {
             Some(mut switched) => {
                 let host = asked(head).map_or(&b""[..], |asked| asked.host).into();
-                switched.opener = Some(Box::new(Opener { id: seen.id, host, user: seen.user.clone() }));
+                switched.opener = Some(Box::new(Opener {
+                    id: seen.id,
+                    host,
+                    user: seen.user.clone(),
+                }));
                 let site = seen.site.map(|site| self.sites.sites[site].place);
                 Next::Tunnel { switched, site }
             }
@@ -140,16 +167,21 @@ impl<'s> Serving<'s> {
         }
     }
 
-    /// What a request may move, of what its connection has left. A tunnel is held to its rate on its own.
+    /// What a request may move, of what its connection has left. A tunnel is held to its rate on
+    /// its own.
     fn shapers(&self, shape: &Arc<Shape>, action: &Action, seen: &Seen<'_>) -> Box<Shapers> {
         let client = seen.client.key();
         let line = &self.connection.worker.line;
-        let of = |connection: &Shaped| Box::new(shape.shapers(connection, client, seen.user.as_ref(), line));
+        let of = |connection: &Shaped| {
+            Box::new(shape.shapers(connection, client, seen.user.as_ref(), line))
+        };
         if matches!(action, Action::Connect(_)) {
             return of(&shape.connection());
         }
         let mut shaped = self.asking.shaped.borrow_mut();
-        let known = shaped.iter().position(|(known, _)| Arc::ptr_eq(known, shape));
+        let known = shaped
+            .iter()
+            .position(|(known, _)| Arc::ptr_eq(known, shape));
         let known = known.unwrap_or_else(|| {
             shaped.push((Arc::clone(shape), shape.connection()));
             shaped.len() - 1

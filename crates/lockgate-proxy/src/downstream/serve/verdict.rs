@@ -1,4 +1,5 @@
-//! Where the answer of a service goes that was asked about a request: it is kept whole, for whoever asked.
+//! Where the answer of a service goes that was asked about a request: it is kept whole, for whoever
+//! asked.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -13,8 +14,8 @@ use crate::exchange::Downstream;
 /// Bytes of a body that are kept: services that send people elsewhere to log in need few.
 const LONGEST: usize = 64 * 1024;
 
-/// Stands in the client's place while the service is asked. There is no body to be sent; of who has asked, no more is
-/// looked at than whether it has gone.
+/// Stands in the client's place while the service is asked. There is no body to be sent; of who has
+/// asked, no more is looked at than whether it has gone.
 pub(super) struct Verdict<'c> {
     gone: &'c mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
     given: Given,
@@ -32,7 +33,11 @@ pub(super) struct Given {
 
 impl<'c> Verdict<'c> {
     pub(super) fn new(gone: &'c mut dyn FnMut(&mut Context<'_>) -> Poll<()>) -> Self {
-        Self { gone, given: Given::default(), ended: false }
+        Self {
+            gone,
+            given: Given::default(),
+            ended: false,
+        }
     }
 
     pub(super) fn into_given(self) -> Given {
@@ -130,7 +135,13 @@ impl Downstream for Verdict<'_> {
     /// Of these none is about the request.
     fn interim(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
 
-    fn respond(&mut self, _request: &RequestHead, answer: &ResponseHead, length: BodyLength, _keep: bool) {
+    fn respond(
+        &mut self,
+        _request: &RequestHead,
+        answer: &ResponseHead,
+        length: BodyLength,
+        _keep: bool,
+    ) {
         self.given.head.clone_from(answer);
         self.ended = length == BodyLength::Empty;
     }

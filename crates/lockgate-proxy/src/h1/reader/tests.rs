@@ -24,16 +24,27 @@ impl Asked {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let stream = Stream::new(Socket::new(socket.into(), Family::Tcp).unwrap(), None, Vec::new());
+        let stream = Stream::new(
+            Socket::new(socket.into(), Family::Tcp).unwrap(),
+            None,
+            Vec::new(),
+        );
         let blocks = Blocks::new();
         let reader = Reader::new(&blocks, b"");
-        let mut asked = Self { stream, reader, blocks, endpoint: listener.accept().unwrap().0 };
+        let mut asked = Self {
+            stream,
+            reader,
+            blocks,
+            endpoint: listener.accept().unwrap().0,
+        };
         asked.ask().await;
         asked
     }
 
     async fn ask(&mut self) {
-        poll_fn(|cx| self.stream.poll_write(cx, &self.blocks, &[b"GET"])).await.unwrap();
+        poll_fn(|cx| self.stream.poll_write(cx, &self.blocks, &[b"GET"]))
+            .await
+            .unwrap();
         self.endpoint.read_exact(&mut [0; 3]).unwrap();
     }
 
@@ -89,7 +100,9 @@ impl Asked {
 }
 
 fn run<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build();
     runtime.unwrap().block_on(future)
 }
 
@@ -100,7 +113,10 @@ const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 fn a_whole_answer_is_acknowledged_with_the_next_request() {
     run(async {
         let mut asked = Asked::new().await;
-        for answer in [[HEAD, b"body"].concat(), [CHUNKED, b"4\r\nbody\r\n0\r\n\r\n"].concat()] {
+        for answer in [
+            [HEAD, b"body"].concat(),
+            [CHUNKED, b"4\r\nbody\r\n0\r\n\r\n"].concat(),
+        ] {
             assert_eq!(asked.head().await, None);
             asked.says(&answer).await;
             let length = asked.head().await.unwrap();

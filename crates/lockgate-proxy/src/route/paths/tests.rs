@@ -8,7 +8,11 @@ fn rules(texts: &[&str]) -> Vec<Rule> {
             Some((method, path)) if !text.starts_with('/') => (Some(method.into()), path),
             _ => (None, *text),
         };
-        Rule { method, pattern: Pattern::parse(path).unwrap(), value }
+        Rule {
+            method,
+            pattern: Pattern::parse(path).unwrap(),
+            value,
+        }
     };
     texts.iter().enumerate().map(rule).collect()
 }
@@ -16,7 +20,11 @@ fn rules(texts: &[&str]) -> Vec<Rule> {
 fn built(texts: &[&str]) -> Result<Paths, Vec<Clash>> {
     let mut clashes = Vec::new();
     let paths = Paths::build(0, rules(texts), &mut clashes);
-    if clashes.is_empty() { Ok(paths) } else { Err(clashes) }
+    if clashes.is_empty() {
+        Ok(paths)
+    } else {
+        Err(clashes)
+    }
 }
 
 /// The text of the route that is found, or `404`, or `405` with the methods.
@@ -141,11 +149,16 @@ fn other_methods_fall_back_or_are_told_which_there_are() {
 
 #[test]
 fn many_children_are_found_as_few_are() {
-    let texts: Vec<_> = (0..1000).map(|at| format!("/p{at}/{{x}}/q{}", at % 7)).collect();
+    let texts: Vec<_> = (0..1000)
+        .map(|at| format!("/p{at}/{{x}}/q{}", at % 7))
+        .collect();
     let all: Vec<_> = texts.iter().map(String::as_str).collect();
     let paths = built(&all).unwrap();
     for at in [0, 7, 8, 9, 500, 999] {
-        assert_eq!(found(&all, &paths, &format!("GET /p{at}/y/q{}", at % 7)), all[at]);
+        assert_eq!(
+            found(&all, &paths, &format!("GET /p{at}/y/q{}", at % 7)),
+            all[at]
+        );
         assert_eq!(found(&all, &paths, &format!("GET /p{at}/y/q9")), "404");
     }
 }
@@ -163,7 +176,12 @@ fn routes_for_the_same_requests_clash() {
         (["/{x}/b/*", "/a/{y}/*"], "GET", "/a/b/x"),
         (["/{x}/{y}/c", "/a/b/{z}"], "GET", "/a/b/c"),
     ] {
-        let clash = Clash::Route { site: 0, routes: (0, 1), method: method.into(), path: path.into() };
+        let clash = Clash::Route {
+            site: 0,
+            routes: (0, 1),
+            method: method.into(),
+            path: path.into(),
+        };
         assert_eq!(built(&texts).unwrap_err(), [clash], "{texts:?}");
         for rule in rules(&texts) {
             assert!(matches(&rule.pattern, path.as_bytes()), "{texts:?}");
@@ -186,12 +204,18 @@ fn routes_for_the_same_requests_clash() {
 fn matches(pattern: &Pattern, path: &[u8]) -> bool {
     let parts: Vec<_> = path.split(|&byte| byte == b'/').skip(1).collect();
     let segments = pattern.segments();
-    let deep =
-        if pattern.is_prefix() { parts.len() >= segments.len() } else { parts.len() == segments.len() };
-    deep && segments.iter().zip(parts).all(|(segment, part)| match segment {
-        Segment::Literal(text) => **text == *part,
-        Segment::Param(_) => !part.is_empty(),
-    })
+    let deep = if pattern.is_prefix() {
+        parts.len() >= segments.len()
+    } else {
+        parts.len() == segments.len()
+    };
+    deep && segments
+        .iter()
+        .zip(parts)
+        .all(|(segment, part)| match segment {
+            Segment::Literal(text) => **text == *part,
+            Segment::Param(_) => !part.is_empty(),
+        })
 }
 
 /// How specific a route is for a request that it matches: greater goes first.
@@ -208,7 +232,12 @@ fn rank(rule: &Rule, method: &[u8]) -> impl Ord + use<> {
         Some(_) => 1,
         None => 0,
     };
-    (kind, segments.len(), segments.iter().map(is_literal).collect::<Vec<_>>(), method)
+    (
+        kind,
+        segments.len(),
+        segments.iter().map(is_literal).collect::<Vec<_>>(),
+        method,
+    )
 }
 
 #[test]
@@ -258,10 +287,15 @@ fn the_tree_agrees_with_a_search_through_all_routes() {
                         named == method.as_bytes() || (method == "HEAD" && named == b"GET")
                     })
                 };
-                let matching: Vec<_> =
-                    rules.iter().filter(|rule| matches(&rule.pattern, path.as_bytes())).collect();
-                let best =
-                    matching.iter().copied().filter(fits).max_by_key(|rule| rank(rule, method.as_bytes()));
+                let matching: Vec<_> = rules
+                    .iter()
+                    .filter(|rule| matches(&rule.pattern, path.as_bytes()))
+                    .collect();
+                let best = matching
+                    .iter()
+                    .copied()
+                    .filter(fits)
+                    .max_by_key(|rule| rank(rule, method.as_bytes()));
                 let tree = paths.find(method.as_bytes(), path.as_bytes());
                 assert_eq!(
                     tree.as_ref().ok().map(|rule| rule.value),

@@ -1,4 +1,5 @@
-//! Several workers in threads of their own, with few places: never more sockets than there may be, and none that waits is forgotten.
+//! Several workers in threads of their own, with few places: never more sockets than there may be,
+//! and none that waits is forgotten.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -42,9 +43,14 @@ fn worker<F>(
 ) where
     F: Future<Output = ()> + 'static,
 {
-    let runtime = tokio::runtime::Builder::new_current_thread().build_local(Default::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build_local(Default::default())
+        .unwrap();
     runtime.block_on(async {
-        let (slots, clock) = (Slots::new(Arc::clone(process), number), Clock::new(Arc::clone(pulse)));
+        let (slots, clock) = (
+            Slots::new(Arc::clone(process), number),
+            Clock::new(Arc::clone(pulse)),
+        );
         let idle = Rc::<Idle>::default();
         slots.register(Rc::downgrade(&idle) as Weak<dyn Keeper>);
         let (pulse, answering, ticking) = (Arc::clone(pulse), Rc::clone(&slots), Rc::clone(&clock));
@@ -79,15 +85,20 @@ fn an_idle_socket_of_another_worker_gives_way_to_a_request_that_waits() {
     thread::scope(|scope| {
         let (process, pulses, done) = (&process, &pulses, &done);
         scope.spawn(move || {
-            worker(process, 0, &pulses[0], move |slots, clock, idle| async move {
-                let slot = slots.try_take().unwrap();
-                slot.rests();
-                idle.0.borrow_mut().push_back((clock.now(), slot));
-                filled.send(()).unwrap();
-                while !idle.0.borrow().is_empty() {
-                    clock.next_tick().await;
-                }
-            });
+            worker(
+                process,
+                0,
+                &pulses[0],
+                move |slots, clock, idle| async move {
+                    let slot = slots.try_take().unwrap();
+                    slot.rests();
+                    idle.0.borrow_mut().push_back((clock.now(), slot));
+                    filled.send(()).unwrap();
+                    while !idle.0.borrow().is_empty() {
+                        clock.next_tick().await;
+                    }
+                },
+            );
             done.fetch_add(1, Ordering::SeqCst);
         });
         tell.recv().unwrap();
@@ -102,12 +113,22 @@ fn an_idle_socket_of_another_worker_gives_way_to_a_request_that_waits() {
         });
         ticking(pulses, done);
     });
-    assert_eq!((process.open(), process.idle(), process.gave_way(), process.waiting()), (0, 0, 1, 0));
+    assert_eq!(
+        (
+            process.open(),
+            process.idle(),
+            process.gave_way(),
+            process.waiting()
+        ),
+        (0, 0, 1, 0)
+    );
 }
 
 /// Runs `work` in a worker that ticks only when it is told to.
 fn alone<F: Future<Output = ()>>(work: impl FnOnce(Rc<Clock>) -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build_local(Default::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build_local(Default::default())
+        .unwrap();
     runtime.block_on(async { work(Clock::new(Pulse::new())).await });
 }
 
@@ -122,9 +143,17 @@ fn of_many_workers_with_idle_sockets_as_many_give_way_as_are_wanted() {
     let pulses: Vec<_> = (0..=WORKERS).map(|_| Pulse::new()).collect();
     let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(pulses)));
     alone(|clock| async move {
-        let workers: Vec<_> = (0..WORKERS).map(|number| Slots::new(Arc::clone(&process), number)).collect();
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|number| Slots::new(Arc::clone(&process), number))
+            .collect();
         let idle: Vec<_> = workers.iter().map(|_| Rc::<Idle>::default()).collect();
-        for (since, (slots, idle)) in workers.iter().zip(&idle).cycle().take(3 * WORKERS).enumerate() {
+        for (since, (slots, idle)) in workers
+            .iter()
+            .zip(&idle)
+            .cycle()
+            .take(3 * WORKERS)
+            .enumerate()
+        {
             let slot = slots.try_take().unwrap();
             slot.rests();
             idle.0.borrow_mut().push_back((since as u64, slot));
@@ -139,17 +168,26 @@ fn of_many_workers_with_idle_sockets_as_many_give_way_as_are_wanted() {
             waits(place.as_mut()).await;
             assert_eq!(process.asked(), 1);
             workers.iter().for_each(|slots| slots.answer(&clock));
-            assert_eq!((process.asked(), process.gave_way()), (0, wanted as u64 + 1));
+            assert_eq!(
+                (process.asked(), process.gave_way()),
+                (0, wanted as u64 + 1)
+            );
             // It has its place, and nothing gives way for it any more.
             held.push(place.await.unwrap());
             workers.iter().for_each(|slots| slots.answer(&clock));
         }
-        assert_eq!((process.gave_way(), process.idle(), process.open()), (2, 3 * WORKERS - 2, 3 * WORKERS));
+        assert_eq!(
+            (process.gave_way(), process.idle(), process.open()),
+            (2, 3 * WORKERS - 2, 3 * WORKERS)
+        );
         // One that no longer waits leaves no wish behind.
         let gone = clock.watch();
         waits(pin!(last.take(&gone, &patience))).await;
         workers.iter().for_each(|slots| slots.answer(&clock));
-        assert_eq!((process.asked(), process.waiting(), process.gave_way()), (0, 0, 2));
+        assert_eq!(
+            (process.asked(), process.waiting(), process.gave_way()),
+            (0, 0, 2)
+        );
     });
 }
 
@@ -162,7 +200,12 @@ fn requests_that_wait_for_their_clients_share_leave_the_idle_sockets_of_others_a
         slots.register(Rc::downgrade(&idle) as Weak<dyn Keeper>);
         let clients = Clients::new();
         let connected = Connected::new(clients.of([192, 0, 2, 1].into(), Standing::Ordinary));
-        let more = || slots.try_share(Some(connected.account())).ok().zip(slots.try_take());
+        let more = || {
+            slots
+                .try_share(Some(connected.account()))
+                .ok()
+                .zip(slots.try_take())
+        };
         let mut held: Vec<_> = std::iter::from_fn(more).collect();
         assert_eq!(held.len(), 2, "half of all");
         let others = slots.try_take().unwrap();
@@ -171,7 +214,10 @@ fn requests_that_wait_for_their_clients_share_leave_the_idle_sockets_of_others_a
         let (guard, patience) = (clock.watch(), patient());
         let mut share = pin!(slots.share(connected.account(), &guard, &patience));
         waits(share.as_mut()).await;
-        assert!(process.waiting() == 1 && !slots.are_wanted(), "the next socket may be kept as well");
+        assert!(
+            process.waiting() == 1 && !slots.are_wanted(),
+            "the next socket may be kept as well"
+        );
         slots.answer(&clock);
         assert_eq!((process.idle(), process.gave_way()), (1, 0));
         held.pop();
@@ -224,57 +270,80 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
     const TASKS: usize = 40;
     let pulses: Vec<_> = (0..4).map(|_| Pulse::new()).collect();
     let process = Arc::new(Sockets::new(PLACES, &Arc::from(pulses.clone())));
-    let (clients, open, done) = (Clients::new(), Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    let (clients, open, done) = (
+        Clients::new(),
+        Arc::new(AtomicUsize::new(0)),
+        AtomicUsize::new(0),
+    );
     thread::scope(|scope| {
         for (number, pulse) in pulses.iter().enumerate() {
-            let (process, clients, open, done) = (&process, Arc::clone(&clients), Arc::clone(&open), &done);
+            let (process, clients, open, done) =
+                (&process, Arc::clone(&clients), Arc::clone(&open), &done);
             scope.spawn(move || {
-                worker(process, number, pulse, move |slots, clock, idle| async move {
-                    let tasks = (0..TASKS).map(|task| {
-                        let (slots, clock, idle) = (Rc::clone(&slots), Rc::clone(&clock), Rc::clone(&idle));
-                        let (clients, open) = (Arc::clone(&clients), Arc::clone(&open));
-                        tokio::task::spawn_local(async move {
-                            let client = [192, 0, 2, (task % 3) as u8].into();
-                            let connected = Connected::new(clients.of(client, Standing::Ordinary));
-                            let guard = clock.watch();
-                            for turn in 0..30 {
-                                let share = match slots.try_share(Some(connected.account())) {
-                                    Ok(share) => share,
-                                    Err(account) => {
-                                        Some(slots.share(account, &guard, &patient()).await.unwrap())
+                worker(
+                    process,
+                    number,
+                    pulse,
+                    move |slots, clock, idle| async move {
+                        let tasks = (0..TASKS).map(|task| {
+                            let (slots, clock, idle) =
+                                (Rc::clone(&slots), Rc::clone(&clock), Rc::clone(&idle));
+                            let (clients, open) = (Arc::clone(&clients), Arc::clone(&open));
+                            tokio::task::spawn_local(async move {
+                                let client = [192, 0, 2, (task % 3) as u8].into();
+                                let connected =
+                                    Connected::new(clients.of(client, Standing::Ordinary));
+                                let guard = clock.watch();
+                                for turn in 0..30 {
+                                    let share = match slots.try_share(Some(connected.account())) {
+                                        Ok(share) => share,
+                                        Err(account) => Some(
+                                            slots.share(account, &guard, &patient()).await.unwrap(),
+                                        ),
+                                    };
+                                    let kept = idle.0.borrow_mut().pop_back();
+                                    let slot = match kept {
+                                        Some((_, slot)) => slot,
+                                        None => slots.take(&guard, &patient()).await.unwrap(),
+                                    };
+                                    slot.works();
+                                    assert!(
+                                        open.fetch_add(1, Ordering::SeqCst) < PLACES,
+                                        "one too many"
+                                    );
+                                    // Others have their turn meanwhile, and some are given up.
+                                    for _ in 0..(task + turn) % 4 {
+                                        tokio::task::yield_now().await;
                                     }
-                                };
-                                let kept = idle.0.borrow_mut().pop_back();
-                                let slot = match kept {
-                                    Some((_, slot)) => slot,
-                                    None => slots.take(&guard, &patient()).await.unwrap(),
-                                };
-                                slot.works();
-                                assert!(open.fetch_add(1, Ordering::SeqCst) < PLACES, "one too many");
-                                // Others have their turn meanwhile, and some are given up.
-                                for _ in 0..(task + turn) % 4 {
-                                    tokio::task::yield_now().await;
+                                    open.fetch_sub(1, Ordering::SeqCst);
+                                    if turn % 3 > 0 && !slots.are_wanted() {
+                                        slot.rests();
+                                        idle.0.borrow_mut().push_back((clock.now(), slot));
+                                    }
+                                    drop(share);
                                 }
-                                open.fetch_sub(1, Ordering::SeqCst);
-                                if turn % 3 > 0 && !slots.are_wanted() {
-                                    slot.rests();
-                                    idle.0.borrow_mut().push_back((clock.now(), slot));
-                                }
-                                drop(share);
-                            }
-                        })
-                    });
-                    for task in tasks.collect::<Vec<_>>() {
-                        task.await.unwrap();
-                    }
-                    idle.0.borrow_mut().clear();
-                });
+                            })
+                        });
+                        for task in tasks.collect::<Vec<_>>() {
+                            task.await.unwrap();
+                        }
+                        idle.0.borrow_mut().clear();
+                    },
+                );
                 done.fetch_add(1, Ordering::SeqCst);
             });
         }
         ticking(&pulses, &done);
     });
-    assert_eq!((process.open(), process.idle(), process.waiting(), clients.count()), (0, 0, 0, 0));
+    assert_eq!(
+        (
+            process.open(),
+            process.idle(),
+            process.waiting(),
+            clients.count()
+        ),
+        (0, 0, 0, 0)
+    );
 }
 
 #[test]
@@ -299,10 +368,17 @@ fn each_greedy_client_leaves_as_much_as_it_has_and_the_shares_end_with_the_scarc
     };
     grow();
     // A sixth of all for each of five, and as much for the next.
-    assert!(connected.iter().all(|client| client.account().sockets.now() == 10));
+    assert!(
+        connected
+            .iter()
+            .all(|client| client.account().sockets.now() == 10)
+    );
     assert_eq!(process.open(), 50);
     let trusted = clients.of([192, 0, 2, 9].into(), Standing::Exempt);
-    assert!(matches!(slots.try_share(Some(&trusted)), Ok(None)), "it is not held to any");
+    assert!(
+        matches!(slots.try_share(Some(&trusted)), Ok(None)),
+        "it is not held to any"
+    );
     held.drain(1..).for_each(drop);
     let alone = connected[0].account();
     let more: Vec<_> =

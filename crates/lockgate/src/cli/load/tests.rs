@@ -24,72 +24,176 @@ fn options(words: &[&str]) -> Options {
 #[test]
 fn what_is_not_said_is_the_usual() {
     let usual = options(&[]);
-    assert_eq!((usual.connections, usual.threads, usual.rounds, usual.count), (10, 1, 1, None));
-    assert_eq!((usual.streams, options(&["--http2"]).streams), (None, Some(1)));
-    assert_eq!((usual.timeout, usual.warm_up), (Duration::from_secs(10), Duration::from_secs(1)));
-    assert_eq!((usual.per_connection, usual.duration, usual.profile), (None, None, None));
+    assert_eq!(
+        (usual.connections, usual.threads, usual.rounds, usual.count),
+        (10, 1, 1, None)
+    );
+    assert_eq!(
+        (usual.streams, options(&["--http2"]).streams),
+        (None, Some(1))
+    );
+    assert_eq!(
+        (usual.timeout, usual.warm_up),
+        (Duration::from_secs(10), Duration::from_secs(1))
+    );
+    assert_eq!(
+        (usual.per_connection, usual.duration, usual.profile),
+        (None, None, None)
+    );
     assert_eq!(usual.expect, Expect::default());
     assert_eq!((usual.tls.ca, usual.tls.resume), (CaSource::System, true));
     assert!(usual.body.is_empty() && usual.headers.is_empty());
     // A count is exact, and a warm-up would be more.
     assert_eq!(options(&["-n", "5"]).warm_up, Duration::ZERO);
-    assert_eq!(options(&["-n", "5", "--warm-up", "2s"]).warm_up, Duration::from_secs(2));
+    assert_eq!(
+        options(&["-n", "5", "--warm-up", "2s"]).warm_up,
+        Duration::from_secs(2)
+    );
 }
 
 #[test]
 fn echoes_send_something_and_expect_as_much() {
-    let words = |url: &str| Words::try_parse_from(["load", url]).unwrap().typed.resolve().unwrap().options;
+    let words = |url: &str| {
+        Words::try_parse_from(["load", url])
+            .unwrap()
+            .typed
+            .resolve()
+            .unwrap()
+            .options
+    };
     for url in ["ws://a", "WSS://a", "tcp://a:1", "tls://a:1"] {
         let options = words(url);
-        assert_eq!((options.body.len(), options.expect.length), (64, Length::Exactly(64)), "{url}");
+        assert_eq!(
+            (options.body.len(), options.expect.length),
+            (64, Length::Exactly(64)),
+            "{url}"
+        );
     }
     assert_eq!(words("HTTPS://a").body.len(), 0);
 }
 
 #[test]
 fn words_mean_what_they_say() {
-    let said = options(&["-c", "7", "--threads", "3", "--cpus", "2,3", "-d", "500ms", "--timeout", "2s"]);
-    assert_eq!((said.connections, said.threads, said.cpus), (7, 3, vec![2, 3]));
-    assert_eq!((said.duration, said.timeout), (Some(Duration::from_millis(500)), Duration::from_secs(2)));
+    let said = options(&[
+        "-c",
+        "7",
+        "--threads",
+        "3",
+        "--cpus",
+        "2,3",
+        "-d",
+        "500ms",
+        "--timeout",
+        "2s",
+    ]);
+    assert_eq!(
+        (said.connections, said.threads, said.cpus),
+        (7, 3, vec![2, 3])
+    );
+    assert_eq!(
+        (said.duration, said.timeout),
+        (Some(Duration::from_millis(500)), Duration::from_secs(2))
+    );
     assert_eq!(options(&["--http2", "--streams", "100"]).streams, Some(100));
     assert!(options(&["--http2", "--grpc"]).grpc && !options(&["--http2"]).grpc);
-    let said = options(&["-H", "A:b: c ", "-H", "D:", "--header-any", "E: f | g|h", "-X", "PUT"]);
+    let said = options(&[
+        "-H",
+        "A:b: c ",
+        "-H",
+        "D:",
+        "--header-any",
+        "E: f | g|h",
+        "-X",
+        "PUT",
+    ]);
     let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(said.headers, [field("A", "b: c"), field("D", "")]);
-    assert_eq!(said.varying, [Varying { name: "E".into(), values: ["f", "g", "h"].map(Into::into).into() }]);
+    assert_eq!(
+        said.varying,
+        [Varying {
+            name: "E".into(),
+            values: ["f", "g", "h"].map(Into::into).into()
+        }]
+    );
     assert_eq!(said.method.as_deref(), Some("PUT"));
-    let said =
-        options(&["--expect-status", "200,300-399", "--expect-length", "5", "--expect-sha256", "first"]);
+    let said = options(&[
+        "--expect-status",
+        "200,300-399",
+        "--expect-length",
+        "5",
+        "--expect-sha256",
+        "first",
+    ]);
     assert_eq!(
         said.expect,
-        Expect { status: vec![200..=200, 300..=399], length: Length::Exactly(5), body: Bytes::First }
+        Expect {
+            status: vec![200..=200, 300..=399],
+            length: Length::Exactly(5),
+            body: Bytes::First
+        }
     );
     let hash = "0fF1".repeat(16);
     let said = options(&["--expect-sha256", &hash, "--expect-length", "any"]);
-    assert_eq!(said.expect.body, Bytes::Sha256([0x0f, 0xf1].repeat(16).try_into().unwrap()));
+    assert_eq!(
+        said.expect.body,
+        Bytes::Sha256([0x0f, 0xf1].repeat(16).try_into().unwrap())
+    );
     assert_eq!(said.expect.length, Length::Any);
-    let said =
-        options(&["--insecure", "--sni", "b", "--tls", "1.2,1.3", "--no-resumption", "--cert", "c.pem"]);
+    let said = options(&[
+        "--insecure",
+        "--sni",
+        "b",
+        "--tls",
+        "1.2,1.3",
+        "--no-resumption",
+        "--cert",
+        "c.pem",
+    ]);
     assert_eq!(
         (said.tls.ca, said.tls.name.as_deref(), said.tls.resume),
         (CaSource::Anyone, Some("b"), false)
     );
     assert_eq!(said.tls.identity.unwrap().cert, PathBuf::from("c.pem"));
-    let said =
-        options(&["--unix", "/s", "--proxy-protocol", "v2", "--stop-on", "429,503", "--watch", "n=12"]);
-    assert_eq!((said.unix, said.proxy_protocol), (Some("/s".into()), Some(Version::V2)));
-    assert_eq!((said.stop_on, said.watch), (vec![429, 503], vec![("n".to_owned(), 12)]));
+    let said = options(&[
+        "--unix",
+        "/s",
+        "--proxy-protocol",
+        "v2",
+        "--stop-on",
+        "429,503",
+        "--watch",
+        "n=12",
+    ]);
+    assert_eq!(
+        (said.unix, said.proxy_protocol),
+        (Some("/s".into()), Some(Version::V2))
+    );
+    assert_eq!(
+        (said.stop_on, said.watch),
+        (vec![429, 503], vec![("n".to_owned(), 12)])
+    );
 }
 
 #[test]
 fn sizes_have_units() {
-    for (written, bytes) in
-        [("0", 0), ("100B", 100), ("10KB", 10_000), ("2k", 2_000), ("64KiB", 65_536), ("1MiB", 1 << 20)]
-    {
+    for (written, bytes) in [
+        ("0", 0),
+        ("100B", 100),
+        ("10KB", 10_000),
+        ("2k", 2_000),
+        ("64KiB", 65_536),
+        ("1MiB", 1 << 20),
+    ] {
         assert_eq!(options(&["--body-size", written]).body.len(), bytes);
-        assert_eq!(options(&["--body-random", written]).body, Body::Random(bytes));
+        assert_eq!(
+            options(&["--body-random", written]).body,
+            Body::Random(bytes)
+        );
     }
-    assert_eq!(options(&["--body", "é"]).body, Body::Fixed("é".as_bytes().into()));
+    assert_eq!(
+        options(&["--body", "é"]).body,
+        Body::Fixed("é".as_bytes().into())
+    );
 }
 
 #[test]
@@ -127,7 +231,10 @@ fn what_cannot_be_is_told_with_what_can() {
         (&["--expect-length", "-5"], "-5"),
         (&["--expect-length", "some"], "or any"),
         (&["--expect-sha256", "abc"], "64 hexadecimal digits"),
-        (&["--expect-sha256", &"é".repeat(32)], "64 hexadecimal digits"),
+        (
+            &["--expect-sha256", &"é".repeat(32)],
+            "64 hexadecimal digits",
+        ),
         (&["--stop-on", "99"], "100"),
         (&["--proxy-protocol", "v3"], "v1 or v2"),
         (&["--insecure", "--ca", "a.pem"], "cannot be used with"),
@@ -147,7 +254,10 @@ const DOCUMENT: &str = include_str!("../../../../../docs/load.md");
 #[test]
 fn every_example_of_the_document_means_something() {
     let mut tried = 0;
-    for line in DOCUMENT.lines().filter(|line| line.starts_with("lockgate load ")) {
+    for line in DOCUMENT
+        .lines()
+        .filter(|line| line.starts_with("lockgate load "))
+    {
         // As far as a shell is needed: quotes that do not nest.
         let mut words = Vec::new();
         for (place, part) in line.split('\'').enumerate() {
@@ -160,7 +270,10 @@ fn every_example_of_the_document_means_something() {
         let resolved = Words::try_parse_from(&words[1..]).map_err(|error| error.to_string());
         let resolved = resolved.and_then(|words| words.typed.resolve());
         assert!(
-            resolved.as_ref().err().is_none_or(|text| text.contains("page.html")),
+            resolved
+                .as_ref()
+                .err()
+                .is_none_or(|text| text.contains("page.html")),
             "{line}: {resolved:?}"
         );
         tried += 1;
@@ -171,11 +284,17 @@ fn every_example_of_the_document_means_something() {
 #[test]
 fn every_option_is_in_the_document_and_every_option_in_the_document_is_one() {
     let command = <Words as clap::CommandFactory>::command();
-    let options: Vec<_> = command.get_arguments().filter_map(|argument| argument.get_long()).collect();
+    let options: Vec<_> = command
+        .get_arguments()
+        .filter_map(|argument| argument.get_long())
+        .collect();
     for option in &options {
-        let named = DOCUMENT.match_indices(&format!("--{option}")).any(|(at, word)| {
-            !DOCUMENT[at + word.len()..].starts_with(|c: char| c == '-' || c.is_ascii_lowercase())
-        });
+        let named = DOCUMENT
+            .match_indices(&format!("--{option}"))
+            .any(|(at, word)| {
+                !DOCUMENT[at + word.len()..]
+                    .starts_with(|c: char| c == '-' || c.is_ascii_lowercase())
+            });
         assert!(named, "--{option} is not in docs/load.md");
     }
     for (at, _) in DOCUMENT.match_indices("--") {
@@ -193,13 +312,21 @@ fn every_option_is_in_the_document_and_every_option_in_the_document_is_one() {
 fn every_load_of_the_comparisons_means_something() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/compare");
     let mut tried = 0;
-    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+    for path in std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+    {
         let text = std::fs::read_to_string(&path).unwrap();
         let plan = lockgate_load::compare::file::Plan::parse(&path, &text);
-        for load in plan.unwrap_or_else(|mistakes| panic!("{}: {mistakes}", path.display())).loads {
+        for load in plan
+            .unwrap_or_else(|mistakes| panic!("{}: {mistakes}", path.display()))
+            .loads
+        {
             let words = load.arguments.iter().map(|word| with_port(word));
             let words = Words::try_parse_from(std::iter::once("load".to_owned()).chain(words));
-            let plan = words.map_err(|error| error.to_string()).and_then(|words| words.typed.resolve());
+            let plan = words
+                .map_err(|error| error.to_string())
+                .and_then(|words| words.typed.resolve());
             let plan = plan.and_then(|load| load.options.plan().map_err(|error| error.to_string()));
             assert!(plan.is_ok(), "{}: {}: {plan:?}", path.display(), load.name);
             tried += 1;
@@ -212,5 +339,7 @@ fn every_load_of_the_comparisons_means_something() {
 fn with_port(word: &str) -> String {
     let mut parts = word.split("{port");
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |text, part| text + "80" + part.split_once('}').unwrap().1)
+    parts.fold(first, |text, part| {
+        text + "80" + part.split_once('}').unwrap().1
+    })
 }

@@ -24,11 +24,16 @@ const MESSAGE_MAX: usize = 1024;
 pub(super) async fn request(request: &Request, stream: Stream, host: &str) -> Result<(), Wrong> {
     let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| Wrong::Unsayable)?;
     let mut head = head(method, &request.path, &stream, host)?;
-    head.headers_mut().insert(header::ACCEPT, header::HeaderValue::from_static("*/*"));
+    head.headers_mut()
+        .insert(header::ACCEPT, header::HeaderValue::from_static("*/*"));
     converse(stream, async |mut send| {
         let (answer, _) = send.send_request(head, true)?;
         let (head, mut body) = answer.await?.into_parts();
-        if !request.statuses.iter().any(|range| range.contains(&head.status.as_u16())) {
+        if !request
+            .statuses
+            .iter()
+            .any(|range| range.contains(&head.status.as_u16()))
+        {
             return Err(Wrong::Status(head.status.as_u16()));
         }
         match &request.body {
@@ -36,7 +41,11 @@ pub(super) async fn request(request: &Request, stream: Stream, host: &str) -> Re
             Some(expected) if expected.is_empty() => Ok(()),
             Some(expected) => {
                 let text = read(&mut body, BODY_MAX, |text| contains(text, expected)).await?;
-                if contains(&text, expected) { Ok(()) } else { Err(Wrong::Lacking) }
+                if contains(&text, expected) {
+                    Ok(())
+                } else {
+                    Err(Wrong::Lacking)
+                }
             }
         }
     })
@@ -47,7 +56,10 @@ pub(super) async fn request(request: &Request, stream: Stream, host: &str) -> Re
 pub(super) async fn grpc(service: &str, stream: Stream, host: &str) -> Result<(), Wrong> {
     let mut head = head(Method::POST, "/grpc.health.v1.Health/Check", &stream, host)?;
     let fields = head.headers_mut();
-    fields.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/grpc"));
+    fields.insert(
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static("application/grpc"),
+    );
     fields.insert(header::TE, header::HeaderValue::from_static("trailers"));
     converse(stream, async |mut send| {
         let (answer, mut asks) = send.send_request(head, false)?;
@@ -74,13 +86,22 @@ pub(super) async fn grpc(service: &str, stream: Stream, host: &str) -> Result<()
     .await
 }
 
-fn head(method: Method, path: &str, stream: &Stream, host: &str) -> Result<http::Request<()>, Wrong> {
+fn head(
+    method: Method,
+    path: &str,
+    stream: &Stream,
+    host: &str,
+) -> Result<http::Request<()>, Wrong> {
     let scheme = if stream.is_secure() { "https" } else { "http" };
-    let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(path);
+    let uri = Uri::builder()
+        .scheme(scheme)
+        .authority(host)
+        .path_and_query(path);
     let mut head = http::Request::new(());
     *head.method_mut() = method;
     *head.uri_mut() = uri.build().map_err(|_| Wrong::Unsayable)?;
-    head.headers_mut().insert(header::USER_AGENT, header::HeaderValue::from_static(AGENT));
+    head.headers_mut()
+        .insert(header::USER_AGENT, header::HeaderValue::from_static(AGENT));
     Ok(head)
 }
 
@@ -102,7 +123,11 @@ async fn converse(
         let ended = Pin::new(&mut connection).poll(cx);
         let talked = talk.as_mut().poll(cx);
         // What was just said leaves now.
-        let ended = if ended.is_pending() { Pin::new(&mut connection).poll(cx) } else { ended };
+        let ended = if ended.is_pending() {
+            Pin::new(&mut connection).poll(cx)
+        } else {
+            ended
+        };
         let sent = carrier.borrow_mut().poll_send(cx);
         match (talked, ended, sent) {
             (Poll::Ready(talked), ..) => Poll::Ready(talked),
@@ -124,7 +149,11 @@ async fn converse(
 }
 
 /// The body, up to `most` bytes of it or as far as `enough` says.
-async fn read(body: &mut RecvStream, most: usize, enough: impl Fn(&[u8]) -> bool) -> Result<Vec<u8>, Wrong> {
+async fn read(
+    body: &mut RecvStream,
+    most: usize,
+    enough: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<u8>, Wrong> {
     let mut text = Vec::new();
     while text.len() < most && !enough(&text) {
         let Some(data) = body.data().await else { break };
@@ -139,13 +168,21 @@ async fn read(body: &mut RecvStream, most: usize, enough: impl Fn(&[u8]) -> bool
 /// What a call of gRPC has come to, where these fields say so.
 fn status(fields: &HeaderMap) -> Option<Result<(), Wrong>> {
     let code = fields.get("grpc-status")?.to_str().unwrap_or_default();
-    Some(if code == "0" { Ok(()) } else { Err(Wrong::Grpc(code.chars().take(8).collect())) })
+    Some(if code == "0" {
+        Ok(())
+    } else {
+        Err(Wrong::Grpc(code.chars().take(8).collect()))
+    })
 }
 
 /// A message as gRPC frames it: not compressed, and its length.
 fn framed(message: &[u8]) -> Vec<u8> {
     let mut out = vec![0];
-    out.extend_from_slice(&u32::try_from(message.len()).unwrap_or_default().to_be_bytes());
+    out.extend_from_slice(
+        &u32::try_from(message.len())
+            .unwrap_or_default()
+            .to_be_bytes(),
+    );
     out.extend_from_slice(message);
     out
 }
@@ -190,8 +227,9 @@ mod tests {
         assert_eq!(framed(&health_request("")), [0, 0, 0, 0, 0]);
         assert_eq!(framed(&health_request("a.B")), *b"\0\0\0\0\x05\x0a\x03a.B");
         assert_eq!(health_request(&"x".repeat(300))[..3], [0x0a, 0xac, 0x02]);
-        let read: Vec<_> =
-            [&[][..], &[8, 1], &[8, 2], &[8], &[8, 0x81, 1], &[16, 1]].map(health_status).into();
+        let read: Vec<_> = [&[][..], &[8, 1], &[8, 2], &[8], &[8, 0x81, 1], &[16, 1]]
+            .map(health_status)
+            .into();
         assert_eq!(read, [Some(0), Some(1), Some(2), None, None, None]);
     }
 }

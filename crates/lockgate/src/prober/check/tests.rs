@@ -44,8 +44,13 @@ fn at(address: SocketAddr) -> Endpoint {
 }
 
 fn run(check: &Check, endpoint: &Endpoint) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(check.run(endpoint)).map_err(|wrong| wrong.to_string())
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime
+        .block_on(check.run(endpoint))
+        .map_err(|wrong| wrong.to_string())
 }
 
 /// Reads a request's head.
@@ -80,7 +85,10 @@ fn the_request_says_what_it_must_and_who_asks() {
     name.publish(vec![address]);
     for (endpoint, host) in [
         (at(address), format!("127.0.0.1:{}", address.port())),
-        (endpoint(Place::Name(Arc::new(name)), "app.internal"), format!("app.internal:{}", address.port())),
+        (
+            endpoint(Place::Name(Arc::new(name)), "app.internal"),
+            format!("app.internal:{}", address.port()),
+        ),
     ] {
         let seen = std::thread::scope(|scope| {
             let seen = scope.spawn(|| {
@@ -95,7 +103,9 @@ fn the_request_says_what_it_must_and_who_asks() {
         let lines: Vec<&str> = seen.lines().collect();
         assert_eq!(lines[0], "GET /health?deep=1 HTTP/1.1");
         assert_eq!(lines[1], format!("Host: {host}"));
-        assert!(lines[2].starts_with("User-Agent: lockgate/") && lines.contains(&"Connection: close"));
+        assert!(
+            lines[2].starts_with("User-Agent: lockgate/") && lines.contains(&"Connection: close")
+        );
     }
 }
 
@@ -104,23 +114,51 @@ fn the_status_decides_and_interim_answers_do_not() {
     for (answer, found) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", Ok(())),
         ("HTTP/1.0 299 \r\n\r\n", Ok(())),
-        ("HTTP/1.1 418 I'm a teapot\r\nContent-Length: 0\r\n\r\n", Ok(())),
-        ("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", Ok(())),
-        ("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", Err("answered 503")),
-        ("HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n", Err("answered 301")),
-        ("HTTP/1.1 100 Continue\r\n\r\n", Err("no answer before the connection ended")),
-        ("HTTP/1.1 200 OK\r\n", Err("no answer before the connection ended")),
+        (
+            "HTTP/1.1 418 I'm a teapot\r\nContent-Length: 0\r\n\r\n",
+            Ok(()),
+        ),
+        (
+            "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+            Ok(()),
+        ),
+        (
+            "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n",
+            Err("answered 503"),
+        ),
+        (
+            "HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n",
+            Err("answered 301"),
+        ),
+        (
+            "HTTP/1.1 100 Continue\r\n\r\n",
+            Err("no answer before the connection ended"),
+        ),
+        (
+            "HTTP/1.1 200 OK\r\n",
+            Err("no answer before the connection ended"),
+        ),
         ("", Err("no answer before the connection ended")),
-        ("SSH-2.0-OpenSSH_9.2\r\n\r\n", Err("the answer is malformed: the first line is malformed")),
+        (
+            "SSH-2.0-OpenSSH_9.2\r\n\r\n",
+            Err("the answer is malformed: the first line is malformed"),
+        ),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
             Err("the answer is malformed: Content-Length is no length"),
         ),
     ] {
-        assert_eq!(answered(&check(), answer), found.map_err(str::to_owned), "{answer:?}");
+        assert_eq!(
+            answered(&check(), answer),
+            found.map_err(str::to_owned),
+            "{answer:?}"
+        );
     }
     let endless = "HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n".repeat(30_000);
-    assert_eq!(answered(&check(), endless), Err("the answer is too long".into()));
+    assert_eq!(
+        answered(&check(), endless),
+        Err("the answer is too long".into())
+    );
 }
 
 #[test]
@@ -128,13 +166,25 @@ fn the_body_is_looked_through_as_far_as_it_is_bounded() {
     let lacking = Err("the answer's body lacks what is expected".to_owned());
     let ok = "HTTP/1.1 200 OK\r\n";
     for (answer, found) in [
-        (format!("{ok}Content-Length: 12\r\n\r\nall is ready"), Ok(())),
+        (
+            format!("{ok}Content-Length: 12\r\n\r\nall is ready"),
+            Ok(()),
+        ),
         (format!("{ok}\r\nready"), Ok(())),
-        (format!("{ok}Transfer-Encoding: chunked\r\n\r\n3\r\nrea\r\n2\r\ndy\r\n0\r\n\r\n"), Ok(())),
+        (
+            format!("{ok}Transfer-Encoding: chunked\r\n\r\n3\r\nrea\r\n2\r\ndy\r\n0\r\n\r\n"),
+            Ok(()),
+        ),
         // What comes later does not matter.
-        (format!("{ok}Transfer-Encoding: chunked\r\n\r\n5\r\nready\r\nrubbish"), Ok(())),
+        (
+            format!("{ok}Transfer-Encoding: chunked\r\n\r\n5\r\nready\r\nrubbish"),
+            Ok(()),
+        ),
         (format!("{ok}Content-Length: 5\r\n\r\nreadyready"), Ok(())),
-        (format!("{ok}Content-Length: 4\r\n\r\nready"), lacking.clone()),
+        (
+            format!("{ok}Content-Length: 4\r\n\r\nready"),
+            lacking.clone(),
+        ),
         (format!("{ok}Content-Length: 0\r\n\r\n"), lacking.clone()),
         (format!("{ok}\r\nnot yet"), lacking.clone()),
         (
@@ -144,11 +194,19 @@ fn the_body_is_looked_through_as_far_as_it_is_bounded() {
         (format!("{ok}\r\n{}ready", "x".repeat(BODY_MAX)), lacking),
         (format!("{ok}\r\n{}ready", "x".repeat(BODY_MAX - 5)), Ok(())),
         (
-            format!("{ok}Transfer-Encoding: chunked\r\n\r\n{}", "1;padding-padding\r\nx\r\n".repeat(30_000)),
+            format!(
+                "{ok}Transfer-Encoding: chunked\r\n\r\n{}",
+                "1;padding-padding\r\nx\r\n".repeat(30_000)
+            ),
             Err("the answer is malformed: chunk extensions are malformed or too long".to_owned()),
         ),
     ] {
-        assert_eq!(answered(&expecting(b"ready"), &answer), found, "{:.120}", answer);
+        assert_eq!(
+            answered(&expecting(b"ready"), &answer),
+            found,
+            "{:.120}",
+            answer
+        );
     }
     assert_eq!(answered(&expecting(b""), format!("{ok}\r\n")), Ok(()));
 }
@@ -159,16 +217,25 @@ fn an_answer_that_does_not_come_is_late() {
     let mut check = check();
     check.timeout = Duration::from_millis(20);
     // The backlog takes the connection, and nobody ever answers.
-    assert_eq!(run(&check, &at(origin.socket_address())), Err("no answer within 20ms".into()));
+    assert_eq!(
+        run(&check, &at(origin.socket_address())),
+        Err("no answer within 20ms".into())
+    );
 }
 
 #[test]
 fn where_nobody_listens_or_the_name_is_unknown_it_says_so() {
     let gone = Origin::tcp().socket_address();
     let refused = run(&check(), &at(gone)).unwrap_err();
-    assert!(refused.starts_with("cannot connect: Connection refused"), "{refused}");
+    assert!(
+        refused.starts_with("cannot connect: Connection refused"),
+        "{refused}"
+    );
     let name = Arc::new(Name::new("app.internal", 1, || {}));
-    let unknown = run(&check(), &endpoint(Place::Name(Arc::clone(&name)), "app.internal"));
+    let unknown = run(
+        &check(),
+        &endpoint(Place::Name(Arc::clone(&name)), "app.internal"),
+    );
     assert_eq!(unknown, Err("its name does not resolve".into()));
     assert!(name.take_failed(), "the resolver is asked again");
 }
@@ -182,8 +249,17 @@ fn a_check_may_only_connect_and_at_another_port_and_at_a_names_second_address() 
     assert_eq!(run(&check, &at("127.0.0.1:1".parse().unwrap())), Ok(()));
     check.port = None;
     let name = Name::new("app.internal", 1, || {});
-    name.publish(vec![Origin::tcp().socket_address(), origin.socket_address()]);
-    assert_eq!(run(&check, &endpoint(Place::Name(Arc::new(name)), "app.internal")), Ok(()));
+    name.publish(vec![
+        Origin::tcp().socket_address(),
+        origin.socket_address(),
+    ]);
+    assert_eq!(
+        run(
+            &check,
+            &endpoint(Place::Name(Arc::new(name)), "app.internal")
+        ),
+        Ok(())
+    );
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let _unix = Origin::unix(&path);
@@ -210,7 +286,10 @@ fn a_preface_goes_before_everything_else() {
 fn under_tls_the_endpoint_proves_who_it_is() {
     let (authority, folder) = (Authority::new("ours"), Folder::new());
     let ca = CaSource::File(folder.write("ca.pem", authority.pem()));
-    let settings = ClientSettings { name: Some("app.internal".into()), ..ClientSettings::new(ca) };
+    let settings = ClientSettings {
+        name: Some("app.internal".into()),
+        ..ClientSettings::new(ca)
+    };
     let mut check = expecting(b"ready");
     check.tls = Some(Arc::new(Connector::new(settings).unwrap()));
     check.preface = b"PROXY UNKNOWN\r\n".to_vec();
@@ -258,8 +337,14 @@ fn under_tls_the_endpoint_proves_who_it_is() {
 }
 
 fn script(send: &str, expect: Option<&str>) -> Check {
-    let (send, expect) = (send.as_bytes().to_vec(), expect.map(|expect| expect.as_bytes().to_vec()));
-    Check { ask: Ask::Connection(Script { send, expect }), ..check() }
+    let (send, expect) = (
+        send.as_bytes().to_vec(),
+        expect.map(|expect| expect.as_bytes().to_vec()),
+    );
+    Check {
+        ask: Ask::Connection(Script { send, expect }),
+        ..check()
+    }
 }
 
 #[test]
@@ -272,7 +357,10 @@ fn what_is_said_on_a_connection_must_have_what_is_expected_within_its_first_64_k
         (long(SAID_MAX - 4), unexpected()),
         ("-LOADING\r\n".to_owned(), unexpected()),
         ("+PON".to_owned(), unexpected()),
-        (String::new(), Err("no answer before the connection ended".to_owned())),
+        (
+            String::new(),
+            Err("no answer before the connection ended".to_owned()),
+        ),
     ] {
         // In whatever pieces it comes.
         for piece in [1, 7, 100_000] {
@@ -290,7 +378,11 @@ fn what_is_said_on_a_connection_must_have_what_is_expected_within_its_first_64_k
                     }
                 });
                 let check = script("PING\r\n\0", Some("+PONG"));
-                assert_eq!(run(&check, &at(origin.socket_address())), found, "{said:.40} by {piece}");
+                assert_eq!(
+                    run(&check, &at(origin.socket_address())),
+                    found,
+                    "{said:.40} by {piece}"
+                );
             });
         }
     }
@@ -301,7 +393,10 @@ fn what_is_said_on_a_connection_must_have_what_is_expected_within_its_first_64_k
 fn each_kind_of_check_goes_behind_a_header_over_tls_and_to_another_port() {
     let (authority, folder) = (Authority::new("ours"), Folder::new());
     let ca = CaSource::File(folder.write("ca.pem", authority.pem()));
-    let settings = ClientSettings { name: Some("app.internal".into()), ..ClientSettings::new(ca) };
+    let settings = ClientSettings {
+        name: Some("app.internal".into()),
+        ..ClientSettings::new(ca)
+    };
     let connector = Arc::new(Connector::new(settings).unwrap());
     let config = server_config(&authority.issue(&["app.internal"]), None);
     for (asks, asked, said) in [
@@ -309,7 +404,11 @@ fn each_kind_of_check_goes_behind_a_header_over_tls_and_to_another_port() {
         (script("", Some("220 ")), "", "220 ready\r\n"),
         (script("QUIT\r\n", None), "QUIT\r\n", ""),
         (script("PING\r\n", Some("PONG")), "PING\r\n", "+PONG\r\n"),
-        (check(), "GET /health?deep=1 HTTP/1.1\r\n", "HTTP/1.1 200 OK\r\n\r\n"),
+        (
+            check(),
+            "GET /health?deep=1 HTTP/1.1\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n",
+        ),
     ] {
         for way in 0..8 {
             let (tls, elsewhere) = (way & 1 > 0, way & 2 > 0);
@@ -349,7 +448,11 @@ fn each_kind_of_check_goes_behind_a_header_over_tls_and_to_another_port() {
 
 #[test]
 fn that_we_have_no_descriptor_left_is_not_the_endpoints_fault() {
-    for (errno, ours) in [(Errno::MFILE, true), (Errno::ADDRNOTAVAIL, true), (Errno::CONNREFUSED, false)] {
+    for (errno, ours) in [
+        (Errno::MFILE, true),
+        (Errno::ADDRNOTAVAIL, true),
+        (Errno::CONNREFUSED, false),
+    ] {
         assert_eq!(Wrong::Unreachable(errno.into()).is_ours(), ours, "{errno}");
     }
     assert!(!Wrong::Status(500).is_ours());
@@ -367,7 +470,12 @@ fn the_host_has_a_port_only_where_it_is_not_the_usual_one() {
         (&ip, tcp("[2001:db8::1]:8080"), false, "[2001:db8::1]:8080"),
         (&name, tcp("192.0.2.1:8081"), false, "app.internal:8081"),
         (&name, tcp("192.0.2.1:80"), false, "app.internal"),
-        (&ip, Target::Unix("/run/app.sock".into()), false, "localhost"),
+        (
+            &ip,
+            Target::Unix("/run/app.sock".into()),
+            false,
+            "localhost",
+        ),
     ] {
         assert_eq!(host(place, &target, tls), expected);
     }

@@ -10,7 +10,11 @@ fn check(served: &Served, cases: &[(&str, u16, Option<&str>)]) {
         let mut client = served.connect(way);
         for (path, status, said) in cases {
             let answer = client.get(path, &[]);
-            assert_eq!((answer.status, answer.field("cache-control")), (*status, *said), "{way:?} {path}");
+            assert_eq!(
+                (answer.status, answer.field("cache-control")),
+                (*status, *said),
+                "{way:?} {path}"
+            );
         }
     }
 }
@@ -71,21 +75,32 @@ fn a_path_wins_over_a_type_and_that_over_the_rest() {
     let served = Served::start(&www, "cache = \"1h\"");
     check(
         &served,
-        &[("/a.html", 200, Some("max-age=3600")), ("/app.3f2a9c1b.js", 200, Some("max-age=3600"))],
+        &[
+            ("/a.html", 200, Some("max-age=3600")),
+            ("/app.3f2a9c1b.js", 200, Some("max-age=3600")),
+        ],
     );
     let served = Served::start(&www, "cache = false");
-    check(&served, &[("/a.html", 200, None), ("/app.3f2a9c1b.js", 200, None)]);
+    check(
+        &served,
+        &[("/a.html", 200, None), ("/app.3f2a9c1b.js", 200, None)],
+    );
 }
 
 #[test]
 fn pages_in_place_of_what_is_not_there_are_not_to_be_kept_as_that() {
     let www = www();
-    check(&Served::start(&www, "cache = \"1h\"\nnot_found = \"/lost.html\""), &[("/none", 404, None)]);
-    let rewritten =
-        "cache = \"1h\"\nnot_found = \"/lost.html\"\nrewrite_body = [{ text = \"lost\", with = \"{id}\" }]";
+    check(
+        &Served::start(&www, "cache = \"1h\"\nnot_found = \"/lost.html\""),
+        &[("/none", 404, None)],
+    );
+    let rewritten = "cache = \"1h\"\nnot_found = \"/lost.html\"\nrewrite_body = [{ text = \"lost\", with = \"{id}\" }]";
     check(
         &Served::start(&www, rewritten),
-        &[("/none", 404, None), ("/lost.html", 200, Some("max-age=3600"))],
+        &[
+            ("/none", 404, None),
+            ("/lost.html", 200, Some("max-age=3600")),
+        ],
     );
     // RFC 9110 §15.5.17: it is about the request.
     let gate = www.start("cache = \"1h\"");
@@ -94,7 +109,10 @@ fn pages_in_place_of_what_is_not_there_are_not_to_be_kept_as_that() {
     let answer = get(&gate, "/a.css", &[("If-Match", "\"other\"")]);
     assert_eq!((answer.status, answer.field("cache-control")), (412, None));
     let answer = get(&gate, "/a.css", &[("Range", "bytes=0-0")]);
-    assert_eq!((answer.status, answer.field("cache-control")), (206, Some("max-age=3600")));
+    assert_eq!(
+        (answer.status, answer.field("cache-control")),
+        (206, Some("max-age=3600"))
+    );
 }
 
 /// RFC 9110 §15.4.5: it says what the 200 would have said.
@@ -108,7 +126,11 @@ fn what_is_not_modified_may_be_kept_on() {
             let first = client.get(path, &[]);
             let again = client.get(path, &[("If-None-Match", first.field("etag").unwrap())]);
             assert_eq!(again.status, 304, "{way:?} {path}");
-            assert_eq!(again.field("cache-control"), first.field("cache-control"), "{way:?} {path}");
+            assert_eq!(
+                again.field("cache-control"),
+                first.field("cache-control"),
+                "{way:?} {path}"
+            );
             assert!(first.field("cache-control").is_some());
         }
     }
@@ -119,7 +141,11 @@ fn origin() -> Serving {
     Origin::tcp().answering(|request| {
         let target = request.first_line().split(' ').nth(1).unwrap();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let status = path.trim_start_matches('/').replace("%30", "0").parse().unwrap();
+        let status = path
+            .trim_start_matches('/')
+            .replace("%30", "0")
+            .parse()
+            .unwrap();
         let fields: String = query
             .split('&')
             .filter(|field| !field.is_empty())
@@ -131,7 +157,12 @@ fn origin() -> Serving {
         if status == 304 {
             return format!("HTTP/1.1 304 Said\r\n{fields}\r\n").into_bytes();
         }
-        reply(request, status, &fields, if status == 204 { b"" } else { b"body" })
+        reply(
+            request,
+            status,
+            &fields,
+            if status == 204 { b"" } else { b"body" },
+        )
     })
 }
 
@@ -158,7 +189,10 @@ fn what_an_origin_says_itself_stays_and_its_errors_get_nothing() {
         ],
     );
     // Without a word nothing is said.
-    check(&Served::by(&proxied(&origin, "")), &[("/200?Content-Type=text/html", 200, None)]);
+    check(
+        &Served::by(&proxied(&origin, "")),
+        &[("/200?Content-Type=text/html", 200, None)],
+    );
 }
 
 #[test]
@@ -171,7 +205,11 @@ fn an_origins_answers_are_told_apart_by_type_and_path() {
         &[
             ("/200", 200, Some("no-cache")),
             ("/200?Content-Type=text/html", 200, Some("no-cache")),
-            ("/200?Content-Type=Text/CSS;charset=x", 200, Some("max-age=86400")),
+            (
+                "/200?Content-Type=Text/CSS;charset=x",
+                200,
+                Some("max-age=86400"),
+            ),
             ("/201?Content-Type=text/css", 201, Some("max-age=172800")),
             ("/2%301", 201, Some("max-age=172800")),
         ],
@@ -184,7 +222,16 @@ fn an_origins_304_says_nothing_that_its_200_did_not() {
     let origin = origin();
     let keys = "cache = { \"*\" = \"no-cache\", \"text/css\" = \"1d\", \"/304/x/*\" = \"2d\" }";
     let served = Served::by(&proxied(&origin, keys));
-    check(&served, &[("/304", 304, None), ("/304?Content-Type=text/css", 304, Some("max-age=86400"))]);
-    let served = Served::by(&proxied(&origin, "cache = { \"text/css\" = \"1d\", \"/304\" = \"2d\" }"));
+    check(
+        &served,
+        &[
+            ("/304", 304, None),
+            ("/304?Content-Type=text/css", 304, Some("max-age=86400")),
+        ],
+    );
+    let served = Served::by(&proxied(
+        &origin,
+        "cache = { \"text/css\" = \"1d\", \"/304\" = \"2d\" }",
+    ));
     check(&served, &[("/304", 304, Some("max-age=172800"))]);
 }

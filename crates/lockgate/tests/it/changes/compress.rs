@@ -31,10 +31,17 @@ fn every_choice(served: &Served, expected: &[u8], vary: Option<&str>) {
     for way in WAYS {
         let mut client = served.connect(way);
         for (accepted, coding) in CHOICES {
-            let fields: Vec<_> = accepted.iter().map(|accepted| ("Accept-Encoding", *accepted)).collect();
+            let fields: Vec<_> = accepted
+                .iter()
+                .map(|accepted| ("Accept-Encoding", *accepted))
+                .collect();
             let answer = client.get("/a.css", &fields);
             let case = format!("{way:?} {accepted:?}: {:?}", answer.fields);
-            assert_eq!((answer.status, answer.field("content-encoding")), (200, *coding), "{case}");
+            assert_eq!(
+                (answer.status, answer.field("content-encoding")),
+                (200, *coding),
+                "{case}"
+            );
             assert!(decoded(&answer) == expected, "{case}");
             assert_eq!(answer.field("vary"), vary, "{case}");
             match coding {
@@ -72,11 +79,15 @@ fn an_origins_answer_is_left_alone_unless_that_is_wanted() {
     let www = Www::with(&[("a.css", &content)]);
     let asked = [("Accept-Encoding", "gzip")];
     let answer = get(&Served::by(&proxied(&origin, "")).gate, "/", &asked);
-    let found = ["content-encoding", "vary", "etag", "content-length"].map(|name| answer.field(name));
+    let found =
+        ["content-encoding", "vary", "etag", "content-length"].map(|name| answer.field(name));
     assert_eq!(found, [None, None, Some("\"a\""), Some("10000")]);
     assert_eq!(answer.body, content.as_bytes());
     let answer = get(&www.start("compress = false"), "/a.css", &asked);
-    assert_eq!((answer.field("content-encoding"), answer.field("vary")), (None, None));
+    assert_eq!(
+        (answer.field("content-encoding"), answer.field("vary")),
+        (None, None)
+    );
     assert_eq!(answer.body, content.as_bytes());
 }
 
@@ -91,14 +102,20 @@ fn only_the_codings_that_are_configured_are_offered_and_in_their_order() {
     for (codings, accepted, coding) in cases {
         let gate = www.start(format!("compress = {{ codings = {codings} }}"));
         let answer = get(&gate, "/a.css", &[("Accept-Encoding", accepted)]);
-        assert_eq!(answer.field("content-encoding"), coding, "{codings} {accepted}");
+        assert_eq!(
+            answer.field("content-encoding"),
+            coding,
+            "{codings} {accepted}"
+        );
     }
 }
 
 #[test]
 fn what_is_short_or_of_another_type_goes_as_it_is() {
     let www = Www::new();
-    let types = ["css", "html", "js", "json", "svg", "wasm", "xml", "png", "woff2", "zip", "mp4", "unknown"];
+    let types = [
+        "css", "html", "js", "json", "svg", "wasm", "xml", "png", "woff2", "zip", "mp4", "unknown",
+    ];
     for extension in types {
         www.write(format!("a.{extension}"), text(5_000));
     }
@@ -106,19 +123,34 @@ fn what_is_short_or_of_another_type_goes_as_it_is() {
     www.write("long.css", text(1_000));
     let coding = |gate: &Lockgate, path: &str| {
         let answer = get(gate, path, &[("Accept-Encoding", "gzip")]);
-        (answer.field("content-encoding").is_some(), answer.field("vary").is_some())
+        (
+            answer.field("content-encoding").is_some(),
+            answer.field("vary").is_some(),
+        )
     };
     let gate = www.start("");
-    for (extension, compressed) in types.into_iter().zip([true; 7].into_iter().chain([false; 5])) {
+    for (extension, compressed) in types
+        .into_iter()
+        .zip([true; 7].into_iter().chain([false; 5]))
+    {
         let path = format!("/a.{extension}");
-        assert_eq!(coding(&gate, &path), (compressed, compressed), "{extension}");
+        assert_eq!(
+            coding(&gate, &path),
+            (compressed, compressed),
+            "{extension}"
+        );
     }
     assert_eq!(coding(&gate, "/short.css"), (false, false));
     assert_eq!(coding(&gate, "/long.css"), (true, true));
-    let gate = www.start("compress = { types = [\"image/*\", \"application/zip\"], min = \"5KB\" }");
-    for (path, compressed) in
-        [("/a.png", true), ("/a.zip", true), ("/a.css", false), ("/a.mp4", false), ("/short.css", false)]
-    {
+    let gate =
+        www.start("compress = { types = [\"image/*\", \"application/zip\"], min = \"5KB\" }");
+    for (path, compressed) in [
+        ("/a.png", true),
+        ("/a.zip", true),
+        ("/a.css", false),
+        ("/a.mp4", false),
+        ("/short.css", false),
+    ] {
         assert_eq!(coding(&gate, path).0, compressed, "{path}");
     }
     let gate = www.start("compress = { min = \"5001B\" }");
@@ -130,23 +162,55 @@ fn of_origins() -> Vec<(&'static str, String, bool)> {
     let (long, short) = (text(5_000), text(999));
     vec![
         ("Content-Type: text/css\r\n", long.clone(), true),
-        ("Content-Type: Text/CSS ; charset=utf-8\r\n", long.clone(), true),
-        ("Content-Type: text/css\r\nContent-Encoding: identity\r\n", long.clone(), true),
+        (
+            "Content-Type: Text/CSS ; charset=utf-8\r\n",
+            long.clone(),
+            true,
+        ),
+        (
+            "Content-Type: text/css\r\nContent-Encoding: identity\r\n",
+            long.clone(),
+            true,
+        ),
         ("Content-Type: text/css\r\n", short, false),
         ("Content-Type: image/png\r\n", long.clone(), false),
         ("", long.clone(), false),
-        ("Content-Type: text/css\r\nContent-Encoding: gzip\r\n", long.clone(), false),
-        ("Content-Type: text/css\r\nContent-Encoding: x-own\r\n", long.clone(), false),
-        ("Content-Type: text/css\r\nContent-Encoding: identity, br\r\n", long.clone(), false),
+        (
+            "Content-Type: text/css\r\nContent-Encoding: gzip\r\n",
+            long.clone(),
+            false,
+        ),
+        (
+            "Content-Type: text/css\r\nContent-Encoding: x-own\r\n",
+            long.clone(),
+            false,
+        ),
+        (
+            "Content-Type: text/css\r\nContent-Encoding: identity, br\r\n",
+            long.clone(),
+            false,
+        ),
         // RFC 9111 §5.2.2.6.
-        ("Content-Type: text/css\r\nCache-Control: no-transform\r\n", long.clone(), false),
-        ("Content-Type: text/css\r\nCache-Control: max-age=5 , NO-Transform\r\n", long.clone(), false),
+        (
+            "Content-Type: text/css\r\nCache-Control: no-transform\r\n",
+            long.clone(),
+            false,
+        ),
+        (
+            "Content-Type: text/css\r\nCache-Control: max-age=5 , NO-Transform\r\n",
+            long.clone(),
+            false,
+        ),
         (
             "Content-Type: text/css\r\nCache-Control: public\r\nCache-Control: no-transform\r\n",
             long.clone(),
             false,
         ),
-        ("Content-Type: text/css\r\nContent-Range: bytes 0-4999/9999\r\n", long, false),
+        (
+            "Content-Type: text/css\r\nContent-Range: bytes 0-4999/9999\r\n",
+            long,
+            false,
+        ),
     ]
 }
 
@@ -158,12 +222,20 @@ fn what_an_origin_has_compressed_or_fixed_or_is_not_worth_it_passes_unchanged() 
         for way in WAYS {
             let answer = served.connect(way).get("/", &[("Accept-Encoding", "br")]);
             let case = format!("{way:?} {fields:?} {:?}", answer.fields);
-            assert_eq!(answer.field("content-encoding") == Some("br"), compressed, "{case}");
+            assert_eq!(
+                answer.field("content-encoding") == Some("br"),
+                compressed,
+                "{case}"
+            );
             if compressed {
                 assert_eq!(decoded(&answer), body.as_bytes(), "{case}");
             } else {
                 assert_eq!(answer.body, body.as_bytes(), "{case}");
-                assert_eq!(answer.field("content-length"), Some(&*body.len().to_string()), "{case}");
+                assert_eq!(
+                    answer.field("content-length"),
+                    Some(&*body.len().to_string()),
+                    "{case}"
+                );
             }
         }
     }
@@ -173,7 +245,13 @@ fn what_an_origin_has_compressed_or_fixed_or_is_not_worth_it_passes_unchanged() 
 fn what_is_no_whole_representation_passes_unchanged() {
     let css = "Content-Type: text/css\r\nETag: \"a\"\r\n";
     let origin = Origin::tcp().answering(move |request| {
-        let status = request.first_line().split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+        let status = request
+            .first_line()
+            .split(['/', ' '])
+            .nth(2)
+            .unwrap()
+            .parse()
+            .unwrap();
         match status {
             204 | 304 => format!("HTTP/1.1 {status} Said\r\n{css}\r\n").into_bytes(),
             206 => {
@@ -186,7 +264,8 @@ fn what_is_no_whole_representation_passes_unchanged() {
     let served = Served::by(&proxied(&origin, "compress = true"));
     for way in WAYS {
         let mut client = served.connect(way);
-        let mut ask = |method: &str, path: &str| client.ask(method, path, &[("Accept-Encoding", "gzip")]);
+        let mut ask =
+            |method: &str, path: &str| client.ask(method, path, &[("Accept-Encoding", "gzip")]);
         for status in [204, 304] {
             let answer = ask("GET", &format!("/{status}"));
             assert_eq!((answer.status, answer.body.len()), (status, 0), "{way:?}");
@@ -207,28 +286,47 @@ fn what_is_no_whole_representation_passes_unchanged() {
         };
         assert_eq!(said(&head), said(&whole), "{way:?}");
         assert_eq!(whole.field("content-encoding"), Some("gzip"), "{way:?}");
-        let length = head.field("content-length").map(|length| length.parse().unwrap());
-        assert!(length.is_none_or(|length: usize| length == whole.body.len()), "{way:?} {:?}", head.fields);
+        let length = head
+            .field("content-length")
+            .map(|length| length.parse().unwrap());
+        assert!(
+            length.is_none_or(|length: usize| length == whole.body.len()),
+            "{way:?} {:?}",
+            head.fields
+        );
         // Errors have bodies like others.
         let error = ask("GET", "/404");
-        assert_eq!((error.status, error.field("content-encoding")), (404, Some("gzip")), "{way:?}");
+        assert_eq!(
+            (error.status, error.field("content-encoding")),
+            (404, Some("gzip")),
+            "{way:?}"
+        );
         assert_eq!(decoded(&error), text(5_000).as_bytes(), "{way:?}");
-        assert_eq!(ask("GET", "/200").status, 200, "{way:?}: the connection goes on");
+        assert_eq!(
+            ask("GET", "/200").status,
+            200,
+            "{way:?}: the connection goes on"
+        );
     }
 }
 
 #[test]
 fn an_empty_answer_has_no_coding() {
     let origin = saying("Content-Type: text/html\r\n", "");
-    for keys in
-        ["compress = { min = \"0B\" }", "rewrite_body = [{ text = \"a\", with = \"b\" }]\ncompress = true"]
-    {
+    for keys in [
+        "compress = { min = \"0B\" }",
+        "rewrite_body = [{ text = \"a\", with = \"b\" }]\ncompress = true",
+    ] {
         let served = Served::by(&proxied(&origin, keys));
         for way in WAYS {
             let mut client = served.connect(way);
             for _ in 0..2 {
                 let answer = client.get("/", &[("Accept-Encoding", "gzip")]);
-                assert_eq!((answer.status, answer.body.len()), (200, 0), "{way:?} {keys}");
+                assert_eq!(
+                    (answer.status, answer.body.len()),
+                    (200, 0),
+                    "{way:?} {keys}"
+                );
                 assert_eq!(answer.field("content-encoding"), None, "{way:?} {keys}");
             }
         }
@@ -245,19 +343,37 @@ fn a_compressed_file_has_a_tag_of_its_own_by_which_it_is_known_again() {
             let mut client = served.connect(way);
             let mut etags = Vec::new();
             for coding in ["identity", "gzip", "br", "zstd"] {
-                let etag =
-                    client.get("/a.css", &[("Accept-Encoding", coding)]).field("etag").unwrap().to_owned();
-                assert_eq!(etag.starts_with("W/"), coding != "identity", "{way:?} {coding} {etag}");
+                let etag = client
+                    .get("/a.css", &[("Accept-Encoding", coding)])
+                    .field("etag")
+                    .unwrap()
+                    .to_owned();
+                assert_eq!(
+                    etag.starts_with("W/"),
+                    coding != "identity",
+                    "{way:?} {coding} {etag}"
+                );
                 let asked = [("Accept-Encoding", coding), ("If-None-Match", &*etag)];
                 let again = client.get("/a.css", &asked);
-                assert_eq!((again.status, again.body.len()), (304, 0), "{way:?} {coding}");
+                assert_eq!(
+                    (again.status, again.body.len()),
+                    (304, 0),
+                    "{way:?} {coding}"
+                );
                 assert_eq!(
                     (again.field("etag"), again.field("vary")),
                     (Some(&*etag), Some("Accept-Encoding"))
                 );
                 // RFC 9110 §13.1.1: to be sure of bytes it is not enough.
-                let sure = client.get("/a.css", &[("Accept-Encoding", coding), ("If-Match", &*etag)]);
-                assert_eq!(sure.status, if coding == "identity" { 200 } else { 412 }, "{way:?} {coding}");
+                let sure = client.get(
+                    "/a.css",
+                    &[("Accept-Encoding", coding), ("If-Match", &*etag)],
+                );
+                assert_eq!(
+                    sure.status,
+                    if coding == "identity" { 200 } else { 412 },
+                    "{way:?} {coding}"
+                );
                 etags.push(etag);
             }
             etags.dedup();
@@ -268,20 +384,32 @@ fn a_compressed_file_has_a_tag_of_its_own_by_which_it_is_known_again() {
 
 #[test]
 fn an_origins_tag_is_weak_when_its_answer_was_compressed() {
-    for (tag, sent) in [("\"a\"", "W/\"a\""), ("W/\"a\"", "W/\"a\""), ("\"\"", "W/\"\"")] {
+    for (tag, sent) in [
+        ("\"a\"", "W/\"a\""),
+        ("W/\"a\"", "W/\"a\""),
+        ("\"\"", "W/\"\""),
+    ] {
         let fields = format!("Content-Type: text/css\r\nETag: {tag}\r\nVary: Cookie\r\n");
         let origin = saying(&fields, text(5_000));
         let gate = Served::by(&proxied(&origin, "compress = true")).gate;
         let answer = get(&gate, "/", &[("Accept-Encoding", "br")]);
         assert_eq!(answer.field("etag"), Some(sent), "{tag}");
-        let vary: Vec<_> = answer.fields.iter().filter(|(name, _)| name == "vary").collect();
-        assert_eq!(vary.iter().map(|(_, value)| &**value).collect::<Vec<_>>(), ["Cookie", "Accept-Encoding"]);
+        let vary: Vec<_> = answer
+            .fields
+            .iter()
+            .filter(|(name, _)| name == "vary")
+            .collect();
+        assert_eq!(
+            vary.iter().map(|(_, value)| &**value).collect::<Vec<_>>(),
+            ["Cookie", "Accept-Encoding"]
+        );
         let answer = get(&gate, "/", &[]);
         assert_eq!(answer.field("etag"), Some(tag), "as it is without a coding");
     }
 }
 
-/// RFC 9110 §15.4.5: a 304 has the tag that the 200 would have had, or who has that cannot tell what is still good.
+/// RFC 9110 §15.4.5: a 304 has the tag that the 200 would have had, or who has that cannot tell
+/// what is still good.
 #[test]
 fn an_origin_that_knows_the_tag_again_is_heard_as_it_was_heard_before() {
     let origin = Origin::tcp().answering(|request| {
@@ -299,7 +427,11 @@ fn an_origin_that_knows_the_tag_again_is_heard_as_it_was_heard_before() {
             let first = client.get("/", &[("Accept-Encoding", coding)]);
             let etag = first.field("etag").unwrap();
             let again = client.get("/", &[("Accept-Encoding", coding), ("If-None-Match", etag)]);
-            assert_eq!((again.status, again.field("etag")), (304, Some(etag)), "{way:?} {coding}");
+            assert_eq!(
+                (again.status, again.field("etag")),
+                (304, Some(etag)),
+                "{way:?} {coding}"
+            );
         }
     }
 }
@@ -315,7 +447,11 @@ fn a_range_is_one_of_what_is_not_compressed() {
             let mut client = served.connect(way);
             let gzip = ("Accept-Encoding", "gzip");
             let part = client.get("/a.css", &[gzip, ("Range", "bytes=100-199")]);
-            assert_eq!((part.status, part.field("content-encoding")), (206, None), "{way:?}");
+            assert_eq!(
+                (part.status, part.field("content-encoding")),
+                (206, None),
+                "{way:?}"
+            );
             assert_eq!(part.text(), &content[100..200], "{way:?}");
             let range = format!("bytes 100-199/{size}");
             assert_eq!(part.field("content-range"), Some(&*range), "{way:?}");
@@ -323,10 +459,20 @@ fn a_range_is_one_of_what_is_not_compressed() {
             let whole = client.get("/a.css", &[gzip]);
             assert_eq!(whole.field("accept-ranges"), None, "{way:?}");
             let tag = whole.field("etag").unwrap();
-            let other = client.get("/a.css", &[gzip, ("Range", "bytes=100-199"), ("If-Range", tag)]);
-            assert_eq!((other.status, decoded(&other).len()), (200, size), "{way:?}");
+            let other = client.get(
+                "/a.css",
+                &[gzip, ("Range", "bytes=100-199"), ("If-Range", tag)],
+            );
+            assert_eq!(
+                (other.status, decoded(&other).len()),
+                (200, size),
+                "{way:?}"
+            );
             let tag = part.field("etag").unwrap();
-            let same = client.get("/a.css", &[gzip, ("Range", "bytes=100-199"), ("If-Range", tag)]);
+            let same = client.get(
+                "/a.css",
+                &[gzip, ("Range", "bytes=100-199"), ("If-Range", tag)],
+            );
             assert_eq!(same.status, 206, "{way:?}");
         }
     }
@@ -341,16 +487,30 @@ fn the_head_of_a_compressed_file_is_that_of_the_answer() {
             let mut client = served.connect(way);
             for coding in ["zstd", "br", "gzip"] {
                 let asked = [("Accept-Encoding", coding)];
-                let (whole, head) = (client.get("/a.css", &asked), client.ask("HEAD", "/a.css", &asked));
+                let (whole, head) = (
+                    client.get("/a.css", &asked),
+                    client.ask("HEAD", "/a.css", &asked),
+                );
                 let without = |answer: &Answer| {
                     let framed = ["content-length", "transfer-encoding"];
-                    let lasting = answer.lasting().into_iter().filter(|(name, _)| !framed.contains(name));
-                    lasting.map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<Vec<_>>()
+                    let lasting = answer
+                        .lasting()
+                        .into_iter()
+                        .filter(|(name, _)| !framed.contains(name));
+                    lasting
+                        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                        .collect::<Vec<_>>()
                 };
                 assert_eq!(without(&head), without(&whole), "{way:?} {coding}");
                 // RFC 9110 §8.6: the length of what GET would have got, or none.
-                let length = head.field("content-length").map(|length| length.parse().unwrap());
-                assert!(length.is_none_or(|len: usize| len == whole.body.len()), "{way:?} {:?}", head.fields);
+                let length = head
+                    .field("content-length")
+                    .map(|length| length.parse().unwrap());
+                assert!(
+                    length.is_none_or(|len: usize| len == whole.body.len()),
+                    "{way:?} {:?}",
+                    head.fields
+                );
             }
         }
     }
@@ -367,23 +527,35 @@ fn digests_of_an_origins_bytes_go_with_them() {
     let answer = get(&gate, "/", &[("Accept-Encoding", "gzip")]);
     assert_eq!(names.map(|name| answer.field(name)), [None; 4]);
     let answer = get(&gate, "/", &[]);
-    assert!(names.iter().all(|name| answer.field(name).is_some()), "{:?}", answer.fields);
+    assert!(
+        names.iter().all(|name| answer.field(name).is_some()),
+        "{:?}",
+        answer.fields
+    );
 }
 
 /// Server-sent events: each is there, decoded, before the origin sends the next.
 #[test]
 fn what_has_come_is_compressed_and_sent_before_more_comes() {
     let origin = Origin::tcp();
-    let keys = format!("proxy = \"{}\"\ncompress = {{ min = \"1MB\" }}", origin.address());
+    let keys = format!(
+        "proxy = \"{}\"\ncompress = {{ min = \"1MB\" }}",
+        origin.address()
+    );
     let served = Served::by(&keys);
     for coding in ["zstd", "br", "gzip"] {
         let mut client = Http::connect(served.gate.address());
-        client.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\nAccept-Encoding: {coding}\r\n\r\n"));
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: {NAME}\r\nAccept-Encoding: {coding}\r\n\r\n"
+        ));
         let mut upstream = origin.http();
         upstream.request();
         upstream.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
         let head = client.head();
-        assert!(head.contains(&format!("Content-Encoding: {coding}\r\n")), "{head}");
+        assert!(
+            head.contains(&format!("Content-Encoding: {coding}\r\n")),
+            "{head}"
+        );
         let mut reader = Reader::new(coding);
         for event in 0..20 {
             let event = format!("data: {event}\n\n");
@@ -405,17 +577,25 @@ fn what_has_come_is_compressed_and_sent_before_more_comes() {
 #[test]
 fn events_arrive_at_once_over_http_2_as_well() {
     let origin = Origin::tcp();
-    let served = Served::by(&format!("proxy = \"{}\"\ncompress = true", origin.address()));
+    let served = Served::by(&format!(
+        "proxy = \"{}\"\ncompress = true",
+        origin.address()
+    ));
     let settings = served.client();
     let client = Client::connect_tls(&settings, served.gate.at("127.0.0.2:0"), NAME);
     for coding in ["zstd", "br", "gzip"] {
         let mut request = Client::request(::http::Method::GET, "/");
-        request.headers_mut().insert("accept-encoding", coding.parse().unwrap());
+        request
+            .headers_mut()
+            .insert("accept-encoding", coding.parse().unwrap());
         let mut exchange = client.begin(request, true);
         let mut upstream = origin.http();
         upstream.request();
         upstream.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
-        assert_eq!(exchange.head().unwrap().field("content-encoding"), Some(coding));
+        assert_eq!(
+            exchange.head().unwrap().field("content-encoding"),
+            Some(coding)
+        );
         let mut reader = Reader::new(coding);
         for event in 0..20 {
             let event = format!("data: {event}\n\n");
@@ -429,7 +609,12 @@ fn events_arrive_at_once_over_http_2_as_well() {
         drop(upstream);
         let answer = exchange.answer();
         assert_eq!((answer.status, answer.reset), (200, None));
-        assert_eq!(decode_all(Coded::of(coding.as_bytes()).unwrap(), &answer.body, MOST).unwrap().len(), 190);
+        assert_eq!(
+            decode_all(Coded::of(coding.as_bytes()).unwrap(), &answer.body, MOST)
+                .unwrap()
+                .len(),
+            190
+        );
     }
 }
 
@@ -439,7 +624,10 @@ fn clients_of_http_1_0_get_a_compressed_body_up_to_the_close() {
     let content = text(1_100_000);
     let origin = saying("Content-Type: text/css\r\n", content.clone());
     let www = Www::with(&[("a.css", &content)]);
-    let gates = [Served::by(&proxied(&origin, "compress = true")).gate, www.start("")];
+    let gates = [
+        Served::by(&proxied(&origin, "compress = true")).gate,
+        www.start(""),
+    ];
     for gate in &gates {
         let mut client = Http::connect(gate.address());
         client.send(
@@ -447,7 +635,10 @@ fn clients_of_http_1_0_get_a_compressed_body_up_to_the_close() {
         );
         let head = client.head();
         assert!(head.contains("Content-Encoding: gzip\r\n"), "{head}");
-        assert!(!head.contains("Transfer-Encoding") && !head.contains("Content-Length"), "{head}");
+        assert!(
+            !head.contains("Transfer-Encoding") && !head.contains("Content-Length"),
+            "{head}"
+        );
         let body = client.rest();
         assert!(decode_all(Coded::Gzip, &body, MOST).unwrap() == content.as_bytes());
     }
@@ -458,38 +649,68 @@ fn trailers_follow_a_compressed_body() {
     let content = text(20_000);
     let (body, sent) = (content.clone(), content.clone());
     let origin = Origin::tcp().answering(move |_| {
-        chunked("Content-Type: text/css\r\nTrailer: X-Sum\r\n", body.as_bytes(), 777, "X-Sum: 7\r\n")
+        chunked(
+            "Content-Type: text/css\r\nTrailer: X-Sum\r\n",
+            body.as_bytes(),
+            777,
+            "X-Sum: 7\r\n",
+        )
     });
     let modern = h2::Origin::plain(move |_| {
-        let reply = Reply::new(200).field("content-type", "text/css").piece(sent.clone());
+        let reply = Reply::new(200)
+            .field("content-type", "text/css")
+            .piece(sent.clone());
         reply.trailer("x-sum", "7")
     });
-    let pool = format!("[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n", modern.address());
-    for (pool, proxy) in [(String::new(), origin.address().to_owned()), (pool, "pool:app".to_owned())] {
+    let pool = format!(
+        "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n",
+        modern.address()
+    );
+    for (pool, proxy) in [
+        (String::new(), origin.address().to_owned()),
+        (pool, "pool:app".to_owned()),
+    ] {
         let site = "listen = [\"127.0.0.1\"]\nprotocols = [\"http1\", \"h2c\"]\ncompress = true";
-        let gate = lockgate().start(&format!("{pool}[site.\":0\"]\n{site}\nproxy = \"{proxy}\"\n"));
+        let gate = lockgate().start(&format!(
+            "{pool}[site.\":0\"]\n{site}\nproxy = \"{proxy}\"\n"
+        ));
         let mut client = Http::connect(gate.address());
-        client
-            .send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\nTE: trailers\r\nAccept-Encoding: zstd\r\n\r\n"));
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: {NAME}\r\nTE: trailers\r\nAccept-Encoding: zstd\r\n\r\n"
+        ));
         let answer = client.answer();
         assert_eq!(answer.trailers.to_lowercase(), "x-sum: 7\r\n", "{proxy}");
         assert_eq!(decoded(&answer.into()), content.as_bytes(), "{proxy}");
         let client = Client::connect(gate.address());
         let mut request = Client::request(::http::Method::GET, "/");
-        request.headers_mut().insert("accept-encoding", "zstd".parse().unwrap());
+        request
+            .headers_mut()
+            .insert("accept-encoding", "zstd".parse().unwrap());
         let answer = client.begin(request, true).answer();
-        assert_eq!((answer.trailer("x-sum"), answer.field("content-encoding")), (Some("7"), Some("zstd")));
-        assert_eq!(decode_all(Coded::Zstd, &answer.body, MOST).unwrap(), content.as_bytes(), "{proxy}");
+        assert_eq!(
+            (answer.trailer("x-sum"), answer.field("content-encoding")),
+            (Some("7"), Some("zstd"))
+        );
+        assert_eq!(
+            decode_all(Coded::Zstd, &answer.body, MOST).unwrap(),
+            content.as_bytes(),
+            "{proxy}"
+        );
     }
 }
 
 #[test]
 fn an_answer_that_breaks_off_is_never_taken_for_the_whole() {
     let origin = Origin::tcp();
-    let served = Served::by(&format!("proxy = \"{}\"\ncompress = true", origin.address()));
+    let served = Served::by(&format!(
+        "proxy = \"{}\"\ncompress = true",
+        origin.address()
+    ));
     for coding in ["zstd", "br", "gzip"] {
         let mut client = Http::connect(served.gate.address());
-        client.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\nAccept-Encoding: {coding}\r\n\r\n"));
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: {NAME}\r\nAccept-Encoding: {coding}\r\n\r\n"
+        ));
         let mut upstream = origin.http();
         upstream.request();
         upstream.send("HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nContent-Length: 20000\r\n\r\n");
@@ -500,5 +721,9 @@ fn an_answer_that_breaks_off_is_never_taken_for_the_whole() {
         assert!(!rest.ends_with(b"0\r\n\r\n"), "{coding}");
     }
     let line = served.gate.line("the cut", |line| line["status"] == 200);
-    assert_eq!((&line["cause"], &line["side"]), (&"upstream_closed".into(), &"upstream".into()), "{line}");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"upstream_closed".into(), &"upstream".into()),
+        "{line}"
+    );
 }

@@ -8,9 +8,13 @@ const APP: &str = "https://app.example";
 
 /// The fields of an answer that are about it.
 fn said(answer: &Answer) -> Vec<(&str, &str)> {
-    let fields = answer.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let mut said: Vec<_> =
-        fields.filter(|(name, _)| name.starts_with("access-control-") || *name == "vary").collect();
+    let fields = answer
+        .fields
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut said: Vec<_> = fields
+        .filter(|(name, _)| name.starts_with("access-control-") || *name == "vary")
+        .collect();
     said.sort_unstable();
     said
 }
@@ -35,9 +39,13 @@ fn an_answer_says_who_may_read_it() {
         let served = Served::by(&format!("{action}\ncors = \"{APP}\""));
         for way in WAYS {
             let mut client = served.connect(way);
-            for origin in
-                [APP, "https://other.example", "null", "https://app.example.attacker", "HTTPS://APP.EXAMPLE"]
-            {
+            for origin in [
+                APP,
+                "https://other.example",
+                "null",
+                "https://app.example.attacker",
+                "HTTPS://APP.EXAMPLE",
+            ] {
                 let answer = client.get("/", &[("Origin", origin)]);
                 let mut expected = vec![("vary", "Origin")];
                 if origin == APP {
@@ -47,14 +55,26 @@ fn an_answer_says_who_may_read_it() {
                 assert!(answer.status < 400, "whoever asks, it is answered");
             }
             // Who says no origin would give others what was kept of it.
-            assert_eq!(said(&client.get("/", &[])), [("vary", "Origin")], "{way:?} {action}");
+            assert_eq!(
+                said(&client.get("/", &[])),
+                [("vary", "Origin")],
+                "{way:?} {action}"
+            );
         }
         let served = Served::by(&format!("{action}\ncors = true"));
         for origin in [&[][..], &[("Origin", APP)], &[("Origin", "null")]] {
-            assert_eq!(said(&get(&served.gate, "/", origin)), [(ALLOW, "*")], "{action}");
+            assert_eq!(
+                said(&get(&served.gate, "/", origin)),
+                [(ALLOW, "*")],
+                "{action}"
+            );
         }
         let served = Served::by(&format!("{action}\ncors = false"));
-        assert_eq!(said(&get(&served.gate, "/", &[("Origin", APP)])), [], "{action}");
+        assert_eq!(
+            said(&get(&served.gate, "/", &[("Origin", APP)])),
+            [],
+            "{action}"
+        );
     }
 }
 
@@ -96,7 +116,10 @@ fn subdomains_are_what_is_below_a_name_and_nothing_that_looks_like_it() {
         assert_eq!(answer.field("vary"), Some("Origin"), "{origin}");
     }
     // Two are said by nobody who is honest (RFC 6454 §7.3).
-    for origins in [["https://a.example.org", "https://attacker"], ["https://a.example.org"; 2]] {
+    for origins in [
+        ["https://a.example.org", "https://attacker"],
+        ["https://a.example.org"; 2],
+    ] {
         let lines = origins.map(|origin| ("Origin", origin));
         assert_eq!(get(&gate, "/", &lines).field(ALLOW), None, "{origins:?}");
     }
@@ -117,10 +140,17 @@ fn browsers_are_told_what_they_may_ask() {
         for way in WAYS {
             let mut client = served.connect(way);
             let answer = client.ask("OPTIONS", "/", &preflight(APP));
-            assert_eq!((answer.status, answer.body.len()), (204, 0), "{way:?} {action}");
+            assert_eq!(
+                (answer.status, answer.body.len()),
+                (204, 0),
+                "{way:?} {action}"
+            );
             let expected = [
                 ("access-control-allow-headers", "content-type,x-own"),
-                ("access-control-allow-methods", "GET, HEAD, POST, PUT, PATCH, DELETE"),
+                (
+                    "access-control-allow-methods",
+                    "GET, HEAD, POST, PUT, PATCH, DELETE",
+                ),
                 (ALLOW, APP),
                 ("access-control-max-age", "3600"),
                 ("vary", "Access-Control-Request-Headers"),
@@ -130,7 +160,11 @@ fn browsers_are_told_what_they_may_ask() {
             let refused = client.ask("OPTIONS", "/", &preflight("https://other.example"));
             assert_eq!(refused.status, 204, "{way:?} {action}");
             assert_eq!(said(&refused), expected[4..], "{way:?} {action}");
-            assert_eq!(client.get("/", &[]).field("vary"), Some("Origin"), "{way:?}: the connection goes on");
+            assert_eq!(
+                client.get("/", &[]).field("vary"),
+                Some("Origin"),
+                "{way:?}: the connection goes on"
+            );
         }
     }
 }
@@ -155,12 +189,24 @@ fn what_is_configured_is_what_is_told() {
     ];
     assert_eq!(said(&ask("OPTIONS", &preflight(APP))), expected);
     let answer = ask("GET", &[("Origin", APP)]);
-    let expected =
-        [expected[0], expected[3], ("access-control-expose-headers", "x-total, etag"), expected[5]];
+    let expected = [
+        expected[0],
+        expected[3],
+        ("access-control-expose-headers", "x-total, etag"),
+        expected[5],
+    ];
     assert_eq!(said(&answer), expected);
-    assert_eq!(said(&ask("GET", &[("Origin", "https://other.example")])), [("vary", "Origin")]);
+    assert_eq!(
+        said(&ask("GET", &[("Origin", "https://other.example")])),
+        [("vary", "Origin")]
+    );
     let gate = Served::by("respond = \"x\"\ncors = { origins = \"*\", headers = false }").gate;
-    let answer = crate::files::ask_over(&mut Http::connect(gate.address()), "OPTIONS", "/", &preflight(APP));
+    let answer = crate::files::ask_over(
+        &mut Http::connect(gate.address()),
+        "OPTIONS",
+        "/",
+        &preflight(APP),
+    );
     assert_eq!(answer.field("access-control-allow-headers"), None);
     assert_eq!(answer.field(ALLOW), Some("*"));
 }
@@ -170,29 +216,48 @@ fn what_is_configured_is_what_is_told() {
 fn credentials_for_every_origin_are_a_mistake() {
     let toml = "[site.\":0\"]\nrespond = \"x\"\ncors = { origins = \"*\", credentials = true }\n";
     let ended = crate::scene::lockgate().fail(toml);
-    assert!(ended.stderr.contains("`credentials` for every origin"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("`credentials` for every origin"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
 fn other_requests_by_options_are_the_applications() {
     let origin = saying("X-From: origin\r\n", "said");
     let served = Served::by(&proxied(&origin, &format!("cors = \"{APP}\"")));
-    for fields in [&[][..], &[("Origin", APP)], &[("Access-Control-Request-Method", "PUT")]] {
+    for fields in [
+        &[][..],
+        &[("Origin", APP)],
+        &[("Access-Control-Request-Method", "PUT")],
+    ] {
         for way in WAYS {
             let answer = served.connect(way).ask("OPTIONS", "/", fields);
-            assert_eq!((answer.status, answer.field("x-from")), (200, Some("origin")), "{way:?} {fields:?}");
+            assert_eq!(
+                (answer.status, answer.field("x-from")),
+                (200, Some("origin")),
+                "{way:?} {fields:?}"
+            );
         }
     }
     let plain = Served::by(&proxied(&origin, ""));
     let answer = plain.connect(WAYS[0]).ask("OPTIONS", "/", &preflight(APP));
-    assert_eq!(answer.field("x-from"), Some("origin"), "without a word all of them are");
+    assert_eq!(
+        answer.field("x-from"),
+        Some("origin"),
+        "without a word all of them are"
+    );
 }
 
 /// Fetch §3.2.2: browsers ask without credentials, and a script reads why it may not come.
 #[test]
 fn a_password_is_asked_for_behind_the_preflight_and_the_refusal_can_be_read() {
     let www = Www::with(&[("htpasswd", "")]);
-    let file = www.write("htpasswd", "alice:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n");
+    let file = www.write(
+        "htpasswd",
+        "alice:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n",
+    );
     let origin = saying("", "inside");
     let keys = format!(
         "cors = {{ origins = \"{APP}\", credentials = true }}\nauth = {{ basic = \"{}\" }}",
@@ -201,15 +266,27 @@ fn a_password_is_asked_for_behind_the_preflight_and_the_refusal_can_be_read() {
     let served = Served::by(&proxied(&origin, &keys));
     for way in WAYS {
         let mut client = served.connect(way);
-        assert_eq!(client.ask("OPTIONS", "/", &preflight(APP)).field(ALLOW), Some(APP), "{way:?}");
-        assert_eq!(origin.accepted(), 0, "{way:?}: nothing of it reaches the application");
+        assert_eq!(
+            client.ask("OPTIONS", "/", &preflight(APP)).field(ALLOW),
+            Some(APP),
+            "{way:?}"
+        );
+        assert_eq!(
+            origin.accepted(),
+            0,
+            "{way:?}: nothing of it reaches the application"
+        );
         let answer = client.get("/", &[("Origin", APP)]);
         assert_eq!(
             (answer.status, answer.field(ALLOW), answer.field("vary")),
             (401, Some(APP), Some("Origin")),
             "{way:?}"
         );
-        assert_eq!(answer.field("access-control-allow-credentials"), Some("true"), "{way:?}");
+        assert_eq!(
+            answer.field("access-control-allow-credentials"),
+            Some("true"),
+            "{way:?}"
+        );
         let answer = client.get("/", &[("Origin", "https://other.example")]);
         assert_eq!((answer.status, answer.field(ALLOW)), (401, None), "{way:?}");
         // Who asks without an origin asks for something else.
@@ -221,24 +298,48 @@ fn a_password_is_asked_for_behind_the_preflight_and_the_refusal_can_be_read() {
 fn errors_can_be_read_as_well() {
     let www = Www::with(&[("a.txt", "a")]);
     let files = Served::start(&www, &format!("cors = \"{APP}\""));
-    let gone = Served::by(&format!("proxy = \"{}\"\ncors = \"{APP}\"", crate::scene::deserted()));
+    let gone = Served::by(&format!(
+        "proxy = \"{}\"\ncors = \"{APP}\"",
+        crate::scene::deserted()
+    ));
     let broken = saying("", "said");
-    let limited = Served::by(&proxied(&broken, &format!("cors = \"{APP}\"\ndeny = [\"127.0.0.0/8\"]")));
-    for (served, path, status) in [(&files, "/none", 404), (&gone, "/", 502), (&limited, "/", 403)] {
+    let limited = Served::by(&proxied(
+        &broken,
+        &format!("cors = \"{APP}\"\ndeny = [\"127.0.0.0/8\"]"),
+    ));
+    for (served, path, status) in [
+        (&files, "/none", 404),
+        (&gone, "/", 502),
+        (&limited, "/", 403),
+    ] {
         for way in WAYS {
             let answer = served.connect(way).get(path, &[("Origin", APP)]);
             let found = (answer.status, answer.field(ALLOW), answer.field("vary"));
             // Error pages differ by Accept.
             assert_eq!((found.0, found.1), (status, Some(APP)), "{way:?} {path}");
-            let varies = answer.fields.iter().any(|(name, value)| name == "vary" && value.contains("Origin"));
+            let varies = answer
+                .fields
+                .iter()
+                .any(|(name, value)| name == "vary" && value.contains("Origin"));
             assert!(varies, "{way:?} {path} {:?}", answer.fields);
         }
     }
-    let answer = files.connect(WAYS[0]).ask("POST", "/a.txt", &[("Origin", APP)]);
+    let answer = files
+        .connect(WAYS[0])
+        .ask("POST", "/a.txt", &[("Origin", APP)]);
     assert_eq!((answer.status, answer.field(ALLOW)), (405, Some(APP)));
-    for fields in [("If-None-Match", "*"), ("Range", "bytes=9-"), ("If-Match", "\"no\"")] {
-        let answer = files.connect(WAYS[0]).get("/a.txt", &[("Origin", APP), fields]);
-        assert!(matches!(answer.status, 304 | 416 | 412) && answer.field(ALLOW) == Some(APP), "{answer:?}");
+    for fields in [
+        ("If-None-Match", "*"),
+        ("Range", "bytes=9-"),
+        ("If-Match", "\"no\""),
+    ] {
+        let answer = files
+            .connect(WAYS[0])
+            .get("/a.txt", &[("Origin", APP), fields]);
+        assert!(
+            matches!(answer.status, 304 | 416 | 412) && answer.field(ALLOW) == Some(APP),
+            "{answer:?}"
+        );
     }
 }
 
@@ -252,10 +353,18 @@ fn what_an_application_says_of_it_is_replaced() {
     for way in WAYS {
         let mut client = served.connect(way);
         let vary = ("vary", "origin, Accept");
-        assert_eq!(said(&client.get("/", &[("Origin", APP)])), [(ALLOW, APP), vary], "{way:?}");
+        assert_eq!(
+            said(&client.get("/", &[("Origin", APP)])),
+            [(ALLOW, APP), vary],
+            "{way:?}"
+        );
         let other = client.get("/", &[("Origin", "https://attacker")]);
         assert_eq!(said(&other), [vary], "{way:?}");
-        assert_eq!(other.field("x-access-control-allow-origin"), Some("stays"), "{way:?}");
+        assert_eq!(
+            other.field("x-access-control-allow-origin"),
+            Some("stays"),
+            "{way:?}"
+        );
     }
     let plain = Served::by(&proxied(&origin, ""));
     let answer = get(&plain.gate, "/", &[("Origin", APP)]);
@@ -280,11 +389,24 @@ fn a_route_of_one_method_is_asked_about_with_that_method() {
         let put = client.ask("OPTIONS", "/own", &preflight(APP));
         assert_eq!((put.status, put.field(ALLOW)), (204, Some(APP)), "{way:?}");
         let get = [("Access-Control-Request-Method", "GET"), ("Origin", APP)];
-        assert_eq!(client.ask("OPTIONS", "/own", &get).field(ALLOW), None, "{way:?}");
+        assert_eq!(
+            client.ask("OPTIONS", "/own", &get).field(ALLOW),
+            None,
+            "{way:?}"
+        );
         // What holds for the site does not hold for what says no.
         let post = [("Access-Control-Request-Method", "POST"), ("Origin", APP)];
         let closed = client.ask("OPTIONS", "/closed", &post);
-        assert_eq!(closed.field("access-control-allow-methods"), None, "{way:?}");
-        assert!(client.ask("OPTIONS", "/open", &post).field("access-control-allow-methods").is_some());
+        assert_eq!(
+            closed.field("access-control-allow-methods"),
+            None,
+            "{way:?}"
+        );
+        assert!(
+            client
+                .ask("OPTIONS", "/open", &post)
+                .field("access-control-allow-methods")
+                .is_some()
+        );
     }
 }

@@ -9,18 +9,24 @@ use crate::files::{WAYS, Way};
 use crate::scene::lockgate;
 
 const HTML: &str = "Content-Type: text/html; charset=utf-8\r\n";
-const RULES: &str =
-    "rewrite_body = [{ text = \"@name@\", with = \"{query}\" }, { select = \"p\", append = \"!\" }]";
+const RULES: &str = "rewrite_body = [{ text = \"@name@\", with = \"{query}\" }, { select = \"p\", append = \"!\" }]";
 
 fn page(lines: usize, name: &str, end: &str) -> String {
-    (0..lines).map(|line| format!("<p>{line} {name}{end}</p>\n")).collect()
+    (0..lines)
+        .map(|line| format!("<p>{line} {name}{end}</p>\n"))
+        .collect()
 }
 
 #[test]
 fn a_page_of_an_origin_is_changed_however_it_comes() {
     let content = page(500, "@name@", "");
     let origin = Origin::tcp().answering(move |request| {
-        let path = request.first_line().split(['/', '?']).nth(1).unwrap().to_owned();
+        let path = request
+            .first_line()
+            .split(['/', '?'])
+            .nth(1)
+            .unwrap()
+            .to_owned();
         match path.parse() {
             Ok(size) => chunked(HTML, content.as_bytes(), size, ""),
             // With its length, or up to the close.
@@ -31,9 +37,16 @@ fn a_page_of_an_origin_is_changed_however_it_comes() {
     let served = Served::by(&proxied(&origin, RULES));
     for way in WAYS {
         let mut client = served.connect(way);
-        for (round, path) in ["1", "2", "7", "4096", "100000", "whole"].into_iter().enumerate() {
+        for (round, path) in ["1", "2", "7", "4096", "100000", "whole"]
+            .into_iter()
+            .enumerate()
+        {
             let answer = client.get(&format!("/{path}?n{round}"), &[]);
-            assert_eq!(answer.text(), page(500, &format!("n{round}"), "!"), "{way:?} {path}");
+            assert_eq!(
+                answer.text(),
+                page(500, &format!("n{round}"), "!"),
+                "{way:?} {path}"
+            );
         }
     }
 }
@@ -50,9 +63,19 @@ fn what_is_said_of_an_origins_page_is_true_of_the_changed_one() {
         let mut client = served.connect(way);
         for method in ["GET", "HEAD"] {
             let answer = client.ask(method, "/?n", &[]);
-            let gone =
-                ["etag", "last-modified", "accept-ranges", "content-md5", "content-digest", "content-length"];
-            assert_eq!(gone.map(|name| answer.field(name)), [None; 6], "{way:?} {method}");
+            let gone = [
+                "etag",
+                "last-modified",
+                "accept-ranges",
+                "content-md5",
+                "content-digest",
+                "content-length",
+            ];
+            assert_eq!(
+                gone.map(|name| answer.field(name)),
+                [None; 6],
+                "{way:?} {method}"
+            );
             assert_eq!(answer.field("x-own"), Some("stays"), "{way:?} {method}");
         }
     }
@@ -68,17 +91,31 @@ fn what_an_origin_has_coded_is_decoded_and_changed() {
         ("identity", None),
     ] {
         let content = page(500, "@name@", "");
-        let coded =
-            coding.map_or(content.clone().into_bytes(), |coding| encode_all(coding, 3, content.as_bytes()));
+        let coded = coding.map_or(content.clone().into_bytes(), |coding| {
+            encode_all(coding, 3, content.as_bytes())
+        });
         let fields = format!("{HTML}Content-Encoding: {name}\r\nVary: Accept-Encoding\r\n");
         let origin = Origin::tcp().answering(move |_| chunked(&fields, &coded, 1, ""));
-        for (keys, coding) in [(RULES.to_owned(), None), (format!("{RULES}\ncompress = true"), Some("br"))] {
+        for (keys, coding) in [
+            (RULES.to_owned(), None),
+            (format!("{RULES}\ncompress = true"), Some("br")),
+        ] {
             let served = Served::by(&proxied(&origin, &keys));
             for way in WAYS {
-                let answer = served.connect(way).get("/?n", &[("Accept-Encoding", "br, gzip;q=0.5")]);
+                let answer = served
+                    .connect(way)
+                    .get("/?n", &[("Accept-Encoding", "br, gzip;q=0.5")]);
                 assert_eq!(answer.field("content-encoding"), coding, "{way:?} {name}");
-                assert_eq!(decoded(&answer), page(500, "n", "!").as_bytes(), "{way:?} {name}");
-                assert_eq!(answer.field("vary"), Some("Accept-Encoding"), "{way:?} {name}");
+                assert_eq!(
+                    decoded(&answer),
+                    page(500, "n", "!").as_bytes(),
+                    "{way:?} {name}"
+                );
+                assert_eq!(
+                    answer.field("vary"),
+                    Some("Accept-Encoding"),
+                    "{way:?} {name}"
+                );
             }
         }
     }
@@ -88,22 +125,42 @@ fn what_an_origin_has_coded_is_decoded_and_changed() {
 fn what_cannot_or_must_not_be_changed_passes_unchanged() {
     let content = page(10, "@name@", "");
     for (status, fields) in [
-        (200, "Content-Type: text/html\r\nContent-Encoding: x-own\r\n"),
-        (200, "Content-Type: text/html\r\nContent-Encoding: gzip, x-own\r\n"),
-        (200, "Content-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Encoding: br\r\n"),
-        (200, "Content-Type: text/html\r\nCache-Control: no-transform\r\n"),
-        (206, "Content-Type: text/html\r\nContent-Range: bytes 0-9/99\r\n"),
+        (
+            200,
+            "Content-Type: text/html\r\nContent-Encoding: x-own\r\n",
+        ),
+        (
+            200,
+            "Content-Type: text/html\r\nContent-Encoding: gzip, x-own\r\n",
+        ),
+        (
+            200,
+            "Content-Type: text/html\r\nContent-Encoding: gzip\r\nContent-Encoding: br\r\n",
+        ),
+        (
+            200,
+            "Content-Type: text/html\r\nCache-Control: no-transform\r\n",
+        ),
+        (
+            206,
+            "Content-Type: text/html\r\nContent-Range: bytes 0-9/99\r\n",
+        ),
         (200, "Content-Type: text/plain\r\n"),
         (200, "Content-Type: application/xhtml+xml\r\n"),
         (200, "Content-Type: text/htmlx\r\n"),
         (200, ""),
     ] {
         let (body, said) = (content.clone(), format!("{fields}ETag: \"a\"\r\n"));
-        let origin = Origin::tcp().answering(move |request| reply(request, status, &said, body.as_bytes()));
+        let origin =
+            Origin::tcp().answering(move |request| reply(request, status, &said, body.as_bytes()));
         let served = Served::by(&proxied(&origin, RULES));
         for way in WAYS {
             let answer = served.connect(way).get("/?n", &[]);
-            assert_eq!((answer.status, answer.text()), (status, &*content), "{way:?} {fields:?}");
+            assert_eq!(
+                (answer.status, answer.text()),
+                (status, &*content),
+                "{way:?} {fields:?}"
+            );
             assert_eq!(answer.field("etag"), Some("\"a\""), "{way:?} {fields:?}");
             assert_eq!(
                 answer.field("content-length"),
@@ -113,7 +170,8 @@ fn what_cannot_or_must_not_be_changed_passes_unchanged() {
         }
     }
     // Errors are pages, too.
-    let origin = Origin::tcp().answering(move |request| reply(request, 404, HTML, content.as_bytes()));
+    let origin =
+        Origin::tcp().answering(move |request| reply(request, 404, HTML, content.as_bytes()));
     let answer = get(&Served::by(&proxied(&origin, RULES)).gate, "/?n", &[]);
     assert_eq!((answer.status, answer.text()), (404, &*page(10, "n", "!")));
 }
@@ -127,7 +185,11 @@ fn values_of_a_request_are_text_in_an_origins_page() {
         let mut client = served.connect(way);
         let answer = client.get("/?\"><script>'&@name@", &[]);
         let shown = "%22%3E%3Cscript%3E%27&amp;@name@";
-        assert_eq!(answer.text(), format!("<p title=\"{shown}\">{shown}!</p>"), "{way:?}");
+        assert_eq!(
+            answer.text(),
+            format!("<p title=\"{shown}\">{shown}!</p>"),
+            "{way:?}"
+        );
     }
 }
 
@@ -135,10 +197,15 @@ fn values_of_a_request_are_text_in_an_origins_page() {
 #[test]
 fn an_origins_page_is_changed_as_it_comes() {
     let origin = Origin::tcp();
-    let served = Served::by(&format!("proxy = \"{}\"\n{RULES}\ncompress = true", origin.address()));
+    let served = Served::by(&format!(
+        "proxy = \"{}\"\n{RULES}\ncompress = true",
+        origin.address()
+    ));
     for coding in ["gzip", "br", "zstd"] {
         let mut client = Http::connect(served.gate.address());
-        client.send(format!("GET /?n HTTP/1.1\r\nHost: {NAME}\r\nAccept-Encoding: {coding}\r\n\r\n"));
+        client.send(format!(
+            "GET /?n HTTP/1.1\r\nHost: {NAME}\r\nAccept-Encoding: {coding}\r\n\r\n"
+        ));
         let mut upstream = origin.http();
         upstream.request();
         upstream.send(format!("HTTP/1.1 200 OK\r\n{HTML}\r\n"));
@@ -164,30 +231,65 @@ fn trailers_follow_a_changed_body_whatever_http_it_crosses() {
         chunked(&fields, &body, 100, "X-Sum: 7\r\n")
     });
     let modern = h2::Origin::plain(move |_| {
-        let reply = Reply::new(200).field("content-type", "text/html").field("content-encoding", "gzip");
-        let reply = sent.chunks(100).fold(reply, |reply, piece| reply.piece(piece.to_vec()));
+        let reply = Reply::new(200)
+            .field("content-type", "text/html")
+            .field("content-encoding", "gzip");
+        let reply = sent
+            .chunks(100)
+            .fold(reply, |reply, piece| reply.piece(piece.to_vec()));
         reply.trailer("x-sum", "7")
     });
-    let pool = format!("[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n", modern.address());
-    for (pool, proxy) in [(String::new(), classic.address().to_owned()), (pool, "pool:app".to_owned())] {
-        let site =
-            format!("listen = [\"127.0.0.1\"]\nprotocols = [\"http1\", \"h2c\"]\n{RULES}\ncompress = true");
-        let gate = lockgate().start(&format!("{pool}[site.\":0\"]\nproxy = \"{proxy}\"\n{site}\n"));
+    let pool = format!(
+        "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n",
+        modern.address()
+    );
+    for (pool, proxy) in [
+        (String::new(), classic.address().to_owned()),
+        (pool, "pool:app".to_owned()),
+    ] {
+        let site = format!(
+            "listen = [\"127.0.0.1\"]\nprotocols = [\"http1\", \"h2c\"]\n{RULES}\ncompress = true"
+        );
+        let gate = lockgate().start(&format!(
+            "{pool}[site.\":0\"]\nproxy = \"{proxy}\"\n{site}\n"
+        ));
         for coding in ["identity", "zstd"] {
             let mut client = Http::connect(gate.address());
             client.send(format!(
                 "GET /?n HTTP/1.1\r\nHost: {NAME}\r\nTE: trailers\r\nAccept-Encoding: {coding}\r\n\r\n"
             ));
             let answer = client.answer();
-            assert_eq!(answer.trailers.to_lowercase(), "x-sum: 7\r\n", "{proxy} {coding}");
-            assert_eq!(decoded(&answer.into()), page(300, "n", "!").as_bytes(), "{proxy} {coding}");
+            assert_eq!(
+                answer.trailers.to_lowercase(),
+                "x-sum: 7\r\n",
+                "{proxy} {coding}"
+            );
+            assert_eq!(
+                decoded(&answer.into()),
+                page(300, "n", "!").as_bytes(),
+                "{proxy} {coding}"
+            );
             let client = Client::connect(gate.address());
             let mut request = Client::request(::http::Method::GET, "/?n");
-            request.headers_mut().insert("accept-encoding", coding.parse().unwrap());
+            request
+                .headers_mut()
+                .insert("accept-encoding", coding.parse().unwrap());
             let answer = client.begin(request, true).answer();
-            assert_eq!((answer.reset, answer.trailer("x-sum")), (None, Some("7")), "{proxy} {coding}");
-            let answer = Answer { status: answer.status, fields: answer.fields, body: answer.body };
-            assert_eq!(decoded(&answer), page(300, "n", "!").as_bytes(), "{proxy} {coding}");
+            assert_eq!(
+                (answer.reset, answer.trailer("x-sum")),
+                (None, Some("7")),
+                "{proxy} {coding}"
+            );
+            let answer = Answer {
+                status: answer.status,
+                fields: answer.fields,
+                body: answer.body,
+            };
+            assert_eq!(
+                decoded(&answer),
+                page(300, "n", "!").as_bytes(),
+                "{proxy} {coding}"
+            );
         }
     }
 }
@@ -198,18 +300,35 @@ fn broken_off(served: &Served, reason: &str, most: usize) {
     client.send(format!("GET /?n HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
     assert!(client.head().starts_with("HTTP/1.1 200 "));
     let (rest, _) = client.end();
-    assert!(!rest.ends_with(b"0\r\n\r\n") && rest.len() <= most + most / 8 + 64, "{} bytes", rest.len());
+    assert!(
+        !rest.ends_with(b"0\r\n\r\n") && rest.len() <= most + most / 8 + 64,
+        "{} bytes",
+        rest.len()
+    );
     let mut client = Http::connect(served.gate.address());
     client.send("GET /?n HTTP/1.0\r\nHost: a\r\n\r\n");
     client.head();
     // Where the close is the end, only a reset says that it is none.
     assert!(client.end().1.is_err());
     let client = Client::connect_tls(&served.client(), served.gate.at("127.0.0.2:0"), NAME);
-    let answer = client.begin(Client::request(::http::Method::GET, "/?n"), true).answer();
-    assert!(answer.reset.is_some() && answer.body.len() <= most, "{} bytes", answer.body.len());
+    let answer = client
+        .begin(Client::request(::http::Method::GET, "/?n"), true)
+        .answer();
+    assert!(
+        answer.reset.is_some() && answer.body.len() <= most,
+        "{} bytes",
+        answer.body.len()
+    );
     for protocol in ["HTTP/1.1", "HTTP/1.0", "HTTP/2.0"] {
-        let line = served.gate.line(protocol, |line| line["protocol"] == protocol);
-        assert!(line["detail"].as_str().is_some_and(|detail| detail.contains(reason)), "{line}");
+        let line = served
+            .gate
+            .line(protocol, |line| line["protocol"] == protocol);
+        assert!(
+            line["detail"]
+                .as_str()
+                .is_some_and(|detail| detail.contains(reason)),
+            "{line}"
+        );
         assert_eq!(line["side"], "upstream", "{line}");
     }
 }
@@ -218,9 +337,14 @@ fn broken_off(served: &Served, reason: &str, most: usize) {
 fn a_page_that_grows_beyond_what_it_may_is_broken_off_and_the_log_says_why() {
     let origin = saying(HTML, "a".repeat(20_000));
     let with = "b".repeat(1_000);
-    let rules =
-        format!("rewrite_body = {{ max = \"1MB\", rules = [{{ text = \"a\", with = \"{with}\" }}] }}");
-    broken_off(&Served::by(&proxied(&origin, &rules)), "longer than allowed", 1_000_000);
+    let rules = format!(
+        "rewrite_body = {{ max = \"1MB\", rules = [{{ text = \"a\", with = \"{with}\" }}] }}"
+    );
+    broken_off(
+        &Served::by(&proxied(&origin, &rules)),
+        "longer than allowed",
+        1_000_000,
+    );
 }
 
 #[test]
@@ -229,8 +353,16 @@ fn what_is_not_in_the_coding_that_it_says_is_broken_off() {
     let middle = coded.len() / 2;
     for (fields, reason, cut) in [
         ("Content-Encoding: gzip\r\n", "ends too early", true),
-        ("Content-Encoding: br\r\n", "not what its coding says", false),
-        ("Content-Encoding: zstd\r\n", "not what its coding says", false),
+        (
+            "Content-Encoding: br\r\n",
+            "not what its coding says",
+            false,
+        ),
+        (
+            "Content-Encoding: zstd\r\n",
+            "not what its coding says",
+            false,
+        ),
     ] {
         if cut {
             coded.truncate(middle);
@@ -254,7 +386,11 @@ fn bomb(coding: Coding) -> Vec<u8> {
 
 #[test]
 fn a_bomb_ends_its_answer_and_takes_no_memory() {
-    for (name, coding) in [("gzip", Coding::Gzip), ("br", Coding::Brotli), ("zstd", Coding::Zstd)] {
+    for (name, coding) in [
+        ("gzip", Coding::Gzip),
+        ("br", Coding::Brotli),
+        ("zstd", Coding::Zstd),
+    ] {
         let bomb = Arc::new(bomb(coding));
         assert!(bomb.len() < 1 << 20, "{name}: {} bytes", bomb.len());
         let fields = format!("{HTML}Content-Encoding: {name}\r\n");
@@ -272,7 +408,9 @@ fn a_bomb_ends_its_answer_and_takes_no_memory() {
             assert!(!rest.ends_with(b"0\r\n\r\n"), "{name}");
             let line = served.gate.line("the bomb", |line| line["status"] == 200);
             assert!(
-                line["detail"].as_str().is_some_and(|detail| detail.contains("longer than allowed")),
+                line["detail"]
+                    .as_str()
+                    .is_some_and(|detail| detail.contains("longer than allowed")),
                 "{line}"
             );
             // A window of br is 16 MB.
@@ -292,7 +430,9 @@ fn a_client_that_takes_nothing_holds_no_memory() {
     let before = served.gate.most_resident();
     let mut clients: Vec<_> = (0..10)
         .map(|_| {
-            let mut client = Http::over(lockgate_testkit::Wire::connect_narrow(served.gate.address()));
+            let mut client = Http::over(lockgate_testkit::Wire::connect_narrow(
+                served.gate.address(),
+            ));
             client.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
             client
         })

@@ -28,19 +28,51 @@ fn texts_patterns_and_elements_are_replaced() {
             "$2-1 and $20-10",
         ),
         ("{ regex = \"(?i)HELLO\", with = \"Bye\" }", "Hello", "Bye"),
-        ("{ select = \"title\", inner = \"<b>{{new}\" }", "Old title", "<b>{{new}"),
-        ("{ select = \"h1#top\", before = \"<hr>\" }", "<h1 ", "<hr><h1 "),
-        ("{ select = \".big\", after = \"<hr>\" }", "</h1>", "</h1><hr>"),
-        ("{ select = \"head\", prepend = \"<base>\" }", "<head>", "<head><base>"),
-        ("{ select = \"head\", append = \"<link>\" }", "</head>", "<link></head>"),
-        ("{ select = \"p.x\", replace = \"<i>three</i>\" }", "<p class='x'>two</p>", "<i>three</i>"),
-        ("{ select = \"body > p:nth-of-type(2)\", remove = true }", "<p class='x'>two</p>", ""),
+        (
+            "{ select = \"title\", inner = \"<b>{{new}\" }",
+            "Old title",
+            "<b>{{new}",
+        ),
+        (
+            "{ select = \"h1#top\", before = \"<hr>\" }",
+            "<h1 ",
+            "<hr><h1 ",
+        ),
+        (
+            "{ select = \".big\", after = \"<hr>\" }",
+            "</h1>",
+            "</h1><hr>",
+        ),
+        (
+            "{ select = \"head\", prepend = \"<base>\" }",
+            "<head>",
+            "<head><base>",
+        ),
+        (
+            "{ select = \"head\", append = \"<link>\" }",
+            "</head>",
+            "<link></head>",
+        ),
+        (
+            "{ select = \"p.x\", replace = \"<i>three</i>\" }",
+            "<p class='x'>two</p>",
+            "<i>three</i>",
+        ),
+        (
+            "{ select = \"body > p:nth-of-type(2)\", remove = true }",
+            "<p class='x'>two</p>",
+            "",
+        ),
         (
             "{ select = \"img[src]\", set = { src = \"b.png\", alt = \"b\" } }",
             "<img src=\"a.png\">",
             "<img src=\"b.png\" alt=\"b\">",
         ),
-        ("{ select = \"h1\", set = { class = false } }", "<h1 id=\"top\" class=\"big\">", "<h1 id=\"top\">"),
+        (
+            "{ select = \"h1\", set = { class = false } }",
+            "<h1 id=\"top\" class=\"big\">",
+            "<h1 id=\"top\">",
+        ),
         // What a rule has put in is not changed by another.
         (
             "{ text = \"one\", with = \"two\" }, { text = \"two\", with = \"one\" }",
@@ -53,8 +85,16 @@ fn texts_patterns_and_elements_are_replaced() {
         assert_ne!(expected, PAGE, "{rules}");
         for way in WAYS {
             let answer = served.connect(way).get("/", &[]);
-            assert_eq!((answer.status, answer.text()), (200, &*expected), "{way:?} {rules}");
-            assert_eq!(answer.field("content-length"), Some(&*expected.len().to_string()), "{way:?} {rules}");
+            assert_eq!(
+                (answer.status, answer.text()),
+                (200, &*expected),
+                "{way:?} {rules}"
+            );
+            assert_eq!(
+                answer.field("content-length"),
+                Some(&*expected.len().to_string()),
+                "{way:?} {rules}"
+            );
         }
     }
 }
@@ -69,9 +109,12 @@ fn other_types_stay_what_they_are_unless_they_are_named() {
         ("a.svg", "<a/>"),
     ]);
     let gate = www.start(ruled("{ text = \"a\", with = \"{query}\" }"));
-    for (path, expected) in
-        [("/a.html?b", "b"), ("/a.txt?b", "a"), ("/a.json?b", "\"a\""), ("/a.svg?b", "<a/>")]
-    {
+    for (path, expected) in [
+        ("/a.html?b", "b"),
+        ("/a.txt?b", "a"),
+        ("/a.json?b", "\"a\""),
+        ("/a.svg?b", "<a/>"),
+    ] {
         assert_eq!(get(&gate, path, &[]).text(), expected, "{path}");
     }
     assert!(get(&gate, "/a.txt", &[]).field("etag").is_some());
@@ -97,7 +140,10 @@ fn every_request_has_its_own_values() {
     let with = "{method}|{client}|{scheme}|{host}|{path}|{query}|{counter}|{id}|{time}|{none}";
     let served = Served::start(
         &www,
-        &format!("spa = \"/app.html\"\n{}", ruled(&format!("{{ text = \"@\", with = \"{with}\" }}"))),
+        &format!(
+            "spa = \"/app.html\"\n{}",
+            ruled(&format!("{{ text = \"@\", with = \"{with}\" }}"))
+        ),
     );
     let mut seen = Vec::new();
     for way in WAYS {
@@ -106,14 +152,26 @@ fn every_request_has_its_own_values() {
         // Each of the two sites counts for itself.
         for (round, path) in ["/", "/x?y=1", "/?z"].into_iter().enumerate() {
             let answer = client.get(path, &[("Accept", "text/html")]);
-            let values = answer.text().strip_prefix("<p>").unwrap().strip_suffix("</p>").unwrap();
+            let values = answer
+                .text()
+                .strip_prefix("<p>")
+                .unwrap()
+                .strip_suffix("</p>")
+                .unwrap();
             let values: Vec<_> = values.split('|').collect();
             let (path, query) = path.split_once('?').unwrap_or((path, ""));
-            assert_eq!(values[..6], ["GET", "127.0.0.1", scheme, NAME, path, query], "{way:?}");
+            assert_eq!(
+                values[..6],
+                ["GET", "127.0.0.1", scheme, NAME, path, query],
+                "{way:?}"
+            );
             let counted: usize = values[6].parse().unwrap();
             assert_eq!(counted % 3, (round + 1) % 3, "{way:?}");
             assert_eq!(answer.field("x-request-id").unwrap_or(values[7]), values[7]);
-            assert_eq!((values[8].len(), values[9]), ("2026-05-04T12:30:00Z".len(), "{none}"));
+            assert_eq!(
+                (values[8].len(), values[9]),
+                ("2026-05-04T12:30:00Z".len(), "{none}")
+            );
             seen.push(values[7].to_owned());
         }
     }
@@ -151,8 +209,18 @@ fn values_can_neither_become_tags_nor_end_attributes() {
             continue;
         }
         // As a URI has it (RFC 3986 §2.1), and then as HTML has that.
-        let references = [("\"", "%22"), ("<", "%3C"), (">", "%3E"), ("'", "%27"), ("&", "&amp;")];
-        let harmless = references.iter().fold(hostile.to_owned(), |text, (from, to)| text.replace(from, to));
+        let references = [
+            ("\"", "%22"),
+            ("<", "%3C"),
+            (">", "%3E"),
+            ("'", "%27"),
+            ("&", "&amp;"),
+        ];
+        let harmless = references
+            .iter()
+            .fold(hostile.to_owned(), |text, (from, to)| {
+                text.replace(from, to)
+            });
         let all = format!("/x{harmless}?{harmless}&{NAME}");
         let expected = format!(
             "<html><head><meta content=\"{harmless}\"></head><body><p title=\"{all}\" class='{all}' data-q=\"{harmless}\">{all}</p></body></html>"
@@ -160,16 +228,25 @@ fn values_can_neither_become_tags_nor_end_attributes() {
         // `set` writes a start tag anew; what it says is looked at, not how.
         let plain = |text: &str| text.replace('\'', "\"");
         assert_eq!(plain(answer.text()), plain(&expected), "{target}");
-        assert!(!answer.text().contains("<script"), "{target}: {}", answer.text());
+        assert!(
+            !answer.text().contains("<script"),
+            "{target}: {}",
+            answer.text()
+        );
     }
     // The same that a browser would send.
     let mut http = Http::connect(served.gate.address());
     let escaped = "/x%22%3E%3Cscript%3E?%22%3E%3Cscript%3E";
     let answer = ask_over(&mut http, "GET", escaped, &[("Accept", "text/html")]);
-    assert_eq!((answer.status, answer.text().matches("<script").count()), (200, 0));
+    assert_eq!(
+        (answer.status, answer.text().matches("<script").count()),
+        (200, 0)
+    );
     for host in ["\"><script>", "a\"b", "<script>", "a'b"] {
         let mut http = Http::connect(served.gate.address());
-        http.send(format!("GET /x HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\n\r\n"));
+        http.send(format!(
+            "GET /x HTTP/1.1\r\nHost: {host}\r\nAccept: text/html\r\n\r\n"
+        ));
         let answer = Answer::from(http.answer());
         let shown = String::from_utf8(answer.body.clone()).unwrap();
         assert!(
@@ -196,7 +273,11 @@ fn a_page_with_values_has_no_validators_and_no_ranges() {
             ("Range", "bytes=0-9"),
         ] {
             let again = client.get("/", &[condition]);
-            assert_eq!((again.status, again.body.len()), (200, answer.body.len()), "{way:?} {condition:?}");
+            assert_eq!(
+                (again.status, again.body.len()),
+                (200, answer.body.len()),
+                "{way:?} {condition:?}"
+            );
             assert_ne!(again.body, answer.body, "{way:?} {condition:?}");
         }
     }
@@ -207,7 +288,10 @@ fn a_page_that_is_the_same_for_all_keeps_its_tag_and_its_ranges() {
     let www = www();
     let rules = ruled("{ text = \"@name@\", with = \"World\" }");
     let expected = PAGE.replace("@name@", "World");
-    let unruled = get(&www.start(""), "/", &[]).field("etag").unwrap().to_owned();
+    let unruled = get(&www.start(""), "/", &[])
+        .field("etag")
+        .unwrap()
+        .to_owned();
     let mut tags = Vec::new();
     for _ in 0..2 {
         let served = Served::start(&www, &rules);
@@ -222,9 +306,17 @@ fn a_page_that_is_the_same_for_all_keeps_its_tag_and_its_ranges() {
                 answer.fields
             );
             let again = client.get("/", &[("If-None-Match", &tag)]);
-            assert_eq!((again.status, again.field("etag")), (304, Some(&*tag)), "{way:?}");
+            assert_eq!(
+                (again.status, again.field("etag")),
+                (304, Some(&*tag)),
+                "{way:?}"
+            );
             let part = client.get("/", &[("Range", "bytes=100-149"), ("If-Range", &tag)]);
-            assert_eq!((part.status, part.text()), (206, &expected[100..150]), "{way:?}");
+            assert_eq!(
+                (part.status, part.text()),
+                (206, &expected[100..150]),
+                "{way:?}"
+            );
             let range = format!("bytes 100-149/{}", expected.len());
             assert_eq!(part.field("content-range"), Some(&*range), "{way:?}");
             tags.push(tag);
@@ -234,16 +326,30 @@ fn a_page_that_is_the_same_for_all_keeps_its_tag_and_its_ranges() {
     assert_eq!(tags.len(), 1, "the same rules make the same tag");
     assert_ne!(tags[0], unruled);
     // Other rules make another page of the same file: nobody keeps the old one for it.
-    for other in ["{ text = \"@name@\", with = \"Moon\" }", "{ regex = \"@name@\", with = \"World\" }"] {
+    for other in [
+        "{ text = \"@name@\", with = \"Moon\" }",
+        "{ regex = \"@name@\", with = \"World\" }",
+    ] {
         let gate = www.start(ruled(other));
         let answer = get(&gate, "/", &[("If-None-Match", &tags[0])]);
         assert_eq!(answer.status, 200, "{other}");
         assert_ne!(answer.field("etag"), Some(&*tags[0]), "{other}");
-        let part = get(&gate, "/", &[("Range", "bytes=0-9"), ("If-Range", &tags[0])]);
+        let part = get(
+            &gate,
+            "/",
+            &[("Range", "bytes=0-9"), ("If-Range", &tags[0])],
+        );
         assert_eq!(part.status, 200, "{other}");
     }
-    for rules in ["", "rewrite_body = [{ text = \"@name@\", with = \"{id}\" }]"] {
-        assert_eq!(get(&www.start(rules), "/", &[("If-None-Match", &tags[0])]).status, 200, "{rules}");
+    for rules in [
+        "",
+        "rewrite_body = [{ text = \"@name@\", with = \"{id}\" }]",
+    ] {
+        assert_eq!(
+            get(&www.start(rules), "/", &[("If-None-Match", &tags[0])]).status,
+            200,
+            "{rules}"
+        );
     }
 }
 
@@ -251,8 +357,9 @@ fn a_page_that_is_the_same_for_all_keeps_its_tag_and_its_ranges() {
 fn a_page_in_which_nothing_is_found_stays_what_it_was() {
     let www = www();
     let unruled = get(&www.start(""), "/", &[]);
-    let gate =
-        www.start(ruled("{ text = \"@nobody@\", with = \"{id}\" }, { select = \"nav\", remove = true }"));
+    let gate = www.start(ruled(
+        "{ text = \"@nobody@\", with = \"{id}\" }, { select = \"nav\", remove = true }",
+    ));
     let answer = get(&gate, "/", &[]);
     assert_eq!(answer.lasting(), unruled.lasting());
     assert_eq!(answer.body, unruled.body);
@@ -263,12 +370,19 @@ fn a_page_in_which_nothing_is_found_stays_what_it_was() {
 fn the_head_of_a_changed_page_is_that_of_the_page() {
     let www = Www::with(&[("index.html", &PAGE.repeat(20))]);
     for value in ["World", "{client}", "{id}"] {
-        let served = Served::start(&www, &ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}")));
+        let served = Served::start(
+            &www,
+            &ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}")),
+        );
         for way in WAYS {
             let mut client = served.connect(way);
             let (page, head) = (client.get("/", &[]), client.ask("HEAD", "/", &[]));
             assert_eq!(head.lasting(), page.lasting(), "{way:?} {value}");
-            assert_eq!(head.field("content-length"), Some(&*page.body.len().to_string()), "{way:?} {value}");
+            assert_eq!(
+                head.field("content-length"),
+                Some(&*page.body.len().to_string()),
+                "{way:?} {value}"
+            );
             assert!(head.body.is_empty());
         }
     }
@@ -279,18 +393,39 @@ fn what_is_changed_is_compressed_afterwards() {
     let page = PAGE.repeat(20);
     let www = Www::with(&[("index.html", &page)]);
     // What was compressed before is of the page as it was.
-    www.write("index.html.gz", encode_all(Coding::Gzip, 6, page.as_bytes()));
+    www.write(
+        "index.html.gz",
+        encode_all(Coding::Gzip, 6, page.as_bytes()),
+    );
     for (value, filled) in [("World", false), ("{client}", true)] {
-        let served = Served::start(&www, &ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}")));
+        let served = Served::start(
+            &www,
+            &ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}")),
+        );
         let expected = page.replace("@name@", &value.replace("{client}", "127.0.0.1"));
         for way in WAYS {
             let mut client = served.connect(way);
             for coding in ["gzip", "br", "zstd"] {
                 let answer = client.get("/", &[("Accept-Encoding", coding)]);
-                assert_eq!(answer.field("content-encoding"), Some(coding), "{way:?} {value}");
-                assert_eq!(answer.field("vary"), Some("Accept-Encoding"), "{way:?} {value}");
-                assert_eq!(decoded(&answer), expected.as_bytes(), "{way:?} {value} {coding}");
-                assert_eq!(answer.field("content-length"), Some(&*answer.body.len().to_string()));
+                assert_eq!(
+                    answer.field("content-encoding"),
+                    Some(coding),
+                    "{way:?} {value}"
+                );
+                assert_eq!(
+                    answer.field("vary"),
+                    Some("Accept-Encoding"),
+                    "{way:?} {value}"
+                );
+                assert_eq!(
+                    decoded(&answer),
+                    expected.as_bytes(),
+                    "{way:?} {value} {coding}"
+                );
+                assert_eq!(
+                    answer.field("content-length"),
+                    Some(&*answer.body.len().to_string())
+                );
                 assert_eq!(answer.field("etag").is_none(), filled, "{way:?} {value}");
             }
             assert_eq!(client.get("/", &[]).text(), expected, "{way:?} {value}");
@@ -303,7 +438,10 @@ fn a_file_that_is_changed_on_the_disk_is_changed_anew() {
     let www = www();
     for (value, shown) in [("World", "World"), ("{client}", "127.0.0.1")] {
         www.write("index.html", PAGE);
-        let served = Served::start(&www, &ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}")));
+        let served = Served::start(
+            &www,
+            &ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}")),
+        );
         let mut client = served.connect(WAYS[0]);
         let first = client.get("/", &[]);
         assert_eq!(first.text(), PAGE.replace("@name@", shown));
@@ -311,7 +449,11 @@ fn a_file_that_is_changed_on_the_disk_is_changed_anew() {
         lockgate_testkit::eventually("the other page", || {
             let answer = client.get("/", &[]);
             let expected = format!("<p>other {shown}</p>");
-            assert!([first.text(), &*expected].contains(&answer.text()), "{}", answer.text());
+            assert!(
+                [first.text(), &*expected].contains(&answer.text()),
+                "{}",
+                answer.text()
+            );
             (answer.text() == expected).then_some(())
         });
         if let Some(tag) = first.field("etag") {
@@ -332,7 +474,12 @@ fn pages_that_stand_for_others_are_changed_too() {
         for (keys, path, status, page) in [
             ("spa = \"/app.html\"", "/any/where", 200, "app"),
             ("not_found = \"/lost.html\"", "/any/where", 404, "lost"),
-            ("try = [\"{path}\", \"/app.html\"]", "/any/where", 200, "app"),
+            (
+                "try = [\"{path}\", \"/app.html\"]",
+                "/any/where",
+                200,
+                "app",
+            ),
             ("clean_urls = true", "/app", 200, "app"),
             ("", "/deep/", 200, "index"),
         ] {
@@ -344,7 +491,10 @@ fn pages_that_stand_for_others_are_changed_too() {
                     (status, &*format!("{page} {shown}")),
                     "{way:?} {keys}"
                 );
-                assert_eq!(answer.field("content-type"), Some("text/html; charset=utf-8"));
+                assert_eq!(
+                    answer.field("content-type"),
+                    Some("text/html; charset=utf-8")
+                );
             }
         }
     }
@@ -359,22 +509,39 @@ fn a_page_may_have_many_places_for_values() {
         for query in ["a", "", "b&c"] {
             let answer = client.get(&format!("/?{query}"), &[]);
             let shown = query.replace('&', "&amp;");
-            assert_eq!(answer.text(), format!("<p>{shown}</p>").repeat(20_000), "{way:?} {query}");
-            assert_eq!(answer.field("content-length"), Some(&*answer.body.len().to_string()), "{way:?}");
+            assert_eq!(
+                answer.text(),
+                format!("<p>{shown}</p>").repeat(20_000),
+                "{way:?} {query}"
+            );
+            assert_eq!(
+                answer.field("content-length"),
+                Some(&*answer.body.len().to_string()),
+                "{way:?}"
+            );
         }
     }
 }
 
 #[test]
 fn a_page_that_becomes_too_long_is_an_error_and_the_log_says_why() {
-    let www = Www::with(&[("index.html", &"a".repeat(20_000)), ("short.html", &"a".repeat(999))]);
+    let www = Www::with(&[
+        ("index.html", &"a".repeat(20_000)),
+        ("short.html", &"a".repeat(999)),
+    ]);
     let with = "b".repeat(1_000);
-    let keys = format!("rewrite_body = {{ max = \"1MB\", rules = [{{ text = \"a\", with = \"{with}\" }}] }}");
+    let keys = format!(
+        "rewrite_body = {{ max = \"1MB\", rules = [{{ text = \"a\", with = \"{with}\" }}] }}"
+    );
     let served = Served::start(&www, &keys);
     for way in WAYS {
         let mut client = served.connect(way);
         assert_eq!(client.get("/", &[]).status, 500, "{way:?}");
-        assert_eq!(client.get("/short.html", &[]).body.len(), 999_000, "{way:?}");
+        assert_eq!(
+            client.get("/short.html", &[]).body.len(),
+            999_000,
+            "{way:?}"
+        );
     }
     let line = served.gate.line("the error", |line| line["status"] == 500);
     let detail = line["detail"].as_str().unwrap();
@@ -393,11 +560,23 @@ fn no_value_of_a_client_makes_a_page_longer_than_it_may_be() {
         assert_eq!(client.get("/?q", &[]).body.len(), 20_000, "{way:?}");
         let before = served.gate.most_resident();
         for coding in ["identity", "gzip"] {
-            assert_eq!(client.get(&long, &[("Accept-Encoding", coding)]).status, 500, "{way:?}");
+            assert_eq!(
+                client.get(&long, &[("Accept-Encoding", coding)]).status,
+                500,
+                "{way:?}"
+            );
         }
         let grown = served.gate.most_resident() - before;
         assert!(grown < 16 << 20, "{way:?}: {} MB", grown >> 20);
-        assert_eq!(client.get(&format!("/?{}", "q".repeat(50)), &[]).body.len(), 1_000_000, "{way:?}");
-        assert_eq!(client.get(&format!("/?{}", "q".repeat(51)), &[]).status, 500, "{way:?}");
+        assert_eq!(
+            client.get(&format!("/?{}", "q".repeat(50)), &[]).body.len(),
+            1_000_000,
+            "{way:?}"
+        );
+        assert_eq!(
+            client.get(&format!("/?{}", "q".repeat(51)), &[]).status,
+            500,
+            "{way:?}"
+        );
     }
 }

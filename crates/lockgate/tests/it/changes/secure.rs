@@ -8,7 +8,10 @@ const CAREFUL: [(&str, &str); 4] = [
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "strict-origin-when-cross-origin"),
     ("x-frame-options", "SAMEORIGIN"),
-    ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+    (
+        "permissions-policy",
+        "camera=(), geolocation=(), microphone=()",
+    ),
 ];
 
 #[test]
@@ -16,7 +19,10 @@ fn all_of_them_are_said_and_of_tls_over_tls_only() {
     let www = Www::with(&[("a.txt", "a"), ("lost.html", "lost")]);
     let origin = saying("", "said");
     for keys in [
-        format!("root = \"{}\"\nnot_found = \"/lost.html\"", www.root.display()),
+        format!(
+            "root = \"{}\"\nnot_found = \"/lost.html\"",
+            www.root.display()
+        ),
         proxied(&origin, ""),
         "respond = \"said\"".to_owned(),
         "redirect = \"/else\"".to_owned(),
@@ -36,7 +42,10 @@ fn all_of_them_are_said_and_of_tls_over_tls_only() {
         }
         let served = Served::by(&keys);
         let answer = served.connect(Way::Secure).get("/a.txt", &[]);
-        assert!(CAREFUL.iter().all(|(name, _)| answer.field(name).is_none()) && answer.field(HSTS).is_none());
+        assert!(
+            CAREFUL.iter().all(|(name, _)| answer.field(name).is_none())
+                && answer.field(HSTS).is_none()
+        );
     }
 }
 
@@ -49,22 +58,43 @@ fn each_gives_way_to_an_entry_of_its_own() {
         let answer = served.connect(way).get("/", &[]);
         assert_eq!(answer.field("x-frame-options"), Some("DENY"), "{way:?}");
         assert_eq!(answer.field("permissions-policy"), None, "{way:?}");
-        assert_eq!(answer.field("referrer-policy"), Some("no-referrer"), "{way:?}");
-        assert_eq!(answer.field("x-content-type-options"), Some("nosniff"), "{way:?}");
+        assert_eq!(
+            answer.field("referrer-policy"),
+            Some("no-referrer"),
+            "{way:?}"
+        );
+        assert_eq!(
+            answer.field("x-content-type-options"),
+            Some("nosniff"),
+            "{way:?}"
+        );
     }
 }
 
 #[test]
 fn each_gives_way_to_what_an_application_says() {
-    let fields =
-        "X-FRAME-options: ALLOW-ALL\r\nStrict-Transport-Security: max-age=5\r\nReferrer-Policy: a\r\n";
+    let fields = "X-FRAME-options: ALLOW-ALL\r\nStrict-Transport-Security: max-age=5\r\nReferrer-Policy: a\r\n";
     let origin = saying(fields, "said");
     let served = Served::by(&proxied(&origin, "headers = { secure = true }"));
     for way in WAYS {
         let answer = served.connect(way).get("/", &[]);
-        let names = ["x-frame-options", HSTS, "referrer-policy", "x-content-type-options"];
+        let names = [
+            "x-frame-options",
+            HSTS,
+            "referrer-policy",
+            "x-content-type-options",
+        ];
         let found = names.map(|name| answer.field(name));
-        assert_eq!(found, [Some("ALLOW-ALL"), Some("max-age=5"), Some("a"), Some("nosniff")], "{way:?}");
+        assert_eq!(
+            found,
+            [
+                Some("ALLOW-ALL"),
+                Some("max-age=5"),
+                Some("a"),
+                Some("nosniff")
+            ],
+            "{way:?}"
+        );
     }
 }
 
@@ -72,7 +102,10 @@ fn each_gives_way_to_what_an_application_says() {
 fn how_long_and_how_wide_tls_is_asked_for_is_configured() {
     for (secure, expected) in [
         ("{ hsts = \"30d\" }", Some("max-age=2592000")),
-        ("{ hsts = \"1y\", subdomains = true }", Some("max-age=31536000; includeSubDomains")),
+        (
+            "{ hsts = \"1y\", subdomains = true }",
+            Some("max-age=31536000; includeSubDomains"),
+        ),
         ("{ hsts = false }", None),
     ] {
         let site = crate::scene::Site::new();

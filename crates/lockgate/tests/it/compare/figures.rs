@@ -41,14 +41,26 @@ args = "-c 4 -n 100 --insecure"
 
 fn file(text: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("compare.toml"), text.replace("CPU", &super::cpu())).unwrap();
+    std::fs::write(
+        folder.path().join("compare.toml"),
+        text.replace("CPU", &super::cpu()),
+    )
+    .unwrap();
     folder
 }
 
 fn compare(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockgate"));
-    command.arg("compare").arg("compare.toml").args(arguments).current_dir(folder);
-    command.env("TMPDIR", folder).stdin(Stdio::null()).output().unwrap()
+    command
+        .arg("compare")
+        .arg("compare.toml")
+        .args(arguments)
+        .current_dir(folder);
+    command
+        .env("TMPDIR", folder)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
 }
 
 fn said(output: &Output) -> (String, String) {
@@ -59,18 +71,38 @@ fn said(output: &Output) -> (String, String) {
 /// That file, of a job and what is spoken in it.
 fn whole(kind: &str, scheme: &str) -> String {
     let text = WHOLE.replace("KIND", kind).replace("SCHEME", scheme);
-    if scheme == "http" { text.replace(" --insecure", "") } else { text }
+    if scheme == "http" {
+        text.replace(" --insecure", "")
+    } else {
+        text
+    }
 }
 
 #[test]
 fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
     for (kind, scheme) in [("http", "http"), ("tls-to-tcp", "https")] {
         let folder = file(&whole(kind, scheme));
-        let files = ["--json", "c.json", "--csv", "c.csv", "--markdown", "c.md", "--html", "c.html"];
+        let files = [
+            "--json",
+            "c.json",
+            "--csv",
+            "c.csv",
+            "--markdown",
+            "c.md",
+            "--html",
+            "c.html",
+        ];
         let output = compare(folder.path(), &files);
         let (stdout, stderr) = said(&output);
-        assert_eq!(output.status.code(), Some(1), "a program did not start: {stderr}");
-        assert!(stdout.contains("absent was left out: no-such-program is not installed"), "{stdout}");
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "a program did not start: {stderr}"
+        );
+        assert!(
+            stdout.contains("absent was left out: no-such-program is not installed"),
+            "{stdout}"
+        );
         assert!(
             stdout.contains("broken: did not start: it ended before it was ready")
                 && stdout.contains("out of luck"),
@@ -78,25 +110,46 @@ fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
         );
         // Which reason comes first, how busy this machine is decides.
         assert!(stdout.contains("no verdict: "), "{stdout}");
-        assert!(stdout.contains("no verdicts: they take 6 rounds, and there are 2"), "{stdout}");
+        assert!(
+            stdout.contains("no verdicts: they take 6 rounds, and there are 2"),
+            "{stdout}"
+        );
         // The order differs from round to round.
-        let steps: Vec<_> =
-            stderr.lines().filter(|line| line.starts_with("round") && !line.contains(": ")).collect();
-        let steps: Vec<_> = steps.iter().map(|step| step.rsplit(", ").next().unwrap()).collect();
+        let steps: Vec<_> = stderr
+            .lines()
+            .filter(|line| line.starts_with("round") && !line.contains(": "))
+            .collect();
+        let steps: Vec<_> = steps
+            .iter()
+            .map(|step| step.rsplit(", ").next().unwrap())
+            .collect();
         let (one, two) = steps.split_at(3);
-        let sorted =
-            |round: &[&str]| std::collections::BTreeSet::from_iter(round.iter().map(ToString::to_string));
+        let sorted = |round: &[&str]| {
+            std::collections::BTreeSet::from_iter(round.iter().map(ToString::to_string))
+        };
         let names = ["broken", "first", "second"];
-        assert!(sorted(one) == sorted(&names) && sorted(two) == sorted(&names), "{stderr}");
+        assert!(
+            sorted(one) == sorted(&names) && sorted(two) == sorted(&names),
+            "{stderr}"
+        );
         assert_ne!(one, two, "{stderr}");
-        assert!(stdout.contains("warning: [layout] has programs and others on the same CPU"), "{stdout}");
+        assert!(
+            stdout.contains("warning: [layout] has programs and others on the same CPU"),
+            "{stdout}"
+        );
 
         let report = std::fs::read(folder.path().join("c.json")).unwrap();
         let report: Value = serde_json::from_slice(&report).unwrap();
         assert_eq!(report["complete"], true);
         for program in [0, 3] {
             let program = &report["cases"][0]["programs"][program];
-            assert!(program["version"].as_str().unwrap().starts_with("lockgate "), "{program:#}");
+            assert!(
+                program["version"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("lockgate "),
+                "{program:#}"
+            );
             let rounds = program["rounds"].as_array().unwrap();
             assert_eq!(rounds.len(), 2);
             for round in rounds {
@@ -109,7 +162,12 @@ fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
             }
         }
         for name in ["c.csv", "c.md", "c.html"] {
-            assert!(std::fs::read_to_string(folder.path().join(name)).unwrap().contains("first"), "{name}");
+            assert!(
+                std::fs::read_to_string(folder.path().join(name))
+                    .unwrap()
+                    .contains("first"),
+                "{name}"
+            );
         }
         let left = std::fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(left, 5, "the file and four reports");
@@ -119,11 +177,17 @@ fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
 #[test]
 fn only_what_was_chosen_is_measured() {
     let folder = file(&whole("http", "http"));
-    let output = compare(folder.path(), &["--rounds", "1", "--programs", "second", "--only", "some"]);
+    let output = compare(
+        folder.path(),
+        &["--rounds", "1", "--programs", "second", "--only", "some"],
+    );
     let (stdout, stderr) = said(&output);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("1 load, 1 program, 1 round\n"), "{stderr}");
-    assert!(stdout.contains("second") && !stdout.contains("absent"), "{stdout}");
+    assert!(
+        stdout.contains("second") && !stdout.contains("absent"),
+        "{stdout}"
+    );
     for (option, says) in [
         ("--only", "no load is called `sume`: did you mean `some`?"),
         ("--programs", "no program is called `sume`"),
@@ -146,29 +210,50 @@ fn a_run_without_any_program_fails() {
 #[test]
 fn failures_take_a_programs_verdict() {
     let text = whole("http", "http").replace("-n 100", "-n 100 --expect-status 404 --anyway");
-    let output = compare(file(&text).path(), &["--rounds", "1", "--programs", "first,second"]);
+    let output = compare(
+        file(&text).path(),
+        &["--rounds", "1", "--programs", "first,second"],
+    );
     let (stdout, stderr) = said(&output);
-    assert!(stdout.contains("first had failures, round 1: 100 status"), "{stdout}{stderr}");
+    assert!(
+        stdout.contains("first had failures, round 1: 100 status"),
+        "{stdout}{stderr}"
+    );
 }
 
 #[test]
 fn options_that_a_load_does_not_have_are_mistakes_of_the_file() {
     let text = WHOLE.replace("KIND", "http").replace("SCHEME", "http");
-    let output = compare(file(&text.replace("-n 100", "--no-such-option")).path(), &["--check"]);
+    let output = compare(
+        file(&text.replace("-n 100", "--no-such-option")).path(),
+        &["--check"],
+    );
     let (_, stderr) = said(&output);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr.contains("load some: error:") && stderr.contains("--no-such-option"), "{stderr}");
+    assert!(
+        stderr.contains("load some: error:") && stderr.contains("--no-such-option"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn a_result_that_cannot_be_written_is_told_before_anything_is_measured() {
     let folder = file(&WHOLE.replace("KIND", "http").replace("SCHEME", "http"));
     std::fs::write(folder.path().join("old.json"), "of yesterday").unwrap();
-    let output = compare(folder.path(), &["--json", "old.json", "--csv", "absent/c.csv"]);
+    let output = compare(
+        folder.path(),
+        &["--json", "old.json", "--csv", "absent/c.csv"],
+    );
     let (stdout, stderr) = said(&output);
     assert_eq!((output.status.code(), stdout.as_str()), (Some(1), ""));
-    assert!(stderr.contains("absent/c.csv: No such file") && !stderr.contains("round"), "{stderr}");
-    assert_eq!(std::fs::read_to_string(folder.path().join("old.json")).unwrap(), "of yesterday");
+    assert!(
+        stderr.contains("absent/c.csv: No such file") && !stderr.contains("round"),
+        "{stderr}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("old.json")).unwrap(),
+        "of yesterday"
+    );
 }
 
 #[test]
@@ -177,7 +262,10 @@ fn a_file_is_checked_without_starting_anything() {
     let output = compare(right.path(), &["--check"]);
     assert_eq!(
         (output.status.code(), said(&output).0.as_str()),
-        (Some(0), "compare.toml is right: 1 load, 4 programs, 2 rounds\n")
+        (
+            Some(0),
+            "compare.toml is right: 1 load, 4 programs, 2 rounds\n"
+        )
     );
     let wrong = file(&WHOLE.replace("KIND", "htp").replace("rounds", "runds"));
     let output = compare(wrong.path(), &["--check"]);
@@ -187,8 +275,13 @@ fn a_file_is_checked_without_starting_anything() {
         stderr.contains("compare.toml:3:1: no key here is called `runds`: did you mean `rounds`?"),
         "{stderr}"
     );
-    assert!(stderr.contains("compare.toml:8:8: no kind is called `htp`"), "{stderr}");
-    let output =
-        compare(file(&WHOLE.replace("programs = \"CPU\"", "programs = \"1000\"")).path(), &["--check"]);
+    assert!(
+        stderr.contains("compare.toml:8:8: no kind is called `htp`"),
+        "{stderr}"
+    );
+    let output = compare(
+        file(&WHOLE.replace("programs = \"CPU\"", "programs = \"1000\"")).path(),
+        &["--check"],
+    );
     assert_eq!(output.status.code(), Some(1));
 }

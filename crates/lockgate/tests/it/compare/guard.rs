@@ -17,13 +17,19 @@ struct Running {
 
 impl Running {
     fn start(command: &mut Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let said = BufReader::new(child.stdout.take().unwrap());
         Self { child, said }
     }
 
     fn guard(script: &str) -> Self {
-        Self::start(Command::new(env!("CARGO_BIN_EXE_lockgate")).args(["guard", "--", "sh", "-c", script]))
+        Self::start(
+            Command::new(env!("CARGO_BIN_EXE_lockgate")).args(["guard", "--", "sh", "-c", script]),
+        )
     }
 
     fn line(&mut self) -> String {

@@ -11,12 +11,19 @@ use super::Witness;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lockgate");
 
-/// A file in which the program starts a daemon and then does as `then` says. The daemon forked twice, ignores TERM, and
-/// writes its number to the pipe `daemon` beside the file; what reads the pipe `go` waits for [`go`].
+/// A file in which the program starts a daemon and then does as `then` says. The daemon forked
+/// twice, ignores TERM, and writes its number to the pipe `daemon` beside the file; what reads the
+/// pipe `go` waits for [`go`].
 fn file(then: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let pipes = ["daemon", "go"].map(|name| folder.path().join(name));
-    assert!(Command::new("mkfifo").args(&pipes).status().unwrap().success());
+    assert!(
+        Command::new("mkfifo")
+            .args(&pipes)
+            .status()
+            .unwrap()
+            .success()
+    );
     let script = format!(
         r#"(setsid sh -c 'trap "" TERM INT HUP; echo $$ > {{here}}/daemon; exec sleep 1000' &); {then}"#
     );
@@ -32,7 +39,11 @@ fn file(then: &str) -> TempDir {
 fn compare(folder: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("compare").arg(folder.join("compare.toml"));
-    command.env("TMPDIR", folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env("TMPDIR", folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -61,8 +72,12 @@ fn text(output: &Output) -> String {
 
 /// No directory of the run either.
 fn assert_nothing_is_left_in(folder: &Path) {
-    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("lockgate-compare-")).collect();
+    let names = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = names
+        .filter(|name| name.to_string_lossy().starts_with("lockgate-compare-"))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -108,7 +123,11 @@ fn after_it_was_killed() {
 fn after_its_guard_was_killed() {
     let (folder, child, daemon) = begun("exec sleep 1000");
     let children = format!("/proc/{0}/task/{0}/children", child.id());
-    let guard: i32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    let guard: i32 = std::fs::read_to_string(children)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     kill_process(Pid::from_raw(guard).unwrap(), Signal::KILL).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -121,7 +140,10 @@ fn after_an_origin_that_does_not_start() {
     let folder = file("exec sleep 1000");
     let path = folder.path().join("compare.toml");
     let plan = std::fs::read_to_string(&path).unwrap();
-    let plan = plan.replace("[program.forking]", "[origin.forking]\nready = \"unix:{dir}/never\"");
+    let plan = plan.replace(
+        "[program.forking]",
+        "[origin.forking]\nready = \"unix:{dir}/never\"",
+    );
     let plan = plan.replace("exec sleep 1000'''", "read go < {here}/go; exit 4'''");
     std::fs::write(&path, plan + "[program.other]\ncommand = [\"true\"]\n").unwrap();
     let child = compare(folder.path()).spawn().unwrap();

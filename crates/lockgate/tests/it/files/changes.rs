@@ -23,8 +23,12 @@ enum Slow<'a> {
 impl<'a> Slow<'a> {
     /// Asks for the file, and reads the first of its bytes.
     fn begin(served: &Served, client: &'a Asking, path: &str) -> (Self, Vec<u8>) {
-        let begun =
-            |head: String, len: &str| assert!(head.contains(&format!("Content-Length: {len}\r\n")), "{head}");
+        let begun = |head: String, len: &str| {
+            assert!(
+                head.contains(&format!("Content-Length: {len}\r\n")),
+                "{head}"
+            )
+        };
         let len = LARGE.to_string();
         match client {
             Asking::Plain(_) => {
@@ -36,7 +40,8 @@ impl<'a> Slow<'a> {
             }
             Asking::Secure(_) => {
                 let wire = Wire::connect_narrow(served.gate.at("127.0.0.2:0"));
-                let mut http = Http::over(Tls::connect(&served.site.client().build(), wire, NAME).unwrap());
+                let mut http =
+                    Http::over(Tls::connect(&served.site.client().build(), wire, NAME).unwrap());
                 http.send(head("GET", path, &[]));
                 begun(http.head(), &len);
                 let first = http.exactly(1_000);
@@ -46,7 +51,10 @@ impl<'a> Slow<'a> {
                 let mut request = Client::request(Method::GET, path);
                 *request.uri_mut() = format!("https://{NAME}{path}").parse().unwrap();
                 let mut exchange = client.begin(request, true);
-                assert_eq!(exchange.head().unwrap().field("content-length"), Some(&*len));
+                assert_eq!(
+                    exchange.head().unwrap().field("content-length"),
+                    Some(&*len)
+                );
                 let first = exchange.piece().unwrap().unwrap().to_vec();
                 (Self::Http2(Box::new(exchange)), first)
             }
@@ -61,8 +69,16 @@ impl<'a> Slow<'a> {
             Self::Http2(exchange) => {
                 let answer = exchange.answer();
                 let whole = answer.reset.is_none();
-                assert!(whole || answer.reset == Some(code::INTERNAL_ERROR), "{:?}", answer.reset);
-                assert_eq!(whole, answer.body.len() == LARGE, "what is not whole is not ended as if it were");
+                assert!(
+                    whole || answer.reset == Some(code::INTERNAL_ERROR),
+                    "{:?}",
+                    answer.reset
+                );
+                assert_eq!(
+                    whole,
+                    answer.body.len() == LARGE,
+                    "what is not whole is not ended as if it were"
+                );
                 return (answer.body, whole);
             }
         }
@@ -114,21 +130,33 @@ fn a_file_that_is_cut_while_it_is_sent_is_broken_off_and_never_padded() {
     let content = bytes(1, LARGE);
     let served = Served::start(&www, "");
     for way in WAYS {
-        // Of what is on its way already the kernel has the very pages, and blanks the one that it cuts: not of these.
+        // Of what is on its way already the kernel has the very pages, and blanks the one that it
+        // cuts: not of these.
         for len in [0, LARGE as u64 - 1] {
             let name = format!("{way:?}-{len}.bin");
             let file = www.write(&name, &content);
             let client = served.connect(way);
             let (slow, read) = Slow::begin(&served, &client, &format!("/{name}"));
-            fs::File::options().write(true).open(&file).unwrap().set_len(len).unwrap();
+            fs::File::options()
+                .write(true)
+                .open(&file)
+                .unwrap()
+                .set_len(len)
+                .unwrap();
             let (read, whole) = slow.end(read);
             assert!(!whole, "{way:?} {len}");
-            assert!(content.starts_with(&read), "{way:?} {len}: {} bytes", read.len());
+            assert!(
+                content.starts_with(&read),
+                "{way:?} {len}: {} bytes",
+                read.len()
+            );
             fs::remove_file(file).unwrap();
         }
     }
     served.gate.line("why", |line| {
-        line["detail"].as_str().is_some_and(|why| why.contains("changed while it was sent"))
+        line["detail"]
+            .as_str()
+            .is_some_and(|why| why.contains("changed while it was sent"))
     });
 }
 
@@ -151,7 +179,8 @@ fn a_file_that_is_overwritten_while_it_is_sent_is_broken_off() {
     }
 }
 
-/// What is written to all the time is never what it was before and after at once, and what was written last is seen.
+/// What is written to all the time is never what it was before and after at once, and what was
+/// written last is seen.
 #[test]
 fn a_file_that_never_holds_still_does_no_harm() {
     const SIZE: usize = 60_000;
@@ -164,7 +193,10 @@ fn a_file_that_never_holds_still_does_no_harm() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let file = fs::File::options().write(true).open(www.path("a.bin")).unwrap();
+            let file = fs::File::options()
+                .write(true)
+                .open(www.path("a.bin"))
+                .unwrap();
             for letter in (b'a'..=b'y').cycle() {
                 file.set_len(letter.into()).unwrap();
                 file.write_all_at(&[letter; SIZE], 0).unwrap();
@@ -176,9 +208,14 @@ fn a_file_that_never_holds_still_does_no_harm() {
         });
         let mut client = Http::connect(gate.address());
         for number in 0..500 {
-            // By another name it is looked at anew. Its length is what was said, or reading the next answer fails.
+            // By another name it is looked at anew. Its length is what was said, or reading the
+            // next answer fails.
             let answer = ask_over(&mut client, "GET", &format!("/{number}.bin"), &[]);
-            assert!(matches!(answer.status, 200 | 503), "{number}: {}", answer.status);
+            assert!(
+                matches!(answer.status, 200 | 503),
+                "{number}: {}",
+                answer.status
+            );
         }
         done.store(true, Ordering::Relaxed);
     });
@@ -208,7 +245,10 @@ fn a_roll_back_is_seen_and_has_a_tag_of_its_own() {
             });
             let etag = answer.field("etag").unwrap().to_owned();
             assert_ne!(seen.last(), Some(&etag), "{name}");
-            assert_eq!(get(&gate, &path, &[("If-None-Match", seen.last().unwrap())]).status, 200);
+            assert_eq!(
+                get(&gate, &path, &[("If-None-Match", seen.last().unwrap())]).status,
+                200
+            );
             seen.push(etag);
         }
         // As `cp -p` writes over it: the same file, size and time.
@@ -229,11 +269,20 @@ fn a_roll_back_is_seen_and_has_a_tag_of_its_own() {
 fn what_is_made_or_removed_is_seen() {
     let www = Www::with(&[("a", "a"), ("folder/index.html", "index")]);
     let gate = www.start("clean_urls = true");
-    check(&gate, &[("/a", 200, "a"), ("/b", 404, ""), ("/folder/", 200, "index")]);
+    check(
+        &gate,
+        &[
+            ("/a", 200, "a"),
+            ("/b", 404, ""),
+            ("/folder/", 200, "index"),
+        ],
+    );
     www.write("b", "b");
     check(&gate, &[("/b", 200, "b")]);
     let becomes = |path: &str, status| {
-        eventually(path, || (get(&gate, path, &[]).status == status).then_some(()));
+        eventually(path, || {
+            (get(&gate, path, &[]).status == status).then_some(())
+        });
     };
     fs::remove_file(www.path("a")).unwrap();
     becomes("/a", 404);
@@ -248,7 +297,8 @@ fn what_is_made_or_removed_is_seen() {
     check(&gate, &[("/c", 200, "b")]);
 }
 
-/// What was read while it was written is read again: a change within the same tick of the clock has the same time.
+/// What was read while it was written is read again: a change within the same tick of the clock has
+/// the same time.
 #[test]
 fn a_file_that_is_written_now_is_looked_at_again() {
     let www = Www::new();
@@ -260,7 +310,9 @@ fn a_file_that_is_written_now_is_looked_at_again() {
         let file = fs::File::options().write(true).open(&path).unwrap();
         file.write_all_at(content.as_bytes(), 0).unwrap();
         if round % 13 == 0 {
-            eventually("what was written last", || (get(&gate, "/a", &[]).text() == content).then_some(()));
+            eventually("what was written last", || {
+                (get(&gate, "/a", &[]).text() == content).then_some(())
+            });
         } else {
             get(&gate, "/a", &[]);
         }

@@ -7,8 +7,12 @@ use super::*;
 const LARGE: usize = 5 << 20;
 
 fn start() -> (Www, Served) {
-    let www =
-        Www::with(&[("a.txt", "a"), ("empty", ""), ("folder/index.html", "index"), ("404.html", "lost")]);
+    let www = Www::with(&[
+        ("a.txt", "a"),
+        ("empty", ""),
+        ("folder/index.html", "index"),
+        ("404.html", "lost"),
+    ]);
     www.write("large.bin", bytes(1, LARGE));
     www.write("medium.bin", bytes(2, 70_000));
     let served = Served::start(&www, "not_found = \"/404.html\"");
@@ -20,7 +24,11 @@ fn a_connection_is_kept_after_every_kind_of_answer() {
     let (_www, served) = start();
     for way in WAYS {
         let mut client = served.connect(way);
-        let etag = client.get("/medium.bin", &[]).field("etag").unwrap().to_owned();
+        let etag = client
+            .get("/medium.bin", &[])
+            .field("etag")
+            .unwrap()
+            .to_owned();
         for _ in 0..2 {
             for (method, path, fields, status) in [
                 ("GET", "/a.txt", &[][..], 200),
@@ -45,7 +53,11 @@ fn a_connection_is_kept_after_every_kind_of_answer() {
             ] {
                 let answer = client.ask(method, path, fields);
                 assert_eq!(answer.status, status, "{way:?} {method} {path} {fields:?}");
-                assert_ne!(answer.field("connection"), Some("close"), "{way:?} {method} {path}");
+                assert_ne!(
+                    answer.field("connection"),
+                    Some("close"),
+                    "{way:?} {method} {path}"
+                );
             }
         }
         assert_eq!(client.get("/a.txt", &[]).text(), "a", "{way:?}");
@@ -57,7 +69,16 @@ fn a_connection_is_kept_after_every_kind_of_answer() {
 fn requests_that_come_at_once_are_answered_in_their_order() {
     let (_www, served) = start();
     let mut client = Http::connect(served.gate.address());
-    let paths = ["/a.txt", "/large.bin", "/empty", "/medium.bin", "/gone", "/folder", "/large.bin", "/a.txt"];
+    let paths = [
+        "/a.txt",
+        "/large.bin",
+        "/empty",
+        "/medium.bin",
+        "/gone",
+        "/folder",
+        "/large.bin",
+        "/a.txt",
+    ];
     let requests: String = paths.iter().map(|path| head("GET", path, &[])).collect();
     client.send(requests.repeat(3));
     for _ in 0..3 {
@@ -72,7 +93,11 @@ fn requests_that_come_at_once_are_answered_in_their_order() {
                 _ => (308, None),
             };
             assert_eq!(answer.status(), status, "{path}");
-            assert!(len.is_none_or(|len| answer.body.len() == len), "{path}: {}", answer.body.len());
+            assert!(
+                len.is_none_or(|len| answer.body.len() == len),
+                "{path}: {}",
+                answer.body.len()
+            );
         }
     }
     // HEAD among them has no body.
@@ -88,13 +113,20 @@ fn a_body_that_nobody_wants_is_no_request() {
     let inner = head("GET", "/medium.bin", &[]);
     for framing in [
         format!("Content-Length: {}\r\n\r\n{inner}", inner.len()),
-        format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{inner}\r\n0\r\n\r\n", inner.len()),
+        format!(
+            "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{inner}\r\n0\r\n\r\n",
+            inner.len()
+        ),
     ] {
         for path in ["/a.txt", "/large.bin", "/gone", "/folder"] {
             let mut client = Http::connect(served.gate.address());
             client.send(format!("GET {path} HTTP/1.1\r\nHost: {NAME}\r\n{framing}"));
             let answer = client.answer();
-            assert!(matches!(answer.status(), 200 | 404 | 308), "{path}: {}", answer.head);
+            assert!(
+                matches!(answer.status(), 200 | 404 | 308),
+                "{path}: {}",
+                answer.head
+            );
             if answer.field("connection") == Some("close") {
                 assert!(client.rest().is_empty(), "{path}: nothing follows");
             } else {
@@ -108,19 +140,27 @@ fn a_body_that_nobody_wants_is_no_request() {
     }
     // One that never comes is not waited for.
     let mut client = Http::connect(served.gate.address());
-    client.send(format!("GET /a.txt HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1000000\r\n\r\n"));
+    client.send(format!(
+        "GET /a.txt HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1000000\r\n\r\n"
+    ));
     assert_eq!(client.answer().text(), "a");
     let mut client = Http::connect(served.gate.address());
     client.send(format!(
         "GET /a.txt HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
     ));
-    assert_eq!(client.answer().text(), "a", "RFC 9110 §10.1.1: a final answer instead of 100");
+    assert_eq!(
+        client.answer().text(),
+        "a",
+        "RFC 9110 §10.1.1: a final answer instead of 100"
+    );
 }
 
 #[test]
 fn a_client_that_goes_in_the_middle_of_an_answer_leaves_nothing_behind() {
     let (_www, served) = start();
-    let before = fs::read_dir(format!("/proc/{}/fd", served.gate.pid())).unwrap().count();
+    let before = fs::read_dir(format!("/proc/{}/fd", served.gate.pid()))
+        .unwrap()
+        .count();
     for round in 0..20 {
         let mut wire = Wire::connect_narrow(served.gate.address());
         wire.send(head("GET", "/large.bin", &[]));
@@ -131,11 +171,15 @@ fn a_client_that_goes_in_the_middle_of_an_answer_leaves_nothing_behind() {
             drop(wire)
         }
         let secure = served.connect(Way::Secure);
-        let Asking::Secure(mut http) = secure else { unreachable!() };
+        let Asking::Secure(mut http) = secure else {
+            unreachable!()
+        };
         http.send(head("GET", "/large.bin", &[]));
         http.exactly(100_000);
         drop(http);
-        let Asking::Http2(client) = served.connect(Way::Http2) else { unreachable!() };
+        let Asking::Http2(client) = served.connect(Way::Http2) else {
+            unreachable!()
+        };
         let mut request = Client::request(Method::GET, "/large.bin");
         *request.uri_mut() = format!("https://{NAME}/large.bin").parse().unwrap();
         let mut exchange = client.begin(request, true);
@@ -146,15 +190,22 @@ fn a_client_that_goes_in_the_middle_of_an_answer_leaves_nothing_behind() {
             assert_eq!(get(&served.gate, "/a.txt", &[]).text(), "a");
         }
     }
-    served.gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
+    served
+        .gate
+        .wait_for_sample("lockgate_connections", &["listener="], 0.0);
     // The large file is still known, by one descriptor.
     lockgate_testkit::eventually("descriptors are given back", || {
-        let now = fs::read_dir(format!("/proc/{}/fd", served.gate.pid())).unwrap().count();
+        let now = fs::read_dir(format!("/proc/{}/fd", served.gate.pid()))
+            .unwrap()
+            .count();
         (now <= before + 2).then_some(())
     });
     let lines = served.gate.lines();
     let mut ended = lines.iter().filter(|line| line["path"] == "/large.bin");
-    assert!(ended.all(|line| line["side"] != "lockgate" && line["cause"] != "internal"), "{lines:?}");
+    assert!(
+        ended.all(|line| line["side"] != "lockgate" && line["cause"] != "internal"),
+        "{lines:?}"
+    );
 }
 
 /// HTTP/1.0, and who asks for it, gets its answer and the end.

@@ -33,7 +33,10 @@ fn all_sizes() -> (Www, Served) {
 #[track_caller]
 fn same(found: &[u8], expected: &[u8], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
-    let differs = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    let differs = found
+        .iter()
+        .zip(expected)
+        .position(|(found, expected)| found != expected);
     assert_eq!(differs, None, "{what}");
 }
 
@@ -48,11 +51,22 @@ fn every_file_arrives_byte_for_byte_and_head_has_the_same_fields() {
             let answer = client.get(path, &[]);
             assert_eq!(answer.status, 200, "{what}");
             same(&answer.body, &content(path, size), &what);
-            assert_eq!(answer.field("content-length"), Some(&*size.to_string()), "{what}");
+            assert_eq!(
+                answer.field("content-length"),
+                Some(&*size.to_string()),
+                "{what}"
+            );
             assert_eq!(answer.field("last-modified"), Some(CHANGED_TEXT), "{what}");
             assert_eq!(answer.field("accept-ranges"), Some("bytes"), "{what}");
-            assert_eq!(answer.field("content-type"), Some("application/octet-stream"), "{what}");
-            assert!(answer.field("date").is_some() && answer.field("etag").is_some(), "{what}");
+            assert_eq!(
+                answer.field("content-type"),
+                Some("application/octet-stream"),
+                "{what}"
+            );
+            assert!(
+                answer.field("date").is_some() && answer.field("etag").is_some(),
+                "{what}"
+            );
             let head = client.ask("HEAD", path, &[]);
             assert_eq!((head.status, &*head.body), (200, &b""[..]), "{what}");
             assert_eq!(head.lasting(), answer.lasting(), "RFC 9110 §9.3.2: {what}");
@@ -87,17 +101,30 @@ fn a_part_of_every_file_arrives_byte_for_byte() {
                 assert_eq!(answer.status, 206, "{what}");
                 let said = format!("bytes {first}-{last}/{size}");
                 assert_eq!(answer.field("content-range"), Some(&*said), "{what}");
-                assert_eq!(answer.field("content-type"), Some("application/octet-stream"), "{what}");
+                assert_eq!(
+                    answer.field("content-type"),
+                    Some("application/octet-stream"),
+                    "{what}"
+                );
                 same(&answer.body, &whole[first..=last], &what);
-                assert!(answer.field("etag").is_some() && answer.field("date").is_some(), "§15.3.7: {what}");
+                assert!(
+                    answer.field("etag").is_some() && answer.field("date").is_some(),
+                    "§15.3.7: {what}"
+                );
             }
-            for range in
-                [format!("bytes={size}-"), format!("bytes={size}-{}", size + 1), "bytes=-0".to_owned()]
-            {
+            for range in [
+                format!("bytes={size}-"),
+                format!("bytes={size}-{}", size + 1),
+                "bytes=-0".to_owned(),
+            ] {
                 let what = format!("{way:?} {path} {range}");
                 let answer = client.get(path, &[("Range", &range)]);
                 assert_eq!((answer.status, &*answer.body), (416, &b""[..]), "{what}");
-                assert_eq!(answer.field("content-range"), Some(&*format!("bytes */{size}")), "{what}");
+                assert_eq!(
+                    answer.field("content-range"),
+                    Some(&*format!("bytes */{size}")),
+                    "{what}"
+                );
             }
         }
         for range in ["bytes=0-0", "bytes=-1", "bytes=5-"] {
@@ -109,30 +136,50 @@ fn a_part_of_every_file_arrives_byte_for_byte() {
             );
         }
         let head = client.ask("HEAD", "/1m.bin", &[("Range", "bytes=0-0")]);
-        assert_eq!((head.status, head.field("content-length")), (200, Some("1048576")), "§14.2: {way:?}");
+        assert_eq!(
+            (head.status, head.field("content-length")),
+            (200, Some("1048576")),
+            "§14.2: {way:?}"
+        );
     }
 }
 
 /// Takes what stands before `until`, and that itself.
 fn take<'a>(rest: &mut &'a [u8], until: &[u8]) -> &'a [u8] {
-    let at = rest.windows(until.len()).position(|window| window == until).unwrap();
+    let at = rest
+        .windows(until.len())
+        .position(|window| window == until)
+        .unwrap();
     let (taken, behind) = rest.split_at(at);
     *rest = &behind[until.len()..];
     taken
 }
 
-/// Takes a multipart apart (RFC 2046 §5.1, RFC 9110 §14.6): the Content-Range and the content of each part.
+/// Takes a multipart apart (RFC 2046 §5.1, RFC 9110 §14.6): the Content-Range and the content of
+/// each part.
 fn parts(answer: &Answer) -> Vec<(String, Vec<u8>)> {
     let said = answer.field("content-type").unwrap();
-    let boundary =
-        said.strip_prefix("multipart/byteranges; boundary=").expect("a multipart").trim_matches('"');
+    let boundary = said
+        .strip_prefix("multipart/byteranges; boundary=")
+        .expect("a multipart")
+        .trim_matches('"');
     let mut rest = &*answer.body;
     let mut parts = Vec::new();
-    assert_eq!(take(&mut rest, format!("--{boundary}").as_bytes()).trim_ascii(), b"");
+    assert_eq!(
+        take(&mut rest, format!("--{boundary}").as_bytes()).trim_ascii(),
+        b""
+    );
     loop {
         let head = String::from_utf8(take(&mut rest, b"\r\n\r\n").to_vec()).unwrap();
-        assert!(head.to_lowercase().contains("\r\ncontent-type: application/octet-stream"), "{head}");
-        let range = head.split("\r\n").find_map(|line| line.strip_prefix("Content-Range: ")).unwrap();
+        assert!(
+            head.to_lowercase()
+                .contains("\r\ncontent-type: application/octet-stream"),
+            "{head}"
+        );
+        let range = head
+            .split("\r\n")
+            .find_map(|line| line.strip_prefix("Content-Range: "))
+            .unwrap();
         let content = take(&mut rest, format!("\r\n--{boundary}").as_bytes()).to_vec();
         parts.push((range.to_owned(), content));
         if rest.starts_with(b"--") {
@@ -153,8 +200,16 @@ fn several_parts_arrive_as_a_multipart_whose_length_is_known() {
             let range = format!("bytes=0-0, {middle}-{}, -100", middle + 70);
             let answer = client.get(path, &[("Range", &range)]);
             let what = format!("{way:?} {path}");
-            assert_eq!((answer.status, answer.field("content-range")), (206, None), "§15.3.7.2: {what}");
-            assert_eq!(answer.field("content-length"), Some(&*answer.body.len().to_string()), "{what}");
+            assert_eq!(
+                (answer.status, answer.field("content-range")),
+                (206, None),
+                "§15.3.7.2: {what}"
+            );
+            assert_eq!(
+                answer.field("content-length"),
+                Some(&*answer.body.len().to_string()),
+                "{what}"
+            );
             let parts = parts(&answer);
             let expected = [(0, 0), (middle, middle + 70), (end - 99, end)];
             assert_eq!(parts.len(), expected.len(), "{what}");
@@ -175,9 +230,13 @@ fn ten_thousand_ranges_are_passed_over() {
     let many = |count: usize, range: &str| format!("bytes={}", vec![range; count].join(","));
     for way in WAYS {
         let mut client = served.connect(way);
-        for range in
-            [many(10_000, "0-"), many(10_000, "1"), many(33, "0-0"), many(2, "0-"), "bytes=0-0;".repeat(999)]
-        {
+        for range in [
+            many(10_000, "0-"),
+            many(10_000, "1"),
+            many(33, "0-0"),
+            many(2, "0-"),
+            "bytes=0-0;".repeat(999),
+        ] {
             let answer = client.get("/a", &[("Range", &range)]);
             if answer.status == 431 {
                 // Longer than a head may be: the connection is closed.
@@ -191,13 +250,17 @@ fn ten_thousand_ranges_are_passed_over() {
     }
 }
 
-/// RFC 9110 §13.2.2: If-Match, If-Unmodified-Since, If-None-Match, If-Modified-Since, If-Range, in this order.
+/// RFC 9110 §13.2.2: If-Match, If-Unmodified-Since, If-None-Match, If-Modified-Since, If-Range, in
+/// this order.
 #[test]
 fn conditions_are_looked_at_in_their_order() {
     let (_www, served) = all_sizes();
     for way in WAYS {
         // From memory, and from a descriptor.
-        for (path, size) in SIZES.into_iter().filter(|(_, size)| (1..100_000).contains(size)) {
+        for (path, size) in SIZES
+            .into_iter()
+            .filter(|(_, size)| (1..100_000).contains(size))
+        {
             let mut client = served.connect(way);
             let etag = client.get(path, &[]).field("etag").unwrap().to_owned();
             let weak = format!("W/{etag}");
@@ -232,20 +295,41 @@ fn conditions_are_looked_at_in_their_order() {
                 (&[("If-Modified-Since", at)], 304),
                 (&[("If-Modified-Since", AFTER)], 304),
                 (&[("If-Modified-Since", BEFORE)], 200),
-                (&[("If-Modified-Since", "Sunday, 06-Nov-94 08:49:37 GMT")], 304),
+                (
+                    &[("If-Modified-Since", "Sunday, 06-Nov-94 08:49:37 GMT")],
+                    304,
+                ),
                 (&[("If-Modified-Since", "Sun Nov  6 08:49:37 1994")], 304),
-                (&[("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 CET")], 200),
-                (&[("If-Modified-Since", "Fri, 99 Zzz 99999 99:99:99 GMT")], 200),
-                (&[("If-Modified-Since", "Fri, 31 Dec 9999 23:59:59 GMT")], 200),
+                (
+                    &[("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 CET")],
+                    200,
+                ),
+                (
+                    &[("If-Modified-Since", "Fri, 99 Zzz 99999 99:99:99 GMT")],
+                    200,
+                ),
+                (
+                    &[("If-Modified-Since", "Fri, 31 Dec 9999 23:59:59 GMT")],
+                    200,
+                ),
                 (&[("If-Modified-Since", "-1")], 200),
                 // Step 4 only without If-None-Match.
                 (&[("If-None-Match", other), ("If-Modified-Since", at)], 200),
-                (&[("If-None-Match", etag), ("If-Modified-Since", BEFORE)], 304),
+                (
+                    &[("If-None-Match", etag), ("If-Modified-Since", BEFORE)],
+                    304,
+                ),
                 // Steps 1 and 2 go before 3 and 4.
                 (&[("If-Match", other), ("If-None-Match", etag)], 412),
                 (&[("If-Match", etag), ("If-None-Match", etag)], 304),
-                (&[("If-Unmodified-Since", BEFORE), ("If-None-Match", etag)], 412),
-                (&[("If-Unmodified-Since", BEFORE), ("If-Modified-Since", at)], 412),
+                (
+                    &[("If-Unmodified-Since", BEFORE), ("If-None-Match", etag)],
+                    412,
+                ),
+                (
+                    &[("If-Unmodified-Since", BEFORE), ("If-Modified-Since", at)],
+                    412,
+                ),
                 // Step 5, and ranges behind all of them.
                 (&[part], 206),
                 (&[part, ("If-Range", etag)], 206),
@@ -257,7 +341,10 @@ fn conditions_are_looked_at_in_their_order() {
                 (&[part, ("If-None-Match", etag)], 304),
                 (&[part, ("If-Match", other)], 412),
                 (&[part, ("If-Range", etag), ("If-None-Match", other)], 206),
-                (&[("Range", "bytes=99999999-"), ("If-None-Match", etag)], 304),
+                (
+                    &[("Range", "bytes=99999999-"), ("If-None-Match", etag)],
+                    304,
+                ),
                 (&[("Range", "bytes=99999999-"), ("If-Match", other)], 412),
                 (&[("Range", "bytes=99999999-"), ("If-Range", other)], 200),
                 (&[("Range", "bytes=99999999-"), ("If-Range", etag)], 416),
@@ -274,7 +361,13 @@ fn conditions_are_looked_at_in_their_order() {
                     304 => {
                         assert_eq!(answer.body, b"");
                         // §15.4.5: what a 200 would have had of these.
-                        for name in ["etag", "vary", "cache-control", "expires", "content-location"] {
+                        for name in [
+                            "etag",
+                            "vary",
+                            "cache-control",
+                            "expires",
+                            "content-location",
+                        ] {
                             assert_eq!(answer.field(name), whole.field(name), "{what}: {name}");
                         }
                         assert!(answer.field("date").is_some(), "{what}");
@@ -283,7 +376,10 @@ fn conditions_are_looked_at_in_their_order() {
                         }
                         // That of nothing would be wrong.
                         let length = answer.field("content-length");
-                        assert!(length.is_none_or(|length| length == size.to_string()), "{what}");
+                        assert!(
+                            length.is_none_or(|length| length == size.to_string()),
+                            "{what}"
+                        );
                     }
                     412 => {
                         assert_eq!(
@@ -292,12 +388,22 @@ fn conditions_are_looked_at_in_their_order() {
                             "{what}"
                         );
                     }
-                    _ => assert_eq!(answer.field("content-range"), Some(&*format!("bytes */{size}"))),
+                    _ => assert_eq!(
+                        answer.field("content-range"),
+                        Some(&*format!("bytes */{size}"))
+                    ),
                 }
             }
             // HEAD is answered as GET, but for parts of it.
-            for (fields, status) in cases.iter().filter(|(_, status)| matches!(status, 200 | 304 | 412)) {
-                assert_eq!(client.ask("HEAD", path, fields).status, *status, "HEAD {fields:?}");
+            for (fields, status) in cases
+                .iter()
+                .filter(|(_, status)| matches!(status, 200 | 304 | 412))
+            {
+                assert_eq!(
+                    client.ask("HEAD", path, fields).status,
+                    *status,
+                    "HEAD {fields:?}"
+                );
             }
         }
     }
@@ -328,14 +434,22 @@ fn last_modified_is_never_later_than_date() {
     let gate = www.start("listing = true");
     let answer = get(&gate, "/a.txt", &[]);
     assert_eq!(answer.status, 200);
-    assert_ne!(answer.field("last-modified"), Some("Fri, 01 Jan 2100 00:00:00 GMT"));
+    assert_ne!(
+        answer.field("last-modified"),
+        Some("Fri, 01 Jan 2100 00:00:00 GMT")
+    );
     // Beyond what HTTP can say, and before 1970.
     for seconds in [i64::MAX / 1_000_000_000, -1_000_000_000] {
         let time = match u64::try_from(seconds) {
             Ok(after) => SystemTime::UNIX_EPOCH + Duration::from_secs(after),
             Err(_) => SystemTime::UNIX_EPOCH - Duration::from_secs(seconds.unsigned_abs()),
         };
-        fs::File::options().write(true).open(www.path("a.txt")).unwrap().set_modified(time).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(www.path("a.txt"))
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
         for path in ["/a.txt", "/"] {
             assert_eq!(get(&gate, path, &[]).status, 200, "{seconds}");
         }
@@ -349,12 +463,25 @@ fn a_megabyte_of_accept_encoding_is_too_much() {
     let served = Served::start(&www, "");
     let long = "gzip;q=0.001,".repeat(80_000);
     for way in [Way::Plain, Way::Secure] {
-        assert_eq!(served.connect(way).get("/a.txt", &[("Accept-Encoding", &long)]).status, 431, "{way:?}");
+        assert_eq!(
+            served
+                .connect(way)
+                .get("/a.txt", &[("Accept-Encoding", &long)])
+                .status,
+            431,
+            "{way:?}"
+        );
     }
     // What fits is read once.
     let long = "gzip;q=0.001,br;q=x,".repeat(1_500);
     for way in WAYS {
-        let answer = served.connect(way).get("/a.txt", &[("Accept-Encoding", &long)]);
-        assert!(matches!(answer.status, 200 | 431), "{way:?} {}", answer.status);
+        let answer = served
+            .connect(way)
+            .get("/a.txt", &[("Accept-Encoding", &long)]);
+        assert!(
+            matches!(answer.status, 200 | 431),
+            "{way:?} {}",
+            answer.status
+        );
     }
 }

@@ -64,7 +64,11 @@ fn a_media_type_is_that_of_the_extension_or_of_the_path() {
         let answer = get(&gate, path, &[]);
         let said = answer.field("content-type").unwrap();
         // Whether XML in other words is told a charset is not looked at here.
-        let said = if media_type.contains(';') { said } else { said.split(';').next().unwrap() };
+        let said = if media_type.contains(';') {
+            said
+        } else {
+            said.split(';').next().unwrap()
+        };
         assert_eq!((answer.status, said), (200, media_type), "{path}");
         assert_eq!(answer.field("content-encoding"), None, "{path}");
     }
@@ -80,7 +84,10 @@ fn the_charset_of_text_is_what_is_configured() {
     ] {
         let gate = www.start(keys);
         assert_eq!(get(&gate, "/a.html", &[]).field("content-type"), Some(html));
-        assert_eq!(get(&gate, "/a.png", &[]).field("content-type"), Some("image/png"));
+        assert_eq!(
+            get(&gate, "/a.png", &[]).field("content-type"),
+            Some("image/png")
+        );
     }
 }
 
@@ -144,18 +151,32 @@ fn a_sibling_is_sent_to_whom_it_suits_best() {
                 // §15.5.7: rather than 406, what everybody can read.
                 (Some("identity;q=0, deflate"), None),
             ] {
-                let fields: Vec<_> = accepted.iter().map(|accepted| ("Accept-Encoding", *accepted)).collect();
+                let fields: Vec<_> = accepted
+                    .iter()
+                    .map(|accepted| ("Accept-Encoding", *accepted))
+                    .collect();
                 let what = format!("{way:?} {path} {accepted:?}");
                 let answer = client.get(path, &fields);
-                assert_eq!((answer.status, answer.field("content-encoding")), (200, coding), "{what}");
+                assert_eq!(
+                    (answer.status, answer.field("content-encoding")),
+                    (200, coding),
+                    "{what}"
+                );
                 let (letter, size) = match coding {
                     None => ('i', size),
                     Some(coding) => (coding.chars().next().unwrap(), size / 2),
                 };
-                assert!(answer.body.iter().all(|byte| char::from(*byte) == letter), "{what}");
+                assert!(
+                    answer.body.iter().all(|byte| char::from(*byte) == letter),
+                    "{what}"
+                );
                 assert_eq!(answer.body.len(), size, "{what}");
                 assert_eq!(answer.field("vary"), Some("Accept-Encoding"), "{what}");
-                assert_eq!(answer.field("content-type"), Some("text/javascript; charset=utf-8"), "{what}");
+                assert_eq!(
+                    answer.field("content-type"),
+                    Some("text/javascript; charset=utf-8"),
+                    "{what}"
+                );
                 let etag = (coding, answer.field("etag").unwrap().to_owned());
                 if !etags.contains(&etag) {
                     etags.push(etag);
@@ -163,7 +184,8 @@ fn a_sibling_is_sent_to_whom_it_suits_best() {
             }
             // RFC 9110 §8.8.3.3: one for each coding.
             assert_eq!(etags.len(), 4, "{way:?} {path}: {etags:?}");
-            let distinct: std::collections::HashSet<_> = etags.iter().map(|(_, etag)| etag).collect();
+            let distinct: std::collections::HashSet<_> =
+                etags.iter().map(|(_, etag)| etag).collect();
             assert_eq!(distinct.len(), 4);
             for (coding, etag) in &etags {
                 let accepted = ("Accept-Encoding", coding.unwrap_or("identity"));
@@ -172,7 +194,12 @@ fn a_sibling_is_sent_to_whom_it_suits_best() {
                 assert_eq!(answer.field("vary"), Some("Accept-Encoding"), "§15.4.5");
                 // That of another coding is not what the client has.
                 let other = &etags.iter().find(|(other, _)| other != coding).unwrap().1;
-                assert_eq!(client.get(path, &[accepted, ("If-None-Match", other)]).status, 200);
+                assert_eq!(
+                    client
+                        .get(path, &[accepted, ("If-None-Match", other)])
+                        .status,
+                    200
+                );
             }
         }
     }
@@ -190,11 +217,22 @@ fn parts_of_a_sibling_are_counted_in_its_own_bytes() {
             let etag = client.get(path, &[gzip]).field("etag").unwrap().to_owned();
             let own = client.get(path, &[]).field("etag").unwrap().to_owned();
             let answer = client.get(path, &[gzip, ("Range", "bytes=10-19"), ("If-Range", &etag)]);
-            assert_eq!((answer.status, answer.text()), (206, "gggggggggg"), "{way:?} {path}");
-            assert_eq!(answer.field("content-range"), Some(&*format!("bytes 10-19/{size}")));
+            assert_eq!(
+                (answer.status, answer.text()),
+                (206, "gggggggggg"),
+                "{way:?} {path}"
+            );
+            assert_eq!(
+                answer.field("content-range"),
+                Some(&*format!("bytes 10-19/{size}"))
+            );
             assert_eq!(answer.field("content-encoding"), Some("gzip"));
             let answer = client.get(path, &[gzip, ("Range", "bytes=10-19"), ("If-Range", &own)]);
-            assert_eq!((answer.status, answer.body.len()), (200, size), "{way:?} {path}");
+            assert_eq!(
+                (answer.status, answer.body.len()),
+                (200, size),
+                "{way:?} {path}"
+            );
             let answer = client.get(path, &[gzip, ("Range", &format!("bytes={size}-"))]);
             assert_eq!(
                 (answer.status, answer.field("content-range")),
@@ -227,16 +265,22 @@ fn siblings_that_are_no_forms_of_the_file_are_left_alone() {
     )
     .unwrap();
     let gate = www.start("");
-    for (path, content) in
-        [("/stale.js", "new"), ("/folder.js", "plain"), ("/link.js", "plain"), ("/fifo.js", "plain")]
-    {
+    for (path, content) in [
+        ("/stale.js", "new"),
+        ("/folder.js", "plain"),
+        ("/link.js", "plain"),
+        ("/fifo.js", "plain"),
+    ] {
         let answer = get(&gate, path, &[gzip]);
         assert_eq!((answer.status, answer.text()), (200, content), "{path}");
         assert_eq!(answer.field("content-encoding"), None);
     }
     // By its own name it is a file as any; and without the file there is no form of it.
     let answer = get(&gate, "/lone.js.gz", &[gzip]);
-    assert_eq!((answer.text(), answer.field("content-encoding")), ("lone", None));
+    assert_eq!(
+        (answer.text(), answer.field("content-encoding")),
+        ("lone", None)
+    );
     assert_eq!(answer.field("content-type"), Some("application/gzip"));
     assert_eq!(get(&gate, "/lone.js", &[gzip]).status, 404);
     // One that is made anew is seen, and one that is taken away is missed.
@@ -256,7 +300,10 @@ fn without_precompressed_siblings_are_files_as_any() {
     let www = compressed();
     let gate = www.start("precompressed = false\ncompress = false");
     let answer = get(&gate, "/small.js", &[("Accept-Encoding", "gzip")]);
-    assert_eq!((answer.body.len(), answer.field("content-encoding")), (1_000, None));
+    assert_eq!(
+        (answer.body.len(), answer.field("content-encoding")),
+        (1_000, None)
+    );
     assert_eq!(answer.field("vary"), None);
 }
 
@@ -284,11 +331,17 @@ fn decoded(answer: &Answer) -> Vec<u8> {
     decode_all(coded, &answer.body, 1 << 30).unwrap()
 }
 
-/// RFC 9110 §8.4, §8.8.3.3, §9.3.2, §12.5.5, §14.2: below what is worth it, kept, kept from a descriptor, and on its way.
+/// RFC 9110 §8.4, §8.8.3.3, §9.3.2, §12.5.5, §14.2: below what is worth it, kept, kept from a
+/// descriptor, and on its way.
 #[test]
 fn what_is_compressed_here_is_the_same_file() {
     let www = Www::new();
-    let sizes = [("/tiny.txt", 10), ("/small.txt", 5_000), ("/medium.txt", 200_000), ("/large.txt", 3 << 20)];
+    let sizes = [
+        ("/tiny.txt", 10),
+        ("/small.txt", 5_000),
+        ("/medium.txt", 200_000),
+        ("/large.txt", 3 << 20),
+    ];
     for (path, size) in sizes {
         www.write(&path[1..], lines(size));
     }
@@ -306,20 +359,38 @@ fn what_is_compressed_here_is_the_same_file() {
                     let answer = client.get(path, &[accept]);
                     assert_eq!(answer.status, 200, "{what}");
                     assert!(decoded(&answer) == lines(size), "{what}");
-                    assert_eq!(answer.field("content-encoding").is_some(), size > 1_024, "{what}");
+                    assert_eq!(
+                        answer.field("content-encoding").is_some(),
+                        size > 1_024,
+                        "{what}"
+                    );
                     assert_eq!(
                         answer.field("vary"),
                         plain.field("vary"),
                         "{what}: for caches both are of one kind"
                     );
-                    let length = answer.field("content-length").map(|length| length.parse().unwrap());
-                    assert!(length.is_none_or(|length: usize| length == answer.body.len()), "{what}");
+                    let length = answer
+                        .field("content-length")
+                        .map(|length| length.parse().unwrap());
+                    assert!(
+                        length.is_none_or(|length: usize| length == answer.body.len()),
+                        "{what}"
+                    );
                     let head = client.ask("HEAD", path, &[accept]);
                     assert_eq!(head.status, 200);
-                    for name in
-                        ["etag", "vary", "content-encoding", "content-type", "last-modified", "cache-control"]
-                    {
-                        assert_eq!(head.field(name), answer.field(name), "{what}: HEAD's {name}");
+                    for name in [
+                        "etag",
+                        "vary",
+                        "content-encoding",
+                        "content-type",
+                        "last-modified",
+                        "cache-control",
+                    ] {
+                        assert_eq!(
+                            head.field(name),
+                            answer.field(name),
+                            "{what}: HEAD's {name}"
+                        );
                     }
                     if answer.field("content-encoding").is_none() {
                         continue;
@@ -330,18 +401,32 @@ fn what_is_compressed_here_is_the_same_file() {
                         "{what}: {etag}"
                     );
                     let again = client.get(path, &[accept, ("If-None-Match", etag)]);
-                    assert_eq!((again.status, again.field("etag")), (304, Some(etag)), "{what}");
+                    assert_eq!(
+                        (again.status, again.field("etag")),
+                        (304, Some(etag)),
+                        "{what}"
+                    );
                     assert_eq!(again.field("vary"), plain.field("vary"), "§15.4.5: {what}");
                     // A part is one of the file, by whose strong tag it is asked for.
                     let strong = plain.field("etag").unwrap();
-                    let part = client.get(path, &[accept, ("Range", "bytes=10-29"), ("If-Range", strong)]);
-                    assert_eq!((part.status, &*part.body), (206, &plain.body[10..30]), "{what}");
+                    let part = client.get(
+                        path,
+                        &[accept, ("Range", "bytes=10-29"), ("If-Range", strong)],
+                    );
+                    assert_eq!(
+                        (part.status, &*part.body),
+                        (206, &plain.body[10..30]),
+                        "{what}"
+                    );
                     assert_eq!(
                         (part.field("etag"), part.field("content-encoding")),
                         (Some(strong), None),
                         "{what}"
                     );
-                    let part = client.get(path, &[accept, ("Range", "bytes=10-29"), ("If-Range", etag)]);
+                    let part = client.get(
+                        path,
+                        &[accept, ("Range", "bytes=10-29"), ("If-Range", etag)],
+                    );
                     assert_eq!(part.status, 200, "§13.1.5: {what}");
                     assert!(decoded(&part) == lines(size), "{what}");
                 }
@@ -371,7 +456,15 @@ fn what_was_compressed_is_made_anew_with_the_file() {
             (now == other).then_some(answer)
         });
         assert_ne!(first.field("etag"), second.field("etag"));
-        assert_eq!(get(&gate, &path, &[gzip, ("If-None-Match", first.field("etag").unwrap())]).status, 200);
+        assert_eq!(
+            get(
+                &gate,
+                &path,
+                &[gzip, ("If-None-Match", first.field("etag").unwrap())]
+            )
+            .status,
+            200
+        );
     }
 }
 
@@ -382,13 +475,23 @@ fn a_client_without_words_for_codings_gets_the_file() {
     www.write("a.txt", lines(5_000));
     www.write("a.png", lines(5_000));
     let gate = www.start("");
-    for fields in
-        [&[][..], &[("Accept-Encoding", "")], &[("Accept-Encoding", "identity")], &[("Accept-Encoding", "x")]]
-    {
-        assert!(get(&gate, "/a.txt", fields).body == lines(5_000), "{fields:?}");
+    for fields in [
+        &[][..],
+        &[("Accept-Encoding", "")],
+        &[("Accept-Encoding", "identity")],
+        &[("Accept-Encoding", "x")],
+    ] {
+        assert!(
+            get(&gate, "/a.txt", fields).body == lines(5_000),
+            "{fields:?}"
+        );
     }
     let png = get(&gate, "/a.png", &[("Accept-Encoding", "gzip, br, zstd")]);
-    assert_eq!((png.field("content-encoding"), png.field("vary")), (None, None), "it is compressed as it is");
+    assert_eq!(
+        (png.field("content-encoding"), png.field("vary")),
+        (None, None),
+        "it is compressed as it is"
+    );
     // HTTP/1.0 has no chunks: what has no length ends with the connection.
     www.write("large.txt", lines(3 << 20));
     let mut client = Http::connect(gate.address());

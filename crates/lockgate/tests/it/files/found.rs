@@ -122,12 +122,27 @@ fn below_a_prefix_redirects_keep_it() {
 
 #[test]
 fn the_first_index_that_is_there_is_sent() {
-    let www = Www::with(&[("a/index.htm", "htm"), ("b/index.html", "html"), ("b/index.htm", "htm")]);
+    let www = Www::with(&[
+        ("a/index.htm", "htm"),
+        ("b/index.html", "html"),
+        ("b/index.htm", "htm"),
+    ]);
     www.write("c/index.html/x", "a folder of that name");
     www.write("c/index.htm", "htm");
     let gate = www.start("index = [\"index.html\", \"index.htm\"]");
-    check(&gate, &[("/a/", 200, "htm"), ("/b/", 200, "html"), ("/c/", 200, "htm"), ("/", 404, "")]);
-    check(&www.start("index = []"), &[("/a/", 404, ""), ("/a", 404, "")]);
+    check(
+        &gate,
+        &[
+            ("/a/", 200, "htm"),
+            ("/b/", 200, "html"),
+            ("/c/", 200, "htm"),
+            ("/", 404, ""),
+        ],
+    );
+    check(
+        &www.start("index = []"),
+        &[("/a/", 404, ""), ("/a", 404, "")],
+    );
 }
 
 #[test]
@@ -156,10 +171,20 @@ fn what_is_tried_goes_in_its_order() {
         ],
     );
     // Where nobody is sent: the path of what is tried is no path of the site.
-    let www =
-        Www::with(&[("x/folder/index.html", "x"), ("folder/index.html", "folder"), ("app.html", "app")]);
+    let www = Www::with(&[
+        ("x/folder/index.html", "x"),
+        ("folder/index.html", "folder"),
+        ("app.html", "app"),
+    ]);
     let gate = www.start("try = [\"/x{path}\", \"/app.html\"]");
-    check(&gate, &[("/folder", 200, "app"), ("/folder/", 200, "x"), ("/x/folder/", 200, "app")]);
+    check(
+        &gate,
+        &[
+            ("/folder", 200, "app"),
+            ("/folder/", 200, "x"),
+            ("/x/folder/", 200, "app"),
+        ],
+    );
 }
 
 /// What one path has led to is not what another one gets for which the same is left of it.
@@ -172,14 +197,27 @@ fn what_is_tried_depends_on_all_of_the_path() {
         www.root.display()
     ));
     let mut client = Http::connect(gate.address());
-    for (path, content) in [("/of/anna/x", "anna's"), ("/of/bert/x", "bert's"), ("/of/anna/x", "anna's")] {
-        assert_eq!(ask_over(&mut client, "GET", path, &[]).text(), content, "{path}");
+    for (path, content) in [
+        ("/of/anna/x", "anna's"),
+        ("/of/bert/x", "bert's"),
+        ("/of/anna/x", "anna's"),
+    ] {
+        assert_eq!(
+            ask_over(&mut client, "GET", path, &[]).text(),
+            content,
+            "{path}"
+        );
     }
 }
 
 #[test]
 fn an_application_has_the_paths_that_no_file_has() {
-    let www = Www::with(&[("index.html", "index"), ("app.html", "app"), ("a.js", "script"), ("d/x", "x")]);
+    let www = Www::with(&[
+        ("index.html", "index"),
+        ("app.html", "app"),
+        ("a.js", "script"),
+        ("d/x", "x"),
+    ]);
     const PAGE: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
     const SCRIPT: (&str, &str) = ("Accept", "*/*");
     for (keys, page) in [("spa = true", "index"), ("spa = \"/app.html\"", "app")] {
@@ -200,9 +238,16 @@ fn an_application_has_the_paths_that_no_file_has() {
         ] {
             let answer = ask_over(&mut client, "GET", path, &[accept]);
             let text = if status == 404 { "" } else { answer.text() };
-            assert_eq!((answer.status, text), (status, content), "{keys} {path} {accept:?}");
+            assert_eq!(
+                (answer.status, text),
+                (status, content),
+                "{keys} {path} {accept:?}"
+            );
         }
-        assert_eq!(get(&gate, "/users/1", &[PAGE]).field("content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(
+            get(&gate, "/users/1", &[PAGE]).field("content-type"),
+            Some("text/html; charset=utf-8")
+        );
     }
 }
 
@@ -219,14 +264,31 @@ fn what_is_not_there_may_have_a_page_that_is_never_taken_for_it() {
     ] {
         let answer = get(&gate, "/gone", fields);
         assert_eq!((answer.status, answer.text()), (404, "lost"), "{fields:?}");
-        assert_eq!(answer.field("content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(
+            answer.field("content-type"),
+            Some("text/html; charset=utf-8")
+        );
         for none in ["etag", "last-modified", "accept-ranges", "content-range"] {
-            assert_eq!(answer.field(none), None, "RFC 9110 §8.8: validators are those of what was asked for");
+            assert_eq!(
+                answer.field(none),
+                None,
+                "RFC 9110 §8.8: validators are those of what was asked for"
+            );
         }
     }
-    check(&gate, &[("/404.html", 200, "lost"), ("/here", 200, "here"), ("/.hidden", 404, "lost")]);
+    check(
+        &gate,
+        &[
+            ("/404.html", 200, "lost"),
+            ("/here", 200, "here"),
+            ("/.hidden", 404, "lost"),
+        ],
+    );
     let answer = ask_over(&mut Http::connect(gate.address()), "HEAD", "/gone", &[]);
-    assert_eq!((answer.status, answer.field("content-length")), (404, Some("4")));
+    assert_eq!(
+        (answer.status, answer.field("content-length")),
+        (404, Some("4"))
+    );
     // Without the page itself it is an error as any.
     fs::remove_file(www.path("404.html")).unwrap();
     let answer = get(&gate, "/never/asked", &[]);
@@ -249,14 +311,26 @@ fn names_that_begin_with_a_dot_are_not_served_unless_asked_for() {
     ]);
     for (hidden, status) in [("", 404), ("hidden = true", 200)] {
         let gate = www.start(hidden);
-        for path in
-            ["/.env", "/.git/config", "/a/.b/c", "/.well-known/.env", "/%2eenv", "/.well-knowns", "/..a"]
-        {
+        for path in [
+            "/.env",
+            "/.git/config",
+            "/a/.b/c",
+            "/.well-known/.env",
+            "/%2eenv",
+            "/.well-knowns",
+            "/..a",
+        ] {
             let answer = get(&gate, path, &[]);
             assert_eq!(answer.status, status, "{path}");
             assert_eq!(answer.text() == "secret", status == 200, "{path}");
         }
-        check(&gate, &[("/.well-known/acme/token", 200, "token"), ("/a.b", 200, "plain")]);
+        check(
+            &gate,
+            &[
+                ("/.well-known/acme/token", 200, "token"),
+                ("/a.b", 200, "plain"),
+            ],
+        );
     }
 }
 
@@ -294,11 +368,20 @@ fn symbolic_links_lead_nowhere_else_unless_they_may() {
             ],
         );
     }
-    for path in ["/up.txt", "/a/up.txt", "/absolute.txt", "/parent/secret.txt"] {
+    for path in [
+        "/up.txt",
+        "/a/up.txt",
+        "/absolute.txt",
+        "/parent/secret.txt",
+    ] {
         check(&inside, &[(path, 404, "")]);
         check(&follow, &[(path, 200, SECRET)]);
     }
-    for path in ["/everything/etc/passwd", "/everything/proc/self/environ", "/magic"] {
+    for path in [
+        "/everything/etc/passwd",
+        "/everything/proc/self/environ",
+        "/magic",
+    ] {
         check(&inside, &[(path, 404, "")]);
     }
 }
@@ -309,12 +392,23 @@ fn methods_beside_get_and_head_are_not_allowed() {
     let gate = www.start("");
     for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "get"] {
         let answer = ask_over(&mut Http::connect(gate.address()), method, "/a.txt", &[]);
-        assert_eq!((answer.status, answer.field("allow")), (405, Some("GET, HEAD, OPTIONS")), "{method}");
+        assert_eq!(
+            (answer.status, answer.field("allow")),
+            (405, Some("GET, HEAD, OPTIONS")),
+            "{method}"
+        );
     }
     let mut client = Http::connect(gate.address());
     for path in ["/a.txt", "/gone"] {
         let answer = ask_over(&mut client, "OPTIONS", path, &[]);
-        assert_eq!((answer.status, answer.field("allow")), (204, Some("GET, HEAD, OPTIONS")), "{path}");
-        assert_eq!((answer.field("content-length"), &*answer.body), (None, &b""[..]));
+        assert_eq!(
+            (answer.status, answer.field("allow")),
+            (204, Some("GET, HEAD, OPTIONS")),
+            "{path}"
+        );
+        assert_eq!(
+            (answer.field("content-length"), &*answer.body),
+            (None, &b""[..])
+        );
     }
 }

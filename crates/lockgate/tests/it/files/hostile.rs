@@ -1,4 +1,5 @@
-//! Paths and files that are meant to do harm: nothing from outside the root, no wait without end, always a clear status.
+//! Paths and files that are meant to do harm: nothing from outside the root, no wait without end,
+//! always a clear status.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -10,14 +11,19 @@ use super::*;
 
 /// A root with folders to climb out of, and the secret beside it under names that attacks hope for.
 fn tempting() -> Www {
-    let www = Www::with(&[("index.html", "home"), ("a/b/c.txt", "c"), ("file.txt", "file")]);
+    let www = Www::with(&[
+        ("index.html", "home"),
+        ("a/b/c.txt", "c"),
+        ("file.txt", "file"),
+    ]);
     for name in ["secret", "index.html.bak"] {
         fs::write(www.folder.path().join(name), SECRET).unwrap();
     }
     www
 }
 
-/// CWE-22, CWE-35, CWE-158, CWE-180: every published spelling of a way up, and what other systems take for one.
+/// CWE-22, CWE-35, CWE-158, CWE-180: every published spelling of a way up, and what other systems
+/// take for one.
 #[test]
 fn nothing_outside_of_the_root_is_reached_by_any_spelling() {
     let www = tempting();
@@ -78,7 +84,8 @@ fn nothing_outside_of_the_root_is_reached_by_any_spelling() {
         for up in ups {
             for slash in slashes {
                 for (before, count) in [("/", 1), ("/a/b/", 3), ("/a/b/", 9), ("//", 2)] {
-                    let path = format!("{before}{}secret.txt", format!("{up}{slash}").repeat(count));
+                    let path =
+                        format!("{before}{}secret.txt", format!("{up}{slash}").repeat(count));
                     refused(gate, &path);
                     tried += 1;
                 }
@@ -121,12 +128,22 @@ fn nothing_outside_of_the_root_is_reached_by_any_spelling() {
 /// Asks by a connection of its own, since what is malformed closes it.
 fn refused(gate: &Lockgate, path: &str) {
     let mut client = Http::connect(gate.address());
-    client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"));
+    client.send(format!(
+        "GET {path} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
+    ));
     let answer = client.answer();
-    assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET), "{path}: {}", answer.head);
+    assert!(
+        !String::from_utf8_lossy(&answer.body).contains(SECRET),
+        "{path}: {}",
+        answer.head
+    );
     let listed = String::from_utf8_lossy(&answer.body).contains("root/");
     assert!(!listed, "{path} lists what is outside: {}", answer.text());
-    assert!(matches!(answer.status(), 400 | 404), "{path}: {}", answer.head);
+    assert!(
+        matches!(answer.status(), 400 | 404),
+        "{path}: {}",
+        answer.head
+    );
 }
 
 /// What other systems take for a file's name is not the file.
@@ -159,10 +176,20 @@ fn only_the_very_name_leads_to_a_file() {
         "/*",
     ] {
         let answer = get(&gate, path, &[]);
-        assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.status);
+        assert!(
+            matches!(answer.status, 400 | 404),
+            "{path}: {}",
+            answer.status
+        );
         assert_ne!(answer.body, b"file", "{path}");
     }
-    check(&gate, &[("/file%2etxt", 200, "file"), ("/file.txt?../../secret.txt", 200, "file")]);
+    check(
+        &gate,
+        &[
+            ("/file%2etxt", 200, "file"),
+            ("/file.txt?../../secret.txt", 200, "file"),
+        ],
+    );
 }
 
 #[test]
@@ -182,7 +209,13 @@ fn names_and_paths_of_any_length_are_not_found() {
         (format!("/{}", "%41".repeat(80_000)), &[414, 431]),
     ] {
         let answer = get(&gate, &path, &[script]);
-        assert!(statuses.contains(&answer.status), "{} {:.30}: {}", path.len(), path, answer.status);
+        assert!(
+            statuses.contains(&answer.status),
+            "{} {:.30}: {}",
+            path.len(),
+            path,
+            answer.status
+        );
     }
     assert_eq!(get(&gate, "/file.txt", &[]).text(), "file", "it serves on");
 }
@@ -197,10 +230,29 @@ fn what_is_no_file_is_not_found_and_never_waited_for() {
     www.link("/dev/stdin", "stdin");
     // Needs a capability that a test may not have.
     let device = rustix::fs::makedev(1, 5);
-    let _ = mknodat(CWD, www.path("device"), FileType::CharacterDevice, Mode::RWXU, device);
-    for keys in ["", "symlinks = \"follow\"", "listing = true\nsymlinks = \"follow\""] {
+    let _ = mknodat(
+        CWD,
+        www.path("device"),
+        FileType::CharacterDevice,
+        Mode::RWXU,
+        device,
+    );
+    for keys in [
+        "",
+        "symlinks = \"follow\"",
+        "listing = true\nsymlinks = \"follow\"",
+    ] {
         let gate = www.start(keys);
-        for path in ["/fifo", "/socket", "/device", "/zero", "/stdin", "/index.html", "/fifo/", "/socket/x"] {
+        for path in [
+            "/fifo",
+            "/socket",
+            "/device",
+            "/zero",
+            "/stdin",
+            "/index.html",
+            "/fifo/",
+            "/socket/x",
+        ] {
             assert_eq!(get(&gate, path, &[]).status, 404, "{keys} {path}");
         }
         let root = get(&gate, "/", &[]);
@@ -215,8 +267,9 @@ fn what_is_no_file_is_not_found_and_never_waited_for() {
 #[test]
 fn what_may_not_be_read_is_forbidden_and_not_remembered_so() {
     let www = Www::with(&[("a.txt", "a"), ("folder/b.txt", "b")]);
-    let mode =
-        |name: &str, mode| fs::set_permissions(www.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    let mode = |name: &str, mode| {
+        fs::set_permissions(www.path(name), fs::Permissions::from_mode(mode)).unwrap()
+    };
     mode("a.txt", 0o000);
     mode("folder", 0o000);
     if fs::read(www.path("a.txt")).is_ok() {
@@ -224,7 +277,14 @@ fn what_may_not_be_read_is_forbidden_and_not_remembered_so() {
         return;
     }
     let gate = www.start("");
-    check(&gate, &[("/a.txt", 403, ""), ("/folder/b.txt", 403, ""), ("/folder/c.txt", 403, "")]);
+    check(
+        &gate,
+        &[
+            ("/a.txt", 403, ""),
+            ("/folder/b.txt", 403, ""),
+            ("/folder/c.txt", 403, ""),
+        ],
+    );
     mode("a.txt", 0o600);
     mode("folder", 0o700);
     check(&gate, &[("/a.txt", 200, "a"), ("/folder/b.txt", 200, "b")]);
@@ -241,7 +301,9 @@ fn a_root_that_is_missing_is_served_as_soon_as_it_is_there() {
     check(&gate, &[("/a.txt", 200, "a"), ("/", 200, "a.txt\n")]);
     // And gone again, within a second.
     fs::rename(&www.root, &aside).unwrap();
-    eventually("it is gone", || (get(&gate, "/a.txt", &[]).status == 404).then_some(()));
+    eventually("it is gone", || {
+        (get(&gate, "/a.txt", &[]).status == 404).then_some(())
+    });
     // A file in its place is no folder.
     fs::write(&www.root, "a file").unwrap();
     check(&gate, &[("/a.txt", 404, ""), ("/", 404, "")]);
@@ -261,8 +323,10 @@ fn a_root_that_is_a_symbolic_link_may_be_led_elsewhere() {
     }
     let current = www.folder.path().join("current");
     symlink("one", &current).unwrap();
-    let gate = lockgate()
-        .start(&format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\n", current.display()));
+    let gate = lockgate().start(&format!(
+        "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\n",
+        current.display()
+    ));
     for path in ["/small", "/large"] {
         assert!(get(&gate, path, &[]).text().starts_with("one"));
     }
@@ -270,6 +334,11 @@ fn a_root_that_is_a_symbolic_link_may_be_led_elsewhere() {
     symlink("two", &next).unwrap();
     fs::rename(&next, &current).unwrap();
     for path in ["/small", "/large"] {
-        eventually("the new release", || get(&gate, path, &[]).text().starts_with("two").then_some(()));
+        eventually("the new release", || {
+            get(&gate, path, &[])
+                .text()
+                .starts_with("two")
+                .then_some(())
+        });
     }
 }

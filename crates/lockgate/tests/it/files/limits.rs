@@ -1,4 +1,5 @@
-//! What files cost: bounded memory and descriptors, however many are served, and what happens when there are none.
+//! What files cost: bounded memory and descriptors, however many are served, and what happens when
+//! there are none.
 
 use lockgate_testkit::bytes;
 
@@ -12,7 +13,10 @@ const SLACK: usize = 16 << 20;
 fn many(count: usize, size: usize) -> Www {
     let www = Www::new();
     for number in 0..count {
-        www.write(format!("{}/{number}.bin", number % 100), bytes(number as u64, size));
+        www.write(
+            format!("{}/{number}.bin", number % 100),
+            bytes(number as u64, size),
+        );
     }
     www
 }
@@ -22,7 +26,13 @@ fn path(number: usize) -> String {
 }
 
 /// Asks for all of them and says by how much the process has grown.
-fn grown(gate: &Lockgate, client: &mut Asking, count: usize, size: usize, fields: &[Line<'_>]) -> usize {
+fn grown(
+    gate: &Lockgate,
+    client: &mut Asking,
+    count: usize,
+    size: usize,
+    fields: &[Line<'_>],
+) -> usize {
     // What is made with the first request is not the files'.
     client.get(&path(0), fields);
     let before = gate.resident();
@@ -34,14 +44,22 @@ fn grown(gate: &Lockgate, client: &mut Asking, count: usize, size: usize, fields
 }
 
 fn descriptors(gate: &Lockgate) -> usize {
-    fs::read_dir(format!("/proc/{}/fd", gate.pid())).unwrap().count()
+    fs::read_dir(format!("/proc/{}/fd", gate.pid()))
+        .unwrap()
+        .count()
 }
 
 #[test]
 fn memory_is_bounded_however_many_small_files_are_served() {
     let www = many(20_000, 2_048);
     let served = Served::start(&www, "");
-    let grown = grown(&served.gate, &mut served.connect(Way::Plain), 20_000, 2_048, &[]);
+    let grown = grown(
+        &served.gate,
+        &mut served.connect(Way::Plain),
+        20_000,
+        2_048,
+        &[],
+    );
     assert!(grown < KEPT + SLACK, "{} MB", grown >> 20);
 }
 
@@ -54,7 +72,10 @@ fn memory_is_bounded_however_many_larger_files_pass_through_it() {
         let mut client = served.connect(way);
         // Known before they are read: nothing comes into the cache while they grow in it.
         for number in 0..120 {
-            assert_eq!(client.get(&path(number), &[("If-None-Match", "*")]).status, 304);
+            assert_eq!(
+                client.get(&path(number), &[("If-None-Match", "*")]).status,
+                304
+            );
         }
         let grown = grown(&served.gate, &mut client, 120, 1_000_000, &[]);
         assert!(grown < KEPT + SLACK, "{way:?}: {} MB", grown >> 20);
@@ -84,7 +105,10 @@ fn descriptors_are_bounded_however_many_large_files_are_served() {
     let www = many(2_000, 70_000);
     for number in 0..100 {
         for extension in ["gz", "br", "zst"] {
-            www.write(format!("{}.{extension}", &path(number)[1..]), vec![b'x'; 66_000]);
+            www.write(
+                format!("{}.{extension}", &path(number)[1..]),
+                vec![b'x'; 66_000],
+            );
         }
     }
     let served = Served::start(&www, "");
@@ -100,14 +124,21 @@ fn descriptors_are_bounded_however_many_large_files_are_served() {
         }
     }
     // Two generations of 128, and connections.
-    assert!(most <= before + 2 * 128 + 8, "{most} descriptors, {before} before");
+    assert!(
+        most <= before + 2 * 128 + 8,
+        "{most} descriptors, {before} before"
+    );
 }
 
 /// Allows a running program descriptors with numbers below `limit`.
 fn allow_descriptors(gate: &Lockgate, limit: usize) {
     let (pid, allowed) = (gate.pid().to_string(), format!("--nofile={limit}:300"));
     assert!(
-        std::process::Command::new("prlimit").args(["--pid", &pid, &allowed]).status().unwrap().success()
+        std::process::Command::new("prlimit")
+            .args(["--pid", &pid, &allowed])
+            .status()
+            .unwrap()
+            .success()
     );
 }
 
@@ -115,9 +146,14 @@ fn allow_descriptors(gate: &Lockgate, limit: usize) {
 fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
     let www = many(100, 70_000);
     www.write("small.txt", "small");
-    let gate = lockgate().through(&["prlimit", "--nofile=300:300"]).start(&www.site(""));
+    let gate = lockgate()
+        .through(&["prlimit", "--nofile=300:300"])
+        .start(&www.site(""));
     let mut first = Http::connect(gate.address());
-    assert_eq!(ask_over(&mut first, "GET", "/small.txt", &[]).text(), "small");
+    assert_eq!(
+        ask_over(&mut first, "GET", "/small.txt", &[]).text(),
+        "small"
+    );
     // Standard input, output and error have these: none is left.
     allow_descriptors(&gate, 3);
     for number in 1..20 {
@@ -125,14 +161,22 @@ fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
         assert_eq!(answer.status, 503, "{number}");
     }
     let line = gate.line("why", |line| line["status"] == 503);
-    assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()), "{line}");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"limit".into(), &"lockgate".into()),
+        "{line}"
+    );
     // One that comes now waits.
     let mut second = Http::connect(gate.address());
     second.send("GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n");
     gate.says("cannot accept");
     allow_descriptors(&gate, 300);
     for number in 1..20 {
-        assert_eq!(ask_over(&mut first, "GET", &path(number), &[]).status, 200, "{number}");
+        assert_eq!(
+            ask_over(&mut first, "GET", &path(number), &[]).status,
+            200,
+            "{number}"
+        );
     }
     assert_eq!(second.answer().text(), "small");
 }
@@ -141,13 +185,23 @@ fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
 #[test]
 fn with_few_descriptors_many_files_are_served_and_clients_too() {
     let www = many(400, 70_000);
-    let gate = lockgate().through(&["prlimit", "--nofile=400:400"]).start(&www.site(""));
+    let gate = lockgate()
+        .through(&["prlimit", "--nofile=400:400"])
+        .start(&www.site(""));
     let mut client = Http::connect(gate.address());
     for number in 0..400 {
-        assert_eq!(ask_over(&mut client, "GET", &path(number), &[]).status, 200, "{number}");
+        assert_eq!(
+            ask_over(&mut client, "GET", &path(number), &[]).status,
+            200,
+            "{number}"
+        );
     }
     let mut clients: Vec<_> = (0..40).map(|_| Http::connect(gate.address())).collect();
     for (number, client) in clients.iter_mut().enumerate() {
-        assert_eq!(ask_over(client, "GET", &path(number), &[]).status, 200, "{number}");
+        assert_eq!(
+            ask_over(client, "GET", &path(number), &[]).status,
+            200,
+            "{number}"
+        );
     }
 }

@@ -9,12 +9,18 @@ const JSON: Line<'_> = ("Accept", "application/json");
 
 fn json(gate: &Lockgate, path: &str) -> Vec<Value> {
     let answer = get(gate, path, &[JSON]);
-    assert_eq!((answer.status, answer.field("content-type")), (200, Some("application/json")));
+    assert_eq!(
+        (answer.status, answer.field("content-type")),
+        (200, Some("application/json"))
+    );
     serde_json::from_slice(&answer.body).unwrap()
 }
 
 fn names(gate: &Lockgate, path: &str) -> Vec<String> {
-    json(gate, path).iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    json(gate, path)
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -28,28 +34,60 @@ fn a_folder_without_an_index_is_listed_in_three_forms() {
     ]);
     let gate = www.start("listing = true");
     let text = get(&gate, "/", &[]);
-    assert_eq!((text.status, text.text()), (200, "c/\nsite/\na.txt\nb.txt\n"));
-    assert_eq!(text.field("content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(
+        (text.status, text.text()),
+        (200, "c/\nsite/\na.txt\nb.txt\n")
+    );
+    assert_eq!(
+        text.field("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
     let page = get(&gate, "/", &[HTML]);
     assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
     for link in ["href=\"./c/\">c/</a>", "href=\"./a.txt\">a.txt</a>"] {
         assert!(page.text().contains(link), "{}", page.text());
     }
-    assert!(!page.text().contains("hidden") && !page.text().contains("../"), "{}", page.text());
+    assert!(
+        !page.text().contains("hidden") && !page.text().contains("../"),
+        "{}",
+        page.text()
+    );
     assert!(get(&gate, "/c/", &[HTML]).text().contains("href=\"../\""));
     for answer in [&text, &page] {
-        assert_eq!((answer.field("vary"), answer.field("cache-control")), (Some("Accept"), Some("no-cache")));
+        assert_eq!(
+            (answer.field("vary"), answer.field("cache-control")),
+            (Some("Accept"), Some("no-cache"))
+        );
     }
     let listed = json(&gate, "/");
     assert_eq!(listed[0]["type"], "directory");
     let file = &listed[3];
-    assert_eq!((&file["name"], &file["type"], &file["size"]), (&"b.txt".into(), &"file".into(), &2.into()));
-    assert_eq!((&file["modified"], &file["url"]), (&CHANGED_TEXT.into(), &"./b.txt".into()));
+    assert_eq!(
+        (&file["name"], &file["type"], &file["size"]),
+        (&"b.txt".into(), &"file".into(), &2.into())
+    );
+    assert_eq!(
+        (&file["modified"], &file["url"]),
+        (&CHANGED_TEXT.into(), &"./b.txt".into())
+    );
     let head = ask_over(&mut Http::connect(gate.address()), "HEAD", "/", &[]);
     assert_eq!(head.lasting(), text.lasting());
-    check(&gate, &[("/site/", 200, "index"), ("/c", 308, "/c/"), ("/c/", 200, "x\n")]);
-    check(&www.start(""), &[("/", 404, ""), ("/c/", 404, ""), ("/c", 404, "")]);
-    assert_eq!(names(&www.start("listing = true\nhidden = true"), "/")[2], ".hidden");
+    check(
+        &gate,
+        &[
+            ("/site/", 200, "index"),
+            ("/c", 308, "/c/"),
+            ("/c/", 200, "x\n"),
+        ],
+    );
+    check(
+        &www.start(""),
+        &[("/", 404, ""), ("/c/", 404, ""), ("/c", 404, "")],
+    );
+    assert_eq!(
+        names(&www.start("listing = true\nhidden = true"), "/")[2],
+        ".hidden"
+    );
 }
 
 #[test]
@@ -96,19 +134,33 @@ fn names_are_text_in_every_form_and_links_lead_to_their_files() {
     ];
     // A slash is in no name; the folder has one of each.
     for name in odd {
-        let name: Vec<u8> = name.iter().map(|byte| if *byte == b'/' { b'_' } else { *byte }).collect();
+        let name: Vec<u8> = name
+            .iter()
+            .map(|byte| if *byte == b'/' { b'_' } else { *byte })
+            .collect();
         www.write(&name, &name);
         www.write([b"<b>'\"\xff/", &name[..]].concat(), &name);
     }
     let gate = www.start("listing = true");
     for path in ["/", "/%3Cb%3E%27%22%FF/"] {
         let page = get(&gate, path, &[HTML]);
-        let body = String::from_utf8(page.body.clone()).expect("a page is text whatever the names are");
-        for harm in ["<script", "<img", "<b>", "href=\"javascript", "\"onmouse", "\u{202e} right</a>x"] {
+        let body =
+            String::from_utf8(page.body.clone()).expect("a page is text whatever the names are");
+        for harm in [
+            "<script",
+            "<img",
+            "<b>",
+            "href=\"javascript",
+            "\"onmouse",
+            "\u{202e} right</a>x",
+        ] {
             assert!(!body.contains(harm), "{harm}: {body}");
         }
-        let links: Vec<_> =
-            body.split("href=\"./").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        let links: Vec<_> = body
+            .split("href=\"./")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap())
+            .collect();
         assert_eq!(links.len(), odd.len() + usize::from(path == "/"), "{body}");
         for link in links.into_iter().filter(|link| !link.ends_with('/')) {
             let link = link.replace("&#39;", "'").replace("&amp;", "&");
@@ -116,7 +168,10 @@ fn names_are_text_in_every_form_and_links_lead_to_their_files() {
             assert_eq!(answer.status, 200, "{link}");
             assert!(fs::metadata(www.path(&answer.body)).is_ok(), "{link}");
         }
-        for entry in json(&gate, path).iter().filter(|entry| entry["type"] == "file") {
+        for entry in json(&gate, path)
+            .iter()
+            .filter(|entry| entry["type"] == "file")
+        {
             // What a reference begins with is never a scheme.
             let url = entry["url"].as_str().unwrap().strip_prefix("./").unwrap();
             let answer = get(&gate, &format!("{path}{url}"), &[]);
@@ -127,9 +182,17 @@ fn names_are_text_in_every_form_and_links_lead_to_their_files() {
             );
         }
         let text = get(&gate, path, &[]);
-        assert_eq!(text.text().lines().count(), odd.len() + usize::from(path == "/"), "a line for each");
+        assert_eq!(
+            text.text().lines().count(),
+            odd.len() + usize::from(path == "/"),
+            "a line for each"
+        );
         for line in text.text().lines().filter(|line| !line.ends_with('/')) {
-            assert_eq!(get(&gate, &format!("{path}{line}"), &[]).status, 200, "{line}");
+            assert_eq!(
+                get(&gate, &format!("{path}{line}"), &[]).status,
+                200,
+                "{line}"
+            );
         }
     }
 }
@@ -141,7 +204,10 @@ fn what_leads_outside_or_is_hidden_is_not_listed() {
     www.link("gone", "dangling");
     www.link("loop", "loop");
     www.link("a", "in");
-    assert_eq!(names(&www.start("listing = true"), "/"), [".well-known", "a", "in"]);
+    assert_eq!(
+        names(&www.start("listing = true"), "/"),
+        [".well-known", "a", "in"]
+    );
     assert_eq!(
         names(&www.start("listing = true\nsymlinks = \"follow\""), "/"),
         [".well-known", "a", "in", "out"]
@@ -171,7 +237,11 @@ fn of_a_hundred_thousand_names_ten_thousand_are_listed() {
         &page.text()[page.body.len() - 60..]
     );
     assert_eq!(page.text().matches("<tr><td>").count(), 10_001);
-    assert!(get(&gate, "/many/", &[]).text().ends_with("# and 90000 more\n"));
+    assert!(
+        get(&gate, "/many/", &[])
+            .text()
+            .ends_with("# and 90000 more\n")
+    );
     let grown = gate.most_resident().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more");
 }
@@ -182,7 +252,15 @@ fn directories_are_listed_by_a_thread_of_their_own() {
     let gate = www.start("listing = true");
     assert_eq!(get(&gate, "/", &[]).status, 200);
     let tasks = fs::read_dir(format!("/proc/{}/task", gate.pid())).unwrap();
-    let names: Vec<_> =
-        tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap()).collect();
-    assert_eq!(names.iter().filter(|name| name.starts_with("listings-")).count(), 1, "{names:?}");
+    let names: Vec<_> = tasks
+        .map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap())
+        .collect();
+    assert_eq!(
+        names
+            .iter()
+            .filter(|name| name.starts_with("listings-"))
+            .count(),
+        1,
+        "{names:?}"
+    );
 }

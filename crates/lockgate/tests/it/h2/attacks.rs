@@ -1,4 +1,5 @@
-//! What attackers do over one HTTP/2 connection, frames by the thousand, and by which goodbye that should end.
+//! What attackers do over one HTTP/2 connection, frames by the thousand, and by which goodbye that
+//! should end.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -20,7 +21,8 @@ pub(super) struct Attack {
     pub(super) step: fn(u32) -> Vec<u8>,
     /// Whether the attacker reads what it is sent, before it can send no more.
     pub(super) reads: bool,
-    /// The codes of GOAWAY by which it may end; where there are none it may go on, since it costs nothing.
+    /// The codes of GOAWAY by which it may end; where there are none it may go on, since it costs
+    /// nothing.
     pub(super) ends: &'static [u32],
 }
 
@@ -77,18 +79,24 @@ pub(super) fn flood(attack: &Attack, to: SocketAddr, most: u32) -> Outcome {
             steps += 1;
         }
         let sent = peer.try_send(&bytes);
-        stalled = sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        stalled = sent
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
         ended = sent.is_err() && !stalled || over.load(Ordering::SeqCst);
     }
     let seen = match reader {
         Some(reader) => reader.join().unwrap(),
         None => observe(&mut peer, &over),
     };
-    Outcome { port: peer.stream.local_address().port(), stalled, ..seen }
+    Outcome {
+        port: peer.stream.local_address().port(),
+        stalled,
+        ..seen
+    }
 }
 
-/// The same without reading anything before the end, over whatever the peer speaks, for an attack that begins with
-/// nothing; the peer's goodbye.
+/// The same without reading anything before the end, over whatever the peer speaks, for an attack
+/// that begins with nothing; the peer's goodbye.
 pub(super) fn flood_unread<S: Read + Write>(
     attack: &Attack,
     peer: &mut Peer<S>,
@@ -121,8 +129,14 @@ fn observe(peer: &mut Peer, over: &AtomicBool) -> Outcome {
         };
         match frame.kind {
             kind::HEADERS => {
-                let status = peer.fields(&frame).into_iter().find(|(name, _)| name == ":status");
-                *seen.statuses.entry(status.map(|(_, status)| status).unwrap_or_default()).or_default() += 1;
+                let status = peer
+                    .fields(&frame)
+                    .into_iter()
+                    .find(|(name, _)| name == ":status");
+                *seen
+                    .statuses
+                    .entry(status.map(|(_, status)| status).unwrap_or_default())
+                    .or_default() += 1;
             }
             kind::RST_STREAM => *seen.resets.entry(frame.number(0)).or_default() += 1,
             kind::GOAWAY => {
@@ -138,8 +152,12 @@ fn observe(peer: &mut Peer, over: &AtomicBool) -> Outcome {
 
 /// HEADERS of a request.
 fn request(stream: u32, method: &str, more: &[(&str, &str)], end: bool) -> Vec<u8> {
-    let mut fields =
-        vec![(":method", method), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    let mut fields = vec![
+        (":method", method),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/"),
+    ];
     fields.extend_from_slice(more);
     let flags = flag::END_HEADERS | if end { flag::END_STREAM } else { 0 };
     frame(kind::HEADERS, flags, stream, hpack::section(&fields))
@@ -179,9 +197,18 @@ fn after(step: u32) -> u32 {
     2 * step + 3
 }
 
-const READS: Attack =
-    Attack { name: "", settings: &[], begin: nothing, step: |_| Vec::new(), reads: true, ends: CALM };
-const BREAKS: Attack = Attack { ends: WRONG, ..READS };
+const READS: Attack = Attack {
+    name: "",
+    settings: &[],
+    begin: nothing,
+    step: |_| Vec::new(),
+    reads: true,
+    ends: CALM,
+};
+const BREAKS: Attack = Attack {
+    ends: WRONG,
+    ..READS
+};
 const HARMLESS: Attack = Attack { ends: &[], ..READS };
 
 /// A field section that is not whole, and its number of bytes.
@@ -190,17 +217,25 @@ fn unfinished() -> Vec<u8> {
     frame(kind::HEADERS, flag::END_STREAM, 1, section)
 }
 
-/// A request whose fields are as many references to one entry of 4,000 bytes as a frame has room for: 16 KB that
-/// stand for 62 MB.
+/// A request whose fields are as many references to one entry of 4,000 bytes as a frame has room
+/// for: 16 KB that stand for 62 MB.
 fn bomb(stream: u32, name: &str) -> Vec<u8> {
     let mut section = hpack::section(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]);
     section.extend(hpack::remembered(name, "x".repeat(4_000)));
     section.resize(16_384, hpack::indexed(62)[0]);
-    frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, section)
+    frame(
+        kind::HEADERS,
+        flag::END_HEADERS | flag::END_STREAM,
+        stream,
+        section,
+    )
 }
 
-pub(super) const RAPID_RESET: Attack =
-    Attack { name: "rapid reset", step: |step| [get(nth(step)), reset(nth(step))].concat(), ..READS };
+pub(super) const RAPID_RESET: Attack = Attack {
+    name: "rapid reset",
+    step: |step| [get(nth(step)), reset(nth(step))].concat(),
+    ..READS
+};
 
 pub(super) const RAPID_RESET_OF_UPLOADS: Attack = Attack {
     name: "rapid reset of uploads",
@@ -225,7 +260,13 @@ pub(super) const MADE_YOU_RESET: [Attack; 8] = [
     },
     Attack {
         name: "DATA on a half-closed stream",
-        step: |step| [get(nth(step)), frame(kind::DATA, flag::END_STREAM, nth(step), "x")].concat(),
+        step: |step| {
+            [
+                get(nth(step)),
+                frame(kind::DATA, flag::END_STREAM, nth(step), "x"),
+            ]
+            .concat()
+        },
         ..BREAKS
     },
     Attack {
@@ -237,7 +278,11 @@ pub(super) const MADE_YOU_RESET: [Attack; 8] = [
         name: "PRIORITY that depends on itself",
         step: |step| {
             let priority = [&nth(step).to_be_bytes()[..], &[1]].concat();
-            [get(nth(step)), frame(kind::PRIORITY, 0, nth(step), priority)].concat()
+            [
+                get(nth(step)),
+                frame(kind::PRIORITY, 0, nth(step), priority),
+            ]
+            .concat()
         },
         ..BREAKS
     },
@@ -277,13 +322,25 @@ pub(super) const CONTINUATIONS: [Attack; 4] = [
     Attack {
         name: "large CONTINUATION",
         begin: unfinished,
-        step: |_| frame(kind::CONTINUATION, 0, 1, hpack::section(&[("a", &"x".repeat(16_000))])),
+        step: |_| {
+            frame(
+                kind::CONTINUATION,
+                0,
+                1,
+                hpack::section(&[("a", &"x".repeat(16_000))]),
+            )
+        },
         ..BREAKS
     },
     Attack {
         name: "CONTINUATION of one endless value",
         begin: || {
-            let value = [vec![0x10], hpack::string("a"), hpack::number(0, 7, 200_000_000)].concat();
+            let value = [
+                vec![0x10],
+                hpack::string("a"),
+                hpack::number(0, 7, 200_000_000),
+            ]
+            .concat();
             [unfinished(), frame(kind::CONTINUATION, 0, 1, value)].concat()
         },
         step: |_| frame(kind::CONTINUATION, 0, 1, "x".repeat(16_384)),
@@ -292,15 +349,29 @@ pub(super) const CONTINUATIONS: [Attack; 4] = [
 ];
 
 pub(super) const BOMBS: [Attack; 4] = [
-    Attack { name: "references to one large field", step: |step| bomb(nth(step), "a"), ..BREAKS },
-    Attack { name: "references to one large cookie", step: |step| bomb(nth(step), "cookie"), ..BREAKS },
+    Attack {
+        name: "references to one large field",
+        step: |step| bomb(nth(step), "a"),
+        ..BREAKS
+    },
+    Attack {
+        name: "references to one large cookie",
+        step: |step| bomb(nth(step), "cookie"),
+        ..BREAKS
+    },
     Attack {
         name: "many tiny fields",
         step: |step| {
-            let mut section = hpack::section(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]);
+            let mut section =
+                hpack::section(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]);
             // accept-charset without a value, by one byte.
             section.resize(16_384, hpack::indexed(15)[0]);
-            frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, nth(step), section)
+            frame(
+                kind::HEADERS,
+                flag::END_HEADERS | flag::END_STREAM,
+                nth(step),
+                section,
+            )
         },
         ..BREAKS
     },
@@ -308,11 +379,20 @@ pub(super) const BOMBS: [Attack; 4] = [
         name: "a table of another size in every request",
         step: |step| {
             let mut section = [hpack::table_size(0), hpack::table_size(4096)].concat();
-            section.extend(hpack::section(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]));
+            section.extend(hpack::section(&[
+                (":method", "GET"),
+                (":scheme", "http"),
+                (":path", "/"),
+            ]));
             for _ in 0..400 {
                 section.extend(hpack::remembered("", ""));
             }
-            frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, nth(step), section)
+            frame(
+                kind::HEADERS,
+                flag::END_HEADERS | flag::END_STREAM,
+                nth(step),
+                section,
+            )
         },
         ..BREAKS
     },
@@ -324,8 +404,17 @@ fn settings(values: &[(u16, u32)]) -> Vec<u8> {
 
 /// CVE-2019-9512, 9515 and their kind: every frame wants an answer.
 pub(super) const ANSWERED: [Attack; 7] = [
-    Attack { name: "SETTINGS", step: |_| settings(&[]), ..READS },
-    Attack { name: "SETTINGS, unread", step: |_| settings(&[]), reads: false, ..READS },
+    Attack {
+        name: "SETTINGS",
+        step: |_| settings(&[]),
+        ..READS
+    },
+    Attack {
+        name: "SETTINGS, unread",
+        step: |_| settings(&[]),
+        reads: false,
+        ..READS
+    },
     Attack {
         name: "windows of all streams up and down",
         begin: || (0..100).flat_map(|step| post(nth(step))).collect(),
@@ -335,24 +424,64 @@ pub(super) const ANSWERED: [Attack; 7] = [
     Attack {
         name: "SETTINGS of many values",
         step: |_| {
-            settings(&[(setting::HEADER_TABLE_SIZE, 0), (setting::HEADER_TABLE_SIZE, 4096)].repeat(1_300))
+            settings(
+                &[
+                    (setting::HEADER_TABLE_SIZE, 0),
+                    (setting::HEADER_TABLE_SIZE, 4096),
+                ]
+                .repeat(1_300),
+            )
         },
         ..READS
     },
-    Attack { name: "PING", step: |_| frame(kind::PING, 0, 0, "01234567"), ..READS },
-    Attack { name: "PING, unread", step: |_| frame(kind::PING, 0, 0, "01234567"), reads: false, ..READS },
-    Attack { name: "requests, unread", step: |step| get(nth(step)), reads: false, ..READS },
+    Attack {
+        name: "PING",
+        step: |_| frame(kind::PING, 0, 0, "01234567"),
+        ..READS
+    },
+    Attack {
+        name: "PING, unread",
+        step: |_| frame(kind::PING, 0, 0, "01234567"),
+        reads: false,
+        ..READS
+    },
+    Attack {
+        name: "requests, unread",
+        step: |step| get(nth(step)),
+        reads: false,
+        ..READS
+    },
 ];
 
 /// Frames that carry nothing.
 pub(super) const IDLE: [Attack; 13] = [
-    Attack { name: "answers to no PING", step: |_| frame(kind::PING, flag::ACK, 0, "01234567"), ..READS },
-    Attack { name: "answers to no SETTINGS", step: |_| frame(kind::SETTINGS, flag::ACK, 0, ""), ..BREAKS },
-    Attack { name: "empty DATA", begin: upload, step: |_| frame(kind::DATA, 0, 1, ""), ..READS },
+    Attack {
+        name: "answers to no PING",
+        step: |_| frame(kind::PING, flag::ACK, 0, "01234567"),
+        ..READS
+    },
+    Attack {
+        name: "answers to no SETTINGS",
+        step: |_| frame(kind::SETTINGS, flag::ACK, 0, ""),
+        ..BREAKS
+    },
+    Attack {
+        name: "empty DATA",
+        begin: upload,
+        step: |_| frame(kind::DATA, 0, 1, ""),
+        ..READS
+    },
     Attack {
         name: "padded empty DATA",
         begin: upload,
-        step: |_| frame(kind::DATA, flag::PADDED, 1, [&[255][..], &[0; 255]].concat()),
+        step: |_| {
+            frame(
+                kind::DATA,
+                flag::PADDED,
+                1,
+                [&[255][..], &[0; 255]].concat(),
+            )
+        },
         ..READS
     },
     Attack {
@@ -361,8 +490,17 @@ pub(super) const IDLE: [Attack; 13] = [
         step: |_| frame(kind::DATA, flag::PADDED, 1, [0]),
         ..READS
     },
-    Attack { name: "WINDOW_UPDATE of the connection", step: |_| window_update(0, 1), ..READS },
-    Attack { name: "WINDOW_UPDATE of a stream", begin: upload, step: |_| window_update(1, 1), ..READS },
+    Attack {
+        name: "WINDOW_UPDATE of the connection",
+        step: |_| window_update(0, 1),
+        ..READS
+    },
+    Attack {
+        name: "WINDOW_UPDATE of a stream",
+        begin: upload,
+        step: |_| window_update(1, 1),
+        ..READS
+    },
     Attack {
         name: "WINDOW_UPDATE of a closed stream",
         begin: || [get(1), reset(1)].concat(),
@@ -371,15 +509,33 @@ pub(super) const IDLE: [Attack; 13] = [
     },
     Attack {
         name: "PRIORITY",
-        step: |step| frame(kind::PRIORITY, 0, 2 * (step % 1_000_000) + 3, [0, 0, 0, 1, 5]),
+        step: |step| {
+            frame(
+                kind::PRIORITY,
+                0,
+                2 * (step % 1_000_000) + 3,
+                [0, 0, 0, 1, 5],
+            )
+        },
         ..READS
     },
     Attack {
         name: "PRIORITY_UPDATE",
-        step: |step| frame(kind::PRIORITY_UPDATE, 0, 0, [&nth(step).to_be_bytes()[..], b"u=1"].concat()),
+        step: |step| {
+            frame(
+                kind::PRIORITY_UPDATE,
+                0,
+                0,
+                [&nth(step).to_be_bytes()[..], b"u=1"].concat(),
+            )
+        },
         ..READS
     },
-    Attack { name: "frames of no known kind", step: |_| frame(0xbe, 0, 0, "x".repeat(100)), ..READS },
+    Attack {
+        name: "frames of no known kind",
+        step: |_| frame(0xbe, 0, 0, "x".repeat(100)),
+        ..READS
+    },
     Attack {
         name: "RST_STREAM of a closed stream",
         begin: || [get(1), reset(1)].concat(),
@@ -388,18 +544,37 @@ pub(super) const IDLE: [Attack; 13] = [
     },
     Attack {
         name: "GOAWAY",
-        step: |_| frame(kind::GOAWAY, 0, 0, [0_u32.to_be_bytes(), code::NO_ERROR.to_be_bytes()].concat()),
+        step: |_| {
+            frame(
+                kind::GOAWAY,
+                0,
+                0,
+                [0_u32.to_be_bytes(), code::NO_ERROR.to_be_bytes()].concat(),
+            )
+        },
         ..HARMLESS
     },
 ];
 
 /// What costs more than it moves.
 pub(super) const SMALL: [Attack; 2] = [
-    Attack { name: "DATA of 1 byte", begin: upload, step: |_| frame(kind::DATA, 0, 1, "x"), ..READS },
+    Attack {
+        name: "DATA of 1 byte",
+        begin: upload,
+        step: |_| frame(kind::DATA, 0, 1, "x"),
+        ..READS
+    },
     Attack {
         name: "DATA of 1 byte, padded",
         begin: upload,
-        step: |_| frame(kind::DATA, flag::PADDED, 1, [&[255, b'x'][..], &[0; 255]].concat()),
+        step: |_| {
+            frame(
+                kind::DATA,
+                flag::PADDED,
+                1,
+                [&[255, b'x'][..], &[0; 255]].concat(),
+            )
+        },
         ..BREAKS
     },
 ];
@@ -418,11 +593,19 @@ pub(super) const STREAMS: [Attack; 4] = [
         step: |_| frame(kind::DATA, 0, 1, ""),
         ..READS
     },
-    Attack { name: "streams left open, beyond what is allowed", step: |step| post(nth(step)), ..READS },
+    Attack {
+        name: "streams left open, beyond what is allowed",
+        step: |step| post(nth(step)),
+        ..READS
+    },
     Attack {
         name: "streams left open, and reset one by one",
         step: |step| {
-            let oldest = if step < 100 { Vec::new() } else { reset(after(step - 100)) };
+            let oldest = if step < 100 {
+                Vec::new()
+            } else {
+                reset(after(step - 100))
+            };
             [post(after(step)), oldest].concat()
         },
         ..READS

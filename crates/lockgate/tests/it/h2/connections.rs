@@ -5,7 +5,9 @@ use std::time::Duration;
 use http::Method;
 use lockgate_testkit::h2::frame::{code, flag, frame, kind, setting, settings};
 use lockgate_testkit::h2::{Client, PREFACE, Peer, hpack};
-use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving, Signal, Wire, eventually};
+use lockgate_testkit::{
+    Folder, Http, Lockgate, Message, Origin, Serving, Signal, Wire, eventually,
+};
 
 use super::plain_site;
 use crate::http::{plain_site as http1_site, secure_site};
@@ -31,7 +33,11 @@ fn alpn_decides_what_is_spoken() {
     let client = Client::connect_tls(&site.client(), at, NAME);
     assert_eq!(client.get("/two").status, 200);
     let line = gate.line("over HTTP/2", |line| line["target"] == "/two");
-    assert_eq!((&line["protocol"], &line["alpn"]), (&"HTTP/2.0".into(), &"h2".into()), "{line}");
+    assert_eq!(
+        (&line["protocol"], &line["alpn"]),
+        (&"HTTP/2.0".into(), &"h2".into()),
+        "{line}"
+    );
     for (offered, agreed) in [
         (&["http/1.1"][..], Some(&b"http/1.1"[..])),
         (&[], None),
@@ -55,7 +61,11 @@ fn a_site_that_speaks_http1_only_is_not_offered_otherwise() {
     let (site, origin) = (Site::new(), application());
     let gate = secure(&site, &origin, "protocols = [\"http1\"]\n");
     let at = gate.at("127.0.0.2:0");
-    let tls = site.client().alpn(&["h2", "http/1.1"]).connect(at, NAME).unwrap();
+    let tls = site
+        .client()
+        .alpn(&["h2", "http/1.1"])
+        .connect(at, NAME)
+        .unwrap();
     assert_eq!(tls.agreed().alpn_protocol(), Some(&b"http/1.1"[..]));
 }
 
@@ -84,16 +94,22 @@ fn prior_knowledge_is_only_for_where_it_is_configured() {
 #[test]
 fn streams_at_once_are_limited_as_configured() {
     let origin = Origin::tcp();
-    let gate = lockgate().start(&("http2 = { streams = 2 }\n".to_owned() + &plain_site(origin.address())));
+    let gate =
+        lockgate().start(&("http2 = { streams = 2 }\n".to_owned() + &plain_site(origin.address())));
     let mut peer = Peer::connect(gate.address());
     let settings = peer.read_until(kind::SETTINGS);
-    let most = settings.settings().find(|(id, _)| *id == setting::MAX_CONCURRENT_STREAMS);
+    let most = settings
+        .settings()
+        .find(|(id, _)| *id == setting::MAX_CONCURRENT_STREAMS);
     assert_eq!(most, Some((setting::MAX_CONCURRENT_STREAMS, 2)));
     for stream in [1, 3, 5] {
         peer.get(stream, "/");
     }
     let refused = peer.read_until(kind::RST_STREAM);
-    assert_eq!((refused.stream, refused.number(0)), (5, code::REFUSED_STREAM));
+    assert_eq!(
+        (refused.stream, refused.number(0)),
+        (5, code::REFUSED_STREAM)
+    );
     let mut upstreams = [origin.http(), origin.http()];
     for upstream in &mut upstreams {
         upstream.request();
@@ -110,7 +126,10 @@ fn streams_at_once_are_limited_as_configured() {
     peer.get(7, "/");
     // On one of the connections that are kept.
     eventually("the next request arrives", || {
-        upstreams.iter().any(|upstream| !upstream.stream.is_quiet(Duration::ZERO)).then_some(())
+        upstreams
+            .iter()
+            .any(|upstream| !upstream.stream.is_quiet(Duration::ZERO))
+            .then_some(())
     });
 }
 
@@ -137,7 +156,10 @@ fn a_drain_says_goodbye_and_finishes_what_has_begun() {
     assert_eq!(data.payload, b"rest");
     let (frames, end) = peer.end();
     end.expect("an orderly end");
-    assert!(!frames.iter().any(|frame| frame.kind == kind::RST_STREAM), "{frames:?}");
+    assert!(
+        !frames.iter().any(|frame| frame.kind == kind::RST_STREAM),
+        "{frames:?}"
+    );
     assert_eq!(gate.ended().code, Some(0));
 }
 
@@ -155,7 +177,8 @@ fn a_connection_without_requests_ends_by_a_goodbye() {
     assert_eq!((goodbye.code, goodbye.last_stream), (code::NO_ERROR, 1));
 }
 
-/// "Slowloris" before the first request: a preface, a frame or a field section that does not come to its end.
+/// "Slowloris" before the first request: a preface, a frame or a field section that does not come
+/// to its end.
 #[test]
 fn who_does_not_come_to_a_request_is_let_go() {
     let (site, origin) = (Site::new(), application());
@@ -163,7 +186,11 @@ fn who_does_not_come_to_a_request_is_let_go() {
         + &plain_site(origin.address())
         + &secure_site(&site.cert, origin.address());
     let gate = lockgate().start(&toml);
-    let mut silent = site.client().alpn(&["h2"]).connect(gate.at("127.0.0.2:0"), NAME).unwrap();
+    let mut silent = site
+        .client()
+        .alpn(&["h2"])
+        .connect(gate.at("127.0.0.2:0"), NAME)
+        .unwrap();
     let mut half = Wire::connect(gate.address());
     half.send(&PREFACE[..20]);
     let mut frame = Peer::connect(gate.address());
@@ -181,13 +208,18 @@ fn who_does_not_come_to_a_request_is_let_go() {
 #[test]
 fn a_preface_that_stays_half_has_no_more_time_than_a_head() {
     let origin = application();
-    let toml = "timeouts = { head = \"300ms\", idle = \"1h\" }\n".to_owned() + &plain_site(origin.address());
+    let toml = "timeouts = { head = \"300ms\", idle = \"1h\" }\n".to_owned()
+        + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
     let mut half = Wire::connect(gate.address());
     half.send(&PREFACE[..1]);
     half.wait_closed();
     let line = gate.line("its end", |line| line["detail"] == "first request");
-    assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()), "{line}");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"too_slow".into(), &"downstream".into()),
+        "{line}"
+    );
 }
 
 /// As over HTTP/1: a hash that takes seconds is not waited for.
@@ -195,24 +227,36 @@ fn a_preface_that_stays_half_has_no_more_time_than_a_head() {
 fn a_password_is_checked_in_the_time_for_the_head() {
     let (folder, origin) = (Folder::new(), application());
     // bcrypt, in 2^17 rounds.
-    let file = folder.write("users", "slow:$2y$17$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n");
+    let file = folder.write(
+        "users",
+        "slow:$2y$17$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n",
+    );
     let auth = format!("auth = {{ basic = \"{}\" }}\n", file.display());
-    let toml = "timeouts = { head = \"300ms\" }\n".to_owned() + &plain_site(origin.address()) + &auth;
+    let toml =
+        "timeouts = { head = \"300ms\" }\n".to_owned() + &plain_site(origin.address()) + &auth;
     let gate = lockgate().start(&toml);
     let client = Client::connect(gate.address());
     let mut request = Client::request(Method::GET, "/");
-    request.headers_mut().insert("authorization", "Basic c2xvdzp4".parse().unwrap());
+    request
+        .headers_mut()
+        .insert("authorization", "Basic c2xvdzp4".parse().unwrap());
     assert_eq!(client.begin(request, true).answer().status, 503);
 }
 
-/// The time for a head is over with it, also of a request that comes in the same packet as the preface.
+/// The time for a head is over with it, also of a request that comes in the same packet as the
+/// preface.
 #[test]
 fn an_answer_may_take_longer_than_the_head_of_the_request() {
     let origin = Origin::tcp();
     let toml = "timeouts = { head = \"300ms\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
     let mut peer = Peer::over(Wire::connect(gate.address()));
-    let fields = [(":method", "GET"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/"),
+    ];
     let end = flag::END_HEADERS | flag::END_STREAM;
     let request = frame(kind::HEADERS, end, 1, hpack::section(&fields));
     peer.send([PREFACE, &settings(&[]), &request].concat());
@@ -236,9 +280,15 @@ fn a_websocket_goes_over_a_stream_to_an_application_of_http1() {
     let client = Client::connect(gate.address());
     let mut socket = client.connect_protocol("websocket", "/chat");
     let mut upstream = origin.http();
-    let head = Message { head: upstream.head(), ..Message::default() };
+    let head = Message {
+        head: upstream.head(),
+        ..Message::default()
+    };
     assert_eq!(head.first_line(), "GET /chat HTTP/1.1");
-    assert_eq!((head.field("upgrade"), head.field("connection")), (Some("websocket"), Some("Upgrade")));
+    assert_eq!(
+        (head.field("upgrade"), head.field("connection")),
+        (Some("websocket"), Some("Upgrade"))
+    );
     let key = head.field("sec-websocket-key").expect("a key of its own");
     let accept = accept(key);
     upstream.send(format!(
@@ -246,8 +296,17 @@ fn a_websocket_goes_over_a_stream_to_an_application_of_http1() {
          Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: chat\r\n\r\n"
     ));
     let answer = socket.head().unwrap();
-    assert_eq!((answer.status, answer.field("sec-websocket-protocol")), (200, Some("chat")));
-    assert_eq!((answer.field("sec-websocket-accept"), answer.field("upgrade")), (None, None));
+    assert_eq!(
+        (answer.status, answer.field("sec-websocket-protocol")),
+        (200, Some("chat"))
+    );
+    assert_eq!(
+        (
+            answer.field("sec-websocket-accept"),
+            answer.field("upgrade")
+        ),
+        (None, None)
+    );
     // Other requests of the connection go on beside it.
     let beside = client.begin(Client::request(Method::GET, "/"), true);
     let mut other = origin.http();
@@ -294,7 +353,11 @@ fn connect_is_refused() {
     let origin = application();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut peer = Peer::connect(gate.address());
-    peer.headers(1, &[(":method", "CONNECT"), (":authority", "app.test:22")], false);
+    peer.headers(
+        1,
+        &[(":method", "CONNECT"), (":authority", "app.test:22")],
+        false,
+    );
     let answer = peer.answer(1);
     assert!(answer.status >= 400 || answer.reset.is_some(), "{answer:?}");
     let tunnel = [
@@ -309,7 +372,10 @@ fn connect_is_refused() {
     assert!(answer.status >= 400 || answer.reset.is_some(), "{answer:?}");
     peer.get(5, "/");
     assert_eq!(peer.answer(5).status, 200);
-    assert_eq!(gate.sample("lockgate_upstream_requests_total", &[]) as u32, 1);
+    assert_eq!(
+        gate.sample("lockgate_upstream_requests_total", &[]) as u32,
+        1
+    );
 }
 
 /// RFC 9113 §5.2.1: windows are of streams.
@@ -330,8 +396,9 @@ fn a_body_that_nobody_reads_holds_up_no_other_stream() {
     assert_eq!(other.answer().text(), "ok");
 }
 
-/// grpc-go measures the round trip by a PING behind the first DATA that it gets, again as soon as that is answered, and an
-/// update of the connection's window before it, "to avoid excessive ping detection (e.g. in an L7 proxy)".
+/// grpc-go measures the round trip by a PING behind the first DATA that it gets, again as soon as
+/// that is answered, and an update of the connection's window before it, "to avoid excessive ping
+/// detection (e.g. in an L7 proxy)".
 #[test]
 fn a_ping_behind_every_answer_is_no_flood() {
     let origin = application();

@@ -27,7 +27,10 @@ fn websocket(gate: &Lockgate, origin: &Origin) -> (Peer, Http) {
     ];
     peer.headers(1, &fields, false);
     let mut upstream = origin.http();
-    let head = Message { head: upstream.head(), ..Message::default() };
+    let head = Message {
+        head: upstream.head(),
+        ..Message::default()
+    };
     let accept = accept(head.field("sec-websocket-key").expect("a key"));
     upstream.send(format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -38,7 +41,8 @@ fn websocket(gate: &Lockgate, origin: &Origin) -> (Peer, Http) {
     (peer, upstream)
 }
 
-/// An application that does not react to the end of what it is sent is not held for a client that is no more.
+/// An application that does not react to the end of what it is sent is not held for a client that
+/// is no more.
 #[test]
 fn a_tunnel_ends_with_a_client_that_goes_after_it_has_said_all() {
     let origin = Origin::tcp();
@@ -67,7 +71,12 @@ fn an_upload_that_is_taken_back_ends_though_the_endpoint_takes_none_of_it() {
         plain_site("pool:app")
     ));
     let mut peer = Peer::connect(gate.address());
-    let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    let head = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/"),
+    ];
     peer.headers(1, &head, false);
     let mut upstream = Peer::accept(origin.accept(), &[(setting::INITIAL_WINDOW_SIZE, 0)]);
     let asked = upstream.read_until(kind::HEADERS);
@@ -77,7 +86,11 @@ fn an_upload_that_is_taken_back_ends_though_the_endpoint_takes_none_of_it() {
     let reset = upstream.read_until(kind::RST_STREAM);
     assert_eq!(reset.stream, asked.stream);
     let line = gate.line("the request", |line| line["method"] == "POST");
-    assert_eq!((&line["cause"], &line["side"]), (&"client_reset".into(), &"downstream".into()), "{line}");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"client_reset".into(), &"downstream".into()),
+        "{line}"
+    );
 }
 
 /// Our goodbye does not reach it, and what it did is said all the same.
@@ -99,7 +112,11 @@ fn a_client_that_breaks_the_rules_and_reads_nothing_is_named() {
     peer.send(frame(kind::SETTINGS, 0, 0, "").repeat(20));
     let detail = "too many frames without a use";
     let line = gate.line("the violation", |line| line["detail"] == detail);
-    assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"downstream".into()), "{line}");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"limit".into(), &"downstream".into()),
+        "{line}"
+    );
 }
 
 /// RFC 9113 §6.8: which requests were looked at, and may not be sent again without thought.
@@ -113,7 +130,8 @@ fn what_is_cut_at_the_deadline_of_a_drain_hears_which_request_was_the_last() {
     let mut upstream = origin.http();
     upstream.request();
     gate.signal(Signal::TERM);
-    // A client that does not answer the PING behind the first goodbye gets no other before the deadline.
+    // A client that does not answer the PING behind the first goodbye gets no other before the
+    // deadline.
     assert_eq!(gate.ended().code, Some(3));
     let goodbye = peer.goodbye();
     assert_eq!((goodbye.code, goodbye.last_stream), (code::NO_ERROR, 1));
@@ -131,11 +149,16 @@ fn a_tunnel_that_is_over_has_a_line_with_its_bytes_and_its_end() {
     assert_eq!(peer.read_until(kind::DATA).payload, b"fourteen bytes");
     peer.reset(1, code::CANCEL);
     let line = gate.line("the tunnel", |line| line["sent_bytes"] == 14);
-    assert_eq!((&line["received_bytes"], &line["cause"]), (&5.into(), &"client_reset".into()), "{line}");
+    assert_eq!(
+        (&line["received_bytes"], &line["cause"]),
+        (&5.into(), &"client_reset".into()),
+        "{line}"
+    );
     assert_eq!(line["endpoint"], origin.address(), "{line}");
 }
 
-/// Where endpoints are told of the client, streams at once need a connection each. Afterwards one is enough.
+/// Where endpoints are told of the client, streams at once need a connection each. Afterwards one
+/// is enough.
 #[test]
 fn a_clients_own_connections_that_it_needs_no_more_are_closed_before_its_own_is() {
     const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -158,7 +181,10 @@ fn a_clients_own_connections_that_it_needs_no_more_are_closed_before_its_own_is(
         upstream.send(OK);
         assert_eq!(peer.answer(*stream).status, 200);
     }
-    assert!(many[0].1.stream.is_quiet(Duration::from_millis(400)), "it is kept");
+    assert!(
+        many[0].1.stream.is_quiet(Duration::from_millis(400)),
+        "it is kept"
+    );
     let (stream, mut upstream) = ask(&mut peer, 7);
     upstream.send(OK);
     assert_eq!(peer.answer(stream).status, 200);

@@ -24,30 +24,43 @@ fn request(method: Method, fields: &[(&'static str, &str)]) -> http::Request<()>
 }
 
 fn owned(fields: &[(&str, &str)]) -> Vec<(String, String)> {
-    fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    fields
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// Answers with what it was sent.
 fn mirror(request: &Message) -> Vec<u8> {
-    let mut answer =
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", request.body.len()).into_bytes();
+    let mut answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+        request.body.len()
+    )
+    .into_bytes();
     answer.extend_from_slice(&request.body);
     answer
 }
 
-/// RFC 9113 §8.3.1, §8.8: the pseudo-fields are the first line and the host; nothing of HTTP/2 is in the fields.
+/// RFC 9113 §8.3.1, §8.8: the pseudo-fields are the first line and the host; nothing of HTTP/2 is
+/// in the fields.
 #[test]
 fn a_request_becomes_one_of_http1_and_its_answer_one_of_http2() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
-    let mut head = request(Method::GET, &[("x-one", "1"), ("te", "trailers"), ("x-one", "2")]);
+    let mut head = request(
+        Method::GET,
+        &[("x-one", "1"), ("te", "trailers"), ("x-one", "2")],
+    );
     *head.uri_mut() = "http://app.test/a/b?c=d".parse().unwrap();
     let exchange = client.begin(head, true);
     let mut upstream = origin.http();
     let seen = upstream.request();
     assert_eq!(seen.first_line(), "GET /a/b?c=d HTTP/1.1");
-    assert_eq!((seen.field("host"), seen.field("via")), (Some("app.test"), Some("2.0 lockgate")));
+    assert_eq!(
+        (seen.field("host"), seen.field("via")),
+        (Some("app.test"), Some("2.0 lockgate"))
+    );
     assert_eq!(seen.all("x-one").collect::<Vec<_>>(), ["1", "2"]);
     assert!(!seen.head.contains("\r\n:"), "{}", seen.head);
     upstream.send(
@@ -55,12 +68,22 @@ fn a_request_becomes_one_of_http1_and_its_answer_one_of_http2() {
          Content-Length: 4\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\nlost",
     );
     let answer = exchange.answer();
-    assert_eq!((answer.status, answer.text(), answer.reset), (404, "lost", None));
-    assert_eq!((answer.field("x-two"), answer.field("content-length")), (Some("2"), Some("4")));
+    assert_eq!(
+        (answer.status, answer.text(), answer.reset),
+        (404, "lost", None)
+    );
+    assert_eq!(
+        (answer.field("x-two"), answer.field("content-length")),
+        (Some("2"), Some("4"))
+    );
     for hop in ["connection", "x-hop", "keep-alive", "transfer-encoding"] {
         assert_eq!(answer.field(hop), None, "{:?}", answer.fields);
     }
-    let cookies: Vec<_> = answer.fields.iter().filter(|(name, _)| name == "set-cookie").collect();
+    let cookies: Vec<_> = answer
+        .fields
+        .iter()
+        .filter(|(name, _)| name == "set-cookie")
+        .collect();
     assert_eq!(cookies.len(), 2, "{cookies:?}");
 }
 
@@ -70,19 +93,27 @@ fn bodies_and_trailers_pass_both_ways() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
-    let mut exchange =
-        client.begin(request(Method::POST, &[("te", "trailers"), ("trailer", "x-sum")]), false);
+    let mut exchange = client.begin(
+        request(Method::POST, &[("te", "trailers"), ("trailer", "x-sum")]),
+        false,
+    );
     exchange.send("one", false);
     exchange.send("two", false);
     exchange.trailers(&[("x-sum", "6")]);
     let mut upstream = origin.http();
     let seen = upstream.request();
-    assert_eq!((&seen.body[..], seen.trailers.as_str()), (&b"onetwo"[..], "x-sum: 6\r\n"));
+    assert_eq!(
+        (&seen.body[..], seen.trailers.as_str()),
+        (&b"onetwo"[..], "x-sum: 6\r\n")
+    );
     upstream.send(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nthree\r\n0\r\nX-Sum: 5\r\n\r\n",
     );
     let answer = exchange.answer();
-    assert_eq!((answer.text(), answer.trailer("x-sum"), answer.reset), ("three", Some("5"), None));
+    assert_eq!(
+        (answer.text(), answer.trailer("x-sum"), answer.reset),
+        ("three", Some("5"), None)
+    );
     assert_eq!(answer.field("transfer-encoding"), None);
 }
 
@@ -96,13 +127,25 @@ fn a_length_that_a_client_says_is_passed_on() {
     exchange.send("four", true);
     let mut upstream = origin.http();
     let seen = upstream.request();
-    assert_eq!((seen.field("content-length"), seen.field("transfer-encoding")), (Some("4"), None));
+    assert_eq!(
+        (
+            seen.field("content-length"),
+            seen.field("transfer-encoding")
+        ),
+        (Some("4"), None)
+    );
     upstream.send(OK);
     exchange.answer();
     let mut exchange = client.begin(request(Method::PUT, &[]), false);
     exchange.send("four", true);
     let seen = upstream.request();
-    assert_eq!((seen.field("content-length"), seen.field("transfer-encoding")), (None, Some("chunked")));
+    assert_eq!(
+        (
+            seen.field("content-length"),
+            seen.field("transfer-encoding")
+        ),
+        (None, Some("chunked"))
+    );
     assert_eq!(seen.body, b"four");
     upstream.send(OK);
     assert_eq!(exchange.answer().status, 200);
@@ -125,7 +168,10 @@ fn answers_before_the_answer_pass() {
     let answer = exchange.answer();
     assert_eq!((answer.status, answer.text()), (200, "ok"));
     let hints = [("</a.css>; rel=preload"), ("</b.css>; rel=preload")];
-    assert_eq!(answer.interim, hints.map(|link| (103, owned(&[("link", link)]))));
+    assert_eq!(
+        answer.interim,
+        hints.map(|link| (103, owned(&[("link", link)])))
+    );
 }
 
 /// RFC 9110 §10.1.1.
@@ -137,7 +183,10 @@ fn a_client_that_waits_for_100_gets_it_before_it_sends_its_body() {
     let fields = [("expect", "100-continue"), ("content-length", "4")];
     let mut exchange = client.begin(request(Method::POST, &fields), false);
     let mut upstream = origin.http();
-    let mut seen = Message { head: upstream.head(), ..Message::default() };
+    let mut seen = Message {
+        head: upstream.head(),
+        ..Message::default()
+    };
     upstream.send("HTTP/1.1 100 Continue\r\n\r\n");
     assert_eq!(exchange.interim(), 100);
     exchange.send("body", true);
@@ -156,10 +205,18 @@ fn answers_without_a_body_end_with_their_head() {
     });
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut peer = Peer::connect(gate.address());
-    for (stream, method, status) in
-        [(1, "HEAD", "200"), (3, "PUT", "204"), (5, "GET", "304"), (7, "HEAD", "200")]
-    {
-        let head = [(":method", method), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    for (stream, method, status) in [
+        (1, "HEAD", "200"),
+        (3, "PUT", "204"),
+        (5, "GET", "304"),
+        (7, "HEAD", "200"),
+    ] {
+        let head = [
+            (":method", method),
+            (":scheme", "http"),
+            (":authority", "app.test"),
+            (":path", "/"),
+        ];
         peer.headers(stream, &head, true);
         let frame = peer.read_until(kind::HEADERS);
         let fields = peer.fields(&frame);
@@ -170,7 +227,10 @@ fn answers_without_a_body_end_with_their_head() {
             assert!(data.payload.is_empty() && data.ends_stream(), "{data:?}");
         }
         if method == "HEAD" {
-            assert!(fields.contains(&("content-length".into(), "1000".into())), "{fields:?}");
+            assert!(
+                fields.contains(&("content-length".into(), "1000".into())),
+                "{fields:?}"
+            );
         }
     }
 }
@@ -181,7 +241,12 @@ fn pieces_of_a_cookie_are_joined() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
-    let fields = [("cookie", "a=1"), ("x", "y"), ("cookie", "b=2"), ("cookie", "c=3")];
+    let fields = [
+        ("cookie", "a=1"),
+        ("x", "y"),
+        ("cookie", "b=2"),
+        ("cookie", "c=3"),
+    ];
     let exchange = client.begin(request(Method::GET, &fields), true);
     let mut upstream = origin.http();
     assert_eq!(upstream.request().field("cookie"), Some("a=1; b=2; c=3"));
@@ -207,8 +272,9 @@ fn a_hundred_requests_are_answered_at_once_in_whatever_order() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
-    let exchanges: Vec<_> =
-        (0..100).map(|at| client.begin(Client::request(Method::GET, &format!("/{at}")), true)).collect();
+    let exchanges: Vec<_> = (0..100)
+        .map(|at| client.begin(Client::request(Method::GET, &format!("/{at}")), true))
+        .collect();
     let mut upstreams: Vec<(Http, Message)> = (0..100)
         .map(|_| {
             let mut upstream = origin.http();
@@ -219,7 +285,10 @@ fn a_hundred_requests_are_answered_at_once_in_whatever_order() {
     // All are there before the first is answered; the last is answered first.
     for (upstream, request) in upstreams.iter_mut().rev() {
         let path = request.first_line().split(' ').nth(1).unwrap();
-        upstream.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}", path.len()));
+        upstream.send(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}",
+            path.len()
+        ));
     }
     for (at, exchange) in exchanges.into_iter().enumerate() {
         assert_eq!(exchange.answer().text(), format!("/{at}"));
@@ -241,7 +310,10 @@ fn large_bodies_pass_whole_both_ways_at_once() {
     upload.send(body[..100_000].to_vec(), false);
     assert_eq!(client.post("/", "small").text(), "small");
     upload.send(body[100_000..200_000].to_vec(), true);
-    assert!(upload.answer().body == body[..200_000], "bytes were lost, doubled or moved");
+    assert!(
+        upload.answer().body == body[..200_000],
+        "bytes were lost, doubled or moved"
+    );
 }
 
 /// What the client no longer wants is not asked of the application any longer.
@@ -277,7 +349,9 @@ fn a_client_that_resets_lets_the_application_go() {
     upstream.send(OK);
     assert_eq!(last.answer().text(), "ok");
     for _ in 0..3 {
-        gate.line("a reset", |line| line["cause"] == "client_reset" && line["side"] == "downstream");
+        gate.line("a reset", |line| {
+            line["cause"] == "client_reset" && line["side"] == "downstream"
+        });
     }
 }
 
@@ -296,7 +370,10 @@ fn an_application_that_dies_in_the_middle_resets_the_stream() {
         drop(upstream);
         let answer = exchange.answer();
         assert_eq!(answer.status, 200);
-        assert!(answer.reset.is_some_and(|code| code != code::NO_ERROR), "{answer:?}");
+        assert!(
+            answer.reset.is_some_and(|code| code != code::NO_ERROR),
+            "{answer:?}"
+        );
     }
     // Before the answer there is one of ours; the connection goes on either way.
     let exchange = client.begin(request(Method::POST, &[("content-length", "0")]), true);
@@ -306,20 +383,31 @@ fn an_application_that_dies_in_the_middle_resets_the_stream() {
     assert_eq!(exchange.answer().status, 502);
 }
 
-/// RFC 9113 §8.1: an answer before the request's end is passed, and the rest of the request is no longer wanted.
+/// RFC 9113 §8.1: an answer before the request's end is passed, and the rest of the request is no
+/// longer wanted.
 #[test]
 fn an_early_answer_is_whole_and_the_rest_of_its_request_is_not_wanted() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let mut peer = Peer::connect(gate.address());
-    let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    let head = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/"),
+    ];
     peer.headers(1, &head, false);
     peer.data(1, "begun", false);
     let mut upstream = origin.http();
     upstream.head();
-    upstream.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig");
+    upstream.send(
+        "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig",
+    );
     let answer = peer.answer(1);
-    assert_eq!((answer.status, answer.text(), answer.reset), (413, "big", None));
+    assert_eq!(
+        (answer.status, answer.text(), answer.reset),
+        (413, "big", None)
+    );
     assert_eq!(peer.read_until(kind::RST_STREAM).number(0), code::NO_ERROR);
     drop(upstream);
     peer.get(3, "/");
@@ -329,15 +417,25 @@ fn an_early_answer_is_whole_and_the_rest_of_its_request_is_not_wanted() {
     assert_eq!(peer.answer(3).status, 200);
 }
 
-/// RFC 9113 §8.1: the rest is unwanted only where that is said. A program that answers first may read it afterwards.
+/// RFC 9113 §8.1: the rest is unwanted only where that is said. A program that answers first may
+/// read it afterwards.
 #[test]
 fn an_origin_that_answers_first_and_stays_gets_the_rest_of_a_streams_body() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let mut peer = Peer::connect(gate.address());
-    let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    let head = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/"),
+    ];
     for (stream, begun) in [(1, "begun"), (3, "")] {
-        peer.headers(stream, &[&head[..], &[("content-length", "10")]].concat(), false);
+        peer.headers(
+            stream,
+            &[&head[..], &[("content-length", "10")]].concat(),
+            false,
+        );
         if !begun.is_empty() {
             peer.data(stream, begun, false);
         }
@@ -353,17 +451,23 @@ fn an_origin_that_answers_first_and_stays_gets_the_rest_of_a_streams_body() {
     }
 }
 
-/// A stream of small messages, as gRPC has them, for an application that is not ready yet: within its windows a client may
-/// send them in whatever pieces it has.
+/// A stream of small messages, as gRPC has them, for an application that is not ready yet: within
+/// its windows a client may send them in whatever pieces it has.
 #[test]
 fn small_messages_that_wait_for_the_application_are_no_flood() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let mut peer = Peer::connect(gate.address());
-    let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    let head = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/"),
+    ];
     peer.headers(1, &head, false);
-    let messages: Vec<u8> =
-        (0..2_000).flat_map(|at| frame(kind::DATA, 0, 1, format!("message {at:04}, not long\n"))).collect();
+    let messages: Vec<u8> = (0..2_000)
+        .flat_map(|at| frame(kind::DATA, 0, 1, format!("message {at:04}, not long\n")))
+        .collect();
     peer.send(messages);
     // All of it is within the first windows, and has been looked at.
     assert!(!peer.settle().iter().any(|frame| frame.kind == kind::GOAWAY));
@@ -375,7 +479,8 @@ fn small_messages_that_wait_for_the_application_are_no_flood() {
     assert_eq!(peer.answer(1).status, 200);
 }
 
-/// RFC 9113 §8.1: the reset that tells a client to stop may overtake the answer in it, so it can send its body to the end.
+/// RFC 9113 §8.1: the reset that tells a client to stop may overtake the answer in it, so it can
+/// send its body to the end.
 #[test]
 fn an_answer_that_comes_before_the_end_of_a_body_is_not_followed_by_a_reset() {
     let origin = Origin::tcp();
@@ -396,7 +501,10 @@ fn an_answer_that_comes_before_the_end_of_a_body_is_not_followed_by_a_reset() {
     peer.ping([1; 8]);
     let frames: Vec<_> =
         std::iter::from_fn(|| Some(peer.read()).filter(|frame| frame.kind != kind::PING)).collect();
-    assert!(frames.iter().all(|frame| frame.kind != kind::RST_STREAM), "{frames:?}");
+    assert!(
+        frames.iter().all(|frame| frame.kind != kind::RST_STREAM),
+        "{frames:?}"
+    );
     peer.get(3, "/");
     origin.http().request();
 }
@@ -413,5 +521,8 @@ fn what_came_before_an_application_broke_off_arrives() {
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
     drop(upstream);
     let answer = peer.answer(1);
-    assert_eq!((answer.status, answer.text(), answer.reset), (200, "half", Some(code::INTERNAL_ERROR)));
+    assert_eq!(
+        (answer.status, answer.text(), answer.reset),
+        (200, "half", Some(code::INTERNAL_ERROR))
+    );
 }

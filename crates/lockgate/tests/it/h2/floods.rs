@@ -1,4 +1,5 @@
-//! Clients that flood: each is disconnected and the cause is told, memory stays, and others are served meanwhile.
+//! Clients that flood: each is disconnected and the cause is told, memory stays, and others are
+//! served meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,11 +44,15 @@ impl Probe {
         Self { stop, thread }
     }
 
-    /// Checks that every request of the probe was answered. None waits longer than the deadline of the testkit's sockets; how
-    /// long each took is the machine's matter as much as ours, so it is measured by a benchmark and not asserted here.
+    /// Checks that every request of the probe was answered. None waits longer than the deadline of
+    /// the testkit's sockets; how long each took is the machine's matter as much as ours, so it
+    /// is measured by a benchmark and not asserted here.
     pub(super) fn stop(self) {
         self.stop.store(true, Ordering::SeqCst);
-        let count = self.thread.join().expect("every request of the probe is answered");
+        let count = self
+            .thread
+            .join()
+            .expect("every request of the probe is answered");
         assert!(count > 0, "the probe had no answer at all");
     }
 }
@@ -57,20 +62,24 @@ pub(super) fn application() -> Serving {
     Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec())
 }
 
-/// A site in front of an application that is attacked. The probe asks another one: how many connections may wait for an
-/// application to accept them is no matter of ours, and who finds no place is late by a second.
+/// A site in front of an application that is attacked. The probe asks another one: how many
+/// connections may wait for an application to accept them is no matter of ours, and who finds no
+/// place is late by a second.
 pub(super) fn site(attacked: &Serving, probed: &Serving) -> String {
     site_for(attacked.address(), probed)
 }
 
 /// The same with the address of the attacked one.
 pub(super) fn site_for(attacked: &str, probed: &Serving) -> String {
-    let path = format!("[site.\":0\".path.\"/probe\"]\nproxy = \"{}\"\n", probed.address());
+    let path = format!(
+        "[site.\":0\".path.\"/probe\"]\nproxy = \"{}\"\n",
+        probed.address()
+    );
     plain_site(attacked) + &path
 }
 
-/// Runs the attacks one after the other, and checks that each ends as it should, that whoever watches can tell why, and
-/// that it costs nobody else anything.
+/// Runs the attacks one after the other, and checks that each ends as it should, that whoever
+/// watches can tell why, and that it costs nobody else anything.
 fn repelled(attacks: &[Attack]) {
     let attacked = application();
     repelled_before(attacked.address(), attacks);
@@ -94,7 +103,11 @@ fn repelled_before(attacked: &str, attacks: &[Attack]) {
         let outcome = flood(attack, address, STEPS);
         println!("{}: {outcome:?}", attack.name);
         let ended = ended_as_it_should(&gate, attack, &outcome, violations);
-        wrong.extend(ended.err().map(|why| format!("{}: {why}: {outcome:?}", attack.name)));
+        wrong.extend(
+            ended
+                .err()
+                .map(|why| format!("{}: {why}: {outcome:?}", attack.name)),
+        );
         let more = gate.most_resident().saturating_sub(before);
         if more > MEMORY {
             wrong.push(format!("{}: costs {more} bytes", attack.name));
@@ -120,9 +133,14 @@ fn ended_as_it_should(
     check(attack.ends.contains(&goaway.code), "another goodbye")?;
     let port = outcome.port;
     // That of the connection, not of one of its requests.
-    let line = gate.line(attack.name, |line| line["client_port"] == port && line["method"].is_null());
+    let line = gate.line(attack.name, |line| {
+        line["client_port"] == port && line["method"].is_null()
+    });
     let caused = line["cause"] == "limit" || line["cause"] == "refused_by_rule";
-    check(caused && line["side"] == "downstream" && line["detail"].is_string(), &format!("told as {line}"))?;
+    check(
+        caused && line["side"] == "downstream" && line["detail"].is_string(),
+        &format!("told as {line}"),
+    )?;
     check(gate.sample(VIOLATIONS, &[]) > before, "is not counted")
 }
 
@@ -177,7 +195,10 @@ fn streams_that_are_over_or_never_go_on_cost_nobody_else_anything() {
 #[test]
 fn floods_before_an_application_that_never_answers_end_as_well() {
     let deaf = Origin::tcp();
-    repelled_before(&deaf.address(), &[attacks::RAPID_RESET, attacks::RAPID_RESET_OF_UPLOADS]);
+    repelled_before(
+        &deaf.address(),
+        &[attacks::RAPID_RESET, attacks::RAPID_RESET_OF_UPLOADS],
+    );
     repelled_before(&deaf.address(), &attacks::MADE_YOU_RESET);
     repelled_before(&deaf.address(), &attacks::STREAMS);
     repelled_before(&deaf.address(), &attacks::IDLE[2..5]);
@@ -186,16 +207,24 @@ fn floods_before_an_application_that_never_answers_end_as_well() {
 #[test]
 fn floods_over_tls_end_as_well() {
     let (tls, attacked, probed) = (Site::new(), application(), application());
-    let gate = lockgate().start(&(site(&attacked, &probed) + &secure_site(&tls.cert, attacked.address())));
+    let gate =
+        lockgate().start(&(site(&attacked, &probed) + &secure_site(&tls.cert, attacked.address())));
     let probe = Probe::start(gate.address());
-    for attack in
-        [&attacks::RAPID_RESET, &attacks::CONTINUATIONS[1], &attacks::ANSWERED[4], &attacks::IDLE[2]]
-    {
+    for attack in [
+        &attacks::RAPID_RESET,
+        &attacks::CONTINUATIONS[1],
+        &attacks::ANSWERED[4],
+        &attacks::IDLE[2],
+    ] {
         let mut peer = Peer::connect_tls(&tls.client(), gate.at("127.0.0.2:0"), NAME);
         peer.send((attack.begin)());
         let goaway = flood_unread(attack, &mut peer, STEPS);
         let goaway = goaway.unwrap_or_else(|| panic!("no goodbye to {}", attack.name));
-        assert!(attack.ends.contains(&goaway.code), "{}: {goaway:?}", attack.name);
+        assert!(
+            attack.ends.contains(&goaway.code),
+            "{}: {goaway:?}",
+            attack.name
+        );
     }
     probe.stop();
 }
@@ -231,8 +260,8 @@ fn many_attackers_that_come_again_and_again_hold_up_nobody() {
     gate.wait_for_sample(VIOLATIONS, &[], 120.0);
 }
 
-/// Requests of all clients share connections to an endpoint that speaks HTTP/2: what one takes back must not make the
-/// endpoint disconnect the others.
+/// Requests of all clients share connections to an endpoint that speaks HTTP/2: what one takes back
+/// must not make the endpoint disconnect the others.
 #[test]
 fn floods_do_not_reach_others_through_a_connection_that_they_share() {
     let endpoint = h2::Origin::plain(|_| Reply::ok("ok"));

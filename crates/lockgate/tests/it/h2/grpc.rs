@@ -1,4 +1,5 @@
-//! Calls of gRPC: errors of ours end them with a status and a message of gRPC; the log and metrics have the status of each.
+//! Calls of gRPC: errors of ours end them with a status and a message of gRPC; the log and metrics
+//! have the status of each.
 
 use http::Method;
 use lockgate_testkit::h2::{Answer, Client, Origin, Reply};
@@ -9,8 +10,12 @@ use crate::scene::{deserted, lockgate};
 fn call(gate: &Lockgate, path: &str) -> Answer {
     let client = Client::connect(gate.address());
     let mut request = Client::request(Method::POST, path);
-    request.headers_mut().append("content-type", "application/grpc+proto".parse().unwrap());
-    request.headers_mut().append("te", "trailers".parse().unwrap());
+    request
+        .headers_mut()
+        .append("content-type", "application/grpc+proto".parse().unwrap());
+    request
+        .headers_mut()
+        .append("te", "trailers".parse().unwrap());
     let mut exchange = client.begin(request, false);
     exchange.send(&b"\0\0\0\0\0"[..], true);
     exchange.answer()
@@ -28,36 +33,71 @@ fn errors_of_ours_end_grpc_calls_with_a_grpc_status() {
     let page = folder.write("502.html", "<h1>sorry</h1>");
     let path = |path: &str, keys: &str| format!("[site.\":0\".path.\"{path}\"]\n{keys}\n");
     let dead = deserted();
-    let toml = site(&format!("proxy = \"{dead}\"\nerror_pages = {{ 502 = \"{}\" }}\n", page.display()))
-        + &path("/auth/*", &format!("auth = {{ basic = \"{}\" }}", users.display()))
-        + &path("/deny/*", "deny = [\"127.0.0.0/8\"]")
+    let toml = site(&format!(
+        "proxy = \"{dead}\"\nerror_pages = {{ 502 = \"{}\" }}\n",
+        page.display()
+    )) + &path(
+        "/auth/*",
+        &format!("auth = {{ basic = \"{}\" }}", users.display()),
+    ) + &path("/deny/*", "deny = [\"127.0.0.0/8\"]")
         + &path("/limit/*", "limit = \"1/h\"");
     let gate = lockgate().start(&toml);
     call(&gate, "/limit/x");
     for (path, status, message) in [
-        ("/pkg.Service/Method", "14", "the application cannot be reached"),
+        (
+            "/pkg.Service/Method",
+            "14",
+            "the application cannot be reached",
+        ),
         ("/auth/x", "16", "a user and a password are needed"),
         ("/deny/x", "7", "this is not open to you"),
         ("/limit/x", "8", ""),
         ("/../x", "13", "the request is malformed"),
     ] {
         let got = call(&gate, path);
-        assert_eq!((got.status, got.text(), got.reset), (200, "", None), "{path}");
-        assert_eq!(got.field("content-type"), Some("application/grpc"), "{path}");
-        assert_eq!(got.field("grpc-status"), Some(status), "{path}: {:?}", got.fields);
+        assert_eq!(
+            (got.status, got.text(), got.reset),
+            (200, "", None),
+            "{path}"
+        );
+        assert_eq!(
+            got.field("content-type"),
+            Some("application/grpc"),
+            "{path}"
+        );
+        assert_eq!(
+            got.field("grpc-status"),
+            Some(status),
+            "{path}: {:?}",
+            got.fields
+        );
         let told = got.field("grpc-message").unwrap();
-        assert!(!told.is_empty() && (message.is_empty() || told == message), "{path}: {told}");
+        assert!(
+            !told.is_empty() && (message.is_empty() || told == message),
+            "{path}: {told}"
+        );
         assert!(got.field("proxy-status").is_some(), "{path}");
     }
     let line = gate.line("the call", |line| line["target"] == "/pkg.Service/Method");
-    assert_eq!((&line["status"], &line["grpc_status"]), (&200.into(), &14.into()), "{line}");
+    assert_eq!(
+        (&line["status"], &line["grpc_status"]),
+        (&200.into(), &14.into()),
+        "{line}"
+    );
     assert_eq!(line["cause"], "connect_failed", "{line}");
-    gate.wait_for_sample("lockgate_grpc_calls_total", &["site=\":0\"", "status=\"7\""], 1.0);
+    gate.wait_for_sample(
+        "lockgate_grpc_calls_total",
+        &["site=\":0\"", "status=\"7\""],
+        1.0,
+    );
 
     // Other clients have what they had.
     let client = Client::connect(gate.address());
     let got = client.get("/");
-    assert_eq!((got.status, got.text(), got.field("grpc-status")), (502, "<h1>sorry</h1>", None));
+    assert_eq!(
+        (got.status, got.text(), got.field("grpc-status")),
+        (502, "<h1>sorry</h1>", None)
+    );
     let mut http = Http::connect(gate.address());
     http.send(
         "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\r\n",
@@ -74,13 +114,16 @@ fn answers_of_the_configuration_end_grpc_calls_with_a_grpc_status() {
             .to_vec()
     });
     let path = |path: &str, keys: &str| format!("[site.\":0\".path.\"{path}\"]\n{keys}\n");
-    let own =
-        "respond = { status = 200 }\nheaders = { grpc-status = \"5\", content-type = \"application/grpc\" }";
+    let own = "respond = { status = 200 }\nheaders = { grpc-status = \"5\", content-type = \"application/grpc\" }";
     let toml = site("respond = { status = 503, body = \"closed\" }")
         + &path("/moved/*", "redirect = \"https://b.test{path}\"")
         + &path(
             "/auth/*",
-            &format!("proxy = \"{}\"\nauth = {{ forward = \"{}\" }}", deserted(), service.address()),
+            &format!(
+                "proxy = \"{}\"\nauth = {{ forward = \"{}\" }}",
+                deserted(),
+                service.address()
+            ),
         )
         + &path("/own/*", own);
     let gate = lockgate().start(&toml);
@@ -91,22 +134,40 @@ fn answers_of_the_configuration_end_grpc_calls_with_a_grpc_status() {
         ("/own/x", "5", None),
     ] {
         let got = call(&gate, path);
-        assert_eq!((got.status, got.text(), got.reset), (200, "", None), "{path}: {:?}", got.fields);
-        assert_eq!((got.field("grpc-status"), got.field("grpc-message")), (Some(status), message), "{path}");
+        assert_eq!(
+            (got.status, got.text(), got.reset),
+            (200, "", None),
+            "{path}: {:?}",
+            got.fields
+        );
+        assert_eq!(
+            (got.field("grpc-status"), got.field("grpc-message")),
+            (Some(status), message),
+            "{path}"
+        );
         assert_eq!(got.field("x-why"), (path == "/auth/x").then_some("no"));
     }
     let line = gate.line("the call", |line| line["target"] == "/auth/x");
-    assert_eq!((&line["status"], &line["grpc_status"]), (&200.into(), &7.into()), "{line}");
+    assert_eq!(
+        (&line["status"], &line["grpc_status"]),
+        (&200.into(), &7.into()),
+        "{line}"
+    );
     // Other clients have what they had.
     let client = Client::connect(gate.address());
     let got = client.get("/");
-    assert_eq!((got.status, got.text(), got.field("grpc-status")), (503, "closed", None));
+    assert_eq!(
+        (got.status, got.text(), got.field("grpc-status")),
+        (503, "closed", None)
+    );
 }
 
 #[test]
 fn grpc_status_of_endpoints_is_logged_and_counted() {
     let origin = Origin::plain(|asked| match asked.path.as_str() {
-        "/head" => Reply::new(200).field("content-type", "application/grpc").field("grpc-status", "5"),
+        "/head" => Reply::new(200)
+            .field("content-type", "application/grpc")
+            .field("grpc-status", "5"),
         "/trailers" => Reply::new(200)
             .field("content-type", "application/grpc")
             .piece(&b"\0\0\0\0\0"[..])
@@ -114,7 +175,10 @@ fn grpc_status_of_endpoints_is_logged_and_counted() {
             .trailer("grpc-message", "fine"),
         _ => Reply::ok("no gRPC"),
     });
-    let pool = format!("[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n", origin.address());
+    let pool = format!(
+        "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n",
+        origin.address()
+    );
     let gate = lockgate().start(&(pool + &site("proxy = \"pool:app\"")));
     assert_eq!(call(&gate, "/head").field("grpc-status"), Some("5"));
     assert_eq!(call(&gate, "/trailers").trailer("grpc-status"), Some("0"));

@@ -1,5 +1,5 @@
-//! Requests over HTTP/2 that would be more than one request, or another, once they are written as HTTP/1: nothing of them
-//! reaches the application.
+//! Requests over HTTP/2 that would be more than one request, or another, once they are written as
+//! HTTP/1: nothing of them reaches the application.
 //!
 //! "HTTP/2: The Sequel is Always Worse" (Kettle 2021), RFC 9113 §8.2.1, §8.3, §10.3.
 
@@ -14,11 +14,18 @@ use crate::scene::lockgate;
 
 type Fields = Vec<(String, String)>;
 
-const GET: [(&str, &str); 4] =
-    [(":method", "GET"), (":scheme", "http"), (":authority", "app.test"), (":path", "/injected")];
+const GET: [(&str, &str); 4] = [
+    (":method", "GET"),
+    (":scheme", "http"),
+    (":authority", "app.test"),
+    (":path", "/injected"),
+];
 
 fn owned(fields: &[(&str, &str)]) -> Fields {
-    fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    fields
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 /// A request with one field more.
@@ -37,9 +44,19 @@ fn pseudo(name: &str, value: &str) -> Fields {
 
 /// What no value may have, in any place of it.
 fn spoilt(value: &str) -> Vec<String> {
-    let inside = ["\r\nx: y", "\nx: y", "\rx: y", "\0", "\r\n\r\nGET /second HTTP/1.1\r\nhost: a\r\n\r\n"];
-    let inside = inside.iter().flat_map(|bad| [format!("{value}{bad}"), format!("{bad}{value}")]);
-    inside.chain(["\r", "\n", "\r\n"].map(|end| format!("{value}{end}"))).collect()
+    let inside = [
+        "\r\nx: y",
+        "\nx: y",
+        "\rx: y",
+        "\0",
+        "\r\n\r\nGET /second HTTP/1.1\r\nhost: a\r\n\r\n",
+    ];
+    let inside = inside
+        .iter()
+        .flat_map(|bad| [format!("{value}{bad}"), format!("{bad}{value}")]);
+    inside
+        .chain(["\r", "\n", "\r\n"].map(|end| format!("{value}{end}")))
+        .collect()
 }
 
 /// Heads that must not be passed on, each with what is wrong.
@@ -58,10 +75,29 @@ fn malformed() -> Vec<(String, Fields)> {
         add("content-length", with("content-length", &format!("0{bad}")));
     }
     // Words of the first line.
-    for bad in ["", "GET ", " GET", "GET /second HTTP/1.1", "G:T", "G\"T", "GET\t/", "G\u{e9}T"] {
+    for bad in [
+        "",
+        "GET ",
+        " GET",
+        "GET /second HTTP/1.1",
+        "G:T",
+        "G\"T",
+        "GET\t/",
+        "G\u{e9}T",
+    ] {
         add("method", pseudo(":method", bad));
     }
-    for bad in ["", "injected", "/ HTTP/1.1", "/a b", "/a\tb", "/a\u{7f}", "*", "http://other/", "//\r"] {
+    for bad in [
+        "",
+        "injected",
+        "/ HTTP/1.1",
+        "/a b",
+        "/a\tb",
+        "/a\u{7f}",
+        "*",
+        "http://other/",
+        "//\r",
+    ] {
         add("path", pseudo(":path", bad));
     }
     for bad in [
@@ -110,9 +146,18 @@ fn malformed() -> Vec<(String, Fields)> {
     for name in [":method", ":scheme", ":authority", ":path"] {
         let value = GET.iter().find(|(found, _)| *found == name).unwrap().1;
         add("twice", with(name, value));
-        add("after a field", [owned(&[("x", "y")]), owned(&GET)].concat());
+        add(
+            "after a field",
+            [owned(&[("x", "y")]), owned(&GET)].concat(),
+        );
         if name != ":authority" {
-            add("missing", owned(&GET).into_iter().filter(|(found, _)| found != name).collect());
+            add(
+                "missing",
+                owned(&GET)
+                    .into_iter()
+                    .filter(|(found, _)| found != name)
+                    .collect(),
+            );
         }
     }
     for name in [":status", ":protocol", ":host", ":", ":Path", ":x"] {
@@ -121,10 +166,19 @@ fn malformed() -> Vec<(String, Fields)> {
     add("nothing", Vec::new());
     // Hosts.
     add("another host", with("host", "other.test"));
-    add("two hosts", [with("host", "app.test"), owned(&[("host", "other.test")])].concat());
-    let bare: Fields = owned(&GET).into_iter().filter(|(name, _)| name != ":authority").collect();
+    add(
+        "two hosts",
+        [with("host", "app.test"), owned(&[("host", "other.test")])].concat(),
+    );
+    let bare: Fields = owned(&GET)
+        .into_iter()
+        .filter(|(name, _)| name != ":authority")
+        .collect();
     add("no host", bare.clone());
-    add("two hosts instead", [bare, owned(&[("host", "app.test"), ("host", "other.test")])].concat());
+    add(
+        "two hosts instead",
+        [bare, owned(&[("host", "app.test"), ("host", "other.test")])].concat(),
+    );
     // Fields of a connection.
     for (name, value) in [
         ("connection", "close"),
@@ -144,9 +198,26 @@ fn malformed() -> Vec<(String, Fields)> {
     }
     // Lengths that do not say one thing.
     for (first, second) in [("0", "1"), ("1", "2")] {
-        add("two lengths", [with("content-length", first), owned(&[("content-length", second)])].concat());
+        add(
+            "two lengths",
+            [
+                with("content-length", first),
+                owned(&[("content-length", second)]),
+            ]
+            .concat(),
+        );
     }
-    for bad in ["", "-1", "+1", "0x1", "1 ", "1,1", "1,2", "1e1", "99999999999999999999999"] {
+    for bad in [
+        "",
+        "-1",
+        "+1",
+        "0x1",
+        "1 ",
+        "1,1",
+        "1,2",
+        "1e1",
+        "99999999999999999999999",
+    ] {
         add("length", with("content-length", bad));
     }
     add("a length without a body", with("content-length", "5"));
@@ -155,9 +226,16 @@ fn malformed() -> Vec<(String, Fields)> {
 
 /// Sends a head, and what would be the end of its stream; how that was refused, if it was.
 fn sent(peer: &mut Peer, stream: u32, fields: &Fields) -> Result<String, String> {
-    let section: Vec<u8> =
-        fields.iter().flat_map(|(name, value)| hpack::never_indexed(name, value)).collect();
-    peer.frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, section);
+    let section: Vec<u8> = fields
+        .iter()
+        .flat_map(|(name, value)| hpack::never_indexed(name, value))
+        .collect();
+    peer.frame(
+        kind::HEADERS,
+        flag::END_HEADERS | flag::END_STREAM,
+        stream,
+        section,
+    );
     loop {
         let frame = match peer.try_next() {
             Ok(Some(frame)) => frame,
@@ -168,7 +246,11 @@ fn sent(peer: &mut Peer, stream: u32, fields: &Fields) -> Result<String, String>
                 let answer = peer.fields(&frame);
                 let status = answer[0].1.clone();
                 let refused = status.starts_with('4') || status == "501";
-                return if refused { Ok(status) } else { Err(format!("{answer:?}")) };
+                return if refused {
+                    Ok(status)
+                } else {
+                    Err(format!("{answer:?}"))
+                };
             }
             kind::RST_STREAM => return Ok("RST_STREAM".to_owned()),
             kind::GOAWAY => return Ok("GOAWAY".to_owned()),
@@ -224,7 +306,12 @@ fn nothing_malformed_crosses_into_http1_behind_a_body() {
         &[("host", "other.test")],
     ] {
         let mut peer = Peer::connect(gate.address());
-        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+        let head = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":authority", "app.test"),
+            (":path", "/"),
+        ];
         peer.headers(1, &head, false);
         peer.data(1, "body", false);
         peer.headers(1, trailers, true);
@@ -237,7 +324,10 @@ fn nothing_malformed_crosses_into_http1_behind_a_body() {
     }
     for request in &*seen.lock().unwrap() {
         assert_eq!(request.trailers, "", "{request:?}");
-        assert_eq!((request.first_line(), &request.body[..]), ("POST / HTTP/1.1", &b"body"[..]));
+        assert_eq!(
+            (request.first_line(), &request.body[..]),
+            ("POST / HTTP/1.1", &b"body"[..])
+        );
     }
 }
 
@@ -264,7 +354,10 @@ fn what_is_only_unusual_crosses_as_it_is() {
     {
         let stream = 2 * at as u32 + 1;
         let fields = with(name, value);
-        let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
         peer.headers(stream, &fields, true);
         assert_eq!(peer.answer(stream).status, 200, "{name}: {value}");
         let seen = heads.lock().unwrap().pop().unwrap();
@@ -276,10 +369,12 @@ fn what_is_only_unusual_crosses_as_it_is() {
     }
 }
 
-/// RFC 9113 §10.5.1, RFC 6585 §5: what is longer than we take is refused by an answer, and the next request is served.
+/// RFC 9113 §10.5.1, RFC 6585 §5: what is longer than we take is refused by an answer, and the next
+/// request is served.
 #[test]
 fn a_head_that_is_too_long_is_answered_431_or_414() {
-    let origin = Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let origin =
+        Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut peer = Peer::connect(gate.address());
     let long = "x".repeat(16_000);
@@ -288,8 +383,16 @@ fn a_head_that_is_too_long_is_answered_431_or_414() {
         let mut parts = section.chunks(16_384).peekable();
         let mut kind = kind::HEADERS;
         while let Some(part) = parts.next() {
-            let first = if kind == kind::HEADERS { flag::END_STREAM } else { 0 };
-            let last = if parts.peek().is_none() { flag::END_HEADERS } else { 0 };
+            let first = if kind == kind::HEADERS {
+                flag::END_STREAM
+            } else {
+                0
+            };
+            let last = if parts.peek().is_none() {
+                flag::END_HEADERS
+            } else {
+                0
+            };
             peer.send(frame(kind, first | last, stream, part));
             kind = kind::CONTINUATION;
         }
@@ -313,21 +416,33 @@ fn in_frames(stream: u32, section: &[u8]) -> Vec<u8> {
     let parts = section.chunks(16_384);
     let last = parts.len() - 1;
     let frames = parts.enumerate().map(|(number, part)| {
-        let kind = if number == 0 { kind::HEADERS } else { kind::CONTINUATION };
+        let kind = if number == 0 {
+            kind::HEADERS
+        } else {
+            kind::CONTINUATION
+        };
         let first = if number == 0 { flag::END_STREAM } else { 0 };
-        frame(kind, first | if number == last { flag::END_HEADERS } else { 0 }, stream, part)
+        frame(
+            kind,
+            first | if number == last { flag::END_HEADERS } else { 0 },
+            stream,
+            part,
+        )
     });
     frames.flatten().collect()
 }
 
-/// RFC 6585 §5: one field that is longer than all of a head may be is its stream's end, and not the connection's.
+/// RFC 6585 §5: one field that is longer than all of a head may be is its stream's end, and not the
+/// connection's.
 #[test]
 fn a_field_that_is_too_long_is_answered_431_and_the_connection_goes_on() {
-    let origin = Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let origin =
+        Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&(SHORT.to_owned() + &plain_site(origin.address())));
     let mut peer = Peer::connect(gate.address());
     let remembered = |length| hpack::remembered("x-long", "x".repeat(length));
-    // "/" and 22,001 "#" in Huffman coding, of 12 bits each: of what the crate takes it tells nothing but the "/".
+    // "/" and 22,001 "#" in Huffman coding, of 12 bits each: of what the crate takes it tells
+    // nothing but the "/".
     let mut bits = format!("011000{}", "111111111010".repeat(22_001));
     bits.push_str(&"1".repeat(bits.len().next_multiple_of(8) - bits.len()));
     let byte = |bits: &[u8]| u8::from_str_radix(std::str::from_utf8(bits).unwrap(), 2).unwrap();
@@ -357,14 +472,21 @@ fn a_field_that_is_too_long_is_answered_431_and_the_connection_goes_on() {
     assert_eq!(peer.answer(23).text(), "ok");
 }
 
-/// RFC 9113 §10.5.1: what would cost more than a few heads to decode ends the connection, under its name.
+/// RFC 9113 §10.5.1: what would cost more than a few heads to decode ends the connection, under its
+/// name.
 #[test]
 fn a_field_that_is_much_too_long_ends_the_connection_as_a_violation() {
     let gate = lockgate().start(&(SHORT.to_owned() + &plain_site(Origin::tcp().address())));
     let large = hpack::section(&[("x", &"x".repeat(16_000)), ("y", &"y".repeat(20_000))]);
     for (more, code, reason, count) in [
-        (hpack::section(&[("x-long", &"x".repeat(200_000))]), code::ENHANCE_YOUR_CALM, "calm", 1.0),
-        // Behind fields that are too large already, it is not decoded: RFC 9113 §4.3 has a code for that.
+        (
+            hpack::section(&[("x-long", &"x".repeat(200_000))]),
+            code::ENHANCE_YOUR_CALM,
+            "calm",
+            1.0,
+        ),
+        // Behind fields that are too large already, it is not decoded: RFC 9113 §4.3 has a code
+        // for that.
         (
             [large, hpack::section(&[("z", &"z".repeat(60_000))])].concat(),
             code::COMPRESSION_ERROR,
@@ -372,26 +494,43 @@ fn a_field_that_is_much_too_long_ends_the_connection_as_a_violation() {
             1.0,
         ),
         // A name is held until it is whole.
-        (hpack::section(&[(&"n".repeat(50_000), "")]), code::COMPRESSION_ERROR, "sections", 2.0),
+        (
+            hpack::section(&[(&"n".repeat(50_000), "")]),
+            code::COMPRESSION_ERROR,
+            "sections",
+            2.0,
+        ),
     ] {
         let mut peer = Peer::connect(gate.address());
         let _ = peer.try_send(in_frames(1, &[hpack::section(&GET), more].concat()));
         assert_eq!(peer.goodbye().code, code, "{reason}");
         let label = format!("reason=\"{reason}\"");
-        eventually("it is counted", || (gate.sample(VIOLATIONS, &[&label]) == count).then_some(()));
+        eventually("it is counted", || {
+            (gate.sample(VIOLATIONS, &[&label]) == count).then_some(())
+        });
     }
 }
 
-/// RFC 9110 §9.3.2, and each is a request of its own: what users quote from an error page is in one line of the log.
+/// RFC 9110 §9.3.2, and each is a request of its own: what users quote from an error page is in one
+/// line of the log.
 #[test]
 fn requests_that_cannot_be_read_are_answered_and_counted_one_by_one() {
     let origin = Origin::tcp().answering(|_| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".into());
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut peer = Peer::connect(gate.address());
-    for (stream, method, host) in [(1, "GET", "app.test"), (3, "HEAD", "b.test"), (5, "GET", "b.test")] {
+    for (stream, method, host) in [
+        (1, "GET", "app.test"),
+        (3, "HEAD", "b.test"),
+        (5, "GET", "b.test"),
+    ] {
         let method = (":method", method);
-        let fields =
-            [method, (":scheme", "http"), (":authority", "app.test"), (":path", "/"), ("host", host)];
+        let fields = [
+            method,
+            (":scheme", "http"),
+            (":authority", "app.test"),
+            (":path", "/"),
+            ("host", host),
+        ];
         peer.headers(stream, &fields, true);
         let answer = peer.answer(stream);
         assert_eq!(

@@ -1,4 +1,5 @@
-//! Whose answer goes first on a connection (RFC 9218), as a client sees it that takes less than there is for it.
+//! Whose answer goes first on a connection (RFC 9218), as a client sees it that takes less than
+//! there is for it.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -11,8 +12,8 @@ use crate::scene::lockgate;
 
 /// Bytes of an answer that is in the way of others.
 const LARGE: usize = 4 << 20;
-/// And of one that is wanted before: the kernel has it before the client reads on. It is more than what has left
-/// Lockgate by then.
+/// And of one that is wanted before: the kernel has it before the client reads on. It is more than
+/// what has left Lockgate by then.
 const SMALL: usize = 512 << 10;
 
 /// A client with large windows behind a narrow way: what holds answers up is that it does not read.
@@ -28,7 +29,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// In front of an origin that has every path, of a type by its end. What is named `large` is that.
+    /// In front of an origin that has every path, of a type by its end. What is named `large` is
+    /// that.
     fn new() -> Self {
         let (tell, asked) = channel();
         let origin = Origin::tcp().serve(move |wire| {
@@ -43,10 +45,12 @@ impl Scene {
                 };
                 let is_large = path.starts_with("/large");
                 let size = if is_large { LARGE } else { SMALL };
-                let head =
-                    format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n");
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n"
+                );
                 let answer = [head.as_bytes(), &vec![b'x'; size]].concat();
-                // Of a large one the kernel takes the whole only as the client reads. The test may have ended.
+                // Of a large one the kernel takes the whole only as the client reads. The test may
+                // have ended.
                 if is_large {
                     let _ = tell.send(path);
                     http.send(answer);
@@ -61,16 +65,34 @@ impl Scene {
         let mut peer = Peer::over(Wire::connect_narrow(gate.address()));
         peer.hello(&[(setting::INITIAL_WINDOW_SIZE, 1 << 30)]);
         peer.window_update(0, 1 << 30);
-        Self { peer, other, next: 1, asked, _gate: gate, _origin: origin }
+        Self {
+            peer,
+            other,
+            next: 1,
+            asked,
+            _gate: gate,
+            _origin: origin,
+        }
     }
 
     /// Asks for a path, and waits until the origin has answered as far as it can.
     fn ask(&mut self, path: &str, fields: &[(&str, &str)]) -> u32 {
         let stream = self.next;
         self.next += 2;
-        let request = [(":method", "GET"), (":scheme", "http"), (":authority", "app.test"), (":path", path)];
-        self.peer.headers(stream, &[&request[..], fields].concat(), true);
-        assert_eq!(self.asked.recv_timeout(DEADLINE).expect("the origin is asked"), path);
+        let request = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "app.test"),
+            (":path", path),
+        ];
+        self.peer
+            .headers(stream, &[&request[..], fields].concat(), true);
+        assert_eq!(
+            self.asked
+                .recv_timeout(DEADLINE)
+                .expect("the origin is asked"),
+            path
+        );
         stream
     }
 
@@ -90,15 +112,19 @@ impl Scene {
         self.peer.frame(kind::PRIORITY_UPDATE, 0, 0, payload);
     }
 
-    /// Reads until these answers are whole, and more slowly than Lockgate does: between two frames that has looked at all
-    /// that came. Between the first of their heads and the last of their ends there must be more
-    /// of them than of others: where all share alike it is a quarter or two, and where each waits for those before it, nothing.
+    /// Reads until these answers are whole, and more slowly than Lockgate does: between two frames
+    /// that has looked at all that came. Between the first of their heads and the last of their
+    /// ends there must be more of them than of others: where all share alike it is a quarter or
+    /// two, and where each waits for those before it, nothing.
     fn assert_first(mut self, wanted: &[u32]) {
         let (mut open, mut begun, mut others) = (wanted.to_vec(), false, 0);
         while !open.is_empty() {
             self.other.settle();
             let frame = self.peer.read();
-            assert!(!matches!(frame.kind, kind::RST_STREAM | kind::GOAWAY), "{frame:?}");
+            assert!(
+                !matches!(frame.kind, kind::RST_STREAM | kind::GOAWAY),
+                "{frame:?}"
+            );
             match wanted.contains(&frame.stream) {
                 true => begun = true,
                 false if begun && frame.kind == kind::DATA => others += frame.payload.len(),
@@ -108,7 +134,10 @@ impl Scene {
                 open.retain(|stream| *stream != frame.stream);
             }
         }
-        assert!(others < wanted.len() * SMALL, "{others} bytes of others went before the end of {wanted:?}");
+        assert!(
+            others < wanted.len() * SMALL,
+            "{others} bytes of others went before the end of {wanted:?}"
+        );
     }
 }
 

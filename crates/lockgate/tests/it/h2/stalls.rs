@@ -20,7 +20,11 @@ const MEMORY: usize = 24 * 1024 * 1024;
 fn large() -> Serving {
     let big = "x".repeat(8 * 1024 * 1024);
     Origin::tcp().answering(move |_| {
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{big}", big.len()).into_bytes()
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{big}",
+            big.len()
+        )
+        .into_bytes()
     })
 }
 
@@ -29,7 +33,8 @@ fn start(attacked: &Serving, probed: &Serving) -> Lockgate {
     lockgate().start(&(rates.to_owned() + &site(attacked, probed)))
 }
 
-/// Waits until every stream has ended, each in whatever way, while others are served; checks what they cost.
+/// Waits until every stream has ended, each in whatever way, while others are served; checks what
+/// they cost.
 fn ends(gate: &Lockgate, mut peer: Peer, before: usize, probe: Probe) {
     let mut ended = 0;
     while let Ok(Some(frame)) = peer.try_next() {
@@ -57,7 +62,8 @@ fn ends(gate: &Lockgate, mut peer: Peer, before: usize, probe: Probe) {
     });
 }
 
-/// CVE-2019-9511, CVE-2019-9517: answers that nobody lets come, by the window of each stream or by the connection's.
+/// CVE-2019-9511, CVE-2019-9517: answers that nobody lets come, by the window of each stream or by
+/// the connection's.
 #[test]
 fn windows_that_never_open_hold_little_and_end() {
     let (attacked, probed) = (large(), application());
@@ -83,13 +89,19 @@ fn bodies_that_never_come_hold_little_and_end() {
     let before = gate.resident();
     let mut peer = Peer::connect(gate.address());
     for at in 0..STREAMS {
-        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+        let head = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":authority", "app.test"),
+            (":path", "/"),
+        ];
         peer.headers(2 * at + 1, &head, false);
     }
     ends(&gate, peer, before, probe);
 }
 
-/// Slow read (Shekyan 2012) with windows that are open: what we hold is bounded by us, not by what the client allows.
+/// Slow read (Shekyan 2012) with windows that are open: what we hold is bounded by us, not by what
+/// the client allows.
 #[test]
 fn answers_that_nobody_reads_hold_little_and_end() {
     let (attacked, probed) = (large(), application());
@@ -103,15 +115,20 @@ fn answers_that_nobody_reads_hold_little_and_end() {
         peer.get(2 * at + 1, "/");
     }
     let port = peer.stream.local_address().port();
-    eventually("nothing goes on", || (gate.sample("lockgate_requests_in_flight", &[]) < 1.5).then_some(()));
-    let line = gate.line("a slow reader", |line| line["client_port"] == port && line["cause"] == "too_slow");
+    eventually("nothing goes on", || {
+        (gate.sample("lockgate_requests_in_flight", &[]) < 1.5).then_some(())
+    });
+    let line = gate.line("a slow reader", |line| {
+        line["client_port"] == port && line["cause"] == "too_slow"
+    });
     assert_eq!(line["side"], "downstream", "{line}");
     let more = gate.most_resident().saturating_sub(before);
     assert!(more < MEMORY, "{more} bytes");
     probe.stop();
 }
 
-/// CVE-2019-9517: bodies for an application that takes none of them are held up to the window of the connection, which is 8 MB.
+/// CVE-2019-9517: bodies for an application that takes none of them are held up to the window of
+/// the connection, which is 8 MB.
 #[test]
 fn uploads_that_the_application_does_not_take_hold_no_more_than_a_window() {
     // Its connections wait to be accepted for ever.
@@ -123,11 +140,20 @@ fn uploads_that_the_application_does_not_take_hold_no_more_than_a_window() {
     // When nothing more is allowed, nothing comes any more.
     peer.stream.limit(Duration::from_secs(1));
     let settings = peer.read_until(kind::SETTINGS);
-    let window = settings.settings().find(|(id, _)| *id == setting::INITIAL_WINDOW_SIZE).unwrap().1;
+    let window = settings
+        .settings()
+        .find(|(id, _)| *id == setting::INITIAL_WINDOW_SIZE)
+        .unwrap()
+        .1;
     // What may be sent: of the connection, then of each stream.
     let mut allowed = [65_535, window, window, window, window];
     for stream in [1, 3, 5, 7] {
-        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+        let head = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":authority", "app.test"),
+            (":path", "/"),
+        ];
         peer.headers(stream, &head, false);
     }
     loop {
@@ -176,8 +202,9 @@ fn a_client_that_offers_a_huge_table_makes_us_remember_no_more() {
     assert!(more < 8 * 1024 * 1024, "{more} bytes");
 }
 
-/// RFC 9113 §5.1: what comes for a stream that is over is let pass for a while, since it may have been on its way. Whoever
-/// goes on beyond that means no good, though each byte is within the window of the connection.
+/// RFC 9113 §5.1: what comes for a stream that is over is let pass for a while, since it may have
+/// been on its way. Whoever goes on beyond that means no good, though each byte is within the
+/// window of the connection.
 #[test]
 fn data_for_streams_that_are_over_ends_the_connection() {
     const MOST: u32 = 512 * 1024 * 1024;
@@ -185,9 +212,15 @@ fn data_for_streams_that_are_over_ends_the_connection() {
     let gate = lockgate().start(&site(&attacked, &probed));
     let probe = Probe::start(gate.address());
     let mut peer = Peer::connect(gate.address());
-    // One that keeps the connection from being idle, and one that breaks the rules until it is reset.
+    // One that keeps the connection from being idle, and one that breaks the rules until it is
+    // reset.
     for stream in [1, 3] {
-        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+        let head = [
+            (":method", "POST"),
+            (":scheme", "http"),
+            (":authority", "app.test"),
+            (":path", "/"),
+        ];
         peer.headers(stream, &head, false);
     }
     peer.window_update(3, u32::MAX >> 1);

@@ -1,4 +1,5 @@
-//! Nothing that a client sends counts against an endpoint: where it did, whoever knows how could take half of a pool away.
+//! Nothing that a client sends counts against an endpoint: where it did, whoever knows how could
+//! take half of a pool away.
 
 use lockgate_testkit::h2::frame::{self, code, flag, kind, setting};
 use lockgate_testkit::h2::{Client, Origin, Peer, Reply, hpack};
@@ -8,7 +9,8 @@ use super::{ask, get, pooled, post};
 use crate::scene::lockgate;
 
 /// The first failure would eject, and another endpoint is there to take over.
-const STRICT: &str = "balance = \"round-robin\"\nretry = false\neject = { errors = 1, for = \"60s\" }";
+const STRICT: &str =
+    "balance = \"round-robin\"\nretry = false\neject = { errors = 1, for = \"60s\" }";
 
 fn assert_none_is_ejected(gate: &Lockgate, after: &str) {
     let ejections = gate.sample("lockgate_upstream_ejections_total", &[]);
@@ -17,9 +19,15 @@ fn assert_none_is_ejected(gate: &Lockgate, after: &str) {
 
 /// Answers 200, but resets the streams of paths that end in the number of a code.
 fn origin() -> Origin {
-    Origin::plain(|asked| match asked.path.strip_prefix("/reset/").and_then(|code| code.parse().ok()) {
-        Some(code) => Reply::refuse(code),
-        None => Reply::ok(asked.authority.clone()),
+    Origin::plain(|asked| {
+        match asked
+            .path
+            .strip_prefix("/reset/")
+            .and_then(|code| code.parse().ok())
+        {
+            Some(code) => Reply::refuse(code),
+            None => Reply::ok(asked.authority.clone()),
+        }
     })
 }
 
@@ -51,18 +59,45 @@ fn what_http1_clients_send_ejects_no_http2_endpoint() {
         (long("<", 20_000), 200),
         (long("a", 60_000), 200),
         (long("a", 65_400), 414),
-        ("GET /\u{fc}\u{ff} HTTP/1.1\r\nHost: app.test\r\n\r\n".to_owned(), 400),
-        (format!("M{} / HTTP/1.1\r\n{host}\r\n", "m".repeat(9_000)), 501),
+        (
+            "GET /\u{fc}\u{ff} HTTP/1.1\r\nHost: app.test\r\n\r\n".to_owned(),
+            400,
+        ),
+        (
+            format!("M{} / HTTP/1.1\r\n{host}\r\n", "m".repeat(9_000)),
+            501,
+        ),
         (format!("M{} / HTTP/1.1\r\n{host}\r\n", "m".repeat(60)), 200),
         (format!("GET /{{|}}^ HTTP/1.1\r\n{host}\r\n"), 200),
         (format!("OPTIONS * HTTP/1.1\r\n{host}\r\n"), 204),
-        (format!("GET / HTTP/1.1\r\n{host}X: {}\r\n\r\n", "x".repeat(60_000)), 200),
-        (format!("GET / HTTP/1.1\r\n{host}{}\r\n", "Cookie: a=b\r\n".repeat(90)), 200),
+        (
+            format!("GET / HTTP/1.1\r\n{host}X: {}\r\n\r\n", "x".repeat(60_000)),
+            200,
+        ),
+        (
+            format!(
+                "GET / HTTP/1.1\r\n{host}{}\r\n",
+                "Cookie: a=b\r\n".repeat(90)
+            ),
+            200,
+        ),
         // Bodies that are none, and that end early.
-        (format!("POST / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\nx\r\n"), 400),
-        (format!("POST / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n1\r\na"), 0),
-        (format!("POST / HTTP/1.1\r\n{host}Content-Length: 10\r\n\r\nfour"), 0),
-        (format!("POST / HTTP/1.1\r\n{host}Content-Length: 10\r\nExpect: 100-continue\r\n\r\n"), 0),
+        (
+            format!("POST / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\nx\r\n"),
+            400,
+        ),
+        (
+            format!("POST / HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n1\r\na"),
+            0,
+        ),
+        (
+            format!("POST / HTTP/1.1\r\n{host}Content-Length: 10\r\n\r\nfour"),
+            0,
+        ),
+        (
+            format!("POST / HTTP/1.1\r\n{host}Content-Length: 10\r\nExpect: 100-continue\r\n\r\n"),
+            0,
+        ),
         // An endpoint that breaks off a request and goes on has answered it in its way.
         (get("/reset/0"), 502),
         (get("/reset/1"), 502),
@@ -95,16 +130,30 @@ fn what_http1_clients_send_ejects_no_http2_endpoint() {
 fn a_request_without_host_names_the_endpoint_as_authority() {
     let origin = origin();
     let gate = lockgate().start(&pooled(&[&origin.address()], STRICT));
-    assert_eq!(ask(&gate, "GET / HTTP/1.0\r\n\r\n").text(), origin.address());
-    assert_eq!(ask(&gate, "GET / HTTP/1.1\r\nHost:\r\n\r\n").text(), origin.address());
-    assert_eq!(ask(&gate, "GET / HTTP/1.0\r\nHost: app.test\r\n\r\n").text(), "app.test");
+    assert_eq!(
+        ask(&gate, "GET / HTTP/1.0\r\n\r\n").text(),
+        origin.address()
+    );
+    assert_eq!(
+        ask(&gate, "GET / HTTP/1.1\r\nHost:\r\n\r\n").text(),
+        origin.address()
+    );
+    assert_eq!(
+        ask(&gate, "GET / HTTP/1.0\r\nHost: app.test\r\n\r\n").text(),
+        "app.test"
+    );
 }
 
 #[test]
 fn what_http2_clients_send_ejects_no_http2_endpoint() {
     let (one, other) = (origin(), origin());
     let gate = lockgate().start(&pooled(&[&one.address(), &other.address()], STRICT));
-    let post = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    let post = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/"),
+    ];
     type Step = fn(&mut Peer);
     let steps: [(&str, Step); 7] = [
         ("a reset in the middle of a body", |peer| {
@@ -112,11 +161,21 @@ fn what_http2_clients_send_ejects_no_http2_endpoint() {
             settle(peer);
             peer.reset(1, code::CANCEL);
         }),
-        ("a reset with a strange code", |peer| peer.reset(1, 0xdead_beef)),
-        ("trailers with pseudo-fields", |peer| peer.headers(1, &[(":path", "/")], true)),
-        ("trailers without an end", |peer| peer.headers(1, &[("x", "y")], false)),
-        ("trailers of a connection", |peer| peer.headers(1, &[("connection", "close")], true)),
-        ("a stream window that overflows", |peer| peer.window_update(1, u32::MAX >> 1)),
+        ("a reset with a strange code", |peer| {
+            peer.reset(1, 0xdead_beef)
+        }),
+        ("trailers with pseudo-fields", |peer| {
+            peer.headers(1, &[(":path", "/")], true)
+        }),
+        ("trailers without an end", |peer| {
+            peer.headers(1, &[("x", "y")], false)
+        }),
+        ("trailers of a connection", |peer| {
+            peer.headers(1, &[("connection", "close")], true)
+        }),
+        ("a stream window that overflows", |peer| {
+            peer.window_update(1, u32::MAX >> 1)
+        }),
         ("data after its end", |peer| {
             peer.data(1, "x", true);
             peer.data(1, "x", true);
@@ -134,7 +193,11 @@ fn what_http2_clients_send_ejects_no_http2_endpoint() {
     // A length that is not that of the body.
     for _ in 0..3 {
         let mut peer = Peer::connect(gate.address());
-        let section = [hpack::section(&post), hpack::never_indexed("content-length", "3")].concat();
+        let section = [
+            hpack::section(&post),
+            hpack::never_indexed("content-length", "3"),
+        ]
+        .concat();
         peer.frame(kind::HEADERS, flag::END_HEADERS, 1, section);
         peer.data(1, "xyz1", true);
         settle(&mut peer);
@@ -180,11 +243,14 @@ fn a_client_that_holds_its_body_back_ejects_nobody() {
     }
 }
 
-/// A reset is an answer, which counts as the 502 that the client is told: only where the operator says that answers may.
+/// A reset is an answer, which counts as the 502 that the client is told: only where the operator
+/// says that answers may.
 #[test]
 fn an_endpoint_that_resets_every_stream_is_ejected_where_502_is_a_failure() {
     let eject = |statuses: &str| {
-        format!("balance = \"round-robin\"\nretry = false\neject = {{ errors = 3, for = \"60s\"{statuses} }}")
+        format!(
+            "balance = \"round-robin\"\nretry = false\neject = {{ errors = 3, for = \"60s\"{statuses} }}"
+        )
     };
     for (code, statuses, ejections) in [
         (code::INTERNAL_ERROR, ", statuses = [\"502\"]", 1.0),
@@ -204,6 +270,9 @@ fn an_endpoint_that_resets_every_stream_is_ejected_where_502_is_a_failure() {
         if ejections > 0.0 {
             assert_eq!(reset, 3, "{code} {statuses}");
         }
-        assert_eq!(gate.sample("lockgate_upstream_ejections_total", &[&good.address()]), 0.0);
+        assert_eq!(
+            gate.sample("lockgate_upstream_ejections_total", &[&good.address()]),
+            0.0
+        );
     }
 }

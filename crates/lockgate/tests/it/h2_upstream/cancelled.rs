@@ -18,8 +18,8 @@ fn asking(to: std::net::SocketAddr, requests: u32) -> Peer {
     peer
 }
 
-/// CVE-2023-44487: endpoints end the connection of everybody where many requests are taken back before they are looked at. The
-/// h2 crate bears 20 of them.
+/// CVE-2023-44487: endpoints end the connection of everybody where many requests are taken back
+/// before they are looked at. The h2 crate bears 20 of them.
 #[test]
 fn many_requests_that_are_cancelled_at_once_do_not_end_the_connection_for_others() {
     let origin = Origin::plain(|_| Reply::ok("ok"));

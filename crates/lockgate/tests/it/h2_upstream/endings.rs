@@ -9,7 +9,10 @@ use crate::scene::lockgate;
 #[test]
 fn closed_and_reset_http2_connections_have_their_own_causes() {
     let origin = Origin::tcp();
-    let mut gate = lockgate().start(&pooled(&[&origin.address()], "retry = false\neject = false"));
+    let mut gate = lockgate().start(&pooled(
+        &[&origin.address()],
+        "retry = false\neject = false",
+    ));
     for (reset, cause) in [(false, "upstream_closed"), (true, "upstream_reset")] {
         let mut http = Http::connect(gate.address());
         http.send(post(b"once"));
@@ -23,7 +26,11 @@ fn closed_and_reset_http2_connections_have_their_own_causes() {
         }
         let got = http.answer();
         assert_eq!(got.status(), 502, "{}", got.head);
-        assert!(got.head.contains("error=connection_terminated"), "{}", got.head);
+        assert!(
+            got.head.contains("error=connection_terminated"),
+            "{}",
+            got.head
+        );
         let line = gate.next_line();
         assert_eq!(line["cause"], cause, "{line}");
     }

@@ -19,16 +19,26 @@ fn refusing(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
     let asked = Arc::clone(&seen);
     let origin = Origin::plain(move |_| {
         asked.fetch_add(1, Ordering::SeqCst);
-        let refuses =
-            left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
-        if refuses { Reply::refuse(code) } else { Reply::ok("ok") }
+        let refuses = left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+                left.checked_sub(1)
+            })
+            .is_ok();
+        if refuses {
+            Reply::refuse(code)
+        } else {
+            Reply::ok("ok")
+        }
     });
     (origin, seen)
 }
 
 /// The next connection to a scripted origin, which allows so many streams.
 pub(super) fn accept(origin: &Scripted, streams: u32) -> Peer {
-    Peer::accept(origin.accept(), &[(setting::MAX_CONCURRENT_STREAMS, streams)])
+    Peer::accept(
+        origin.accept(),
+        &[(setting::MAX_CONCURRENT_STREAMS, streams)],
+    )
 }
 
 /// The next request, as far as its head: its stream.
@@ -54,7 +64,11 @@ fn what_was_refused_is_asked_again_whatever_it_is() {
     let (origin, seen) = refusing(1, code::REFUSED_STREAM);
     let gate = in_front_of(&origin);
     assert_eq!(ask(&gate, post(b"once")).text(), "ok");
-    assert_eq!((seen.load(Ordering::SeqCst), origin.accepted()), (2, 1), "on the same connection");
+    assert_eq!(
+        (seen.load(Ordering::SeqCst), origin.accepted()),
+        (2, 1),
+        "on the same connection"
+    );
     // Twice is an answer.
     let (origin, seen) = refusing(2, code::REFUSED_STREAM);
     let gate = in_front_of(&origin);
@@ -116,7 +130,10 @@ fn what_is_asked_again_arrives_whole_also_behind_an_early_answer() {
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let body = bytes(5, 50_000);
     let mut http = Http::connect(gate.address());
-    http.send(format!("POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n", body.len()));
+    http.send(format!(
+        "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    ));
     http.send(&body[..40_000]);
     let mut one = accept(&origin, 100);
     request(&mut one);
@@ -125,7 +142,10 @@ fn what_is_asked_again_arrives_whole_also_behind_an_early_answer() {
         got += one.read_until(kind::DATA).payload.len();
     }
     one.goaway(0, code::NO_ERROR);
-    let little = [(setting::MAX_CONCURRENT_STREAMS, 100), (setting::INITIAL_WINDOW_SIZE, 1_000)];
+    let little = [
+        (setting::MAX_CONCURRENT_STREAMS, 100),
+        (setting::INITIAL_WINDOW_SIZE, 1_000),
+    ];
     let mut two = Peer::accept(origin.accept(), &little);
     let stream = request(&mut two);
     let mut got = two.read_until(kind::DATA).payload;
@@ -206,8 +226,8 @@ fn an_endpoint_that_cannot_be_reached_is_a_502_for_all_who_wait() {
 
 #[test]
 fn an_endpoint_that_does_not_speak_http_2_is_named_so() {
-    let origin =
-        Scripted::tcp().answering(|_| b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let origin = Scripted::tcp()
+        .answering(|_| b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec());
     let gate = lockgate().start(&pooled(&[origin.address()], ""));
     assert_eq!(ask(&gate, get("/")).status(), 502);
     let log = gate.line("the request", |line| line["status"] == 502);
@@ -235,14 +255,23 @@ fn an_endpoint_that_does_not_choose_http_2_by_alpn_is_named_so() {
 
 #[test]
 fn an_answer_that_breaks_off_is_never_a_whole_one() {
-    let origin = Origin::plain(|_| Reply::new(200).piece("half").then_reset(code::INTERNAL_ERROR));
+    let origin = Origin::plain(|_| {
+        Reply::new(200)
+            .piece("half")
+            .then_reset(code::INTERNAL_ERROR)
+    });
     let gate = in_front_of(&origin);
     let mut http = Http::connect(gate.address());
     http.send(get("/"));
     let (bytes, _) = http.end();
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    assert!(text.contains("half") && !text.ends_with("0\r\n\r\n"), "{text}");
-    let answer = client(&gate).begin(Client::request(Method::GET, "/"), true).answer();
+    assert!(
+        text.contains("half") && !text.ends_with("0\r\n\r\n"),
+        "{text}"
+    );
+    let answer = client(&gate)
+        .begin(Client::request(Method::GET, "/"), true)
+        .answer();
     // A reset may overtake what was before it (RFC 9113 §6.4).
     assert_eq!(answer.reset, Some(code::INTERNAL_ERROR));
     assert!("half".starts_with(answer.text()));
@@ -324,7 +353,8 @@ fn an_endpoint_that_does_not_answer_pings_loses_its_requests() {
     let stream = request(&mut silent);
     answer(&mut silent, stream);
     assert_eq!(http.answer().status(), 200);
-    // By now its settings are there and ours acknowledged: behind this request either would be a sign of life.
+    // By now its settings are there and ours acknowledged: behind this request either would be a
+    // sign of life.
     http.send(get("/"));
     request(&mut silent);
     silent.acknowledges = false;
@@ -371,9 +401,12 @@ fn idle_connections_close_in_their_time() {
 #[test]
 fn max_bounds_the_requests_of_an_endpoint() {
     let origin = Scripted::tcp();
-    let endpoint = format!("endpoints = [{{ addr = \"{}\", max = 1 }}]", origin.address());
-    let gate =
-        lockgate().start(&pooled(&["127.0.0.1:1"], "").replace("endpoints = [\"127.0.0.1:1\"]", &endpoint));
+    let endpoint = format!(
+        "endpoints = [{{ addr = \"{}\", max = 1 }}]",
+        origin.address()
+    );
+    let gate = lockgate()
+        .start(&pooled(&["127.0.0.1:1"], "").replace("endpoints = [\"127.0.0.1:1\"]", &endpoint));
     let (mut one, mut two) = (Http::connect(gate.address()), Http::connect(gate.address()));
     one.send(get("/"));
     let mut peer = accept(&origin, 100);
@@ -382,7 +415,11 @@ fn max_bounds_the_requests_of_an_endpoint() {
     eventually("the second one waits", || {
         (gate.sample("lockgate_requests_queued", &[]) == 1.0).then_some(())
     });
-    assert!(peer.settle().iter().all(|frame: &Frame| frame.kind != kind::HEADERS));
+    assert!(
+        peer.settle()
+            .iter()
+            .all(|frame: &Frame| frame.kind != kind::HEADERS)
+    );
     answer(&mut peer, first);
     assert_eq!(one.answer().status(), 200);
     let second = request(&mut peer);
@@ -424,11 +461,18 @@ fn an_answer_before_the_whole_request_is_an_answer() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let mut http = Http::connect(gate.address());
-    http.send(format!("POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n", 10_000_000));
+    http.send(format!(
+        "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n",
+        10_000_000
+    ));
     http.send(vec![b'x'; 100_000]);
     let mut peer = accept(&origin, 100);
     let stream = request(&mut peer);
-    peer.headers(stream, &[(":status", "413"), ("content-length", "4")], false);
+    peer.headers(
+        stream,
+        &[(":status", "413"), ("content-length", "4")],
+        false,
+    );
     peer.data(stream, "much", true);
     peer.reset(stream, code::NO_ERROR);
     assert_eq!(
@@ -445,12 +489,19 @@ fn an_answer_that_is_shorter_than_it_says_is_never_a_whole_one() {
     http.send(get("/"));
     let mut peer = accept(&origin, 100);
     let stream = request(&mut peer);
-    peer.headers(stream, &[(":status", "200"), ("content-length", "10")], false);
+    peer.headers(
+        stream,
+        &[(":status", "200"), ("content-length", "10")],
+        false,
+    );
     peer.data(stream, "four", true);
     let (bytes, _) = http.end();
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let (_, body) = text.split_once("\r\n\r\n").unwrap();
-    assert!(text.contains("Content-Length: 10\r\n") && body.len() <= 4, "{text}");
+    assert!(
+        text.contains("Content-Length: 10\r\n") && body.len() <= 4,
+        "{text}"
+    );
     let log = gate.line("the request", |line| line["status"] == 200);
     assert_eq!(log["side"], "upstream", "{log}");
 }
@@ -541,7 +592,10 @@ fn a_head_that_breaks_the_connection_is_not_the_end_of_other_requests() {
     let pieces: Vec<_> = section.chunks(16_384).collect();
     peer.frame(kind::HEADERS, 0, stream, pieces[0]);
     for piece in &pieces[1..] {
-        if peer.try_send(frame::frame(kind::CONTINUATION, 0, stream, piece)).is_err() {
+        if peer
+            .try_send(frame::frame(kind::CONTINUATION, 0, stream, piece))
+            .is_err()
+        {
             break;
         }
     }
@@ -567,7 +621,11 @@ fn a_long_head_is_the_end_of_one_request_only() {
     let pieces: Vec<_> = section.chunks(16_384).collect();
     peer.frame(kind::HEADERS, 0, stream, pieces[0]);
     for (at, piece) in pieces.iter().enumerate().skip(1) {
-        let flags = if at + 1 == pieces.len() { flag::END_HEADERS } else { 0 };
+        let flags = if at + 1 == pieces.len() {
+            flag::END_HEADERS
+        } else {
+            0
+        };
         peer.frame(kind::CONTINUATION, flags, stream, piece);
     }
     assert_eq!(two.answer().status(), 502);

@@ -11,27 +11,41 @@ use super::{ask, get, pooled};
 use crate::scene::{NAME, Site, lockgate, text};
 
 fn wait_until_up(gate: &Lockgate, endpoint: &str, up: f64) {
-    gate.wait_for_sample("lockgate_upstream_up", &[&format!("endpoint=\"{endpoint}\"")], up);
+    gate.wait_for_sample(
+        "lockgate_upstream_up",
+        &[&format!("endpoint=\"{endpoint}\"")],
+        up,
+    );
 }
 
 #[test]
 fn a_path_is_asked_for_over_http_2() {
     let well = Arc::new(AtomicU8::new(1));
     let is_well = Arc::clone(&well);
-    let origin = Origin::plain(move |asked| match (asked.path.as_str(), is_well.load(Ordering::SeqCst)) {
-        ("/health?q", 1) => Reply::ok("all is fine"),
-        ("/health?q", 2) => Reply::ok("all is lost"),
-        ("/health?q", _) => Reply::new(500),
-        _ => Reply::ok("app"),
-    });
+    let origin =
+        Origin::plain(
+            move |asked| match (asked.path.as_str(), is_well.load(Ordering::SeqCst)) {
+                ("/health?q", 1) => Reply::ok("all is fine"),
+                ("/health?q", 2) => Reply::ok("all is lost"),
+                ("/health?q", _) => Reply::new(500),
+                _ => Reply::ok("app"),
+            },
+        );
     let gate = lockgate().start(&pooled(
         &[&origin.address()],
         "health = { path = \"/health?q\", body = \"fine\", every = \"10ms\", fall = 1, rise = 1 }",
     ));
     let asked = origin.next();
-    assert_eq!((asked.method.as_str(), asked.path.as_str()), ("GET", "/health?q"));
+    assert_eq!(
+        (asked.method.as_str(), asked.path.as_str()),
+        ("GET", "/health?q")
+    );
     assert_eq!(asked.authority, origin.address());
-    assert!(asked.field("user-agent").is_some_and(|agent| agent.ends_with("(health check)")));
+    assert!(
+        asked
+            .field("user-agent")
+            .is_some_and(|agent| agent.ends_with("(health check)"))
+    );
     for bad in [0, 2] {
         well.store(bad, Ordering::SeqCst);
         wait_until_up(&gate, &origin.address(), 0.0);
@@ -44,8 +58,10 @@ fn a_path_is_asked_for_over_http_2() {
 
 #[test]
 fn an_endpoint_that_resets_every_stream_is_found_down() {
-    let (good, bad) =
-        (Origin::plain(|_| Reply::ok("good")), Origin::plain(|_| Reply::refuse(code::INTERNAL_ERROR)));
+    let (good, bad) = (
+        Origin::plain(|_| Reply::ok("good")),
+        Origin::plain(|_| Reply::refuse(code::INTERNAL_ERROR)),
+    );
     let keys = "health = { path = \"/\", every = \"10ms\", fall = 1, rise = 1 }";
     let gate = lockgate().start(&pooled(&[&good.address(), &bad.address()], keys));
     wait_until_up(&gate, &bad.address(), 0.0);
@@ -59,7 +75,9 @@ fn health(status: u8) -> Reply {
     let head = Reply::new(200).field("content-type", "application/grpc");
     match status {
         0 => head.field("grpc-status", "12"),
-        status => head.piece(vec![0, 0, 0, 0, 2, 8, status]).trailer("grpc-status", "0"),
+        status => head
+            .piece(vec![0, 0, 0, 0, 2, 8, status])
+            .trailer("grpc-status", "0"),
     }
 }
 
@@ -73,7 +91,10 @@ fn a_service_is_asked_about_by_the_health_protocol_of_grpc() {
         "health = { grpc = \"a.B\", every = \"10ms\", fall = 1, rise = 1 }",
     ));
     let asked = origin.next();
-    assert_eq!((asked.method.as_str(), asked.path.as_str()), ("POST", "/grpc.health.v1.Health/Check"));
+    assert_eq!(
+        (asked.method.as_str(), asked.path.as_str()),
+        ("POST", "/grpc.health.v1.Health/Check")
+    );
     assert_eq!(
         (asked.field("content-type"), asked.field("te")),
         (Some("application/grpc"), Some("trailers"))
@@ -83,7 +104,9 @@ fn a_service_is_asked_about_by_the_health_protocol_of_grpc() {
     for (bad, why) in [(2, "NOT_SERVING"), (0, "grpc-status 12")] {
         status.store(bad, Ordering::SeqCst);
         wait_until_up(&gate, &origin.address(), 0.0);
-        gate.stderr().find_json(why, |line| line["why"].as_str().is_some_and(|said| said.contains(why)));
+        gate.stderr().find_json(why, |line| {
+            line["why"].as_str().is_some_and(|said| said.contains(why))
+        });
         status.store(1, Ordering::SeqCst);
         wait_until_up(&gate, &origin.address(), 1.0);
     }
@@ -102,6 +125,9 @@ fn the_whole_server_is_asked_about_over_tls() {
     ));
     for _ in 0..3 {
         let asked = origin.next();
-        assert_eq!((asked.scheme.as_str(), asked.body.as_slice()), ("https", &[0; 5][..]));
+        assert_eq!(
+            (asked.scheme.as_str(), asked.body.as_slice()),
+            ("https", &[0; 5][..])
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Endpoints that break the rules of HTTP/2: what their client is told, that others are served, that nothing grows, and
-//! whether it counts against the endpoint.
+//! Endpoints that break the rules of HTTP/2: what their client is told, that others are served,
+//! that nothing grows, and whether it counts against the endpoint.
 
 use std::{io, thread};
 
@@ -48,11 +48,24 @@ const FAILS: Case = Case {
     blamed: true,
     closes: false,
 };
-const GOES: Case = Case { told: Whole(200), blamed: false, ..FAILS };
-const BREAKS: Case = Case { told: Broken, blamed: false, ..FAILS };
+const GOES: Case = Case {
+    told: Whole(200),
+    blamed: false,
+    ..FAILS
+};
+const BREAKS: Case = Case {
+    told: Broken,
+    blamed: false,
+    ..FAILS
+};
 
 fn ok(peer: &mut Peer, stream: u32) {
-    let _ = peer.try_send(frame::frame(kind::HEADERS, flag::END_HEADERS, stream, hpack::section(OK)));
+    let _ = peer.try_send(frame::frame(
+        kind::HEADERS,
+        flag::END_HEADERS,
+        stream,
+        hpack::section(OK),
+    ));
     let _ = peer.try_send(frame::frame(kind::DATA, flag::END_STREAM, stream, "ok"));
 }
 
@@ -77,7 +90,12 @@ fn split(peer: &mut Peer, stream: u32, fields: &[(&str, &str)]) {
     let section = hpack::section(fields);
     let (front, back) = section.split_at(section.len() - 3);
     let _ = peer.try_send(frame::frame(kind::HEADERS, 0, stream, front));
-    let _ = peer.try_send(frame::frame(kind::CONTINUATION, flag::END_HEADERS, stream, back));
+    let _ = peer.try_send(frame::frame(
+        kind::CONTINUATION,
+        flag::END_HEADERS,
+        stream,
+        back,
+    ));
     let _ = peer.try_send(frame::frame(kind::DATA, flag::END_STREAM, stream, "ok"));
 }
 
@@ -111,7 +129,11 @@ const CASES: &[Case] = &[
     Case {
         name: "PRIORITY flood",
         script: |peer, stream| {
-            flood(peer, &frame::frame(kind::PRIORITY, 0, stream, [0, 0, 0, 0, 7]), 20_000);
+            flood(
+                peer,
+                &frame::frame(kind::PRIORITY, 0, stream, [0, 0, 0, 0, 7]),
+                20_000,
+            );
             ok(peer, stream);
         },
         ..GOES
@@ -127,7 +149,11 @@ const CASES: &[Case] = &[
     Case {
         name: "1xx without end",
         script: |peer, stream| {
-            let hints = headers(stream, flag::END_HEADERS, &[(":status", "103"), ("link", "</a>")]);
+            let hints = headers(
+                stream,
+                flag::END_HEADERS,
+                &[(":status", "103"), ("link", "</a>")],
+            );
             flood(peer, &hints, 20_000);
         },
         ..FAILS
@@ -136,7 +162,11 @@ const CASES: &[Case] = &[
         name: "CONTINUATION flood",
         script: |peer, stream| {
             peer.send(headers(stream, 0, OK));
-            flood(peer, &frame::frame(kind::CONTINUATION, 0, stream, ""), 20_000);
+            flood(
+                peer,
+                &frame::frame(kind::CONTINUATION, 0, stream, ""),
+                20_000,
+            );
         },
         ..FAILS
     },
@@ -145,7 +175,11 @@ const CASES: &[Case] = &[
         script: |peer, stream| {
             peer.send(headers(stream, 0, OK));
             let field = hpack::section(&[("x", &"x".repeat(16_000))]);
-            flood(peer, &frame::frame(kind::CONTINUATION, 0, stream, field), 1_000);
+            flood(
+                peer,
+                &frame::frame(kind::CONTINUATION, 0, stream, field),
+                1_000,
+            );
         },
         ..FAILS
     },
@@ -164,7 +198,11 @@ const CASES: &[Case] = &[
         },
         ..FAILS
     },
-    Case { name: "window update of 0", script: |peer, _| peer.window_update(0, 0), ..FAILS },
+    Case {
+        name: "window update of 0",
+        script: |peer, _| peer.window_update(0, 0),
+        ..FAILS
+    },
     Case {
         name: "windows by SETTINGS beyond 2^31",
         script: |peer, _| peer.settings(&[(setting::INITIAL_WINDOW_SIZE, u32::MAX)]),
@@ -178,12 +216,20 @@ const CASES: &[Case] = &[
         ..FAILS
     },
     // DATA and HEADERS out of their order.
-    Case { name: "DATA before HEADERS", script: |peer, stream| peer.data(stream, "x", true), ..FAILS },
+    Case {
+        name: "DATA before HEADERS",
+        script: |peer, stream| peer.data(stream, "x", true),
+        ..FAILS
+    },
     Case {
         name: "two final heads",
         script: |peer, stream| {
             peer.send(
-                [headers(stream, flag::END_HEADERS, OK), headers(stream, flag::END_HEADERS, OK)].concat(),
+                [
+                    headers(stream, flag::END_HEADERS, OK),
+                    headers(stream, flag::END_HEADERS, OK),
+                ]
+                .concat(),
             )
         },
         ..FAILS
@@ -192,7 +238,13 @@ const CASES: &[Case] = &[
         name: "a second head as trailers",
         script: |peer, stream| {
             let end = flag::END_HEADERS | flag::END_STREAM;
-            peer.send([headers(stream, flag::END_HEADERS, OK), headers(stream, end, OK)].concat());
+            peer.send(
+                [
+                    headers(stream, flag::END_HEADERS, OK),
+                    headers(stream, end, OK),
+                ]
+                .concat(),
+            );
         },
         ..FAILS
     },
@@ -221,13 +273,27 @@ const CASES: &[Case] = &[
     },
     Case {
         name: "an answer with two :status, split within a field",
-        script: |peer, stream| split(peer, stream, &[(":status", "200"), (":status", "404"), ("x", "value")]),
+        script: |peer, stream| {
+            split(
+                peer,
+                stream,
+                &[(":status", "200"), (":status", "404"), ("x", "value")],
+            )
+        },
         ..FAILS
     },
     Case {
         name: "an answer with transfer-encoding, split within a field",
         script: |peer, stream| {
-            split(peer, stream, &[(":status", "200"), ("transfer-encoding", "chunked"), ("x", "value")]);
+            split(
+                peer,
+                stream,
+                &[
+                    (":status", "200"),
+                    ("transfer-encoding", "chunked"),
+                    ("x", "value"),
+                ],
+            );
         },
         ..FAILS
     },
@@ -258,7 +324,11 @@ const CASES: &[Case] = &[
     Case {
         name: "more DATA than Content-Length",
         script: |peer, stream| {
-            peer.headers(stream, &[(":status", "200"), ("content-length", "1")], false);
+            peer.headers(
+                stream,
+                &[(":status", "200"), ("content-length", "1")],
+                false,
+            );
             peer.settle();
             peer.data(stream, "much more", true);
         },
@@ -284,14 +354,30 @@ const CASES: &[Case] = &[
         name: "DATA beyond the window",
         script: |peer, stream| {
             peer.headers(stream, OK, false);
-            flood(peer, &frame::frame(kind::DATA, 0, stream, [1; 16_384]), 8_000);
+            flood(
+                peer,
+                &frame::frame(kind::DATA, 0, stream, [1; 16_384]),
+                8_000,
+            );
         },
         ..BREAKS
     },
     // Streams that are nobody's.
-    Case { name: "an answer to nobody", script: |peer, stream| peer.headers(stream + 2, OK, true), ..FAILS },
-    Case { name: "HEADERS on an even stream", script: |peer, _| peer.headers(2, OK, true), ..FAILS },
-    Case { name: "HEADERS on the connection", script: |peer, _| peer.headers(0, OK, true), ..FAILS },
+    Case {
+        name: "an answer to nobody",
+        script: |peer, stream| peer.headers(stream + 2, OK, true),
+        ..FAILS
+    },
+    Case {
+        name: "HEADERS on an even stream",
+        script: |peer, _| peer.headers(2, OK, true),
+        ..FAILS
+    },
+    Case {
+        name: "HEADERS on the connection",
+        script: |peer, _| peer.headers(0, OK, true),
+        ..FAILS
+    },
     Case {
         name: "a reset of a stream that is idle",
         script: |peer, stream| peer.reset(stream + 2, 0),
@@ -300,7 +386,12 @@ const CASES: &[Case] = &[
     Case {
         name: "a push though that is disabled",
         script: |peer, stream| {
-            let get = [(":method", "GET"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+            let get = [
+                (":method", "GET"),
+                (":scheme", "http"),
+                (":authority", "app.test"),
+                (":path", "/"),
+            ];
             let pushed = [&[0, 0, 0, 2][..], &hpack::section(&get)].concat();
             peer.frame(kind::PUSH_PROMISE, flag::END_HEADERS, stream, pushed);
         },
@@ -357,8 +448,19 @@ const CASES: &[Case] = &[
         name: "the table of its heads emptied and filled",
         script: |peer, stream| {
             let sizes = [hpack::table_size(0), hpack::table_size(4_096)].concat();
-            let head = [sizes, hpack::section(OK), hpack::remembered("x", "y"), hpack::indexed(62)].concat();
-            peer.frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, stream, head);
+            let head = [
+                sizes,
+                hpack::section(OK),
+                hpack::remembered("x", "y"),
+                hpack::indexed(62),
+            ]
+            .concat();
+            peer.frame(
+                kind::HEADERS,
+                flag::END_HEADERS | flag::END_STREAM,
+                stream,
+                head,
+            );
         },
         ..GOES
     },
@@ -437,11 +539,20 @@ const CASES: &[Case] = &[
         },
         ..FAILS
     },
-    Case { name: "GOAWAY that is cut", script: |peer, _| peer.frame(kind::GOAWAY, 0, 0, [0; 4]), ..FAILS },
-    Case { name: "a close without a goodbye", closes: true, ..FAILS },
+    Case {
+        name: "GOAWAY that is cut",
+        script: |peer, _| peer.frame(kind::GOAWAY, 0, 0, [0; 4]),
+        ..FAILS
+    },
+    Case {
+        name: "a close without a goodbye",
+        closes: true,
+        ..FAILS
+    },
 ];
 
-/// A pool for each case: the endpoint, and one that takes over when it is ejected, which one failure does.
+/// A pool for each case: the endpoint, and one that takes over when it is ejected, which one
+/// failure does.
 fn pools(endpoints: &[String], good: &str) -> String {
     let mut toml =
         "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\ntimeouts = { response = \"1s\", connect = \"1s\" }\n\
@@ -469,14 +580,25 @@ fn told(http: &mut Http) -> Told {
         rest = rest.split_once("\r\n\r\n").map_or("", |(_, rest)| rest);
     }
     let (head, body) = rest.split_once("\r\n\r\n").unwrap_or((rest, ""));
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok());
-    let whole = length.map_or(body.ends_with("0\r\n\r\n"), |length: usize| body.len() == length);
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or(0);
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok());
+    let whole = length.map_or(body.ends_with("0\r\n\r\n"), |length: usize| {
+        body.len() == length
+    });
     if whole { Whole(status) } else { Broken }
 }
 
 fn ejected(gate: &Lockgate, endpoint: &str) -> bool {
-    gate.sample("lockgate_upstream_ejections_total", &[&format!("endpoint=\"{endpoint}\"")]) > 0.0
+    gate.sample(
+        "lockgate_upstream_ejections_total",
+        &[&format!("endpoint=\"{endpoint}\"")],
+    ) > 0.0
 }
 
 /// Plays one case; says what was wrong.
@@ -484,8 +606,14 @@ fn play(gate: &Lockgate, case: &Case, number: usize, origin: &Scripted) -> Vec<S
     let mut http = Http::connect(gate.address());
     let length = case.upload;
     let method = if length > 0 { "POST" } else { "GET" };
-    let length = if length > 0 { format!("Content-Length: {length}\r\n") } else { String::new() };
-    let head = format!("{method} /{number} HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n{length}\r\n");
+    let length = if length > 0 {
+        format!("Content-Length: {length}\r\n")
+    } else {
+        String::new()
+    };
+    let head = format!(
+        "{method} /{number} HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n{length}\r\n"
+    );
     http.send([head.into_bytes(), vec![b'x'; case.upload]].concat());
     let mut peer = Peer::accept(origin.accept(), case.settings);
     let request = peer.read_until(kind::HEADERS);
@@ -496,11 +624,18 @@ fn play(gate: &Lockgate, case: &Case, number: usize, origin: &Scripted) -> Vec<S
     drop(open);
     let mut wrong = Vec::new();
     if told != case.told {
-        wrong.push(format!("{}: the client gets {told:?} and not {:?}", case.name, case.told));
+        wrong.push(format!(
+            "{}: the client gets {told:?} and not {:?}",
+            case.name, case.told
+        ));
     }
     let blamed = ejected(gate, &origin.address());
     if blamed != case.blamed {
-        wrong.push(format!("{}: {}", case.name, if blamed { "is blamed" } else { "is not blamed" }));
+        wrong.push(format!(
+            "{}: {}",
+            case.name,
+            if blamed { "is blamed" } else { "is not blamed" }
+        ));
     }
     let target = format!("/{number}");
     let line = gate.line(case.name, |line| line["target"] == target);
@@ -551,12 +686,15 @@ fn an_endpoint_without_settings_is_ejected_and_another_asked() {
     }
 }
 
-/// RFC 9113 §6.8: what is above the last stream was not looked at, whatever its method; what is below goes on. §6.5.2: streams
-/// beyond a limit that was lowered go on as well.
+/// RFC 9113 §6.8: what is above the last stream was not looked at, whatever its method; what is
+/// below goes on. §6.5.2: streams beyond a limit that was lowered go on as well.
 #[test]
 fn goaway_and_lower_limits_in_the_middle_of_requests_lose_none() {
     let origin = Scripted::tcp();
-    let gate = lockgate().start(&super::pooled(&[&origin.address()], "retry = { budget = \"100%\" }"));
+    let gate = lockgate().start(&super::pooled(
+        &[&origin.address()],
+        "retry = { budget = \"100%\" }",
+    ));
     let mut clients: Vec<_> = (0..10).map(|_| Http::connect(gate.address())).collect();
     clients[0].send(post(b"first"));
     let mut peer = Peer::accept(origin.accept(), &[STREAMS]);
@@ -586,7 +724,11 @@ fn goaway_and_lower_limits_in_the_middle_of_requests_lose_none() {
         peer.headers(*stream, OK, true);
     }
     for (number, http) in clients.iter_mut().enumerate() {
-        assert_eq!(http.answer().status(), if number < 5 { 200 } else { 201 }, "{number}");
+        assert_eq!(
+            http.answer().status(),
+            if number < 5 { 200 } else { 201 },
+            "{number}"
+        );
     }
     peer.end().1.unwrap();
 }

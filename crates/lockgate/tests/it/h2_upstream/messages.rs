@@ -15,10 +15,16 @@ fn requests_of_both_https_cross_with_their_bodies() {
     let gate = in_front_of(&origin);
     let body = bytes(1, 300_000);
     let answer = ask(&gate, post(&body));
-    assert_eq!((answer.status(), answer.field("x-saw"), &answer.body), (200, Some("POST"), &body));
+    assert_eq!(
+        (answer.status(), answer.field("x-saw"), &answer.body),
+        (200, Some("POST"), &body)
+    );
     let client = client(&gate);
     let answer = client.post("/", body.clone());
-    assert_eq!((answer.status, answer.field("x-saw"), &answer.body), (200, Some("POST"), &body));
+    assert_eq!(
+        (answer.status, answer.field("x-saw"), &answer.body),
+        (200, Some("POST"), &body)
+    );
     assert_eq!(client.get("/").field("content-length"), Some("0"));
     assert_eq!(ask(&gate, get("/")).field("x-saw"), Some("GET"));
     assert_eq!(origin.accepted(), 1, "all share one connection");
@@ -35,10 +41,20 @@ fn heads_are_those_of_http_2() {
          \r\n",
     );
     let asked = origin.next();
-    assert_eq!((asked.method.as_str(), asked.scheme.as_str()), ("GET", "http"));
-    assert_eq!((asked.authority.as_str(), asked.path.as_str()), ("App.test:81", "/a%20b?%3Cc%3E=%22d%22"));
     assert_eq!(
-        (asked.field("te"), asked.field("x-mixed"), asked.field("cookie")),
+        (asked.method.as_str(), asked.scheme.as_str()),
+        ("GET", "http")
+    );
+    assert_eq!(
+        (asked.authority.as_str(), asked.path.as_str()),
+        ("App.test:81", "/a%20b?%3Cc%3E=%22d%22")
+    );
+    assert_eq!(
+        (
+            asked.field("te"),
+            asked.field("x-mixed"),
+            asked.field("cookie")
+        ),
         (Some("trailers"), Some("1"), Some("a=b"))
     );
     assert_eq!(
@@ -47,7 +63,14 @@ fn heads_are_those_of_http_2() {
     );
     assert_eq!(asked.field("x-forwarded-host"), Some("App.test:81"));
     assert!(asked.field("x-request-id").is_some_and(|id| id.len() == 32));
-    for name in ["host", "connection", "x-gone", "keep-alive", "x_forwarded_for", "content-length"] {
+    for name in [
+        "host",
+        "connection",
+        "x-gone",
+        "keep-alive",
+        "x_forwarded_for",
+        "content-length",
+    ] {
         assert_eq!(asked.field(name), None, "{name}");
     }
     client(&gate).get("/two");
@@ -64,7 +87,10 @@ fn a_host_of_a_rule_is_the_authority_and_the_public_one_stays_in_forwarding_fiel
     client(&gate).get("/");
     for _ in 0..2 {
         let asked = origin.next();
-        assert_eq!((asked.authority.as_str(), asked.field("host")), ("app.internal", None));
+        assert_eq!(
+            (asked.authority.as_str(), asked.field("host")),
+            ("app.internal", None)
+        );
         assert_eq!(asked.field("x-forwarded-host"), Some("app.test"));
     }
 }
@@ -94,7 +120,10 @@ fn a_thousand_requests_share_few_connections() {
         for (at, client) in clients.iter().enumerate() {
             for number in 0..25 {
                 let path = format!("/{round}/{at}/{number}");
-                running.push((client.begin(Client::request(Method::GET, &path), true), path));
+                running.push((
+                    client.begin(Client::request(Method::GET, &path), true),
+                    path,
+                ));
             }
         }
         for (exchange, path) in running {
@@ -112,13 +141,18 @@ fn no_connection_has_more_streams_than_its_endpoint_allows() {
     let origin = Origin::plain_with(&builder, |_| Reply::new(200).piece("begun").then_nothing());
     let gate = in_front_of(&origin);
     let client = client(&gate);
-    let mut running: Vec<_> = (0..6).map(|_| client.begin(Client::request(Method::GET, "/"), true)).collect();
+    let mut running: Vec<_> = (0..6)
+        .map(|_| client.begin(Client::request(Method::GET, "/"), true))
+        .collect();
     for exchange in &mut running {
         assert_eq!(exchange.piece().unwrap().as_deref(), Some(&b"begun"[..]));
     }
     assert_eq!(origin.accepted(), 2);
     assert_eq!(gate.sample("lockgate_upstream_connections", &[]), 2.0);
-    assert_eq!(gate.sample("lockgate_upstream_requests_in_flight", &[]), 6.0);
+    assert_eq!(
+        gate.sample("lockgate_upstream_requests_in_flight", &[]),
+        6.0
+    );
 }
 
 #[test]
@@ -130,7 +164,10 @@ fn trailers_go_both_ways() {
     exchange.send("data", false);
     exchange.trailers(&[("x-sum", "1")]);
     let answer = exchange.answer();
-    assert_eq!((answer.text(), answer.trailer("x-sum")), ("data", Some("1")));
+    assert_eq!(
+        (answer.text(), answer.trailer("x-sum")),
+        ("data", Some("1"))
+    );
     assert_eq!(origin.next().trailer("x-sum"), Some("1"));
     let chunked = "POST / HTTP/1.1\r\nHost: app.test\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n\
                    4\r\ndata\r\n0\r\nX-Sum: 2\r\n\r\n";
@@ -148,28 +185,45 @@ fn grpc_keeps_its_status_wherever_it_stands() {
         let head = Reply::new(200).field("content-type", "application/grpc");
         match asked.path.as_str() {
             "/a.B/Fails" => head.field("grpc-status", "5").field("grpc-message", "none"),
-            _ => head.piece(vec![0; 5]).trailer("grpc-status", "0").trailer("grpc-message", ""),
+            _ => head
+                .piece(vec![0; 5])
+                .trailer("grpc-status", "0")
+                .trailer("grpc-message", ""),
         }
     });
     let gate = in_front_of(&origin);
     let client = client(&gate);
     let call = |path| {
         let mut request = Client::request(Method::POST, path);
-        request.headers_mut().insert("te", "trailers".parse().unwrap());
-        request.headers_mut().insert("grpc-timeout", "100m".parse().unwrap());
+        request
+            .headers_mut()
+            .insert("te", "trailers".parse().unwrap());
+        request
+            .headers_mut()
+            .insert("grpc-timeout", "100m".parse().unwrap());
         let mut exchange = client.begin(request, false);
         exchange.send(vec![0; 5], true);
         exchange.answer()
     };
     let answer = call("/a.B/Works");
     assert_eq!(
-        (answer.body.len(), answer.trailer("grpc-status"), answer.trailer("grpc-message")),
+        (
+            answer.body.len(),
+            answer.trailer("grpc-status"),
+            answer.trailer("grpc-message")
+        ),
         (5, Some("0"), Some(""))
     );
     let asked = origin.next();
-    assert_eq!((asked.field("te"), asked.field("grpc-timeout")), (Some("trailers"), Some("100m")));
+    assert_eq!(
+        (asked.field("te"), asked.field("grpc-timeout")),
+        (Some("trailers"), Some("100m"))
+    );
     let answer = call("/a.B/Fails");
-    assert_eq!((answer.field("grpc-status"), answer.field("grpc-message")), (Some("5"), Some("none")));
+    assert_eq!(
+        (answer.field("grpc-status"), answer.field("grpc-message")),
+        (Some("5"), Some("none"))
+    );
     assert!(answer.body.is_empty() && answer.trailers.is_empty());
 }
 
@@ -193,9 +247,14 @@ fn early_hints_and_100_are_handed_on() {
     let origin = Origin::plain(|_| Reply::ok("ok").interim(103, &[("link", "</a.css>")]));
     let gate = in_front_of(&origin);
     let answer = client(&gate).get("/");
-    assert_eq!((answer.interim.len(), answer.interim[0].0, answer.text()), (1, 103, "ok"));
+    assert_eq!(
+        (answer.interim.len(), answer.interim[0].0, answer.text()),
+        (1, 103, "ok")
+    );
     let mut http = Http::connect(gate.address());
-    http.send("POST / HTTP/1.1\r\nHost: app.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    http.send(
+        "POST / HTTP/1.1\r\nHost: app.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
+    );
     assert!(http.head().starts_with("HTTP/1.1 100 "));
     http.send("hi");
     assert!(http.head().starts_with("HTTP/1.1 103 "));
@@ -206,7 +265,9 @@ fn early_hints_and_100_are_handed_on() {
 fn heads_without_bodies_stay_without() {
     let origin = Origin::plain(|asked| match asked.path.as_str() {
         "/none" => Reply::new(204),
-        "/same" => Reply::new(304).field("content-length", "5").field("etag", "\"a\""),
+        "/same" => Reply::new(304)
+            .field("content-length", "5")
+            .field("etag", "\"a\""),
         _ => Reply::new(200).field("content-length", "5"),
     });
     let gate = in_front_of(&origin);

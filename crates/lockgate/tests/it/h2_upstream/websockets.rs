@@ -21,10 +21,16 @@ fn a_client_of_http_1_speaks_through() {
     http.send([HANDSHAKE.as_bytes(), b"early"].concat());
     let head = http.head();
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-    for line in
-        ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="]
-    {
-        assert_eq!(head.matches(&format!("\r\n{line}\r\n")).count(), 1, "{line} in {head}");
+    for line in [
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
+    ] {
+        assert_eq!(
+            head.matches(&format!("\r\n{line}\r\n")).count(),
+            1,
+            "{line} in {head}"
+        );
     }
     http.expect("early");
     http.send("word");
@@ -32,9 +38,18 @@ fn a_client_of_http_1_speaks_through() {
     http.stream.finish();
     http.expect_end();
     let asked = origin.next();
-    assert_eq!((asked.method.as_str(), asked.protocol.as_deref()), ("CONNECT", Some("websocket")));
-    assert_eq!((asked.path.as_str(), asked.field("sec-websocket-version")), ("/chat?x", Some("13")));
-    assert_eq!((asked.field("sec-websocket-key"), asked.field("upgrade")), (None, None));
+    assert_eq!(
+        (asked.method.as_str(), asked.protocol.as_deref()),
+        ("CONNECT", Some("websocket"))
+    );
+    assert_eq!(
+        (asked.path.as_str(), asked.field("sec-websocket-version")),
+        ("/chat?x", Some("13"))
+    );
+    assert_eq!(
+        (asked.field("sec-websocket-key"), asked.field("upgrade")),
+        (None, None)
+    );
     assert_eq!(asked.text(), "earlyword");
 }
 
@@ -45,7 +60,10 @@ fn a_client_of_http_2_speaks_through() {
     let client = client(&gate);
     let mut socket = client.connect_protocol("websocket", "/chat");
     let head = socket.head().unwrap();
-    assert_eq!((head.status, head.field("sec-websocket-accept")), (200, None));
+    assert_eq!(
+        (head.status, head.field("sec-websocket-accept")),
+        (200, None)
+    );
     for word in ["one", "two"] {
         socket.send(word, false);
         assert_eq!(socket.piece().unwrap().as_deref(), Some(word.as_bytes()));
@@ -63,7 +81,11 @@ fn a_refusal_is_an_answer_like_any_other() {
     http.send(HANDSHAKE);
     let mut peer = Peer::accept(origin.accept(), &[(setting::ENABLE_CONNECT_PROTOCOL, 1)]);
     let headers = peer.read_until(kind::HEADERS);
-    peer.headers(headers.stream, &[(":status", "403"), ("content-length", "2")], false);
+    peer.headers(
+        headers.stream,
+        &[(":status", "403"), ("content-length", "2")],
+        false,
+    );
     peer.data(headers.stream, "no", true);
     let answer = http.answer();
     assert_eq!((answer.status(), answer.text()), (403, "no"));
@@ -95,7 +117,15 @@ fn an_endpoint_that_knows_none_is_not_asked() {
     let gate = in_front_of(&deaf);
     let answer = ask(&gate, HANDSHAKE);
     assert_eq!(answer.status(), 502, "{}", answer.head);
-    assert!(answer.field("proxy-status").unwrap().contains("error=http_upgrade_failed"));
+    assert!(
+        answer
+            .field("proxy-status")
+            .unwrap()
+            .contains("error=http_upgrade_failed")
+    );
     let log = gate.line("the request", |line| line["status"] == 502);
-    assert!(log.to_string().contains("takes no WebSocket over HTTP/2"), "{log}");
+    assert!(
+        log.to_string().contains("takes no WebSocket over HTTP/2"),
+        "{log}"
+    );
 }

@@ -9,7 +9,10 @@ use crate::scene::{NAME, Site, ended, lockgate, text};
 fn chunked(data: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut left = data;
-    for size in [1, 2, 15, 16, 17, 255, 3, 4095, 5000, 20_000].into_iter().cycle() {
+    for size in [1, 2, 15, 16, 17, 255, 3, 4095, 5000, 20_000]
+        .into_iter()
+        .cycle()
+    {
         let (here, rest) = left.split_at(size.min(left.len()));
         if here.is_empty() {
             break;
@@ -33,7 +36,10 @@ fn chunked(data: &[u8]) -> Vec<u8> {
 fn chunked_bodies_pass_both_ways_in_any_pieces_with_their_trailers() {
     let origin = Origin::tcp();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
-    for (len, steps) in [(40, &[1, 2, 3, 1000][..]), (70_000, &[997, 16_384, 100_000])] {
+    for (len, steps) in [
+        (40, &[1, 2, 3, 1000][..]),
+        (70_000, &[997, 16_384, 100_000]),
+    ] {
         let data = bytes(len as u64, len);
         let body = chunked(&data);
         for step in steps {
@@ -51,7 +57,10 @@ fn chunked_bodies_pass_both_ways_in_any_pieces_with_their_trailers() {
             });
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    upstream.send_in(*step, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+                    upstream.send_in(
+                        *step,
+                        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                    );
                     upstream.send_in(*step, &body);
                 });
                 let answer = client.answer();
@@ -79,7 +88,10 @@ fn trailers_that_a_route_would_take_out_of_a_head_do_not_pass() {
     // In pieces behind data that has gone already; below, together with it.
     client.send("2\r\nhi\r\n");
     upstream.expect("2\r\nhi\r\n");
-    client.send_in(1, "0\r\nX-User: root\r\nx_user: root\r\nX-Sum: 17\r\nX-DROP: 1\r\nX-Both: 1\r\n\r\n");
+    client.send_in(
+        1,
+        "0\r\nX-User: root\r\nx_user: root\r\nX-Sum: 17\r\nX-DROP: 1\r\nX-Both: 1\r\n\r\n",
+    );
     upstream.expect("0\r\nX-Sum: 17\r\nX-Both: 1\r\n\r\n");
     upstream.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nServer: x\r\nX-Frame: ALL\r\nX-Sum: 1\r\n\r\n");
     assert_eq!(client.answer().trailers, "X-Sum: 1\r\n");
@@ -112,7 +124,10 @@ fn bodies_of_five_megabytes_pass_unchanged_over_tls_on_both_sides_and_without() 
     let answer = |framing: &str| format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n");
     let known = format!("Content-Length: {LEN}");
     let in_chunks = chunked(&data);
-    let framings = [(known.as_str(), &data), ("Transfer-Encoding: chunked", &in_chunks)];
+    let framings = [
+        (known.as_str(), &data),
+        ("Transfer-Encoding: chunked", &in_chunks),
+    ];
     for (framing, body) in framings {
         // A POST must not meet a connection that is being closed.
         ended(&plain);
@@ -143,7 +158,8 @@ fn bodies_of_five_megabytes_pass_unchanged_over_tls_on_both_sides_and_without() 
                 client.send(body);
                 client
             });
-            let upstream = upstream.insert(Http::over(Tls::accept(&served, secure.accept()).unwrap()));
+            let upstream =
+                upstream.insert(Http::over(Tls::accept(&served, secure.accept()).unwrap()));
             assert!(upstream.request().body == data, "{framing} over TLS");
             let mut client = sent.join().unwrap();
             scope.spawn(|| {
@@ -183,16 +199,20 @@ fn bodies_are_not_gathered() {
     client.expect("0\r\n\r\n");
 }
 
-/// RFC 9112 §9.6: a client that sends all of its body before it reads must find the answer, not a reset.
+/// RFC 9112 §9.6: a client that sends all of its body before it reads must find the answer, not a
+/// reset.
 #[test]
 fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
     let site = Site::new();
     let origin = Origin::tcp();
-    let gate = lockgate().start(&(plain_site(origin.address()) + &secure_site(&site.cert, origin.address())));
+    let gate = lockgate()
+        .start(&(plain_site(origin.address()) + &secure_site(&site.cert, origin.address())));
     let len = 6_000_000;
-    let head =
-        format!("POST / HTTP/1.1\r\nHost: {NAME}\r\nConnection: close\r\nContent-Length: {len}\r\n\r\n");
-    // A reset throws away what has not left the origin: it is sure to arrive where it fits into the first window.
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: {NAME}\r\nConnection: close\r\nContent-Length: {len}\r\n\r\n"
+    );
+    // A reset throws away what has not left the origin: it is sure to arrive where it fits into the
+    // first window.
     for (ends, size) in [("by a close", 100_000), ("by a reset", 20_000)] {
         let refusal = format!(
             "HTTP/1.1 413 Content Too Large\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n{}",
@@ -219,24 +239,35 @@ fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
         });
         std::thread::scope(|scope| {
             scope.spawn(answers);
-            let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
+            let mut client =
+                Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
             client.send(&head);
             client.send(vec![0; len]);
             let answer = client.answer();
-            assert_eq!((answer.status(), answer.body.len()), (413, size), "{ends}, over TLS");
+            assert_eq!(
+                (answer.status(), answer.body.len()),
+                (413, size),
+                "{ends}, over TLS"
+            );
             client.expect_end();
         });
     }
 }
 
-/// RFC 9112 §9.3: who stays on the connection reads the whole request, also one that it has answered already.
+/// RFC 9112 §9.3: who stays on the connection reads the whole request, also one that it has
+/// answered already.
 #[test]
 fn an_origin_that_answers_first_and_stays_gets_the_rest_of_the_body() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
-    for answer in ["HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone", "HTTP/1.1 204 No Content\r\n\r\n"] {
-        client.send(format!("POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 10\r\n\r\nfirst"));
+    for answer in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+    ] {
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 10\r\n\r\nfirst"
+        ));
         let mut upstream = origin.http();
         upstream.head();
         upstream.expect("first");
@@ -253,13 +284,16 @@ fn an_origin_that_answers_first_and_stays_gets_the_rest_of_the_body() {
     assert_eq!(client.answer().status(), 204);
 }
 
-/// Else an endpoint that stands still would keep what its clients have long given up: it has half a minute.
+/// Else an endpoint that stands still would keep what its clients have long given up: it has half a
+/// minute.
 #[test]
 fn an_upload_that_nobody_takes_is_given_up_when_its_answer_is_there() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
-    client.send(format!("POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1000000000\r\n\r\n"));
+    client.send(format!(
+        "POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1000000000\r\n\r\n"
+    ));
     let mut upstream = origin.http();
     upstream.head();
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone");
@@ -284,7 +318,10 @@ fn a_body_that_was_never_asked_for_is_not_waited_for() {
     upstream.head();
     upstream.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno");
     let answer = client.answer();
-    assert_eq!((answer.status(), answer.field("connection")), (401, Some("close")));
+    assert_eq!(
+        (answer.status(), answer.field("connection")),
+        (401, Some("close"))
+    );
     client.expect_end();
 }
 
@@ -306,9 +343,18 @@ fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: {NAME}\r\n\r\n");
     let cases = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", "half"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", "4\r\nhalf\r\n"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nhalf", "4\r\nhalf\r\n"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\nX: 1\r\n", "4\r\nhalf\r\n"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+            "4\r\nhalf\r\n",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nhalf",
+            "4\r\nhalf\r\n",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\nX: 1\r\n",
+            "4\r\nhalf\r\n",
+        ),
     ];
     for (answer, expected) in cases {
         // The end of the connection is the only word for it: behind plain TCP a close ...
@@ -319,9 +365,16 @@ fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
         upstream.send(answer);
         drop(upstream);
         client.head();
-        assert_eq!(client.rest().escape_ascii().to_string(), expected.escape_default().to_string());
+        assert_eq!(
+            client.rest().escape_ascii().to_string(),
+            expected.escape_default().to_string()
+        );
         let line = gate.next_line();
-        assert_eq!((&line["side"], &line["status"]), (&"upstream".into(), &200.into()), "{line}");
+        assert_eq!(
+            (&line["side"], &line["status"]),
+            (&"upstream".into(), &200.into()),
+            "{line}"
+        );
         // ... and behind TLS one without close_notify.
         let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
         client.send(request("/"));
@@ -331,11 +384,15 @@ fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
         drop(upstream);
         client.head();
         let (rest, end) = client.end();
-        assert_eq!(rest.escape_ascii().to_string(), expected.escape_default().to_string());
+        assert_eq!(
+            rest.escape_ascii().to_string(),
+            expected.escape_default().to_string()
+        );
         end.expect_err("an answer that was cut off must not end like a whole one");
         gate.next_line();
     }
-    // RFC 9112 §9.8: without close_notify, what ends by the close of the connection was perhaps cut off.
+    // RFC 9112 §9.8: without close_notify, what ends by the close of the connection was perhaps cut
+    // off.
     let mut client = Http::connect(gate.address());
     client.send(request("/tls"));
     let mut upstream = Http::over(Tls::accept(&served, secure.accept()).unwrap());
@@ -372,13 +429,23 @@ fn a_request_that_is_cut_off_never_looks_whole_to_the_origin() {
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let cases = [
         ("Content-Length: 10", "half", "half"),
-        ("Transfer-Encoding: chunked", "4\r\nhalf\r\n", "4\r\nhalf\r\n"),
-        ("Transfer-Encoding: chunked", "4\r\nhalf\r\n0\r\nX: 1\r\n", "4\r\nhalf\r\n"),
+        (
+            "Transfer-Encoding: chunked",
+            "4\r\nhalf\r\n",
+            "4\r\nhalf\r\n",
+        ),
+        (
+            "Transfer-Encoding: chunked",
+            "4\r\nhalf\r\n0\r\nX: 1\r\n",
+            "4\r\nhalf\r\n",
+        ),
     ];
     for (framing, body, expected) in cases {
         for ends in ["by a close", "by a reset"] {
             let mut client = Http::connect(gate.address());
-            client.send(format!("POST / HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n\r\n{body}"));
+            client.send(format!(
+                "POST / HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n\r\n{body}"
+            ));
             let mut upstream = origin.http();
             upstream.head();
             upstream.expect(expected);
@@ -394,34 +461,42 @@ fn a_request_that_is_cut_off_never_looks_whole_to_the_origin() {
     }
 }
 
-/// What breaks off in the middle of the body is nobody's second chance when it is seen to fail: neither the client's
-/// connection nor the origin's is used again.
+/// What breaks off in the middle of the body is nobody's second chance when it is seen to fail:
+/// neither the client's connection nor the origin's is used again.
 #[test]
 fn a_body_that_is_malformed_ends_both_connections() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
-    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+    client
+        .send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
     let mut upstream = origin.http();
     upstream.head();
     upstream.expect("4\r\nhalf\r\n");
     client.send("zz\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let answer = client.answer();
-    assert_eq!((answer.status(), answer.field("connection")), (400, Some("close")));
+    assert_eq!(
+        (answer.status(), answer.field("connection")),
+        (400, Some("close"))
+    );
     client.expect_end();
     assert_eq!(upstream.end().0, b"");
 }
 
-/// The endpoint takes nothing, so that nothing is read from the client either: its reset is behind data.
+/// The endpoint takes nothing, so that nothing is read from the client either: its reset is behind
+/// data.
 #[test]
 fn a_reset_behind_an_upload_that_its_endpoint_does_not_take_is_seen() {
     let origin = Origin::tcp();
-    let gate =
-        lockgate().start(&("timeouts = { response = \"1h\" }\n".to_owned() + &plain_site(origin.address())));
+    let gate = lockgate()
+        .start(&("timeouts = { response = \"1h\" }\n".to_owned() + &plain_site(origin.address())));
     let mut client = Http::connect(gate.address());
     client.send("PUT /up HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000000\r\n\r\n");
     client.stream.fill();
     client.stream.reset();
     let line = gate.line("the upload", |line| line["target"] == "/up");
-    assert_eq!((&line["status"], &line["cause"]), (&499.into(), &"client_reset".into()));
+    assert_eq!(
+        (&line["status"], &line["cause"]),
+        (&499.into(), &"client_reset".into())
+    );
 }

@@ -1,5 +1,5 @@
-//! Endpoints that end or reset their connection before or within an answer: cause, Proxy-Status, retry, and what follows
-//! for the endpoint.
+//! Endpoints that end or reset their connection before or within an answer: cause, Proxy-Status,
+//! retry, and what follows for the endpoint.
 
 use lockgate_testkit::{Http, Lockgate, Origin};
 
@@ -26,7 +26,9 @@ fn break_off(origin: &Origin, part: &str, end: End) {
 /// Two endpoints, the first of which is asked first.
 fn two(origins: &[Origin; 2]) -> String {
     let [one, other] = origins.each_ref().map(Origin::address);
-    pooled(format!("endpoints = [\"{one}\", \"{other}\"]\nbalance = \"round-robin\"\n"))
+    pooled(format!(
+        "endpoints = [\"{one}\", \"{other}\"]\nbalance = \"round-robin\"\n"
+    ))
 }
 
 fn asked(gate: &Lockgate, request: impl AsRef<[u8]>) -> Http {
@@ -44,22 +46,43 @@ fn closed_and_reset_endpoints_have_their_own_causes() {
     for (part, end, error, cause) in [
         ("", End::Close, "connection_terminated", "upstream_closed"),
         ("", End::Reset, "connection_terminated", "upstream_reset"),
-        (PART, End::Close, "http_response_incomplete", "upstream_closed"),
-        (PART, End::Reset, "http_response_incomplete", "upstream_reset"),
+        (
+            PART,
+            End::Close,
+            "http_response_incomplete",
+            "upstream_closed",
+        ),
+        (
+            PART,
+            End::Reset,
+            "http_response_incomplete",
+            "upstream_reset",
+        ),
     ] {
         let mut client = asked(&gate, get("/"));
         break_off(&origin, part, end);
         let got = client.answer();
         assert_eq!(got.status(), 502, "{part:?} {end:?}");
         let status = got.field("proxy-status").unwrap();
-        assert!(status.contains(&format!("error={error};")), "{part:?} {end:?}: {status}");
+        assert!(
+            status.contains(&format!("error={error};")),
+            "{part:?} {end:?}: {status}"
+        );
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["side"]), (&cause.into(), &"upstream".into()), "{part:?}: {line}");
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&cause.into(), &"upstream".into()),
+            "{part:?}: {line}"
+        );
     }
     let endpoint = format!("endpoint=\"{}\"", origin.address());
     for reason in ["connection_terminated", "http_response_incomplete"] {
         let reason = format!("reason=\"{reason}\"");
-        gate.wait_for_sample("lockgate_upstream_failures_total", &[&endpoint, &reason], 2.0);
+        gate.wait_for_sample(
+            "lockgate_upstream_failures_total",
+            &[&endpoint, &reason],
+            2.0,
+        );
     }
 }
 
@@ -67,7 +90,10 @@ fn closed_and_reset_endpoints_have_their_own_causes() {
 fn a_body_that_is_closed_or_reset_has_its_cause() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
-    for (end, cause) in [(End::Close, "upstream_closed"), (End::Reset, "upstream_reset")] {
+    for (end, cause) in [
+        (End::Close, "upstream_closed"),
+        (End::Reset, "upstream_reset"),
+    ] {
         let mut client = asked(&gate, get("/"));
         let mut upstream = origin.http();
         upstream.request();
@@ -129,5 +155,9 @@ fn a_post_whose_answer_head_is_cut_on_a_kept_connection_is_not_repeated() {
     drop(upstream);
     let got = client.answer();
     assert_eq!(got.status(), 502);
-    assert!(got.head.contains("http_response_incomplete"), "{}", got.head);
+    assert!(
+        got.head.contains("http_response_incomplete"),
+        "{}",
+        got.head
+    );
 }

@@ -1,6 +1,8 @@
-//! Active checks: what they ask, when they take an endpoint out of its pool and back, and what is answered meanwhile.
+//! Active checks: what they ask, when they take an endpoint out of its pool and back, and what is
+//! answered meanwhile.
 //!
-//! Checks of one endpoint follow each other, so what one has found is known when the next one comes.
+//! Checks of one endpoint follow each other, so what one has found is known when the next one
+//! comes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -14,7 +16,10 @@ use crate::scene::{NAME, Site, deserted, lockgate, text};
 const BAD: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 
 fn up(gate: &Lockgate, endpoint: &str) -> f64 {
-    gate.sample("lockgate_upstream_up", &[&format!("endpoint=\"{endpoint}\"")])
+    gate.sample(
+        "lockgate_upstream_up",
+        &[&format!("endpoint=\"{endpoint}\"")],
+    )
 }
 
 /// Answers `/health` by whether it is said to be well, and everything else by its name.
@@ -26,7 +31,10 @@ struct App {
 
 impl App {
     fn new(name: &'static str, well: bool) -> Self {
-        let (well, asked) = (Arc::new(AtomicBool::new(well)), Arc::new(AtomicUsize::new(0)));
+        let (well, asked) = (
+            Arc::new(AtomicBool::new(well)),
+            Arc::new(AtomicUsize::new(0)),
+        );
         let (is_well, count) = (Arc::clone(&well), Arc::clone(&asked));
         let serving = Origin::tcp().answering(move |request| match request.first_line() {
             "GET /health HTTP/1.1" if is_well.load(Ordering::SeqCst) => ok("fine"),
@@ -36,7 +44,11 @@ impl App {
                 ok(name)
             }
         });
-        Self { serving, well, asked }
+        Self {
+            serving,
+            well,
+            asked,
+        }
     }
 
     fn set(&self, well: bool) {
@@ -80,16 +92,31 @@ fn an_endpoint_falls_and_rises_after_exactly_as_many_checks_as_it_says() {
     {
         let request = check.request();
         assert_eq!(request.first_line(), "GET /health?q HTTP/1.1");
-        assert_eq!(request.field("host"), Some(format!("127.0.0.1:{port}").as_str()));
+        assert_eq!(
+            request.field("host"),
+            Some(format!("127.0.0.1:{port}").as_str())
+        );
         assert_eq!(up(&gate, &app.address()), before, "at check {at}");
         check.send(if answer == '+' { ok("") } else { BAD.to_vec() });
         check = health.http();
     }
     let down = gate.says("the endpoint is down");
-    assert_eq!((&down["endpoint"], &down["pool"]), (&app.address().into(), &"app".into()), "{down}");
-    assert_eq!((&down["level"], &down["why"]), (&"WARN".into(), &"answered 500".into()), "{down}");
+    assert_eq!(
+        (&down["endpoint"], &down["pool"]),
+        (&app.address().into(), &"app".into()),
+        "{down}"
+    );
+    assert_eq!(
+        (&down["level"], &down["why"]),
+        (&"WARN".into(), &"answered 500".into()),
+        "{down}"
+    );
     let all = gate.says("every endpoint of the pool is down");
-    assert_eq!((&all["level"], &all["pool"]), (&"ERROR".into(), &"app".into()), "{all}");
+    assert_eq!(
+        (&all["level"], &all["pool"]),
+        (&"ERROR".into(), &"app".into()),
+        "{all}"
+    );
     assert_eq!(gate.says("the endpoint is up")["endpoint"], app.address());
 }
 
@@ -127,9 +154,17 @@ fn while_no_endpoint_is_up_the_client_is_told_and_so_is_the_log() {
     assert_eq!(answer.status(), 503);
     let status = answer.field("proxy-status").unwrap();
     assert!(status.contains("error=destination_unavailable"), "{status}");
-    assert!(answer.text().contains("the application is not up"), "{}", answer.text());
+    assert!(
+        answer.text().contains("the application is not up"),
+        "{}",
+        answer.text()
+    );
     let line = gate.next_line();
-    assert_eq!((&line["status"], &line["cause"]), (&503.into(), &"connect_failed".into()), "{line}");
+    assert_eq!(
+        (&line["status"], &line["cause"]),
+        (&503.into(), &"connect_failed".into()),
+        "{line}"
+    );
     assert_eq!(app.asked.load(Ordering::SeqCst), 0);
     app.set(true);
     app.wait_until_up(&gate, 1.0);
@@ -149,7 +184,12 @@ fn maintenance_is_what_is_answered_while_no_endpoint_is_up_and_then_only() {
         app.set(false);
         app.wait_until_up(&gate, 0.0);
         let answer = ask(&gate);
-        assert_eq!((answer.status(), answer.text()), (200, "<p>back soon"), "{}", answer.head);
+        assert_eq!(
+            (answer.status(), answer.text()),
+            (200, "<p>back soon"),
+            "{}",
+            answer.head
+        );
         assert_eq!(answer.field("content-type"), Some("text/html"));
         app.set(true);
         app.wait_until_up(&gate, 1.0);
@@ -168,7 +208,8 @@ fn a_failure_while_the_endpoint_is_up_is_no_maintenance() {
     assert!(!answer.text().contains("back soon"));
 }
 
-/// A check by `health` of an origin that answers every one alike: whether it is up after the second.
+/// A check by `health` of an origin that answers every one alike: whether it is up after the
+/// second.
 fn judged(health: &str, answer: &[u8]) -> (bool, String) {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
@@ -188,30 +229,68 @@ fn judged(health: &str, answer: &[u8]) -> (bool, String) {
 #[test]
 fn what_a_check_wants_is_what_it_says() {
     for (health, answer, well) in [
-        ("path = \"/\"", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true),
-        ("path = \"/\"", "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", true),
-        ("path = \"/\"", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", false),
-        ("path = \"/\"", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", true),
+        (
+            "path = \"/\"",
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            true,
+        ),
+        (
+            "path = \"/\"",
+            "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n",
+            true,
+        ),
+        (
+            "path = \"/\"",
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+            false,
+        ),
+        (
+            "path = \"/\"",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+            true,
+        ),
         (
             "path = \"/\", expect = [\"200-299\", \"401\"]",
             "HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n",
             true,
         ),
-        ("path = \"/\", expect = \"200\"", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", false),
-        ("path = \"/\", body = \"ready\"", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nall ready", true),
-        ("path = \"/\", body = \"ready\"", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nreads", false),
+        (
+            "path = \"/\", expect = \"200\"",
+            "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n",
+            false,
+        ),
+        (
+            "path = \"/\", body = \"ready\"",
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nall ready",
+            true,
+        ),
+        (
+            "path = \"/\", body = \"ready\"",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nreads",
+            false,
+        ),
         (
             "path = \"/\", body = \"ready\"",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nre\r\n3\r\nady\r\n0\r\n\r\n",
             true,
         ),
         ("path = \"/\"", "SSH-2.0-OpenSSH\r\n", false),
-        ("path = \"/\"", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n", false),
+        (
+            "path = \"/\"",
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n",
+            false,
+        ),
     ] {
-        assert_eq!(judged(health, answer.as_bytes()).0, well, "{health}: {answer:?}");
+        assert_eq!(
+            judged(health, answer.as_bytes()).0,
+            well,
+            "{health}: {answer:?}"
+        );
     }
-    let (well, asked) =
-        judged("path = \"/\", method = \"HEAD\"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n");
+    let (well, asked) = judged(
+        "path = \"/\", method = \"HEAD\"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
+    );
     assert_eq!((well, asked.as_str()), (true, "HEAD / HTTP/1.1"));
 }
 
@@ -219,10 +298,16 @@ fn what_a_check_wants_is_what_it_says() {
 fn a_check_by_connection_wants_no_more_than_that() {
     let origin = Origin::tcp();
     let nobody = deserted().to_string();
-    let gate = lockgate()
-        .start(&pooled(format!("endpoints = [\"{}\", \"{nobody}\"]\nhealth = \"tcp\"", origin.address())));
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\", \"{nobody}\"]\nhealth = \"tcp\"",
+        origin.address()
+    )));
     origin.accept().expect_end();
-    gate.wait_for_sample("lockgate_upstream_up", &[&format!("endpoint=\"{nobody}\"")], 0.0);
+    gate.wait_for_sample(
+        "lockgate_upstream_up",
+        &[&format!("endpoint=\"{nobody}\"")],
+        0.0,
+    );
     assert_eq!(up(&gate, &origin.address()), 1.0);
 }
 
@@ -266,8 +351,16 @@ fn each_kind_of_check_goes_the_way_of_its_pool_to_a_port_of_its_own() {
     for (keys, asked, said) in [
         ("tcp = true", "", ""),
         ("tcp = true, expect = \"220 \"", "", "220 ready\r\n"),
-        ("tcp = true, send = \"PING\\r\\n\", expect = \"PONG\"", "PING\r\n", "+PONG\r\n"),
-        ("path = \"/\"", "GET / HTTP/1.1\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        (
+            "tcp = true, send = \"PING\\r\\n\", expect = \"PONG\"",
+            "PING\r\n",
+            "+PONG\r\n",
+        ),
+        (
+            "path = \"/\"",
+            "GET / HTTP/1.1\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        ),
     ] {
         // Nobody is where requests would go.
         let (endpoint, checked) = ("127.0.0.1:1", Origin::tcp());
@@ -309,12 +402,16 @@ fn an_endpoint_that_says_something_else_than_what_is_expected_is_down_also_for_r
         check.finish();
         check.wait_closed();
     }
-    assert_eq!(gate.says("the endpoint is up")["endpoint"], origin.address());
+    assert_eq!(
+        gate.says("the endpoint is up")["endpoint"],
+        origin.address()
+    );
     let down = gate.says("the endpoint is down");
     assert_eq!(down["why"], "what it says lacks what is expected", "{down}");
 }
 
-/// One whose requests a test answers, while its checks are answered by whether it is said to be well.
+/// One whose requests a test answers, while its checks are answered by whether it is said to be
+/// well.
 struct Held {
     serving: Serving,
     well: Arc<AtomicBool>,
@@ -327,7 +424,9 @@ impl Held {
         let (is_well, pass) = (Arc::clone(&well), Mutex::new(pass));
         let serving = Origin::tcp().serve(move |wire| {
             let mut http = Http::over(wire.another());
-            let Some(request) = http.next_request() else { return };
+            let Some(request) = http.next_request() else {
+                return;
+            };
             match (request.first_line(), is_well.load(Ordering::SeqCst)) {
                 ("GET /health HTTP/1.1", true) => http.send(ok("fine")),
                 ("GET /health HTTP/1.1", false) => http.send(BAD),
@@ -337,7 +436,11 @@ impl Held {
                 }
             }
         });
-        Self { serving, well, requests }
+        Self {
+            serving,
+            well,
+            requests,
+        }
     }
 
     /// The next request that came, and where its answer goes.
@@ -357,16 +460,22 @@ impl Held {
 
 /// A pool of these in turns, where no wait ends by itself.
 fn falling(endpoints: &[&Serving], more: &str) -> String {
-    let endpoints: Vec<_> = endpoints.iter().map(|one| format!("\"{}\"", one.address())).collect();
+    let endpoints: Vec<_> = endpoints
+        .iter()
+        .map(|one| format!("\"{}\"", one.address()))
+        .collect();
     let pool = pooled(format!(
         "endpoints = [{}]\nbalance = \"round-robin\"\n\
          health = {{ path = \"/health\", every = \"10ms\", timeout = \"60s\", fall = 1, rise = 1 }}\n{more}",
         endpoints.join(", ")
     ));
-    format!("timeouts = {{ response = \"off\" }}\n{pool}[site.\":0\".path.\"/tick\"]\nrespond = 204\n")
+    format!(
+        "timeouts = {{ response = \"off\" }}\n{pool}[site.\":0\".path.\"/tick\"]\nrespond = 204\n"
+    )
 }
 
-/// Lines of the log are written with the tick: one that was asked for now says that there was one since.
+/// Lines of the log are written with the tick: one that was asked for now says that there was one
+/// since.
 fn tick(gate: &mut Lockgate) {
     let mut client = Http::connect(gate.address());
     client.send(get("/tick"));
@@ -378,7 +487,10 @@ fn tick(gate: &mut Lockgate) {
 fn what_waits_at_an_endpoint_that_falls_is_asked_of_another_if_it_is_idempotent() {
     let (held, other) = (Held::new(), App::new("other", true));
     let mut gate = lockgate().start(&falling(&[&held.serving, &other.serving], ""));
-    for request in [get("/"), String::from_utf8(with_body("PUT", b"body")).unwrap()] {
+    for request in [
+        get("/"),
+        String::from_utf8(with_body("PUT", b"body")).unwrap(),
+    ] {
         let mut client = Http::connect(gate.address());
         client.send(&request);
         let (first, mut upstream) = held.next();
@@ -386,7 +498,11 @@ fn what_waits_at_an_endpoint_that_falls_is_asked_of_another_if_it_is_idempotent(
         assert_eq!(client.answer().text(), "other", "{request}");
         assert!(upstream.rest().is_empty(), "{}", first.head);
         let line = gate.next_line();
-        assert_eq!((&line["retries"], &line["status"]), (&1.into(), &200.into()), "{line}");
+        assert_eq!(
+            (&line["retries"], &line["status"]),
+            (&1.into(), &200.into()),
+            "{line}"
+        );
         assert_eq!(line["endpoint"], other.serving.address(), "{line}");
         held.well.store(true, Ordering::SeqCst);
         gate.wait_for_sample(
@@ -402,12 +518,21 @@ fn what_waits_at_an_endpoint_that_falls_is_asked_of_another_if_it_is_idempotent(
     gate.wait_for_sample("lockgate_upstream_failures_total", &reason, 2.0);
 }
 
-/// A check may fail because the endpoint is busy: what may not be asked twice, or of nobody else, is waited for.
+/// A check may fail because the endpoint is busy: what may not be asked twice, or of nobody else,
+/// is waited for.
 #[test]
 fn what_waits_at_an_endpoint_that_falls_and_cannot_go_elsewhere_waits_on() {
-    for (method, more, alone) in [("POST", "", false), ("GET", "retry = false", false), ("GET", "", true)] {
+    for (method, more, alone) in [
+        ("POST", "", false),
+        ("GET", "retry = false", false),
+        ("GET", "", true),
+    ] {
         let (held, other) = (Held::new(), App::new("other", true));
-        let endpoints = if alone { vec![&held.serving] } else { vec![&held.serving, &other.serving] };
+        let endpoints = if alone {
+            vec![&held.serving]
+        } else {
+            vec![&held.serving, &other.serving]
+        };
         let mut gate = lockgate().start(&falling(&endpoints, more));
         let mut client = Http::connect(gate.address());
         client.send(with_body(method, b""));
@@ -425,7 +550,8 @@ fn a_place_that_becomes_free_at_an_endpoint_that_fell_meanwhile_is_no_place() {
     let held = Held::new();
     let address = format!("\"{}\"", held.serving.address());
     let toml = falling(&[&held.serving], "queue = { wait = \"60s\" }");
-    let gate = lockgate().start(&toml.replace(&address, &format!("{{ addr = {address}, max = 1 }}")));
+    let gate =
+        lockgate().start(&toml.replace(&address, &format!("{{ addr = {address}, max = 1 }}")));
     let (mut served, mut waiting) = (Http::connect(gate.address()), Http::connect(gate.address()));
     served.send(get("/"));
     let (_, mut upstream) = held.next();
@@ -437,7 +563,10 @@ fn a_place_that_becomes_free_at_an_endpoint_that_fell_meanwhile_is_no_place() {
     let answer = waiting.answer();
     assert_eq!(answer.status(), 503);
     assert!(
-        answer.field("proxy-status").unwrap().contains("error=destination_unavailable"),
+        answer
+            .field("proxy-status")
+            .unwrap()
+            .contains("error=destination_unavailable"),
         "{}",
         answer.head
     );

@@ -1,4 +1,5 @@
-//! The end of the process as clients see it: nothing that was begun is cut, and no connection is kept.
+//! The end of the process as clients see it: nothing that was begun is cut, and no connection is
+//! kept.
 
 use lockgate_testkit::{Http, Origin, Signal};
 
@@ -47,7 +48,10 @@ fn a_request_in_flight_is_answered_whole_and_its_connection_not_kept() {
     sending.expect_end();
     waiting_at.send(OK);
     let answer = waiting.answer();
-    assert_eq!((answer.text(), answer.field("connection")), ("ok", Some("close")));
+    assert_eq!(
+        (answer.text(), answer.field("connection")),
+        ("ok", Some("close"))
+    );
     waiting.expect_end();
     drop((waiting, sending));
     // It was told that the connection would be kept; it ends all the same, behind the answer.
@@ -92,8 +96,8 @@ fn kept_connections_end_and_a_request_that_crosses_the_end_is_answered() {
 #[test]
 fn what_is_not_over_by_the_deadline_is_cut() {
     let origin = Origin::tcp();
-    let mut gate =
-        lockgate().start(&("drain = { deadline = \"1s\" }\n".to_owned() + &plain_site(origin.address())));
+    let mut gate = lockgate()
+        .start(&("drain = { deadline = \"1s\" }\n".to_owned() + &plain_site(origin.address())));
     let mut client = Http::connect(gate.address());
     client.send(GET);
     let mut upstream = origin.http();
@@ -108,7 +112,10 @@ fn what_is_not_over_by_the_deadline_is_cut() {
     gate.signal(Signal::TERM);
     client.wait_closed();
     upgraded.wait_closed();
-    let causes = [gate.next_line()["cause"].clone(), gate.next_line()["cause"].clone()];
+    let causes = [
+        gate.next_line()["cause"].clone(),
+        gate.next_line()["cause"].clone(),
+    ];
     assert_eq!(causes, ["drain", "drain"]);
     upstream.wait_closed();
     assert_eq!(gate.ended().code, Some(3));

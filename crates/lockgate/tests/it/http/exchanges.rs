@@ -14,9 +14,13 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let cases: &[(&str, &str, &str)] = &[
-        ("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test\r\n", ""),
-        // Order, spelling, repetition and bytes of values are the client's; whitespace around values is not part of
-        // them (RFC 9110 §5.5).
+        (
+            "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a.test\r\n",
+            "",
+        ),
+        // Order, spelling, repetition and bytes of values are the client's; whitespace around
+        // values is not part of them (RFC 9110 §5.5).
         (
             "GET / HTTP/1.1\r\nB: 1\r\na: 2\r\nhOST:a.test\r\nb:   3\t \r\nEmpty:\r\nUtf8: \u{e9}\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a.test\r\nB: 1\r\na: 2\r\nb: 3\r\nEmpty: \r\nUtf8: \u{e9}\r\n",
@@ -28,18 +32,34 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "GET /x?y HTTP/1.1\r\nHost: a.test\r\n",
             "",
         ),
-        ("GET http://a.test HTTP/1.1\r\nHost: b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test\r\n", ""),
-        ("GET http://a.test?q HTTP/1.1\r\nHost: b\r\n\r\n", "GET /?q HTTP/1.1\r\nHost: a.test\r\n", ""),
+        (
+            "GET http://a.test HTTP/1.1\r\nHost: b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a.test\r\n",
+            "",
+        ),
+        (
+            "GET http://a.test?q HTTP/1.1\r\nHost: b\r\n\r\n",
+            "GET /?q HTTP/1.1\r\nHost: a.test\r\n",
+            "",
+        ),
         // The query is nobody's but the application's, and so are escapes and odd bytes of a path.
         (
             "GET /a%20b/%C3%A9;p=1/~?x=%2f%00%zz/../&y=|\"{}^`\\&?&a=b=c HTTP/1.1\r\nHost: a.test\r\n\r\n",
             "GET /a%20b/%C3%A9;p=1/~?x=%2f%00%zz/../&y=|\"{}^`\\&?&a=b=c HTTP/1.1\r\nHost: a.test\r\n",
             "",
         ),
-        ("GET /? HTTP/1.1\r\nHost: a.test\r\n\r\n", "GET /? HTTP/1.1\r\nHost: a.test\r\n", ""),
-        ("GET //a//b HTTP/1.1\r\nHost: a.test\r\n\r\n", "GET //a//b HTTP/1.1\r\nHost: a.test\r\n", ""),
-        // RFC 9110 §7.6.1: what is for the connection ends with it, and so does what Connection names; but not what
-        // routing and framing rest on ("hop-by-hop abuse").
+        (
+            "GET /? HTTP/1.1\r\nHost: a.test\r\n\r\n",
+            "GET /? HTTP/1.1\r\nHost: a.test\r\n",
+            "",
+        ),
+        (
+            "GET //a//b HTTP/1.1\r\nHost: a.test\r\n\r\n",
+            "GET //a//b HTTP/1.1\r\nHost: a.test\r\n",
+            "",
+        ),
+        // RFC 9110 §7.6.1: what is for the connection ends with it, and so does what Connection
+        // names; but not what routing and framing rest on ("hop-by-hop abuse").
         (
             "POST / HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, X-Drop, Host, Content-Length, x-forwarded-for\r\n\
              Keep-Alive: timeout=5\r\nProxy-Connection: close\r\nx-drop: 1\r\nX-Keep: 1\r\nContent-Length: 2\r\n\r\nhi",
@@ -65,13 +85,18 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "POST / HTTP/1.1\r\nHost: a.test\r\n",
             "Content-Length: 0\r\n",
         ),
-        ("POST / HTTP/1.1\r\nHost: a.test\r\n\r\n", "POST / HTTP/1.1\r\nHost: a.test\r\n", ""),
+        (
+            "POST / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a.test\r\n",
+            "",
+        ),
         (
             "PATCH / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: Chunked\r\nTrailer: x\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
             "PATCH / HTTP/1.1\r\nHost: a.test\r\nTrailer: x\r\n",
             "Transfer-Encoding: chunked\r\n",
         ),
-        // RFC 9110 §7.6.2: each that forwards these takes one off; of other methods it is nothing to us.
+        // RFC 9110 §7.6.2: each that forwards these takes one off; of other methods it is nothing
+        // to us.
         (
             "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 10\r\nX: 1\r\n\r\n",
             "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nX: 1\r\nMax-Forwards: 9\r\n",
@@ -88,12 +113,24 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "",
         ),
         // Methods that nobody knows are methods (RFC 9110 §9.1).
-        ("PROPFIND / HTTP/1.1\r\nHost: a.test\r\n\r\n", "PROPFIND / HTTP/1.1\r\nHost: a.test\r\n", ""),
-        ("get / HTTP/1.1\r\nHost: a.test\r\n\r\n", "get / HTTP/1.1\r\nHost: a.test\r\n", ""),
+        (
+            "PROPFIND / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+            "PROPFIND / HTTP/1.1\r\nHost: a.test\r\n",
+            "",
+        ),
+        (
+            "get / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+            "get / HTTP/1.1\r\nHost: a.test\r\n",
+            "",
+        ),
     ];
     for (request, before, after) in cases {
         let (seen, _) = passed(&gate, &origin, request, OK);
-        assert_eq!(seen.head, format!("{before}{TOLD}{after}\r\n"), "for {request}");
+        assert_eq!(
+            seen.head,
+            format!("{before}{TOLD}{after}\r\n"),
+            "for {request}"
+        );
     }
 }
 
@@ -102,16 +139,38 @@ fn a_request_of_http_1_0_goes_on_as_one_of_http_1_1() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let told = TOLD.replace("Via: 1.1", "Via: 1.0");
-    let (seen, answer) = passed(&gate, &origin, "GET /x HTTP/1.0\r\nHost: a.test\r\n\r\n", OK);
-    assert_eq!(seen.head, format!("GET /x HTTP/1.1\r\nHost: a.test\r\n{told}\r\n"));
+    let (seen, answer) = passed(
+        &gate,
+        &origin,
+        "GET /x HTTP/1.0\r\nHost: a.test\r\n\r\n",
+        OK,
+    );
+    assert_eq!(
+        seen.head,
+        format!("GET /x HTTP/1.1\r\nHost: a.test\r\n{told}\r\n")
+    );
     // RFC 9110 §2.5: we speak our own version, which a client of 1.0 understands.
-    assert_eq!(answer, "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+    assert_eq!(
+        answer,
+        "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+    );
     // RFC 9112 §3.2: the origin must get a Host even so, if an empty one.
     let (seen, _) = passed(&gate, &origin, "GET /x HTTP/1.0\r\n\r\n", OK);
-    assert!(seen.head.starts_with("GET /x HTTP/1.1\r\nHost: \r\n"), "{}", seen.head);
-    // RFC 9110 §10.1.1: an expectation of HTTP/1.0 is to be ignored; as one of 1.1 the origin would heed it.
-    let request = "POST /x HTTP/1.0\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi";
-    let (seen, answer) = passed(&gate, &origin, request, &format!("HTTP/1.1 100 Continue\r\n\r\n{OK}"));
+    assert!(
+        seen.head.starts_with("GET /x HTTP/1.1\r\nHost: \r\n"),
+        "{}",
+        seen.head
+    );
+    // RFC 9110 §10.1.1: an expectation of HTTP/1.0 is to be ignored; as one of 1.1 the origin would
+    // heed it.
+    let request =
+        "POST /x HTTP/1.0\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi";
+    let (seen, answer) = passed(
+        &gate,
+        &origin,
+        request,
+        &format!("HTTP/1.1 100 Continue\r\n\r\n{OK}"),
+    );
     assert_eq!(seen.field("expect"), None);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
@@ -139,7 +198,8 @@ fn a_request_over_tls_is_told_as_https() {
 #[test]
 fn what_a_trusted_proxy_tells_is_kept_and_ours_added() {
     let origin = Origin::tcp();
-    let gate = lockgate().start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &plain_site(origin.address())));
+    let gate = lockgate()
+        .start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &plain_site(origin.address())));
     let request = "GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n\
                    X-Forwarded-Host: a.test\r\nX-Request-Id: from-the-edge\r\n\r\n";
     let (seen, _) = passed(&gate, &origin, request, OK);
@@ -173,7 +233,11 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
             "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n",
             "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 99\r\n\r\n",
         ),
-        ("HEAD 1.1", "HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\nDate: NOW\r\n\r\n"),
+        (
+            "HEAD 1.1",
+            "HTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nDate: NOW\r\n\r\n",
+        ),
         (
             "HEAD 1.1",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -184,13 +248,21 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
             "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nContent-Length: 5\r\n\r\n",
             "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nDate: NOW\r\nContent-Length: 5\r\n\r\n",
         ),
-        ("GET 1.1", "HTTP/1.1 304 Not Modified\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nDate: NOW\r\n\r\n"),
+        (
+            "GET 1.1",
+            "HTTP/1.1 304 Not Modified\r\n\r\n",
+            "HTTP/1.1 304 Not Modified\r\nDate: NOW\r\n\r\n",
+        ),
         (
             "GET 1.1",
             "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
             "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n",
         ),
-        ("GET 1.1", "HTTP/1.0 204 No Content\r\n\r\n", "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n"),
+        (
+            "GET 1.1",
+            "HTTP/1.0 204 No Content\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n",
+        ),
         // RFC 9112 §7.1: chunks end where they came from; a client gets those that are made here.
         (
             "GET 1.1",
@@ -265,7 +337,10 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
     for (request, answer, expected) in cases {
         let mut words = request.split(' ');
         let (method, version) = (words.next().unwrap(), words.next().unwrap());
-        let connection = words.next().map(|value| format!("Connection: {value}\r\n")).unwrap_or_default();
+        let connection = words
+            .next()
+            .map(|value| format!("Connection: {value}\r\n"))
+            .unwrap_or_default();
         let request = format!("{method} / HTTP/{version}\r\nHost: a.test\r\n{connection}\r\n");
         let (_, got) = passed(&gate, &origin, &request, answer);
         assert_eq!(got, *expected, "{request} answered by {answer}");
@@ -277,11 +352,14 @@ fn answers_before_the_answer_are_handed_on_as_they_come() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
-    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    client.send(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
+    );
     let mut upstream = origin.http();
     let head = upstream.head();
     assert!(head.contains("Expect: 100-continue\r\n"), "{head}");
-    // RFC 8297: hints, of which there may be several. RFC 9110 §15.2: unknown ones are handed on, too.
+    // RFC 8297: hints, of which there may be several. RFC 9110 §15.2: unknown ones are handed on,
+    // too.
     for interim in [
         "HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n",
         "HTTP/1.1 103 Early Hints\r\nLink: </b>\r\nLink: </c>\r\n\r\n",
@@ -303,14 +381,18 @@ fn answers_before_the_answer_are_handed_on_as_they_come() {
     assert_eq!(client.answer().text(), "ok");
 }
 
-/// RFC 9112 §9.3.2: what is pipelined is a request of its own, and never the body of one that has none, nor is a body a
-/// request.
+/// RFC 9112 §9.3.2: what is pipelined is a request of its own, and never the body of one that has
+/// none, nor is a body a request.
 #[test]
 fn pipelined_requests_are_answered_in_their_order() {
     let origin = Origin::tcp().answering(|request| {
         let path = request.first_line().split(' ').nth(1).unwrap();
         let body = format!("{path} {}", request.text());
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
     });
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut requests = String::new();
@@ -329,7 +411,11 @@ fn pipelined_requests_are_answered_in_their_order() {
         client.send_in(step, &requests);
         for number in 0..30 {
             let body = if number % 3 == 0 { "" } else { "GET" };
-            assert_eq!(client.answer().text(), format!("/{number} {body}"), "in steps of {step}");
+            assert_eq!(
+                client.answer().text(),
+                format!("/{number} {body}"),
+                "in steps of {step}"
+            );
         }
         client.send(
             "GET /last HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\nGET /behind HTTP/1.1\r\n\r\n",
@@ -337,7 +423,11 @@ fn pipelined_requests_are_answered_in_their_order() {
         assert_eq!(client.answer().text(), "/last ");
         client.expect_end();
     }
-    assert_eq!(origin.accepted(), 1, "one connection is enough for all of them");
+    assert_eq!(
+        origin.accepted(),
+        1,
+        "one connection is enough for all of them"
+    );
 }
 
 #[test]

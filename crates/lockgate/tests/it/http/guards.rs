@@ -8,11 +8,18 @@ use lockgate_testkit::{Folder, Http, Message, Origin, Serving, Wire, eventually}
 use super::{get, plain_site};
 use crate::scene::{lockgate, text};
 
-/// One password for everybody, hashed by `htpasswd -B`, crypt(3) and the reference implementation of argon2.
+/// One password for everybody, hashed by `htpasswd -B`, crypt(3) and the reference implementation
+/// of argon2.
 const PASSWORD: &str = "open sesame";
 const USERS: [(&str, &str); 4] = [
-    ("bcrypt", "$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m"),
-    ("sha256", "$5$rounds=1000$lockgate$.GYOKAogvXq81dmJFZIB45OCOYsC4rvxgHsGiPHPgm6"),
+    (
+        "bcrypt",
+        "$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m",
+    ),
+    (
+        "sha256",
+        "$5$rounds=1000$lockgate$.GYOKAogvXq81dmJFZIB45OCOYsC4rvxgHsGiPHPgm6",
+    ),
     (
         "sha512",
         "$6$rounds=1000$lockgate$GxWxLRPFe5h7KjyGNe78da89TWTrG4.m3W7usZ7yT3aDbY/Zr0U56CVtPUQJZJDyxb87BFu.lluiabwimiyxe/",
@@ -25,13 +32,20 @@ const USERS: [(&str, &str); 4] = [
 
 /// A file with [`USERS`].
 fn users(folder: &Folder) -> PathBuf {
-    let lines: Vec<_> = USERS.iter().map(|(user, hash)| format!("{user}:{hash}\n")).collect();
+    let lines: Vec<_> = USERS
+        .iter()
+        .map(|(user, hash)| format!("{user}:{hash}\n"))
+        .collect();
     folder.write("users", lines.concat())
 }
 
 /// A site in front of `origin` for who is in the file.
 fn guarded(origin: &str, file: &Path) -> String {
-    plain_site(origin) + &format!("auth = {{ basic = \"{}\", realm = 'the \"inner\" ring' }}\n", text(file))
+    plain_site(origin)
+        + &format!(
+            "auth = {{ basic = \"{}\", realm = 'the \"inner\" ring' }}\n",
+            text(file)
+        )
 }
 
 /// An origin that answers `ok`.
@@ -43,18 +57,27 @@ fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut coded = String::new();
     for three in bytes.chunks(3) {
-        let bits = three.iter().fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte))
+        let bits = three
+            .iter()
+            .fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte))
             << (8 * (3 - three.len()));
         for place in 0..4 {
             let digit = ALPHABET[bits >> (18 - 6 * place) & 63];
-            coded.push(if place <= three.len() { char::from(digit) } else { '=' });
+            coded.push(if place <= three.len() {
+                char::from(digit)
+            } else {
+                '='
+            });
         }
     }
     coded
 }
 
 fn basic(user: &str, password: &str) -> String {
-    format!("Authorization: Basic {}\r\n", base64(format!("{user}:{password}").as_bytes()))
+    format!(
+        "Authorization: Basic {}\r\n",
+        base64(format!("{user}:{password}").as_bytes())
+    )
 }
 
 /// Asks for `/` with these lines of the head.
@@ -66,20 +89,33 @@ fn ask(client: &mut Http, lines: &str) -> Message {
 #[test]
 fn each_kind_of_hash_lets_in_who_knows_the_password() {
     let (folder, origin) = (Folder::new(), ok());
-    let gate = lockgate().workers(2).start(&guarded(origin.address(), &users(&folder)));
+    let gate = lockgate()
+        .workers(2)
+        .start(&guarded(origin.address(), &users(&folder)));
     let mut client = Http::connect(gate.address());
     // The second time it is remembered.
     for _ in 0..2 {
         for (user, _) in USERS {
-            assert_eq!(ask(&mut client, &basic(user, PASSWORD)).status(), 200, "{user}");
+            assert_eq!(
+                ask(&mut client, &basic(user, PASSWORD)).status(),
+                200,
+                "{user}"
+            );
             let line = gate.line("the line of the user", |line| line["user"] == user);
             assert_eq!(line["status"], 200);
             for wrong in ["", "open sesam", "open sesame ", "Open sesame"] {
-                assert_eq!(ask(&mut client, &basic(user, wrong)).status(), 401, "{user} {wrong:?}");
+                assert_eq!(
+                    ask(&mut client, &basic(user, wrong)).status(),
+                    401,
+                    "{user} {wrong:?}"
+                );
             }
         }
     }
-    let unknown = gate.lines().into_iter().filter(|line| line["status"] == 401);
+    let unknown = gate
+        .lines()
+        .into_iter()
+        .filter(|line| line["status"] == 401);
     assert!(unknown.clone().count() > 0 && unknown.clone().all(|line| line.get("user").is_none()));
     let metrics = gate.metrics() + &gate.top().to_string();
     let said = format!("{}{}{metrics}", gate.stdout().text(), gate.stderr().text());
@@ -114,7 +150,10 @@ fn who_brings_no_good_credentials_is_asked_for_them_and_stays_connected() {
         format!("Authorization: Basic {coded}, Basic {coded}\r\n"),
         format!("Authorization: Basic {coded}x\r\n"),
         format!("Authorization: Basic {}\r\n", base64(b"bcrypt")),
-        format!("Authorization: Basic {}\r\n", base64(b"bcrypt:open sesame\0")),
+        format!(
+            "Authorization: Basic {}\r\n",
+            base64(b"bcrypt:open sesame\0")
+        ),
         format!("Authorization: Basic {}\r\n", base64(b"\xff\xfe:\xff")),
         format!("Authorization: Basic {long}\r\n"),
         format!("Proxy-Authorization: Basic {coded}\r\n"),
@@ -125,7 +164,12 @@ fn who_brings_no_good_credentials_is_asked_for_them_and_stays_connected() {
         let challenge = r#"Basic realm="the \"inner\" ring", charset="UTF-8""#;
         assert_eq!(answer.field("www-authenticate"), Some(challenge));
         assert_eq!(answer.field("connection"), None);
-        assert!(answer.field("proxy-status").unwrap().contains("error=http_request_denied"));
+        assert!(
+            answer
+                .field("proxy-status")
+                .unwrap()
+                .contains("error=http_request_denied")
+        );
     }
     // RFC 9110 §9.3.2
     client.send("HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n");
@@ -133,15 +177,21 @@ fn who_brings_no_good_credentials_is_asked_for_them_and_stays_connected() {
     assert_eq!(origin.accepted(), 0);
     assert_eq!(ask(&mut client, &good).text(), "ok");
     // RFC 9110 §11.1: the name of the scheme in any case.
-    assert_eq!(ask(&mut client, &good.replace("Basic", "bASIC")).text(), "ok");
+    assert_eq!(
+        ask(&mut client, &good.replace("Basic", "bASIC")).text(),
+        "ok"
+    );
 }
 
 #[test]
 fn a_file_of_users_that_changes_is_read_again_and_one_with_a_mistake_is_not_taken() {
     let (folder, origin) = (Folder::new(), ok());
     let file = users(&folder);
-    let gate = lockgate().workers(2).start(&guarded(origin.address(), &file));
-    let status = |user: &str| ask(&mut Http::connect(gate.address()), &basic(user, PASSWORD)).status();
+    let gate = lockgate()
+        .workers(2)
+        .start(&guarded(origin.address(), &file));
+    let status =
+        |user: &str| ask(&mut Http::connect(gate.address()), &basic(user, PASSWORD)).status();
     assert_eq!((status("bcrypt"), status("carol")), (200, 401));
     folder.write("users", format!("carol:{}\n", USERS[0].1));
     eventually("the new user", || (status("carol") == 200).then_some(()));
@@ -162,28 +212,38 @@ fn slow_user(folder: &Folder) -> PathBuf {
 #[test]
 fn a_password_that_takes_long_to_check_keeps_nobody_else_waiting() {
     let (folder, origin) = (Folder::new(), ok());
-    let toml =
-        guarded(origin.address(), &slow_user(&folder)) + "[site.\":0\".path.\"/open\"]\nauth = false\n";
+    let toml = guarded(origin.address(), &slow_user(&folder))
+        + "[site.\":0\".path.\"/open\"]\nauth = false\n";
     let gate = lockgate().start(&toml);
     let mut slow = Http::connect(gate.address());
-    slow.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n", basic("slow", "x")));
+    slow.send(format!(
+        "GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n",
+        basic("slow", "x")
+    ));
     for _ in 0..20 {
         let mut other = Http::connect(gate.address());
         other.send("GET /open HTTP/1.1\r\nHost: a.test\r\n\r\n");
         assert_eq!(other.answer().text(), "ok");
     }
-    assert!(slow.stream.is_quiet(Duration::ZERO), "it is still being checked");
+    assert!(
+        slow.stream.is_quiet(Duration::ZERO),
+        "it is still being checked"
+    );
 }
 
 #[test]
 fn passwords_past_what_may_wait_are_refused_at_once() {
     let (folder, origin) = (Folder::new(), ok());
-    let gate = lockgate().workers(2).start(&guarded(origin.address(), &slow_user(&folder)));
+    let gate = lockgate()
+        .workers(2)
+        .start(&guarded(origin.address(), &slow_user(&folder)));
     let mut guesses: Vec<Http> = Vec::new();
     let refused = eventually("a guess that is refused", || {
         let mut guess = Http::connect(gate.address());
         let lines = basic("slow", &guesses.len().to_string());
-        guess.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{lines}Connection: close\r\n\r\n"));
+        guess.send(format!(
+            "GET / HTTP/1.1\r\nHost: a.test\r\n{lines}Connection: close\r\n\r\n"
+        ));
         let refused = !guess.stream.is_quiet(Duration::from_millis(50));
         let answer = refused.then(|| String::from_utf8(guess.rest()).unwrap());
         guesses.push(guess);
@@ -213,7 +273,10 @@ fn a_client_is_the_last_hop_that_nobody_trusts() {
         (&["192.0.2.1", "203.0.113.9"], None),
         (&["203.0.113.9, 192.0.2.1"], Some("192.0.2.1")),
         (&["203.0.113.9", "192.0.2.1"], Some("192.0.2.1")),
-        (&["203.0.113.9, 192.0.2.1,10.1.2.3 , 10.9.9.9"], Some("192.0.2.1")),
+        (
+            &["203.0.113.9, 192.0.2.1,10.1.2.3 , 10.9.9.9"],
+            Some("192.0.2.1"),
+        ),
         (&["192.0.2.1, 192.0.2.66, 10.1.2.3"], None),
         (&["::ffff:192.0.2.7"], Some("192.0.2.7")),
         (&["2001:DB8:0::1"], Some("2001:db8::1")),
@@ -226,7 +289,10 @@ fn a_client_is_the_last_hop_that_nobody_trusts() {
         (&[""], None),
         (&[], None),
     ] {
-        let lines: String = hops.iter().map(|hop| format!("X-Forwarded-For: {hop}\r\n")).collect();
+        let lines: String = hops
+            .iter()
+            .map(|hop| format!("X-Forwarded-For: {hop}\r\n"))
+            .collect();
         let answer = ask(&mut trusted, &lines);
         match client {
             Some(client) => assert_eq!((answer.status(), answer.text()), (200, client), "{hops:?}"),
@@ -235,10 +301,18 @@ fn a_client_is_the_last_hop_that_nobody_trusts() {
         assert_eq!(ask(&mut stranger, &lines).status(), 403, "{hops:?}");
         assert_eq!(ask(&mut allowed, &lines).text(), "127.0.0.9", "{hops:?}");
     }
-    let told = gate.line("a client that was told of", |line| line["client"] == "2001:db8::1");
-    assert_eq!((&told["peer"], &told["status"]), (&"127.0.0.1".into(), &200.into()));
+    let told = gate.line("a client that was told of", |line| {
+        line["client"] == "2001:db8::1"
+    });
+    assert_eq!(
+        (&told["peer"], &told["status"]),
+        (&"127.0.0.1".into(), &200.into())
+    );
     let refused = gate.line("who was refused", |line| line["client"] == "192.0.2.66");
-    assert_eq!((&refused["status"], &refused["cause"]), (&403.into(), &"refused_by_rule".into()));
+    assert_eq!(
+        (&refused["status"], &refused["cause"]),
+        (&403.into(), &"refused_by_rule".into())
+    );
 }
 
 #[test]
@@ -250,15 +324,31 @@ fn a_client_is_who_the_proxy_header_says_and_may_itself_be_trusted() {
         ("TCP4 192.0.2.66 192.0.2.99", "", None),
         ("TCP6 2001:db8::7 2001:db8::99", "", Some("2001:db8::7")),
         // The one that is named is no proxy of ours: its word counts for nothing.
-        ("TCP4 203.0.113.9 192.0.2.99", "X-Forwarded-For: 192.0.2.1\r\n", None),
-        ("TCP4 192.0.2.2 192.0.2.99", "X-Forwarded-For: 192.0.2.1\r\n", Some("192.0.2.2")),
-        ("TCP4 10.0.0.5 192.0.2.99", "X-Forwarded-For: 192.0.2.1\r\n", Some("192.0.2.1")),
+        (
+            "TCP4 203.0.113.9 192.0.2.99",
+            "X-Forwarded-For: 192.0.2.1\r\n",
+            None,
+        ),
+        (
+            "TCP4 192.0.2.2 192.0.2.99",
+            "X-Forwarded-For: 192.0.2.1\r\n",
+            Some("192.0.2.2"),
+        ),
+        (
+            "TCP4 10.0.0.5 192.0.2.99",
+            "X-Forwarded-For: 192.0.2.1\r\n",
+            Some("192.0.2.1"),
+        ),
     ] {
         let mut client_of = Http::connect(gate.address());
         client_of.send(format!("PROXY {source} 4711 80\r\n"));
         let answer = ask(&mut client_of, hops);
         match client {
-            Some(client) => assert_eq!((answer.status(), answer.text()), (200, client), "{source} {hops}"),
+            Some(client) => assert_eq!(
+                (answer.status(), answer.text()),
+                (200, client),
+                "{source} {hops}"
+            ),
             None => assert_eq!(answer.status(), 403, "{source} {hops}"),
         }
     }
@@ -276,7 +366,11 @@ fn a_client_of_ipv4_is_one_also_on_a_listener_of_ipv6() {
     drop(client);
     for status in [200, 400] {
         let line = gate.line("both", |line| line["status"] == status);
-        assert_eq!((&line["client"], &line["client_port"]), (&"127.0.0.1".into(), &port.into()), "{line}");
+        assert_eq!(
+            (&line["client"], &line["client_port"]),
+            (&"127.0.0.1".into(), &port.into()),
+            "{line}"
+        );
     }
 }
 
@@ -285,7 +379,12 @@ fn a_path_may_be_closed_to_whom_its_site_is_open() {
     let toml = "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = 200\n[site.\":0\".path.\"/admin/*\"]\ndeny = [\"127.0.0.0/8\"]\n";
     let gate = lockgate().start(toml);
     // RFC 3986 §6.2.2.1: paths are told apart by case. For other spellings see `hostile_clients`.
-    for (path, status) in [("/", 200), ("/admin/", 403), ("/admin/x", 403), ("/ADMIN/x", 200)] {
+    for (path, status) in [
+        ("/", 200),
+        ("/admin/", 403),
+        ("/admin/x", 403),
+        ("/ADMIN/x", 200),
+    ] {
         let mut client = Http::connect(gate.address());
         client.send(get(path));
         assert_eq!(client.answer().status(), status, "{path}");

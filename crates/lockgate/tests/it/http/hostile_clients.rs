@@ -1,4 +1,5 @@
-//! Clients that go around rules, flood, stall, or put into a request what should not come out of it.
+//! Clients that go around rules, flood, stall, or put into a request what should not come out of
+//! it.
 
 use std::io::Write;
 use std::time::Duration;
@@ -12,7 +13,11 @@ use crate::scene::lockgate;
 fn told() -> lockgate_testkit::Serving {
     Origin::tcp().answering(|request| {
         let line = request.first_line();
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{line}", line.len()).into_bytes()
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{line}",
+            line.len()
+        )
+        .into_bytes()
     })
 }
 
@@ -22,8 +27,9 @@ fn status(gate: &Lockgate, target: &str) -> u16 {
     client.answer().status()
 }
 
-/// CWE-22, CWE-180, CWE-288; CVE-2021-41773 (httpd), CVE-2020-5902 (BIG-IP, `..;`), CVE-2000-0884 and CVE-2008-2938 (overlong
-/// UTF-8); "Breaking Parser Logic" (Tsai 2018). Whatever an origin could read as a path below `/admin/` is guarded or refused.
+/// CWE-22, CWE-180, CWE-288; CVE-2021-41773 (httpd), CVE-2020-5902 (BIG-IP, `..;`), CVE-2000-0884
+/// and CVE-2008-2938 (overlong UTF-8); "Breaking Parser Logic" (Tsai 2018). Whatever an origin
+/// could read as a path below `/admin/` is guarded or refused.
 #[test]
 fn no_spelling_of_a_path_goes_around_its_rule() {
     let origin = told();
@@ -94,7 +100,10 @@ fn no_spelling_of_a_path_goes_around_its_rule() {
         "/raw/../x",
     ] {
         let status = status(&gate, target);
-        assert!(status == 400 || status == 403, "{target} is answered {status}");
+        assert!(
+            status == 400 || status == 403,
+            "{target} is answered {status}"
+        );
     }
     for target in [
         "/",
@@ -121,7 +130,8 @@ fn no_spelling_of_a_path_goes_around_its_rule() {
     }
 }
 
-/// RFC 9110 §17.5, CWE-113, CWE-117, CWE-79, CWE-601: nothing of a request begins a line, a tag or a host of its own.
+/// RFC 9110 §17.5, CWE-113, CWE-117, CWE-79, CWE-601: nothing of a request begins a line, a tag or
+/// a host of its own.
 #[test]
 fn nothing_of_a_request_becomes_more_than_it_was() {
     let origin = Origin::tcp();
@@ -137,22 +147,36 @@ fn nothing_of_a_request_becomes_more_than_it_was() {
         let answer = client.answer();
         if answer.status() != 400 {
             let location = answer.field("location").unwrap();
-            assert!(location.starts_with('/') && !location.starts_with("//"), "{target} leads to {location}");
+            assert!(
+                location.starts_with('/') && !location.starts_with("//"),
+                "{target} leads to {location}"
+            );
         } else {
             client = Http::connect(gate.address());
         }
     }
     client.send(get("/to/%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y"));
     let answer = client.answer();
-    assert_eq!(answer.field("location"), Some("/%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y"));
+    assert_eq!(
+        answer.field("location"),
+        Some("/%0d%0aSet-Cookie:%20a=b?%0d%0aX:%20y")
+    );
     assert_eq!(answer.field("set-cookie"), None);
-    client.send(get("/own/<script>alert(1)</script>%0d%0aX-Evil:1?\"onload='x'"));
+    client.send(get(
+        "/own/<script>alert(1)</script>%0d%0aX-Evil:1?\"onload='x'",
+    ));
     let answer = client.answer();
-    assert!(!answer.text().contains("<script>") && !answer.text().contains("'x'"), "{}", answer.text());
+    assert!(
+        !answer.text().contains("<script>") && !answer.text().contains("'x'"),
+        "{}",
+        answer.text()
+    );
     assert_eq!(answer.field("x-evil"), None, "{}", answer.head);
     // Nothing of it is on our pages.
     for accept in ["text/html", "application/json", "*/*"] {
-        client.send(format!("<b>X HTTP/1.1\r\nHost: a.test\r\nAccept: {accept}\r\n\r\n"));
+        client.send(format!(
+            "<b>X HTTP/1.1\r\nHost: a.test\r\nAccept: {accept}\r\n\r\n"
+        ));
         let answer = client.answer();
         assert_eq!(answer.status(), 400);
         assert!(!answer.text().contains("<b>"));
@@ -178,12 +202,15 @@ fn nothing_of_a_request_becomes_more_than_it_was() {
     assert_eq!(line["referer"], "\"\\");
     let ended = gate.stop();
     for line in ended.stdout.lines() {
-        assert!(line.starts_with('{') && line.ends_with('}') && !line.contains('\u{1b}'), "{line:?}");
+        assert!(
+            line.starts_with('{') && line.ends_with('}') && !line.contains('\u{1b}'),
+            "{line:?}"
+        );
     }
 }
 
-/// CVE-2023-25690 (httpd): what a rule takes out of a path stays as it came where it is put into the target or a field of
-/// the origin's request. Decoded, it would begin a request of its own.
+/// CVE-2023-25690 (httpd): what a rule takes out of a path stays as it came where it is put into
+/// the target or a field of the origin's request. Decoded, it would begin a request of its own.
 #[test]
 fn what_a_rule_makes_of_a_request_begins_no_line_of_its_own() {
     let origin = Origin::tcp();
@@ -193,39 +220,88 @@ fn what_a_rule_makes_of_a_request_begins_no_line_of_its_own() {
            [site.\":0\".path.\"/api/*\"]\nstrip_prefix = true\n";
     let gate = lockgate().start(&toml);
     let odd = "a%20HTTP%0d%0aHost:%20b%0d%0a%0d%0aGET";
-    for (path, expected) in
-        [(format!("/v/{odd}"), format!("/x/{odd}?from=v")), (format!("/api/{odd}"), format!("/{odd}?{odd}"))]
-    {
+    for (path, expected) in [
+        (format!("/v/{odd}"), format!("/x/{odd}?from=v")),
+        (format!("/api/{odd}"), format!("/{odd}?{odd}")),
+    ] {
         let (seen, _) = passed(&gate, &origin, &get(&format!("{path}?{odd}")), OK);
         assert_eq!(seen.first_line(), format!("GET {expected} HTTP/1.1"));
-        assert_eq!((seen.field("x-path"), seen.field("x-query")), (Some(path.as_str()), Some(odd)));
+        assert_eq!(
+            (seen.field("x-path"), seen.field("x-query")),
+            (Some(path.as_str()), Some(odd))
+        );
         assert_eq!(seen.field("host"), Some("a.test"));
     }
 }
 
-/// RFC 6585 §5, RFC 9112 §7.1.1: each flood ends by an answer with a cause, and the next client is served.
+/// RFC 6585 §5, RFC 9112 §7.1.1: each flood ends by an answer with a cause, and the next client is
+/// served.
 #[test]
 fn floods_are_refused_with_a_cause() {
     let origin = told();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let post = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (request, status, cause) in [
-        (format!("GET / HTTP/1.1\r\nHost: a.test\r\nX: {}\r\n\r\n", "y".repeat(64 * 1024)), 431, "limit"),
-        (format!("GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n", "X: y\r\n".repeat(128)), 431, "limit"),
-        (format!("GET /{} HTTP/1.1\r\nHost: a.test\r\n\r\n", "y".repeat(100_000)), 414, "limit"),
+        (
+            format!(
+                "GET / HTTP/1.1\r\nHost: a.test\r\nX: {}\r\n\r\n",
+                "y".repeat(64 * 1024)
+            ),
+            431,
+            "limit",
+        ),
+        (
+            format!(
+                "GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n",
+                "X: y\r\n".repeat(128)
+            ),
+            431,
+            "limit",
+        ),
+        (
+            format!(
+                "GET /{} HTTP/1.1\r\nHost: a.test\r\n\r\n",
+                "y".repeat(100_000)
+            ),
+            414,
+            "limit",
+        ),
         ("y".repeat(100_000), 414, "limit"),
         // What is no first line is refused before its end is there.
         ("X: y\r\n".repeat(20_000), 400, "refused_by_rule"),
         (
-            format!("{post}{}", "1;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\na\r\n".repeat(1_000)),
+            format!(
+                "{post}{}",
+                "1;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\na\r\n".repeat(1_000)
+            ),
             400,
             "refused_by_rule",
         ),
-        (format!("{post}1;{}", "x".repeat(100_000)), 400, "refused_by_rule"),
-        (format!("{post}1{}", " ".repeat(100_000)), 400, "refused_by_rule"),
-        (format!("{post}0\r\n{}\r\n", "X: y\r\n".repeat(129)), 400, "refused_by_rule"),
-        (format!("{post}0\r\nX: {}", "y".repeat(100_000)), 400, "refused_by_rule"),
-        (format!("{post}{}", "0".repeat(100_000)), 400, "refused_by_rule"),
+        (
+            format!("{post}1;{}", "x".repeat(100_000)),
+            400,
+            "refused_by_rule",
+        ),
+        (
+            format!("{post}1{}", " ".repeat(100_000)),
+            400,
+            "refused_by_rule",
+        ),
+        (
+            format!("{post}0\r\n{}\r\n", "X: y\r\n".repeat(129)),
+            400,
+            "refused_by_rule",
+        ),
+        (
+            format!("{post}0\r\nX: {}", "y".repeat(100_000)),
+            400,
+            "refused_by_rule",
+        ),
+        (
+            format!("{post}{}", "0".repeat(100_000)),
+            400,
+            "refused_by_rule",
+        ),
     ] {
         let mut client = Http::connect(gate.address());
         let _ = client.stream.write_all(request.as_bytes());
@@ -236,13 +312,24 @@ fn floods_are_refused_with_a_cause() {
         let port = client.stream.local_address().port();
         drop(client);
         let line = gate.line(front, |line| line["client_port"] == port);
-        assert_eq!((&line["cause"], &line["status"]), (&cause.into(), &status.into()), "{front:?}");
+        assert_eq!(
+            (&line["cause"], &line["status"]),
+            (&cause.into(), &status.into()),
+            "{front:?}"
+        );
     }
     // What is just small enough passes; many small chunks and requests are nothing to refuse.
     let mut client = Http::connect(gate.address());
-    client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n", "X: y\r\n".repeat(127)));
+    client.send(format!(
+        "GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n",
+        "X: y\r\n".repeat(127)
+    ));
     assert_eq!(client.answer().status(), 200);
-    client.send(format!("{post}{}0\r\n{}\r\n", "1\r\na\r\n".repeat(50_000), "X: y\r\n".repeat(128)));
+    client.send(format!(
+        "{post}{}0\r\n{}\r\n",
+        "1\r\na\r\n".repeat(50_000),
+        "X: y\r\n".repeat(128)
+    ));
     assert_eq!(client.answer().status(), 200);
     for _ in 0..10 {
         client.send(get("/").repeat(100));
@@ -252,14 +339,17 @@ fn floods_are_refused_with_a_cause() {
     }
 }
 
-/// RFC 9110 §15.5.9; "Slowloris" (2009), R-U-Dead-Yet, slow read (Shekyan 2012): each ends, and others are served meanwhile.
+/// RFC 9110 §15.5.9; "Slowloris" (2009), R-U-Dead-Yet, slow read (Shekyan 2012): each ends, and
+/// others are served meanwhile.
 #[test]
 fn slow_clients_end_and_others_are_served_meanwhile() {
     let big = "x".repeat(16 * 1024 * 1024);
     let origin = Origin::tcp().answering(move |request| match request.first_line() {
-        "GET /big HTTP/1.1" => {
-            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{big}", big.len()).into_bytes()
-        }
+        "GET /big HTTP/1.1" => format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{big}",
+            big.len()
+        )
+        .into_bytes(),
         _ => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
     });
     let toml = "timeouts = { head = \"500ms\" }\nrates = { min_in = \"1KB/s\", min_out = \"1KB/s\", grace = \"1s\" }\n".to_owned()
@@ -273,7 +363,8 @@ fn slow_clients_end_and_others_are_served_meanwhile() {
     let mut head = begin("GET / HTTP/1.1\r\nHost: a.te");
     let mut old = begin("GET /");
     let mut length = begin("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\nab");
-    let mut chunks = begin("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
+    let mut chunks =
+        begin("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
     let mut reading = begin(&get("/big"));
     assert_eq!(status(&gate, "/meanwhile"), 204);
     // The head and the bodies come on, byte by byte, and are too slow all the same.
@@ -287,41 +378,64 @@ fn slow_clients_end_and_others_are_served_meanwhile() {
         });
         for client in [&mut head, &mut old, &mut length, &mut chunks] {
             let answer = client.answer();
-            assert_eq!((answer.status(), answer.field("connection")), (408, Some("close")));
+            assert_eq!(
+                (answer.status(), answer.field("connection")),
+                (408, Some("close"))
+            );
             assert_eq!(status(&gate, "/meanwhile"), 204);
         }
     });
     let port = reading.stream.local_address().port();
-    let line = gate.line("the slow reader", |line| line["client_port"] == port && line["target"] == "/big");
+    let line = gate.line("the slow reader", |line| {
+        line["client_port"] == port && line["target"] == "/big"
+    });
     assert_eq!(line["cause"], "too_slow", "{line}");
     // It was cut, not ended: what is there is less than was said.
     let (got, _) = reading.end();
     assert!(got.len() < 16 * 1024 * 1024);
     for client in [&head, &old, &length, &chunks] {
         let port = client.stream.local_address().port();
-        let line = gate.line("a slow one", |line| line["client_port"] == port && line["status"] == 408);
-        assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()), "{line}");
+        let line = gate.line("a slow one", |line| {
+            line["client_port"] == port && line["status"] == 408
+        });
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"too_slow".into(), &"downstream".into()),
+            "{line}"
+        );
     }
 }
 
-/// CVE-2007-6750 (httpd, "Slowloris"): a head that has begun costs what has come of it, and not a buffer.
+/// CVE-2007-6750 (httpd, "Slowloris"): a head that has begun costs what has come of it, and not a
+/// buffer.
 #[test]
 fn connections_that_stall_within_a_head_take_little_memory() {
     const COUNT: usize = 2_000;
     let origin = told();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     assert_eq!(status(&gate, "/"), 200);
-    // Its own alone: what it shares with others of its kind, the program's text, is more for each when another one ends.
+    // Its own alone: what it shares with others of its kind, the program's text, is more for each
+    // when another one ends.
     let memory = |gate: &Lockgate| {
         let rollup = gate.proc("smaps_rollup");
-        let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).expect("Linux says so");
-        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+        let line = rollup
+            .lines()
+            .find_map(|line| line.strip_prefix("Anonymous:"))
+            .expect("Linux says so");
+        line.trim()
+            .trim_end_matches(" kB")
+            .parse::<usize>()
+            .unwrap()
+            * 1024
     };
     let before = memory(&gate);
     let stalled: Vec<Http> = (0..COUNT)
         .map(|_| {
             let mut client = Http::connect(gate.address());
-            client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nX: {}", "y".repeat(500)));
+            client.send(format!(
+                "GET / HTTP/1.1\r\nHost: a.test\r\nX: {}",
+                "y".repeat(500)
+            ));
             client
         })
         .collect();
@@ -340,8 +454,7 @@ fn connections_that_stall_within_a_head_take_little_memory() {
 fn a_reset_at_any_moment_harms_nobody() {
     let origin = told();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
-    let request =
-        "POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n";
+    let request = "POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n";
     for end in 0..=request.len() {
         for reset in [true, false] {
             let mut client = Http::connect(gate.address());
@@ -356,7 +469,8 @@ fn a_reset_at_any_moment_harms_nobody() {
     assert_eq!(gate.stop().code, Some(0));
 }
 
-/// RFC 9112 §9.6: closing over bytes that still come would reset the connection, and the reset could overtake the answer.
+/// RFC 9112 §9.6: closing over bytes that still come would reset the connection, and the reset
+/// could overtake the answer.
 #[test]
 fn who_says_goodbye_in_a_request_without_a_certain_end_is_listened_to() {
     let origin = told();

@@ -1,5 +1,5 @@
-//! Origins that answer what cannot be read, or more than they were asked for: their clients are told, and nobody else gets
-//! what was meant for another.
+//! Origins that answer what cannot be read, or more than they were asked for: their clients are
+//! told, and nobody else gets what was meant for another.
 
 use lockgate_testkit::{Http, Lockgate, Origin};
 
@@ -8,7 +8,8 @@ use crate::scene::lockgate;
 
 const ASKED: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// Asks on a connection of its own; the origin answers by these bytes, `step` at a time, and keeps its connection.
+/// Asks on a connection of its own; the origin answers by these bytes, `step` at a time, and keeps
+/// its connection.
 fn answered(gate: &Lockgate, origin: &Origin, answer: &[u8], step: usize) -> (Http, Http) {
     let mut client = Http::connect(gate.address());
     client.send(ASKED);
@@ -29,8 +30,9 @@ fn closed(upstream: &mut Http, what: &str) {
     assert!(got.is_empty(), "{what}: {}", got.escape_ascii());
 }
 
-/// RFC 9112 §4, §5, §6.1, §6.3; RFC 9110 §15.6.3. Response splitting and desync from behind: "HTTP Desync Attacks" (Kettle
-/// 2019), "HTTP: The Sequel" (2021: response queue poisoning); CVE-2023-46846 (Squid), CVE-2024-1135.
+/// RFC 9112 §4, §5, §6.1, §6.3; RFC 9110 §15.6.3. Response splitting and desync from behind: "HTTP
+/// Desync Attacks" (Kettle 2019), "HTTP: The Sequel" (2021: response queue poisoning);
+/// CVE-2023-46846 (Squid), CVE-2024-1135.
 #[test]
 fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
     let origin = Origin::tcp();
@@ -38,10 +40,22 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
     let ok = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\nhello");
     let cases = [
         // Its length.
-        (ok("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), "both"),
-        (ok("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"), "both"),
-        (ok("Content-Length: 5\r\nContent-Length: 4\r\n"), "more than once"),
-        (ok("Content-Length: 5\r\nContent-Length: 5\r\n"), "more than once"),
+        (
+            ok("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"),
+            "both",
+        ),
+        (
+            ok("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"),
+            "both",
+        ),
+        (
+            ok("Content-Length: 5\r\nContent-Length: 4\r\n"),
+            "more than once",
+        ),
+        (
+            ok("Content-Length: 5\r\nContent-Length: 5\r\n"),
+            "more than once",
+        ),
         (ok("Content-Length: 5, 5\r\n"), "more than once"),
         (ok("Content-Length: -5\r\n"), "no length"),
         (ok("Content-Length: +5\r\n"), "no length"),
@@ -52,8 +66,14 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
         (ok("Transfer-Encoding: gzip, chunked\r\n"), "chunked"),
         (ok("Transfer-Encoding: chunked, chunked\r\n"), "chunked"),
         (ok("Transfer-Encoding: identity\r\n"), "chunked"),
-        (ok("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), "chunked"),
-        ("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".to_owned(), "HTTP/1.0"),
+        (
+            ok("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+            "chunked",
+        ),
+        (
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n".to_owned(),
+            "HTTP/1.0",
+        ),
         // Its fields.
         (ok("Content-Length : 5\r\n"), "name"),
         (ok("X: y\r\n folded\r\n"), "folded"),
@@ -81,8 +101,14 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
         ("HTTP/1.1 200 OK\n\n".to_owned(), "CR LF"),
         ("\u{16}\u{3}\u{3}\n".to_owned(), "CR LF"),
         // A switch that nobody asked for: the fault says it all.
-        ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n".to_owned(), ""),
-        ("HTTP/1.1 100 Continue\r\n\r\nGET / HTTP/1.1\r\n\r\n".to_owned(), "first line"),
+        (
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n".to_owned(),
+            "",
+        ),
+        (
+            "HTTP/1.1 100 Continue\r\n\r\nGET / HTTP/1.1\r\n\r\n".to_owned(),
+            "first line",
+        ),
     ];
     let mut expected = Vec::new();
     for (answer, why) in &cases {
@@ -105,28 +131,62 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
     }
     for (port, answer, why) in expected {
         let line = gate.line(answer, |line| line["client_port"] == port);
-        assert_eq!((&line["status"], &line["cause"]), (&502.into(), &"refused_by_rule".into()), "{answer:?}");
+        assert_eq!(
+            (&line["status"], &line["cause"]),
+            (&502.into(), &"refused_by_rule".into()),
+            "{answer:?}"
+        );
         assert_eq!(line["side"], "upstream", "{answer:?}");
         let detail = line["detail"].as_str().unwrap_or_default();
         assert!(detail.contains(why), "{answer:?}: {detail}");
     }
 }
 
-/// RFC 9110 §9.3.2, §15.3.5, §15.4.5; RFC 9112 §6.3: what has no body has none, whatever follows it; and what follows is not
-/// the answer to the next request, which is another client's.
+/// RFC 9110 §9.3.2, §15.3.5, §15.4.5; RFC 9112 §6.3: what has no body has none, whatever follows
+/// it; and what follows is not the answer to the next request, which is another client's.
 #[test]
 fn what_follows_an_answer_is_nobodys() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let stolen = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen";
     for (method, answer, status, body) in [
-        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 200, "ok"),
-        ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, ""),
-        ("GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 200, "ok"),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            200,
+            "ok",
+        ),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            200,
+            "",
+        ),
+        (
+            "GET",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            200,
+            "ok",
+        ),
         ("GET", "HTTP/1.1 204 No Content\r\n\r\n", 204, ""),
-        ("GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 6\r\n\r\n", 304, ""),
-        ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", 200, ""),
-        ("HEAD", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 200, ""),
+        (
+            "GET",
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 6\r\n\r\n",
+            304,
+            "",
+        ),
+        (
+            "HEAD",
+            "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n",
+            200,
+            "",
+        ),
+        (
+            "HEAD",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            200,
+            "",
+        ),
         ("HEAD", "HTTP/1.1 404 Not Found\r\n\r\n", 404, ""),
     ] {
         for surplus in [stolen, "stolen", "\r\n", "0\r\n\r\n", "\0"] {
@@ -136,11 +196,18 @@ fn what_follows_an_answer_is_nobodys() {
             upstream.request();
             upstream.send(format!("{answer}{surplus}"));
             let got = if method == "HEAD" {
-                lockgate_testkit::Message { head: client.head(), ..Default::default() }
+                lockgate_testkit::Message {
+                    head: client.head(),
+                    ..Default::default()
+                }
             } else {
                 client.answer()
             };
-            assert_eq!((got.status(), got.text()), (status, body), "{answer:?} {surplus:?}");
+            assert_eq!(
+                (got.status(), got.text()),
+                (status, body),
+                "{answer:?} {surplus:?}"
+            );
             closed(&mut upstream, answer);
             // The client's own connection is as good as before.
             client.send("GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n");
@@ -152,8 +219,8 @@ fn what_follows_an_answer_is_nobodys() {
     }
 }
 
-/// A second answer that comes while nobody waits ends its connection: RFC 9112 §9.2; "HTTP/2: The Sequel is Always Worse"
-/// (Kettle 2021: response queue poisoning).
+/// A second answer that comes while nobody waits ends its connection: RFC 9112 §9.2; "HTTP/2: The
+/// Sequel is Always Worse" (Kettle 2021: response queue poisoning).
 #[test]
 fn an_answer_that_nobody_asked_for_ends_the_idle_connection() {
     let origin = Origin::tcp();
@@ -170,18 +237,34 @@ fn an_answer_that_nobody_asked_for_ends_the_idle_connection() {
     }
 }
 
-/// An answer of less than it says is delivered as that: never ended as if it were whole (RFC 9112 §8).
+/// An answer of less than it says is delivered as that: never ended as if it were whole (RFC 9112
+/// §8).
 #[test]
 fn a_truncated_answer_is_delivered_as_truncated() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for (answer, error) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "early"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "early"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello", "early"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n", "early"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n", "early"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n-1\r\n", "broken"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+            "early",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello",
+            "early",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
+            "early",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX: y\r\n",
+            "early",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n-1\r\n",
+            "broken",
+        ),
     ] {
         for version in ["1.1", "1.0"] {
             let mut client = Http::connect(gate.address());
@@ -197,15 +280,23 @@ fn a_truncated_answer_is_delivered_as_truncated() {
                 drop(upstream);
             }
             let (body, end) = client.end();
-            let says =
-                format!("{answer:?} over {version} became {got:?} {:?}", body.escape_ascii().to_string());
+            let says = format!(
+                "{answer:?} over {version} became {got:?} {:?}",
+                body.escape_ascii().to_string()
+            );
             assert!(!body.ends_with(b"0\r\n\r\n"), "{says}");
             // Without a length or chunks, only a reset says that something is missing.
             let told = got.to_ascii_lowercase();
             let framed = told.contains("content-length") || told.contains("chunked");
             assert!(framed || end.is_err(), "{says}: {end:?}");
-            let line = gate.line(answer, |line| line["client_port"] == client.stream.local_address().port());
-            assert_eq!((&line["side"], &line["status"]), (&"upstream".into(), &200.into()), "{line}");
+            let line = gate.line(answer, |line| {
+                line["client_port"] == client.stream.local_address().port()
+            });
+            assert_eq!(
+                (&line["side"], &line["status"]),
+                (&"upstream".into(), &200.into()),
+                "{line}"
+            );
             assert!(line["cause"].is_string());
         }
     }
@@ -242,8 +333,7 @@ fn an_answer_may_come_byte_by_byte() {
 fn a_flood_of_interim_answers_is_an_error() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let hint =
-        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let hint = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
     for version in ["1.1", "1.0"] {
         let mut client = Http::connect(gate.address());
         client.send(format!("GET / HTTP/{version}\r\nHost: a.test\r\n\r\n"));
@@ -257,7 +347,13 @@ fn a_flood_of_interim_answers_is_an_error() {
                 break answer;
             }
             // RFC 9110 §8.6, RFC 9112 §6.1: framing is not for these.
-            assert_eq!((answer.field("content-length"), answer.field("transfer-encoding")), (None, None));
+            assert_eq!(
+                (
+                    answer.field("content-length"),
+                    answer.field("transfer-encoding")
+                ),
+                (None, None)
+            );
             hints += 1;
         };
         assert_eq!(last.status(), 502);
@@ -265,7 +361,9 @@ fn a_flood_of_interim_answers_is_an_error() {
         let expected = if version == "1.1" { 8..=64 } else { 0..=0 };
         assert!(expected.contains(&hints), "{hints}");
         closed(&mut upstream, "interim answers");
-        gate.line("the flood", |line| line["detail"] == "too many interim answers");
+        gate.line("the flood", |line| {
+            line["detail"] == "too many interim answers"
+        });
     }
 }
 
@@ -285,15 +383,27 @@ fn a_head_that_is_too_large_is_a_502_with_its_cause() {
         let answer = client.answer();
         assert_eq!(answer.status(), 502);
         let status = answer.field("proxy-status").unwrap();
-        assert!(status.contains("http_response_header_section_size"), "{status}");
+        assert!(
+            status.contains("http_response_header_section_size"),
+            "{status}"
+        );
         closed(&mut upstream, "a head that is too large");
-        let line = gate.line("a cause", |line| line["client_port"] == client.stream.local_address().port());
-        assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"upstream".into()));
+        let line = gate.line("a cause", |line| {
+            line["client_port"] == client.stream.local_address().port()
+        });
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"limit".into(), &"upstream".into())
+        );
     }
     // What is just small enough passes.
     let fields = "X: y\r\n".repeat(127);
-    let (mut client, _) =
-        answered(&gate, &origin, format!("HTTP/1.1 200 OK\r\n{fields}{end}").as_bytes(), usize::MAX);
+    let (mut client, _) = answered(
+        &gate,
+        &origin,
+        format!("HTTP/1.1 200 OK\r\n{fields}{end}").as_bytes(),
+        usize::MAX,
+    );
     assert_eq!(client.answer().all("x").count(), 127);
 }
 
@@ -317,7 +427,9 @@ fn floods_around_chunks_end_the_answer() {
         let _ = std::io::Write::write_all(&mut upstream.stream, body.as_bytes());
         let (got, _) = client.end();
         assert!(!got.ends_with(b"0\r\n\r\n"), "{} …", &body[..40]);
-        let line = gate.line("a cause", |line| line["client_port"] == client.stream.local_address().port());
+        let line = gate.line("a cause", |line| {
+            line["client_port"] == client.stream.local_address().port()
+        });
         assert_eq!(
             (&line["cause"], &line["side"]),
             (&"refused_by_rule".into(), &"upstream".into()),
@@ -325,11 +437,17 @@ fn floods_around_chunks_end_the_answer() {
         );
     }
     // The next client is served.
-    let (mut client, _) = answered(&gate, &origin, b"HTTP/1.1 204 No Content\r\n\r\n", usize::MAX);
+    let (mut client, _) = answered(
+        &gate,
+        &origin,
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        usize::MAX,
+    );
     assert_eq!(client.answer().status(), 204);
 }
 
-/// RFC 9110 §5.5: what an origin was talked into putting into a field ends with it; a status is three digits.
+/// RFC 9110 §5.5: what an origin was talked into putting into a field ends with it; a status is
+/// three digits.
 #[test]
 fn what_passes_is_written_anew() {
     let origin = Origin::tcp();
@@ -339,8 +457,17 @@ fn what_passes_is_written_anew() {
     let (mut client, _) = answered(&gate, &origin, answer.as_bytes(), usize::MAX);
     let got = client.answer();
     assert_eq!(got.first_line(), "HTTP/1.1 299 \u{e4}<script>");
-    assert_eq!((got.text(), got.field("content-length"), got.field("x")), ("ok", Some("2"), Some("y")));
-    for name in ["connection", "keep-alive", "x-gone", "proxy-connection", "upgrade"] {
+    assert_eq!(
+        (got.text(), got.field("content-length"), got.field("x")),
+        ("ok", Some("2"), Some("y"))
+    );
+    for name in [
+        "connection",
+        "keep-alive",
+        "x-gone",
+        "proxy-connection",
+        "upgrade",
+    ] {
         assert_eq!(got.field(name), None, "{name}");
     }
 }

@@ -19,7 +19,8 @@ fn ask(client: &mut Http, lines: &str) -> Message {
     client.answer()
 }
 
-/// How many of `each` requests on each of eight connections at once were answered by 200; all others must be 429.
+/// How many of `each` requests on each of eight connections at once were answered by 200; all
+/// others must be 429.
 fn served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync)) -> usize {
     std::thread::scope(|scope| {
         let connection = |_| {
@@ -39,7 +40,10 @@ fn served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync
             })
         };
         let threads: Vec<_> = (0..8).map(connection).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     })
 }
 
@@ -51,15 +55,31 @@ fn a_rate_of_each_client_holds_for_all_workers() {
     let mut other = Http::over(Wire::connect_from([127, 0, 0, 77].into(), gate.address()));
     assert_eq!(ask(&mut other, "").status(), 200);
     let line = gate.line("a refusal", |line| line["status"] == 429);
-    assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()));
-    gate.wait_for_sample("lockgate_requests_total", &["site=\":0\"", "code=\"4xx\""], 73.0);
-    gate.wait_for_sample("lockgate_request_errors_total", &["site=\":0\"", "cause=\"limit\""], 73.0);
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"limit".into(), &"lockgate".into())
+    );
+    gate.wait_for_sample(
+        "lockgate_requests_total",
+        &["site=\":0\"", "code=\"4xx\""],
+        73.0,
+    );
+    gate.wait_for_sample(
+        "lockgate_request_errors_total",
+        &["site=\":0\"", "cause=\"limit\""],
+        73.0,
+    );
 }
 
 #[test]
 fn a_rate_of_each_value_of_a_field_holds_for_all_workers() {
-    let gate = lockgate().workers(2).start(&own("limit = \"1/h per header:X-Key burst 3\""));
-    assert_eq!(served(&gate, 20, &|number| format!("x-key: {}\r\n", number % 4)), 12);
+    let gate = lockgate()
+        .workers(2)
+        .start(&own("limit = \"1/h per header:X-Key burst 3\""));
+    assert_eq!(
+        served(&gate, 20, &|number| format!("x-key: {}\r\n", number % 4)),
+        12
+    );
     // Who leaves it out is counted as a client, and an empty one is a value.
     assert_eq!(served(&gate, 2, &|_| String::new()), 3);
     assert_eq!(served(&gate, 2, &|_| "X-KEY: \r\n".to_owned()), 3);
@@ -83,10 +103,22 @@ fn a_rate_of_a_route_is_everybodys_and_is_shared_by_who_inherits_it() {
             statuses.push((path, answer.status()));
         }
     }
-    let count = |path: &str, status: u16| statuses.iter().filter(|one| **one == (path, status)).count();
+    let count = |path: &str, status: u16| {
+        statuses
+            .iter()
+            .filter(|one| **one == (path, status))
+            .count()
+    };
     assert_eq!(count("/", 200) + count("/like", 200), 5);
     assert_eq!(count("/", 503) + count("/like", 503), 11);
-    assert_eq!((count("/own/x", 200), count("/own/x", 429), count("/free", 200)), (1, 7, 8));
+    assert_eq!(
+        (
+            count("/own/x", 200),
+            count("/own/x", 429),
+            count("/free", 200)
+        ),
+        (1, 7, 8)
+    );
 }
 
 /// RFC 4291 §2.5.4: within its /64 it chooses its address freely.
@@ -143,7 +175,8 @@ fn a_hundred_thousand_keys_take_bounded_memory_and_everybody_is_served() {
 
 #[test]
 fn the_last_request_of_a_connection_is_told_so() {
-    let origin = Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let origin =
+        Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let toml = "limits = { requests = 3 }\n".to_owned()
         + &plain_site(origin.address())
         + "[site.\":0\".path.\"/own\"]\nrespond = \"ok\"\n[site.\":0\".path.\"/closed\"]\nrespond = \"ok\"\ndeny = [\"0.0.0.0/0\"]\n";
@@ -154,13 +187,20 @@ fn the_last_request_of_a_connection_is_told_so() {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").repeat(5));
         for last in [false, false, true] {
             let answer = client.answer();
-            assert_eq!(answer.field("connection"), last.then_some("close"), "{path}");
+            assert_eq!(
+                answer.field("connection"),
+                last.then_some("close"),
+                "{path}"
+            );
         }
         client.expect_end();
     }
     // Whoever closes it himself is not asked to.
     let mut client = Http::connect(gate.address());
-    assert_eq!(ask(&mut client, "Connection: close\r\n").field("connection"), Some("close"));
+    assert_eq!(
+        ask(&mut client, "Connection: close\r\n").field("connection"),
+        Some("close")
+    );
     client.expect_end();
 }
 
@@ -169,12 +209,21 @@ fn connections_of_a_client_past_its_limit_wait_for_the_first_to_end() {
     let toml = "limits = { per_client = 2 }\n".to_owned() + &own("");
     let gate = lockgate().workers(2).start(&toml);
     let mut here: Vec<Http> = (0..2).map(|_| Http::connect(gate.address())).collect();
-    here.iter_mut().for_each(|client| assert_eq!(ask(client, "").status(), 200));
+    here.iter_mut()
+        .for_each(|client| assert_eq!(ask(client, "").status(), 200));
     let mut waiting = Http::connect(gate.address());
     waiting.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let other: IpAddr = [127, 0, 0, 77].into();
-    assert_eq!(ask(&mut Http::over(Wire::connect_from(other, gate.address())), "").status(), 200);
-    here.iter_mut().for_each(|client| assert_eq!(ask(client, "").status(), 200));
+    assert_eq!(
+        ask(
+            &mut Http::over(Wire::connect_from(other, gate.address())),
+            ""
+        )
+        .status(),
+        200
+    );
+    here.iter_mut()
+        .for_each(|client| assert_eq!(ask(client, "").status(), 200));
     drop(here);
     assert_eq!(waiting.answer().status(), 200);
 }
@@ -203,7 +252,10 @@ fn a_head_past_its_limits_is_refused_and_the_connection_ends() {
                 let port = client.stream.local_address().port();
                 drop(client);
                 let line = gate.line("the refusal", |line| line["client_port"] == port);
-                assert_eq!((&line["status"], &line["cause"]), (&431.into(), &"limit".into()));
+                assert_eq!(
+                    (&line["status"], &line["cause"]),
+                    (&431.into(), &"limit".into())
+                );
             }
         }
     }
@@ -221,7 +273,11 @@ fn a_body_that_says_it_is_too_long_is_refused_before_the_origin_is_asked() {
         let mut client = Http::connect(gate.address());
         client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
         let answer = client.answer();
-        assert_eq!((answer.status(), answer.field("connection")), (413, Some("close")), "{lines}");
+        assert_eq!(
+            (answer.status(), answer.field("connection")),
+            (413, Some("close")),
+            "{lines}"
+        );
     }
     assert!(!origin.has_one(Duration::ZERO));
     let mut client = Http::connect(gate.address());
@@ -241,7 +297,10 @@ fn a_chunked_body_that_becomes_too_long_is_cut_and_never_ended() {
         let mut client = Http::connect(gate.address());
         client.send_in(step.min(whole.len()), whole);
         let answer = client.answer();
-        assert_eq!((answer.status(), answer.field("connection")), (413, Some("close")));
+        assert_eq!(
+            (answer.status(), answer.field("connection")),
+            (413, Some("close"))
+        );
         client.expect_end();
         // What has come was handed on, or nothing was; an end was not.
         if origin.has_one(Duration::ZERO) {
@@ -250,10 +309,16 @@ fn a_chunked_body_that_becomes_too_long_is_cut_and_never_ended() {
             assert!(!read.contains("\r\n0\r\n") && !read.contains('x'), "{read}");
         }
         let line = gate.line("the refusal", |line| line["status"] == 413);
-        assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()));
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"limit".into(), &"lockgate".into())
+        );
         // One that is as long as it may be.
         let mut client = Http::connect(gate.address());
-        client.send_in(step.min(whole.len()), whole.replace("5\r\nghijx", "4\r\nghij"));
+        client.send_in(
+            step.min(whole.len()),
+            whole.replace("5\r\nghijx", "4\r\nghij"),
+        );
         let mut upstream = origin.http();
         assert_eq!(upstream.request().text(), "abcdefghij");
         upstream.send("HTTP/1.1 204 No Content\r\n\r\n");
@@ -269,11 +334,14 @@ fn grace_passes(gate: &Lockgate) {
     let mut slow = Http::connect(gate.address());
     slow.send("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nbut");
     let answer = slow.answer();
-    assert_eq!((answer.status(), answer.field("connection")), (408, Some("close")));
+    assert_eq!(
+        (answer.status(), answer.field("connection")),
+        (408, Some("close"))
+    );
 }
 
-/// A site in front of `origin`, and where it sends what is for `/slow`: nobody accepts there, so that the kernel takes a
-/// little.
+/// A site in front of `origin`, and where it sends what is for `/slow`: nobody accepts there, so
+/// that the kernel takes a little.
 fn with_slow(origin: &Origin) -> (String, Origin) {
     let slow = Origin::tcp();
     let toml = format!(
@@ -291,7 +359,10 @@ fn an_upload_below_the_rate_is_answered_by_408() {
     let gate = lockgate().start(&toml);
     grace_passes(&gate);
     let line = gate.line("the slow one", |line| line["status"] == 408);
-    assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()));
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"too_slow".into(), &"downstream".into())
+    );
     assert_eq!(line["received_bytes"], 3);
 }
 
@@ -335,7 +406,9 @@ fn whoever_waits_to_be_told_to_go_on_is_not_slow_and_then_may_be() {
     let gate = lockgate().start(&toml);
     for goes_on in [true, false] {
         let mut client = Http::connect(gate.address());
-        client.send("PUT /big HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+        client.send(
+            "PUT /big HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
+        );
         let mut upstream = origin.http();
         upstream.head();
         grace_passes(&gate);
@@ -360,16 +433,22 @@ fn whoever_waits_to_be_told_to_go_on_is_not_slow_and_then_may_be() {
 
 #[test]
 fn a_head_that_comes_too_slowly_is_answered_by_408_and_an_idle_connection_ends_without_a_word() {
-    let gate =
-        lockgate().start(&("timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned() + &own("")));
+    let gate = lockgate()
+        .start(&("timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned() + &own("")));
     let mut client = Http::connect(gate.address());
     assert_eq!(ask(&mut client, "").status(), 200);
     client.send("GET /half HTTP/1.1\r\nHost:");
     let answer = client.answer();
-    assert_eq!((answer.status(), answer.field("connection")), (408, Some("close")));
+    assert_eq!(
+        (answer.status(), answer.field("connection")),
+        (408, Some("close"))
+    );
     drop(client);
     let line = gate.line("the late head", |line| line["status"] == 408);
-    assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()));
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"too_slow".into(), &"downstream".into())
+    );
     assert!(line["duration_seconds"].as_f64().unwrap() > 0.2, "{line}");
     let mut idle = Http::connect(gate.address());
     assert_eq!(ask(&mut idle, "").status(), 200);
@@ -390,7 +469,9 @@ fn an_upload_that_the_origin_does_not_read_is_not_slow() {
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
-    client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {LEN}\r\n\r\n"));
+    client.send(format!(
+        "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {LEN}\r\n\r\n"
+    ));
     let mut upstream = origin.http();
     upstream.head();
     let mut writer = client.stream.another();
@@ -420,7 +501,10 @@ fn a_client_that_does_not_take_its_answer_is_cut_and_its_endpoint_let_go() {
     let before = gate.resident();
     let endless = std::thread::spawn(move || while writer.write_all(&[b'x'; 65_536]).is_ok() {});
     let line = gate.line("who does not read", |line| line["cause"] == "too_slow");
-    assert_eq!((&line["status"], &line["side"]), (&200.into(), &"downstream".into()));
+    assert_eq!(
+        (&line["status"], &line["side"]),
+        (&200.into(), &"downstream".into())
+    );
     endless.join().unwrap();
     let grown = gate.most_resident().saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes");
@@ -431,7 +515,11 @@ fn a_client_that_does_not_take_its_answer_is_cut_and_its_endpoint_let_go() {
 
 #[test]
 fn own_answers_to_who_does_not_read_them_are_cut_too() {
-    let toml = HASTY.to_owned() + &own(&format!("headers = {{ x-long = \"{}\" }}", "x".repeat(8_000)));
+    let toml = HASTY.to_owned()
+        + &own(&format!(
+            "headers = {{ x-long = \"{}\" }}",
+            "x".repeat(8_000)
+        ));
     let gate = lockgate().start(&toml);
     let mut client = Wire::connect(gate.address());
     client.limit(Duration::from_millis(20));
@@ -441,21 +529,32 @@ fn own_answers_to_who_does_not_read_them_are_cut_too() {
     gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
     let mut read = Vec::new();
     let _ = client.read_to_end(&mut read);
-    eventually("service", || (ask(&mut Http::connect(gate.address()), "").status() == 200).then_some(()));
+    eventually("service", || {
+        (ask(&mut Http::connect(gate.address()), "").status() == 200).then_some(())
+    });
 }
 
 #[test]
 fn an_origin_that_does_not_answer_in_time_is_told_and_the_connection_kept() {
     let origin = Origin::tcp();
-    let gate = lockgate()
-        .start(&("timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address())));
+    let gate = lockgate().start(
+        &("timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address())),
+    );
     let mut client = Http::connect(gate.address());
     for _ in 0..2 {
         let answer = ask(&mut client, "");
         assert_eq!((answer.status(), answer.field("connection")), (504, None));
-        assert!(answer.field("proxy-status").unwrap().contains("error=http_response_timeout"));
+        assert!(
+            answer
+                .field("proxy-status")
+                .unwrap()
+                .contains("error=http_response_timeout")
+        );
     }
     let line = gate.line("the late one", |line| line["status"] == 504);
-    assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"upstream".into()));
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"too_slow".into(), &"upstream".into())
+    );
     assert_eq!(line["endpoint"], origin.address());
 }

@@ -21,10 +21,15 @@ fn the_plain_port_of_a_site_sends_its_clients_to_the_other() {
     let mut client = Http::connect(plain);
     // RFC 9110 §15.4.9: 308 keeps the method.
     for (method, version) in [("GET", "1.1"), ("POST", "1.1"), ("HEAD", "1.1")] {
-        client.send(format!("{method} /a%20b?c=%2f&d HTTP/{version}\r\nHost: APP.test\r\n\r\n"));
+        client.send(format!(
+            "{method} /a%20b?c=%2f&d HTTP/{version}\r\nHost: APP.test\r\n\r\n"
+        ));
         let head = client.head();
         assert!(head.starts_with("HTTP/1.1 308 "), "{head}");
-        let location = head.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
+        let location = head
+            .lines()
+            .find_map(|line| line.strip_prefix("Location: "))
+            .unwrap();
         // The port that the system has chosen, not the 0 that was written.
         assert_eq!(location, format!("https://app.test:{port}/a%20b?c=%2f&d"));
         assert!(head.contains("Content-Length: 0\r\n"), "{head}");
@@ -32,7 +37,9 @@ fn the_plain_port_of_a_site_sends_its_clients_to_the_other() {
     // Never to where the client says, and no host is another's.
     client.send("GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n");
     assert_eq!(client.answer().status(), 404);
-    client.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\nConnection: close\r\n\r\n"));
+    client.send(format!(
+        "GET / HTTP/1.1\r\nHost: {NAME}\r\nConnection: close\r\n\r\n"
+    ));
     assert_eq!(client.answer().status(), 308);
     client.expect_end();
     let mut secure = Http::over(site.client().connect(gate.at("127.0.0.1:0"), NAME).unwrap());
@@ -89,7 +96,10 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nx-frame-options: DENY\r\nDate: NOW\r\n\
              Content-Length: 16\r\n\r\n",
         ),
-        ("GET /gone HTTP/1.1", "HTTP/1.1 204 No Content\r\nx-frame-options: DENY\r\nDate: NOW\r\n\r\n"),
+        (
+            "GET /gone HTTP/1.1",
+            "HTTP/1.1 204 No Content\r\nx-frame-options: DENY\r\nDate: NOW\r\n\r\n",
+        ),
         // RFC 9110 §6.6.1: there is one Date.
         (
             "GET /dated HTTP/1.1",
@@ -109,14 +119,21 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
         assert_eq!(settled(got), head, "{line}");
         client.expect(body);
     }
-    // A body that nobody asked for ends it, whether it is there or still to come: it is never a request.
+    // A body that nobody asked for ends it, whether it is there or still to come: it is never a
+    // request.
     let body = "GET /smuggled HTTP/1.1\r\n\r\n";
-    let head = format!("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
     for there in [0, 20, body.len()] {
         let mut client = Http::connect(gate.address());
         client.send(head.clone() + &body[..there]);
         let answer = client.answer();
-        assert_eq!((answer.status(), answer.field("connection")), (200, Some("close")));
+        assert_eq!(
+            (answer.status(), answer.field("connection")),
+            (200, Some("close"))
+        );
         client.send(&body[there..]);
         client.expect_end();
     }
@@ -126,8 +143,14 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
     );
     // RFC 9112 §3.2: one that names no host is for the address that it came to.
     let nameless = Http::ask(gate.address(), "GET /host HTTP/1.0\r\n\r\n");
-    assert!(nameless.contains("\r\nLocation: https://127.0.0.1/\r\n"), "{nameless}");
-    assert!(old.contains("Connection: keep-alive\r\n") && old.ends_with("hello 127.0.0.1\n"), "{old}");
+    assert!(
+        nameless.contains("\r\nLocation: https://127.0.0.1/\r\n"),
+        "{nameless}"
+    );
+    assert!(
+        old.contains("Connection: keep-alive\r\n") && old.ends_with("hello 127.0.0.1\n"),
+        "{old}"
+    );
 }
 
 #[test]
@@ -142,33 +165,61 @@ fn refusals_keep_the_connection_where_the_request_was_whole() {
     for (request, status, allow) in [
         ("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n", 404, None),
         ("GET /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n", 404, None),
-        ("GET /only HTTP/1.1\r\nHost: A.TEST:80\r\n\r\n", 405, Some("POST")),
-        ("POST /only HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n", 201, None),
+        (
+            "GET /only HTTP/1.1\r\nHost: A.TEST:80\r\n\r\n",
+            405,
+            Some("POST"),
+        ),
+        (
+            "POST /only HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n",
+            201,
+            None,
+        ),
         ("GET /p/x HTTP/1.1\r\nHost: a.test\r\n\r\n", 502, None),
         // RFC 9110 §9.3.7: about no resource. RFC 9112 §3.2.4: so is one for a URL without a path.
         ("OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n", 204, None),
-        ("OPTIONS http://a.test HTTP/1.1\r\nHost: a.test\r\n\r\n", 204, None),
+        (
+            "OPTIONS http://a.test HTTP/1.1\r\nHost: a.test\r\n\r\n",
+            204,
+            None,
+        ),
         ("OPTIONS * HTTP/1.1\r\nHost: b.test\r\n\r\n", 404, None),
     ] {
         client.send(request);
         let answer = client.answer();
-        assert_eq!((answer.status(), answer.field("allow")), (status, allow), "{request}");
+        assert_eq!(
+            (answer.status(), answer.field("allow")),
+            (status, allow),
+            "{request}"
+        );
         assert_eq!(answer.field("connection"), None, "{request}");
         assert!(answer.field("date").is_some(), "{request}");
     }
     // To HEAD there is no page, only its length.
     client.send("HEAD /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let head = client.head();
-    assert!(head.starts_with("HTTP/1.1 404 ") && !head.contains("Content-Length: 0\r\n"), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 404 ") && !head.contains("Content-Length: 0\r\n"),
+        "{head}"
+    );
     client.send("HEAD /p/ HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
     let head = client.head();
     assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
     client.expect_end();
     // What cannot be read is the last that is read.
-    for malformed in ["GET /%00 HTTP/1.1\r\nHost: a.test\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "GET /\r\n\r\n"]
-    {
-        let all = Http::ask(gate.address(), format!("{malformed}GET /only HTTP/1.1\r\nHost: a.test\r\n\r\n"));
-        assert!(all.starts_with("HTTP/1.1 400 ") && all.contains("Connection: close\r\n"), "{all}");
+    for malformed in [
+        "GET /%00 HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET /\r\n\r\n",
+    ] {
+        let all = Http::ask(
+            gate.address(),
+            format!("{malformed}GET /only HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+        );
+        assert!(
+            all.starts_with("HTTP/1.1 400 ") && all.contains("Connection: close\r\n"),
+            "{all}"
+        );
         assert_eq!(all.matches("HTTP/1.1 ").count(), 1, "{all}");
     }
 }
@@ -186,17 +237,28 @@ fn what_is_asked_of_the_origin_is_what_the_rules_make_of_it() {
         ("/other?", "/other?"),
     ] {
         let request = format!("GET {asked} HTTP/1.1\r\nHost: a.test\r\n\r\n");
-        let (seen, answer) =
-            passed(&gate, &origin, &request, "HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 0\r\n\r\n");
+        let (seen, answer) = passed(
+            &gate,
+            &origin,
+            &request,
+            "HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 0\r\n\r\n",
+        );
         assert_eq!(seen.first_line(), format!("GET {expected} HTTP/1.1"));
-        assert!(answer.contains("x-frame-options: DENY\r\n") && !answer.contains("Server"), "{answer}");
+        assert!(
+            answer.contains("x-frame-options: DENY\r\n") && !answer.contains("Server"),
+            "{answer}"
+        );
     }
     let request = "GET /set/it?q HTTP/1.1\r\nHost: a.test\r\nX-Drop: 1\r\nX-SET: theirs\r\n\r\n";
     let (seen, _) = passed(&gate, &origin, request, OK);
-    assert_eq!((seen.field("x-set"), seen.field("x-drop")), (Some("a.test/set/it"), None));
+    assert_eq!(
+        (seen.field("x-set"), seen.field("x-drop")),
+        (Some("a.test/set/it"), None)
+    );
 }
 
-/// What the tus protocol rests on: an upload is made, and its address told, by an origin that does not know its own.
+/// What the tus protocol rests on: an upload is made, and its address told, by an origin that does
+/// not know its own.
 #[test]
 fn locations_are_told_as_clients_can_reach_them() {
     let site = Site::new();
@@ -210,27 +272,58 @@ fn locations_are_told_as_clients_can_reach_them() {
     let gate = lockgate().start(&toml);
     let address = origin.address();
     for (path, status, location, expected) in [
-        ("/files", "201 Created", "http://app.test/files/1".to_owned(), "https://app.test/files/1"),
-        ("/files", "201 Created", format!("http://{address}/files/1?a=b"), "https://app.test/files/1?a=b"),
+        (
+            "/files",
+            "201 Created",
+            "http://app.test/files/1".to_owned(),
+            "https://app.test/files/1",
+        ),
+        (
+            "/files",
+            "201 Created",
+            format!("http://{address}/files/1?a=b"),
+            "https://app.test/files/1?a=b",
+        ),
         ("/files", "302 Found", "/files/2".to_owned(), "/files/2"),
-        ("/files", "302 Found", "https://elsewhere.test/x".to_owned(), "https://elsewhere.test/x"),
-        ("/up/files", "201 Created", "/files/3".to_owned(), "/up/files/3"),
-        ("/up/files", "201 Created", format!("http://{address}/files/3"), "https://app.test/up/files/3"),
+        (
+            "/files",
+            "302 Found",
+            "https://elsewhere.test/x".to_owned(),
+            "https://elsewhere.test/x",
+        ),
+        (
+            "/up/files",
+            "201 Created",
+            "/files/3".to_owned(),
+            "/up/files/3",
+        ),
+        (
+            "/up/files",
+            "201 Created",
+            format!("http://{address}/files/3"),
+            "https://app.test/up/files/3",
+        ),
         ("/up/files", "302 Found", "next".to_owned(), "next"),
     ] {
         let mut client = Http::over(site.client().connect(gate.address(), NAME).unwrap());
-        client.send(format!("POST {path} HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 0\r\n\r\n"));
+        client.send(format!(
+            "POST {path} HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 0\r\n\r\n"
+        ));
         let mut upstream = origin.http();
         upstream.request();
         upstream.send(format!(
             "HTTP/1.1 {status}\r\nConnection: close\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
         ));
-        assert_eq!(client.answer().field("location"), Some(expected), "{path} {location}");
+        assert_eq!(
+            client.answer().field("location"),
+            Some(expected),
+            "{path} {location}"
+        );
     }
 }
 
-/// What a route guards is behind its TLS. The way there tells nothing but the name, which the certificate tells anybody,
-/// and a password that was asked for here would come unencrypted.
+/// What a route guards is behind its TLS. The way there tells nothing but the name, which the
+/// certificate tells anybody, and a password that was asked for here would come unencrypted.
 #[test]
 fn the_redirect_to_tls_asks_for_nothing_and_counts_nobody() {
     let site = Site::new();
@@ -260,7 +353,10 @@ fn a_request_that_may_go_no_further_is_answered_here() {
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
     client.send("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n\r\n");
-    assert_eq!(settled(client.head()), "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n");
+    assert_eq!(
+        settled(client.head()),
+        "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n"
+    );
     // RFC 9110 §9.3.8: what it would show may be secret.
     client.send("TRACE / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\nCookie: a=secret\r\n\r\n");
     let answer = client.answer();
@@ -289,9 +385,13 @@ fn what_is_https_is_misdirected_without_tls() {
 #[test]
 fn a_file_of_redirects_goes_before_what_else_answers_but_not_before_a_password() {
     let folder = Folder::new();
-    let map = "/old/* /new/{*} 301\n/caf%C3%A9 https://{host}/tea?{query}\n/locked/a /open\n/a /b 302\n";
+    let map =
+        "/old/* /new/{*} 301\n/caf%C3%A9 https://{host}/tea?{query}\n/locked/a /open\n/a /b 302\n";
     let file = folder.write("moved", map);
-    let users = folder.write("users", "a:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n");
+    let users = folder.write(
+        "users",
+        "a:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n",
+    );
     let toml = format!(
         "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = 404\nredirects = \"{}\"\n\
          [site.\":0\".path.\"/locked/*\"]\nauth = {{ basic = \"{}\" }}\n\
@@ -314,7 +414,11 @@ fn a_file_of_redirects_goes_before_what_else_answers_but_not_before_a_password()
     ] {
         client.send(format!("GET {asked} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
         let answer = client.answer();
-        assert_eq!((answer.status(), answer.field("location")), (status, location), "{asked}");
+        assert_eq!(
+            (answer.status(), answer.field("location")),
+            (status, location),
+            "{asked}"
+        );
     }
 }
 
@@ -323,10 +427,24 @@ fn secure_fields_are_added_where_the_application_has_none() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + "headers = { secure = true }\n"));
     let answer = "HTTP/1.1 200 OK\r\nX-Frame-Options: DENY\r\nContent-Length: 0\r\n\r\n";
-    let (_, answer) = passed(&gate, &origin, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", answer);
-    assert!(answer.contains("X-Frame-Options: DENY\r\n") && !answer.contains("SAMEORIGIN"), "{answer}");
-    assert!(answer.contains("x-content-type-options: nosniff\r\n"), "{answer}");
-    assert!(!answer.to_ascii_lowercase().contains("strict-transport"), "{answer}");
+    let (_, answer) = passed(
+        &gate,
+        &origin,
+        "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        answer,
+    );
+    assert!(
+        answer.contains("X-Frame-Options: DENY\r\n") && !answer.contains("SAMEORIGIN"),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("x-content-type-options: nosniff\r\n"),
+        "{answer}"
+    );
+    assert!(
+        !answer.to_ascii_lowercase().contains("strict-transport"),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -335,14 +453,29 @@ fn rules_for_fields_hold_for_what_goes_wrong_and_none_makes_it_be_kept() {
                  proxy-status = false, allow = false }\n";
     let gate = lockgate().start(&(plain_site(deserted()) + rules + "body = { max = \"1B\" }\n"));
     let mut client = Http::connect(gate.address());
-    for (asked, status) in
-        [("GET /a?b HTTP/1.1\r\n", 502), ("POST /a HTTP/1.1\r\nContent-Length: 2\r\n", 413)]
-    {
+    for (asked, status) in [
+        ("GET /a?b HTTP/1.1\r\n", 502),
+        ("POST /a HTTP/1.1\r\nContent-Length: 2\r\n", 413),
+    ] {
         client.send(format!("{asked}Host: a.test\r\n\r\n"));
         let answer = client.answer();
-        let said = ["x-path", "x-content-type-options", "cache-control", "proxy-status"];
+        let said = [
+            "x-path",
+            "x-content-type-options",
+            "cache-control",
+            "proxy-status",
+        ];
         let said = said.map(|name| answer.field(name));
-        assert_eq!((answer.status(), said), (status, [Some("/a"), Some("nosniff"), Some("no-store"), None]));
-        assert_eq!(answer.field("content-type"), Some("text/plain; charset=utf-8"));
+        assert_eq!(
+            (answer.status(), said),
+            (
+                status,
+                [Some("/a"), Some("nosniff"), Some("no-store"), None]
+            )
+        );
+        assert_eq!(
+            answer.field("content-type"),
+            Some("text/plain; charset=utf-8")
+        );
     }
 }

@@ -1,11 +1,12 @@
-//! Endpoints of a pool: which one is next, what is kept, how many may be asked at once, and what becomes of requests
-//! when one of them is not there.
+//! Endpoints of a pool: which one is next, what is kept, how many may be asked at once, and what
+//! becomes of requests when one of them is not there.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
 
 use lockgate_testkit::{
-    Authority, Folder, Http, Lockgate, Message, Origin, Serving, Tls, Wire, eventually, server_config,
+    Authority, Folder, Http, Lockgate, Message, Origin, Serving, Tls, Wire, eventually,
+    server_config,
 };
 
 use super::{ask, get, ok, plain_site, pooled};
@@ -18,13 +19,20 @@ fn named(name: &'static str) -> Serving {
 
 /// A pool of two.
 fn two(one: &Serving, other: &Serving) -> String {
-    pooled(format!("endpoints = [\"{}\", \"{}\"]", one.address(), other.address()))
+    pooled(format!(
+        "endpoints = [\"{}\", \"{}\"]",
+        one.address(),
+        other.address()
+    ))
 }
 
 fn error(answer: &Message) -> (u16, String) {
     let status = answer.field("proxy-status").unwrap_or_default();
     let error = status.split("error=").nth(1).unwrap_or_default();
-    (answer.status(), error.split(';').next().unwrap_or_default().to_owned())
+    (
+        answer.status(),
+        error.split(';').next().unwrap_or_default().to_owned(),
+    )
 }
 
 #[test]
@@ -32,16 +40,43 @@ fn an_endpoint_that_is_not_there_yet_is_an_error_with_its_cause_until_it_is() {
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let address = deserted();
-    for (endpoint, is_unix) in [(address.to_string(), false), (format!("unix:{}", path.display()), true)] {
+    for (endpoint, is_unix) in [
+        (address.to_string(), false),
+        (format!("unix:{}", path.display()), true),
+    ] {
         let mut gate = lockgate().start(&plain_site(&endpoint));
         let answer = ask(&gate);
-        assert_eq!(error(&answer), (502, "connection_refused".to_owned()), "{}", answer.head);
-        assert!(answer.text().contains("the application cannot be reached"), "{}", answer.text());
+        assert_eq!(
+            error(&answer),
+            (502, "connection_refused".to_owned()),
+            "{}",
+            answer.head
+        );
+        assert!(
+            answer.text().contains("the application cannot be reached"),
+            "{}",
+            answer.text()
+        );
         let line = gate.next_line();
-        assert_eq!((&line["status"], &line["cause"]), (&502.into(), &"connect_failed".into()), "{line}");
-        assert!(line["detail"].as_str().unwrap().contains(&endpoint), "{line}");
-        gate.wait_for_sample("lockgate_upstream_failures_total", &["reason=\"connection_refused\""], 1.0);
-        let origin = if is_unix { Origin::unix(&path) } else { Origin::tcp_at(address) };
+        assert_eq!(
+            (&line["status"], &line["cause"]),
+            (&502.into(), &"connect_failed".into()),
+            "{line}"
+        );
+        assert!(
+            line["detail"].as_str().unwrap().contains(&endpoint),
+            "{line}"
+        );
+        gate.wait_for_sample(
+            "lockgate_upstream_failures_total",
+            &["reason=\"connection_refused\""],
+            1.0,
+        );
+        let origin = if is_unix {
+            Origin::unix(&path)
+        } else {
+            Origin::tcp_at(address)
+        };
         let _origin = origin.answering(|_| ok("here"));
         assert_eq!(ask(&gate).text(), "here");
     }
@@ -78,7 +113,9 @@ fn one_endpoint_that_refuses_fails_no_request() {
 #[test]
 fn of_more_endpoints_than_can_be_told_apart_all_may_refuse() {
     let nobody = deserted();
-    let many: Vec<_> = (0..100).map(|port| format!("\"{}:{}\"", nobody.ip(), 1 + port)).collect();
+    let many: Vec<_> = (0..100)
+        .map(|port| format!("\"{}:{}\"", nobody.ip(), 1 + port))
+        .collect();
     let gate = lockgate().start(&pooled(format!("endpoints = [{}]", many.join(", "))));
     assert_eq!(error(&ask(&gate)), (502, "connection_refused".to_owned()));
 }
@@ -127,13 +164,18 @@ fn the_least_busy_is_the_one_with_the_fewest_requests_for_its_weight() {
         client.send(get("/"));
         clients.push(client);
         let mut upstream = eventually("whoever is asked", || {
-            let asked = origins.iter().find(|origin| origin.has_one(std::time::Duration::from_millis(1)))?;
+            let asked = origins
+                .iter()
+                .find(|origin| origin.has_one(std::time::Duration::from_millis(1)))?;
             Some((asked.address(), asked.http()))
         });
         upstream.1.request();
         held.push(upstream);
     }
-    let first = held.iter().filter(|(address, _)| *address == origins[0].address()).count();
+    let first = held
+        .iter()
+        .filter(|(address, _)| *address == origins[0].address())
+        .count();
     assert_eq!((first, held.len() - first), (4, 2));
 }
 
@@ -152,7 +194,11 @@ fn a_connection_is_used_again_by_whoever_comes_next() {
 
 #[test]
 fn a_connection_carries_no_more_requests_than_it_may() {
-    for (idle, connections) in [("{ max = 0 }", 9), ("{ requests = 4 }", 3), ("{ requests = 1 }", 9)] {
+    for (idle, connections) in [
+        ("{ max = 0 }", 9),
+        ("{ requests = 4 }", 3),
+        ("{ requests = 1 }", 9),
+    ] {
         for more in ["", "\nproxy_protocol = \"v1\""] {
             let origin = Origin::tcp().serve(move |wire| {
                 let mut http = Http::over(wire.another());
@@ -163,7 +209,10 @@ fn a_connection_carries_no_more_requests_than_it_may() {
                     http.send(ok("app"));
                 }
             });
-            let toml = pooled(format!("endpoints = [\"{}\"]\nidle = {idle}{more}", origin.address()));
+            let toml = pooled(format!(
+                "endpoints = [\"{}\"]\nidle = {idle}{more}",
+                origin.address()
+            ));
             let gate = lockgate().start(&toml);
             let mut client = Http::connect(gate.address());
             for _ in 0..9 {
@@ -178,7 +227,10 @@ fn a_connection_carries_no_more_requests_than_it_may() {
 #[test]
 fn a_connection_that_nobody_uses_is_closed_in_time_also_when_no_client_is_left() {
     let origin = Origin::tcp();
-    let toml = pooled(format!("endpoints = [\"{}\"]\nidle = {{ for = \"1s\" }}", origin.address()));
+    let toml = pooled(format!(
+        "endpoints = [\"{}\"]\nidle = {{ for = \"1s\" }}",
+        origin.address()
+    ));
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
@@ -237,7 +289,10 @@ fn who_waits_for_an_endpoint_is_served_in_the_order_of_coming() {
     }
     let mut upstream = origin.http();
     for number in 0..5 {
-        assert_eq!(upstream.request().first_line(), format!("GET /{number} HTTP/1.1"));
+        assert_eq!(
+            upstream.request().first_line(),
+            format!("GET /{number} HTTP/1.1")
+        );
         upstream.send(ok("done"));
     }
     for client in &mut clients {
@@ -251,7 +306,10 @@ fn who_waits_for_an_endpoint_is_served_in_the_order_of_coming() {
 fn a_queue_that_is_full_or_takes_too_long_is_an_error_with_its_cause() {
     for (queue, detail) in [
         ("{ max = 0, wait = \"60s\" }", "the queue is full"),
-        ("{ max = 10, wait = \"100ms\" }", "as many connections as it may"),
+        (
+            "{ max = 10, wait = \"100ms\" }",
+            "as many connections as it may",
+        ),
     ] {
         let origin = Origin::tcp();
         let mut gate = lockgate().workers(2).start(&pooled(format!(
@@ -263,7 +321,11 @@ fn a_queue_that_is_full_or_takes_too_long_is_an_error_with_its_cause() {
         let mut upstream = origin.http();
         upstream.request();
         for _ in 0..3 {
-            assert_eq!(error(&ask(&gate)), (503, "connection_limit_reached".to_owned()), "{queue}");
+            assert_eq!(
+                error(&ask(&gate)),
+                (503, "connection_limit_reached".to_owned()),
+                "{queue}"
+            );
             let line = gate.next_line();
             assert_eq!(line["cause"], "limit", "{line}");
             assert!(line["detail"].as_str().unwrap().contains(detail), "{line}");
@@ -364,7 +426,11 @@ impl Stop {
     }
 
     fn wait(&self) {
-        drop(self.1.wait_while(self.0.lock().unwrap(), |stopped| *stopped).unwrap());
+        drop(
+            self.1
+                .wait_while(self.0.lock().unwrap(), |stopped| *stopped)
+                .unwrap(),
+        );
     }
 }
 
@@ -437,7 +503,10 @@ impl Race {
         if answers.held < Self::HELD {
             answers.held += 1;
             let due = Self::END.min(answers.quick + Self::LAP);
-            answers = self.1.wait_while(answers, |answers| answers.quick < due).unwrap();
+            answers = self
+                .1
+                .wait_while(answers, |answers| answers.quick < due)
+                .unwrap();
             answers.held -= 1;
             answers.is_known = true;
         }
@@ -474,14 +543,20 @@ fn an_endpoint_that_is_slow_gets_few_requests() {
     });
     let answers = race.0.lock().unwrap();
     // As many as the other, if nobody looked.
-    assert!(answers.is_known && answers.slow <= Race::END / 10, "{} of {}", answers.slow, answers.quick);
+    assert!(
+        answers.is_known && answers.slow <= Race::END / 10,
+        "{} of {}",
+        answers.slow,
+        answers.quick
+    );
 }
 
 #[test]
 fn a_connection_that_begins_with_a_client_is_of_that_client_alone() {
-    for (version, header) in
-        [("v1", b"PROXY TCP4 127.0.0.".as_slice()), ("v2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11")]
-    {
+    for (version, header) in [
+        ("v1", b"PROXY TCP4 127.0.0.".as_slice()),
+        ("v2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11"),
+    ] {
         let origin = Origin::tcp();
         let gate = lockgate().start(&pooled(format!(
             "endpoints = [\"{}\"]\nproxy_protocol = \"{version}\"",
@@ -501,7 +576,8 @@ fn a_connection_that_begins_with_a_client_is_of_that_client_alone() {
             upstream
         };
         let mut clients = [2, 3].map(|from: u8| {
-            let mut client = Http::over(Wire::connect_from([127, 0, 0, from].into(), gate.address()));
+            let mut client =
+                Http::over(Wire::connect_from([127, 0, 0, from].into(), gate.address()));
             client.send(get("/1"));
             let mut upstream = introduced(&origin, from);
             upstream.request();
@@ -534,9 +610,17 @@ fn a_connection_that_begins_with_a_client_is_of_that_client_alone() {
 fn tls_to_an_endpoint_is_verified_before_anything_is_sent() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
-    let other = text(&site.folder.write("other.pem", Authority::new("Other").pem()));
+    let other = text(
+        &site
+            .folder
+            .write("other.pem", Authority::new("Other").pem()),
+    );
     let served = server_config(&site.issued, None);
-    for (name, ca, well) in [(NAME, &ca, true), ("other.test", &ca, false), (NAME, &other, false)] {
+    for (name, ca, well) in [
+        (NAME, &ca, true),
+        ("other.test", &ca, false),
+        (NAME, &other, false),
+    ] {
         let origin = Origin::tcp();
         let gate = lockgate().start(&pooled(format!(
             "endpoints = [\"{}\"]\ntls = {{ name = \"{name}\", ca = \"{ca}\" }}",
@@ -558,7 +642,12 @@ fn tls_to_an_endpoint_is_verified_before_anything_is_sent() {
         } else {
             assert!(Tls::alert(&accepted.unwrap_err()).is_some());
             let answer = client.answer();
-            assert_eq!(error(&answer), (502, "tls_certificate_error".to_owned()), "{}", answer.head);
+            assert_eq!(
+                error(&answer),
+                (502, "tls_certificate_error".to_owned()),
+                "{}",
+                answer.head
+            );
         }
     }
 }
@@ -576,7 +665,10 @@ fn an_endpoint_that_speaks_no_tls_is_an_error_with_its_cause() {
     client.send(get("/"));
     let mut upstream = origin.accept();
     upstream.send("HTTP/1.1 400 Bad Request\r\n\r\n");
-    assert_eq!(error(&client.answer()), (502, "tls_protocol_error".to_owned()));
+    assert_eq!(
+        error(&client.answer()),
+        (502, "tls_protocol_error".to_owned())
+    );
 }
 
 #[test]
@@ -607,7 +699,10 @@ fn of_connections_that_are_too_many_the_rest_is_closed() {
         together.wait();
         ok("app")
     });
-    let toml = pooled(format!("endpoints = [\"{}\"]\nidle = {{ max = 2 }}", origin.address()));
+    let toml = pooled(format!(
+        "endpoints = [\"{}\"]\nidle = {{ max = 2 }}",
+        origin.address()
+    ));
     let gate = lockgate().start(&toml);
     closed_loop(&gate, 6, 1);
     assert_eq!(origin.accepted(), 6);
@@ -664,7 +759,11 @@ fn a_place_at_an_endpoint_is_given_back_however_its_request_has_ended() {
         let mut client = Http::connect(gate.address());
         client.send(get("/next"));
         let mut upstream = origin.http();
-        assert_eq!(upstream.request().first_line(), "GET /next HTTP/1.1", "{said:?} {leaves}");
+        assert_eq!(
+            upstream.request().first_line(),
+            "GET /next HTTP/1.1",
+            "{said:?} {leaves}"
+        );
         upstream.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nnext");
         assert_eq!(client.answer().text(), "next");
         ended();

@@ -1,5 +1,5 @@
-//! Rules that change a request, beside each feature that reads one: features go by what the client has sent, endpoints get
-//! what the rules make of it.
+//! Rules that change a request, beside each feature that reads one: features go by what the client
+//! has sent, endpoints get what the rules make of it.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ const SENT: &str = "User-Agent: browser/1\r\nReferer: https://from.test/\r\nAcce
     Origin: https://page.test\r\nAuthorization: Basic YTpi\r\n\
     Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
 
-/// The rules, each as keys of a route. SERVICE is an auth service that vouches for the user `vouched`.
+/// The rules, each as keys of a route. SERVICE is an auth service that vouches for the user
+/// `vouched`.
 const RULES: [&str; 9] = [
     "",
     "request_headers = { host = \"app.internal\" }\n",
@@ -31,8 +32,8 @@ const RULES: [&str; 9] = [
     "rewrite_body = [{ text = \"@@\", with = \"##\" }]\n",
 ];
 
-/// An origin whose answers show its name and the head that it has got; where the request has `X-Location`, they have that as
-/// Location.
+/// An origin whose answers show its name and the head that it has got; where the request has
+/// `X-Location`, they have that as Location.
 fn shows(name: &'static str) -> Serving {
     Origin::tcp().answering(move |request| {
         let body = format!("{name} @@\n{}{}", request.head, "x".repeat(5_000));
@@ -62,8 +63,9 @@ impl Scene {
         });
         let [first, second] = origins.each_ref().map(Serving::address);
         let rules = rules.replace("SERVICE", service.address());
-        let pool =
-            |balance: &str| format!("endpoints = [\"{first}\", \"{second}\"]\nbalance = {{ {balance} }}\n");
+        let pool = |balance: &str| {
+            format!("endpoints = [\"{first}\", \"{second}\"]\nbalance = {{ {balance} }}\n")
+        };
         let mut toml = format!(
             "[pool.hash]\n{}[pool.sticky]\n{}{}",
             pool("hash = \"header:x-user\""),
@@ -72,26 +74,47 @@ impl Scene {
         );
         for (path, keys) in [
             ("/plain", String::new()),
-            ("/compressed", "compress = { codings = [\"br\", \"gzip\"] }\n".to_owned()),
+            (
+                "/compressed",
+                "compress = { codings = [\"br\", \"gzip\"] }\n".to_owned(),
+            ),
             ("/cors", "cors = \"https://page.test\"\n".to_owned()),
             ("/hash", "proxy = \"pool:hash\"\n".to_owned()),
             ("/sticky", "proxy = \"pool:sticky\"\n".to_owned()),
-            ("/limited", "limit = { rate = \"1/h\", per = \"header:x-key\" }\n".to_owned()),
+            (
+                "/limited",
+                "limit = { rate = \"1/h\", per = \"header:x-key\" }\n".to_owned(),
+            ),
             ("/down", format!("proxy = \"{}\"\n", deserted())),
-            ("/guarded", format!("auth = {{ forward = \"{}\" }}\n", service.address())),
-            ("/changed", "rewrite_body = [{ text = \"@@\", with = \"##\" }]\n".to_owned()),
+            (
+                "/guarded",
+                format!("auth = {{ forward = \"{}\" }}\n", service.address()),
+            ),
+            (
+                "/changed",
+                "rewrite_body = [{ text = \"@@\", with = \"##\" }]\n".to_owned(),
+            ),
         ] {
-            let twice = keys.split('=').next().is_some_and(|key| !key.is_empty() && rules.starts_with(key));
+            let twice = keys
+                .split('=')
+                .next()
+                .is_some_and(|key| !key.is_empty() && rules.starts_with(key));
             let rules = if twice { "" } else { &rules };
             toml += &format!("[site.\":0\".path.\"{path}\"]\n{keys}{rules}");
         }
-        Self { gate: lockgate().start(&toml), origins, service }
+        Self {
+            gate: lockgate().start(&toml),
+            origins,
+            service,
+        }
     }
 
     /// Asks for a path with these lines beside what is always sent.
     fn ask(&self, path: &str, lines: &str) -> Message {
         let mut client = Http::connect(self.gate.address());
-        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n{SENT}{lines}\r\n"));
+        client.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: a.test\r\n{SENT}{lines}\r\n"
+        ));
         client.answer()
     }
 
@@ -99,7 +122,9 @@ impl Scene {
     fn text(&self, path: &str, lines: &str) -> String {
         let mut client = Http::connect(self.gate.address());
         let sent = SENT.replace("Accept-Encoding: gzip\r\n", "");
-        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n{sent}{lines}\r\n"));
+        client.send(format!(
+            "GET {path} HTTP/1.1\r\nHost: a.test\r\n{sent}{lines}\r\n"
+        ));
         client.answer().text().to_owned()
     }
 }
@@ -115,9 +140,15 @@ fn beside_each_rule(look: impl Fn(&mut Scene, &str)) {
 fn the_access_log_has_what_the_client_sent_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         scene.ask("/plain", "");
-        let line = scene.gate.line("its line", |line| line["target"] == "/plain");
+        let line = scene
+            .gate
+            .line("its line", |line| line["target"] == "/plain");
         let told = ["host", "user_agent", "referer", "trace_id"].map(|field| line[field].as_str());
-        assert_eq!(told, ["a.test", "browser/1", "https://from.test/", TRACE].map(Some), "{rules}");
+        assert_eq!(
+            told,
+            ["a.test", "browser/1", "https://from.test/", TRACE].map(Some),
+            "{rules}"
+        );
     });
 }
 
@@ -126,7 +157,10 @@ fn the_access_log_has_what_the_client_sent_beside_each_rule() {
 fn forwarding_fields_name_the_public_host_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let seen = scene.text("/plain", "");
-        assert!(seen.contains("\r\nX-Forwarded-Host: a.test\r\n"), "{rules}: {seen}");
+        assert!(
+            seen.contains("\r\nX-Forwarded-Host: a.test\r\n"),
+            "{rules}: {seen}"
+        );
         assert!(
             seen.contains("\r\nForwarded: for=127.0.0.1;proto=http;host=\"a.test\"\r\n"),
             "{rules}: {seen}"
@@ -138,9 +172,13 @@ fn forwarding_fields_name_the_public_host_beside_each_rule() {
 fn location_names_the_public_host_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let own = format!("X-Location: http://{}/x\r\n", scene.origins[0].address());
-        assert_eq!(scene.ask("/plain", &own).field("location"), Some("http://a.test/x"), "{rules}");
-        // The name that a rule gives the endpoint is the endpoint's own, with its port or without. To lead a client from https, which
-        // it does not use, back to http would be a loop.
+        assert_eq!(
+            scene.ask("/plain", &own).field("location"),
+            Some("http://a.test/x"),
+            "{rules}"
+        );
+        // The name that a rule gives the endpoint is the endpoint's own, with its port or without.
+        // To lead a client from https, which it does not use, back to http would be a loop.
         let port = scene.origins[0].address().rsplit(':').next().unwrap();
         for (named, is_own) in [
             ("http://app.internal/x".to_owned(), true),
@@ -148,7 +186,11 @@ fn location_names_the_public_host_beside_each_rule() {
             ("https://app.internal/x".to_owned(), false),
         ] {
             let answer = scene.ask("/plain", &format!("X-Location: {named}\r\n"));
-            let expected = if is_own && rules.contains("app.internal") { "http://a.test/x" } else { &named };
+            let expected = if is_own && rules.contains("app.internal") {
+                "http://a.test/x"
+            } else {
+                &named
+            };
             assert_eq!(answer.field("location"), Some(expected), "{rules}");
         }
     });
@@ -158,7 +200,11 @@ fn location_names_the_public_host_beside_each_rule() {
 #[test]
 fn compression_goes_by_the_clients_accept_encoding_beside_each_rule() {
     beside_each_rule(|scene, rules| {
-        assert_eq!(scene.ask("/compressed", "").field("content-encoding"), Some("gzip"), "{rules}");
+        assert_eq!(
+            scene.ask("/compressed", "").field("content-encoding"),
+            Some("gzip"),
+            "{rules}"
+        );
     });
 }
 
@@ -166,7 +212,11 @@ fn compression_goes_by_the_clients_accept_encoding_beside_each_rule() {
 fn cors_goes_by_the_clients_origin_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let answer = scene.ask("/cors", "");
-        assert_eq!(answer.field("access-control-allow-origin"), Some("https://page.test"), "{rules}");
+        assert_eq!(
+            answer.field("access-control-allow-origin"),
+            Some("https://page.test"),
+            "{rules}"
+        );
     });
 }
 
@@ -175,7 +225,12 @@ fn a_hash_goes_by_the_clients_header_or_the_vouched_one_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let answered: BTreeSet<_> = (0..40)
             .map(|user| {
-                scene.text("/hash", &format!("X-User: u{user}\r\n")).split(' ').next().unwrap().to_owned()
+                scene
+                    .text("/hash", &format!("X-User: u{user}\r\n"))
+                    .split(' ')
+                    .next()
+                    .unwrap()
+                    .to_owned()
             })
             .collect();
         // What the auth service says of the user takes the place of what the client says.
@@ -188,11 +243,19 @@ fn a_hash_goes_by_the_clients_header_or_the_vouched_one_beside_each_rule() {
 fn a_sticky_client_stays_at_its_endpoint_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let first = scene.ask("/sticky", "Accept-Encoding: identity\r\n");
-        let cookie = first.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+        let cookie = first
+            .field("set-cookie")
+            .unwrap()
+            .split(';')
+            .next()
+            .unwrap()
+            .to_owned();
         let name = |text: &str| text.split(' ').next().unwrap().to_owned();
         for _ in 0..8 {
             let mut client = Http::connect(scene.gate.address());
-            client.send(format!("GET /sticky HTTP/1.1\r\nHost: a.test\r\nCookie: {cookie}\r\n\r\n"));
+            client.send(format!(
+                "GET /sticky HTTP/1.1\r\nHost: a.test\r\nCookie: {cookie}\r\n\r\n"
+            ));
             let again = client.answer();
             assert_eq!(
                 (name(again.text()), again.field("set-cookie")),
@@ -216,7 +279,9 @@ fn a_limit_counts_by_the_clients_header_beside_each_rule() {
 fn an_error_page_goes_by_the_clients_accept_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let answer = scene.ask("/down", "");
-        let html = answer.field("content-type").is_some_and(|of| of.starts_with("text/html"));
+        let html = answer
+            .field("content-type")
+            .is_some_and(|of| of.starts_with("text/html"));
         assert!(answer.status() == 502 && html, "{rules}: {}", answer.head);
     });
 }
@@ -241,28 +306,45 @@ fn a_body_is_rewritten_beside_each_rule() {
 #[test]
 fn an_endpoint_gets_the_request_as_the_rules_make_it() {
     for (rules, has, has_not) in [
-        (RULES[1], "\r\nHost: app.internal\r\n", "\r\nHost: a.test\r\n"),
+        (
+            RULES[1],
+            "\r\nHost: app.internal\r\n",
+            "\r\nHost: a.test\r\n",
+        ),
         (RULES[2], "\r\nX-Forwarded-For: ", "\r\nReferer: "),
         (RULES[3], "\r\naccept-encoding: br\r\n", "browser/1"),
         (RULES[4], "\r\nx-added: a.test\r\n", "app.internal"),
         (RULES[5], "GET /other HTTP/1.1\r\n", "/plain"),
-        (RULES[6], "\r\nx-user: vouched\r\n", "\r\nX-User: forged\r\n"),
+        (
+            RULES[6],
+            "\r\nx-user: vouched\r\n",
+            "\r\nX-User: forged\r\n",
+        ),
     ] {
         let seen = Scene::new(rules).text("/plain", "X-User: forged\r\n");
-        assert!(seen.contains(has) && !seen.contains(has_not), "{rules}: {seen}");
+        assert!(
+            seen.contains(has) && !seen.contains(has_not),
+            "{rules}: {seen}"
+        );
     }
 }
 
-/// RFC 9112 §3.2.2: the target goes over Host, and a rule over both, whatever the client has as Host.
+/// RFC 9112 §3.2.2: the target goes over Host, and a rule over both, whatever the client has as
+/// Host.
 #[test]
 fn a_host_of_a_rule_goes_over_that_of_an_absolute_target() {
     let scene = Scene::new(RULES[1]);
     for host in ["a.test", "app.internal", "b.test"] {
         let mut client = Http::connect(scene.gate.address());
-        client.send(format!("GET http://b.test/plain HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.send(format!(
+            "GET http://b.test/plain HTTP/1.1\r\nHost: {host}\r\n\r\n"
+        ));
         let seen = client.answer().text().to_owned();
         let hosts = "\r\nHost: app.internal\r\n";
-        assert!(seen.contains(hosts) && seen.contains("\r\nX-Forwarded-Host: b.test\r\n"), "{host}: {seen}");
+        assert!(
+            seen.contains(hosts) && seen.contains("\r\nX-Forwarded-Host: b.test\r\n"),
+            "{host}: {seen}"
+        );
     }
 }
 
@@ -271,11 +353,18 @@ fn a_host_of_a_rule_goes_over_that_of_an_absolute_target() {
 fn a_request_without_host_gets_that_of_a_rule_and_no_public_one() {
     let scene = Scene::new(RULES[1]);
     let seen = Http::ask(scene.gate.address(), "GET /plain HTTP/1.0\r\n\r\n");
-    assert!(seen.contains("\r\nHost: app.internal\r\n") && !seen.contains("X-Forwarded-Host"), "{seen}");
-    assert!(seen.contains("\r\nForwarded: for=127.0.0.1;proto=http\r\n"), "{seen}");
+    assert!(
+        seen.contains("\r\nHost: app.internal\r\n") && !seen.contains("X-Forwarded-Host"),
+        "{seen}"
+    );
+    assert!(
+        seen.contains("\r\nForwarded: for=127.0.0.1;proto=http\r\n"),
+        "{seen}"
+    );
 }
 
-/// What a rule makes of Host is not the client's to choose: it strips the port, and an upgrade to https stays one.
+/// What a rule makes of Host is not the client's to choose: it strips the port, and an upgrade to
+/// https stays one.
 #[test]
 fn an_endpoint_that_leads_to_https_is_followed_there() {
     let scene = Scene::new("request_headers = { host = \"{host}\" }\n");

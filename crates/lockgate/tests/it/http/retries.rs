@@ -1,11 +1,14 @@
-//! Requests that an endpoint does not answer: who may be asked again, and that nothing is done twice.
+//! Requests that an endpoint does not answer: who may be asked again, and that nothing is done
+//! twice.
 
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Tls, bytes, eventually, server_config};
+use lockgate_testkit::{
+    Http, Lockgate, Message, Origin, Serving, Tls, bytes, eventually, server_config,
+};
 use serde_json::Value;
 
 use super::{get, ok, plain_site, pooled, with_body};
@@ -58,7 +61,11 @@ fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let body = bytes(1, 3_000);
-    for request in [get("/").into_bytes(), with_body("POST", &body), chunked("POST", &body)] {
+    for request in [
+        get("/").into_bytes(),
+        with_body("POST", &body),
+        chunked("POST", &body),
+    ] {
         for reset in [false, true] {
             let (mut client, upstream) = kept(&gate, &origin);
             if reset {
@@ -77,7 +84,8 @@ fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
     }
 }
 
-/// RFC 9112 §9.3.1: a client may repeat on a new connection what is idempotent; RFC 9110 §9.2.2: which that is.
+/// RFC 9112 §9.3.1: a client may repeat on a new connection what is idempotent; RFC 9110 §9.2.2:
+/// which that is.
 #[test]
 fn a_kept_connection_that_closes_as_the_request_arrives_costs_the_idempotent_nothing() {
     let origin = Origin::tcp();
@@ -103,8 +111,15 @@ fn a_kept_connection_that_closes_as_the_request_arrives_costs_the_idempotent_not
             }
             let mut upstream = origin.http();
             let second = upstream.request();
-            assert_eq!((&first.head, &first.trailers), (&second.head, &second.trailers));
-            assert!(first.body == second.body, "{}: the same body", first.first_line());
+            assert_eq!(
+                (&first.head, &first.trailers),
+                (&second.head, &second.trailers)
+            );
+            assert!(
+                first.body == second.body,
+                "{}: the same body",
+                first.first_line()
+            );
             upstream.send(ok("second"));
             assert_eq!(client.answer().text(), "second");
         }
@@ -115,8 +130,11 @@ fn a_kept_connection_that_closes_as_the_request_arrives_costs_the_idempotent_not
 fn a_post_that_has_arrived_is_never_sent_again() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    for request in [with_body("POST", b"pay"), chunked("POST", b"pay"), with_body("PATCH", &bytes(1, 30_000))]
-    {
+    for request in [
+        with_body("POST", b"pay"),
+        chunked("POST", b"pay"),
+        with_body("PATCH", &bytes(1, 30_000)),
+    ] {
         for reset in [false, true] {
             let (mut client, mut upstream) = kept(&gate, &origin);
             client.send(&request);
@@ -174,7 +192,9 @@ fn a_body_of_which_more_than_64_kilobytes_were_sent_is_not_sent_again() {
 /// Two endpoints of which the first is asked first.
 fn two(origins: &[Origin; 2], more: &str) -> String {
     let [one, other] = origins.each_ref().map(Origin::address);
-    pooled(format!("endpoints = [\"{one}\", \"{other}\"]\nbalance = \"round-robin\"\n{more}"))
+    pooled(format!(
+        "endpoints = [\"{one}\", \"{other}\"]\nbalance = \"round-robin\"\n{more}"
+    ))
 }
 
 #[test]
@@ -189,7 +209,11 @@ fn what_one_endpoint_breaks_off_is_asked_of_another_if_it_is_idempotent() {
     upstream.send(ok("other"));
     assert_eq!(client.answer().text(), "other");
     let line = gate.next_line();
-    assert_eq!((&line["retries"], &line["endpoint"]), (&1.into(), &origins[1].address().into()), "{line}");
+    assert_eq!(
+        (&line["retries"], &line["endpoint"]),
+        (&1.into(), &origins[1].address().into()),
+        "{line}"
+    );
     let failed = format!("endpoint=\"{}\"", origins[0].address());
     gate.wait_for_sample("lockgate_upstream_retries_total", &[&failed], 1.0);
     gate.wait_for_sample(
@@ -208,10 +232,17 @@ fn a_post_that_an_endpoint_breaks_off_is_asked_of_nobody_else() {
     origins[0].http().request();
     expect_broken(&client.answer());
     let line = gate.next_line();
-    assert_eq!((&line["retries"], &line["cause"]), (&Value::Null, &"upstream_closed".into()), "{line}");
+    assert_eq!(
+        (&line["retries"], &line["cause"]),
+        (&Value::Null, &"upstream_closed".into()),
+        "{line}"
+    );
     // The one that broke off is avoided.
     client.send(get("/next"));
-    assert_eq!(origins[1].http().request().first_line(), "GET /next HTTP/1.1");
+    assert_eq!(
+        origins[1].http().request().first_line(),
+        "GET /next HTTP/1.1"
+    );
 }
 
 #[test]
@@ -244,7 +275,11 @@ fn where_there_is_no_other_endpoint_the_client_learns_what_the_only_one_did() {
     client.send(get("/"));
     expect_broken(&client.answer());
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["retries"]), (&"upstream_closed".into(), &Value::Null), "{line}");
+    assert_eq!(
+        (&line["cause"], &line["retries"]),
+        (&"upstream_closed".into(), &Value::Null),
+        "{line}"
+    );
     assert_eq!(line["endpoint"], origin.address());
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
@@ -327,7 +362,10 @@ fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
         let answer = client.answer();
         assert_eq!(answer.status(), 504);
         assert!(
-            answer.field("proxy-status").unwrap().contains("error=http_response_timeout"),
+            answer
+                .field("proxy-status")
+                .unwrap()
+                .contains("error=http_response_timeout"),
             "{}",
             answer.head
         );
@@ -347,7 +385,8 @@ fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
     assert_eq!(client.answer().text(), "other");
 }
 
-/// RFC 9110 §15.6.5: the head of an answer has its time as a whole, however often a byte of it comes.
+/// RFC 9110 §15.6.5: the head of an answer has its time as a whole, however often a byte of it
+/// comes.
 #[test]
 fn an_endpoint_that_trickles_the_head_of_its_answer_is_a_timeout() {
     let origin = Origin::tcp();
@@ -365,7 +404,14 @@ fn an_endpoint_that_trickles_the_head_of_its_answer_is_a_timeout() {
     });
     let answer = client.answer();
     assert_eq!(answer.status(), 504);
-    assert!(answer.field("proxy-status").unwrap().contains("error=http_response_timeout"), "{}", answer.head);
+    assert!(
+        answer
+            .field("proxy-status")
+            .unwrap()
+            .contains("error=http_response_timeout"),
+        "{}",
+        answer.head
+    );
 }
 
 #[test]
@@ -384,7 +430,10 @@ fn an_endpoint_that_stops_taking_the_body_is_a_timeout() {
     let answer = client.answer();
     assert_eq!(answer.status(), 504);
     assert!(
-        answer.field("proxy-status").unwrap().contains("error=connection_write_timeout"),
+        answer
+            .field("proxy-status")
+            .unwrap()
+            .contains("error=connection_write_timeout"),
         "{}",
         answer.head
     );
@@ -403,14 +452,21 @@ fn an_answer_before_the_whole_request_says_nothing_of_how_quick_an_endpoint_is()
     upstream.head();
     upstream.send(ok("enough"));
     assert_eq!(client.answer().text(), "enough");
-    assert!(!gate.metrics().contains("lockgate_upstream_latency_ewma_seconds{"));
+    assert!(
+        !gate
+            .metrics()
+            .contains("lockgate_upstream_latency_ewma_seconds{")
+    );
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
     let mut upstream = origin.http();
     upstream.request();
     upstream.send(ok("whole"));
     assert_eq!(client.answer().text(), "whole");
-    assert!(gate.metrics().contains("lockgate_upstream_latency_ewma_seconds{"));
+    assert!(
+        gate.metrics()
+            .contains("lockgate_upstream_latency_ewma_seconds{")
+    );
 }
 
 #[test]
@@ -430,10 +486,17 @@ fn an_endpoint_that_closes_after_every_answer_without_a_word_fails_nobody() {
             scope.spawn(move || {
                 let mut client = Http::connect(address);
                 for _ in 0..100 {
-                    let body = if method == "PUT" { body.as_slice() } else { b"" };
+                    let body = if method == "PUT" {
+                        body.as_slice()
+                    } else {
+                        b""
+                    };
                     client.send(with_body(method, body));
                     let answer = client.answer();
-                    assert_eq!((answer.status(), answer.text()), (200, body.len().to_string().as_str()));
+                    assert_eq!(
+                        (answer.status(), answer.text()),
+                        (200, body.len().to_string().as_str())
+                    );
                     asked.fetch_add(1, Ordering::SeqCst);
                 }
             });
@@ -454,7 +517,14 @@ fn a_kept_connection_under_tls_is_no_other() {
     )));
     let accept = || Http::over(Tls::accept(&served, origin.accept()).unwrap());
     // It ends in an orderly way, by a mere close, or as the request arrives.
-    for (way, method) in [(0, "GET"), (0, "POST"), (1, "GET"), (1, "POST"), (2, "GET"), (2, "PUT")] {
+    for (way, method) in [
+        (0, "GET"),
+        (0, "POST"),
+        (1, "GET"),
+        (1, "POST"),
+        (2, "GET"),
+        (2, "PUT"),
+    ] {
         let mut client = Http::connect(gate.address());
         client.send(get("/first"));
         let mut upstream = accept();
@@ -491,8 +561,10 @@ fn a_kept_connection_under_tls_is_no_other() {
 #[test]
 fn what_is_repeated_to_an_endpoint_that_is_told_of_its_client_begins_with_the_header() {
     let origin = Origin::tcp();
-    let gate =
-        lockgate().start(&pooled(format!("endpoints = [\"{}\"]\nproxy_protocol = \"v1\"", origin.address())));
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\"]\nproxy_protocol = \"v1\"",
+        origin.address()
+    )));
     let introduced = || {
         let mut upstream = origin.http();
         assert!(upstream.line().starts_with("PROXY TCP4 127.0.0.1 "));
@@ -547,7 +619,9 @@ fn a_body_that_waits_to_be_asked_for_goes_to_whoever_asks_last() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let (mut client, mut upstream) = kept(&gate, &origin);
-    client.send("PUT / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    client.send(
+        "PUT / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
+    );
     upstream.head();
     drop(upstream);
     let mut upstream = origin.http();
@@ -565,13 +639,29 @@ fn requests_that_came_together_are_each_answered_once_and_in_order() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
-    client.send([get("/1").into_bytes(), with_body("POST", b"pay"), get("/3").into_bytes()].concat());
-    for (line, name) in [("GET /1 HTTP/1.1", "one"), ("POST / HTTP/1.1", "two"), ("GET /3 HTTP/1.1", "three")]
-    {
+    client.send(
+        [
+            get("/1").into_bytes(),
+            with_body("POST", b"pay"),
+            get("/3").into_bytes(),
+        ]
+        .concat(),
+    );
+    for (line, name) in [
+        ("GET /1 HTTP/1.1", "one"),
+        ("POST / HTTP/1.1", "two"),
+        ("GET /3 HTTP/1.1", "three"),
+    ] {
         // None says that it closes; that it has is seen before the next is sent.
         let mut upstream = origin.http();
         assert_eq!(upstream.request().first_line(), line);
-        upstream.send([ok(name), b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nextra".to_vec()].concat());
+        upstream.send(
+            [
+                ok(name),
+                b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nextra".to_vec(),
+            ]
+            .concat(),
+        );
         assert_eq!(client.answer().text(), name);
     }
 }

@@ -53,11 +53,14 @@ fn a_connection_whose_exchange_has_ended_serves_whoever_is_next() {
     upstream.request();
     upstream.send(OK);
     assert_eq!(client.answer().text(), "ok");
-    assert!(!origin.has_one(std::time::Duration::ZERO), "one connection is enough for all of them");
+    assert!(
+        !origin.has_one(std::time::Duration::ZERO),
+        "one connection is enough for all of them"
+    );
 }
 
-/// RFC 9112 §9.3: where the origin says that it closes, or does not say that it does not. For what stands behind an answer
-/// see `hostile_origins`.
+/// RFC 9112 §9.3: where the origin says that it closes, or does not say that it does not. For what
+/// stands behind an answer see `hostile_origins`.
 #[test]
 fn a_connection_that_its_origin_will_close_serves_nobody_else() {
     let origin = Origin::tcp();
@@ -67,7 +70,12 @@ fn a_connection_that_its_origin_will_close_serves_nobody_else() {
         "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
     ] {
         for method in ["GET", "POST"] {
-            let mut first = asked(&gate, &origin, &format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"), answer);
+            let mut first = asked(
+                &gate,
+                &origin,
+                &format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"),
+                answer,
+            );
             first.wait_closed();
         }
     }
@@ -130,7 +138,10 @@ fn a_connection_with_an_unfinished_upload_serves_nobody_else() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let rest = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
-    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 4 + rest.len());
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+        4 + rest.len()
+    );
     for refusal in [OK, "HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno"] {
         let mut client = Http::connect(gate.address());
         client.send(&head);
@@ -143,7 +154,10 @@ fn a_connection_with_an_unfinished_upload_serves_nobody_else() {
         // What is sent behind it is the rest of the body, whatever it looks like: here, and there.
         client.send(rest);
         let (got, _) = upstream.end();
-        assert_eq!(got.escape_ascii().to_string(), rest.escape_default().to_string());
+        assert_eq!(
+            got.escape_ascii().to_string(),
+            rest.escape_default().to_string()
+        );
         let mut other = Http::connect(gate.address());
         other.send(get("/"));
         let mut upstream = origin.http();
@@ -155,7 +169,8 @@ fn a_connection_with_an_unfinished_upload_serves_nobody_else() {
     }
 }
 
-/// A client that leaves in the middle of an answer takes the connection with it: the rest is still to come there.
+/// A client that leaves in the middle of an answer takes the connection with it: the rest is still
+/// to come there.
 #[test]
 fn a_connection_whose_answer_nobody_reads_to_its_end_serves_nobody_else() {
     let origin = Origin::tcp();

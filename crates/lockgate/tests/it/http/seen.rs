@@ -11,8 +11,13 @@ use crate::scene::{NAME, Site, deserted, lockgate, text};
 /// An origin that answers `hello`, and of `POST` what it got.
 fn hello() -> Serving {
     Origin::tcp().answering(|request| {
-        let body = if request.first_line().starts_with("POST") { &request.body[..] } else { b"hello" };
-        let mut answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
+        let body = if request.first_line().starts_with("POST") {
+            &request.body[..]
+        } else {
+            b"hello"
+        };
+        let mut answer =
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
         if !request.first_line().starts_with("HEAD") {
             answer.extend_from_slice(body);
         }
@@ -26,17 +31,32 @@ fn ask(client: &mut Http, line: &str, lines: &str) -> Message {
 }
 
 fn seconds(line: &Value, field: &str) -> f64 {
-    line[field].as_f64().unwrap_or_else(|| panic!("{field} in {line}"))
+    line[field]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{field} in {line}"))
 }
 
 /// Its parts are what it took.
 fn adds_up(line: &Value) {
-    let parts = ["wait_seconds", "connect_seconds", "first_byte_seconds", "body_seconds"];
+    let parts = [
+        "wait_seconds",
+        "connect_seconds",
+        "first_byte_seconds",
+        "body_seconds",
+    ];
     let sum: f64 = parts.iter().filter_map(|part| line[part].as_f64()).sum();
     let whole = seconds(line, "duration_seconds");
-    assert!(parts.iter().all(|part| line[part].as_f64().unwrap_or(0.0) >= 0.0), "{line}");
+    assert!(
+        parts
+            .iter()
+            .all(|part| line[part].as_f64().unwrap_or(0.0) >= 0.0),
+        "{line}"
+    );
     // Each is cut to a microsecond.
-    assert!((whole - sum).abs() < 0.000_01, "{whole} is not {sum}: {line}");
+    assert!(
+        (whole - sum).abs() < 0.000_01,
+        "{whole} is not {sum}: {line}"
+    );
 }
 
 #[test]
@@ -77,19 +97,69 @@ fn a_request_is_one_line_with_all_that_happened() {
             assert_eq!(line[field], expected, "{field}: {line}");
         }
         assert_eq!(line["connection"], lines[0]["connection"]);
-        for absent in ["user", "cause", "side", "detail", "retries", "tls_version", "sni", "cookie"] {
+        for absent in [
+            "user",
+            "cause",
+            "side",
+            "detail",
+            "retries",
+            "tls_version",
+            "sni",
+            "cookie",
+        ] {
             assert!(line.get(absent).is_none(), "{absent}: {line}");
         }
         adds_up(line);
     }
-    let fields =
-        ["method", "target", "host", "protocol", "received_bytes", "sent_bytes", "pool", "reused", "route"];
-    let told: Vec<Vec<Value>> =
-        lines.iter().map(|line| fields.iter().map(|field| line[field].clone()).collect()).collect();
+    let fields = [
+        "method",
+        "target",
+        "host",
+        "protocol",
+        "received_bytes",
+        "sent_bytes",
+        "pool",
+        "reused",
+        "route",
+    ];
+    let told: Vec<Vec<Value>> = lines
+        .iter()
+        .map(|line| fields.iter().map(|field| line[field].clone()).collect())
+        .collect();
     let expected = serde_json::json!([
-        ["GET", "/a?b=%20c", "a.test", "HTTP/1.1", 0, 5, "app", false, null],
-        ["POST", "/api/7", "a.test", "HTTP/1.1", 4, 4, ":0 POST /api/{id}", false, "POST /api/{id}"],
-        ["POST", "/other", "A.test:80", "HTTP/1.1", 5, 5, "app", true, null],
+        [
+            "GET",
+            "/a?b=%20c",
+            "a.test",
+            "HTTP/1.1",
+            0,
+            5,
+            "app",
+            false,
+            null
+        ],
+        [
+            "POST",
+            "/api/7",
+            "a.test",
+            "HTTP/1.1",
+            4,
+            4,
+            ":0 POST /api/{id}",
+            false,
+            "POST /api/{id}"
+        ],
+        [
+            "POST",
+            "/other",
+            "A.test:80",
+            "HTTP/1.1",
+            5,
+            5,
+            "app",
+            true,
+            null
+        ],
         ["HEAD", "/", null, "HTTP/1.0", 0, 0, "app", true, null],
     ]);
     assert_eq!(serde_json::to_value(told).unwrap(), expected);
@@ -97,7 +167,10 @@ fn a_request_is_one_line_with_all_that_happened() {
         (&lines[0]["referer"], &lines[0]["user_agent"]),
         (&"https://x.test/".into(), &"tester/1".into())
     );
-    let connects: Vec<bool> = lines.iter().map(|line| line.get("connect_seconds").is_some()).collect();
+    let connects: Vec<bool> = lines
+        .iter()
+        .map(|line| line.get("connect_seconds").is_some())
+        .collect();
     assert_eq!(connects, [true, true, false, false]);
     let mut ids: Vec<_> = lines.iter().map(|line| line["id"].to_string()).collect();
     ids.dedup();
@@ -114,7 +187,11 @@ fn a_request_over_tls_is_a_line_with_what_was_agreed() {
     let (site, origin) = (Site::new(), hello());
     let toml = plain_site(origin.address()) + &format!("tls = \"{}\"\n", site.cert);
     let mut gate = lockgate().start(&toml);
-    let tls = site.client().alpn(&["http/1.1"]).connect(gate.address(), NAME).unwrap();
+    let tls = site
+        .client()
+        .alpn(&["http/1.1"])
+        .connect(gate.address(), NAME)
+        .unwrap();
     let mut client = Http::over(tls);
     client.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
     assert_eq!(client.answer().text(), "hello");
@@ -129,7 +206,10 @@ fn a_request_over_tls_is_a_line_with_what_was_agreed() {
     ] {
         assert_eq!(line[field], expected, "{field}: {line}");
     }
-    assert_eq!((&line["resumed"], &line["status"]), (&false.into(), &200.into()));
+    assert_eq!(
+        (&line["resumed"], &line["status"]),
+        (&false.into(), &200.into())
+    );
     adds_up(&line);
 }
 
@@ -148,19 +228,34 @@ fn a_request_that_was_tried_twice_says_so_and_its_parts_add_up() {
     let gate = lockgate().start(&toml);
     let served = origin.answering(|_| b"HTTP/1.1 204 No Content\r\n\r\n".to_vec());
     for _ in 0..3 {
-        assert_eq!(ask(&mut Http::connect(gate.address()), "GET /", "").status(), 204);
+        assert_eq!(
+            ask(&mut Http::connect(gate.address()), "GET /", "").status(),
+            204
+        );
     }
-    let line = gate.line("one that was tried again", |line| line["retries"].as_u64().is_some());
-    assert_eq!((&line["endpoint"], &line["pool"]), (&served.address().into(), &"app".into()));
+    let line = gate.line("one that was tried again", |line| {
+        line["retries"].as_u64().is_some()
+    });
+    assert_eq!(
+        (&line["endpoint"], &line["pool"]),
+        (&served.address().into(), &"app".into())
+    );
     gate.lines().iter().for_each(adds_up);
 }
 
 /// The id on the page of an error, in whichever form.
 fn id_in(answer: &Message) -> String {
     let body = answer.text();
-    let digits = |text: &str| text.chars().take_while(char::is_ascii_hexdigit).collect::<String>();
+    let digits = |text: &str| {
+        text.chars()
+            .take_while(char::is_ascii_hexdigit)
+            .collect::<String>()
+    };
     let places = ["request: ", "\"request_id\":\"", "<br>"];
-    let place = places.iter().find_map(|place| body.split_once(place)).unwrap_or_else(|| panic!("{body}"));
+    let place = places
+        .iter()
+        .find_map(|place| body.split_once(place))
+        .unwrap_or_else(|| panic!("{body}"));
     digits(place.1)
 }
 
@@ -185,16 +280,43 @@ fn every_error_says_its_cause_and_id_in_log_field_and_page() {
         "[site.\"b.test:0\"]\nlisten = [\"127.0.0.1\"]\n[site.\"b.test:0\".path",
     );
     let gate = lockgate().start(&toml);
-    assert_eq!(ask(&mut Http::connect(gate.address()), "GET /often", "").status(), 200);
+    assert_eq!(
+        ask(&mut Http::connect(gate.address()), "GET /often", "").status(),
+        200
+    );
     let mut answers = Vec::new();
     for (line, lines, status, cause, error) in [
         ("GET /dead", "", 502, "connect_failed", "connection_refused"),
-        ("GET /bad", "", 502, "refused_by_rule", "http_protocol_error"),
-        ("GET /worse", "", 502, "refused_by_rule", "http_protocol_error"),
-        ("GET /deny", "", 403, "refused_by_rule", "http_request_denied"),
+        (
+            "GET /bad",
+            "",
+            502,
+            "refused_by_rule",
+            "http_protocol_error",
+        ),
+        (
+            "GET /worse",
+            "",
+            502,
+            "refused_by_rule",
+            "http_protocol_error",
+        ),
+        (
+            "GET /deny",
+            "",
+            403,
+            "refused_by_rule",
+            "http_request_denied",
+        ),
         ("GET /often", "", 429, "limit", "http_request_error"),
         ("GET /%2f", "", 400, "refused_by_rule", "http_request_error"),
-        ("POST /small", "Content-Length: 2\r\n", 413, "limit", "http_request_error"),
+        (
+            "POST /small",
+            "Content-Length: 2\r\n",
+            413,
+            "limit",
+            "http_request_error",
+        ),
         (
             "POST /",
             "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n",
@@ -202,21 +324,42 @@ fn every_error_says_its_cause_and_id_in_log_field_and_page() {
             "refused_by_rule",
             "http_request_error",
         ),
-        ("GET /", "No colon\r\n", 400, "refused_by_rule", "http_request_error"),
-        ("GET / HTTP/1.1\r\nHost: c.test\r\nX:", "", 400, "refused_by_rule", "http_request_error"),
+        (
+            "GET /",
+            "No colon\r\n",
+            400,
+            "refused_by_rule",
+            "http_request_error",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: c.test\r\nX:",
+            "",
+            400,
+            "refused_by_rule",
+            "http_request_error",
+        ),
     ] {
         for accept in ["", "Accept: text/html\r\n", "Accept: application/json\r\n"] {
-            let answer = ask(&mut Http::connect(gate.address()), line, &format!("{accept}{lines}"));
+            let answer = ask(
+                &mut Http::connect(gate.address()),
+                line,
+                &format!("{accept}{lines}"),
+            );
             assert_eq!(answer.status(), status, "{line}");
             assert!(answer.text().contains(cause), "{}", answer.text());
             let told = answer.field("proxy-status").unwrap();
-            assert!(told.starts_with("lockgate; ") && told.contains(&format!("error={error}")), "{told}");
+            assert!(
+                told.starts_with("lockgate; ") && told.contains(&format!("error={error}")),
+                "{told}"
+            );
             answers.push((answer, line, accept, cause));
         }
     }
     for (answer, line, accept, cause) in answers {
         let id = id_in(&answer);
-        let logged = gate.line(&format!("{line} with {id}"), |logged| logged["id"] == id.as_str());
+        let logged = gate.line(&format!("{line} with {id}"), |logged| {
+            logged["id"] == id.as_str()
+        });
         assert_eq!(
             (&logged["status"], &logged["cause"]),
             (&answer.status().into(), &cause.into()),
@@ -234,9 +377,11 @@ fn every_error_says_its_cause_and_id_in_log_field_and_page() {
             assert!(media.starts_with(expected), "{media} for {accept}");
         }
     }
-    for (host, line, status) in
-        [("c.test", "GET /", 404), ("b.test", "GET /x", 404), ("b.test", "GET /only", 405)]
-    {
+    for (host, line, status) in [
+        ("c.test", "GET /", 404),
+        ("b.test", "GET /x", 404),
+        ("b.test", "GET /only", 405),
+    ] {
         let mut client = Http::connect(gate.address());
         client.send(format!("{line} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         let answer = client.answer();
@@ -248,14 +393,20 @@ fn every_error_says_its_cause_and_id_in_log_field_and_page() {
     }
     // Nobody is told what is behind us; the log is.
     let logged = gate.line("the dead one", |logged| logged["target"] == "/dead");
-    assert!(logged["pool"].is_string() && logged["detail"].is_string(), "{logged}");
+    assert!(
+        logged["pool"].is_string() && logged["detail"].is_string(),
+        "{logged}"
+    );
 }
 
 #[test]
 fn pages_of_the_configuration_take_the_place_of_ours_also_where_no_route_has_the_request() {
     let folder = Folder::new();
     let page = |name: &str, body: &str| text(&folder.write(name, body));
-    let (gone, teapot) = (page("gone.html", "<h1>own</h1>"), page("down.json", "{\"down\":true}"));
+    let (gone, teapot) = (
+        page("gone.html", "<h1>own</h1>"),
+        page("down.json", "{\"down\":true}"),
+    );
     let toml = format!(
         "[site.\"a.test:0\"]\nlisten = [\"127.0.0.1\"]\nerror_pages = {{ 404 = \"{gone}\", 502 = \"{teapot}\" }}\n\
          [site.\"a.test:0\".path.\"/dead\"]\nproxy = \"{0}\"\n\
@@ -266,12 +417,24 @@ fn pages_of_the_configuration_take_the_place_of_ours_also_where_no_route_has_the
     let mut client = Http::connect(gate.address());
     let answer = ask(&mut client, "GET /nowhere", "Accept: application/json\r\n");
     assert_eq!((answer.status(), answer.text()), (404, "<h1>own</h1>"));
-    assert_eq!(answer.field("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        answer.field("content-type"),
+        Some("text/html; charset=utf-8")
+    );
     let answer = ask(&mut client, "GET /dead", "");
     assert_eq!((answer.status(), answer.text()), (502, "{\"down\":true}"));
     assert_eq!(answer.field("content-type"), Some("application/json"));
-    assert!(answer.field("proxy-status").unwrap().contains("connection_refused"));
-    assert!(ask(&mut client, "GET /plain", "").text().contains("cause: connect_failed"));
+    assert!(
+        answer
+            .field("proxy-status")
+            .unwrap()
+            .contains("connection_refused")
+    );
+    assert!(
+        ask(&mut client, "GET /plain", "")
+            .text()
+            .contains("cause: connect_failed")
+    );
     client.send("HEAD /dead HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let head = client.head();
     assert!(head.contains("\r\nContent-Length: 13\r\n"), "{head}");
@@ -283,7 +446,11 @@ fn pages_of_the_configuration_take_the_place_of_ours_also_where_no_route_has_the
 fn the_id_of_a_request_is_taken_from_whom_we_trust_only() {
     let origin = Origin::tcp().answering(|request| {
         let id = request.field("x-request-id").unwrap_or("none").to_owned();
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{id}", id.len()).into_bytes()
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{id}",
+            id.len()
+        )
+        .into_bytes()
     });
     let toml = "trusted = [\"127.0.0.1\"]\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
@@ -300,8 +467,16 @@ fn the_id_of_a_request_is_taken_from_whom_we_trust_only() {
         ("", false),
     ] {
         let long = format!("X-Request-Id: {}\r\n", "a".repeat(1_000));
-        for (is_trusted, lines, taken) in [(true, sent, taken), (false, sent, false), (true, &long, false)] {
-            let client = if is_trusted { &mut trusted } else { &mut stranger };
+        for (is_trusted, lines, taken) in [
+            (true, sent, taken),
+            (false, sent, false),
+            (true, &long, false),
+        ] {
+            let client = if is_trusted {
+                &mut trusted
+            } else {
+                &mut stranger
+            };
             let id = ask(client, "GET /", lines).text().to_owned();
             let told = lines.split_once(": ").map_or("", |line| line.1.trim());
             assert_eq!(id == told && !id.is_empty(), taken, "{lines}: {id}");
@@ -327,13 +502,20 @@ fn a_line_may_be_combined_or_logfmt_or_left_out_and_addresses_masked() {
             "127.0.0.0 - - [",
             "] \"GET /x?y HTTP/1.1\" 200 5 \"https://x.test/\\x22\" \"a \\x22b\\x22 \\x5Cc\"",
         ),
-        ("format = \"logfmt\"", "time=", " user_agent=\"a \\\"b\\\" \\\\c\""),
+        (
+            "format = \"logfmt\"",
+            "time=",
+            " user_agent=\"a \\\"b\\\" \\\\c\"",
+        ),
     ] {
         let gate = start(log);
         ask(&mut Http::connect(gate.address()), "GET /x?y", agent);
         let line = gate.stdout().find("a line", |line| Some(line.to_owned()));
         assert!(line.starts_with(beginning) && line.ends_with(end), "{line}");
-        assert!(!log.contains("logfmt") || line.contains(" client=127.0.0.1 client_port="), "{line}");
+        assert!(
+            !log.contains("logfmt") || line.contains(" client=127.0.0.1 client_port="),
+            "{line}"
+        );
     }
     let gate = start("sample = \"1%\", mask_ip = true");
     let mut client = Http::connect(gate.address());
@@ -361,7 +543,10 @@ fn who_leaves_before_there_is_an_answer_is_told_apart() {
     client.stream.reset();
     upstream.wait_closed();
     let line = gate.line("who left", |line| line["target"] == "/left");
-    assert_eq!((&line["status"], &line["side"]), (&499.into(), &"downstream".into()));
+    assert_eq!(
+        (&line["status"], &line["side"]),
+        (&499.into(), &"downstream".into())
+    );
     // In the middle of an upload.
     let mut client = Http::connect(gate.address());
     client.send("PUT /half HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf");
@@ -371,7 +556,10 @@ fn who_leaves_before_there_is_an_answer_is_told_apart() {
     client.stream.finish();
     upstream.expect_end();
     let line = gate.line("who left", |line| line["target"] == "/half");
-    assert_eq!((&line["status"], &line["received_bytes"]), (&499.into(), &4.into()));
+    assert_eq!(
+        (&line["status"], &line["received_bytes"]),
+        (&499.into(), &4.into())
+    );
     // While the answer pauses.
     let mut client = Http::connect(gate.address());
     client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -403,7 +591,10 @@ fn an_upgraded_connection_is_a_line_of_its_request_and_one_of_its_own() {
     assert!(client.head().starts_with("HTTP/1.1 101 "));
     client.expect("early");
     let line = gate.line("the request", |line| line["target"] == "/ws");
-    assert_eq!((&line["status"], &line["site"]), (&101.into(), &":0".into()));
+    assert_eq!(
+        (&line["status"], &line["site"]),
+        (&101.into(), &":0".into())
+    );
     gate.wait_for_sample("lockgate_upgraded_connections", &["site=\":0\""], 1.0);
     client.send("from the client");
     upstream.expect("from the client");
@@ -411,7 +602,11 @@ fn an_upgraded_connection_is_a_line_of_its_request_and_one_of_its_own() {
     upstream.rest();
     drop(upstream);
     let own = gate.line("the connection", |own| own["id"] == line["connection"]);
-    assert_eq!((&own["received_bytes"], &own["sent_bytes"]), (&15.into(), &5.into()), "{own}");
+    assert_eq!(
+        (&own["received_bytes"], &own["sent_bytes"]),
+        (&15.into(), &5.into()),
+        "{own}"
+    );
     gate.wait_for_sample("lockgate_upgraded_connections", &[], 0.0);
     gate.wait_for_sample("lockgate_upgrades_total", &["site=\":0\""], 1.0);
 }
@@ -431,8 +626,9 @@ fn counters_of_sites_and_endpoints_are_exact() {
                 let mut client = Http::connect(gate.address());
                 for host in ["a.test", "x.a.test", "b.test", "c.test"] {
                     for _ in 0..5 {
-                        client
-                            .send(format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\n\r\nabc"));
+                        client.send(format!(
+                            "POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\n\r\nabc"
+                        ));
                         let answer = client.answer();
                         if answer.field("connection").is_some() {
                             client.wait_closed();
@@ -445,23 +641,60 @@ fn counters_of_sites_and_endpoints_are_exact() {
     });
     let endpoint = format!("endpoint=\"{}\"", origin.address());
     for (name, labels, value) in [
-        ("lockgate_requests_total", &["site=\"a.test:0\"", "code=\"2xx\"", "method=\"POST\""][..], 40.0),
-        ("lockgate_requests_total", &["site=\"b.test:0\"", "code=\"2xx\""], 20.0),
-        ("lockgate_requests_total", &["site=\"other\"", "code=\"4xx\""], 20.0),
+        (
+            "lockgate_requests_total",
+            &["site=\"a.test:0\"", "code=\"2xx\"", "method=\"POST\""][..],
+            40.0,
+        ),
+        (
+            "lockgate_requests_total",
+            &["site=\"b.test:0\"", "code=\"2xx\""],
+            20.0,
+        ),
+        (
+            "lockgate_requests_total",
+            &["site=\"other\"", "code=\"4xx\""],
+            20.0,
+        ),
         ("lockgate_requests_total", &[], 80.0),
-        ("lockgate_request_bytes_total", &["site=\"a.test:0\"", "direction=\"received\""], 120.0),
-        ("lockgate_request_bytes_total", &["site=\"a.test:0\"", "direction=\"sent\""], 120.0),
-        ("lockgate_request_bytes_total", &["site=\"b.test:0\"", "direction=\"sent\""], 160.0),
-        ("lockgate_request_errors_total", &["site=\"other\"", "cause=\"refused_by_rule\""], 20.0),
+        (
+            "lockgate_request_bytes_total",
+            &["site=\"a.test:0\"", "direction=\"received\""],
+            120.0,
+        ),
+        (
+            "lockgate_request_bytes_total",
+            &["site=\"a.test:0\"", "direction=\"sent\""],
+            120.0,
+        ),
+        (
+            "lockgate_request_bytes_total",
+            &["site=\"b.test:0\"", "direction=\"sent\""],
+            160.0,
+        ),
+        (
+            "lockgate_request_errors_total",
+            &["site=\"other\"", "cause=\"refused_by_rule\""],
+            20.0,
+        ),
         ("lockgate_request_errors_total", &[], 20.0),
-        ("lockgate_request_duration_seconds_count", &["site=\"a.test:0\""], 40.0),
+        (
+            "lockgate_request_duration_seconds_count",
+            &["site=\"a.test:0\""],
+            40.0,
+        ),
         ("lockgate_requests_in_flight", &[], 0.0),
         ("lockgate_upgrades_total", &[], 0.0),
     ] {
         gate.wait_for_sample(name, labels, value);
     }
     let metrics = gate.metrics();
-    assert!(metrics.lines().any(|line| line.contains(&endpoint) && line.ends_with(" 40")), "{metrics}");
+    assert!(
+        metrics
+            .lines()
+            .any(|line| line.contains(&endpoint) && line.ends_with(" 40")),
+        "{metrics}"
+    );
 }
 
 /// Name and number of each entry of a list of `/top`.
@@ -469,7 +702,10 @@ fn listed(gate: &Lockgate, list: &str, name: &str) -> Vec<(String, u64)> {
     let top = gate.top();
     let entries = top[list].as_array().cloned().unwrap_or_default();
     let entry = |entry: &Value| {
-        (entry[name].as_str().unwrap_or_default().to_owned(), entry["requests"].as_u64().unwrap_or(0))
+        (
+            entry[name].as_str().unwrap_or_default().to_owned(),
+            entry["requests"].as_u64().unwrap_or(0),
+        )
     };
     entries.iter().map(entry).collect()
 }
@@ -487,21 +723,39 @@ fn hosts_pages_and_referers_are_listed_the_most_first() {
     ] {
         for number in 0..times {
             let mut client = Http::connect(gate.address());
-            let from = if number % 3 == 0 { "https://news.test/1" } else { "https://other.test/?q" };
-            client.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nReferer: {from}\r\n\r\n"));
+            let from = if number % 3 == 0 {
+                "https://news.test/1"
+            } else {
+                "https://other.test/?q"
+            };
+            client.send(format!(
+                "GET {path} HTTP/1.1\r\nHost: {host}\r\nReferer: {from}\r\n\r\n"
+            ));
             client.answer();
         }
     }
-    let owned =
-        |list: &[(&str, u64)]| list.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect::<Vec<_>>();
+    let owned = |list: &[(&str, u64)]| {
+        list.iter()
+            .map(|(name, n)| ((*name).to_owned(), *n))
+            .collect::<Vec<_>>()
+    };
     let hosts = owned(&[("a.test:0", 9), ("b.test:0", 2), ("other", 1)]);
-    eventually("all of them", || (listed(&gate, "hosts", "host") == hosts).then_some(()));
+    eventually("all of them", || {
+        (listed(&gate, "hosts", "host") == hosts).then_some(())
+    });
     // Only what is there is a page, and its query is nobody's business.
-    assert_eq!(listed(&gate, "pages", "page"), owned(&[("a.test:0/x", 6), ("a.test:0/y", 3)]));
-    assert_eq!(listed(&gate, "referers", "referer"), owned(&[("other.test", 6), ("news.test", 3)]));
+    assert_eq!(
+        listed(&gate, "pages", "page"),
+        owned(&[("a.test:0/x", 6), ("a.test:0/y", 3)])
+    );
+    assert_eq!(
+        listed(&gate, "referers", "referer"),
+        owned(&[("other.test", 6), ("news.test", 3)])
+    );
 }
 
-/// RFC 9110 §4.2.3 and RFC 3986 §3.2.2 (case), RFC 1034 §3.1 (the root's dot), RFC 9110 §4.2.4 (userinfo), §7.2.
+/// RFC 9110 §4.2.3 and RFC 3986 §3.2.2 (case), RFC 1034 §3.1 (the root's dot), RFC 9110 §4.2.4
+/// (userinfo), §7.2.
 #[test]
 fn a_hundred_and_fifty_hosts_are_told_apart_however_they_are_written() {
     let mut toml = String::new();
@@ -518,8 +772,11 @@ fn a_hundred_and_fifty_hosts_are_told_apart_however_they_are_written() {
     let mut serves = |host: &str, expected: &str| {
         client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         let answer = client.answer();
-        let told =
-            if answer.status() == 200 { answer.text().to_owned() } else { answer.status().to_string() };
+        let told = if answer.status() == 200 {
+            answer.text().to_owned()
+        } else {
+            answer.status().to_string()
+        };
         assert_eq!(told, expected, "{host}");
         if answer.field("connection").is_some() {
             client = Http::connect(gate.address());
@@ -573,22 +830,39 @@ fn a_site_has_a_log_of_its_own_in_its_own_form_or_none() {
         format!("[site.\"{port}\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"x\"\n{more}\n")
     };
     let own = format!("access_log = \"combined:{}\"", file.display());
-    let toml =
-        [site("shared.test:0", ""), site("own.test:0", &own), site("off.test:0", "access_log = false")];
+    let toml = [
+        site("shared.test:0", ""),
+        site("own.test:0", &own),
+        site("off.test:0", "access_log = false"),
+    ];
     let gate = lockgate().workers(2).start(&toml.concat());
     let mut client = Http::connect(gate.address());
-    for host in ["own.test", "off.test", "own.test", "nobody.test", "shared.test"] {
+    for host in [
+        "own.test",
+        "off.test",
+        "own.test",
+        "nobody.test",
+        "shared.test",
+    ] {
         client.send(format!("GET /{host} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         client.answer();
     }
     let first = gate.line("the first line", |line| line["id"].is_string());
-    assert_eq!((&first["target"], &first["status"]), (&"/nobody.test".into(), &404.into()));
+    assert_eq!(
+        (&first["target"], &first["status"]),
+        (&"/nobody.test".into(), &404.into())
+    );
     gate.line("the last line", |line| line["target"] == "/shared.test");
     let written = eventually("its lines", || {
         let text = std::fs::read_to_string(&file).ok()?;
         (text.lines().count() == 2).then_some(text)
     });
-    assert!(written.lines().all(|line| line.contains("\"GET /own.test HTTP/1.1\" 200 1 ")), "{written}");
+    assert!(
+        written
+            .lines()
+            .all(|line| line.contains("\"GET /own.test HTTP/1.1\" 200 1 ")),
+        "{written}"
+    );
     // After a rename it is opened anew, as the one of all is.
     std::fs::rename(&file, folder.path("own.log.1")).unwrap();
     gate.signal(lockgate_testkit::Signal::USR1);

@@ -1,6 +1,8 @@
-//! Request smuggling: what two could read in two ways is refused, and what is let through, the origin gets in one way.
+//! Request smuggling: what two could read in two ways is refused, and what is let through, the
+//! origin gets in one way.
 //!
-//! Each refused request brings another one behind it, which must never be served: neither by us nor by the origin.
+//! Each refused request brings another one behind it, which must never be served: neither by us nor
+//! by the origin.
 
 use std::time::Duration;
 
@@ -12,26 +14,49 @@ use crate::scene::lockgate;
 /// What an attacker wants somebody to take for a request of its own.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// Sends `request` in pieces of `len` bytes; it must be refused by one answer, after which the connection ends.
+/// Sends `request` in pieces of `len` bytes; it must be refused by one answer, after which the
+/// connection ends.
 fn refused(gate: &Lockgate, request: &[u8], len: usize) -> u16 {
     let mut client = Http::connect(gate.address());
     client.send_in(len, request);
     let answer = client.answer();
-    assert_eq!(answer.field("connection"), Some("close"), "{}", request.escape_ascii());
-    assert!(answer.field("proxy-status").is_some_and(|status| status.contains("error=")), "{}", answer.head);
+    assert_eq!(
+        answer.field("connection"),
+        Some("close"),
+        "{}",
+        request.escape_ascii()
+    );
+    assert!(
+        answer
+            .field("proxy-status")
+            .is_some_and(|status| status.contains("error=")),
+        "{}",
+        answer.head
+    );
     let rest = client.rest();
-    assert!(rest.is_empty(), "{} was answered again: {}", request.escape_ascii(), rest.escape_ascii());
+    assert!(
+        rest.is_empty(),
+        "{} was answered again: {}",
+        request.escape_ascii(),
+        rest.escape_ascii()
+    );
     answer.status()
 }
 
-/// Each request is refused by its status, whole and byte by byte, is in the log with a cause, and never reaches an origin.
+/// Each request is refused by its status, whole and byte by byte, is in the log with a cause, and
+/// never reaches an origin.
 fn all_refused(requests: impl IntoIterator<Item = (Vec<u8>, u16)>) {
     let origin = Origin::tcp();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let mut count = 0;
     for (request, status) in requests {
         for len in [usize::MAX, 1] {
-            assert_eq!(refused(&gate, &request, len), status, "{}", request.escape_ascii());
+            assert_eq!(
+                refused(&gate, &request, len),
+                status,
+                "{}",
+                request.escape_ascii()
+            );
             count += 1;
         }
     }
@@ -39,7 +64,12 @@ fn all_refused(requests: impl IntoIterator<Item = (Vec<u8>, u16)>) {
     // Each is in the log with a status and a cause, and nothing else is.
     let lines = gate.stop().stdout;
     let noted = lines.lines().filter(|line| line.contains("\"status\":"));
-    assert!(noted.clone().all(|line| line.contains("\"cause\":\"refused_by_rule\"")), "{lines}");
+    assert!(
+        noted
+            .clone()
+            .all(|line| line.contains("\"cause\":\"refused_by_rule\"")),
+        "{lines}"
+    );
     assert_eq!(noted.count(), count);
 }
 
@@ -47,10 +77,11 @@ fn posted(fields: &str) -> Vec<u8> {
     format!("POST / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n0\r\n\r\n{SMUGGLED}").into_bytes()
 }
 
-/// RFC 9112 §5.1, §5.2, §6.1, §6.3; "HTTP Desync Attacks" (Kettle 2019), "HTTP/2: The Sequel is Always Worse" (2021),
-/// "HTTP/1.1 must die" (2025); CVE-2019-18277 (HAProxy, vertical tab), CVE-2021-40346 (HAProxy), CVE-2022-32213…32215
-/// (Node.js), CVE-2023-25725 (HAProxy, empty name), CVE-2019-16276 (Go, space before the colon), CVE-2020-7238 and
-/// CVE-2019-20444 (Netty, space before the name, no colon), CVE-2020-8287 (Node.js, the field twice), CVE-2023-30589
+/// RFC 9112 §5.1, §5.2, §6.1, §6.3; "HTTP Desync Attacks" (Kettle 2019), "HTTP/2: The Sequel is
+/// Always Worse" (2021), "HTTP/1.1 must die" (2025); CVE-2019-18277 (HAProxy, vertical tab),
+/// CVE-2021-40346 (HAProxy), CVE-2022-32213…32215 (Node.js), CVE-2023-25725 (HAProxy, empty name),
+/// CVE-2019-16276 (Go, space before the colon), CVE-2020-7238 and CVE-2019-20444 (Netty, space
+/// before the name, no colon), CVE-2020-8287 (Node.js, the field twice), CVE-2023-30589
 /// (Node.js, CR alone).
 #[test]
 fn lengths_that_could_be_read_in_two_ways_are_refused() {
@@ -96,10 +127,22 @@ fn lengths_that_could_be_read_in_two_ways_are_refused() {
         ("Content-Length: \u{ff15}\r\n", 400),
         ("Content-Length: \u{b}5\r\n", 400),
         // TE.TE.
-        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 501),
-        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", 501),
-        ("Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n", 501),
-        ("Transfer-Encoding: x\r\ntransfer-encoding: chunked\r\n", 501),
+        (
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            501,
+        ),
+        (
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+            501,
+        ),
+        (
+            "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n",
+            501,
+        ),
+        (
+            "Transfer-Encoding: x\r\ntransfer-encoding: chunked\r\n",
+            501,
+        ),
         ("Transfer-Encoding: identity\r\n", 501),
         ("Transfer-Encoding: identity, chunked\r\n", 501),
         ("Transfer-Encoding: chunked, identity\r\n", 501),
@@ -142,14 +185,21 @@ fn lengths_that_could_be_read_in_two_ways_are_refused() {
         ("[Transfer-Encoding]: chunked\r\n", 400),
         ("Transfer-Encoding\": chunked\r\n", 400),
     ];
-    all_refused(cases.iter().map(|(fields, status)| (posted(fields), *status)));
+    all_refused(
+        cases
+            .iter()
+            .map(|(fields, status)| (posted(fields), *status)),
+    );
 }
 
 /// RFC 9112 §2.2, §3, §6.1; RFC 9110 §2.5.
 #[test]
 fn lines_and_versions_that_could_be_read_in_two_ways_are_refused() {
     let cases: &[(&str, u16)] = &[
-        ("POST / HTTP/1.0\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (
+            "POST / HTTP/1.0\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            400,
+        ),
         ("GET / HTTP/1.1\nHost: a.test\n\n", 400),
         ("GET / HTTP/1.1\r\nHost: a.test\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a.test\r\n\n", 400),
@@ -176,7 +226,11 @@ fn lines_and_versions_that_could_be_read_in_two_ways_are_refused() {
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
         ("CONNECT b.test:80 HTTP/1.1\r\nHost: b.test:80\r\n\r\n", 501),
     ];
-    all_refused(cases.iter().map(|(request, status)| (format!("{request}{SMUGGLED}").into_bytes(), *status)));
+    all_refused(
+        cases
+            .iter()
+            .map(|(request, status)| (format!("{request}{SMUGGLED}").into_bytes(), *status)),
+    );
 }
 
 /// RFC 9112 §3.2, §3.2.2; RFC 9110 §4.2.4 (userinfo), §7.2; "Host of Troubles" (CCS 2016).
@@ -227,16 +281,31 @@ fn a_request_that_could_be_for_two_hosts_is_refused() {
         "?",
         "http:/a.test/",
     ]
-    .map(|target| (format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n{SMUGGLED}").into_bytes(), 400));
+    .map(|target| {
+        (
+            format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n{SMUGGLED}").into_bytes(),
+            400,
+        )
+    });
     // Host must be a good one even where the target has its own.
-    let both = ["", "Host: a.test\r\nHost: a.test\r\n", "Host: a@b\r\n"]
-        .map(|host| (format!("GET http://a.test/ HTTP/1.1\r\n{host}\r\n{SMUGGLED}").into_bytes(), 400));
-    all_refused(hosts.iter().map(|host| (head(host), 400)).chain(targets).chain(both));
+    let both = ["", "Host: a.test\r\nHost: a.test\r\n", "Host: a@b\r\n"].map(|host| {
+        (
+            format!("GET http://a.test/ HTTP/1.1\r\n{host}\r\n{SMUGGLED}").into_bytes(),
+            400,
+        )
+    });
+    all_refused(
+        hosts
+            .iter()
+            .map(|host| (head(host), 400))
+            .chain(targets)
+            .chain(both),
+    );
 }
 
-/// RFC 9112 §7.1; "Funky chunks" (2025: TERM.EXT, EXT.TERM, TERM.SPILL, SPILL.TERM); CVE-2015-3183 (httpd),
-/// CVE-2024-24795; CVE-2013-2028 (nginx, sizes that overflow), CVE-2025-22871 (Go, bare LF), CVE-2021-22960 and
-/// CVE-2025-55315 (Node.js and Kestrel, line ends within extensions).
+/// RFC 9112 §7.1; "Funky chunks" (2025: TERM.EXT, EXT.TERM, TERM.SPILL, SPILL.TERM); CVE-2015-3183
+/// (httpd), CVE-2024-24795; CVE-2013-2028 (nginx, sizes that overflow), CVE-2025-22871 (Go, bare
+/// LF), CVE-2021-22960 and CVE-2025-55315 (Node.js and Kestrel, line ends within extensions).
 #[test]
 fn a_body_that_is_not_in_chunks_is_refused_whether_it_comes_with_its_head_or_later() {
     let origin = Origin::tcp();
@@ -278,7 +347,11 @@ fn a_body_that_is_not_in_chunks_is_refused_whether_it_comes_with_its_head_or_lat
         "00000000000000000001\r\na\r\n",
     ] {
         let whole = format!("{head}{body}{SMUGGLED}");
-        assert_eq!(refused(&gate, whole.as_bytes(), usize::MAX), 400, "{body:?}");
+        assert_eq!(
+            refused(&gate, whole.as_bytes(), usize::MAX),
+            400,
+            "{body:?}"
+        );
         assert!(!origin.has_one(Duration::ZERO), "{body:?} was asked for");
         // The origin has the head by now: what it gets of the body must not look like a whole one.
         let mut client = Http::connect(gate.address());
@@ -290,7 +363,10 @@ fn a_body_that_is_not_in_chunks_is_refused_whether_it_comes_with_its_head_or_lat
         client.expect_end();
         let (got, _) = upstream.end();
         let got = String::from_utf8(got).unwrap();
-        assert!(!got.contains("0\r\n\r\n") && !got.contains("smuggled"), "{body:?} became {got:?}");
+        assert!(
+            !got.contains("0\r\n\r\n") && !got.contains("smuggled"),
+            "{body:?} became {got:?}"
+        );
     }
 }
 
@@ -302,16 +378,27 @@ fn the_origin_gets_framing_of_ours() {
     let mut client = Http::connect(gate.address());
     let mut upstream = None;
     for (sent, field, value, body) in [
-        ("content-length:\t007 \r\n\r\nabcdefg", "content-length", "7", "abcdefg"),
+        (
+            "content-length:\t007 \r\n\r\nabcdefg",
+            "content-length",
+            "7",
+            "abcdefg",
+        ),
         ("CONTENT-LENGTH: 0\r\n\r\n", "content-length", "0", ""),
-        ("Transfer-Encoding:\tchunked \t\r\n\r\n1\r\na\r\n0\r\n\r\n", "transfer-encoding", "chunked", "a"),
+        (
+            "Transfer-Encoding:\tchunked \t\r\n\r\n1\r\na\r\n0\r\n\r\n",
+            "transfer-encoding",
+            "chunked",
+            "a",
+        ),
         (
             "transfer-ENCODING: Chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n00004 \t;z\r\ndefg\r\n000\r\n\r\n",
             "transfer-encoding",
             "chunked",
             "abcdefg",
         ),
-        // What Connection names is removed, never what framing or routing rests on ("hop-by-hop abuse").
+        // What Connection names is removed, never what framing or routing rests on ("hop-by-hop
+        // abuse").
         (
             "Connection: host, content-length, transfer-encoding\r\nContent-Length: 3\r\n\r\nabc",
             "content-length",
@@ -351,8 +438,9 @@ fn the_origin_gets_framing_of_ours() {
     }
 }
 
-/// RFC 9112 §9.3: a connection is kept only where the body that was refused is not left on it. Its bytes would be the next
-/// request ("Browser-Powered Desync Attacks", Kettle 2022: CL.0, client-side desync).
+/// RFC 9112 §9.3: a connection is kept only where the body that was refused is not left on it. Its
+/// bytes would be the next request ("Browser-Powered Desync Attacks", Kettle 2022: CL.0,
+/// client-side desync).
 #[test]
 fn an_unread_body_is_never_the_next_request() {
     let origin = Origin::tcp();
@@ -361,22 +449,39 @@ fn an_unread_body_is_never_the_next_request() {
         + "[site.\":0\".path.\"/there\"]\nredirect = \"/here\"\n[site.\":0\".path.\"/own\"]\nrespond = \"own\"\n";
     let gate = lockgate().start(&toml);
     let length = SMUGGLED.len();
-    for (path, status) in [("/up", 413), ("/no", 403), ("/there", 308), ("/own", 200), ("/a/../b", 400)] {
+    for (path, status) in [
+        ("/up", 413),
+        ("/no", 403),
+        ("/there", 308),
+        ("/own", 200),
+        ("/a/../b", 400),
+    ] {
         let chunk = format!("{length:x}");
         for (framing, begin, end) in [
             (format!("Content-Length: {length}"), "", ""),
-            ("Transfer-Encoding: chunked".to_owned(), chunk.as_str(), "\r\n0\r\n\r\n"),
+            (
+                "Transfer-Encoding: chunked".to_owned(),
+                chunk.as_str(),
+                "\r\n0\r\n\r\n",
+            ),
         ] {
             if path == "/up" && !begin.is_empty() {
                 continue;
             }
             let head = format!("POST {path} HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n\r\n");
-            let body =
-                if begin.is_empty() { SMUGGLED.to_owned() } else { format!("{begin}\r\n{SMUGGLED}{end}") };
+            let body = if begin.is_empty() {
+                SMUGGLED.to_owned()
+            } else {
+                format!("{begin}\r\n{SMUGGLED}{end}")
+            };
             // With its head, or behind the answer.
             for together in [true, false] {
                 let mut client = Http::connect(gate.address());
-                client.send(if together { format!("{head}{body}{SMUGGLED}") } else { head.clone() });
+                client.send(if together {
+                    format!("{head}{body}{SMUGGLED}")
+                } else {
+                    head.clone()
+                });
                 assert_eq!(client.answer().status(), status, "{path}");
                 if !together {
                     client.send(format!("{body}{SMUGGLED}"));
@@ -389,13 +494,16 @@ fn an_unread_body_is_never_the_next_request() {
     // Where there is nothing to leave unread, it is kept.
     let mut client = Http::connect(gate.address());
     for (path, status) in [("/no", 403), ("/there", 308), ("/own", 200), ("/no", 403)] {
-        client.send(format!("POST {path} HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n"));
+        client.send(format!(
+            "POST {path} HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n"
+        ));
         assert_eq!(client.answer().status(), status);
     }
 }
 
-/// RFC 9110 §10.1.1; "HTTP/1.1 must die" (Kettle 2025: desync by Expect). An origin that answers before it has the body may
-/// never read it, so the connection to it is not used again; what the client still sends is no request.
+/// RFC 9110 §10.1.1; "HTTP/1.1 must die" (Kettle 2025: desync by Expect). An origin that answers
+/// before it has the body may never read it, so the connection to it is not used again; what the
+/// client still sends is no request.
 #[test]
 fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
     let origin = Origin::tcp();
@@ -419,7 +527,11 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
                 SMUGGLED.len()
             );
             let mut client = Http::connect(gate.address());
-            client.send(if together { format!("{head}{SMUGGLED}") } else { head });
+            client.send(if together {
+                format!("{head}{SMUGGLED}")
+            } else {
+                head
+            });
             let mut upstream = origin.http();
             upstream.head();
             upstream.send("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n");
@@ -433,12 +545,18 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
             }
             // Whatever of the body was sent: nothing follows it.
             let (got, _) = upstream.end();
-            assert!(SMUGGLED.as_bytes().starts_with(&got), "{}", got.escape_ascii());
+            assert!(
+                SMUGGLED.as_bytes().starts_with(&got),
+                "{}",
+                got.escape_ascii()
+            );
         }
     }
     // After a 100 the body was asked for, and the connection is as good as any.
     let mut client = Http::connect(gate.address());
-    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    client.send(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
+    );
     let mut upstream = origin.http();
     upstream.head();
     upstream.send("HTTP/1.1 100 Continue\r\n\r\n");
@@ -451,20 +569,27 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
     assert_eq!(upstream.request().first_line(), "GET /next HTTP/1.1");
 }
 
-/// RFC 9112 §9.5; "Browser-Powered Desync Attacks" (Kettle 2022: pause-based desync), CVE-2022-22720 (httpd): who gives up
-/// on a body gives up on its connection, on both sides. What comes after the pause is still the body.
+/// RFC 9112 §9.5; "Browser-Powered Desync Attacks" (Kettle 2022: pause-based desync),
+/// CVE-2022-22720 (httpd): who gives up on a body gives up on its connection, on both sides. What
+/// comes after the pause is still the body.
 #[test]
 fn a_body_that_pauses_until_it_is_given_up_is_never_the_next_request() {
     let origin = Origin::tcp();
-    let toml = "rates = { min_in = \"1KB/s\", grace = \"1s\" }\n".to_owned() + &plain_site(origin.address());
+    let toml = "rates = { min_in = \"1KB/s\", grace = \"1s\" }\n".to_owned()
+        + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
     let length = SMUGGLED.len();
-    client.send(format!("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n"));
+    client.send(format!(
+        "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n"
+    ));
     let mut upstream = origin.http();
     upstream.head();
     let answer = client.answer();
-    assert_eq!((answer.status(), answer.field("connection")), (408, Some("close")));
+    assert_eq!(
+        (answer.status(), answer.field("connection")),
+        (408, Some("close"))
+    );
     client.send(SMUGGLED);
     client.expect_end();
     assert_eq!(upstream.end().0, b"");
@@ -474,12 +599,13 @@ fn a_body_that_pauses_until_it_is_given_up_is_never_the_next_request() {
 const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                        Sec-WebSocket-Version: 777\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// RFC 9110 §7.8, RFC 6455 §4.4; "What's wrong with WebSocket APIs? Request smuggling" (Egorov 2019): a proxy that takes the
-/// wish for the deed hands on, unread, what should have been refused.
+/// RFC 9110 §7.8, RFC 6455 §4.4; "What's wrong with WebSocket APIs? Request smuggling" (Egorov
+/// 2019): a proxy that takes the wish for the deed hands on, unread, what should have been refused.
 #[test]
 fn bytes_behind_an_upgrade_that_was_refused_are_requests_like_any_other() {
     let origin = Origin::tcp();
-    let toml = plain_site(origin.address()) + "[site.\":0\".path.\"/smuggled\"]\ndeny = [\"127.0.0.0/8\"]\n";
+    let toml = plain_site(origin.address())
+        + "[site.\":0\".path.\"/smuggled\"]\ndeny = [\"127.0.0.0/8\"]\n";
     let gate = lockgate().start(&toml);
     for answer in [
         "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno",
@@ -487,26 +613,33 @@ fn bytes_behind_an_upgrade_that_was_refused_are_requests_like_any_other() {
         "HTTP/1.1 200 OK\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n",
     ] {
         let mut client = Http::connect(gate.address());
-        client.send(format!("{UPGRADE}{SMUGGLED}GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        client.send(format!(
+            "{UPGRADE}{SMUGGLED}GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n"
+        ));
         let mut upstream = origin.http();
         assert_eq!(upstream.request().first_line(), "GET /ws HTTP/1.1");
         upstream.send(answer);
         client.answer();
         assert_eq!(client.answer().status(), 403);
         let next = upstream.request();
-        assert_eq!((next.first_line(), next.field("upgrade")), ("GET /next HTTP/1.1", None));
+        assert_eq!(
+            (next.first_line(), next.field("upgrade")),
+            ("GET /next HTTP/1.1", None)
+        );
         // The origin's connection does not go on, so that the next round begins with another.
         upstream.send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
         assert_eq!(client.answer().status(), 204);
     }
 }
 
-/// RFC 9110 §7.8: a 101 is for who asked, and to what it asked for; not before the request is whole.
+/// RFC 9110 §7.8: a 101 is for who asked, and to what it asked for; not before the request is
+/// whole.
 #[test]
 fn a_switch_that_was_not_agreed_on_is_an_error() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let websocket = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let websocket =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let h2c = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
     let bare = "HTTP/1.1 101 Switching Protocols\r\n\r\n";
     let body = "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n";
@@ -519,9 +652,14 @@ fn a_switch_that_was_not_agreed_on_is_an_error() {
         ("Connection: Upgrade\r\n", websocket, false),
         ("Connection: Upgrade\r\nUpgrade:\r\n", websocket, false),
         ("Connection: Upgrade\r\nUpgrade: websocket\r\n", h2c, true),
-        ("Connection: Upgrade\r\nUpgrade: websocket\r\n", "HTTP/1.0 101 Switching Protocols\r\n\r\n", true),
+        (
+            "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+            "HTTP/1.0 101 Switching Protocols\r\n\r\n",
+            true,
+        ),
         ("Connection: Upgrade\r\nUpgrade: websocket\r\n", bare, true),
-        // What an origin would then be sent unread are requests (h2c smuggling; RFC 2817 likewise).
+        // What an origin would then be sent unread are requests (h2c smuggling; RFC 2817
+        // likewise).
         (
             "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n",
             h2c,
@@ -529,15 +667,31 @@ fn a_switch_that_was_not_agreed_on_is_an_error() {
         ),
         ("Connection: Upgrade\r\nUpgrade: H2C\r\n", h2c, false),
         ("Connection: Upgrade\r\nUpgrade: ,h2c\r\n", h2c, false),
-        ("Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n", h2c, false),
-        ("Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n", h2c, false),
+        (
+            "Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n",
+            h2c,
+            false,
+        ),
+        (
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n",
+            h2c,
+            false,
+        ),
         (
             "Connection: Upgrade\r\nUpgrade: HTTP/2.0\r\n",
             "HTTP/1.1 101 X\r\nUpgrade: HTTP/2.0\r\n\r\n",
             false,
         ),
-        ("Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n", "HTTP/1.1 101 X\r\nUpgrade: TLS/1.0\r\n\r\n", false),
-        ("Connection: Upgrade\r\nUpgrade: TLS/1.0, HTTP/1.1\r\n", bare, false),
+        (
+            "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n",
+            "HTTP/1.1 101 X\r\nUpgrade: TLS/1.0\r\n\r\n",
+            false,
+        ),
+        (
+            "Connection: Upgrade\r\nUpgrade: TLS/1.0, HTTP/1.1\r\n",
+            bare,
+            false,
+        ),
         // The body has not come: what follows is still that.
         (body, websocket, true),
     ] {
@@ -546,7 +700,11 @@ fn a_switch_that_was_not_agreed_on_is_an_error() {
         let mut upstream = origin.http();
         let head = upstream.head().to_ascii_lowercase();
         for name in ["upgrade", "connection"] {
-            assert_eq!(head.contains(&format!("\r\n{name}: ")), forwarded, "{upgrade:?} became {head}");
+            assert_eq!(
+                head.contains(&format!("\r\n{name}: ")),
+                forwarded,
+                "{upgrade:?} became {head}"
+            );
         }
         assert!(!head.contains("http2-settings"), "{head}");
         upstream.send(answer);
@@ -556,12 +714,17 @@ fn a_switch_that_was_not_agreed_on_is_an_error() {
     }
     for port in ports {
         let line = gate.line("each switch", |line| line["client_port"] == port);
-        assert_eq!((&line["status"], &line["side"]), (&502.into(), &"upstream".into()), "{line}");
+        assert_eq!(
+            (&line["status"], &line["side"]),
+            (&502.into(), &"upstream".into()),
+            "{line}"
+        );
     }
 }
 
-/// RFC 9110 §7.6.1 lets a client name what ends at the next hop; CVE-2022-31813 (httpd: X-Forwarded-For) and CVE-2022-1388
-/// (BIG-IP: a field that was set) are what came of taking it at its word.
+/// RFC 9110 §7.6.1 lets a client name what ends at the next hop; CVE-2022-31813 (httpd:
+/// X-Forwarded-For) and CVE-2022-1388 (BIG-IP: a field that was set) are what came of taking it at
+/// its word.
 #[test]
 fn connection_cannot_remove_what_we_say() {
     let origin = Origin::tcp();
@@ -588,7 +751,10 @@ fn connection_cannot_remove_what_we_say() {
         assert_eq!(request.field(name), Some(value), "{}", request.head);
     }
     assert!(request.field("x-request-id").is_some());
-    assert_eq!((request.field("x-own"), request.field("connection")), (None, None));
+    assert_eq!(
+        (request.field("x-own"), request.field("connection")),
+        (None, None)
+    );
     upstream.send("HTTP/1.1 200 OK\r\nConnection: x-policy, x-secret\r\nX-Secret: 1\r\nX-Policy: lax\r\nContent-Length: 0\r\n\r\n");
     let answer = client.answer();
     assert_eq!(
@@ -599,8 +765,9 @@ fn connection_cannot_remove_what_we_say() {
     );
 }
 
-/// RFC 9110 §6.5.1: trailers that would be framing, routing, credentials or who asks, were they fields of the head, do not
-/// pass: who merges them would be told by a client what only we say ("Trailer merging", 2025).
+/// RFC 9110 §6.5.1: trailers that would be framing, routing, credentials or who asks, were they
+/// fields of the head, do not pass: who merges them would be told by a client what only we say
+/// ("Trailer merging", 2025).
 #[test]
 fn trailers_cannot_say_what_heads_do() {
     let origin = Origin::tcp();
@@ -613,7 +780,10 @@ fn trailers_cannot_say_what_heads_do() {
          Upgrade: h2c\r\nExpect: 100-continue\r\nContent-Type: a/b\r\ngrpc-status: 0\r\n\r\n",
     );
     let mut upstream = origin.http();
-    assert_eq!(upstream.request().trailers, "X-Sum: 1\r\ngrpc-status: 0\r\n");
+    assert_eq!(
+        upstream.request().trailers,
+        "X-Sum: 1\r\ngrpc-status: 0\r\n"
+    );
     upstream.send(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nSet-Cookie: a=b\r\nLocation: //evil\r\n\
          Content-Length: 5\r\nX-Sum: 2\r\n\r\n",
@@ -621,8 +791,8 @@ fn trailers_cannot_say_what_heads_do() {
     assert_eq!(client.answer().trailers, "X-Sum: 2\r\n");
 }
 
-/// Applications that are told of fields as variables cannot tell `-` from `_` (RFC 3875 §4.1.18): by such names, what is
-/// refused or replaced in its usual spelling would come back.
+/// Applications that are told of fields as variables cannot tell `-` from `_` (RFC 3875 §4.1.18):
+/// by such names, what is refused or replaced in its usual spelling would come back.
 #[test]
 fn names_with_underscores_do_not_stand_for_ours() {
     let origin = Origin::tcp();
@@ -635,8 +805,13 @@ fn names_with_underscores_do_not_stand_for_ours() {
     let mut upstream = origin.http();
     let request = upstream.request();
     assert_eq!((request.text(), request.field("x_own")), ("ab", Some("1")));
-    for name in ["transfer_encoding", "content_length", "x_forwarded_for", "x-forwarded_host", "x_request_id"]
-    {
+    for name in [
+        "transfer_encoding",
+        "content_length",
+        "x_forwarded_for",
+        "x-forwarded_host",
+        "x_request_id",
+    ] {
         assert_eq!(request.field(name), None, "{}", request.head);
     }
 }
@@ -656,7 +831,10 @@ fn an_absolute_target_goes_over_host() {
     let mut upstream = origin.http();
     let request = upstream.request();
     assert_eq!(request.first_line(), "GET /x HTTP/1.1");
-    assert_eq!((request.field("host"), request.field("x-forwarded-host")), (Some("a.test"), Some("a.test")));
+    assert_eq!(
+        (request.field("host"), request.field("x-forwarded-host")),
+        (Some("a.test"), Some("a.test"))
+    );
     upstream.send("HTTP/1.1 204 No Content\r\n\r\n");
     assert_eq!(client.answer().status(), 204);
     client.send("GET http://b.test/x HTTP/1.1\r\nHost: a.test\r\n\r\n");

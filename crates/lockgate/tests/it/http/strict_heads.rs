@@ -1,4 +1,5 @@
-//! Heads that cost too much, name a host in another spelling, or carry what only servers behind us would believe.
+//! Heads that cost too much, name a host in another spelling, or carry what only servers behind us
+//! would believe.
 
 use lockgate_testkit::{Http, Origin};
 
@@ -9,10 +10,18 @@ use crate::scene::lockgate;
 fn connection_with_thousands_of_tokens_is_refused_from_clients_and_endpoints() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let tokens = |count: usize| (0..count).map(|at| format!("X{at:05}")).collect::<Vec<_>>().join(",");
+    let tokens = |count: usize| {
+        (0..count)
+            .map(|at| format!("X{at:05}"))
+            .collect::<Vec<_>>()
+            .join(",")
+    };
     let ask = |count: usize| {
         let mut client = Http::connect(gate.address());
-        client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: {}\r\n\r\n", tokens(count)));
+        client.send(format!(
+            "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: {}\r\n\r\n",
+            tokens(count)
+        ));
         client
     };
     for count in [33, 8_000] {
@@ -20,13 +29,21 @@ fn connection_with_thousands_of_tokens_is_refused_from_clients_and_endpoints() {
         let mut client = ask(1);
         let mut upstream = origin.http();
         upstream.request();
-        upstream
-            .send(format!("HTTP/1.1 200 OK\r\nConnection: {}\r\nContent-Length: 2\r\n\r\nok", tokens(count)));
+        upstream.send(format!(
+            "HTTP/1.1 200 OK\r\nConnection: {}\r\nContent-Length: 2\r\n\r\nok",
+            tokens(count)
+        ));
         let got = client.answer();
         assert_eq!(got.status(), 502, "{count}");
         assert!(got.head.contains("http_protocol_error"), "{}", got.head);
         let line = gate.line("the answer", |line| line["status"] == 502);
-        assert!(line["detail"].as_str().unwrap().contains("Connection names too many fields"), "{line}");
+        assert!(
+            line["detail"]
+                .as_str()
+                .unwrap()
+                .contains("Connection names too many fields"),
+            "{line}"
+        );
     }
     let mut client = ask(32);
     let mut upstream = origin.http();
@@ -42,7 +59,10 @@ fn a_method_of_more_than_64_bytes_is_501() {
     let gate = lockgate().start(&plain_site(origin.address()));
     for (length, status) in [(64, 200), (65, 501), (9_000, 501)] {
         let mut client = Http::connect(gate.address());
-        client.send(format!("{} / HTTP/1.1\r\nHost: a.test\r\n\r\n", "M".repeat(length)));
+        client.send(format!(
+            "{} / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+            "M".repeat(length)
+        ));
         assert_eq!(client.answer().status(), status, "{length}");
     }
 }
@@ -57,7 +77,12 @@ fn the_proxy_field_is_removed() {
         .send("GET / HTTP/1.1\r\nHost: a.test\r\nPROXY: http://evil.test\r\nProxy:\r\nX-Proxy: kept\r\n\r\n");
     let mut upstream = origin.http();
     let got = upstream.request();
-    assert_eq!((got.all("proxy").count(), got.field("x-proxy")), (0, Some("kept")), "{}", got.head);
+    assert_eq!(
+        (got.all("proxy").count(), got.field("x-proxy")),
+        (0, Some("kept")),
+        "{}",
+        got.head
+    );
     upstream.send(OK);
     assert_eq!(client.answer().status(), 200);
 }

@@ -13,7 +13,9 @@ const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 /// The request as the origin sees it, and the `trace_id` of its line in the log.
 fn sent(gate: &Lockgate, origin: &Origin, lines: &str) -> (Message, Option<String>) {
     let mut client = Http::connect(gate.address());
-    client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n{lines}\r\n"));
+    client.send(format!(
+        "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n{lines}\r\n"
+    ));
     let mut upstream = origin.http();
     let seen = upstream.request();
     upstream.send(OK.replace("200 OK\r\n", "200 OK\r\nConnection: close\r\n"));
@@ -27,14 +29,23 @@ fn sent(gate: &Lockgate, origin: &Origin, lines: &str) -> (Message, Option<Strin
 fn what_is_valid_goes_on_as_it_came_and_nothing_else_does() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (seen, trace) =
-        sent(&gate, &origin, &format!("TraceParent: {GOOD}\r\nTracestate: a=1\r\ntracestate: b=2\r\n"));
-    assert_eq!((seen.field("traceparent"), trace.as_deref()), (Some(GOOD), Some(TRACE)));
+    let (seen, trace) = sent(
+        &gate,
+        &origin,
+        &format!("TraceParent: {GOOD}\r\nTracestate: a=1\r\ntracestate: b=2\r\n"),
+    );
+    assert_eq!(
+        (seen.field("traceparent"), trace.as_deref()),
+        (Some(GOOD), Some(TRACE))
+    );
     assert_eq!(seen.all("tracestate").collect::<Vec<_>>(), ["a=1", "b=2"]);
     for lines in [
         String::new(),
         "Tracestate: a=1\r\n".to_owned(),
-        format!("Traceparent: {}\r\nTracestate: a=1\r\n", GOOD.to_uppercase()),
+        format!(
+            "Traceparent: {}\r\nTracestate: a=1\r\n",
+            GOOD.to_uppercase()
+        ),
         format!("Traceparent: {GOOD}\r\nTraceparent: {GOOD}\r\nTracestate: a=1\r\n"),
         format!("Traceparent: {}\r\nTracestate: a=1\r\n", "0".repeat(10_000)),
         // RFC 9110 §7.6.1: it was for us only.
@@ -52,30 +63,49 @@ fn what_is_valid_goes_on_as_it_came_and_nothing_else_does() {
 #[test]
 fn a_trace_begins_where_there_is_none_and_is_in_the_log() {
     let origin = Origin::tcp();
-    let gate = lockgate().workers(2).start(&(plain_site(origin.address()) + "trace = true\n"));
+    let gate = lockgate()
+        .workers(2)
+        .start(&(plain_site(origin.address()) + "trace = true\n"));
     let mut traces = HashSet::new();
     // Nobody has it taken out, or says of another that it is this one.
     let hidden = format!("Connection: traceparent\r\nTraceparent: {GOOD}\r\nTracestate: a=1\r\n");
-    for lines in ["", "Connection: traceparent\r\n", &hidden, "Traceparent: x\r\nTracestate: a=1\r\n", ""] {
+    for lines in [
+        "",
+        "Connection: traceparent\r\n",
+        &hidden,
+        "Traceparent: x\r\nTracestate: a=1\r\n",
+        "",
+    ] {
         let (seen, trace) = sent(&gate, &origin, lines);
         let parts: Vec<_> = seen.field("traceparent").unwrap().split('-').collect();
-        assert_eq!((parts[0], Some(parts[1].to_owned()), parts[3]), ("00", trace, "01"), "{lines}");
+        assert_eq!(
+            (parts[0], Some(parts[1].to_owned()), parts[3]),
+            ("00", trace, "01"),
+            "{lines}"
+        );
         assert_eq!((parts[1].len(), parts[2].len()), (32, 16));
         assert_eq!(seen.field("tracestate"), None);
         assert!(traces.insert(parts[1].to_owned()) && traces.insert(parts[2].to_owned()));
     }
     let (seen, trace) = sent(&gate, &origin, &format!("traceparent: {GOOD}\r\n"));
-    assert_eq!((seen.field("traceparent"), trace.as_deref()), (Some(GOOD), Some(TRACE)));
+    assert_eq!(
+        (seen.field("traceparent"), trace.as_deref()),
+        (Some(GOOD), Some(TRACE))
+    );
 }
 
 #[test]
 fn of_a_share_so_many_are_to_be_recorded() {
     let origin = Origin::tcp().answering(|request| {
         let body = request.field("traceparent").unwrap_or_default();
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
     });
-    let toml =
-        plain_site(origin.address()) + "trace = \"20%\"\n[site.\":0\".path.\"/none\"]\ntrace = false\n";
+    let toml = plain_site(origin.address())
+        + "trace = \"20%\"\n[site.\":0\".path.\"/none\"]\ntrace = false\n";
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
     let mut recorded = 0;

@@ -1,5 +1,5 @@
-//! Trusted proxies whose X-Forwarded-For has ports, brackets or quotes, or names no address: then the client is unknown, and
-//! is never taken for the proxy.
+//! Trusted proxies whose X-Forwarded-For has ports, brackets or quotes, or names no address: then
+//! the client is unknown, and is never taken for the proxy.
 
 use lockgate_testkit::{Http, Lockgate, Message, Origin, Wire};
 
@@ -28,7 +28,9 @@ fn saying(keys: &str) -> String {
 
 fn ask(gate: &Lockgate, client: &str) -> Message {
     let mut proxy = Http::connect(gate.address());
-    proxy.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: {client}\r\n\r\n"));
+    proxy.send(format!(
+        "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: {client}\r\n\r\n"
+    ));
     proxy.answer()
 }
 
@@ -58,8 +60,11 @@ fn x_forwarded_for_with_ports_brackets_and_quotes_names_the_client() {
 
 #[test]
 fn allow_and_deny_refuse_an_unknown_client_of_a_trusted_proxy() {
-    for keys in ["allow = [\"127.0.0.0/8\"]", "allow = [\"0.0.0.0/0\", \"::/0\"]", "deny = [\"192.0.2.66\"]"]
-    {
+    for keys in [
+        "allow = [\"127.0.0.0/8\"]",
+        "allow = [\"0.0.0.0/0\", \"::/0\"]",
+        "deny = [\"192.0.2.66\"]",
+    ] {
         let gate = lockgate().start(&saying(keys));
         for hop in UNKNOWN {
             assert_eq!(ask(&gate, hop).status(), 403, "{keys} {hop:?}");
@@ -72,16 +77,29 @@ fn allow_and_deny_refuse_an_unknown_client_of_a_trusted_proxy() {
     }
     // What a client has sent itself stands before the address that its proxy adds.
     for hop in UNKNOWN {
-        assert_eq!(ask(&gate, &format!("{hop}, 192.0.2.1")).text(), "192.0.2.1", "{hop:?}");
+        assert_eq!(
+            ask(&gate, &format!("{hop}, 192.0.2.1")).text(),
+            "192.0.2.1",
+            "{hop:?}"
+        );
     }
 }
 
 #[test]
 fn a_rate_limit_has_one_bucket_for_unknown_clients() {
-    let gate = lockgate().workers(2).start(&saying("limit = \"1/h burst 3\""));
+    let gate = lockgate()
+        .workers(2)
+        .start(&saying("limit = \"1/h burst 3\""));
     let statuses = UNKNOWN.map(|hop| ask(&gate, hop).status());
-    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 3, "{statuses:?}");
-    assert_eq!(statuses.iter().filter(|status| **status == 429).count(), UNKNOWN.len() - 3);
+    assert_eq!(
+        statuses.iter().filter(|status| **status == 200).count(),
+        3,
+        "{statuses:?}"
+    );
+    assert_eq!(
+        statuses.iter().filter(|status| **status == 429).count(),
+        UNKNOWN.len() - 3
+    );
     // Neither the proxy's nor that of another client.
     assert_eq!(ask(&gate, "192.0.2.1").status(), 200);
     let mut proxy = Http::connect(gate.address());
@@ -95,7 +113,10 @@ fn unknown_clients_hash_to_one_endpoint() {
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{name}").into_bytes();
         Origin::tcp().answering(move |_| answer.clone())
     });
-    let endpoints: Vec<_> = origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect();
+    let endpoints: Vec<_> = origins
+        .iter()
+        .map(|origin| format!("\"{}\"", origin.address()))
+        .collect();
     let toml = format!(
         "trusted = [\"127.0.0.1/32\"]\n[pool.app]\nendpoints = [{}]\nbalance = {{ hash = \"client\" }}\n{}",
         endpoints.join(", "),
@@ -113,25 +134,45 @@ fn logs_and_metrics_show_unknown_clients() {
     let gate = lockgate().start(&saying(""));
     assert_eq!(ask(&gate, "_hidden").status(), 200);
     let line = gate.line("the request", |line| line["status"] == 200);
-    assert_eq!((&line["client"], &line["peer"]), (&"unknown".into(), &"127.0.0.1".into()), "{line}");
+    assert_eq!(
+        (&line["client"], &line["peer"]),
+        (&"unknown".into(), &"127.0.0.1".into()),
+        "{line}"
+    );
     assert!(line["client_port"].is_null(), "{line}");
     gate.wait_for_sample("lockgate_requests_unknown_client_total", &[], 1.0);
     let said = gate.says("the client is unknown");
-    assert_eq!((&said["proxy"], &said["hop"]), (&"127.0.0.1".into(), &"_hidden".into()), "{said}");
+    assert_eq!(
+        (&said["proxy"], &said["hop"]),
+        (&"127.0.0.1".into(), &"_hidden".into()),
+        "{said}"
+    );
     // A line a minute is enough.
     for hop in UNKNOWN {
         assert_eq!(ask(&gate, hop).status(), 200);
     }
-    gate.wait_for_sample("lockgate_requests_unknown_client_total", &[], 1.0 + UNKNOWN.len() as f64);
+    gate.wait_for_sample(
+        "lockgate_requests_unknown_client_total",
+        &[],
+        1.0 + UNKNOWN.len() as f64,
+    );
     let ended = gate.stop();
-    assert_eq!(ended.stderr.matches("the client is unknown").count(), 1, "{}", ended.stderr);
+    assert_eq!(
+        ended.stderr.matches("the client is unknown").count(),
+        1,
+        "{}",
+        ended.stderr
+    );
 
     let toml = "access_log = { format = \"combined\", mask_ip = true }\n".to_owned() + &saying("");
     let gate = lockgate().start(&toml);
     assert_eq!(ask(&gate, "unknown").status(), 200);
     assert_eq!(ask(&gate, "\"192.0.2.77:1\"").status(), 200);
-    gate.stdout().find("a line", |line| line.starts_with("- - - [").then_some(()));
-    gate.stdout().find("a masked line", |line| line.starts_with("192.0.2.0 - - [").then_some(()));
+    gate.stdout()
+        .find("a line", |line| line.starts_with("- - - [").then_some(()));
+    gate.stdout().find("a masked line", |line| {
+        line.starts_with("192.0.2.0 - - [").then_some(())
+    });
 }
 
 /// What the proxy has said goes on as it came, and the service decides.
@@ -147,7 +188,10 @@ fn a_forward_auth_service_sees_the_unknown_client() {
     let mut proxy = Http::connect(gate.address());
     proxy.send("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: unknown\r\n\r\n");
     let mut asked = service.http();
-    assert_eq!(asked.request().field("x-forwarded-for"), Some("unknown, 127.0.0.1"));
+    assert_eq!(
+        asked.request().field("x-forwarded-for"),
+        Some("unknown, 127.0.0.1")
+    );
     asked.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let mut upstream = origin.http();
     let got = upstream.request();
@@ -172,6 +216,9 @@ fn proxy_headers_to_endpoints_name_the_connection() {
     proxy.send("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: unknown\r\n\r\n");
     let mut upstream = origin.http();
     let header = upstream.line();
-    assert!(header.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "), "{header}");
+    assert!(
+        header.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "),
+        "{header}"
+    );
     assert!(header.contains(&format!(" {port} ")), "{header}");
 }

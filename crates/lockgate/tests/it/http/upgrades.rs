@@ -46,10 +46,15 @@ fn an_upgrade_is_offered_and_agreed_on_and_then_bytes_pass_both_ways() {
     let mut upstream = origin.http();
     let request = settled(upstream.head());
     assert!(
-        request.starts_with(&format!("GET /chat HTTP/1.1\r\nHost: {NAME}\r\nSec-WebSocket-Key: k\r\n")),
+        request.starts_with(&format!(
+            "GET /chat HTTP/1.1\r\nHost: {NAME}\r\nSec-WebSocket-Key: k\r\n"
+        )),
         "{request}"
     );
-    assert!(request.ends_with("Upgrade: WebSocket\r\nConnection: Upgrade\r\n\r\n"), "{request}");
+    assert!(
+        request.ends_with("Upgrade: WebSocket\r\nConnection: Upgrade\r\n\r\n"),
+        "{request}"
+    );
     upstream.send_in(1, SWITCH);
     client.expect(
         "HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
@@ -74,16 +79,19 @@ fn an_upgrade_is_offered_and_agreed_on_and_then_bytes_pass_both_ways() {
     assert_eq!(gate.next_line()["cause"], "client_closed");
 }
 
-/// RFC 9110 §7.8: what is right behind the heads belongs to the new protocol. It must neither be lost nor come too early:
-/// an origin that refuses would take it for a request.
+/// RFC 9110 §7.8: what is right behind the heads belongs to the new protocol. It must neither be
+/// lost nor come too early: an origin that refuses would take it for a request.
 #[test]
 fn bytes_right_behind_the_heads_belong_to_the_new_protocol() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
     let (plain, secure) = (Origin::tcp(), Origin::tcp());
-    let to =
-        format!("{{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}", secure.address(), text(&ca));
+    let to = format!(
+        "{{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}",
+        secure.address(),
+        text(&ca)
+    );
     let sites = plain_site(plain.address()) + &secure_site(&site.cert, "x").replace("\"x\"", &to);
     let gate = lockgate().workers(2).start(&sites);
     let evil = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -135,25 +143,36 @@ fn an_offer_by_http_1_0_is_none() {
     client.send(upgrade("websocket").replace("HTTP/1.1", "HTTP/1.0"));
     let mut upstream = origin.http();
     let request = upstream.request();
-    assert_eq!((request.field("upgrade"), request.field("connection")), (None, None), "{}", request.head);
+    assert_eq!(
+        (request.field("upgrade"), request.field("connection")),
+        (None, None),
+        "{}",
+        request.head
+    );
     upstream.send(SWITCH);
     assert_eq!(client.answer().status(), 502);
     assert_eq!(upstream.end().0, b"");
 }
 
-/// RFC 9110 §7.8: the offer's own body goes first, whole and in its framing. An origin that switches before has not read
-/// it.
+/// RFC 9110 §7.8: the offer's own body goes first, whole and in its framing. An origin that
+/// switches before has not read it.
 #[test]
 fn an_origin_may_only_switch_when_all_was_said() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for (framing, half, rest) in [
         ("Content-Length: 8", "half", "rest"),
-        ("Transfer-Encoding: chunked", "4\r\nhalf\r\n", "4\r\nrest\r\n0\r\n\r\n"),
+        (
+            "Transfer-Encoding: chunked",
+            "4\r\nhalf\r\n",
+            "4\r\nrest\r\n0\r\n\r\n",
+        ),
     ] {
-        let head =
-            format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n{framing}\r\n\r\n");
-        let switch = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n{framing}\r\n\r\n"
+        );
+        let switch =
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
         let mut client = Http::connect(gate.address());
         client.send(head.clone() + half);
         let mut upstream = origin.http();
@@ -180,8 +199,8 @@ fn an_origin_may_only_switch_when_all_was_said() {
 #[test]
 fn an_upgraded_connection_on_which_nothing_moves_ends_by_its_own_limit() {
     let origin = Origin::tcp();
-    let toml =
-        "timeouts = { tunnel_idle = \"1s\", idle = \"1h\" }\n".to_owned() + &plain_site(origin.address());
+    let toml = "timeouts = { tunnel_idle = \"1s\", idle = \"1h\" }\n".to_owned()
+        + &plain_site(origin.address());
     let mut gate = lockgate().start(&toml);
     let (mut client, mut upstream) = switched(&gate, &origin);
     client.send("ping");

@@ -7,12 +7,21 @@ use lockgate_testkit::{Http, Origin};
 
 use super::{PAGE, asks, at, failures, tally, text};
 
-/// Each request is answered by these bytes on a connection that stays; how many were opened for five of them.
+/// Each request is answered by these bytes on a connection that stays; how many were opened for
+/// five of them.
 fn opened_for(answer: &'static str, method: &str) -> u64 {
     let server = Origin::tcp().answering(move |_| answer.into());
-    let options = Options { method: Some(method.to_owned()), ..asks(&[&at("http", &server)], 5) };
+    let options = Options {
+        method: Some(method.to_owned()),
+        ..asks(&[&at("http", &server)], 5)
+    };
     let tally = tally(&options);
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![], 5), "{answer}: {:?}", tally.examples);
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![], 5),
+        "{answer}: {:?}",
+        tally.examples
+    );
     assert_eq!(tally.opened + tally.reused, 5);
     assert_eq!(tally.received, 5 * answer.len() as u64, "{answer}");
     tally.opened
@@ -22,15 +31,18 @@ fn opened_for(answer: &'static str, method: &str) -> u64 {
 fn answers_without_a_body_end_with_their_heads() {
     for (answer, method) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", "HEAD"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HEAD"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HEAD",
+        ),
         ("HTTP/1.1 204 No Content\r\n\r\n", "GET"),
         ("HTTP/1.1 204\r\n\r\n", "DELETE"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "GET"),
     ] {
         assert_eq!(opened_for(answer, method), 1, "{answer}");
     }
-    let server =
-        Origin::tcp().answering(|_| b"HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n".to_vec());
+    let server = Origin::tcp()
+        .answering(|_| b"HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n".to_vec());
     let mut options = asks(&[&at("http", &server)], 5);
     options.expect.status = vec![304..=304];
     let tally = tally(&options);
@@ -45,13 +57,22 @@ fn connections_stay_where_both_versions_say_so() {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\n012\r\n7\r\n3456789\r\n0\r\nA: b\r\n\r\n",
             1,
         ),
-        ("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 10\r\n\r\n0123456789", 1),
+        (
+            "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 10\r\n\r\n0123456789",
+            1,
+        ),
         (
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
             1,
         ),
-        ("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 10\r\n\r\n0123456789", 5),
-        ("HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 10\r\n\r\n0123456789", 5),
+        (
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 10\r\n\r\n0123456789",
+            5,
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 10\r\n\r\n0123456789",
+            5,
+        ),
         ("HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\n0123456789", 5),
     ] {
         assert_eq!(opened_for(answer, "GET"), opened, "{answer}");
@@ -68,7 +89,10 @@ fn an_answer_may_come_in_any_pieces() {
         }
     });
     let tally = tally(&asks(&[&at("http", &server)], 5));
-    assert_eq!((failures(&tally), tally.succeeded(), tally.opened), (vec![], 5, 1));
+    assert_eq!(
+        (failures(&tally), tally.succeeded(), tally.opened),
+        (vec![], 5, 1)
+    );
     assert_eq!(tally.received, 5 * answer.len() as u64);
 }
 
@@ -81,13 +105,18 @@ fn an_answer_until_the_connection_closes_is_whole() {
             http.send(format!("{head}0123456789"));
         });
         let tally = tally(&asks(&[&at("http", &server)], 5));
-        assert_eq!((failures(&tally), tally.succeeded()), (vec![], 5), "{:?}", tally.examples);
+        assert_eq!(
+            (failures(&tally), tally.succeeded()),
+            (vec![], 5),
+            "{:?}",
+            tally.examples
+        );
         assert_eq!((tally.opened, server.accepted()), (5, 6));
     }
 }
 
-/// RFC 9112 §9.5: either side may close a connection at any time. The end that came with an answer is known before the next
-/// request.
+/// RFC 9112 §9.5: either side may close a connection at any time. The end that came with an answer
+/// is known before the next request.
 #[test]
 fn a_connection_that_the_server_has_closed_is_opened_anew() {
     let server = Origin::tcp().serve(|wire| {
@@ -100,7 +129,12 @@ fn a_connection_that_the_server_has_closed_is_opened_anew() {
         http.wait_closed();
     });
     let tally = tally(&asks(&[&at("http", &server)], 5));
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![], 5), "{:?}", tally.examples);
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![], 5),
+        "{:?}",
+        tally.examples
+    );
     assert_eq!((tally.opened, tally.reused), (5, 0));
 }
 
@@ -109,16 +143,25 @@ fn an_answer_before_the_request_has_ended_counts_and_its_connection_is_not_used_
     let server = Origin::tcp().serve(|wire| {
         let mut http = Http::over(wire.another());
         http.head();
-        http.send("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig");
+        http.send(
+            "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig",
+        );
         // Nothing of the body is read until it is said that nothing more comes.
         http.stream.finish();
         http.wait_closed();
     });
-    let mut options =
-        Options { body: Body::Fixed(vec![b'x'; 8 << 20].into()), ..asks(&[&at("http", &server)], 3) };
+    let mut options = Options {
+        body: Body::Fixed(vec![b'x'; 8 << 20].into()),
+        ..asks(&[&at("http", &server)], 3)
+    };
     options.expect.status = vec![413..=413];
     let tally = tally(&options);
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![], 3), "{:?}", tally.examples);
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![], 3),
+        "{:?}",
+        tally.examples
+    );
     assert_eq!((tally.opened, tally.reused), (3, 0));
 }
 
@@ -136,18 +179,30 @@ fn a_large_body_comes_back_while_it_is_sent() {
             writer.send(&piece);
         }
     });
-    let mut options =
-        Options { body: Body::Random(SIZE), per_connection: Some(1), ..asks(&[&at("http", &server)], 2) };
+    let mut options = Options {
+        body: Body::Random(SIZE),
+        per_connection: Some(1),
+        ..asks(&[&at("http", &server)], 2)
+    };
     options.expect.length = Length::Exactly(SIZE as u64);
     let tally = tally(&options);
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![], 2), "{:?}", tally.examples);
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![], 2),
+        "{:?}",
+        tally.examples
+    );
     assert!(tally.sent > 2 * SIZE as u64 && tally.received > 2 * SIZE as u64);
 }
 
-/// RFC 9110 §9.3.2 and §15.3.5: neither has a body, whatever comes; what comes all the same belongs to nothing.
+/// RFC 9110 §9.3.2 and §15.3.5: neither has a body, whatever comes; what comes all the same belongs
+/// to nothing.
 #[test]
 fn a_body_where_none_can_be_is_too_much() {
-    for (method, answer) in [("HEAD", PAGE), ("GET", "HTTP/1.1 204 No Content\r\n\r\n0123456789")] {
+    for (method, answer) in [
+        ("HEAD", PAGE),
+        ("GET", "HTTP/1.1 204 No Content\r\n\r\n0123456789"),
+    ] {
         let server = Origin::tcp().answering(move |_| answer.into());
         let options = Options {
             method: Some(method.to_owned()),
@@ -156,6 +211,9 @@ fn a_body_where_none_can_be_is_too_much() {
             ..asks(&[&at("http", &server)], 3)
         };
         let tally = tally(&options);
-        assert_eq!((failures(&tally), tally.succeeded()), (vec![("length", 3)], 0));
+        assert_eq!(
+            (failures(&tally), tally.succeeded()),
+            (vec![("length", 3)], 0)
+        );
     }
 }

@@ -17,10 +17,22 @@ use crate::scene::{deserted, lockgate};
 #[test]
 fn a_first_answer_that_is_no_page_is_told() {
     for (answer, says) in [
-        ("HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc", "status 404 with 3 bytes"),
-        ("HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc", "--expect-status 404"),
-        ("HTTP/1.1 301 Moved\r\nContent-Length: 0\r\n\r\n", "--anyway"),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", "3 bytes instead of 4; say --anyway"),
+        (
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc",
+            "status 404 with 3 bytes",
+        ),
+        (
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc",
+            "--expect-status 404",
+        ),
+        (
+            "HTTP/1.1 301 Moved\r\nContent-Length: 0\r\n\r\n",
+            "--anyway",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+            "3 bytes instead of 4; say --anyway",
+        ),
         ("SSH-2.0-OpenSSH\r\n", ""),
         ("", "closed before an answer"),
     ] {
@@ -35,7 +47,10 @@ fn a_first_answer_that_is_no_page_is_told() {
             options.expect.length = Length::Exactly(4);
         }
         let told = refused(&options);
-        assert!(told.starts_with(&format!("{url}: ")) && told.contains(says), "{answer}: {told}");
+        assert!(
+            told.starts_with(&format!("{url}: ")) && told.contains(says),
+            "{answer}: {told}"
+        );
         assert_eq!(server.accepted(), 1, "nothing more was asked");
         options.anyway = true;
         assert_eq!(run(&options).stages[0].tally.failed(), 3, "{answer}");
@@ -46,13 +61,22 @@ fn a_first_answer_that_is_no_page_is_told() {
 fn a_target_that_is_not_there_or_never_answers_is_told() {
     let address = deserted();
     let told = refused(&asks(&[&format!("http://{address}/")], 1));
-    assert!(told.contains(&address.to_string()) && told.contains("cannot connect"), "{told}");
+    assert!(
+        told.contains(&address.to_string()) && told.contains("cannot connect"),
+        "{told}"
+    );
     let told = refused(&asks(&["http://no-such-host.invalid/"], 1));
     assert!(told.contains("no-such-host.invalid"), "{told}");
-    let told = refused(&Options { unix: Some("/nonexistent/socket".into()), ..asks(&["http://a"], 1) });
+    let told = refused(&Options {
+        unix: Some("/nonexistent/socket".into()),
+        ..asks(&["http://a"], 1)
+    });
     assert!(told.contains("/nonexistent/socket"), "{told}");
     let server = Origin::tcp().serve(|wire| wire.wait_closed());
-    let options = Options { timeout: Duration::from_millis(50), ..asks(&[&at("http", &server)], 1) };
+    let options = Options {
+        timeout: Duration::from_millis(50),
+        ..asks(&[&at("http", &server)], 1)
+    };
     let told = refused(&options);
     assert!(told.contains("no whole answer within 50ms"), "{told}");
 }
@@ -67,12 +91,18 @@ fn a_certificate_that_nobody_trusts_or_of_somebody_else_is_told() {
         (authority.issue(&["app.test"]), Some("app.test"), None),
         (authority.issue(&["app.test"]), None, Some("--insecure")),
         (stranger.issue(&["127.0.0.1"]), None, Some("--ca FILE")),
-        (authority.issue_expired(&["127.0.0.1"]), None, Some("--insecure")),
+        (
+            authority.issue_expired(&["127.0.0.1"]),
+            None,
+            Some("--insecure"),
+        ),
     ] {
         let served = server_config(&issued, None);
         let server = Origin::tcp().serve(move |wire| {
             // A client that does not trust us breaks off.
-            let Ok(stream) = Tls::accept(&served, wire.another()) else { return };
+            let Ok(stream) = Tls::accept(&served, wire.another()) else {
+                return;
+            };
             let mut http = Http::over(stream);
             while http.next_request().is_some() {
                 http.send(PAGE);
@@ -87,7 +117,11 @@ fn a_certificate_that_nobody_trusts_or_of_somebody_else_is_told() {
                 let told = refused(&options);
                 assert!(told.contains(says), "{told}");
                 options.tls.ca = CaSource::Anyone;
-                assert_eq!(run(&options).stages[0].tally.succeeded(), 2, "any certificate will do");
+                assert_eq!(
+                    run(&options).stages[0].tally.succeeded(),
+                    2,
+                    "any certificate will do"
+                );
             }
         }
     }
@@ -98,7 +132,9 @@ fn the_first_answer_says_what_was_agreed_on() {
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["127.0.0.1"]), None);
     let server = Origin::tcp().serve(move |wire| {
-        let Ok(stream) = Tls::accept(&served, wire.another()) else { return };
+        let Ok(stream) = Tls::accept(&served, wire.another()) else {
+            return;
+        };
         let mut http = Http::over(stream);
         while http.next_request().is_some() {
             http.send(PAGE);
@@ -108,7 +144,14 @@ fn the_first_answer_says_what_was_agreed_on() {
     for version in ["1.2", "1.3"] {
         options.tls.versions = vec![version.to_owned()];
         let first = run(&options).first.remove(0);
-        assert!(first.tls.as_deref().is_some_and(|tls| tls.contains(version)), "{:?}", first.tls);
+        assert!(
+            first
+                .tls
+                .as_deref()
+                .is_some_and(|tls| tls.contains(version)),
+            "{:?}",
+            first.tls
+        );
         assert_eq!((first.status, first.length), (Some(200), 10));
     }
     options.tls.versions = vec!["1.1".to_owned()];
@@ -148,8 +191,14 @@ fn descriptors_that_are_missing_are_told_before_anything_is_asked() {
 #[test]
 fn connections_without_ports_for_them_are_told() {
     let server = Origin::tcp().answering(|_| PAGE.into());
-    let told = refused(&Options { connections: 70_000, ..asks(&[&at("http", &server)], 1) });
-    assert!(told.contains("ip_local_port_range") || told.contains("descriptors"), "{told}");
+    let told = refused(&Options {
+        connections: 70_000,
+        ..asks(&[&at("http", &server)], 1)
+    });
+    assert!(
+        told.contains("ip_local_port_range") || told.contains("descriptors"),
+        "{told}"
+    );
     assert_eq!(server.accepted(), 0);
 }
 
@@ -177,21 +226,37 @@ fn a_watched_process_must_be_there() {
     child.wait().unwrap();
     let server = Origin::tcp().answering(|_| PAGE.into());
     let watch = vec![("gone".to_owned(), child.id())];
-    let told = refused(&Options { watch, ..asks(&[&at("http", &server)], 1) });
-    assert!(told.contains(&format!("process {} (gone)", child.id())), "{told}");
+    let told = refused(&Options {
+        watch,
+        ..asks(&[&at("http", &server)], 1)
+    });
+    assert!(
+        told.contains(&format!("process {} (gone)", child.id())),
+        "{told}"
+    );
 }
 
 /// From 1 to 2 requests a second.
 fn ramp() -> Profile {
     let rate = |per_second| Rate::new(per_second).unwrap();
     let rates = Rates::Range(rate(1.0), rate(2.0));
-    Profile { rates, step: None, every: None, hold: None, spike: None, duration: None }
+    Profile {
+        rates,
+        step: None,
+        every: None,
+        hold: None,
+        spike: None,
+        duration: None,
+    }
 }
 
 #[test]
 fn options_that_contradict_each_other_make_no_plan() {
     let plain = || asks(&["http://127.0.0.1:1"], 1);
-    let bytes = || Options { body: text("x"), ..asks(&["tcp://127.0.0.1:1"], 1) };
+    let bytes = || Options {
+        body: text("x"),
+        ..asks(&["tcp://127.0.0.1:1"], 1)
+    };
     let under = |say: fn(&mut lockgate_load::options::Tls)| {
         let mut options = asks(&["http://127.0.0.1:1", "ws://127.0.0.1:1"], 1);
         say(&mut options.tls);
@@ -201,27 +266,121 @@ fn options_that_contradict_each_other_make_no_plan() {
         options.expect.body = lockgate_load::expect::Bytes::First;
         options
     };
-    let varying = vec![lockgate_load::target::Varying { name: "A".into(), values: vec!["1".into()] }];
+    let varying = vec![lockgate_load::target::Varying {
+        name: "A".into(),
+        values: vec!["1".into()],
+    }];
     for (options, says) in [
-        (Options { weights: vec![1, 2], ..plain() }, "one number for each URL"),
-        (Options { weights: vec![0], ..plain() }, "from 1 on"),
-        (Options { weights: vec![u32::MAX, 1], ..asks(&["http://a", "http://b"], 1) }, "2^32"),
-        (Options { unix: Some("a".into()), proxy: Some("http://a".into()), ..plain() }, "--unix and --proxy"),
-        (Options { proxy_user: Some("a:b".into()), ..plain() }, "needs --proxy"),
-        (Options { proxy: Some("https://127.0.0.1:1".into()), ..plain() }, "http://HOST:PORT"),
-        (Options { method: Some("G T".into()), ..plain() }, "method"),
-        (Options { headers: vec![("A b".into(), "c".into())], ..plain() }, "field name"),
-        (Options { headers: vec![("A".into(), "c\r\nD: e".into())], ..plain() }, "control characters"),
+        (
+            Options {
+                weights: vec![1, 2],
+                ..plain()
+            },
+            "one number for each URL",
+        ),
+        (
+            Options {
+                weights: vec![0],
+                ..plain()
+            },
+            "from 1 on",
+        ),
+        (
+            Options {
+                weights: vec![u32::MAX, 1],
+                ..asks(&["http://a", "http://b"], 1)
+            },
+            "2^32",
+        ),
+        (
+            Options {
+                unix: Some("a".into()),
+                proxy: Some("http://a".into()),
+                ..plain()
+            },
+            "--unix and --proxy",
+        ),
+        (
+            Options {
+                proxy_user: Some("a:b".into()),
+                ..plain()
+            },
+            "needs --proxy",
+        ),
+        (
+            Options {
+                proxy: Some("https://127.0.0.1:1".into()),
+                ..plain()
+            },
+            "http://HOST:PORT",
+        ),
+        (
+            Options {
+                method: Some("G T".into()),
+                ..plain()
+            },
+            "method",
+        ),
+        (
+            Options {
+                headers: vec![("A b".into(), "c".into())],
+                ..plain()
+            },
+            "field name",
+        ),
+        (
+            Options {
+                headers: vec![("A".into(), "c\r\nD: e".into())],
+                ..plain()
+            },
+            "control characters",
+        ),
         // What would be parsed and ignored.
-        (Options { method: Some("PUT".into()), ..bytes() }, "--method"),
-        (Options { headers: vec![("A".into(), "b".into())], ..bytes() }, "--header"),
-        (Options { varying: varying.clone(), ..bytes() }, "--header-any"),
-        (Options { varying, ..asks(&["ws://127.0.0.1:1"], 1) }, "--header-any"),
+        (
+            Options {
+                method: Some("PUT".into()),
+                ..bytes()
+            },
+            "--method",
+        ),
+        (
+            Options {
+                headers: vec![("A".into(), "b".into())],
+                ..bytes()
+            },
+            "--header",
+        ),
+        (
+            Options {
+                varying: varying.clone(),
+                ..bytes()
+            },
+            "--header-any",
+        ),
+        (
+            Options {
+                varying,
+                ..asks(&["ws://127.0.0.1:1"], 1)
+            },
+            "--header-any",
+        ),
         (hashed(bytes()), "--expect-sha256"),
         (hashed(asks(&["ws://127.0.0.1:1"], 1)), "--expect-sha256"),
-        (Options { stop_on: vec![503], ..bytes() }, "--stop-on"),
         (
-            Options { expect: Expect { status: vec![404..=404], ..Expect::default() }, ..bytes() },
+            Options {
+                stop_on: vec![503],
+                ..bytes()
+            },
+            "--stop-on",
+        ),
+        (
+            Options {
+                expect: Expect {
+                    status: vec![404..=404],
+                    ..Expect::default()
+                },
+                ..bytes()
+            },
             "--expect-status",
         ),
         (under(|tls| tls.ca = CaSource::Anyone), "--insecure"),
@@ -231,11 +390,29 @@ fn options_that_contradict_each_other_make_no_plan() {
         (under(|tls| tls.suites = vec!["a".into()]), "--suites"),
         (under(|tls| tls.groups = vec!["a".into()]), "--groups"),
         (under(|tls| tls.resume = false), "--no-resumption"),
-        (under(|tls| tls.identity = Some(CertFiles { cert: "a".into(), key: None, ocsp: None })), "--cert"),
-        (Options { profile: Some(ramp()), ..plain() }, "--count cannot end a ramp"),
+        (
+            under(|tls| {
+                tls.identity = Some(CertFiles {
+                    cert: "a".into(),
+                    key: None,
+                    ocsp: None,
+                })
+            }),
+            "--cert",
+        ),
+        (
+            Options {
+                profile: Some(ramp()),
+                ..plain()
+            },
+            "--count cannot end a ramp",
+        ),
         // Nothing sent and nothing awaited would be a success in no time.
         (asks(&["tcp://127.0.0.1:1"], 1), "send"),
-        (asks(&["http://127.0.0.1:1", "tls://127.0.0.1:1"], 1), "send"),
+        (
+            asks(&["http://127.0.0.1:1", "tls://127.0.0.1:1"], 1),
+            "send",
+        ),
     ] {
         let told = options.plan().map(drop).unwrap_err().to_string();
         assert!(told.contains(says), "{says}: {told}");
@@ -249,5 +426,8 @@ fn nothing_is_begun_that_was_ended_before() {
     let stop = std::sync::Arc::new(lockgate_load::Stop::default());
     stop.now();
     let report = lockgate_load::run(plan, &stop, |_| ()).unwrap();
-    assert_eq!((report.end, report.stages.len(), report.first.len()), (End::Interrupted, 0, 0));
+    assert_eq!(
+        (report.end, report.stages.len(), report.first.len()),
+        (End::Interrupted, 0, 0)
+    );
 }

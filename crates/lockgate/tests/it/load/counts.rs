@@ -1,4 +1,5 @@
-//! What is counted, beside what the server has seen: to the request, to the connection, to the byte.
+//! What is counted, beside what the server has seen: to the request, to the connection, to the
+//! byte.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
@@ -63,12 +64,20 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
     ] {
         let moved = Arc::new(Moved::default());
         let server = counting(&moved);
-        let options =
-            Options { connections, threads, per_connection, ..asks(&[&at("http", &server)], count) };
+        let options = Options {
+            connections,
+            threads,
+            per_connection,
+            ..asks(&[&at("http", &server)], count)
+        };
         let report = run(&options);
         let tally = &report.stages[0].tally;
         let case = format!("{connections} {threads} {per_connection:?} {count}");
-        assert_eq!((tally.succeeded(), tally.failed(), tally.cut, tally.late), (count, 0, 0, 0), "{case}");
+        assert_eq!(
+            (tally.succeeded(), tally.failed(), tally.cut, tally.late),
+            (count, 0, 0, 0),
+            "{case}"
+        );
         assert_eq!(report.uncounted, 1);
         assert_eq!(tally.statuses.get(&200), Some(&count));
         assert_eq!(tally.opened + tally.reused, count, "{case}");
@@ -76,13 +85,25 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
         assert_eq!(tally.connect.len(), tally.opened);
         match per_connection {
             Some(1) => assert_eq!((tally.opened, tally.reused), (count, 0)),
-            Some(most) => assert!(tally.opened >= count.div_ceil(most), "{case}: {}", tally.opened),
-            None => assert!(tally.opened <= connections as u64, "{case}: {}", tally.opened),
+            Some(most) => assert!(
+                tally.opened >= count.div_ceil(most),
+                "{case}: {}",
+                tally.opened
+            ),
+            None => assert!(
+                tally.opened <= connections as u64,
+                "{case}: {}",
+                tally.opened
+            ),
         }
         // The first answer's are not counted, and all requests are alike.
         let received = moved.received.load(Ordering::SeqCst);
         assert_eq!(received, tally.sent / count * (count + 1), "{case}");
-        assert_eq!(moved.sent.load(Ordering::SeqCst), tally.received / count * (count + 1), "{case}");
+        assert_eq!(
+            moved.sent.load(Ordering::SeqCst),
+            tally.received / count * (count + 1),
+            "{case}"
+        );
         assert_eq!(tally.received, count * PAGE.len() as u64, "{case}");
     }
 }
@@ -100,7 +121,10 @@ fn a_connection_has_as_many_exchanges_as_it_may() {
         }
         seen.lock().unwrap().push(requests);
     });
-    let options = Options { per_connection: Some(3), ..asks(&[&at("http", &server)], 10) };
+    let options = Options {
+        per_connection: Some(3),
+        ..asks(&[&at("http", &server)], 10)
+    };
     let tally = tally(&options);
     assert_eq!((tally.succeeded(), tally.opened, tally.reused), (10, 4, 6));
     drop(server);
@@ -116,24 +140,49 @@ fn a_run_by_time_counts_all_that_it_has_begun() {
     let moved = Arc::new(Moved::default());
     let server = counting(&moved);
     let duration = Some(Duration::from_millis(200));
-    let options =
-        Options { connections: 3, threads: 2, count: None, duration, ..asks(&[&at("http", &server)], 1) };
+    let options = Options {
+        connections: 3,
+        threads: 2,
+        count: None,
+        duration,
+        ..asks(&[&at("http", &server)], 1)
+    };
     let report = run(&options);
     let stage = &report.stages[0];
     assert_eq!(Some(stage.elapsed), duration);
     let tally = &stage.tally;
     assert_eq!((failures(tally), tally.cut), (vec![], 0));
-    assert!(tally.late <= 3, "one of each connection at the most: {}", tally.late);
+    assert!(
+        tally.late <= 3,
+        "one of each connection at the most: {}",
+        tally.late
+    );
     let requests = tally.succeeded() + 1;
-    assert_eq!(moved.sent.load(Ordering::SeqCst), requests * PAGE.len() as u64);
-    assert_eq!(moved.received.load(Ordering::SeqCst), tally.sent / tally.succeeded() * requests);
+    assert_eq!(
+        moved.sent.load(Ordering::SeqCst),
+        requests * PAGE.len() as u64
+    );
+    assert_eq!(
+        moved.received.load(Ordering::SeqCst),
+        tally.sent / tally.succeeded() * requests
+    );
 }
 
 #[test]
 fn every_round_is_a_stage_of_its_own_with_its_own_counts() {
     let server = Origin::tcp().answering(|_| PAGE.into());
-    let options = Options { rounds: 3, connections: 2, threads: 2, ..asks(&[&at("http", &server)], 20) };
-    let Report { stages, uncounted, run, .. } = run(&options);
+    let options = Options {
+        rounds: 3,
+        connections: 2,
+        threads: 2,
+        ..asks(&[&at("http", &server)], 20)
+    };
+    let Report {
+        stages,
+        uncounted,
+        run,
+        ..
+    } = run(&options);
     assert_eq!((stages.len(), uncounted, run.model), (3, 1, Model::Closed));
     for (stage, round) in stages.iter().zip(1..) {
         assert_eq!((stage.round, stage.tally.succeeded()), (round, 20));
@@ -148,7 +197,10 @@ fn every_round_is_a_stage_of_its_own_with_its_own_counts() {
 fn a_warm_up_is_made_and_not_counted() {
     let kept = Arc::default();
     let server = keeping(&kept);
-    let options = Options { warm_up: Duration::from_millis(50), ..asks(&[&at("http", &server)], 5) };
+    let options = Options {
+        warm_up: Duration::from_millis(50),
+        ..asks(&[&at("http", &server)], 5)
+    };
     let report = run(&options);
     assert_eq!(report.stages.len(), 1);
     assert_eq!(report.stages[0].tally.succeeded(), 5);
@@ -161,8 +213,11 @@ fn targets_have_their_shares_and_targets_of_one_server_share_its_connections() {
     let (kept, other) = (Arc::default(), Arc::default());
     let (server, beside) = (keeping(&kept), keeping(&other));
     let [a, b] = ["/a", "/b?c"].map(|path| at("http", &server) + path);
-    let options =
-        Options { weights: vec![1, 2, 7], connections: 2, ..asks(&[&a, &b, &at("http", &beside)], 1000) };
+    let options = Options {
+        weights: vec![1, 2, 7],
+        connections: 2,
+        ..asks(&[&a, &b, &at("http", &beside)], 1000)
+    };
     let tally = tally(&options);
     assert_eq!((tally.succeeded(), failures(&tally)), (1000, vec![]));
     let mut asked: HashMap<String, u64> = HashMap::new();
@@ -173,7 +228,10 @@ fn targets_have_their_shares_and_targets_of_one_server_share_its_connections() {
     let (a, b) = (asked["GET /a HTTP/1.1"] - 1, asked["GET /b?c HTTP/1.1"] - 1);
     assert_eq!(a + b + far, 1000);
     // Expected are 100, 200 and 700; so far off is one of 10^14.
-    assert!((20..230).contains(&a) && (90..330).contains(&b) && (560..820).contains(&far), "{a} {b} {far}");
+    assert!(
+        (20..230).contains(&a) && (90..330).contains(&b) && (560..820).contains(&far),
+        "{a} {b} {far}"
+    );
     assert!(server.accepted() <= 4 && beside.accepted() <= 3);
 }
 
@@ -189,8 +247,14 @@ fn fields_are_sent_as_they_were_written_and_drawn_from_their_lists() {
             ("hOST".into(), "app.test".into()),
         ],
         varying: vec![
-            Varying { name: "Accept".into(), values: vec!["a/a".into(), "b/b".into(), "c/c".into()] },
-            Varying { name: "X-One".into(), values: vec!["only".into()] },
+            Varying {
+                name: "Accept".into(),
+                values: vec!["a/a".into(), "b/b".into(), "c/c".into()],
+            },
+            Varying {
+                name: "X-One".into(),
+                values: vec!["only".into()],
+            },
         ],
         ..asks(&[&url], 300)
     };
@@ -201,7 +265,10 @@ fn fields_are_sent_as_they_were_written_and_drawn_from_their_lists() {
     for request in kept.iter() {
         assert_eq!(request.first_line(), "GET /x?y=1 HTTP/1.1");
         assert_eq!(request.all("x-twice").collect::<Vec<_>>(), ["1", "2"]);
-        assert_eq!((request.field("host"), request.field("x-one")), (Some("app.test"), Some("only")));
+        assert_eq!(
+            (request.field("host"), request.field("x-one")),
+            (Some("app.test"), Some("only"))
+        );
         drawn.insert(request.field("accept").unwrap().to_owned());
     }
     assert_eq!(drawn, ["a/a", "b/b", "c/c"].map(str::to_owned).into());
@@ -211,18 +278,25 @@ fn fields_are_sent_as_they_were_written_and_drawn_from_their_lists() {
 fn bodies_are_sent_whole_and_random_ones_differ() {
     let kept = Arc::default();
     let server = keeping(&kept);
-    let options = Options { body: Body::Random(1000), connections: 3, ..asks(&[&at("http", &server)], 20) };
+    let options = Options {
+        body: Body::Random(1000),
+        connections: 3,
+        ..asks(&[&at("http", &server)], 20)
+    };
     let sent = tally(&options);
     assert_eq!(sent.succeeded(), 20);
     {
         let kept = kept.lock().unwrap();
         let bodies: HashSet<_> = kept.iter().map(|request| request.body.clone()).collect();
         assert_eq!((kept.len(), bodies.len()), (21, 21));
-        assert!(
-            kept.iter()
-                .all(|request| request.body.len() == 1000 && request.first_line().starts_with("POST / "))
-        );
-        let counted: usize = kept.iter().skip(1).map(|request| request.head.len() + request.body.len()).sum();
+        assert!(kept.iter().all(
+            |request| request.body.len() == 1000 && request.first_line().starts_with("POST / ")
+        ));
+        let counted: usize = kept
+            .iter()
+            .skip(1)
+            .map(|request| request.head.len() + request.body.len())
+            .sum();
         assert_eq!(sent.sent, counted as u64);
     }
     kept.lock().unwrap().clear();
@@ -240,7 +314,10 @@ fn bodies_are_sent_whole_and_random_ones_differ() {
         assert_eq!(tally(&options).succeeded(), 1);
         let request = kept.lock().unwrap().pop().unwrap();
         assert!(request.first_line().starts_with(method.unwrap_or("POST")));
-        assert_eq!((request.field("content-length"), request.text()), (length, body));
+        assert_eq!(
+            (request.field("content-length"), request.text()),
+            (length, body)
+        );
     }
 }
 
@@ -255,7 +332,10 @@ fn a_closed_loop_has_latency_and_neither_service_nor_lateness() {
     let report = run(&asks(&[&at("http", &server)], 10));
     let stage = &report.stages[0];
     let tally = &stage.tally;
-    assert_eq!((tally.latency.len(), tally.failed.len(), tally.failed()), (9, 1, 1));
+    assert_eq!(
+        (tally.latency.len(), tally.failed.len(), tally.failed()),
+        (9, 1, 1)
+    );
     assert_eq!((tally.service.len(), tally.lateness.len()), (0, 0));
     assert_eq!((stage.rate, stage.name.as_str()), (None, "closed loop"));
 }

@@ -16,8 +16,10 @@ use super::{asks, at, example, failures, refused, run, tally, text};
 
 /// RFC 6455 §4.2.2.
 fn grant(key: &str) -> String {
-    let hash =
-        digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11").as_bytes());
+    let hash = digest(
+        &SHA1_FOR_LEGACY_USE_ONLY,
+        format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11").as_bytes(),
+    );
     format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {}\r\n\r\n",
         Base64::encode_string(hash.as_ref())
@@ -44,7 +46,11 @@ fn framed(http: &mut Http<impl Read + Write>) -> Option<(u8, Vec<u8>)> {
     let head = http.exactly(2);
     let (first, length) = (head[0], head[1]);
     assert!(length & 0x80 > 0, "a client masks");
-    let number = |bytes: Vec<u8>| bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+    let number = |bytes: Vec<u8>| {
+        bytes
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+    };
     let length = match length & 0x7f {
         126 => number(http.exactly(2)),
         127 => number(http.exactly(8)),
@@ -52,7 +58,10 @@ fn framed(http: &mut Http<impl Read + Write>) -> Option<(u8, Vec<u8>)> {
     };
     let mask = http.exactly(4);
     let mut payload = http.exactly(length);
-    payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+    payload
+        .iter_mut()
+        .zip(mask.iter().cycle())
+        .for_each(|(byte, mask)| *byte ^= mask);
     Some((first, payload))
 }
 
@@ -60,7 +69,10 @@ fn framed(http: &mut Http<impl Read + Write>) -> Option<(u8, Vec<u8>)> {
 fn web_socket<S: Read + Write>(http: &mut Http<S>, message: impl Fn(&mut Http<S>, Vec<u8>)) {
     let request = http.request();
     assert_eq!(
-        (request.field("upgrade"), request.field("sec-websocket-version")),
+        (
+            request.field("upgrade"),
+            request.field("sec-websocket-version")
+        ),
         (Some("websocket"), Some("13"))
     );
     http.send(grant(request.field("sec-websocket-key").unwrap()));
@@ -76,7 +88,10 @@ fn serving(message: impl Fn(&mut Http, Vec<u8>) + Send + Sync + 'static) -> Serv
 
 fn messages(server: &Serving, body: Body, count: u64) -> Options {
     let length = Length::Exactly(body.len() as u64);
-    let mut options = Options { body, ..asks(&[&at("ws", server)], count) };
+    let mut options = Options {
+        body,
+        ..asks(&[&at("ws", server)], count)
+    };
     options.expect.length = length;
     options
 }
@@ -84,15 +99,33 @@ fn messages(server: &Serving, body: Body, count: u64) -> Options {
 #[test]
 fn messages_come_back_on_connections_that_stay() {
     let server = serving(|http, payload| http.send(frame(0x82, &payload)));
-    for body in [text(""), text("hello"), Body::Random(126), Body::Random(65_536), Body::Random(1 << 20)] {
-        let options = Options { connections: 3, threads: 2, ..messages(&server, body, 30) };
+    for body in [
+        text(""),
+        text("hello"),
+        Body::Random(126),
+        Body::Random(65_536),
+        Body::Random(1 << 20),
+    ] {
+        let options = Options {
+            connections: 3,
+            threads: 2,
+            ..messages(&server, body, 30)
+        };
         let before = server.accepted() as u64;
         let tally = tally(&options);
-        assert_eq!((tally.succeeded(), failures(&tally)), (30, vec![]), "{:?}", tally.examples);
+        assert_eq!(
+            (tally.succeeded(), failures(&tally)),
+            (30, vec![]),
+            "{:?}",
+            tally.examples
+        );
         assert_eq!(tally.opened + tally.reused, 30);
         assert_eq!(server.accepted() as u64 - before, tally.opened + 1);
     }
-    let options = Options { per_connection: Some(4), ..messages(&server, text("x"), 10) };
+    let options = Options {
+        per_connection: Some(4),
+        ..messages(&server, text("x"), 10)
+    };
     let tally = tally(&options);
     assert_eq!((tally.succeeded(), tally.opened, tally.reused), (10, 3, 7));
 }
@@ -126,7 +159,14 @@ fn pings_are_answered_and_pieces_are_put_together() {
     let server = serving(|http, payload| {
         let (head, tail) = payload.split_at(payload.len() / 2);
         http.send(frame(0x02, head));
-        http.send([frame(0x89, b"one"), frame(0x8a, b"unasked"), frame(0x89, b"two")].concat());
+        http.send(
+            [
+                frame(0x89, b"one"),
+                frame(0x8a, b"unasked"),
+                frame(0x89, b"two"),
+            ]
+            .concat(),
+        );
         // Whoever pings may want to know that somebody is there before it goes on.
         let mut answers = Vec::new();
         while answers.last().is_none_or(|last| last != b"two") {
@@ -138,7 +178,12 @@ fn pings_are_answered_and_pieces_are_put_together() {
         http.send(frame(0x80, tail));
     });
     let tally = tally(&messages(&server, Body::Random(1000), 5));
-    assert_eq!((tally.succeeded(), failures(&tally)), (5, vec![]), "{:?}", tally.examples);
+    assert_eq!(
+        (tally.succeeded(), failures(&tally)),
+        (5, vec![]),
+        "{:?}",
+        tally.examples
+    );
     assert_eq!((tally.opened, tally.reused), (1, 4));
 }
 
@@ -151,7 +196,12 @@ fn pings_between_two_messages_are_answered_before_the_next() {
         }
     });
     let tally = tally(&messages(&server, text("hello"), 5));
-    assert_eq!((tally.succeeded(), failures(&tally)), (5, vec![]), "{:?}", tally.examples);
+    assert_eq!(
+        (tally.succeeded(), failures(&tally)),
+        (5, vec![]),
+        "{:?}",
+        tally.examples
+    );
     assert_eq!((tally.opened, tally.reused), (1, 4));
 }
 
@@ -161,7 +211,12 @@ fn a_web_socket_that_is_closed_between_two_messages_is_opened_again() {
         http.send([frame(0x82, &payload), frame(0x88, b"\x03\xe8")].concat());
     });
     let tally = tally(&messages(&server, text("hello"), 3));
-    assert_eq!((tally.succeeded(), failures(&tally)), (3, vec![]), "{:?}", tally.examples);
+    assert_eq!(
+        (tally.succeeded(), failures(&tally)),
+        (3, vec![]),
+        "{:?}",
+        tally.examples
+    );
     assert_eq!(tally.opened, 3);
 }
 
@@ -171,7 +226,12 @@ fn a_message_that_nobody_asked_for_is_a_failure_of_the_one_before() {
         http.send([frame(0x82, &payload), frame(0x82, &payload)].concat());
     });
     let tally = tally(&messages(&server, text("hello"), 3));
-    assert_eq!((tally.succeeded(), failures(&tally)), (3, vec![("length", 2)]), "{:?}", tally.examples);
+    assert_eq!(
+        (tally.succeeded(), failures(&tally)),
+        (3, vec![("length", 2)]),
+        "{:?}",
+        tally.examples
+    );
     assert_eq!((tally.opened, tally.failed.len()), (3, 0));
 }
 
@@ -186,16 +246,27 @@ fn another_message_than_was_sent_is_none() {
         (frame(0x83, b"hello"), Failure::Garbage),
         (frame(0xc2, b"hello"), Failure::Garbage),
         (frame(0x80, b"hello"), Failure::Garbage),
-        (vec![0x82, 0x85, 0, 0, 0, 0, b'h', b'e', b'l', b'l', b'o'], Failure::Garbage),
-        (vec![0x82, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], Failure::Garbage),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), Failure::Garbage),
+        (
+            vec![0x82, 0x85, 0, 0, 0, 0, b'h', b'e', b'l', b'l', b'o'],
+            Failure::Garbage,
+        ),
+        (
+            vec![0x82, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+            Failure::Garbage,
+        ),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+            Failure::Garbage,
+        ),
     ] {
         let place = AtomicU64::new(0);
         let shown = answer.clone();
-        let server = serving(move |http, payload| match place.fetch_add(1, Ordering::SeqCst) % 2 {
-            0 => http.send(frame(0x82, &payload)),
-            _ => http.send(&answer),
-        });
+        let server = serving(
+            move |http, payload| match place.fetch_add(1, Ordering::SeqCst) % 2 {
+                0 => http.send(frame(0x82, &payload)),
+                _ => http.send(&answer),
+            },
+        );
         let tally = tally(&messages(&server, text("hello"), 4));
         assert_eq!(
             (failures(&tally), tally.succeeded()),
@@ -208,13 +279,20 @@ fn another_message_than_was_sent_is_none() {
 
 #[test]
 fn a_web_socket_that_is_not_granted_says_so() {
-    let server = Origin::tcp().answering(|_| b"HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let server =
+        Origin::tcp().answering(|_| b"HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".to_vec());
     let mut options = messages(&server, text("hello"), 3);
     let told = refused(&options);
-    assert!(told.contains("503 where 101 was expected") && !told.contains("page"), "{told}");
+    assert!(
+        told.contains("503 where 101 was expected") && !told.contains("page"),
+        "{told}"
+    );
     options.anyway = true;
     let answered = tally(&options);
-    assert_eq!((failures(&answered), answered.statuses.get(&503)), (vec![("status", 3)], Some(&3)));
+    assert_eq!(
+        (failures(&answered), answered.statuses.get(&503)),
+        (vec![("status", 3)], Some(&3))
+    );
     let server = Origin::tcp().answering(|_| grant("another").into());
     let told = refused(&messages(&server, text("hello"), 3));
     assert!(told.contains("Sec-WebSocket-Accept"), "{told}");
@@ -236,19 +314,34 @@ fn messages_go_under_tls_too() {
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["127.0.0.1"]), None);
     let server = Origin::tcp().serve(move |wire| {
-        let Ok(stream) = Tls::accept(&served, wire.another()) else { return };
-        web_socket(&mut Http::over(stream), |http, payload| http.send(frame(0x82, &payload)));
+        let Ok(stream) = Tls::accept(&served, wire.another()) else {
+            return;
+        };
+        web_socket(&mut Http::over(stream), |http, payload| {
+            http.send(frame(0x82, &payload))
+        });
     });
     let body = Body::Random(100_000);
-    let mut options = Options { body, ..asks(&[&(at("wss", &server) + "/chat?x")], 9) };
+    let mut options = Options {
+        body,
+        ..asks(&[&(at("wss", &server) + "/chat?x")], 9)
+    };
     options.expect.length = Length::Exactly(100_000);
     let report = run(&options);
-    assert_eq!(report.stages[0].tally.succeeded(), 9, "{:?}", report.stages[0].tally.examples);
+    assert_eq!(
+        report.stages[0].tally.succeeded(),
+        9,
+        "{:?}",
+        report.stages[0].tally.examples
+    );
     assert!(report.first[0].tls.is_some());
 }
 
 fn bytes(server: &Serving, scheme: &str, body: Body, length: Length, count: u64) -> Options {
-    let mut options = Options { body, ..asks(&[&at(scheme, server)], count) };
+    let mut options = Options {
+        body,
+        ..asks(&[&at(scheme, server)], count)
+    };
     options.expect.length = length;
     options
 }
@@ -257,11 +350,25 @@ fn bytes(server: &Serving, scheme: &str, body: Body, length: Length, count: u64)
 fn bytes_come_back_on_connections_that_stay() {
     let server = Origin::tcp().echo();
     for size in [1, 64, 8 << 20] {
-        let options = bytes(&server, "tcp", Body::Random(size), Length::Exactly(size as u64), 5);
+        let options = bytes(
+            &server,
+            "tcp",
+            Body::Random(size),
+            Length::Exactly(size as u64),
+            5,
+        );
         let tally = tally(&options);
-        assert_eq!((tally.succeeded(), failures(&tally)), (5, vec![]), "{:?}", tally.examples);
+        assert_eq!(
+            (tally.succeeded(), failures(&tally)),
+            (5, vec![]),
+            "{:?}",
+            tally.examples
+        );
         assert_eq!((tally.opened, tally.reused), (1, 4));
-        assert_eq!((tally.sent, tally.received), (5 * size as u64, 5 * size as u64));
+        assert_eq!(
+            (tally.sent, tally.received),
+            (5 * size as u64, 5 * size as u64)
+        );
         assert!(tally.statuses.is_empty());
     }
 }
@@ -275,14 +382,27 @@ fn bytes_come_back_under_tls_without_naming_a_protocol() {
     speaks.alpn_protocols = vec![b"mine".to_vec()];
     let speaks = Arc::new(speaks);
     let server = Origin::tcp().serve(move |wire| {
-        let Ok(mut stream) = Tls::accept(&speaks, wire.another()) else { return };
+        let Ok(mut stream) = Tls::accept(&speaks, wire.another()) else {
+            return;
+        };
         let mut read = [0; 4096];
         while let Ok(len @ 1..) = stream.read(&mut read) {
             stream.send(&read[..len]);
         }
     });
-    let tally = tally(&bytes(&server, "tls", Body::Random(10_000), Length::Exactly(10_000), 5));
-    assert_eq!((tally.succeeded(), tally.opened), (5, 1), "{:?}", tally.examples);
+    let tally = tally(&bytes(
+        &server,
+        "tls",
+        Body::Random(10_000),
+        Length::Exactly(10_000),
+        5,
+    ));
+    assert_eq!(
+        (tally.succeeded(), tally.opened),
+        (5, 1),
+        "{:?}",
+        tally.examples
+    );
 }
 
 #[test]
@@ -310,10 +430,18 @@ fn as_many_bytes_as_were_said_must_come() {
         ("0123456789ab", false, Length::Exactly(10), Some("length")),
     ] {
         let server = server(answer, close);
-        let options = Options { anyway: true, ..bytes(&server, "tcp", ten(), length, 3) };
+        let options = Options {
+            anyway: true,
+            ..bytes(&server, "tcp", ten(), length, 3)
+        };
         let tally = tally(&options);
         let expected: Vec<_> = expected.map(|kind| (kind, 3)).into_iter().collect();
-        assert_eq!(failures(&tally), expected, "{answer} {length:?}: {:?}", tally.examples);
+        assert_eq!(
+            failures(&tally),
+            expected,
+            "{answer} {length:?}: {:?}",
+            tally.examples
+        );
         if close {
             assert_eq!(tally.opened, 3);
         }
@@ -324,8 +452,16 @@ fn as_many_bytes_as_were_said_must_come() {
 #[test]
 fn too_much_is_found_while_there_is_still_something_to_send() {
     let server = Origin::tcp().echo();
-    let options =
-        Options { anyway: true, ..bytes(&server, "tcp", Body::Random(16 << 20), Length::Exactly(10), 2) };
+    let options = Options {
+        anyway: true,
+        ..bytes(
+            &server,
+            "tcp",
+            Body::Random(16 << 20),
+            Length::Exactly(10),
+            2,
+        )
+    };
     let tally = tally(&options);
     assert_eq!(failures(&tally), [("length", 2)], "{:?}", tally.examples);
     assert!(example(&tally, Failure::Length).contains("instead of 10"));

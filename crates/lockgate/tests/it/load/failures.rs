@@ -61,8 +61,14 @@ fn what_has_no_end_is_garbage_once_it_is_too_long() {
         ("HTTP/1.1 200 OK\r\n", "Field: value\r\n"),
         ("HTTP/1.1 200 OK\r\nField: ", "x"),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "0"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;", "x"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", "Field: value\r\n"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;",
+            "x",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+            "Field: value\r\n",
+        ),
     ] {
         let more = again.repeat(1000);
         assert_two_are(Failure::Garbage, move |http| {
@@ -76,7 +82,8 @@ fn what_has_no_end_is_garbage_once_it_is_too_long() {
 fn what_is_behind_an_answer_makes_it_too_long() {
     let says = assert_answer_is(Failure::Length, format!("{PAGE}more"));
     assert!(says.contains("4 bytes behind"), "{says}");
-    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n";
+    let chunked =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n";
     assert_answer_is(Failure::Length, format!("{chunked}{PAGE}"));
 }
 
@@ -95,8 +102,14 @@ fn what_comes_behind_an_answer_later_is_a_failure_too() {
     });
     let mut options = asks(&[&at("http", &server)], 3);
     let rates = Rates::One(Rate::new(5.0).unwrap());
-    options.profile =
-        Some(Profile { rates, step: None, every: None, hold: None, spike: None, duration: None });
+    options.profile = Some(Profile {
+        rates,
+        step: None,
+        every: None,
+        hold: None,
+        spike: None,
+        duration: None,
+    });
     let tally = tally(&options);
     assert_eq!(failures(&tally), [("length", 1)], "{:?}", tally.examples);
     assert!(example(&tally, Failure::Length).contains("4 bytes behind"));
@@ -131,7 +144,10 @@ fn another_page_is_no_success() {
     };
     let says = answered(Failure::Status, &PAGE.replace("200 OK", "404 Not Found"));
     assert!(says.contains("404"), "{says}");
-    let redirect = format!("HTTP/1.1 200 OK\r\nContent-Length: 170\r\n\r\n{}", "x".repeat(170));
+    let redirect = format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: 170\r\n\r\n{}",
+        "x".repeat(170)
+    );
     let says = answered(Failure::Length, &redirect);
     assert!(says.contains("170 bytes instead of 10"), "{says}");
     answered(Failure::Length, "HTTP/1.1 204 No Content\r\n\r\n");
@@ -151,7 +167,10 @@ fn a_connection_with_an_unexpected_answer_is_as_good_as_before() {
     let mut options = asks(&[&at("http", &server)], 4);
     options.expect.body = Bytes::First;
     let tally = tally(&options);
-    assert_eq!(failures(&tally), [("status", 1), ("length", 1), ("body", 1)]);
+    assert_eq!(
+        failures(&tally),
+        [("status", 1), ("length", 1), ("body", 1)]
+    );
     assert_eq!((tally.opened, tally.reused, server.accepted()), (1, 3, 2));
 }
 
@@ -162,22 +181,34 @@ fn a_page_is_held_against_what_was_said_to_be_expected() {
     options.anyway = true;
     // That of "0123456789".
     let hash: [u8; 32] = [
-        0x84, 0xd8, 0x98, 0x77, 0xf0, 0xd4, 0x04, 0x1e, 0xfb, 0x6b, 0xf9, 0x1a, 0x16, 0xf0, 0x24, 0x8f, 0x2f,
-        0xd5, 0x73, 0xe6, 0xaf, 0x05, 0xc1, 0x9f, 0x96, 0xbe, 0xdb, 0x9f, 0x88, 0x2f, 0x78, 0x82,
+        0x84, 0xd8, 0x98, 0x77, 0xf0, 0xd4, 0x04, 0x1e, 0xfb, 0x6b, 0xf9, 0x1a, 0x16, 0xf0, 0x24,
+        0x8f, 0x2f, 0xd5, 0x73, 0xe6, 0xaf, 0x05, 0xc1, 0x9f, 0x96, 0xbe, 0xdb, 0x9f, 0x88, 0x2f,
+        0x78, 0x82,
     ];
     for (length, body, status, expected) in [
         (Length::Exactly(10), Bytes::Sha256(hash), 200..=200, None),
         (Length::Any, Bytes::Sha256(hash), 200..=200, None),
         (Length::First, Bytes::First, 100..=999, None),
         (Length::Exactly(9), Bytes::Any, 200..=200, Some("length")),
-        (Length::Exactly(10), Bytes::Sha256([0; 32]), 200..=200, Some("body")),
+        (
+            Length::Exactly(10),
+            Bytes::Sha256([0; 32]),
+            200..=200,
+            Some("body"),
+        ),
         (Length::Any, Bytes::Any, 201..=299, Some("status")),
     ] {
         options.expect.length = length;
         options.expect.body = body;
         options.expect.status = vec![status];
         let tally = tally(&options);
-        assert_eq!(failures(&tally), expected.map(|kind| (kind, 3)).into_iter().collect::<Vec<_>>());
+        assert_eq!(
+            failures(&tally),
+            expected
+                .map(|kind| (kind, 3))
+                .into_iter()
+                .collect::<Vec<_>>()
+        );
         assert_eq!(tally.succeeded(), if expected.is_some() { 0 } else { 3 });
         assert_eq!(tally.statuses.get(&200), Some(&3));
     }
@@ -198,18 +229,26 @@ fn a_server_that_stalls_costs_one_request_and_no_other() {
         let mut options = asks(&[&at("http", &server)], 2);
         options.timeout = Duration::from_secs(1);
         let tally = tally(&options);
-        assert_eq!((failures(&tally), tally.succeeded()), (vec![("timeout", 1)], 1), "{stalled}");
+        assert_eq!(
+            (failures(&tally), tally.succeeded()),
+            (vec![("timeout", 1)], 1),
+            "{stalled}"
+        );
         assert_eq!(tally.opened, 2);
     }
 }
 
-/// Bytes that never stop coming must not keep the others from their turn, nor the deadline from being seen.
+/// Bytes that never stop coming must not keep the others from their turn, nor the deadline from
+/// being seen.
 #[test]
 fn an_answer_that_never_ends_is_out_of_time() {
     for (head, again) in [
         ("HTTP/1.1 200 OK\r\n\r\n", "body"),
         ("", "HTTP/1.1 103 Early Hints\r\n\r\n"),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "1\r\nx\r\n",
+        ),
     ] {
         let more = again.repeat(10_000);
         let server = every_other(move |http| {
@@ -219,7 +258,11 @@ fn an_answer_that_never_ends_is_out_of_time() {
         let mut options = asks(&[&at("http", &server)], 2);
         options.timeout = Duration::from_secs(1);
         let tally = tally(&options);
-        assert_eq!((failures(&tally), tally.succeeded()), (vec![("timeout", 1)], 1), "{again}");
+        assert_eq!(
+            (failures(&tally), tally.succeeded()),
+            (vec![("timeout", 1)], 1),
+            "{again}"
+        );
     }
 }
 
@@ -285,7 +328,10 @@ fn what_goes_wrong_in_a_handshake_is_a_failure_of_tls() {
     options.per_connection = Some(1);
     options.timeout = Duration::from_secs(1);
     let tally = tally(&options);
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![("timeout", 1)], 1));
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![("timeout", 1)], 1)
+    );
     assert!(example(&tally, Failure::Timeout).contains("connected"));
 }
 
@@ -304,7 +350,12 @@ fn a_page_under_tls_that_ends_without_saying_so_is_cut_off() {
         }
     });
     let tally = tally(&asks(&[&at("https", &server)], 4));
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![("closed", 2)], 2), "{:?}", tally.examples);
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![("closed", 2)], 2),
+        "{:?}",
+        tally.examples
+    );
 }
 
 #[test]
@@ -313,13 +364,17 @@ fn a_server_that_is_not_there_is_asked_for_as_often_as_was_said() {
     options.anyway = true;
     options.connections = 3;
     let tally = tally(&options);
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![("connect", 3)], 0));
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![("connect", 3)], 0)
+    );
     assert_eq!((tally.opened, tally.sent, tally.received), (0, 0, 0));
     let says = example(&tally, Failure::Connect);
     assert!(says.contains("cannot connect"), "{says}");
 }
 
-/// What was asked of a server that was away at first is not held against an answer that nobody gave.
+/// What was asked of a server that was away at first is not held against an answer that nobody
+/// gave.
 #[test]
 fn a_first_answer_that_failed_is_no_measure_of_the_others() {
     let place = AtomicUsize::new(0);
@@ -334,5 +389,8 @@ fn a_first_answer_that_failed_is_no_measure_of_the_others() {
     options.anyway = true;
     options.expect.body = Bytes::First;
     let tally = tally(&options);
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![("length", 1), ("body", 1)], 2));
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![("length", 1), ("body", 1)], 2)
+    );
 }

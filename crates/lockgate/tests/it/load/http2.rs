@@ -35,7 +35,10 @@ struct Peer<S> {
 impl<S: Read + Write> Peer<S> {
     /// Takes what a client says first, and says these settings.
     fn greet(wire: S, settings: &[(u16, u32)]) -> Self {
-        let mut peer = Self { wire, decoder: Decoder::new(4096) };
+        let mut peer = Self {
+            wire,
+            decoder: Decoder::new(4096),
+        };
         let mut preface = [0; 24];
         if peer.wire.read_exact(&mut preface).is_ok() {
             assert_eq!(preface, PREFACE);
@@ -50,10 +53,16 @@ impl<S: Read + Write> Peer<S> {
         let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
         self.wire.read_exact(&mut payload).ok()?;
         let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        Some(Frame { kind: head[3], flags: head[4], stream, payload })
+        Some(Frame {
+            kind: head[3],
+            flags: head[4],
+            stream,
+            payload,
+        })
     }
 
-    /// The next frame of a request; settings are acknowledged, and what is about windows is passed over.
+    /// The next frame of a request; settings are acknowledged, and what is about windows is passed
+    /// over.
     fn next_of_request(&mut self) -> Option<Frame> {
         loop {
             let frame = self.next()?;
@@ -68,7 +77,11 @@ impl<S: Read + Write> Peer<S> {
     /// The stream of the next request without a body, and its fields.
     fn next_request(&mut self) -> Option<(u32, Vec<(String, String)>)> {
         let frame = self.next_of_request()?;
-        assert_eq!((frame.kind, frame.flags), (HEADERS, END_STREAM | END_HEADERS), "{frame:?}");
+        assert_eq!(
+            (frame.kind, frame.flags),
+            (HEADERS, END_STREAM | END_HEADERS),
+            "{frame:?}"
+        );
         let fields = self.fields(&frame.payload);
         Some((frame.stream, fields))
     }
@@ -76,7 +89,10 @@ impl<S: Read + Write> Peer<S> {
     fn fields(&mut self, block: &[u8]) -> Vec<(String, String)> {
         let fields = self.decoder.decode(block).expect("a block of fields");
         let text = |bytes| String::from_utf8(bytes).expect("text");
-        fields.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+        fields
+            .into_iter()
+            .map(|(name, value)| (text(name), text(value)))
+            .collect()
     }
 
     /// Whoever has gone takes nothing.
@@ -105,7 +121,11 @@ fn over_tcp(serve: impl Fn(&mut Peer<Wire>) + Send + Sync + 'static) -> Serving 
 
 /// `count` requests over so many connections with so many streams each.
 fn streams(url: &str, connections: usize, streams: usize, count: u64) -> Options {
-    Options { connections, streams: Some(streams), ..asks(&[url], count) }
+    Options {
+        connections,
+        streams: Some(streams),
+        ..asks(&[url], count)
+    }
 }
 
 #[test]
@@ -128,26 +148,49 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
                 peer.answer(frame.stream);
             }
         });
-        let options =
-            Options { threads, per_connection, ..streams(&at("http", &server), connections, at_once, count) };
+        let options = Options {
+            threads,
+            per_connection,
+            ..streams(&at("http", &server), connections, at_once, count)
+        };
         let report = run(&options);
         let tally = &report.stages[0].tally;
         let case = format!("{connections} {threads} {at_once} {per_connection:?} {count}");
-        assert_eq!((tally.succeeded(), failures(tally)), (count, vec![]), "{case}: {:?}", tally.examples);
+        assert_eq!(
+            (tally.succeeded(), failures(tally)),
+            (count, vec![]),
+            "{case}: {:?}",
+            tally.examples
+        );
         assert_eq!(tally.statuses.get(&200), Some(&count));
         assert_eq!(tally.opened + tally.reused, count, "{case}");
         assert_eq!(tally.opened + 1, server.accepted() as u64, "{case}");
         match per_connection {
-            Some(most) => assert!(tally.opened >= count.div_ceil(most), "{case}: {}", tally.opened),
-            None => assert!(tally.opened <= connections as u64, "{case}: {}", tally.opened),
+            Some(most) => assert!(
+                tally.opened >= count.div_ceil(most),
+                "{case}: {}",
+                tally.opened
+            ),
+            None => assert!(
+                tally.opened <= connections as u64,
+                "{case}: {}",
+                tally.opened
+            ),
         }
         // The first of all is in no figure; it says what every first request of a connection says.
         let (requests, received) = *seen.lock().unwrap();
         assert_eq!(requests, count + 1, "{case}");
         let first = received - tally.sent;
-        assert!(first > 9 && tally.sent >= first * tally.opened, "{case}: {received} {}", tally.sent);
+        assert!(
+            first > 9 && tally.sent >= first * tally.opened,
+            "{case}: {received} {}",
+            tally.sent
+        );
         assert_eq!(tally.received, count * (9 + 1 + 9 + 10), "{case}");
-        assert_eq!((report.run.streams, report.first[0].protocol), (Some(at_once), "HTTP/2"));
+        assert_eq!(
+            (report.run.streams, report.first[0].protocol),
+            (Some(at_once), "HTTP/2")
+        );
     }
 }
 
@@ -157,7 +200,11 @@ fn a_connection_has_as_many_requests_under_way_as_it_has_streams() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| {
         // The first of all is asked for alone.
-        let at_once = if place.fetch_add(1, Ordering::SeqCst) == 0 { 1 } else { 5 };
+        let at_once = if place.fetch_add(1, Ordering::SeqCst) == 0 {
+            1
+        } else {
+            5
+        };
         loop {
             let asked: Vec<_> = (0..at_once).map_while(|_| peer.next_request()).collect();
             if asked.len() < at_once {
@@ -185,8 +232,14 @@ fn a_request_says_what_was_asked_for() {
         }
     });
     let mut options = streams(&format!("{}/a?b=c", at("http", &server)), 1, 2, 20);
-    options.headers = vec![("X-Said".into(), "Yes".into()), ("Host".into(), "app.test".into())];
-    options.varying = vec![Varying { name: "X-Any".into(), values: vec!["one".into(), "two".into()] }];
+    options.headers = vec![
+        ("X-Said".into(), "Yes".into()),
+        ("Host".into(), "app.test".into()),
+    ];
+    options.varying = vec![Varying {
+        name: "X-Any".into(),
+        values: vec!["one".into(), "two".into()],
+    }];
     assert_eq!(tally(&options).succeeded(), 20);
     let heads = heads.lock().unwrap();
     assert_eq!(heads.len(), 21);
@@ -196,7 +249,10 @@ fn a_request_says_what_was_asked_for() {
             (":scheme", "http"),
             (":authority", "app.test"),
             (":path", "/a?b=c"),
-            ("user-agent", concat!("lockgate/", env!("CARGO_PKG_VERSION"))),
+            (
+                "user-agent",
+                concat!("lockgate/", env!("CARGO_PKG_VERSION")),
+            ),
             ("accept", "*/*"),
             ("x-said", "Yes"),
             ("x-any", "one"),
@@ -225,13 +281,23 @@ fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
                 SETTINGS | WINDOW_UPDATE => {}
                 HEADERS => {
                     let fields = peer.fields(&frame.payload);
-                    assert!(fields.contains(&("content-length".into(), SIZE.to_string())), "{fields:?}");
+                    assert!(
+                        fields.contains(&("content-length".into(), SIZE.to_string())),
+                        "{fields:?}"
+                    );
                     open.push((frame.stream, first, Vec::new()));
                 }
                 DATA => {
-                    let place = open.iter().position(|(stream, ..)| *stream == frame.stream).unwrap();
+                    let place = open
+                        .iter()
+                        .position(|(stream, ..)| *stream == frame.stream)
+                        .unwrap();
                     let (stream, window, body) = &mut open[place];
-                    assert!(frame.payload.len() <= *window, "{} > {window}", frame.payload.len());
+                    assert!(
+                        frame.payload.len() <= *window,
+                        "{} > {window}",
+                        frame.payload.len()
+                    );
                     *window -= frame.payload.len();
                     body.extend_from_slice(&frame.payload);
                     assert_eq!(frame.flags & END_STREAM != 0, body.len() == SIZE);
@@ -252,7 +318,12 @@ fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
     let mut options = streams(&at("http", &server), 1, 3, 30);
     options.body = Body::Fixed(body.clone().into());
     let sent = tally(&options);
-    assert_eq!((sent.succeeded(), failures(&sent)), (30, vec![]), "{:?}", sent.examples);
+    assert_eq!(
+        (sent.succeeded(), failures(&sent)),
+        (30, vec![]),
+        "{:?}",
+        sent.examples
+    );
     assert!(bodies.lock().unwrap().drain(..).all(|came| came == body));
     options.body = Body::Random(SIZE);
     assert_eq!(tally(&options).succeeded(), 30);
@@ -296,7 +367,12 @@ fn a_body_of_a_megabyte_goes_both_ways() {
     options.body = Body::Fixed(vec![b'y'; SIZE].into());
     options.expect.length = Length::Exactly(SIZE as u64);
     let tally = tally(&options);
-    assert_eq!((tally.succeeded(), failures(&tally)), (6, vec![]), "{:?}", tally.examples);
+    assert_eq!(
+        (tally.succeeded(), failures(&tally)),
+        (6, vec![]),
+        "{:?}",
+        tally.examples
+    );
     assert!(tally.sent > 6 * SIZE as u64 && tally.received > 6 * SIZE as u64);
 }
 
@@ -307,9 +383,17 @@ fn a_server_of_another_make_understands_all_of_it() {
     for size in [0, 1, 1000, 300_000] {
         let mut options = streams(&format!("http://{}/echo", server.address()), 2, 5, 20);
         options.body = Body::Fixed(bytes(7, size).into());
-        options.expect = Expect { length: Length::Exactly(size as u64), ..Expect::default() };
+        options.expect = Expect {
+            length: Length::Exactly(size as u64),
+            ..Expect::default()
+        };
         let tally = tally(&options);
-        assert_eq!((tally.succeeded(), failures(&tally)), (20, vec![]), "{size}: {:?}", tally.examples);
+        assert_eq!(
+            (tally.succeeded(), failures(&tally)),
+            (20, vec![]),
+            "{size}: {:?}",
+            tally.examples
+        );
     }
 }
 
@@ -324,11 +408,19 @@ fn answers_come_in_every_form_that_there_is() {
             peer.send(PING, 0, 0, b"12345678");
             peer.answer(stream);
             let pong = peer.next_of_request().unwrap();
-            assert_eq!((pong.kind, pong.flags, &pong.payload[..]), (PING, ACK, &b"12345678"[..]));
+            assert_eq!(
+                (pong.kind, pong.flags, &pong.payload[..]),
+                (PING, ACK, &b"12345678"[..])
+            );
         },
         // The head in three pieces, with padding and a priority.
         |peer, stream| {
-            peer.send(HEADERS, PADDED | PRIORITY, stream, b"\x03\0\0\0\0\x10\x88\x5c\0\0\0");
+            peer.send(
+                HEADERS,
+                PADDED | PRIORITY,
+                stream,
+                b"\x03\0\0\0\0\x10\x88\x5c\0\0\0",
+            );
             peer.send(CONTINUATION, 0, stream, b"\x02");
             peer.send(CONTINUATION, END_HEADERS, stream, b"10");
             peer.send(DATA, PADDED, stream, b"\x0201234\0\0");
@@ -362,7 +454,12 @@ fn answers_come_in_every_form_that_there_is() {
             }
         });
         let tally = tally(&streams(&at("http", &server), 1, 1, 3));
-        assert_eq!((tally.succeeded(), failures(&tally)), (3, vec![]), "{place}: {:?}", tally.examples);
+        assert_eq!(
+            (tally.succeeded(), failures(&tally)),
+            (3, vec![]),
+            "{place}: {:?}",
+            tally.examples
+        );
         assert_eq!(tally.opened, 1, "{place}");
     }
 }
@@ -384,7 +481,8 @@ fn every_other(bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'stati
     })
 }
 
-/// Two of four are answered otherwise: two failures of that kind, on so many connections; what is said of the first.
+/// Two of four are answered otherwise: two failures of that kind, on so many connections; what is
+/// said of the first.
 fn assert_two_are(
     kind: Failure,
     opened: u64,
@@ -392,7 +490,12 @@ fn assert_two_are(
 ) -> String {
     let server = every_other(bad);
     let tally = tally(&streams(&at("http", &server), 1, 1, 4));
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![(kind.name(), 2)], 2), "{:?}", tally.examples);
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![(kind.name(), 2)], 2),
+        "{:?}",
+        tally.examples
+    );
     assert_eq!(tally.opened, opened, "{:?}", tally.examples);
     example(&tally, kind).to_owned()
 }
@@ -417,10 +520,16 @@ fn a_stream_that_fails_is_a_failure_of_its_kind_and_the_connection_goes_on() {
         }
     };
     assert!(assert_two_are(Failure::Status, 1, says(b"\x8d", b"0123456789")).contains("404"));
-    assert!(assert_two_are(Failure::Length, 1, says(OK, b"01234")).contains("5 bytes instead of 10"));
+    assert!(
+        assert_two_are(Failure::Length, 1, says(OK, b"01234")).contains("5 bytes instead of 10")
+    );
     // Content-Length: 11 (RFC 9113 §8.1.1).
-    assert!(assert_two_are(Failure::Length, 1, says(b"\x88\x5c\x0211", b"0123456789")).contains("said 11"));
-    // No status, two, one that is none, one behind another field, 101 (§8.1), a pseudo-field that there is not.
+    assert!(
+        assert_two_are(Failure::Length, 1, says(b"\x88\x5c\x0211", b"0123456789"))
+            .contains("said 11")
+    );
+    // No status, two, one that is none, one behind another field, 101 (§8.1), a pseudo-field that
+    // there is not.
     for head in [
         &b"\x5c\x0210"[..],
         b"\x88\x88",
@@ -455,12 +564,21 @@ fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
             }
             false
         });
-        let expected = ["before an answer", "after 0 bytes of the body", "after 5 bytes of the body"][half];
+        let expected = [
+            "before an answer",
+            "after 0 bytes of the body",
+            "after 5 bytes of the body",
+        ][half];
         assert!(text.contains(expected), "{text}");
     }
     // Said to be over for a reason.
     let text = assert_two_are(Failure::Goaway, 3, |peer, stream| {
-        peer.send(GOAWAY, 0, 0, &[&stream.to_be_bytes()[..], &11_u32.to_be_bytes()].concat());
+        peer.send(
+            GOAWAY,
+            0,
+            0,
+            &[&stream.to_be_bytes()[..], &11_u32.to_be_bytes()].concat(),
+        );
         false
     });
     assert!(text.contains("ENHANCE_YOUR_CALM"), "{text}");
@@ -491,19 +609,29 @@ fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
 
 #[test]
 fn what_a_server_says_it_did_nothing_about_is_asked_of_another_connection() {
-    // Each connection answers five, and says that it does no more; what came meanwhile was not looked at.
+    // Each connection answers five, and says that it does no more; what came meanwhile was not
+    // looked at.
     let server = over_tcp(|peer| {
         for _ in 0..4 {
-            let Some((stream, _)) = peer.next_request() else { return };
+            let Some((stream, _)) = peer.next_request() else {
+                return;
+            };
             peer.answer(stream);
         }
-        let Some((last, _)) = peer.next_request() else { return };
+        let Some((last, _)) = peer.next_request() else {
+            return;
+        };
         peer.send(GOAWAY, 0, 0, &[&last.to_be_bytes()[..], &[0; 4]].concat());
         peer.answer(last);
         while peer.next().is_some() {}
     });
     let tally = tally(&streams(&at("http", &server), 2, 3, 100));
-    assert_eq!((tally.succeeded(), failures(&tally)), (100, vec![]), "{:?}", tally.examples);
+    assert_eq!(
+        (tally.succeeded(), failures(&tally)),
+        (100, vec![]),
+        "{:?}",
+        tally.examples
+    );
     assert!(tally.opened >= 20, "{}", tally.opened);
 }
 
@@ -518,9 +646,15 @@ fn who_waits_for_another_connection_does_not_wait_for_this_one() {
         }
         Peer::greet(wire.another(), &[]).serve();
     });
-    let options = Options { per_connection: Some(1), ..streams(&at("http", &server), 1, 2, 10) };
+    let options = Options {
+        per_connection: Some(1),
+        ..streams(&at("http", &server), 1, 2, 10)
+    };
     let tally = tally(&options);
-    assert_eq!((tally.succeeded(), failures(&tally), tally.opened), (10, vec![], 10));
+    assert_eq!(
+        (tally.succeeded(), failures(&tally), tally.opened),
+        (10, vec![], 10)
+    );
 }
 
 #[test]
@@ -530,12 +664,19 @@ fn who_is_sent_back_twice_has_failed() {
         if place.fetch_add(1, Ordering::SeqCst) == 0 {
             return peer.serve();
         }
-        let Some((_, _)) = peer.next_request() else { return };
+        let Some((_, _)) = peer.next_request() else {
+            return;
+        };
         peer.send(GOAWAY, 0, 0, &[0; 8]);
         while peer.next().is_some() {}
     });
     let tally = tally(&streams(&at("http", &server), 1, 1, 3));
-    assert_eq!((failures(&tally), tally.opened), (vec![("goaway", 3)], 6), "{:?}", tally.examples);
+    assert_eq!(
+        (failures(&tally), tally.opened),
+        (vec![("goaway", 3)], 6),
+        "{:?}",
+        tally.examples
+    );
 }
 
 #[test]
@@ -557,10 +698,14 @@ fn a_stream_that_stalls_is_given_up_and_the_others_go_on() {
     let mut options = streams(&at("http", &server), 1, 2, 50);
     options.timeout = Duration::from_secs(1);
     let tally = tally(&options);
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![("timeout", 1)], 49));
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (vec![("timeout", 1)], 49)
+    );
     assert_eq!(tally.opened, 1);
     drop(server);
-    let told = lockgate_testkit::eventually("it is told", || reset.lock().unwrap().first().cloned());
+    let told =
+        lockgate_testkit::eventually("it is told", || reset.lock().unwrap().first().cloned());
     assert_eq!(told, 8_u32.to_be_bytes(), "CANCEL");
 }
 
@@ -575,7 +720,10 @@ fn a_connection_that_says_nothing_any_more_is_not_asked_again() {
     let mut options = streams(&at("http", &server), 1, 2, 10);
     options.timeout = Duration::from_secs(1);
     let tally = tally(&options);
-    assert_eq!((failures(&tally), tally.succeeded(), tally.opened), (vec![("timeout", 2)], 8, 2));
+    assert_eq!(
+        (failures(&tally), tally.succeeded(), tally.opened),
+        (vec![("timeout", 2)], 8, 2)
+    );
 }
 
 /// The server takes one at a time: the others wait, and do not fail.
@@ -598,7 +746,11 @@ fn more_streams_than_the_server_takes_wait_for_each_other() {
                 (HEADERS, _) if is_known => {
                     // Whatever was there before this comes back would come before it.
                     peer.send(PING, 0, 0, &[0; 8]);
-                    assert_eq!(peer.next().map(|frame| frame.kind), Some(PING), "one at a time");
+                    assert_eq!(
+                        peer.next().map(|frame| frame.kind),
+                        Some(PING),
+                        "one at a time"
+                    );
                     peer.answer(frame.stream);
                 }
                 (HEADERS, _) => early.push(frame.stream),
@@ -608,7 +760,10 @@ fn more_streams_than_the_server_takes_wait_for_each_other() {
     });
     let report = run(&streams(&at("http", &server), 1, 4, 40));
     let tally = &report.stages[0].tally;
-    assert_eq!((tally.succeeded(), failures(tally), tally.opened), (40, vec![], 1));
+    assert_eq!(
+        (tally.succeeded(), failures(tally), tally.opened),
+        (40, vec![], 1)
+    );
     assert_eq!(report.first[0].streams, Some(1));
 }
 
@@ -617,14 +772,21 @@ fn requests_that_are_due_take_a_free_stream() {
     let server = over_tcp(|peer| peer.serve());
     let rates = Rates::One(Rate::new(1000.0).unwrap());
     let mut options = streams(&at("http", &server), 2, 3, 100);
-    options.profile =
-        Some(Profile { rates, step: None, every: None, hold: None, spike: None, duration: None });
+    options.profile = Some(Profile {
+        rates,
+        step: None,
+        every: None,
+        hold: None,
+        spike: None,
+        duration: None,
+    });
     let tally = tally(&options);
     assert_eq!((tally.succeeded(), failures(&tally)), (100, vec![]));
     assert_eq!(tally.service.len(), 100);
 }
 
-/// A call is answered with a message and `grpc-status`, behind it or alone (gRPC over HTTP/2, Responses).
+/// A call is answered with a message and `grpc-status`, behind it or alone (gRPC over HTTP/2,
+/// Responses).
 #[test]
 fn a_call_of_grpc_succeeds_by_its_own_status() {
     let place = AtomicUsize::new(0);
@@ -639,7 +801,10 @@ fn a_call_of_grpc_succeeds_by_its_own_status() {
                     ("content-type", "application/grpc"),
                     ("te", "trailers"),
                 ] {
-                    assert!(fields.contains(&(name.to_owned(), value.to_owned())), "{name}: {fields:?}");
+                    assert!(
+                        fields.contains(&(name.to_owned(), value.to_owned())),
+                        "{name}: {fields:?}"
+                    );
                 }
                 body.clear();
             } else {
@@ -649,7 +814,8 @@ fn a_call_of_grpc_succeeds_by_its_own_status() {
                 continue;
             }
             assert_eq!(body, b"\0\0\0\0\x05hello");
-            // In turn: right, failed with a message, failed without one, without a status, no gRPC at all.
+            // In turn: right, failed with a message, failed without one, without a status, no gRPC
+            // at all.
             let status: &[u8] = match place.fetch_add(1, Ordering::SeqCst) % 5 {
                 0 => b"\x00\x0bgrpc-status\x010",
                 1 => b"\x00\x0bgrpc-status\x0214",
@@ -669,18 +835,32 @@ fn a_call_of_grpc_succeeds_by_its_own_status() {
             peer.send(HEADERS, END_HEADERS | END_STREAM, frame.stream, status);
         }
     });
-    let mut options = streams(&format!("{}/package.Service/Call", at("http", &server)), 1, 1, 10);
+    let mut options = streams(
+        &format!("{}/package.Service/Call", at("http", &server)),
+        1,
+        1,
+        10,
+    );
     options.grpc = true;
     options.body = text("hello");
     let tally = tally(&options);
     let expected = [("garbage", 2), ("status", 2), ("grpc", 4)];
-    assert_eq!((failures(&tally), tally.succeeded()), (expected.to_vec(), 2), "{:?}", tally.examples);
+    assert_eq!(
+        (failures(&tally), tally.succeeded()),
+        (expected.to_vec(), 2),
+        "{:?}",
+        tally.examples
+    );
     assert!(example(&tally, Failure::Grpc).contains("grpc-status 14: UNAVAILABLE"));
 }
 
 fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
-    let mut served = server_config(&Authority::new("Test Authority").issue(&["127.0.0.1"]), None);
-    Arc::get_mut(&mut served).unwrap().alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    let mut served = server_config(
+        &Authority::new("Test Authority").issue(&["127.0.0.1"]),
+        None,
+    );
+    Arc::get_mut(&mut served).unwrap().alpn_protocols =
+        alpn.iter().map(|name| name.to_vec()).collect();
     Origin::tcp().serve(move |wire| {
         if let Ok(stream) = Tls::accept(&served, wire.another()) {
             assert_eq!(stream.agreed().alpn_protocol(), alpn.first().copied());
@@ -693,9 +873,17 @@ fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
 fn over_tls_it_is_agreed_on() {
     let server = over_tls(&[b"h2"]);
     let tally = tally(&streams(&at("https", &server), 3, 4, 200));
-    assert_eq!((tally.succeeded(), failures(&tally)), (200, vec![]), "{:?}", tally.examples);
+    assert_eq!(
+        (tally.succeeded(), failures(&tally)),
+        (200, vec![]),
+        "{:?}",
+        tally.examples
+    );
     let text = refused(&streams(&at("https", &over_tls(&[])), 1, 1, 1));
-    assert!(text.contains("does not offer HTTP/2") && text.contains("--http2"), "{text}");
+    assert!(
+        text.contains("does not offer HTTP/2") && text.contains("--http2"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -721,17 +909,34 @@ fn what_http2_has_not_is_refused() {
             (|options| options.urls = vec!["ws://127.0.0.1:1".into()]) as fn(&mut Options),
             "--http2 is for http",
         ),
-        (|options| options.urls = vec!["tcp://127.0.0.1:1".into()], "--http2 is for http"),
+        (
+            |options| options.urls = vec!["tcp://127.0.0.1:1".into()],
+            "--http2 is for http",
+        ),
         (
             |options| options.headers = vec![("Connection".into(), "close".into())],
             "`connection` cannot be sent",
         ),
-        (|options| options.headers = vec![("Upgrade".into(), "x".into())], "`upgrade` cannot be sent"),
-        (|options| options.method = Some("CONNECT".into()), "CONNECT"),
-        (|options| (options.grpc, options.streams) = (true, None), "--grpc needs --http2"),
-        (|options| (options.grpc, options.body) = (true, Body::Random(5)), "--body-random"),
         (
-            |options| options.varying = vec![Varying { name: "Host".into(), values: vec!["a".into()] }],
+            |options| options.headers = vec![("Upgrade".into(), "x".into())],
+            "`upgrade` cannot be sent",
+        ),
+        (|options| options.method = Some("CONNECT".into()), "CONNECT"),
+        (
+            |options| (options.grpc, options.streams) = (true, None),
+            "--grpc needs --http2",
+        ),
+        (
+            |options| (options.grpc, options.body) = (true, Body::Random(5)),
+            "--body-random",
+        ),
+        (
+            |options| {
+                options.varying = vec![Varying {
+                    name: "Host".into(),
+                    values: vec!["a".into()],
+                }]
+            },
             "`Host` cannot be sent",
         ),
     ] {
@@ -747,7 +952,17 @@ fn what_http2_has_not_is_refused() {
 fn the_program_says_what_it_spoke() {
     let server = over_tcp(|peer| peer.serve());
     let url = at("http", &server);
-    let arguments = ["load", "--http2", "--streams", "4", "-c", "3", "-n", "50", &url];
+    let arguments = [
+        "load",
+        "--http2",
+        "--streams",
+        "4",
+        "-c",
+        "3",
+        "-n",
+        "50",
+        &url,
+    ];
     let ended = lockgate().run(&arguments);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     for said in ["HTTP/2", "3 connections of 4 streams each", "succeeded  50"] {
@@ -755,7 +970,10 @@ fn the_program_says_what_it_spoke() {
     }
     let ended = lockgate().run(&[&arguments[..], &["--json", "-"]].concat());
     let said: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!((&said["streams"], &said["first"][0]["protocol"]), (&4.into(), &"HTTP/2".into()));
+    assert_eq!(
+        (&said["streams"], &said["first"][0]["protocol"]),
+        (&4.into(), &"HTTP/2".into())
+    );
     let ended = lockgate().run(&["load", "--streams", "4", "http://a"]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("--http2"), "{}", ended.stderr);

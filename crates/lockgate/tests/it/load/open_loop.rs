@@ -13,7 +13,14 @@ use lockgate_testkit::{Http, Origin};
 use super::{PAGE, asks, at, failures, run};
 
 fn rates(rates: Rates) -> Profile {
-    Profile { rates, step: None, every: None, hold: None, spike: None, duration: None }
+    Profile {
+        rates,
+        step: None,
+        every: None,
+        hold: None,
+        spike: None,
+        duration: None,
+    }
 }
 
 fn constant(per_second: f64) -> Profile {
@@ -48,13 +55,16 @@ fn a_count_at_a_rate_is_asked_for_to_the_request() {
     }
 }
 
-/// One connection, and a server that answers the first request only when all are due: each counts from when it was due, and
-/// takes no time itself.
+/// One connection, and a server that answers the first request only when all are due: each counts
+/// from when it was due, and takes no time itself.
 #[test]
 fn latency_counts_from_when_a_request_was_due() {
     const COUNT: u64 = 50;
     let answered = Arc::new(Mutex::new(None));
-    let (gate, told) = (Arc::new((Mutex::new(None::<Instant>), Condvar::new())), Arc::clone(&answered));
+    let (gate, told) = (
+        Arc::new((Mutex::new(None::<Instant>), Condvar::new())),
+        Arc::clone(&answered),
+    );
     let shared = Arc::clone(&gate);
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().serve(move |wire| {
@@ -63,16 +73,22 @@ fn latency_counts_from_when_a_request_was_due() {
             if place.fetch_add(1, Ordering::SeqCst) == 1 {
                 *told.lock().unwrap() = Some(Instant::now());
                 let (open, opened) = &*shared;
-                let _until = opened.wait_while(open.lock().unwrap(), |open| open.is_none()).unwrap();
+                let _until = opened
+                    .wait_while(open.lock().unwrap(), |open| open.is_none())
+                    .unwrap();
             }
             http.send(PAGE);
         }
     });
-    let options = Options { profile: Some(constant(1000.0)), ..asks(&[&at("http", &server)], COUNT) };
+    let options = Options {
+        profile: Some(constant(1000.0)),
+        ..asks(&[&at("http", &server)], COUNT)
+    };
     let begun = Instant::now();
     let report = std::thread::scope(|scope| {
         let running = scope.spawn(|| run(&options));
-        // All are due one after the other from the first on, which has come: that is what the server controls.
+        // All are due one after the other from the first on, which has come: that is what the
+        // server controls.
         let first = lockgate_testkit::eventually("the first request", || *answered.lock().unwrap());
         let all_due = first + Duration::from_millis(2 * COUNT);
         lockgate_testkit::eventually("all are due", || (Instant::now() >= all_due).then_some(()));
@@ -84,17 +100,26 @@ fn latency_counts_from_when_a_request_was_due() {
     let tally = &report.stages[0].tally;
     assert_eq!((tally.succeeded(), failures(tally)), (COUNT, vec![]));
     let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
-    // The last one was due COUNT - 1 ms after the first, and answered 2 COUNT ms after it at the earliest.
-    assert!(milliseconds(tally.latency.min()) >= COUNT as f64, "{}", milliseconds(tally.latency.min()));
+    // The last one was due COUNT - 1 ms after the first, and answered 2 COUNT ms after it at the
+    // earliest.
+    assert!(
+        milliseconds(tally.latency.min()) >= COUNT as f64,
+        "{}",
+        milliseconds(tally.latency.min())
+    );
     assert!(milliseconds(tally.latency.max()) >= 2.0 * COUNT as f64 - 1.0);
     // Of the service times each was a part of the run; histograms are right to three digits.
     assert!(tally.service.mean() * COUNT as f64 <= took.as_nanos() as f64 * 1.001);
-    assert!(tally.lateness.len() <= 1, "for the others no connection was free");
+    assert!(
+        tally.lateness.len() <= 1,
+        "for the others no connection was free"
+    );
 }
 
 #[test]
 fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
-    // Holds the first request until the client gives up, which is when those behind it are too late too.
+    // Holds the first request until the client gives up, which is when those behind it are too late
+    // too.
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().serve(move |wire| {
         let mut http = Http::over(wire.another());
@@ -106,14 +131,20 @@ fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
         }
     });
     let options = Options {
-        // All are due within a microsecond: the sweep that ends the first finds all of them too late.
+        // All are due within a microsecond: the sweep that ends the first finds all of them too
+        // late.
         profile: Some(constant(1e9)),
         timeout: Duration::from_millis(300),
         ..asks(&[&at("http", &server)], 1000)
     };
     let report = run(&options);
     let tally = &report.stages[0].tally;
-    assert_eq!(failures(tally), [("timeout", 1), ("unsent", 999)], "{:?}", tally.examples);
+    assert_eq!(
+        failures(tally),
+        [("timeout", 1), ("unsent", 999)],
+        "{:?}",
+        tally.examples
+    );
     assert_eq!((tally.succeeded(), tally.failed()), (0, 1000));
 }
 
@@ -122,7 +153,10 @@ fn an_absurd_rate_ends_when_it_must_and_everything_is_counted() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let duration = Some(Duration::from_millis(200));
     let options = Options {
-        profile: Some(Profile { duration, ..constant(1e9) }),
+        profile: Some(Profile {
+            duration,
+            ..constant(1e9)
+        }),
         timeout: Duration::from_millis(300),
         connections: 2,
         count: None,
@@ -144,16 +178,32 @@ fn a_ladder_has_a_stage_for_each_rate_and_a_ramp_and_a_spike_are_one() {
         ..asks(&[&at("http", &server)], 1)
     };
     let tenth = Some(Duration::from_millis(100));
-    let ladder =
-        Profile { step: Some(rate(100.0)), every: tenth, ..rates(Rates::Range(rate(100.0), rate(300.0))) };
+    let ladder = Profile {
+        step: Some(rate(100.0)),
+        every: tenth,
+        ..rates(Rates::Range(rate(100.0), rate(300.0)))
+    };
     let stages = run(&options(ladder)).stages;
-    let counted: Vec<_> = stages.iter().map(|stage| (stage.rate.unwrap(), stage.tally.succeeded())).collect();
+    let counted: Vec<_> = stages
+        .iter()
+        .map(|stage| (stage.rate.unwrap(), stage.tally.succeeded()))
+        .collect();
     assert_eq!(counted, [(100.0, 10), (200.0, 20), (300.0, 30)]);
-    let ramp = Profile { duration: tenth, ..rates(Rates::Range(rate(100.0), rate(300.0))) };
+    let ramp = Profile {
+        duration: tenth,
+        ..rates(Rates::Range(rate(100.0), rate(300.0)))
+    };
     let stages = run(&options(ramp)).stages;
-    assert_eq!((stages.len(), stages[0].rate, stages[0].tally.succeeded()), (1, None, 20));
+    assert_eq!(
+        (stages.len(), stages[0].rate, stages[0].tally.succeeded()),
+        (1, None, 20)
+    );
     let spike: Spike = "1k@50ms+50ms".parse().unwrap();
-    let spiked = Profile { duration: tenth, spike: Some(spike), ..constant(100.0) };
+    let spiked = Profile {
+        duration: tenth,
+        spike: Some(spike),
+        ..constant(100.0)
+    };
     let stages = run(&options(spiked)).stages;
     assert_eq!((stages.len(), stages[0].tally.succeeded()), (1, 55));
 }

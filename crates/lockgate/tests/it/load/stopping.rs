@@ -37,12 +37,18 @@ fn holding_after(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<Atomic
 fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
     let (held, waits) = mpsc::channel();
     let (server, seen) = holding_after(11, held);
-    let mut options = Options { connections: 4, threads: 2, count: None, ..asks(&[&at("http", &server)], 1) };
+    let mut options = Options {
+        connections: 4,
+        threads: 2,
+        count: None,
+        ..asks(&[&at("http", &server)], 1)
+    };
     options.duration = Some(Duration::from_secs(3600));
     change(&mut options);
     let stop = Arc::new(Stop::default());
     let report = std::thread::scope(|scope| {
-        let running = scope.spawn(|| lockgate_load::run(options.plan().unwrap(), &stop, |_| ()).unwrap());
+        let running =
+            scope.spawn(|| lockgate_load::run(options.plan().unwrap(), &stop, |_| ()).unwrap());
         for _ in 0..4 {
             waits.recv_timeout(lockgate_testkit::DEADLINE).unwrap();
         }
@@ -54,7 +60,14 @@ fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
 
 fn rate(per_second: f64) -> Option<Profile> {
     let rates = Rates::One(Rate::new(per_second).unwrap());
-    Some(Profile { rates, step: None, every: None, hold: None, spike: None, duration: None })
+    Some(Profile {
+        rates,
+        step: None,
+        every: None,
+        hold: None,
+        spike: None,
+        duration: None,
+    })
 }
 
 #[test]
@@ -69,20 +82,31 @@ fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
         |options| options.rounds = 3,
     ] {
         let (report, seen) = ended_while_four_wait(shape);
-        assert_eq!((&report.end, report.stages.len(), seen), (&End::Interrupted, 1, 15));
+        assert_eq!(
+            (&report.end, report.stages.len(), seen),
+            (&End::Interrupted, 1, 15)
+        );
         let tally = &report.stages[0].tally;
         assert_eq!((tally.succeeded(), tally.late), (10, 0));
         // Where a schedule says when, what was due by then and had no connection is cut, too.
         let open = report.run.model == Model::Open;
         assert!(tally.cut == 4 || open && tally.cut > 4, "{}", tally.cut);
-        assert_eq!(tally.failures.iter().sum::<u64>(), 0, "{:?}", tally.examples);
+        assert_eq!(
+            tally.failures.iter().sum::<u64>(),
+            0,
+            "{:?}",
+            tally.examples
+        );
     }
 }
 
 #[test]
 fn a_warm_up_that_is_ended_leaves_nothing_measured() {
     let (report, _) = ended_while_four_wait(|options| options.warm_up = Duration::from_secs(3600));
-    assert_eq!((report.end, report.stages.len(), report.uncounted), (End::Interrupted, 0, 15));
+    assert_eq!(
+        (report.end, report.stages.len(), report.uncounted),
+        (End::Interrupted, 0, 15)
+    );
 }
 
 #[test]
@@ -97,7 +121,10 @@ fn a_first_answer_that_is_awaited_is_let_go() {
         stop.now();
         running.join().unwrap()
     });
-    assert_eq!((report.end, report.first.len(), report.stages.len()), (End::Interrupted, 0, 0));
+    assert_eq!(
+        (report.end, report.first.len(), report.stages.len()),
+        (End::Interrupted, 0, 0)
+    );
 }
 
 #[test]
@@ -107,7 +134,11 @@ fn an_answer_of_a_status_that_was_said_ends_the_run() {
         0..=20 => PAGE.into(),
         _ => PAGE.replace("200", "503").into(),
     });
-    let mut options = Options { stop_on: vec![429, 503], count: None, ..asks(&[&at("http", &server)], 1) };
+    let mut options = Options {
+        stop_on: vec![429, 503],
+        count: None,
+        ..asks(&[&at("http", &server)], 1)
+    };
     options.duration = Some(Duration::from_secs(3600));
     let report = run(&options);
     assert_eq!(report.end, End::Stopped(503));
@@ -116,7 +147,8 @@ fn an_answer_of_a_status_that_was_said_ends_the_run() {
     assert!(tally.statuses[&503] >= 1);
 }
 
-/// Nobody listens there, and that is found out without a wait: it must not keep the thread to itself.
+/// Nobody listens there, and that is found out without a wait: it must not keep the thread to
+/// itself.
 #[test]
 fn a_server_that_is_away_and_an_absurd_rate_can_be_ended() {
     let folder = Folder::new();
@@ -146,8 +178,18 @@ fn signals_end_the_program_with_a_report_and_their_exit_code() {
         let (held, waits) = mpsc::channel();
         let (server, _) = holding_after(11, held);
         let url = at("http", &server);
-        let gate =
-            lockgate().command(&["load", "-c", "4", "--warm-up", "0", "--json", "-", "-d", "1h", &url]);
+        let gate = lockgate().command(&[
+            "load",
+            "-c",
+            "4",
+            "--warm-up",
+            "0",
+            "--json",
+            "-",
+            "-d",
+            "1h",
+            &url,
+        ]);
         for _ in 0..4 {
             waits.recv_timeout(lockgate_testkit::DEADLINE).unwrap();
         }
@@ -164,15 +206,35 @@ fn signals_end_the_program_with_a_report_and_their_exit_code() {
 fn a_second_signal_ends_the_program_at_once() {
     let folder = Folder::new();
     let nobody = text(&folder.path("nobody-reads"));
-    assert!(std::process::Command::new("mkfifo").arg(&nobody).status().unwrap().success());
-    let pipe = std::fs::File::options().read(true).write(true).open(&nobody).unwrap();
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&nobody)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let pipe = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&nobody)
+        .unwrap();
     let mut full = pipe.try_clone().unwrap();
     std::thread::spawn(move || while full.write_all(&[b'x'; 4096]).is_ok() {});
     let (held, waits) = mpsc::channel();
     let (server, _) = holding_after(1, held);
     let url = at("http", &server);
-    let gate =
-        lockgate().command(&["load", "-c", "1", "--warm-up", "0", "--json", &nobody, "-d", "1h", &url]);
+    let gate = lockgate().command(&[
+        "load",
+        "-c",
+        "1",
+        "--warm-up",
+        "0",
+        "--json",
+        &nobody,
+        "-d",
+        "1h",
+        &url,
+    ]);
     waits.recv_timeout(lockgate_testkit::DEADLINE).unwrap();
     gate.signal(Signal::INT);
     eventually("it ends", || {

@@ -17,7 +17,9 @@ fn a_unix_socket_is_asked_whatever_the_url_says() {
     let hosts = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&hosts);
     let server = Origin::unix(&path).answering(move |request| {
-        seen.lock().unwrap().push(request.field("host").unwrap().to_owned());
+        seen.lock()
+            .unwrap()
+            .push(request.field("host").unwrap().to_owned());
         PAGE.into()
     });
     let options = Options {
@@ -27,13 +29,19 @@ fn a_unix_socket_is_asked_whatever_the_url_says() {
         ..asks(&["http://app.test:81/x"], 50)
     };
     let tally = tally(&options);
-    assert_eq!((tally.succeeded(), failures(&tally)), (50, vec![]), "{:?}", tally.examples);
+    assert_eq!(
+        (tally.succeeded(), failures(&tally)),
+        (50, vec![]),
+        "{:?}",
+        tally.examples
+    );
     assert_eq!(tally.opened + 1, server.accepted() as u64);
     let hosts = hosts.lock().unwrap();
     assert!(hosts.len() == 51 && hosts.iter().all(|host| host == "app.test:81"));
 }
 
-/// A proxy that answers CONNECT by these bytes, and is the server itself where it agrees; what it was told.
+/// A proxy that answers CONNECT by these bytes, and is the server itself where it agrees; what it
+/// was told.
 fn proxy(answer: &'static str) -> (Serving, Arc<Mutex<Vec<String>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
@@ -52,7 +60,11 @@ fn proxy(answer: &'static str) -> (Serving, Arc<Mutex<Vec<String>>>) {
 }
 
 fn through(proxy: &Serving) -> Options {
-    Options { proxy: Some(at("http", proxy)), per_connection: Some(2), ..asks(&["http://app.test:81/x"], 4) }
+    Options {
+        proxy: Some(at("http", proxy)),
+        per_connection: Some(2),
+        ..asks(&["http://app.test:81/x"], 4)
+    }
 }
 
 #[test]
@@ -65,11 +77,18 @@ fn a_proxy_is_asked_to_connect_to_the_targets_name() {
     ] {
         let (server, heads) = proxy(answer);
         let tally = tally(&through(&server));
-        assert_eq!((tally.succeeded(), tally.opened), (4, 2), "{answer}: {:?}", tally.examples);
+        assert_eq!(
+            (tally.succeeded(), tally.opened),
+            (4, 2),
+            "{answer}: {:?}",
+            tally.examples
+        );
         let heads = heads.lock().unwrap();
         assert_eq!(heads.len(), 3);
         assert!(
-            heads.iter().all(|head| head == "CONNECT app.test:81 HTTP/1.1\r\nHost: app.test:81\r\n\r\n"),
+            heads
+                .iter()
+                .all(|head| head == "CONNECT app.test:81 HTTP/1.1\r\nHost: app.test:81\r\n\r\n"),
             "{heads:?}"
         );
     }
@@ -78,13 +97,25 @@ fn a_proxy_is_asked_to_connect_to_the_targets_name() {
 #[test]
 fn a_proxy_that_wants_a_password_gets_it_or_is_a_failure_of_its_own() {
     let (server, heads) = proxy("HTTP/1.1 200 OK\r\n\r\n");
-    let options = Options { proxy_user: Some("Aladdin:open sesame".into()), ..through(&server) };
+    let options = Options {
+        proxy_user: Some("Aladdin:open sesame".into()),
+        ..through(&server)
+    };
     assert_eq!(tally(&options).succeeded(), 4);
     // RFC 7617 §2.
     let field = "Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n";
-    assert!(heads.lock().unwrap().iter().all(|head| head.contains(field)));
+    assert!(
+        heads
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|head| head.contains(field))
+    );
     for (answer, says) in [
-        ("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", "it answered 407"),
+        (
+            "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
+            "it answered 407",
+        ),
         ("HTTP/1.1 502 Bad Gateway\r\n\r\n", "it answered 502"),
         ("SSH-1.99\r\n\r\n", ""),
         ("", "it closed the connection"),
@@ -93,10 +124,17 @@ fn a_proxy_that_wants_a_password_gets_it_or_is_a_failure_of_its_own() {
         let (server, _) = proxy(answer);
         let mut options = through(&server);
         let told = refused(&options);
-        assert!(told.contains(&at("http", &server)) && told.contains(says), "{told}");
+        assert!(
+            told.contains(&at("http", &server)) && told.contains(says),
+            "{told}"
+        );
         options.anyway = true;
         let tally = tally(&options);
-        assert_eq!((failures(&tally), tally.opened), (vec![("proxy", 4)], 0), "{answer}");
+        assert_eq!(
+            (failures(&tally), tally.opened),
+            (vec![("proxy", 4)], 0),
+            "{answer}"
+        );
         assert!(example(&tally, Failure::Proxy).contains(says));
     }
 }
@@ -116,8 +154,15 @@ fn preface(wire: &mut Wire, version: Version) -> String {
             assert_eq!(&head[..13], b"\r\n\r\n\0\r\nQUIT\n\x21");
             let rest = wire.exactly(usize::from(u16::from_be_bytes([head[14], head[15]])));
             let port = |at: usize| u16::from_be_bytes([rest[at], rest[at + 1]]);
-            assert_eq!((head[13], &rest[..8]), (0x11, &[127, 0, 0, 1, 127, 0, 0, 1][..]));
-            format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n", port(8), port(10))
+            assert_eq!(
+                (head[13], &rest[..8]),
+                (0x11, &[127, 0, 0, 1, 127, 0, 0, 1][..])
+            );
+            format!(
+                "PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n",
+                port(8),
+                port(10)
+            )
         }
     }
 }
@@ -130,7 +175,11 @@ fn a_proxy_header_goes_before_everything_else_on_each_connection() {
             let served = server_config(&authority.issue(&["127.0.0.1"]), None);
             let server = Origin::tcp().serve(move |wire| {
                 let (from, to) = (wire.peer_address(), wire.local_address());
-                let expected = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n", from.port(), to.port());
+                let expected = format!(
+                    "PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n",
+                    from.port(),
+                    to.port()
+                );
                 assert_eq!(preface(wire, version), expected);
                 if secure {
                     let mut http = Http::over(Tls::accept(&served, wire.another()).unwrap());
@@ -145,10 +194,18 @@ fn a_proxy_header_goes_before_everything_else_on_each_connection() {
                 }
             });
             let url = at(if secure { "https" } else { "http" }, &server);
-            let options =
-                Options { proxy_protocol: Some(version), per_connection: Some(2), ..asks(&[&url], 4) };
+            let options = Options {
+                proxy_protocol: Some(version),
+                per_connection: Some(2),
+                ..asks(&[&url], 4)
+            };
             let tally = tally(&options);
-            assert_eq!((tally.succeeded(), tally.opened), (4, 2), "{:?}", tally.examples);
+            assert_eq!(
+                (tally.succeeded(), tally.opened),
+                (4, 2),
+                "{:?}",
+                tally.examples
+            );
         }
     }
 }
@@ -156,14 +213,19 @@ fn a_proxy_header_goes_before_everything_else_on_each_connection() {
 /// Of each connection the name that was asked for, and whether a session was resumed.
 type Agreed = Arc<Mutex<Vec<(String, bool)>>>;
 
-/// A server of TLS; what it agreed on with each connection: the name it was asked for, and whether a session was resumed.
+/// A server of TLS; what it agreed on with each connection: the name it was asked for, and whether
+/// a session was resumed.
 fn secure(issued: &lockgate_testkit::Issued, clients: Option<&Authority>) -> (Serving, Agreed) {
     let agreed = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&agreed);
     let served = server_config(issued, clients);
     let server = Origin::tcp().serve(move |wire| {
-        let Ok(stream) = Tls::accept(&served, wire.another()) else { return };
-        let rustls::Connection::Server(server) = &stream.session else { return };
+        let Ok(stream) = Tls::accept(&served, wire.another()) else {
+            return;
+        };
+        let rustls::Connection::Server(server) = &stream.session else {
+            return;
+        };
         let name = server.server_name().unwrap_or_default().to_owned();
         let resumed = server.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
         assert_eq!(server.alpn_protocol(), None, "the server names none");
@@ -182,13 +244,31 @@ fn sessions_are_resumed_unless_they_must_not_be() {
     for version in ["1.2", "1.3"] {
         for resume in [true, false] {
             let (server, agreed) = secure(&authority.issue(&["127.0.0.1"]), None);
-            let mut options = Options { per_connection: Some(1), ..asks(&[&at("https", &server)], 10) };
+            let mut options = Options {
+                per_connection: Some(1),
+                ..asks(&[&at("https", &server)], 10)
+            };
             options.tls.resume = resume;
             options.tls.versions = vec![version.to_owned()];
             let tally = tally(&options);
-            assert_eq!((tally.succeeded(), tally.opened), (10, 10), "{:?}", tally.examples);
-            let resumed = agreed.lock().unwrap().iter().skip(1).filter(|(_, resumed)| *resumed).count();
-            assert_eq!((tally.resumed, resumed), if resume { (10, 10) } else { (0, 0) }, "{version}");
+            assert_eq!(
+                (tally.succeeded(), tally.opened),
+                (10, 10),
+                "{:?}",
+                tally.examples
+            );
+            let resumed = agreed
+                .lock()
+                .unwrap()
+                .iter()
+                .skip(1)
+                .filter(|(_, resumed)| *resumed)
+                .count();
+            assert_eq!(
+                (tally.resumed, resumed),
+                if resume { (10, 10) } else { (0, 0) },
+                "{version}"
+            );
         }
     }
 }
@@ -202,7 +282,13 @@ fn the_name_that_was_said_is_asked_for_and_looked_for() {
     options.tls.ca = CaSource::File(folder.write("ca.pem", authority.pem()));
     options.tls.name = Some("app.test".to_owned());
     assert_eq!(tally(&options).succeeded(), 2);
-    assert!(agreed.lock().unwrap().iter().all(|(name, _)| name == "app.test"));
+    assert!(
+        agreed
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|(name, _)| name == "app.test")
+    );
     options.tls.name = Some("other.test".to_owned());
     refused(&options);
 }
@@ -215,10 +301,18 @@ fn a_certificate_is_shown_to_who_asks_for_one() {
     let mut options = asks(&[&at("https", &server)], 3);
     refused(&options);
     let cert = folder.write("client.pem", clients.issue(&["client"]).both());
-    options.tls.identity = Some(CertFiles { cert, key: None, ocsp: None });
+    options.tls.identity = Some(CertFiles {
+        cert,
+        key: None,
+        ocsp: None,
+    });
     assert_eq!(tally(&options).succeeded(), 3);
     let cert = folder.write("stranger.pem", authority.issue(&["client"]).both());
-    options.tls.identity = Some(CertFiles { cert, key: None, ocsp: None });
+    options.tls.identity = Some(CertFiles {
+        cert,
+        key: None,
+        ocsp: None,
+    });
     refused(&options);
 }
 
@@ -229,7 +323,11 @@ fn tls_goes_through_a_tunnel() {
     let served = server_config(&authority.issue(&["app.test"]), None);
     let server = Origin::tcp().serve(move |wire| {
         let mut proxy = Http::over(wire.another());
-        assert!(proxy.head().starts_with("CONNECT app.test:443 HTTP/1.1\r\n"));
+        assert!(
+            proxy
+                .head()
+                .starts_with("CONNECT app.test:443 HTTP/1.1\r\n")
+        );
         proxy.send("HTTP/1.1 200 OK\r\n\r\n");
         let mut http = Http::over(Tls::accept(&served, wire.another()).unwrap());
         while let Some(request) = http.next_request() {
@@ -238,10 +336,18 @@ fn tls_goes_through_a_tunnel() {
         }
     });
     let folder = Folder::new();
-    let mut options = Options { proxy: Some(at("http", &server)), ..asks(&["https://app.test/"], 3) };
+    let mut options = Options {
+        proxy: Some(at("http", &server)),
+        ..asks(&["https://app.test/"], 3)
+    };
     options.tls.ca = CaSource::File(folder.write("ca.pem", authority.pem()));
     let report = run(&options);
-    assert_eq!(report.stages[0].tally.succeeded(), 3, "{:?}", report.stages[0].tally.examples);
+    assert_eq!(
+        report.stages[0].tally.succeeded(),
+        3,
+        "{:?}",
+        report.stages[0].tally.examples
+    );
 }
 
 #[test]

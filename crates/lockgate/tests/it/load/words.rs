@@ -17,22 +17,56 @@ fn exit_codes_tell_a_run_from_one_that_failed_or_never_began() {
         (&["-n", "5", "--fail-if", "errors > 0", &good], 0, ""),
         (&["-n", "5", "--expect-status", "404", &bad], 0, ""),
         (&["-n", "5", "--anyway", &bad], 0, ""),
-        (&["-n", "5", "--anyway", "--fail-if", "errors > 4", &bad], 3, "errors"),
+        (
+            &["-n", "5", "--anyway", "--fail-if", "errors > 4", &bad],
+            3,
+            "errors",
+        ),
         (&["-n", "5", &bad], 1, "--expect-status 404"),
         (&["-n", "5", &nobody], 1, "cannot connect"),
-        (&["-n", "5", "--json", "/nonexistent/report", &good], 1, "/nonexistent/report cannot be written"),
-        (&["-n", "5", "--ca", "/nonexistent.pem", "https://127.0.0.1:1"], 1, "/nonexistent.pem"),
-        (&["-n", "5", "--tls", "1.1", "https://127.0.0.1:1"], 1, "1.1"),
-        (&["-n", "5", "localhost:8080"], 1, "write http://localhost:8080"),
-        (&["-n", "5", "--json", "-", "--csv", "-", &good], 2, "two reports"),
+        (
+            &["-n", "5", "--json", "/nonexistent/report", &good],
+            1,
+            "/nonexistent/report cannot be written",
+        ),
+        (
+            &["-n", "5", "--ca", "/nonexistent.pem", "https://127.0.0.1:1"],
+            1,
+            "/nonexistent.pem",
+        ),
+        (
+            &["-n", "5", "--tls", "1.1", "https://127.0.0.1:1"],
+            1,
+            "1.1",
+        ),
+        (
+            &["-n", "5", "localhost:8080"],
+            1,
+            "write http://localhost:8080",
+        ),
+        (
+            &["-n", "5", "--json", "-", "--csv", "-", &good],
+            2,
+            "two reports",
+        ),
         (&["-n", "five", &good], 2, "--count"),
         (&["-n", "0", &good], 2, "--count"),
         (&[], 2, "URL"),
     ] {
         let arguments = [&["load"][..], arguments].concat();
         let ended = lockgate().run(&arguments);
-        assert_eq!(ended.code, Some(code), "{arguments:?}: {} {}", ended.stdout, ended.stderr);
-        assert!(ended.stderr.contains(says), "{arguments:?}: {}", ended.stderr);
+        assert_eq!(
+            ended.code,
+            Some(code),
+            "{arguments:?}: {} {}",
+            ended.stdout,
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains(says),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -74,8 +108,20 @@ fn a_report_goes_where_it_was_sent() {
 #[test]
 fn a_report_that_cannot_be_written_is_told_before_anything_is_asked() {
     let server = Origin::tcp().answering(|_| PAGE.into());
-    let ended = lockgate().run(&["load", "-n", "7", "--csv", "/nonexistent/report", &at("http", &server)]);
-    assert_eq!((ended.code, server.accepted()), (Some(1), 0), "{}", ended.stderr);
+    let ended = lockgate().run(&[
+        "load",
+        "-n",
+        "7",
+        "--csv",
+        "/nonexistent/report",
+        &at("http", &server),
+    ]);
+    assert_eq!(
+        (ended.code, server.accepted()),
+        (Some(1), 0),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -85,8 +131,18 @@ fn a_report_that_cannot_be_written_costs_no_other_and_no_judgement() {
     let folder = Folder::new();
     let html = folder.write("html", "x".repeat(1 << 20));
     let html = text(&html);
-    let arguments =
-        ["load", "-n", "7", "--json", "/dev/full", "--html", &html, "--fail-if", "rate > 0", &url];
+    let arguments = [
+        "load",
+        "-n",
+        "7",
+        "--json",
+        "/dev/full",
+        "--html",
+        &html,
+        "--fail-if",
+        "rate > 0",
+        &url,
+    ];
     let ended = lockgate().run(&arguments);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     for said in ["/dev/full cannot be written", "rate > 0"] {
@@ -94,5 +150,8 @@ fn a_report_that_cannot_be_written_costs_no_other_and_no_judgement() {
     }
     assert!(!ended.stdout.is_empty(), "the text");
     let page = std::fs::read_to_string(&html).unwrap();
-    assert!(page.trim_end().ends_with("</html>"), "nothing is left of what was there");
+    assert!(
+        page.trim_end().ends_with("</html>"),
+        "nothing is left of what was there"
+    );
 }

@@ -15,7 +15,10 @@ fn run(url: &str, arguments: &[&str]) -> Ended {
 
 /// The report as JSON.
 fn report(origin: &str, arguments: &[&str]) -> Value {
-    let ended = run(&format!("http://{origin}/"), &[arguments, &["--json", "-"]].concat());
+    let ended = run(
+        &format!("http://{origin}/"),
+        &[arguments, &["--json", "-"]].concat(),
+    );
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     serde_json::from_str(&ended.stdout).unwrap()
 }
@@ -33,21 +36,41 @@ fn site() -> Origin {
 fn a_page_comes_over_one_connection_with_what_its_style_sheets_name() {
     let origin = site();
     let report = report(&origin.address(), &[]);
-    assert_eq!((origin.accepted(), &report["protocol"]), (1, &"HTTP/2".into()));
+    assert_eq!(
+        (origin.accepted(), &report["protocol"]),
+        (1, &"HTTP/2".into())
+    );
     let load = &report["loads"][0];
-    assert_eq!((&load["failed"], &load["connections_opened"]), (&0.into(), &1.into()), "{report}");
-    assert_eq!(load["other_origins"], serde_json::json!(["http://cdn.test/far.png"]));
+    assert_eq!(
+        (&load["failed"], &load["connections_opened"]),
+        (&0.into(), &1.into()),
+        "{report}"
+    );
+    assert_eq!(
+        load["other_origins"],
+        serde_json::json!(["http://cdn.test/far.png"])
+    );
     let all = objects(load);
     assert_eq!(all.len(), 7, "{load}");
     for object in &all {
         let time = |key: &str| object[key].as_f64().unwrap();
-        assert!(time("found_us") <= time("start_us") && time("start_us") <= time("head_us"), "{object}");
+        assert!(
+            time("found_us") <= time("start_us") && time("start_us") <= time("head_us"),
+            "{object}"
+        );
         assert!(time("head_us") <= time("end_us"), "{object}");
-        assert_eq!((&object["status"], &object["connection"]), (&200.into(), &1.into()), "{object}");
+        assert_eq!(
+            (&object["status"], &object["connection"]),
+            (&200.into(), &1.into()),
+            "{object}"
+        );
     }
     assert_eq!(all[0]["length_bytes"], PAGE.len());
     let asked = origin.asked();
-    assert!(asked.iter().all(|asked| asked.field("priority").is_none()), "{asked:?}");
+    assert!(
+        asked.iter().all(|asked| asked.field("priority").is_none()),
+        "{asked:?}"
+    );
 }
 
 /// RFC 9218 §4
@@ -59,7 +82,12 @@ fn requests_say_how_soon_they_are_wanted_as_browsers_say_it() {
     let mut said: Vec<_> = origin
         .asked()
         .iter()
-        .map(|asked| (asked.path.clone(), asked.field("priority").unwrap().to_owned()))
+        .map(|asked| {
+            (
+                asked.path.clone(),
+                asked.field("priority").unwrap().to_owned(),
+            )
+        })
         .collect();
     said.sort();
     let expected = [
@@ -71,7 +99,10 @@ fn requests_say_how_soon_they_are_wanted_as_browsers_say_it() {
         ("/css/all.css", "u=0"),
         ("/css/more.css", "u=0"),
     ];
-    let said: Vec<_> = said.iter().map(|(path, priority)| (path.as_str(), priority.as_str())).collect();
+    let said: Vec<_> = said
+        .iter()
+        .map(|(path, priority)| (path.as_str(), priority.as_str()))
+        .collect();
     assert_eq!(said, expected);
 }
 
@@ -80,7 +111,10 @@ fn scripted(serve: impl Fn(usize, &mut Peer) + Send + Sync + 'static) -> lockgat
     let place = std::sync::atomic::AtomicUsize::new(0);
     lockgate_testkit::Origin::tcp().serve(move |wire: &mut Wire| {
         let mut peer = Peer::accept(wire.another(), &[(setting::MAX_CONCURRENT_STREAMS, 100)]);
-        serve(place.fetch_add(1, std::sync::atomic::Ordering::SeqCst), &mut peer);
+        serve(
+            place.fetch_add(1, std::sync::atomic::Ordering::SeqCst),
+            &mut peer,
+        );
     })
 }
 
@@ -104,7 +138,11 @@ fn objects_that_are_found_together_are_asked_for_at_once() {
         assert!(peer.end().1.is_ok());
     });
     let report = report(origin.address(), &[]);
-    assert_eq!((&report["loads"][0]["failed"], origin.accepted()), (&0.into(), 1), "{report}");
+    assert_eq!(
+        (&report["loads"][0]["failed"], origin.accepted()),
+        (&0.into(), 1),
+        "{report}"
+    );
     assert_eq!(objects(&report["loads"][0]).len(), 4);
 }
 
@@ -125,7 +163,11 @@ fn what_a_server_did_nothing_about_is_asked_of_another_connection() {
     });
     let report = report(origin.address(), &[]);
     let load = &report["loads"][0];
-    assert_eq!((&load["failed"], &load["connections_opened"]), (&0.into(), &2.into()), "{report}");
+    assert_eq!(
+        (&load["failed"], &load["connections_opened"]),
+        (&0.into(), &2.into()),
+        "{report}"
+    );
     assert_eq!(load["objects"][1]["connection"], 2);
 }
 
@@ -142,7 +184,11 @@ fn an_object_whose_stream_is_reset_is_a_failure_and_the_others_come() {
     });
     let report = report(origin.address(), &[]);
     let load = &report["loads"][0];
-    assert_eq!((&load["failed"], &load["all_us"]), (&1.into(), &Value::Null), "{report}");
+    assert_eq!(
+        (&load["failed"], &load["all_us"]),
+        (&1.into(), &Value::Null),
+        "{report}"
+    );
     assert_eq!(load["objects"][1]["failure"]["kind"], "reset");
 }
 
@@ -151,7 +197,13 @@ fn a_page_in_a_coding_that_was_not_asked_for_is_a_failure() {
     let origin = Origin::plain(|_| Reply::ok("<img src=a>").field("content-encoding", "br"));
     let ended = run(&format!("http://{}/", origin.address()), &[]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("content-encoding br, which was not asked for"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("content-encoding br, which was not asked for"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! How connections end: by resets, limits of time and TLS that is cut off, each with its cause in the log.
+//! How connections end: by resets, limits of time and TLS that is cut off, each with its cause in
+//! the log.
 
 use std::io::Write;
 use std::time::Duration;
@@ -18,7 +19,10 @@ fn a_reset_by_the_client_reaches_the_origin_and_the_log() {
     client.reset();
     upstream.expect_reset();
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"client_reset".into(), &"downstream".into()));
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"client_reset".into(), &"downstream".into())
+    );
 
     // In the middle of an answer that it does not read.
     let mut client = Wire::connect(gate.address());
@@ -56,7 +60,10 @@ fn a_reset_by_the_origin_reaches_the_client_and_the_log() {
     client.wait_closed();
     let line = gate.next_line();
     assert_eq!(line["side"], "upstream");
-    assert!(["upstream_reset", "connect_failed"].contains(&line["cause"].as_str().unwrap()), "{line}");
+    assert!(
+        ["upstream_reset", "connect_failed"].contains(&line["cause"].as_str().unwrap()),
+        "{line}"
+    );
     // In the middle.
     let mut client = Wire::connect(gate.at("127.0.0.2:0"));
     let mut upstream = origin.accept();
@@ -90,7 +97,11 @@ fn a_reset_in_the_middle_of_the_handshake_is_a_reset_by_the_client() {
         let mut client = Wire::connect(gate.address());
         client.send(&hello[..len]);
         client.reset();
-        assert_eq!(gate.next_line()["cause"], "client_reset", "after {len} bytes");
+        assert_eq!(
+            gate.next_line()["cause"],
+            "client_reset",
+            "after {len} bytes"
+        );
     }
     // After the whole of it: the server's flight is on its way.
     let mut client = Wire::connect(gate.address());
@@ -98,8 +109,14 @@ fn a_reset_in_the_middle_of_the_handshake_is_a_reset_by_the_client() {
     client.exactly(5);
     client.reset();
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"handshake_failed".into(), &"downstream".into()));
-    assert!(!origin.has_one(Duration::ZERO), "no endpoint is bothered before the handshake is over");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"handshake_failed".into(), &"downstream".into())
+    );
+    assert!(
+        !origin.has_one(Duration::ZERO),
+        "no endpoint is bothered before the handshake is over"
+    );
 }
 
 #[test]
@@ -122,7 +139,10 @@ fn a_connection_on_which_nothing_moves_ends_as_idle() {
     secure.rest();
     for _ in 0..2 {
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["side"]), (&"idle".into(), &"lockgate".into()));
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"idle".into(), &"lockgate".into())
+        );
         assert_eq!(line["received_bytes"], 4);
     }
 }
@@ -134,12 +154,17 @@ fn a_connection_that_has_lived_long_enough_ends_however_busy() {
     let mut gate = lockgate().start(&toml);
     let mut client = Wire::connect(gate.address());
     let mut rounds = 0;
-    while client.write_all(b"ping").is_ok() && std::io::Read::read_exact(&mut client, &mut [0; 4]).is_ok() {
+    while client.write_all(b"ping").is_ok()
+        && std::io::Read::read_exact(&mut client, &mut [0; 4]).is_ok()
+    {
         rounds += 1;
     }
     assert!(rounds > 0);
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"lifetime".into(), &"lockgate".into()));
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"lifetime".into(), &"lockgate".into())
+    );
 }
 
 #[test]
@@ -148,8 +173,11 @@ fn an_endpoint_whose_tls_is_cut_off_is_told_apart_from_one_that_closes() {
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
     let origin = Origin::tcp();
-    let to =
-        format!("{{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}", origin.address(), text(&ca));
+    let to = format!(
+        "{{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}",
+        origin.address(),
+        text(&ca)
+    );
     let toml = format!(
         "[tcp.\"127.0.0.1:0\"]\nproxy = {to}\n[tcp.\"127.0.0.2:0\"]\ntls = \"{}\"\nproxy = {to}\n",
         site.cert
@@ -161,7 +189,8 @@ fn an_endpoint_whose_tls_is_cut_off_is_told_apart_from_one_that_closes() {
     upstream.send("half an ans");
     client.expect("half an ans");
     drop(upstream); // closes TCP without close_notify
-    // TCP has no word for it but a reset, which would throw away what is still on its way: the log has.
+    // TCP has no word for it but a reset, which would throw away what is still on its way: the log
+    // has.
     assert_eq!(client.rest(), b"");
     drop(client);
     assert_eq!(gate.next_line()["cause"], "upstream_reset");
@@ -171,7 +200,10 @@ fn an_endpoint_whose_tls_is_cut_off_is_told_apart_from_one_that_closes() {
     upstream.send("half an ans");
     client.expect("half an ans");
     drop(upstream);
-    client.end().1.expect_err("an answer that was cut is no whole one");
+    client
+        .end()
+        .1
+        .expect_err("an answer that was cut is no whole one");
     drop(client);
     assert_eq!(gate.next_line()["cause"], "upstream_reset");
 }

@@ -12,14 +12,20 @@ use crate::scene::{NAME, Site, deserted, echoes, lockgate, plain, text};
 fn an_endpoint_that_is_absent_at_the_start_is_served_as_soon_as_it_answers() {
     let folder = Folder::new();
     let (address, path) = (deserted(), folder.path("app.sock"));
-    let toml =
-        format!("{}[tcp.\"127.0.0.2:0\"]\nproxy = \"unix:{}\"\n", plain(&address.to_string()), text(&path));
+    let toml = format!(
+        "{}[tcp.\"127.0.0.2:0\"]\nproxy = \"unix:{}\"\n",
+        plain(&address.to_string()),
+        text(&path)
+    );
     let mut gate = lockgate().start(&toml);
     for listener in ["127.0.0.1:0", "127.0.0.2:0"] {
         let mut client = Wire::connect(gate.at(listener));
         client.wait_closed();
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()));
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"connect_failed".into(), &"upstream".into())
+        );
         assert!(line["detail"].is_string(), "{line}");
     }
     let origins = [Origin::tcp_at(address).echo(), Origin::unix(&path).echo()];
@@ -68,18 +74,28 @@ fn where_one_endpoint_of_a_list_is_down_the_others_serve() {
         echoes(&mut client, "hello");
         drop(client);
         let line = gate.next_line();
-        assert_eq!((&line["endpoint"], &line["cause"]), (&up.address().into(), &"client_closed".into()));
+        assert_eq!(
+            (&line["endpoint"], &line["cause"]),
+            (&up.address().into(), &"client_closed".into())
+        );
     }
 }
 
 #[test]
 fn where_all_endpoints_are_down_the_log_says_so() {
-    let toml = format!("[tcp.\"127.0.0.1:0\"]\nproxy = [\"{}\", \"{}\"]\n", deserted(), deserted());
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy = [\"{}\", \"{}\"]\n",
+        deserted(),
+        deserted()
+    );
     let mut gate = lockgate().start(&toml);
     Wire::connect(gate.address()).wait_closed();
     let line = gate.next_line();
     assert_eq!(line["cause"], "connect_failed");
-    assert!(line["detail"].as_str().unwrap().contains("refused"), "{line}");
+    assert!(
+        line["detail"].as_str().unwrap().contains("refused"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -111,7 +127,10 @@ fn the_endpoint_with_the_fewest_connections_is_next() {
 #[test]
 fn past_the_limit_of_an_endpoint_connections_wait_for_a_place() {
     let origin = Origin::tcp();
-    let toml = format!("[tcp.\"127.0.0.1:0\"]\nproxy = [{{ addr = \"{}\", max = 2 }}]\n", origin.address());
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy = [{{ addr = \"{}\", max = 2 }}]\n",
+        origin.address()
+    );
     let gate = lockgate().workers(2).start(&toml);
     let mut clients: Vec<Wire> = (0..6).map(|_| Wire::connect(gate.address())).collect();
     for client in &mut clients {
@@ -120,7 +139,10 @@ fn past_the_limit_of_an_endpoint_connections_wait_for_a_place() {
     }
     let mut held = vec![origin.accept(), origin.accept()];
     for _ in 0..4 {
-        assert!(!origin.has_one(Duration::from_millis(50)), "never more than two");
+        assert!(
+            !origin.has_one(Duration::from_millis(50)),
+            "never more than two"
+        );
         let mut first = held.remove(0);
         first.expect("ping");
         first.send("pong");
@@ -146,7 +168,11 @@ fn the_limit_of_an_endpoint_holds_over_all_listeners_that_name_it() {
     );
     let gate = lockgate().workers(2).start(&toml);
     let (held, _first) = (Wire::connect(gate.at("127.0.0.1:0")), origin.accept());
-    gate.wait_for_sample("lockgate_upstream_connections", &[&format!("endpoint=\"{address}\"")], 1.0);
+    gate.wait_for_sample(
+        "lockgate_upstream_connections",
+        &[&format!("endpoint=\"{address}\"")],
+        1.0,
+    );
     let mut second = Wire::connect(gate.at("127.0.0.2:0"));
     second.send("second");
     assert!(!origin.has_one(Duration::from_millis(50)));
@@ -184,7 +210,11 @@ fn of_endpoints_that_are_full_whichever_is_free_first_is_taken() {
         let mut held = origins.each_ref().map(|origin| Some(origin.accept()));
         let mut third = Wire::connect(gate.address());
         third.send("third");
-        assert!(origins.iter().all(|origin| !origin.has_one(Duration::from_millis(50))));
+        assert!(
+            origins
+                .iter()
+                .all(|origin| !origin.has_one(Duration::from_millis(50)))
+        );
         held[free].take().unwrap().reset();
         origins[free].accept().expect("third");
     }
@@ -193,7 +223,10 @@ fn of_endpoints_that_are_full_whichever_is_free_first_is_taken() {
 #[test]
 fn a_client_that_resets_while_it_waits_for_an_endpoint_holds_up_nobody() {
     let origin = Origin::tcp();
-    let toml = format!("[tcp.\"127.0.0.1:0\"]\nproxy = [{{ addr = \"{}\", max = 1 }}]\n", origin.address());
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy = [{{ addr = \"{}\", max = 1 }}]\n",
+        origin.address()
+    );
     let gate = lockgate().start(&toml);
     let (held, _first) = (Wire::connect(gate.address()), origin.accept());
     let mut gone = Wire::connect(gate.address());
@@ -228,7 +261,10 @@ fn an_endpoint_that_does_not_answer_in_time_is_a_failed_connect() {
     let mut gate = lockgate().start(&toml);
     Wire::connect(gate.address()).wait_closed();
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()));
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"connect_failed".into(), &"upstream".into())
+    );
     assert!(line["connect_seconds"].as_f64().unwrap() >= 0.29, "{line}");
 }
 
@@ -254,7 +290,9 @@ fn a_unix_socket_with_a_full_backlog_is_waited_for() {
 fn tls_to_an_endpoint_is_verified() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
-    let other = site.folder.write("other.pem", Authority::new("Other").pem());
+    let other = site
+        .folder
+        .write("other.pem", Authority::new("Other").pem());
     let served = server_config(&site.issued, None);
     let origin = Origin::tcp();
     let listener = |host: u8, name: &str, ca: &std::path::Path| {
@@ -263,7 +301,8 @@ fn tls_to_an_endpoint_is_verified() {
             "[tcp.\"127.0.0.{host}:0\"]\nproxy = {{ to = \"{to}\", tls = {{ name = \"{name}\", ca = \"{ca}\" }} }}\n"
         )
     };
-    let toml = listener(1, NAME, &ca) + &listener(2, "other.test", &ca) + &listener(3, NAME, &other);
+    let toml =
+        listener(1, NAME, &ca) + &listener(2, "other.test", &ca) + &listener(3, NAME, &other);
     let mut gate = lockgate().start(&toml);
 
     let mut client = Wire::connect(gate.at("127.0.0.1:0"));
@@ -282,12 +321,18 @@ fn tls_to_an_endpoint_is_verified() {
     for listener in ["127.0.0.2:0", "127.0.0.3:0"] {
         let mut client = Wire::connect(gate.at(listener));
         client.send("secret");
-        let refused =
-            Tls::accept(&served, origin.accept()).expect_err("the certificate is not what was asked for");
+        let refused = Tls::accept(&served, origin.accept())
+            .expect_err("the certificate is not what was asked for");
         assert!(Tls::alert(&refused).is_some(), "{refused}");
         client.wait_closed();
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()));
-        assert!(line["detail"].as_str().unwrap().contains("certificate"), "{line}");
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"connect_failed".into(), &"upstream".into())
+        );
+        assert!(
+            line["detail"].as_str().unwrap().contains("certificate"),
+            "{line}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Whoever ends first still hears the other to its end: every kind of client, endpoint and header, either side first.
+//! Whoever ends first still hears the other to its end: every kind of client, endpoint and header,
+//! either side first.
 
 use lockgate_testkit::{Authority, Issued, Lockgate, Origin, Tls, Wire, server_config};
 
@@ -40,7 +41,8 @@ impl Peer {
     }
 }
 
-/// What a client says of itself where headers are passed on; one is enough, `proxy_protocol` has the others.
+/// What a client says of itself where headers are passed on; one is enough, `proxy_protocol` has
+/// the others.
 const PASSED: &[u8] = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
 
 /// The keys of a table under which it is.
@@ -71,13 +73,24 @@ impl Scene {
     fn new() -> Self {
         let authority = Authority::new("Endpoints");
         let issued = authority.issue(&[NAME]);
-        Self { site: Site::new(), authority, issued, origin: Origin::tcp() }
+        Self {
+            site: Site::new(),
+            authority,
+            issued,
+            origin: Origin::tcp(),
+        }
     }
 
     fn start(&self, way: Way, header: &str) -> Lockgate {
         let to = self.origin.address();
-        let ca = text(&self.site.folder.write("endpoints.pem", self.authority.pem()));
-        let sealed = format!("proxy = {{ to = \"{to}\", tls = {{ name = \"{NAME}\", ca = \"{ca}\" }} }}");
+        let ca = text(
+            &self
+                .site
+                .folder
+                .write("endpoints.pem", self.authority.pem()),
+        );
+        let sealed =
+            format!("proxy = {{ to = \"{to}\", tls = {{ name = \"{NAME}\", ca = \"{ca}\" }} }}");
         let off = format!("tls = \"{}\"", self.site.cert);
         let lines = match way {
             Way::Nobody => format!("proxy = \"{to}\""),
@@ -86,7 +99,9 @@ impl Scene {
             Way::Both => format!("{off}\n{sealed}"),
             Way::Through => format!("sni.\"{NAME}\" = \"{to}\""),
         };
-        lockgate().start(&format!("trusted = [\"127.0.0.0/8\"]\n[tcp.\"127.0.0.1:0\"]\n{header}{lines}\n"))
+        lockgate().start(&format!(
+            "trusted = [\"127.0.0.0/8\"]\n[tcp.\"127.0.0.1:0\"]\n{header}{lines}\n"
+        ))
     }
 
     /// A client and its endpoint, joined.
@@ -105,9 +120,15 @@ impl Scene {
             if matches!(way, Way::Nobody | Way::Client) {
                 return Peer::Plain(wire);
             }
-            Peer::Tls(Box::new(Tls::accept(&server_config(&self.issued, None), wire).unwrap()))
+            Peer::Tls(Box::new(
+                Tls::accept(&server_config(&self.issued, None), wire).unwrap(),
+            ))
         };
-        let authority = if way == Way::Through { &self.authority } else { &self.site.authority };
+        let authority = if way == Way::Through {
+            &self.authority
+        } else {
+            &self.site.authority
+        };
         let client = || {
             let mut wire = Wire::connect(gate.address());
             if header == PASS {
@@ -134,8 +155,19 @@ impl Scene {
 fn an_end_is_handed_on_and_the_other_direction_lives() {
     let scene = Scene::new();
     let bulk = lockgate_testkit::bytes(7, 300_000);
-    for way in [Way::Nobody, Way::Client, Way::Endpoint, Way::Both, Way::Through] {
-        for header in ["", "proxy_protocol = \"v1\"\n", "proxy_protocol = \"v2\"\n", PASS] {
+    for way in [
+        Way::Nobody,
+        Way::Client,
+        Way::Endpoint,
+        Way::Both,
+        Way::Through,
+    ] {
+        for header in [
+            "",
+            "proxy_protocol = \"v1\"\n",
+            "proxy_protocol = \"v2\"\n",
+            PASS,
+        ] {
             let gate = scene.start(way, header);
             for client_first in [true, false] {
                 let (mut client, mut endpoint) = scene.join(&gate, way, header);
@@ -144,17 +176,28 @@ fn an_end_is_handed_on_and_the_other_direction_lives() {
                 endpoint.expect(b"hello");
                 endpoint.send(b"well met");
                 client.expect(b"well met");
-                let (first, second) =
-                    if client_first { (&mut client, &mut endpoint) } else { (&mut endpoint, &mut client) };
+                let (first, second) = if client_first {
+                    (&mut client, &mut endpoint)
+                } else {
+                    (&mut endpoint, &mut client)
+                };
                 first.send(b"my last word");
                 first.finish();
-                assert_eq!(second.rest(), b"my last word", "{way:?} {header} {client_first}");
-                // More than any buffer on the way holds, to one who has said long ago that he is done.
+                assert_eq!(
+                    second.rest(),
+                    b"my last word",
+                    "{way:?} {header} {client_first}"
+                );
+                // More than any buffer on the way holds, to one who has said long ago that he is
+                // done.
                 std::thread::scope(|scope| {
                     let heard = scope.spawn(|| first.rest());
                     second.send(&bulk);
                     second.finish();
-                    assert!(heard.join().unwrap() == bulk, "{way:?} {header} {client_first}");
+                    assert!(
+                        heard.join().unwrap() == bulk,
+                        "{way:?} {header} {client_first}"
+                    );
                 });
             }
         }

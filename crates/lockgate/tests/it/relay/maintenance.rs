@@ -1,4 +1,5 @@
-//! What a relay says while nobody is up: the pool's answer to who speaks HTTP, nothing to everybody else.
+//! What a relay says while nobody is up: the pool's answer to who speaks HTTP, nothing to everybody
+//! else.
 
 use lockgate_testkit::{Lockgate, Tls, Wire, client_hello};
 
@@ -22,7 +23,10 @@ fn down(site: &Site) -> Lockgate {
 fn told(answer: &[u8]) {
     let answer = String::from_utf8(answer.to_vec()).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{answer}");
+    assert!(
+        head.starts_with("HTTP/1.1 503 Service Unavailable\r\n"),
+        "{answer}"
+    );
     assert!(
         head.contains("\r\nContent-Length: 10\r\n") && head.contains("\r\nConnection: close"),
         "{answer}"
@@ -43,11 +47,19 @@ fn who_speaks_http_is_told_in_plain_and_under_tls() {
         client.finish();
         told(&client.rest());
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()), "{line}");
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"connect_failed".into(), &"upstream".into()),
+            "{line}"
+        );
         assert!(line["detail"].as_str().unwrap().contains("down"), "{line}");
     }
     for alpn in [&[][..], &["http/1.1"]] {
-        let mut client = site.client().alpn(alpn).connect(gate.at("127.0.0.2:0"), NAME).unwrap();
+        let mut client = site
+            .client()
+            .alpn(alpn)
+            .connect(gate.at("127.0.0.2:0"), NAME)
+            .unwrap();
         client.send(request);
         told(&client.rest());
     }
@@ -72,7 +84,11 @@ fn everybody_else_is_closed_without_a_word() {
         client.send(said);
         assert_eq!(client.end().0, b"");
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["sent_bytes"]), (&"connect_failed".into(), &0.into()), "{line}");
+        assert_eq!(
+            (&line["cause"], &line["sent_bytes"]),
+            (&"connect_failed".into(), &0.into()),
+            "{line}"
+        );
     }
     // HTTP/2 was agreed on: HTTP/1.1 would not be understood.
     let asked = site.client().alpn(&["h2"]).build();

@@ -6,7 +6,9 @@ use serde_json::Value;
 use crate::scene::{lockgate, plain};
 
 fn number(line: &Value, field: &str) -> f64 {
-    line[field].as_f64().unwrap_or_else(|| panic!("{field} in {line}"))
+    line[field]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{field} in {line}"))
 }
 
 #[test]
@@ -36,22 +38,34 @@ fn the_line_says_when_each_direction_began_and_ended_and_how_fast_it_was() {
     ];
     let times = times.map(|field| number(&line, field));
     assert!(times.is_sorted() && times[0] > 0.0, "{line}");
-    assert_eq!((&line["received_bytes"], &line["sent_bytes"]), (&8.into(), &10.into()));
+    assert_eq!(
+        (&line["received_bytes"], &line["sent_bytes"]),
+        (&8.into(), &10.into())
+    );
 }
 
 #[test]
 fn a_direction_that_was_cut_has_no_end_and_one_without_bytes_no_beginning() {
     let origin = Origin::tcp();
-    let mut gate = lockgate()
-        .start(&("timeouts = { tunnel_idle = \"300ms\" }\n".to_owned() + &plain(&origin.address())));
+    let mut gate = lockgate().start(
+        &("timeouts = { tunnel_idle = \"300ms\" }\n".to_owned() + &plain(&origin.address())),
+    );
     let mut client = Wire::connect(gate.address());
     let mut upstream = origin.accept();
     upstream.send("hello");
     client.expect("hello");
     client.wait_closed();
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"idle".into(), &"lockgate".into()), "{line}");
-    for field in ["received_first_byte_seconds", "received_end_seconds", "sent_end_seconds"] {
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"idle".into(), &"lockgate".into()),
+        "{line}"
+    );
+    for field in [
+        "received_first_byte_seconds",
+        "received_end_seconds",
+        "sent_end_seconds",
+    ] {
         assert_eq!(line[field], Value::Null, "{line}");
     }
     assert!(number(&line, "sent_first_byte_seconds") > 0.0);
@@ -85,7 +99,11 @@ fn relays_are_counted_by_listener_and_pool_over_all_workers() {
         other.address(),
         crate::scene::deserted()
     ));
-    let ways = [("127.0.0.1:0", "one", 3), ("127.0.0.2:0", "one", 2), ("127.0.0.3:0", "127.0.0.3:0", 1)];
+    let ways = [
+        ("127.0.0.1:0", "one", 3),
+        ("127.0.0.2:0", "one", 2),
+        ("127.0.0.3:0", "127.0.0.3:0", 1),
+    ];
     for (listener, _, count) in ways {
         for _ in 0..count {
             let mut client = Wire::connect(gate.at(listener));
@@ -97,7 +115,10 @@ fn relays_are_counted_by_listener_and_pool_over_all_workers() {
     }
     Wire::connect(gate.at("127.0.0.4:0")).wait_closed();
     for (listener, pool, count) in ways {
-        let names = [format!("listener=\"{listener}\""), format!("pool=\"{pool}\"")];
+        let names = [
+            format!("listener=\"{listener}\""),
+            format!("pool=\"{pool}\""),
+        ];
         let labels = |more: &'static str| [names[0].as_str(), names[1].as_str(), more];
         gate.wait_for_sample(
             "lockgate_relays_ended_total",
@@ -107,7 +128,10 @@ fn relays_are_counted_by_listener_and_pool_over_all_workers() {
         let sum = |name: &str| gate.sample(name, &labels("")[..2]);
         assert_eq!(sum("lockgate_relays_total"), f64::from(count));
         assert_eq!(sum("lockgate_relays"), 0.0);
-        assert_eq!(sum("lockgate_relay_connect_duration_seconds_count"), f64::from(count));
+        assert_eq!(
+            sum("lockgate_relay_connect_duration_seconds_count"),
+            f64::from(count)
+        );
         for direction in ["direction=\"received\"", "direction=\"sent\""] {
             let bytes = gate.sample("lockgate_relay_bytes_total", &labels(direction));
             assert_eq!(bytes, f64::from(5 * count), "{listener} {direction}");

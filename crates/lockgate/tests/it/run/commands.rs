@@ -40,7 +40,13 @@ fn exit_codes_tell_success_failure_and_misuse_apart() {
         (&["serve", "/nonexistent/folder"], 1),
     ] {
         let ended = lockgate().run(arguments);
-        assert_eq!(ended.code, Some(code), "{arguments:?}: {} {}", ended.stdout, ended.stderr);
+        assert_eq!(
+            ended.code,
+            Some(code),
+            "{arguments:?}: {} {}",
+            ended.stdout,
+            ended.stderr
+        );
     }
 }
 
@@ -53,11 +59,26 @@ fn check_tells_every_mistake_at_once_with_its_place() {
     let ended = lockgate().run(&["check", "-c", &file]);
     assert_eq!(ended.code, Some(1));
     for (code, line) in [("E0010", 1), ("E0016", 3), ("E0013", 4)] {
-        assert!(ended.stderr.contains(&format!("error[{code}]")), "{code}: {}", ended.stderr);
-        assert!(ended.stderr.contains(&format!("lockgate.toml:{line}:")), "line {line}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(&format!("error[{code}]")),
+            "{code}: {}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains(&format!("lockgate.toml:{line}:")),
+            "line {line}: {}",
+            ended.stderr
+        );
     }
-    assert!(ended.stderr.contains("workers"), "a suggestion: {}", ended.stderr);
-    assert!(!ended.stderr.contains('\x1b'), "no colour where there is no terminal");
+    assert!(
+        ended.stderr.contains("workers"),
+        "a suggestion: {}",
+        ended.stderr
+    );
+    assert!(
+        !ended.stderr.contains('\x1b'),
+        "no colour where there is no terminal"
+    );
 }
 
 #[test]
@@ -68,22 +89,38 @@ fn check_speaks_json_to_programs() {
     let said: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert!(said["report"]["errors"].as_u64().unwrap() >= 1, "{said}");
     let diagnostics = said["report"]["diagnostics"].as_array().unwrap();
-    let unknown = diagnostics.iter().find(|diagnostic| diagnostic["code"] == "E0010").unwrap();
-    assert_eq!((&unknown["line"], &unknown["column"]), (&2.into(), &1.into()), "{said}");
+    let unknown = diagnostics
+        .iter()
+        .find(|diagnostic| diagnostic["code"] == "E0010")
+        .unwrap();
+    assert_eq!(
+        (&unknown["line"], &unknown["column"]),
+        (&2.into(), &1.into()),
+        "{said}"
+    );
 }
 
 #[test]
 fn warnings_fail_a_check_only_when_it_is_strict() {
     let site = Site::new();
-    let expired = site.folder.certificate("expired.pem", &site.authority.issue_expired(&[NAME]));
-    let (_folder, file) =
-        written(&format!("[tcp.\"127.0.0.1:0\"]\ntls = \"{expired}\"\nproxy = \"127.0.0.1:9\"\n"));
+    let expired = site
+        .folder
+        .certificate("expired.pem", &site.authority.issue_expired(&[NAME]));
+    let (_folder, file) = written(&format!(
+        "[tcp.\"127.0.0.1:0\"]\ntls = \"{expired}\"\nproxy = \"127.0.0.1:9\"\n"
+    ));
     let ended = lockgate().run(&["check", "-c", &file]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stderr.contains("W0101"), "{}", ended.stderr);
-    assert_eq!(lockgate().run(&["check", "--strict", "-c", &file]).code, Some(2));
+    assert_eq!(
+        lockgate().run(&["check", "--strict", "-c", &file]).code,
+        Some(2)
+    );
     let (_folder, good) = written(&plain("127.0.0.1:9"));
-    assert_eq!(lockgate().run(&["check", "--strict", "-c", &good]).code, Some(0));
+    assert_eq!(
+        lockgate().run(&["check", "--strict", "-c", &good]).code,
+        Some(0)
+    );
 }
 
 #[test]
@@ -92,12 +129,24 @@ fn check_in_detail_tells_what_a_client_will_get() {
     let (_folder, file) = written(&site.tls("127.0.0.1:9", ", alpn = [\"h2\"]"));
     let ended = lockgate().run(&["check", "-v", "-c", &file]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    for said in ["127.0.0.1:0", NAME, "1.2", "1.3", "h2", "X25519MLKEM768", "127.0.0.1:9", "days left"] {
+    for said in [
+        "127.0.0.1:0",
+        NAME,
+        "1.2",
+        "1.3",
+        "h2",
+        "X25519MLKEM768",
+        "127.0.0.1:9",
+        "days left",
+    ] {
         assert!(ended.stdout.contains(said), "{said} in {}", ended.stdout);
     }
     let ended = lockgate().run(&["check", "-v", "--json", "-c", &file]);
     let said: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!(said["listeners"][0]["tls"]["certificates"][0]["names"][0], NAME, "{said}");
+    assert_eq!(
+        said["listeners"][0]["tls"]["certificates"][0]["names"][0], NAME,
+        "{said}"
+    );
 }
 
 #[test]
@@ -116,7 +165,9 @@ fn check_binds_and_writes_nothing() {
 #[test]
 fn the_configuration_may_be_named_by_the_environment() {
     let (_folder, file) = written(&plain("127.0.0.1:9"));
-    let ended = lockgate().variable("LOCKGATE_CONFIG", &file).run(&["check"]);
+    let ended = lockgate()
+        .variable("LOCKGATE_CONFIG", &file)
+        .run(&["check"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
@@ -142,7 +193,12 @@ impl ServerCertVerifier for Anybody {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -151,7 +207,12 @@ impl ServerCertVerifier for Anybody {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -169,7 +230,12 @@ pub(super) fn trusting_anybody(address: &str, alpn: &[&str]) -> Tls {
         .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         .with_no_client_auth();
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-    Tls::connect(&Arc::new(config), Wire::connect(address.parse().unwrap()), "localhost").unwrap()
+    Tls::connect(
+        &Arc::new(config),
+        Wire::connect(address.parse().unwrap()),
+        "localhost",
+    )
+    .unwrap()
 }
 
 /// The address in the line of the operator log, which is text here, that has these words.
@@ -186,7 +252,8 @@ fn listening(gate: &Lockgate, what: &str) -> String {
     gate.stderr().find(what, |line| {
         let (_, rest) = line.split_once("listening")?;
         let address = rest.split_once("address=")?.1.split_whitespace().next()?;
-        rest.contains(&format!("what=\"{what}\"")).then(|| address.to_owned())
+        rest.contains(&format!("what=\"{what}\""))
+            .then(|| address.to_owned())
     })
 }
 
@@ -199,15 +266,29 @@ fn asked(address: &str, request: &str) -> String {
 
 #[test]
 fn demo_serves_a_page_an_application_and_a_relay() {
-    let gate = lockgate().command(&["demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    let gate = lockgate().command(&[
+        "demo",
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+    ]);
     let (site, relay) = (listening(&gate, "https"), listening(&gate, "tls"));
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let get =
+        |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let page = asked(&site, &get("/"));
-    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("ETag: "), "{page}");
+    assert!(
+        page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("ETag: "),
+        "{page}"
+    );
     assert!(page.contains("<h1>It works</h1>"), "{page}");
     // Both endpoints answer, sooner or later.
     for name in ["application 1 of 2", "application 2 of 2"] {
-        lockgate_testkit::eventually(name, || asked(&site, &get("/api/hello")).contains(name).then_some(()));
+        lockgate_testkit::eventually(name, || {
+            asked(&site, &get("/api/hello"))
+                .contains(name)
+                .then_some(())
+        });
     }
     assert!(asked(&site, &get("/api/hello")).contains("for 127.0.0.1 by https"));
     let answer = asked(
@@ -215,8 +296,14 @@ fn demo_serves_a_page_an_application_and_a_relay() {
         "POST /echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello",
     );
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.contains("TLSv1.3") && answer.ends_with("hello"), "{answer}");
-    assert_eq!(trusting_anybody(&site, &["h2"]).agreed().alpn_protocol(), Some(&b"h2"[..]));
+    assert!(
+        answer.contains("TLSv1.3") && answer.ends_with("hello"),
+        "{answer}"
+    );
+    assert_eq!(
+        trusting_anybody(&site, &["h2"]).agreed().alpn_protocol(),
+        Some(&b"h2"[..])
+    );
     let mut metrics = Wire::connect(address_said(&gate, "metrics").parse().unwrap());
     metrics.send("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(metrics.rest().starts_with(b"HTTP/1.1 200 OK"));
@@ -225,8 +312,16 @@ fn demo_serves_a_page_an_application_and_a_relay() {
 
 #[test]
 fn demo_prints_what_to_try_with_its_addresses() {
-    let gate = lockgate().command(&["demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
-    gate.stdout().find("the end of the invitation", |line| line.contains("Ctrl-C").then_some(()));
+    let gate = lockgate().command(&[
+        "demo",
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics",
+        "127.0.0.1:0",
+    ]);
+    gate.stdout().find("the end of the invitation", |line| {
+        line.contains("Ctrl-C").then_some(())
+    });
     let printed = gate.stdout().text();
     let (site, relay) = (listening(&gate, "https"), listening(&gate, "tls"));
     let metrics = address_said(&gate, "metrics");
@@ -259,9 +354,17 @@ fn proxy_takes_a_certificate_or_none() {
     let origin = Origin::tcp().echo();
     let cert = text(&site.folder.write("one.crt", site.issued.pem()));
     let key = text(&site.folder.write("one.key", site.issued.key_pem()));
-    let gate =
-        lockgate().command(&["proxy", "127.0.0.1:0", origin.address(), "--tls", &format!("{cert},{key}")]);
-    let mut client = site.client().connect(address_said(&gate, "listening").parse().unwrap(), NAME).unwrap();
+    let gate = lockgate().command(&[
+        "proxy",
+        "127.0.0.1:0",
+        origin.address(),
+        "--tls",
+        &format!("{cert},{key}"),
+    ]);
+    let mut client = site
+        .client()
+        .connect(address_said(&gate, "listening").parse().unwrap(), NAME)
+        .unwrap();
     client.send("ping");
     client.expect("ping");
     let gate = lockgate().command(&["proxy", "127.0.0.1:0", origin.address()]);

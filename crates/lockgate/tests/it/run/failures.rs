@@ -7,15 +7,24 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::scene::{NAME, Site, echoes, lockgate, plain, text};
 
-/// Checks that a configuration fails the start with exit code 1, this code, and a caret below the line that is at fault.
+/// Checks that a configuration fails the start with exit code 1, this code, and a caret below the
+/// line that is at fault.
 fn fails(toml: &str, code: &str, line: &str) -> String {
     let ended = lockgate().fail(toml);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("error[{code}]")), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(&format!("error[{code}]")),
+        "{}",
+        ended.stderr
+    );
     let lines: Vec<&str> = ended.stderr.lines().collect();
     let at = lines.iter().position(|said| said.contains(line));
     let at = at.unwrap_or_else(|| panic!("{line:?} is not shown: {}", ended.stderr));
-    assert!(lines[at + 1].contains('^'), "no caret below it: {}", ended.stderr);
+    assert!(
+        lines[at + 1].contains('^'),
+        "no caret below it: {}",
+        ended.stderr
+    );
     ended.stderr
 }
 
@@ -40,7 +49,9 @@ fn a_port_that_others_would_share_is_taken_too() {
 #[test]
 fn who_has_no_descriptors_for_its_workers_is_never_ready() {
     // 60 workers want their own listening socket and three more descriptors each.
-    let few = lockgate().workers(60).through(&["prlimit", "--nofile=160:160"]);
+    let few = lockgate()
+        .workers(60)
+        .through(&["prlimit", "--nofile=160:160"]);
     let ended = few.fail(&plain("127.0.0.1:9"));
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("os error 24"), "{}", ended.stderr);
@@ -53,7 +64,10 @@ fn two_of_us_do_not_share_a_port() {
     let gate = lockgate().workers(2).start(&plain(origin.address()));
     let key = format!("[tcp.\"{}\"]", gate.address());
     fails(&format!("{key}\nproxy = \"127.0.0.1:9\"\n"), "E0107", &key);
-    echoes(&mut Wire::connect(gate.address()), "the first one serves on");
+    echoes(
+        &mut Wire::connect(gate.address()),
+        "the first one serves on",
+    );
 }
 
 #[test]
@@ -65,8 +79,10 @@ fn a_port_can_be_taken_again_at_once_after_a_stop() {
     let mut open = Wire::connect(address);
     echoes(&mut open, "hello");
     drop(gate);
-    let again =
-        lockgate().workers(2).start(&format!("[tcp.\"{address}\"]\nproxy = \"{}\"\n", origin.address()));
+    let again = lockgate().workers(2).start(&format!(
+        "[tcp.\"{address}\"]\nproxy = \"{}\"\n",
+        origin.address()
+    ));
     assert_eq!(again.address(), address);
     echoes(&mut Wire::connect(address), "hello again");
 }
@@ -110,8 +126,13 @@ fn without_permission_for_a_low_port_it_says_who_may() {
     std::fs::write(&file, format!("{key}\nproxy = \"127.0.0.1:9\"\n")).unwrap();
     let mut launch = lockgate();
     if rustix::process::geteuid().is_root() {
-        let nobody =
-            ["setpriv", "--reuid=nobody", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"];
+        let nobody = [
+            "setpriv",
+            "--reuid=nobody",
+            "--clear-groups",
+            "--bounding-set=-all",
+            "--inh-caps=-all",
+        ];
         let works = std::process::Command::new(nobody[0])
             .args(&nobody[1..])
             .args([env!("CARGO_BIN_EXE_lockgate"), "version"])
@@ -123,8 +144,16 @@ fn without_permission_for_a_low_port_it_says_who_may() {
     }
     let ended = launch.run(&["run", "-c", &text(&file)]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("error[E0108]") && ended.stderr.contains(key), "{}", ended.stderr);
-    assert!(ended.stderr.contains("CAP_NET_BIND_SERVICE"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("error[E0108]") && ended.stderr.contains(key),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended.stderr.contains("CAP_NET_BIND_SERVICE"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -141,10 +170,15 @@ fn an_unknown_user_fails_the_start() {
 #[test]
 fn the_key_of_another_certificate_is_named_as_such() {
     let site = Site::new();
-    let other = site.folder.write("other.key", site.authority.issue(&[NAME]).key_pem());
+    let other = site
+        .folder
+        .write("other.key", site.authority.issue(&[NAME]).key_pem());
     let toml = site.tls("127.0.0.1:9", &format!(", key = \"{}\"", text(&other)));
     let said = fails(&toml, "E0103", "tls = {");
-    assert!(said.contains(&text(&other)) || said.contains("other.key"), "{said}");
+    assert!(
+        said.contains(&text(&other)) || said.contains("other.key"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -163,7 +197,13 @@ fn certificates_and_keys_that_cannot_be_used_are_named_all_at_once() {
     );
     let ended = lockgate().fail(&toml);
     assert_eq!(ended.code, Some(1));
-    for said in ["missing.pem", "empty.pem", "bare.crt", "error[E0101]", "error[E0102]"] {
+    for said in [
+        "missing.pem",
+        "empty.pem",
+        "bare.crt",
+        "error[E0101]",
+        "error[E0102]",
+    ] {
         assert!(ended.stderr.contains(said), "{said} in {}", ended.stderr);
     }
 }
@@ -172,11 +212,19 @@ fn certificates_and_keys_that_cannot_be_used_are_named_all_at_once() {
 fn an_expired_certificate_is_a_warning() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
-    let expired = site.folder.certificate("expired.pem", &site.authority.issue_expired(&[NAME]));
-    let toml = format!("[tcp.\"127.0.0.1:0\"]\ntls = \"{expired}\"\nproxy = \"{}\"\n", origin.address());
+    let expired = site
+        .folder
+        .certificate("expired.pem", &site.authority.issue_expired(&[NAME]));
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\ntls = \"{expired}\"\nproxy = \"{}\"\n",
+        origin.address()
+    );
     let gate = lockgate().start(&toml);
     let said = gate.stderr().text();
-    assert!(said.contains("W0101") && said.contains("expired.pem"), "{said}");
+    assert!(
+        said.contains("W0101") && said.contains("expired.pem"),
+        "{said}"
+    );
     let refused = site.client().connect(gate.address(), NAME).unwrap_err();
     assert!(refused.to_string().contains("expired"), "{refused}");
 }
@@ -186,8 +234,10 @@ fn ticket_keys_that_are_none_fail_the_start() {
     let site = Site::new();
     for content in ["", "short\n", "# only words\n"] {
         let file = site.folder.write("tickets", content);
-        let ended = lockgate()
-            .fail(&site.tls("127.0.0.1:9", &format!(", tickets = {{ keys = \"{}\" }}", text(&file))));
+        let ended = lockgate().fail(&site.tls(
+            "127.0.0.1:9",
+            &format!(", tickets = {{ keys = \"{}\" }}", text(&file)),
+        ));
         assert_eq!(ended.code, Some(1), "{content:?}: {}", ended.stderr);
         assert!(ended.stderr.contains("error[E0105]"), "{}", ended.stderr);
     }
@@ -198,8 +248,8 @@ fn a_log_or_state_that_cannot_be_written_fails_the_start() {
     let folder = Folder::new();
     let file = folder.write("file", "");
     for (key, code) in [("access_log", "E0112"), ("state", "E0111")] {
-        let ended =
-            lockgate().fail(&(format!("{key} = \"{}/below\"\n", text(&file)) + &plain("127.0.0.1:9")));
+        let ended = lockgate()
+            .fail(&(format!("{key} = \"{}/below\"\n", text(&file)) + &plain("127.0.0.1:9")));
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         assert!(ended.stderr.contains(code), "{}", ended.stderr);
     }

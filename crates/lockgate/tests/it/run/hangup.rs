@@ -16,7 +16,9 @@ fn write(file: &Path, toml: &str) {
 
 fn info(gate: &Lockgate) -> String {
     let metrics = gate.metrics();
-    let line = metrics.lines().find(|line| line.starts_with("lockgate_config_info{"));
+    let line = metrics
+        .lines()
+        .find(|line| line.starts_with("lockgate_config_info{"));
     line.expect("the metrics name the file").to_owned()
 }
 
@@ -29,8 +31,14 @@ fn a_changed_file_is_reported_on_hup_and_not_taken_up() {
     let said = gate.says("configuration");
     assert_eq!(said["file"], text(&file));
     let running = info(&gate);
-    assert!(running.contains(&format!("file=\"{}\"", file.display())), "{running}");
-    assert!(running.contains(said["hash"].as_str().unwrap()), "{running}");
+    assert!(
+        running.contains(&format!("file=\"{}\"", file.display())),
+        "{running}"
+    );
+    assert!(
+        running.contains(said["hash"].as_str().unwrap()),
+        "{running}"
+    );
     assert_eq!(gate.sample("lockgate_config_differs", &[]), 0.0);
     let mut open = Wire::connect(gate.address());
     echoes(&mut open, "before");
@@ -63,10 +71,19 @@ fn mistakes_in_the_file_are_logged_on_hup() {
     write(&gate.configuration(), &broken);
     gate.signal(Signal::HUP);
     let said = gate.says("has mistakes, and what runs stays");
-    assert_eq!((&said["level"], &said["errors"]), (&"ERROR".into(), &2.into()));
+    assert_eq!(
+        (&said["level"], &said["errors"]),
+        (&"ERROR".into(), &2.into())
+    );
     let unknown = gate.says("no key is called `workerz`");
     assert_eq!(unknown["code"], "E0010");
-    assert!(unknown["at"].as_str().unwrap().ends_with("lockgate.toml:1:1"), "{unknown}");
+    assert!(
+        unknown["at"]
+            .as_str()
+            .unwrap()
+            .ends_with("lockgate.toml:1:1"),
+        "{unknown}"
+    );
     gate.says("no/such.log");
     gate.wait_for_sample("lockgate_config_check_errors", &[], 2.0);
     assert_eq!(gate.sample("lockgate_config_differs", &[]), 1.0);
@@ -77,12 +94,19 @@ fn mistakes_in_the_file_are_logged_on_hup() {
 fn a_file_of_many_mistakes_fills_no_log() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&plain(origin.address()));
-    let lines: String = (0..150).map(|number| format!("strange{number} = 1\n")).collect();
+    let lines: String = (0..150)
+        .map(|number| format!("strange{number} = 1\n"))
+        .collect();
     write(&gate.configuration(), &(lines + &plain(origin.address())));
     gate.signal(Signal::HUP);
     let said = gate.says("has mistakes, and what runs stays");
     assert_eq!(said["errors"], 150);
-    let logged = gate.stderr().json().into_iter().filter(|line| line["code"] == "E0010").count();
+    let logged = gate
+        .stderr()
+        .json()
+        .into_iter()
+        .filter(|line| line["code"] == "E0010")
+        .count();
     assert_eq!(logged, 10);
 }
 
@@ -92,25 +116,34 @@ fn the_status_for_systemd_says_what_hup_found() {
     let origin = Origin::tcp().echo();
     let path = folder.path("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    let gate = lockgate().variable("NOTIFY_SOCKET", &text(&path)).start(&plain(origin.address()));
+    let gate = lockgate()
+        .variable("NOTIFY_SOCKET", &text(&path))
+        .start(&plain(origin.address()));
     let said = |expected: &str| {
         let mut buffer = [0; 4096];
         loop {
             let length = socket.recv(&mut buffer).unwrap();
             let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
             if text.contains("READY=1") {
-                assert!(text.contains(&format!("STATUS={expected}\n")) || text.ends_with(expected), "{text}");
+                assert!(
+                    text.contains(&format!("STATUS={expected}\n")) || text.ends_with(expected),
+                    "{text}"
+                );
                 return;
             }
         }
     };
-    socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    socket
+        .set_read_timeout(Some(std::time::Duration::from_secs(60)))
+        .unwrap();
     said("serving 1 listener");
     let file = gate.configuration();
     let before = std::fs::read_to_string(&file).unwrap();
     write(&file, &(before.clone() + "# another text\n"));
     gate.signal(Signal::HUP);
-    said("serving 1 listener; the configuration file differs from what runs: restart to take it up");
+    said(
+        "serving 1 listener; the configuration file differs from what runs: restart to take it up",
+    );
     write(&file, &(before.clone() + "[strange]\n"));
     gate.signal(Signal::HUP);
     said("serving 1 listener; the configuration file has 1 error: see `lockgate check`");
@@ -126,7 +159,8 @@ fn a_hup_after_root_is_dropped_reports_no_mistake_of_root_files() {
     }
     let site = crate::scene::Site::new();
     let origin = Origin::tcp().echo();
-    let gate = lockgate().start(&("user = \"nobody\"\n".to_owned() + &site.tls(origin.address(), "")));
+    let gate =
+        lockgate().start(&("user = \"nobody\"\n".to_owned() + &site.tls(origin.address(), "")));
     // The file can be read by nobody, the key by root alone.
     let file = gate.configuration();
     let mode = std::os::unix::fs::PermissionsExt::from_mode;

@@ -24,7 +24,9 @@ fn serve(arguments: &[&str]) -> Lockgate {
 
 fn get(gate: &Lockgate, path: &str, fields: &str) -> Message {
     let mut client = Http::connect(address_said(gate, "listening").parse().unwrap());
-    client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
+    client.send(format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"
+    ));
     client.answer()
 }
 
@@ -36,8 +38,9 @@ fn a_folder_is_served_and_its_address_said() {
     let address = address_said(&gate, "listening");
     gate.stdout().find("what is served, and where", |line| {
         let root = root.trim_end_matches('/');
-        (line.starts_with(root) && line.contains(&format!("http://{address}/, to this machine only")))
-            .then_some(())
+        (line.starts_with(root)
+            && line.contains(&format!("http://{address}/, to this machine only")))
+        .then_some(())
     });
     assert_eq!(get(&gate, "/", "").text(), "the page");
     assert_eq!(get(&gate, "/below/a.txt", "").text(), "a file");
@@ -45,7 +48,11 @@ fn a_folder_is_served_and_its_address_said() {
     assert_eq!(get(&gate, "/below/", "").status(), 404);
     assert_eq!(get(&gate, "/some/page", "").status(), 404);
     let line = gate.line("the page", |line| line["target"] == "/");
-    assert_eq!((&line["status"], &line["host"]), (&200.into(), &"localhost".into()), "{line}");
+    assert_eq!(
+        (&line["status"], &line["host"]),
+        (&200.into(), &"localhost".into()),
+        "{line}"
+    );
     assert_eq!(gate.stop().code, Some(0));
 }
 
@@ -71,7 +78,9 @@ fn over_tls_with_a_certificate_of_its_own_it_speaks_http_2() {
     client.get(1, "/");
     let answer = client.answer(1);
     assert_eq!((answer.status, answer.text()), (200, "the page"));
-    gate.stdout().find("its URL", |line| line.contains("https://127.0.0.1:").then_some(()));
+    gate.stdout().find("its URL", |line| {
+        line.contains("https://127.0.0.1:").then_some(())
+    });
 }
 
 #[test]
@@ -89,9 +98,11 @@ fn it_takes_the_files_of_a_certificate() {
 fn a_folder_is_found_from_where_the_command_is_given() {
     let folder = folder();
     let script = format!("cd '{}' && exec \"$@\"", folder.path("").display());
-    for (written, path, content) in
-        [(".", "/", "the page"), ("below/..", "/", "the page"), ("./below", "/a.txt", "a file")]
-    {
+    for (written, path, content) in [
+        (".", "/", "the page"),
+        ("below/..", "/", "the page"),
+        ("./below", "/a.txt", "a file"),
+    ] {
         let launch = lockgate().through(&["sh", "-c", &script, "sh"]);
         let gate = launch.command(&["serve", written, "--listen", "127.0.0.1:0"]);
         assert_eq!(get(&gate, path, "").text(), content, "{written}");
@@ -104,18 +115,27 @@ fn every_address_and_a_socket_are_listened_on() {
     let gate = lockgate().command(&["serve", &text(&folder.path("")), "--listen", ":0"]);
     let said = address_said(&gate, "listening");
     let port = said.strip_prefix(':').expect("every address");
-    gate.stdout().find("a URL", |line| line.contains(&format!("http://localhost:{port}/")).then_some(()));
+    gate.stdout().find("a URL", |line| {
+        line.contains(&format!("http://localhost:{port}/"))
+            .then_some(())
+    });
     let mut client = Http::connect(format!("127.0.0.1:{port}").parse().unwrap());
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.answer().text(), "the page");
 
     let socket = text(&folder.path("www.sock"));
     let launch = lockgate();
-    let gate =
-        launch.command(&["serve", &text(&folder.path("below")), "--listen", &format!("unix:{socket}")]);
+    let gate = launch.command(&[
+        "serve",
+        &text(&folder.path("below")),
+        "--listen",
+        &format!("unix:{socket}"),
+    ]);
     address_said(&gate, "listening");
     let mut client = UnixStream::connect(&socket).unwrap();
-    client.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    client
+        .write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("\r\n\r\na file"), "{answer}");

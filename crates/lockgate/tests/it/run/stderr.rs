@@ -12,7 +12,12 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 #[test]
 fn a_full_standard_error_holds_up_neither_workers_nor_the_main_thread() {
     let origin = Origin::tcp().answering(|_| OK.into());
-    let endpoints = format!("[\"{}\", \"{}\", \"{}\"]", origin.address(), deserted(), deserted());
+    let endpoints = format!(
+        "[\"{}\", \"{}\", \"{}\"]",
+        origin.address(),
+        deserted(),
+        deserted()
+    );
     let gate = lockgate().workers(2).start(&format!(
         "timeouts = {{ head = \"1s\" }}\n\
          [pool.app]\nendpoints = {endpoints}\nbalance = \"round-robin\"\neject = {{ errors = 1 }}\n\
@@ -38,9 +43,15 @@ fn a_full_standard_error_holds_up_neither_workers_nor_the_main_thread() {
     let mut slow = Wire::connect(gate.at("127.0.0.2:0"));
     slow.send("GET / HT");
     slow.rest();
-    assert!(gate.metrics().contains("lockgate_operator_log_lost_total 0\n"));
+    assert!(
+        gate.metrics()
+            .contains("lockgate_operator_log_lost_total 0\n")
+    );
     gate.signal(Signal::TERM);
-    assert!(gate.stdout().ended(), "it ends, though its last lines find no room");
+    assert!(
+        gate.stdout().ended(),
+        "it ends, though its last lines find no room"
+    );
     gate.stderr().read_on();
     assert_eq!(gate.ended().code, Some(0));
 }
@@ -55,18 +66,25 @@ fn a_standard_error_that_fails_ends_nothing() {
         socket.display()
     );
     let file = text(&folder.write("lockgate.toml", &toml));
-    let gate =
-        lockgate().through(&["sh", "-c", "exec \"$@\" 2>/dev/full", "sh"]).command(&["run", "-c", &file]);
+    let gate = lockgate()
+        .through(&["sh", "-c", "exec \"$@\" 2>/dev/full", "sh"])
+        .command(&["run", "-c", &file]);
     let lost = || {
         let mut client = Http::over(UnixStream::connect(&socket).ok()?);
         client.send("GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n");
         let answer = client.answer();
-        let line =
-            answer.text().lines().find_map(|line| line.strip_prefix("lockgate_operator_log_lost_total "));
+        let line = answer
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix("lockgate_operator_log_lost_total "));
         line?.parse::<u64>().ok()
     };
-    let before = eventually("the lines of the start are lost", || lost().filter(|lost| *lost >= 3));
+    let before = eventually("the lines of the start are lost", || {
+        lost().filter(|lost| *lost >= 3)
+    });
     gate.signal(Signal::HUP);
-    eventually("another line is lost", || lost().filter(|lost| *lost > before));
+    eventually("another line is lost", || {
+        lost().filter(|lost| *lost > before)
+    });
     assert_eq!(gate.stop().code, Some(0));
 }

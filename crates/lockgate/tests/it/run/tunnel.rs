@@ -12,7 +12,9 @@ fn tunnel(arguments: &[&str]) -> Lockgate {
 /// The first line that is answered to a CONNECT with these fields.
 fn ask(gate: &Lockgate, target: &str, fields: &str) -> (Http, String) {
     let mut client = Http::connect(address_said(gate, "listening").parse().unwrap());
-    client.send(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{fields}\r\n"));
+    client.send(format!(
+        "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{fields}\r\n"
+    ));
     let line = client.head().lines().next().unwrap_or_default().to_owned();
     (client, line)
 }
@@ -21,7 +23,14 @@ fn ask(gate: &Lockgate, target: &str, fields: &str) -> (Http, String) {
 fn what_is_allowed_is_reached_and_nothing_else() {
     let origin = Origin::tcp();
     let allow = format!("127.0.0.0/8:{}", origin.socket_address().port());
-    let gate = tunnel(&["--allow", &allow, "--allow", "*.example.org:443", "--deny", "127.0.0.9"]);
+    let gate = tunnel(&[
+        "--allow",
+        &allow,
+        "--allow",
+        "*.example.org:443",
+        "--deny",
+        "127.0.0.9",
+    ]);
     let address = address_said(&gate, "listening");
     gate.stdout().find("where, and for whom", |line| {
         let said = format!("Tunnels at http://{address}, for this machine and private networks");
@@ -34,7 +43,11 @@ fn what_is_allowed_is_reached_and_nothing_else() {
     upstream.expect("ping");
     let denied = format!("127.0.0.9:{}", origin.socket_address().port());
     for target in ["127.0.0.1:1", "example.org:443", &denied] {
-        assert_eq!(ask(&gate, target, "").1, "HTTP/1.1 403 Forbidden", "{target}");
+        assert_eq!(
+            ask(&gate, target, "").1,
+            "HTTP/1.1 403 Forbidden",
+            "{target}"
+        );
     }
     drop((client, upstream));
     assert_eq!(gate.stop().code, Some(0));
@@ -47,7 +60,10 @@ fn with_a_file_of_users_it_asks_for_a_password() {
     let users = text(&folder.write("users", format!("alice:{hash}\n")));
     let origin = Origin::tcp();
     let gate = tunnel(&["--private", "--allow", "*:*", "--auth", &users]);
-    assert_eq!(ask(&gate, &origin.address(), "").1, "HTTP/1.1 407 Proxy Authentication Required");
+    assert_eq!(
+        ask(&gate, &origin.address(), "").1,
+        "HTTP/1.1 407 Proxy Authentication Required"
+    );
     let alice = "Proxy-Authorization: Basic YWxpY2U6b3BlbiBzZXNhbWU=\r\n";
     assert_eq!(ask(&gate, &origin.address(), alice).1, "HTTP/1.1 200 OK");
 }
@@ -56,5 +72,9 @@ fn with_a_file_of_users_it_asks_for_a_password() {
 fn a_rule_that_cannot_be_read_is_told_with_what_to_write() {
     let ended = lockgate().run(&["tunnel", ":0", "--allow", "*"]);
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("error[E0046]") && ended.stderr.contains("\"*:443\""), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("error[E0046]") && ended.stderr.contains("\"*:443\""),
+        "{}",
+        ended.stderr
+    );
 }

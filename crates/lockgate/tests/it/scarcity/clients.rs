@@ -1,4 +1,5 @@
-//! Places for clients: connections that wait for nothing give way, and handshakes that wait for their clients hold none.
+//! Places for clients: connections that wait for nothing give way, and handshakes that wait for
+//! their clients hold none.
 
 use std::io::Write as _;
 
@@ -25,7 +26,9 @@ fn crowded(connections: usize, more: &str) -> Lockgate {
 fn idle_connections_give_way_to_the_next_client_long_before_their_timeout() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let gate = crowded(8, &plain_site(origin.address()));
-    let mut idle: Vec<_> = (0..8).map(|_| Http::connect(gate.at("127.0.0.1:0"))).collect();
+    let mut idle: Vec<_> = (0..8)
+        .map(|_| Http::connect(gate.at("127.0.0.1:0")))
+        .collect();
     idle.iter_mut().for_each(served);
     for last in 1..=20 {
         served(&mut stranger(&gate, "127.0.0.1:0", last));
@@ -37,7 +40,10 @@ fn idle_connections_give_way_to_the_next_client_long_before_their_timeout() {
 fn with_300_descriptors_101_idle_connections_give_way() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let toml = "timeouts = { idle = \"1h\" }\n".to_owned() + &plain_site(origin.address());
-    let gate = lockgate().workers(2).through(&["prlimit", "--nofile=300:300"]).start(&toml);
+    let gate = lockgate()
+        .workers(2)
+        .through(&["prlimit", "--nofile=300:300"])
+        .start(&toml);
     let mut idle: Vec<_> = (0..101)
         .map(|_| {
             let mut client = Http::connect(gate.at("127.0.0.1:0"));
@@ -76,7 +82,10 @@ fn clients_that_have_said_nothing_give_way() {
 #[test]
 fn a_connection_that_is_over_gives_way_though_its_client_goes_on_sending() {
     let origin = Origin::tcp().answering(|_| OK.into());
-    let gate = crowded(1, &(plain_site(origin.address()) + "body = { max = \"10B\" }\n"));
+    let gate = crowded(
+        1,
+        &(plain_site(origin.address()) + "body = { max = \"10B\" }\n"),
+    );
     let mut over = Wire::connect(gate.at("127.0.0.1:0"));
     over.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
     over.expect("HTTP/1.1 413 ");
@@ -91,8 +100,13 @@ fn a_connection_that_is_over_gives_way_though_its_client_goes_on_sending() {
 fn none_gives_way_for_connections_that_were_given_up_in_the_backlog() {
     let site = Site::new();
     let origin = Origin::tcp().answering(|_| OK.into());
-    let gate = crowded(4, &(plain_site(origin.address()) + &secure_site(&site.cert, origin.address())));
-    let mut idle: Vec<_> = (0..4).map(|_| Http::connect(gate.at("127.0.0.1:0"))).collect();
+    let gate = crowded(
+        4,
+        &(plain_site(origin.address()) + &secure_site(&site.cert, origin.address())),
+    );
+    let mut idle: Vec<_> = (0..4)
+        .map(|_| Http::connect(gate.at("127.0.0.1:0")))
+        .collect();
     idle.iter_mut().for_each(served);
     let hello = client_hello(&site.client().build(), NAME);
     gate.paused(|| (0..20).for_each(|_| Wire::connect(gate.at("127.0.0.2:0")).send(&hello)));
@@ -149,7 +163,10 @@ fn what_is_under_way_does_not_give_way() {
 #[test]
 fn requests_that_stand_still_give_way_where_their_client_has_more_than_its_part() {
     let (slow, echo) = (Origin::tcp(), Origin::tcp().echo());
-    let gate = crowded(4, &(plain_site(slow.address()) + &relay("127.0.0.3", echo.address())));
+    let gate = crowded(
+        4,
+        &(plain_site(slow.address()) + &relay("127.0.0.3", echo.address())),
+    );
     let still: Vec<_> = (0..4)
         .map(|_| {
             let mut client = Http::connect(gate.at("127.0.0.1:0"));
@@ -168,8 +185,8 @@ fn requests_that_stand_still_give_way_where_their_client_has_more_than_its_part(
     drop(still);
 }
 
-/// What stood in the way of others: an honest connection that waits for its next request went before handshakes of a client that
-/// had most of all places.
+/// What stood in the way of others: an honest connection that waits for its next request went
+/// before handshakes of a client that had most of all places.
 #[test]
 fn connections_of_clients_with_few_give_way_last() {
     let origin = Origin::tcp().answering(|_| OK.into());

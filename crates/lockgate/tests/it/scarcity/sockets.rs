@@ -13,11 +13,14 @@ use crate::scene::{NAME, echoes, lockgate};
 /// The program with two workers and so many descriptors.
 fn with_descriptors(count: usize, toml: &str) -> Lockgate {
     let limit = format!("--nofile={count}:{count}");
-    lockgate().workers(2).through(&["prlimit", &limit]).start(toml)
+    lockgate()
+        .workers(2)
+        .through(&["prlimit", &limit])
+        .start(toml)
 }
 
-/// A site at `address`, by HTTP/1 and HTTP/2 with prior knowledge, in front of `proxy`; keys may follow. At 127.0.0.1 it is for
-/// any host, and elsewhere for [`NAME`].
+/// A site at `address`, by HTTP/1 and HTTP/2 with prior knowledge, in front of `proxy`; keys may
+/// follow. At 127.0.0.1 it is for any host, and elsewhere for [`NAME`].
 fn site(address: &str, proxy: &str) -> String {
     let host = if address == "127.0.0.1" { "" } else { NAME };
     format!(
@@ -35,7 +38,11 @@ struct Gate(Mutex<bool>, Condvar);
 
 impl Gate {
     fn wait(&self) {
-        drop(self.1.wait_while(self.0.lock().unwrap(), |open| !*open).unwrap());
+        drop(
+            self.1
+                .wait_while(self.0.lock().unwrap(), |open| !*open)
+                .unwrap(),
+        );
     }
 
     fn open(&self) {
@@ -73,8 +80,14 @@ fn idle_sockets_of_other_pools_give_way_in_bursts_over_five_sites() {
         .iter()
         .enumerate()
         .map(|(number, origin)| {
-            let host = format!("[site.\"s{number}.test:0\"]\nlisten = [\"{}\"]\n", at(number));
-            host + &format!("protocols = [\"http1\"]\nproxy = \"{}\"\n", origin.address())
+            let host = format!(
+                "[site.\"s{number}.test:0\"]\nlisten = [\"{}\"]\n",
+                at(number)
+            );
+            host + &format!(
+                "protocols = [\"http1\"]\nproxy = \"{}\"\n",
+                origin.address()
+            )
         })
         .collect();
     for descriptors in [256, 300] {
@@ -106,7 +119,9 @@ fn one_http2_client_leaves_sockets_for_other_clients_of_a_site_and_a_relay() {
         + &relay("127.0.0.3", echo.address());
     for descriptors in [256, 600] {
         let gate = with_descriptors(descriptors, &toml);
-        let clients: Vec<_> = (0..5).map(|_| Client::connect(gate.at("127.0.0.1:0"))).collect();
+        let clients: Vec<_> = (0..5)
+            .map(|_| Client::connect(gate.at("127.0.0.1:0")))
+            .collect();
         let get = || Client::request(Method::GET, "/hang");
         let each = |client| (0..100).map(move |_| Client::begin(client, get(), true));
         let _streams: Vec<_> = clients.iter().flat_map(each).collect();
@@ -119,7 +134,10 @@ fn one_http2_client_leaves_sockets_for_other_clients_of_a_site_and_a_relay() {
             let mut relayed = stranger(&gate, "127.0.0.3:0", last);
             echoes(&mut relayed.stream, "hello");
         }
-        assert!(gate.sample(SOCKETS, &["state=\"used\""]) < limit, "some of {limit} are left");
+        assert!(
+            gate.sample(SOCKETS, &["state=\"used\""]) < limit,
+            "some of {limit} are left"
+        );
         assert_eq!(gate.sample(WAITED, &["reason=\"limit\""]), 0.0);
     }
     opens.open();
@@ -162,9 +180,16 @@ fn a_stream_that_waits_too_long_for_a_socket_is_503_by_the_limit() {
     let get = || Client::request(Method::GET, "/");
     let streams: Vec<_> = (0..128).map(|_| client.begin(get(), true)).collect();
     let line = gate.line("one beyond the share", |line| line["status"] == 503);
-    assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()), "{line}");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"limit".into(), &"lockgate".into()),
+        "{line}"
+    );
     opens.open();
-    let statuses: Vec<_> = streams.into_iter().map(|stream| stream.answer().status).collect();
+    let statuses: Vec<_> = streams
+        .into_iter()
+        .map(|stream| stream.answer().status)
+        .collect();
     assert!(statuses.contains(&200) && statuses.iter().all(|status| [200, 503].contains(status)));
 }
 
@@ -172,7 +197,10 @@ fn a_stream_that_waits_too_long_for_a_socket_is_503_by_the_limit() {
 fn websockets_over_http2_are_held_to_the_share_as_long_as_they_last() {
     let origin = Origin::tcp().serve(|wire| {
         let mut http = Http::over(wire.another());
-        let head = lockgate_testkit::Message { head: http.head(), ..Default::default() };
+        let head = lockgate_testkit::Message {
+            head: http.head(),
+            ..Default::default()
+        };
         if head.field("upgrade").is_none() {
             // One answer on each connection: it is not for the next request.
             http.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
@@ -187,7 +215,9 @@ fn websockets_over_http2_are_held_to_the_share_as_long_as_they_last() {
     });
     let gate = with_descriptors(256, &site("127.0.0.1", origin.address()));
     let client = Client::connect(gate.address());
-    let mut sockets: Vec<_> = (0..128).map(|_| client.connect_protocol("websocket", "/chat")).collect();
+    let mut sockets: Vec<_> = (0..128)
+        .map(|_| client.connect_protocol("websocket", "/chat"))
+        .collect();
     lockgate_testkit::eventually("the client has its share", || {
         (gate.sample(WAITED, &["reason=\"share\""]) > 0.0).then_some(())
     });
@@ -250,7 +280,10 @@ fn a_client_is_who_the_proxy_header_says_where_shares_are_counted() {
     let gate = with_descriptors(256, &toml);
     let mut clients: Vec<Wire> = (0..4).map(|_| Wire::connect(gate.address())).collect();
     for (host, client) in clients.iter_mut().enumerate() {
-        client.send(format!("PROXY TCP4 192.0.2.{} 192.0.2.99 4711 443\r\n{GET}", host % 2));
+        client.send(format!(
+            "PROXY TCP4 192.0.2.{} 192.0.2.99 4711 443\r\n{GET}",
+            host % 2
+        ));
     }
     // Two clients, and not one that is the balancer.
     gate.wait_for_sample("lockgate_clients", &[], 2.0);
@@ -286,7 +319,9 @@ fn a_client_of_a_proxy_header_has_the_share_of_its_address() {
     let shares = || gate.sample(WAITED, &["reason=\"share\""]);
     let mut greedy = client(1);
     (0..128).for_each(|number| greedy.get(2 * number + 1, "/hang"));
-    lockgate_testkit::eventually("the client has its share", || (shares() > 0.0).then_some(()));
+    lockgate_testkit::eventually("the client has its share", || {
+        (shares() > 0.0).then_some(())
+    });
     // Another client by the same balancer.
     let mut other = client(2);
     other.get(1, "/");
@@ -308,17 +343,33 @@ fn where_the_system_has_no_descriptor_idle_sockets_give_way_and_requests_wait() 
     let burst = |listener: &str| {
         let mut clients: Vec<_> = (0..20).map(|_| Http::connect(gate.at(listener))).collect();
         clients.iter_mut().for_each(|client| client.send(GET));
-        let statuses: Vec<_> = clients.iter_mut().map(|client| client.answer().status()).collect();
-        assert!(statuses.iter().all(|status| *status == 200), "{statuses:?} {:#?}", gate.lines());
+        let statuses: Vec<_> = clients
+            .iter_mut()
+            .map(|client| client.answer().status())
+            .collect();
+        assert!(
+            statuses.iter().all(|status| *status == 200),
+            "{statuses:?} {:#?}",
+            gate.lines()
+        );
         clients
     };
     let first = burst("127.0.0.1:0");
     gate.wait_for_sample(SOCKETS, &["state=\"idle\""], 20.0);
-    // Another part of the system has taken what the program counts on: there are 25 left for the second burst, 20 for clients.
-    let open = std::fs::read_dir(format!("/proc/{}/fd", gate.pid())).unwrap().count();
+    // Another part of the system has taken what the program counts on: there are 25 left for the
+    // second burst, 20 for clients.
+    let open = std::fs::read_dir(format!("/proc/{}/fd", gate.pid()))
+        .unwrap()
+        .count();
     let limit = format!("--nofile={0}:{0}", open + 25);
     let pid = gate.pid().to_string();
-    assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    assert!(
+        Command::new("prlimit")
+            .args(["--pid", &pid, &limit])
+            .status()
+            .unwrap()
+            .success()
+    );
     let second = burst("127.0.0.2:0");
     drop((first, second));
 }

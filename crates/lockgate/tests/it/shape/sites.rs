@@ -1,4 +1,5 @@
-//! The same for sites: bodies both ways, whatever HTTP they come in, files, and what WebSockets carry.
+//! The same for sites: bodies both ways, whatever HTTP they come in, files, and what WebSockets
+//! carry.
 
 use std::time::Instant;
 
@@ -14,7 +15,12 @@ const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 /// A body as one chunk, and the end.
 fn chunk(body: &[u8]) -> Vec<u8> {
-    [format!("{:x}\r\n", body.len()).as_bytes(), body, b"\r\n0\r\n\r\n"].concat()
+    [
+        format!("{:x}\r\n", body.len()).as_bytes(),
+        body,
+        b"\r\n0\r\n\r\n",
+    ]
+    .concat()
 }
 
 #[test]
@@ -27,20 +33,32 @@ fn files_and_their_ranges_come_whole_at_the_rate_of_their_connection() {
     for way in WAYS {
         let begun = Instant::now();
         let mut client = served.connect(way);
-        assert!(client.get("/small.bin", &[]).body == bytes(1, 60_000), "{way:?}");
+        assert!(
+            client.get("/small.bin", &[]).body == bytes(1, 60_000),
+            "{way:?}"
+        );
         let part = client.get("/large.bin", &[("Range", "bytes=100-1999999")]);
-        assert!(part.status == 206 && part.body == bytes(2, 2_000_000)[100..], "{way:?}");
+        assert!(
+            part.status == 206 && part.body == bytes(2, 2_000_000)[100..],
+            "{way:?}"
+        );
         assert!(begun.elapsed() >= least(2_059_900, 4_000_000), "{way:?}");
     }
-    assert!(served.gate.sample("lockgate_connection_shaped_seconds_total", &[]) > 0.0);
+    assert!(
+        served
+            .gate
+            .sample("lockgate_connection_shaped_seconds_total", &[])
+            > 0.0
+    );
 }
 
 #[test]
 fn proxied_answers_come_whole_at_their_rate_with_a_length_in_chunks_and_until_the_close() {
     let body = bytes(3, 400_000);
     let origin = Origin::tcp();
-    let gate = lockgate()
-        .start(&(plain_site(origin.address()) + "shape = { per_connection = { out = \"2MB/s\" } }\n"));
+    let gate = lockgate().start(
+        &(plain_site(origin.address()) + "shape = { per_connection = { out = \"2MB/s\" } }\n"),
+    );
     let length = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     for answer in [
         [length.as_bytes(), &body].concat(),
@@ -72,8 +90,10 @@ fn compressed_answers_are_held_as_they_leave() {
     client.send("GET / HTTP/1.1\r\nHost: a.test\r\nAccept-Encoding: gzip\r\n\r\n");
     let mut upstream = origin.http();
     upstream.request();
-    let head =
-        format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
     upstream.send([head.as_bytes(), &body].concat());
     let answer = client.answer();
     assert_eq!(answer.field("content-encoding"), Some("gzip"));
@@ -84,10 +104,17 @@ fn compressed_answers_are_held_as_they_leave() {
 fn request_bodies_arrive_whole_at_the_rate_of_all_on_two_workers() {
     let origin = Origin::tcp().answering(|request| {
         let body = request.body.len().to_string();
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
     });
     let site = "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nprotocols = [\"h2c\", \"http1\"]\n";
-    let keys = format!("proxy = \"{}\"\nshape = {{ total = {{ in = \"1MB/s\" }} }}\n", origin.address());
+    let keys = format!(
+        "proxy = \"{}\"\nshape = {{ total = {{ in = \"1MB/s\" }} }}\n",
+        origin.address()
+    );
     let gate = lockgate().workers(2).start(&(site.to_owned() + &keys));
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -99,7 +126,9 @@ fn request_bodies_arrive_whole_at_the_rate_of_all_on_two_workers() {
                     assert_eq!(Client::connect(address).post("/", body).text(), "100000");
                 } else {
                     let mut client = Http::connect(address);
-                    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+                    client.send(
+                        "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n",
+                    );
                     client.send(chunk(&body));
                     assert_eq!(client.answer().text(), "100000");
                 }
@@ -113,10 +142,14 @@ fn request_bodies_arrive_whole_at_the_rate_of_all_on_two_workers() {
 fn streams_of_one_connection_share_its_rate_and_requests_of_one_client_theirs() {
     let www = Www::new();
     www.write("a.bin", bytes(5, 150_000));
-    let keys = format!("root = \"{}\"\nprotocols = [\"h2c\", \"http1\"]\n", www.root.display());
+    let keys = format!(
+        "root = \"{}\"\nprotocols = [\"h2c\", \"http1\"]\n",
+        www.root.display()
+    );
     for shape in ["per_connection", "per_client"] {
-        let toml =
-            format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\n{keys}shape = {{ {shape} = \"1MB/s\" }}\n");
+        let toml = format!(
+            "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\n{keys}shape = {{ {shape} = \"1MB/s\" }}\n"
+        );
         let gate = lockgate().workers(2).start(&toml);
         let begun = Instant::now();
         let client = Client::connect(gate.address());
@@ -130,7 +163,11 @@ fn streams_of_one_connection_share_its_rate_and_requests_of_one_client_theirs() 
                 assert!(another.answer().body == bytes(5, 150_000));
             }
         });
-        let moved = if shape == "per_client" { 600_000 } else { 450_000 };
+        let moved = if shape == "per_client" {
+            600_000
+        } else {
+            450_000
+        };
         assert!(begun.elapsed() >= least(moved, 1_000_000), "{shape}");
     }
 }
@@ -141,8 +178,16 @@ fn a_client_that_is_held_is_not_slow() {
     let www = Www::new();
     www.write("a.bin", bytes(6, 4_500));
     let origin = Origin::tcp().answering(|request| {
-        let body = if request.body.is_empty() { bytes(6, 4_500) } else { request.body.clone() };
-        [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(), &body].concat()
+        let body = if request.body.is_empty() {
+            bytes(6, 4_500)
+        } else {
+            request.body.clone()
+        };
+        [
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).as_bytes(),
+            &body,
+        ]
+        .concat()
     });
     let toml = format!(
         "rates = {{ min_in = \"1MB/s\", min_out = \"1MB/s\", grace = \"1s\" }}\n[site.\":0\"]\nlisten = [\"127.0.0.1\"]\n\
@@ -159,8 +204,11 @@ fn a_client_that_is_held_is_not_slow() {
             let address = gate.address();
             scope.spawn(move || {
                 let mut client = Http::connect(address);
-                let (method, body) =
-                    if path == "/up" { ("POST", bytes(6, 4_500)) } else { ("GET", Vec::new()) };
+                let (method, body) = if path == "/up" {
+                    ("POST", bytes(6, 4_500))
+                } else {
+                    ("GET", Vec::new())
+                };
                 let head = format!(
                     "{method} {path} HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n",
                     body.len()
@@ -177,14 +225,17 @@ fn a_client_that_is_held_is_not_slow() {
 fn what_a_websocket_carries_is_held_to_its_rate_and_is_not_idle() {
     const SWITCH: &str = "GET /chat HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-    let keys = "shape = { per_connection = { out = \"750B/s\" } }\ntimeouts = { tunnel_idle = \"1s\" }\n";
+    let keys =
+        "shape = { per_connection = { out = \"750B/s\" } }\ntimeouts = { tunnel_idle = \"1s\" }\n";
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + keys));
     let mut client = Http::connect(gate.address());
     client.send(SWITCH);
     let mut upstream = origin.http();
     upstream.request();
-    upstream.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+    upstream.send(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    );
     client.head();
     upstream.send(bytes(7, 3_000));
     client.expect(bytes(7, 3_000));
@@ -193,7 +244,10 @@ fn what_a_websocket_carries_is_held_to_its_rate_and_is_not_idle() {
     assert!(held_for(&gate) > 0.0);
 
     let origin = H2Origin::echo();
-    let pool = format!("[pool.app]\nendpoints = [\"{}\"]\nprotocol = \"h2c\"\n", origin.address());
+    let pool = format!(
+        "[pool.app]\nendpoints = [\"{}\"]\nprotocol = \"h2c\"\n",
+        origin.address()
+    );
     let gate = lockgate().start(&(pool + &plain_site("pool:app") + keys));
     let mut client = Http::connect(gate.address());
     client.send(SWITCH);

@@ -1,4 +1,5 @@
-//! ClientHellos in every form, on a port that tells connections apart by them: routed, or closed in the right way.
+//! ClientHellos in every form, on a port that tells connections apart by them: routed, or closed in
+//! the right way.
 
 use std::io::Write;
 
@@ -15,12 +16,26 @@ fn record(content: &[u8]) -> Vec<u8> {
 
 /// A ClientHello (RFC 8446 §4.1.2) with these extensions.
 fn hello(extensions: &[(u16, Vec<u8>)]) -> Vec<u8> {
-    let vec16 = |bytes: &[u8]| [&u16::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat();
+    let vec16 = |bytes: &[u8]| {
+        [
+            &u16::try_from(bytes.len()).unwrap().to_be_bytes()[..],
+            bytes,
+        ]
+        .concat()
+    };
     let extensions: Vec<u8> = extensions
         .iter()
         .flat_map(|(kind, content)| [&kind.to_be_bytes()[..], &vec16(content)].concat())
         .collect();
-    let body = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 0x01], &[1, 0], &vec16(&extensions)].concat();
+    let body = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0],
+        &[0, 2, 0x13, 0x01],
+        &[1, 0],
+        &vec16(&extensions),
+    ]
+    .concat();
     let len = u32::try_from(body.len()).unwrap().to_be_bytes();
     [&[1], &len[1..], &body].concat()
 }
@@ -33,7 +48,10 @@ fn server_name(name: &[u8]) -> (u16, Vec<u8>) {
 }
 
 fn started(origin: &Origin, more: &str) -> Lockgate {
-    lockgate().start(&format!("{more}{}", tcp(&format!("sni.\"app.test\" = \"{}\"", origin.address()))))
+    lockgate().start(&format!(
+        "{more}{}",
+        tcp(&format!("sni.\"app.test\" = \"{}\"", origin.address()))
+    ))
 }
 
 #[test]
@@ -47,7 +65,10 @@ fn a_hello_arrives_whole_however_it_comes() {
     let small = hello(&[named]);
     let in_records: Vec<u8> = small.iter().flat_map(|byte| record(&[*byte])).collect();
     for (what, sent) in [
-        ("of rustls", client_hello(&site.client().build(), "app.test")),
+        (
+            "of rustls",
+            client_hello(&site.client().build(), "app.test"),
+        ),
         ("small", record(&small)),
         ("padded to 16 KB", record(&padded)),
         ("one byte a record", in_records),
@@ -75,14 +96,49 @@ fn what_is_no_proper_hello_is_closed_with_the_right_alert_and_reaches_nobody() {
     let http: &[u8] = b"GET / HTTP/1.1\r\nHost: app.test\r\n\r\n";
     // RFC 8446 §6: illegal_parameter, unrecognized_name, decode_error, unexpected_message.
     for (what, sent, answer, reason) in [
-        ("an SNI of 255 bytes", record(&hello(&[server_name(&long)])), alert(47), "malformed"),
-        ("an SNI with NUL", record(&hello(&[server_name(b"app.test\0.x")])), alert(47), "malformed"),
-        ("an empty SNI", record(&hello(&[server_name(b"")])), alert(50), "malformed"),
-        ("another name", record(&hello(&[server_name(b"x.app.test")])), alert(112), "unknown_name"),
+        (
+            "an SNI of 255 bytes",
+            record(&hello(&[server_name(&long)])),
+            alert(47),
+            "malformed",
+        ),
+        (
+            "an SNI with NUL",
+            record(&hello(&[server_name(b"app.test\0.x")])),
+            alert(47),
+            "malformed",
+        ),
+        (
+            "an empty SNI",
+            record(&hello(&[server_name(b"")])),
+            alert(50),
+            "malformed",
+        ),
+        (
+            "another name",
+            record(&hello(&[server_name(b"x.app.test")])),
+            alert(112),
+            "unknown_name",
+        ),
         ("no SNI", record(&hello(&[])), alert(112), "unknown_name"),
-        ("an address as SNI", record(&hello(&[server_name(b"127.0.0.1")])), alert(112), "unknown_name"),
-        ("a ServerHello", record(&[2, 0, 0, 4, 0, 0, 0, 0]), alert(10), "malformed"),
-        ("SSH", b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(), Vec::new(), "not_tls"),
+        (
+            "an address as SNI",
+            record(&hello(&[server_name(b"127.0.0.1")])),
+            alert(112),
+            "unknown_name",
+        ),
+        (
+            "a ServerHello",
+            record(&[2, 0, 0, 4, 0, 0, 0, 0]),
+            alert(10),
+            "malformed",
+        ),
+        (
+            "SSH",
+            b"SSH-2.0-OpenSSH_9.2\r\n".to_vec(),
+            Vec::new(),
+            "not_tls",
+        ),
         ("zeros", vec![0; 600], Vec::new(), "not_tls"),
     ] {
         let mut client = Wire::connect(gate.address());
@@ -97,7 +153,10 @@ fn what_is_no_proper_hello_is_closed_with_the_right_alert_and_reaches_nobody() {
             "{what}: {line}"
         );
         let labels = [&*format!("reason=\"{reason}\"")];
-        assert!(gate.sample("lockgate_tls_handshake_failures_total", &labels) > 0.0, "{what}");
+        assert!(
+            gate.sample("lockgate_tls_handshake_failures_total", &labels) > 0.0,
+            "{what}"
+        );
     }
     let mut client = Wire::connect(gate.address());
     client.send(http);
@@ -122,7 +181,14 @@ fn a_hello_that_never_ends_takes_bounded_memory_and_time() {
     client.send(&record(&hello(&[server_name(b"app.test")]))[..40]);
     client.wait_closed();
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()));
-    gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"timeout\""], 1.0);
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"too_slow".into(), &"downstream".into())
+    );
+    gate.wait_for_sample(
+        "lockgate_tls_handshake_failures_total",
+        &["reason=\"timeout\""],
+        1.0,
+    );
     assert!(!origin.has_one(std::time::Duration::ZERO));
 }

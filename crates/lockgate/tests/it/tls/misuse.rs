@@ -1,4 +1,5 @@
-//! What is no proper TLS: refused by the right alert, with a cause in the log, and nobody else notices.
+//! What is no proper TLS: refused by the right alert, with a cause in the log, and nobody else
+//! notices.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -20,12 +21,14 @@ fn started(site: &Site) -> (Serving, Lockgate) {
 /// One that waits for handshakes only briefly.
 fn hasty(site: &Site) -> (Serving, Lockgate) {
     let origin = Origin::tcp().echo();
-    let toml = "timeouts = { handshake = \"300ms\" }\n".to_owned() + &site.tls(origin.address(), "");
+    let toml =
+        "timeouts = { handshake = \"300ms\" }\n".to_owned() + &site.tls(origin.address(), "");
     let gate = lockgate().start(&toml);
     (origin, gate)
 }
 
-/// Checks that the log has this connection as a failed handshake, and that the next client is served.
+/// Checks that the log has this connection as a failed handshake, and that the next client is
+/// served.
 fn failed(gate: &mut Lockgate, site: &Site, what: &str) -> Value {
     let line = gate.next_line();
     assert_eq!(line["cause"], "handshake_failed", "{what}: {line}");
@@ -58,12 +61,19 @@ fn plain_http_on_a_tls_port_gets_an_answer_that_people_can_read() {
         let answer = String::from_utf8(client.rest()).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 400 "), "{answer}");
-        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{answer}");
+        assert!(
+            head.contains(&format!("Content-Length: {}", body.len())),
+            "{answer}"
+        );
         assert!(body.contains("https"), "{answer}");
         let line = failed(&mut gate, &site, request);
         assert!(line["detail"].as_str().unwrap().contains("HTTP"), "{line}");
     }
-    gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"plain_http\""], 2.0);
+    gate.wait_for_sample(
+        "lockgate_tls_handshake_failures_total",
+        &["reason=\"plain_http\""],
+        2.0,
+    );
 }
 
 #[test]
@@ -71,8 +81,11 @@ fn garbage_ends_the_connection_and_nothing_else() {
     let site = Site::new();
     let (_origin, mut gate) = started(&site);
     let random = bytes(12, 4096);
-    // A hello of SSL 2 (draft-hickman-netscape-ssl-00 §2.5): a length with the highest bit, type 1, version 0.2.
-    let ssl2 = [0x80, 0x2e, 0x01, 0x00, 0x02, 0x00, 0x15, 0x00, 0x00, 0x00, 0x10, 0x01, 0x00, 0x80];
+    // A hello of SSL 2 (draft-hickman-netscape-ssl-00 §2.5): a length with the highest bit, type 1,
+    // version 0.2.
+    let ssl2 = [
+        0x80, 0x2e, 0x01, 0x00, 0x02, 0x00, 0x15, 0x00, 0x00, 0x00, 0x10, 0x01, 0x00, 0x80,
+    ];
     let no_hello = record(22, &[2, 0, 0, 4, 0, 0, 0, 0]);
     let application = record(23, &[0; 64]);
     let too_long = [22, 3, 1, 0xff, 0xff];
@@ -123,8 +136,15 @@ fn a_client_that_stops_in_the_middle_of_its_hello_is_too_slow() {
     client.send(&hello[..100]);
     client.wait_closed();
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()));
-    gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"timeout\""], 1.0);
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"too_slow".into(), &"downstream".into())
+    );
+    gate.wait_for_sample(
+        "lockgate_tls_handshake_failures_total",
+        &["reason=\"timeout\""],
+        1.0,
+    );
 }
 
 /// Over a Unix socket: over TCP the kernel keeps such clients from us (TCP_DEFER_ACCEPT).
@@ -137,15 +157,27 @@ fn a_client_that_never_says_a_word_is_counted_and_not_logged() {
     let mut gate = lockgate().start(&format!("timeouts = {{ handshake = \"1s\" }}\n{listener}"));
     Wire::connect_unix(&path).expect_end();
     gate.wait_for_sample("lockgate_connections_empty_total", &[], 1.0);
-    gate.wait_for_sample("lockgate_connections_ended_total", &["cause=\"too_slow\""], 1.0);
-    gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"timeout\""], 0.0);
+    gate.wait_for_sample(
+        "lockgate_connections_ended_total",
+        &["cause=\"too_slow\""],
+        1.0,
+    );
+    gate.wait_for_sample(
+        "lockgate_tls_handshake_failures_total",
+        &["reason=\"timeout\""],
+        0.0,
+    );
     let mut spoke = Wire::connect_unix(&path);
     spoke.send("\x16");
     spoke.expect_end();
     let first = gate.next_line();
     assert_eq!(first["cause"], "too_slow", "{first}");
     gate.wait_for_sample("lockgate_connections_empty_total", &[], 1.0);
-    gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"timeout\""], 1.0);
+    gate.wait_for_sample(
+        "lockgate_tls_handshake_failures_total",
+        &["reason=\"timeout\""],
+        1.0,
+    );
 }
 
 /// The deadline is for the whole of it: a byte now and then does not move it.
@@ -160,7 +192,11 @@ fn a_client_that_trickles_its_hello_is_too_slow() {
         let waits = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
         client.write_all(&[*byte]).is_err() || !client.read(&mut [0; 64]).is_err_and(waits)
     };
-    assert!(hello.iter().any(&mut cut_off), "all of {} bytes were waited for", hello.len());
+    assert!(
+        hello.iter().any(&mut cut_off),
+        "all of {} bytes were waited for",
+        hello.len()
+    );
     assert_eq!(gate.next_line()["cause"], "too_slow");
 }
 
@@ -199,7 +235,10 @@ fn a_handshake_in_segments_of_one_byte_succeeds() {
         while session.wants_write() {
             session.write_tls(&mut wire).unwrap();
         }
-        let mut tls = Tls { session, wire: wire.0 };
+        let mut tls = Tls {
+            session,
+            wire: wire.0,
+        };
         tls.expect("ping");
     }
 }
@@ -215,7 +254,8 @@ fn a_client_hello_in_many_records_succeeds() {
     tls.expect(bytes(13, 10_000));
 }
 
-/// Makes a ClientHello longer by the padding extension (RFC 7685) until its message has `len` bytes.
+/// Makes a ClientHello longer by the padding extension (RFC 7685) until its message has `len`
+/// bytes.
 fn padded(hello: &[u8], len: usize) -> Vec<u8> {
     let message = &hello[5..];
     let mut made = message.to_vec();
@@ -225,8 +265,12 @@ fn padded(hello: &[u8], len: usize) -> Vec<u8> {
     at += 1 + usize::from(made[at]); // compression
     let zeros = len - message.len() - 4;
     // First of the extensions: pre-shared keys must be the last (RFC 8446 §4.2.11).
-    let padding =
-        [&21_u16.to_be_bytes()[..], &u16::try_from(zeros).unwrap().to_be_bytes(), &vec![0; zeros]].concat();
+    let padding = [
+        &21_u16.to_be_bytes()[..],
+        &u16::try_from(zeros).unwrap().to_be_bytes(),
+        &vec![0; zeros],
+    ]
+    .concat();
     let extensions = usize::from(u16::from_be_bytes([made[at], made[at + 1]])) + padding.len();
     made[at..at + 2].copy_from_slice(&u16::try_from(extensions).unwrap().to_be_bytes());
     made.splice(at + 2..at + 2, padding);
@@ -244,7 +288,8 @@ fn a_client_hello_of_sixteen_kilobytes_is_answered() {
     for len in [4096, 16 * 1024] {
         let mut client = Wire::connect(gate.address());
         client.send(record(22, &padded(&hello, len)));
-        // A handshake record with a ServerHello: that the client could go on is not the question here.
+        // A handshake record with a ServerHello: that the client could go on is not the question
+        // here.
         let answer = client.exactly(6);
         assert_eq!((answer[0], answer[5]), (22, 2), "{answer:?}");
     }
@@ -257,7 +302,10 @@ fn a_record_that_is_too_long_or_does_not_open_ends_the_connection_by_its_alert()
     for version in VERSIONS {
         for (sent, alert) in [
             (record(23, &bytes(14, 100)), AlertDescription::BadRecordMac),
-            ([&[23, 3, 3, 0xff, 0xff][..], &[0; 100]].concat(), AlertDescription::RecordOverflow),
+            (
+                [&[23, 3, 3, 0xff, 0xff][..], &[0; 100]].concat(),
+                AlertDescription::RecordOverflow,
+            ),
         ] {
             let mut client = site.connect_by(version, gate.address());
             client.send("ping");
@@ -302,7 +350,10 @@ fn keys_may_be_updated_in_the_middle_of_data() {
     let site = Site::new();
     let (_origin, gate) = started(&site);
     let mut client = site.connect(&gate);
-    assert_eq!(client.agreed().protocol_version(), Some(ProtocolVersion::TLSv1_3));
+    assert_eq!(
+        client.agreed().protocol_version(),
+        Some(ProtocolVersion::TLSv1_3)
+    );
     for round in 0..10 {
         let word = bytes(round, 50_000);
         client.send(&word);
@@ -313,7 +364,10 @@ fn keys_may_be_updated_in_the_middle_of_data() {
     }
     // In the middle of bulk both ways.
     let bulk = bytes(15, 2_000_000);
-    let mut writer = Tls { wire: client.wire.another(), session: client.session };
+    let mut writer = Tls {
+        wire: client.wire.another(),
+        session: client.session,
+    };
     let sent = std::thread::scope(|scope| {
         let mut reader = client.wire;
         let received = scope.spawn(move || {
@@ -336,7 +390,11 @@ fn keys_may_be_updated_in_the_middle_of_data() {
         let state = writer.session.process_new_packets().unwrap();
         let start = read.len();
         read.resize(start + state.plaintext_bytes_to_read(), 0);
-        writer.session.reader().read_exact(&mut read[start..]).unwrap();
+        writer
+            .session
+            .reader()
+            .read_exact(&mut read[start..])
+            .unwrap();
     }
     assert!(read == bulk);
 }
@@ -375,7 +433,10 @@ fn renegotiation_is_refused() {
         (&"client_reset".into(), &"downstream".into()),
         "{line} {said}"
     );
-    assert!(line["detail"].as_str().unwrap().contains("renegotiate"), "{line} {said}");
+    assert!(
+        line["detail"].as_str().unwrap().contains("renegotiate"),
+        "{line} {said}"
+    );
     assert!(said.to_lowercase().contains("no renegotiation"), "{said}");
 }
 
@@ -392,7 +453,10 @@ fn the_end_of_the_origin_is_told_to_the_client_by_close_notify() {
         assert_eq!(client.rest(), b"all there is");
         client.finish();
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["side"]), (&"upstream_closed".into(), &"upstream".into()));
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"upstream_closed".into(), &"upstream".into())
+        );
     }
 }
 
@@ -439,10 +503,15 @@ fn a_client_that_leaves_right_after_the_handshake_harms_nobody() {
         client.finish();
         client.rest();
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["received_bytes"]), (&"client_closed".into(), &0.into()));
+        assert_eq!(
+            (&line["cause"], &line["received_bytes"]),
+            (&"client_closed".into(), &0.into())
+        );
     }
     let stream = std::net::TcpStream::connect(gate.address()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!((&stream).read(&mut [0; 10]).unwrap_or(0), 0);
 }

@@ -39,7 +39,10 @@ fn a_file_that_is_renamed_into_place_is_taken_up() {
         lives(&mut open);
     }
     let said = gate.says("certificate replaced");
-    assert_eq!((&said["listener"], &said["path"]), (&"127.0.0.1:0".into(), &site.cert.as_str().into()));
+    assert_eq!(
+        (&said["listener"], &said["path"]),
+        (&"127.0.0.1:0".into(), &site.cert.as_str().into())
+    );
 }
 
 #[test]
@@ -52,7 +55,10 @@ fn certificate_and_key_in_two_files_are_taken_up_together() {
         text(&cert)
     };
     let cert = write(&site.issued);
-    let toml = format!("[tcp.\"127.0.0.1:0\"]\ntls = \"{cert}\"\nproxy = \"{}\"\n", origin.address());
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\ntls = \"{cert}\"\nproxy = \"{}\"\n",
+        origin.address()
+    );
     let gate = lockgate().start(&toml);
     let mut open = site.connect(&gate);
     let renewed = site.authority.issue(&[NAME]);
@@ -119,17 +125,27 @@ fn a_bad_file_keeps_the_old_certificate_and_says_so() {
         site.folder.write("app.pem", bad);
         let said = gate.stderr().find_json(expected, |line| {
             line["message"] == "the old certificate stays in use"
-                && line["error"].as_str().is_some_and(|error| error.contains(expected))
+                && line["error"]
+                    .as_str()
+                    .is_some_and(|error| error.contains(expected))
         });
-        assert_eq!((&said["level"], &said["listener"]), (&"ERROR".into(), &"127.0.0.1:0".into()));
+        assert_eq!(
+            (&said["level"], &said["listener"]),
+            (&"ERROR".into(), &"127.0.0.1:0".into())
+        );
         let tls = site.connect(&gate);
-        assert_eq!(tls.agreed().peer_certificates().unwrap()[0], site.issued.der());
+        assert_eq!(
+            tls.agreed().peer_certificates().unwrap()[0],
+            site.issued.der()
+        );
         lives(&mut open);
     }
     // And a file that is gone.
     std::fs::remove_file(&site.cert).unwrap();
     gate.stderr().find_json("no such file", |line| {
-        line["error"].as_str().is_some_and(|error| error.contains("no such file"))
+        line["error"]
+            .as_str()
+            .is_some_and(|error| error.contains("no such file"))
     });
     site.connect(&gate);
     // Then somebody mends it.
@@ -148,7 +164,10 @@ fn a_bad_file_of_client_authorities_is_told_as_such() {
     let gate = lockgate().start(&site.tls(origin.address(), &client_auth));
     site.folder.write("clients.pem", "no certificate");
     let said = gate.says("the old authorities of clients stay in use");
-    assert!(said["error"].as_str().unwrap().contains("clients.pem"), "{said}");
+    assert!(
+        said["error"].as_str().unwrap().contains("clients.pem"),
+        "{said}"
+    );
     assert!(!gate.stderr().text().contains("the old certificate"));
     lives(&mut site.connect(&gate));
 }

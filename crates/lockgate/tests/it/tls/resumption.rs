@@ -26,8 +26,11 @@ fn by_each_version(client: &ClientSettings) -> [Arc<ClientConfig>; 2] {
 
 /// A file of ticket keys: one key a line, the first one makes tickets.
 fn keys(numbers: &[u8]) -> String {
-    let key =
-        |number: &u8| (0..48).map(|at| format!("{:02x}", number.wrapping_mul(31) ^ at)).collect::<String>();
+    let key = |number: &u8| {
+        (0..48)
+            .map(|at| format!("{:02x}", number.wrapping_mul(31) ^ at))
+            .collect::<String>()
+    };
     numbers.iter().map(|number| key(number) + "\n").collect()
 }
 
@@ -44,8 +47,16 @@ fn a_session_is_resumed_on_whichever_worker() {
             assert_eq!(gate.next_line()["resumed"], true);
         }
     }
-    gate.wait_for_sample("lockgate_tls_handshakes_total", &["version=\"TLSv1.2\"", "resumed=\"true\""], 6.0);
-    gate.wait_for_sample("lockgate_tls_handshakes_total", &["version=\"TLSv1.3\"", "resumed=\"true\""], 6.0);
+    gate.wait_for_sample(
+        "lockgate_tls_handshakes_total",
+        &["version=\"TLSv1.2\"", "resumed=\"true\""],
+        6.0,
+    );
+    gate.wait_for_sample(
+        "lockgate_tls_handshakes_total",
+        &["version=\"TLSv1.3\"", "resumed=\"true\""],
+        6.0,
+    );
 }
 
 #[test]
@@ -66,7 +77,10 @@ fn with_a_key_file_sessions_survive_a_restart_and_without_one_they_do_not() {
     let origin = Origin::tcp().echo();
     let file = text(&site.folder.write("tickets", keys(&[1])));
     for (tickets, expected) in [
-        (format!(", tickets = {{ keys = \"{file}\" }}"), HandshakeKind::Resumed),
+        (
+            format!(", tickets = {{ keys = \"{file}\" }}"),
+            HandshakeKind::Resumed,
+        ),
         (String::new(), HandshakeKind::Full),
     ] {
         let toml = site.tls(origin.address(), &tickets);
@@ -88,10 +102,16 @@ fn sessions_survive_a_rotation_of_the_key_file_until_their_key_is_gone() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let file = text(&site.folder.write("tickets", keys(&[1])));
-    let toml = site.tls(origin.address(), &format!(", tickets = {{ keys = \"{file}\" }}"));
+    let toml = site.tls(
+        origin.address(),
+        &format!(", tickets = {{ keys = \"{file}\" }}"),
+    );
     let gate = lockgate().start(&toml);
     // One that returns after the first rotation, one that stayed away until its key is gone.
-    let (returning, away) = (by_each_version(&site.client()), by_each_version(&site.client()));
+    let (returning, away) = (
+        by_each_version(&site.client()),
+        by_each_version(&site.client()),
+    );
     for config in returning.iter().chain(&away) {
         assert_eq!(visit(config, gate.address(), NAME), HandshakeKind::Full);
     }
@@ -103,14 +123,23 @@ fn sessions_survive_a_rotation_of_the_key_file_until_their_key_is_gone() {
     site.folder.write("tickets", keys(&[3, 2]));
     read_again(&gate, 3);
     for config in &returning {
-        assert_eq!(visit(config, gate.address(), NAME), HandshakeKind::Resumed, "by the second key");
+        assert_eq!(
+            visit(config, gate.address(), NAME),
+            HandshakeKind::Resumed,
+            "by the second key"
+        );
     }
     for config in &away {
-        assert_eq!(visit(config, gate.address(), NAME), HandshakeKind::Full, "the first key is gone");
+        assert_eq!(
+            visit(config, gate.address(), NAME),
+            HandshakeKind::Full,
+            "the first key is gone"
+        );
     }
 }
 
-/// Has files read again, and waits until that is done: when a second hangup is answered, the first one is over.
+/// Has files read again, and waits until that is done: when a second hangup is answered, the first
+/// one is over.
 fn read_again(gate: &Lockgate, first: usize) {
     for number in [first, first + 1] {
         gate.signal(Signal::HUP);
@@ -143,7 +172,11 @@ fn a_ticket_is_no_good_where_other_client_certificates_are_asked_for() {
     // Without a certificate: what was agreed on where none is needed opens no door where one is.
     for config in by_each_version(&site.client()) {
         assert_eq!(visit(&config, at(1), NAME), HandshakeKind::Full);
-        assert_eq!(visit(&config, at(5), NAME), HandshakeKind::Resumed, "the same rules");
+        assert_eq!(
+            visit(&config, at(5), NAME),
+            HandshakeKind::Resumed,
+            "the same rules"
+        );
         for host in [3, 4] {
             let entered = Tls::connect(&config, Wire::connect(at(host)), NAME);
             super::refusal(entered).expect("no certificate, no entry");

@@ -46,7 +46,11 @@ fn one_that_has_moved_as_much_as_it_may_ends() {
     client.stream.wait_closed();
     upstream.stream.wait_closed();
     let line = gate.line("the end", |line| line["cause"] == "limit");
-    assert_eq!((&line["received_bytes"], &line["sent_bytes"]), (&60_004.into(), &39_996.into()), "{line}");
+    assert_eq!(
+        (&line["received_bytes"], &line["sent_bytes"]),
+        (&60_004.into(), &39_996.into()),
+        "{line}"
+    );
     assert_eq!(line["side"], "lockgate", "{line}");
 }
 
@@ -62,7 +66,11 @@ fn one_that_is_quick_moves_no_more_than_it_may() {
         drop((client, upstream));
     });
     let line = gate.line("the end", |line| line["cause"] == "limit");
-    assert_eq!((&line["received_bytes"], &line["sent_bytes"]), (&10_000_000.into(), &0.into()), "{line}");
+    assert_eq!(
+        (&line["received_bytes"], &line["sent_bytes"]),
+        (&10_000_000.into(), &0.into()),
+        "{line}"
+    );
 }
 
 #[test]
@@ -74,7 +82,11 @@ fn a_target_is_told_the_client_before_anything_else() {
         client.send(connect(&origin.address()) + early);
         let mut upstream = Http::over(origin.accept());
         let (from, to) = (client.stream.local_address(), gate.address());
-        upstream.expect(format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n", from.port(), to.port()));
+        upstream.expect(format!(
+            "PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n",
+            from.port(),
+            to.port()
+        ));
         upstream.expect(early);
         client.head();
         talk(&mut client, &mut upstream);
@@ -86,7 +98,8 @@ fn a_target_that_does_not_answer_is_a_504() {
     let origin = Origin::tcp();
     // Its queue is full (listen(2)): what comes then is not answered.
     let full: Vec<_> = std::iter::from_fn(|| {
-        std::net::TcpStream::connect_timeout(&origin.socket_address(), Duration::from_millis(200)).ok()
+        std::net::TcpStream::connect_timeout(&origin.socket_address(), Duration::from_millis(200))
+            .ok()
     })
     .take(10_000)
     .collect();
@@ -97,21 +110,29 @@ fn a_target_that_does_not_answer_is_a_504() {
     let answer = client.answer();
     assert_eq!(answer.status(), 504);
     let status = answer.field("proxy-status").unwrap();
-    assert!(status.starts_with("lockgate; error=connection_timeout"), "{status}");
+    assert!(
+        status.starts_with("lockgate; error=connection_timeout"),
+        "{status}"
+    );
 }
 
 #[test]
 fn a_client_that_leaves_while_it_waits_is_not_waited_for() {
     let origin = Origin::tcp();
     let full: Vec<_> = std::iter::from_fn(|| {
-        std::net::TcpStream::connect_timeout(&origin.socket_address(), Duration::from_millis(200)).ok()
+        std::net::TcpStream::connect_timeout(&origin.socket_address(), Duration::from_millis(200))
+            .ok()
     })
     .take(10_000)
     .collect();
     let gate = lockgate().start(&tunnels("timeouts = { connect = \"1h\" }"));
     let mut client = Http::connect(gate.address());
     client.send(connect(&origin.address()));
-    gate.wait_for_sample("lockgate_requests_in_flight", &["site=\"127.0.0.1:0\""], 1.0);
+    gate.wait_for_sample(
+        "lockgate_requests_in_flight",
+        &["site=\"127.0.0.1:0\""],
+        1.0,
+    );
     client.stream.reset();
     let line = gate.line("its end", |line| line["cause"] == "client_reset");
     assert_eq!(line["status"], 499, "{line}");

@@ -22,7 +22,10 @@ fn bytes_pass_both_ways_until_both_have_ended_and_there_are_two_lines_in_the_log
         assert_eq!(line[field], expected, "{field} in {line}");
     }
     assert!(line["connect_seconds"].as_f64().unwrap() > 0.0, "{line}");
-    assert_eq!(gate.sample("lockgate_upgrades_total", &["site=\"127.0.0.1:0\""]), 1.0);
+    assert_eq!(
+        gate.sample("lockgate_upgrades_total", &["site=\"127.0.0.1:0\""]),
+        1.0
+    );
     // Enough for the kernel to move them by itself.
     let (going, coming) = (bytes(1, 3_000_000), bytes(2, 2_000_000));
     let (mut up, mut down) = (client.stream.another(), upstream.stream.another());
@@ -101,7 +104,9 @@ fn who_breaks_off_is_told_of_to_the_other_as_it_was() {
     upstream.stream.another().reset();
     drop(upstream);
     client.stream.expect_reset();
-    gate.line("the endpoint's reset", |line| line["cause"] == "upstream_reset");
+    gate.line("the endpoint's reset", |line| {
+        line["cause"] == "upstream_reset"
+    });
 }
 
 #[test]
@@ -111,8 +116,11 @@ fn a_reset_in_the_middle_of_much_is_told_at_once() {
         let origin = Origin::tcp();
         let gate = lockgate().start(&tunnels(""));
         let (client, upstream) = opened(&gate, &origin);
-        let (mut from, mut to) =
-            if by_client { (upstream.stream, client.stream) } else { (client.stream, upstream.stream) };
+        let (mut from, mut to) = if by_client {
+            (upstream.stream, client.stream)
+        } else {
+            (client.stream, upstream.stream)
+        };
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 to.exactly(MUCH);
@@ -123,7 +131,9 @@ fn a_reset_in_the_middle_of_much_is_told_at_once() {
         });
         let side = if by_client { "downstream" } else { "upstream" };
         let line = gate.line("the reset", |line| line["side"] == side);
-        let moved = line["received_bytes"].as_u64().max(line["sent_bytes"].as_u64());
+        let moved = line["received_bytes"]
+            .as_u64()
+            .max(line["sent_bytes"].as_u64());
         assert!(moved >= Some(MUCH as u64), "{line}");
     }
 }
@@ -154,24 +164,42 @@ fn what_is_no_target_is_refused() {
         "/",
         "*",
     ] {
-        let answer = ask(&gate, format!("CONNECT {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        let answer = ask(
+            &gate,
+            format!("CONNECT {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"),
+        );
         assert_eq!(answer.status(), 400, "{target}");
         assert_eq!(answer.field("connection"), Some("close"), "{target}");
         // Who wrote a password there means it to stay secret.
-        let shown = if target.contains('@') { "***@a.test:443" } else { target };
+        let shown = if target.contains('@') {
+            "***@a.test:443"
+        } else {
+            target
+        };
         gate.line("the target", |line| line["target"] == shown);
     }
     let long = "a".repeat(100_000);
-    let answer = ask(&gate, format!("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\nX-Long: {long}\r\n\r\n"));
+    let answer = ask(
+        &gate,
+        format!("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\nX-Long: {long}\r\n\r\n"),
+    );
     assert_eq!(answer.status(), 431);
-    for fields in ["Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n", "Content-Length: a\r\n"] {
+    for fields in [
+        "Content-Length: 5\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "Content-Length: a\r\n",
+    ] {
         let request = format!("CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n");
         assert_eq!(ask(&gate, request).status(), 400, "{fields}");
     }
-    assert_eq!(ask(&gate, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n").status(), 400);
+    assert_eq!(
+        ask(&gate, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n").status(),
+        400
+    );
 }
 
-/// RFC 9110 §9.3.6: "A CONNECT request message does not have content." That is what 0 says, and WinINET says it.
+/// RFC 9110 §9.3.6: "A CONNECT request message does not have content." That is what 0 says, and
+/// WinINET says it.
 #[test]
 fn a_length_of_nothing_is_no_body() {
     let (gate, origin) = (lockgate().start(&tunnels("")), Origin::tcp());
@@ -201,7 +229,11 @@ fn other_methods_are_told_which_one_there_is() {
     ] {
         client.send(request);
         let answer = client.answer();
-        assert_eq!((answer.status(), answer.field("allow")), (405, Some("CONNECT")), "{request}");
+        assert_eq!(
+            (answer.status(), answer.field("allow")),
+            (405, Some("CONNECT")),
+            "{request}"
+        );
     }
 }
 
@@ -213,12 +245,23 @@ fn what_cannot_be_reached_is_a_502_with_its_cause() {
     let answer = client.answer();
     assert_eq!(answer.status(), 502);
     let status = answer.field("proxy-status").unwrap();
-    assert!(status.starts_with("lockgate; error=connection_refused"), "{status}");
-    assert!(answer.text().contains("connect_failed"), "{}", answer.text());
+    assert!(
+        status.starts_with("lockgate; error=connection_refused"),
+        "{status}"
+    );
+    assert!(
+        answer.text().contains("connect_failed"),
+        "{}",
+        answer.text()
+    );
     // Behind it may be what is no HTTP.
     client.expect_end();
     let line = gate.next_line();
-    assert_eq!((&line["status"], &line["cause"]), (&502.into(), &"connect_failed".into()), "{line}");
+    assert_eq!(
+        (&line["status"], &line["cause"]),
+        (&502.into(), &"connect_failed".into()),
+        "{line}"
+    );
 }
 
 #[test]
@@ -252,15 +295,29 @@ fn at_the_deadline_they_are_cut() {
 
 #[test]
 fn curl_goes_through() {
-    let origin = Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let origin =
+        Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&tunnels(""));
     let proxy = format!("http://{}", gate.address());
     let target = format!("http://{}/", origin.address());
     let curl = std::process::Command::new("curl")
-        .args(["-sS", "--max-time", "20", "--proxytunnel", "--proxy", &proxy, &target])
+        .args([
+            "-sS",
+            "--max-time",
+            "20",
+            "--proxytunnel",
+            "--proxy",
+            &proxy,
+            &target,
+        ])
         .output()
         .expect("curl is there");
-    assert_eq!(String::from_utf8_lossy(&curl.stdout), "ok", "{}", String::from_utf8_lossy(&curl.stderr));
+    assert_eq!(
+        String::from_utf8_lossy(&curl.stdout),
+        "ok",
+        "{}",
+        String::from_utf8_lossy(&curl.stderr)
+    );
 }
 
 #[test]

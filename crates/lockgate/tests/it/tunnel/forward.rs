@@ -1,4 +1,5 @@
-//! What a proxy is asked for without a tunnel: requests for `http:` URLs, in absolute-form (RFC 9112 §3.2.2).
+//! What a proxy is asked for without a tunnel: requests for `http:` URLs, in absolute-form (RFC
+//! 9112 §3.2.2).
 
 use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Http, Message, Origin};
@@ -47,16 +48,27 @@ fn a_request_goes_to_whom_its_url_names_without_what_is_between_client_and_proxy
         ("forwarded", None),
         ("x-forwarded-host", None),
     ] {
-        assert_eq!(request.field(field), value.as_deref(), "{field} in {request:?}");
+        assert_eq!(
+            request.field(field),
+            value.as_deref(),
+            "{field} in {request:?}"
+        );
     }
     upstream.send(
         "HTTP/1.1 200 OK\r\nProxy-Authenticate: Basic realm=\"evil\"\r\nX-Own: 1\r\nContent-Length: 2\r\n\r\nok",
     );
     let answer = client.answer();
-    assert_eq!((answer.status(), answer.text(), answer.field("x-own")), (200, "ok", Some("1")));
+    assert_eq!(
+        (answer.status(), answer.text(), answer.field("x-own")),
+        (200, "ok", Some("1"))
+    );
     assert_eq!(answer.field("proxy-authenticate"), None);
     let line = gate.line("the request", |line| line["method"] == "GET");
-    assert_eq!((&line["endpoint"], &line["status"]), (&origin.address().into(), &200.into()), "{line}");
+    assert_eq!(
+        (&line["endpoint"], &line["status"]),
+        (&origin.address().into(), &200.into()),
+        "{line}"
+    );
 }
 
 #[test]
@@ -70,7 +82,10 @@ fn a_connection_of_a_client_has_many_requests_each_of_which_is_judged() {
             origin.address()
         ));
         let (mut upstream, request) = got(origin);
-        assert_eq!((request.text(), request.field("x-request-id")), ("body", None));
+        assert_eq!(
+            (request.text(), request.field("x-request-id")),
+            ("body", None)
+        );
         upstream.send(OK);
         assert_eq!(client.answer().text(), "ok");
         // It is for one request.
@@ -107,7 +122,10 @@ fn without_a_port_it_is_80_which_is_allowed_where_nothing_is_said() {
         client.send(format!("GET {url} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
         let answer = client.answer();
         assert_eq!(answer.status(), 403, "{url}");
-        assert!(answer.field("proxy-status").unwrap().contains(error), "{url}");
+        assert!(
+            answer.field("proxy-status").unwrap().contains(error),
+            "{url}"
+        );
     }
     client.send("TRACE http://127.0.0.1/ HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let answer = client.answer();
@@ -119,16 +137,31 @@ fn without_a_port_it_is_80_which_is_allowed_where_nothing_is_said() {
 fn curl_asks_for_http_without_a_tunnel() {
     let origin = Origin::tcp().answering(|request| {
         let said = request.first_line().to_owned();
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}", said.len()).into_bytes()
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}",
+            said.len()
+        )
+        .into_bytes()
     });
     let gate = lockgate().start(&forwarding(""));
     let curl = std::process::Command::new("curl")
-        .args(["-sS", "--max-time", "20", "--proxy", &format!("http://{}", gate.address())])
+        .args([
+            "-sS",
+            "--max-time",
+            "20",
+            "--proxy",
+            &format!("http://{}", gate.address()),
+        ])
         .arg(format!("http://{}/page?q", origin.address()))
         .output()
         .expect("curl is there");
     let said = String::from_utf8_lossy(&curl.stdout);
-    assert_eq!(said, "GET /page?q HTTP/1.1", "{}", String::from_utf8_lossy(&curl.stderr));
+    assert_eq!(
+        said,
+        "GET /page?q HTTP/1.1",
+        "{}",
+        String::from_utf8_lossy(&curl.stderr)
+    );
 }
 
 #[test]
@@ -140,13 +173,31 @@ fn over_http_2_the_scheme_says_what_is_asked_for() {
     let mut exchange = client.begin(request(format!("http://{}/a?b", origin.address())), false);
     exchange.send("body", true);
     let (mut upstream, got) = got(&origin);
-    assert_eq!((got.first_line(), got.text()), ("POST /a?b HTTP/1.1", "body"));
-    assert_eq!((got.field("host"), got.field("via")), (Some(&*origin.address()), Some("2.0 lockgate")));
+    assert_eq!(
+        (got.first_line(), got.text()),
+        ("POST /a?b HTTP/1.1", "body")
+    );
+    assert_eq!(
+        (got.field("host"), got.field("via")),
+        (Some(&*origin.address()), Some("2.0 lockgate"))
+    );
     upstream.send(OK);
     let answer = exchange.answer();
     assert_eq!((answer.status, answer.text()), (200, "ok"));
-    assert_eq!(client.begin(request(format!("https://{}/", origin.address())), true).answer().status, 501);
-    assert_eq!(client.begin(request("http://127.0.0.1:0/".to_owned()), true).answer().status, 400);
+    assert_eq!(
+        client
+            .begin(request(format!("https://{}/", origin.address())), true)
+            .answer()
+            .status,
+        501
+    );
+    assert_eq!(
+        client
+            .begin(request("http://127.0.0.1:0/".to_owned()), true)
+            .answer()
+            .status,
+        400
+    );
     for (status, scheme) in [(200, "http"), (501, "https")] {
         let line = gate.line("what was asked for", |line| line["status"] == status);
         assert_eq!(line["scheme"], scheme, "{line}");
@@ -158,7 +209,10 @@ fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding(""));
     let mut client = Http::connect(gate.address());
-    client.send(format!("GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n", origin.address()));
+    client.send(format!(
+        "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        origin.address()
+    ));
     let (mut upstream, _) = got(&origin);
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
     drop(upstream);
@@ -169,7 +223,10 @@ fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
     assert_eq!(line["side"], "upstream", "{line}");
     // One that says nothing is a failure of its own, and not asked again.
     let mut client = Http::connect(gate.address());
-    client.send(format!("GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n", origin.address()));
+    client.send(format!(
+        "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        origin.address()
+    ));
     drop(got(&origin));
     assert_eq!(client.answer().status(), 502);
     assert!(!origin.has_one(std::time::Duration::ZERO));
@@ -178,13 +235,24 @@ fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
 #[test]
 fn a_target_has_the_global_deadline_for_its_answer() {
     let origin = Origin::tcp();
-    let gate = lockgate().start(&format!("timeouts = {{ response = \"100ms\" }}\n{}", forwarding("")));
+    let gate = lockgate().start(&format!(
+        "timeouts = {{ response = \"100ms\" }}\n{}",
+        forwarding("")
+    ));
     let mut client = Http::connect(gate.address());
-    client.send(format!("GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n", origin.address()));
+    client.send(format!(
+        "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
+        origin.address()
+    ));
     let (_upstream, _) = got(&origin);
     let answer = client.answer();
     assert_eq!(answer.status(), 504);
-    assert!(answer.field("proxy-status").unwrap().contains("http_response_timeout"));
+    assert!(
+        answer
+            .field("proxy-status")
+            .unwrap()
+            .contains("http_response_timeout")
+    );
 }
 
 #[test]
@@ -206,6 +274,8 @@ fn what_a_request_switches_to_is_a_tunnel_and_bounded_like_one() {
     assert_eq!(second.answer().status(), 429);
     first.send([b'x'; 2_000]);
     first.wait_closed();
-    let line = gate.line("the tunnel", |line| line["cause"] == "limit" && line["method"].is_null());
+    let line = gate.line("the tunnel", |line| {
+        line["cause"] == "limit" && line["method"].is_null()
+    });
     assert_eq!(line["side"], "lockgate", "{line}");
 }

@@ -20,25 +20,39 @@ struct Guarded {
 fn guarded(keys: &str) -> Guarded {
     let folder = Folder::new();
     let file = folder.write("users", format!("alice:{HASH}\nbob:{HASH}\n"));
-    let auth = format!("auth = {{ basic = \"{}\", realm = \"way out\" }}\n{keys}", text(&file));
-    Guarded { _folder: folder, toml: tunnels(&auth) }
+    let auth = format!(
+        "auth = {{ basic = \"{}\", realm = \"way out\" }}\n{keys}",
+        text(&file)
+    );
+    Guarded {
+        _folder: folder,
+        toml: tunnels(&auth),
+    }
 }
 
 /// Asks for a tunnel with these fields.
 fn with(gate: &Lockgate, target: &str, fields: &str) -> (Http, String) {
     let mut client = Http::connect(gate.address());
-    client.send(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{fields}\r\n"));
+    client.send(format!(
+        "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{fields}\r\n"
+    ));
     let head = client.head();
     (client, head)
 }
 
 fn by(gate: &Lockgate, target: &str, credentials: &str) -> (Http, String) {
-    with(gate, target, &format!("Proxy-Authorization: {credentials}\r\n"))
+    with(
+        gate,
+        target,
+        &format!("Proxy-Authorization: {credentials}\r\n"),
+    )
 }
 
 fn answer(gate: &Lockgate, target: &str, fields: &str) -> Message {
     let mut client = Http::connect(gate.address());
-    client.send(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{fields}\r\n"));
+    client.send(format!(
+        "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{fields}\r\n"
+    ));
     client.answer()
 }
 
@@ -58,22 +72,41 @@ fn a_password_is_asked_for_by_407_and_whose_it_was_is_in_the_log() {
         let answer = answer(&gate, &origin.address(), &fields);
         assert_eq!(answer.status(), 407, "{fields}");
         let challenge = r#"Basic realm="way out", charset="UTF-8""#;
-        assert_eq!(answer.field("proxy-authenticate"), Some(challenge), "{fields}");
+        assert_eq!(
+            answer.field("proxy-authenticate"),
+            Some(challenge),
+            "{fields}"
+        );
         assert_eq!(answer.field("www-authenticate"), None);
         let line = gate.next_line();
-        assert_eq!((&line["status"], line["user"].is_null()), (&407.into(), true), "{line}");
+        assert_eq!(
+            (&line["status"], line["user"].is_null()),
+            (&407.into(), true),
+            "{line}"
+        );
     }
     let (mut client, head) = by(&gate, &origin.address(), ALICE);
     assert_eq!(head, "HTTP/1.1 200 OK\r\n\r\n");
     talk(&mut client, &mut Http::over(origin.accept()));
     let line = gate.next_line();
-    assert_eq!((&line["status"], &line["user"]), (&200.into(), &"alice".into()), "{line}");
+    assert_eq!(
+        (&line["status"], &line["user"]),
+        (&200.into(), &"alice".into()),
+        "{line}"
+    );
     drop(client);
     let end = gate.next_line();
-    assert_eq!((&end["user"], &end["request"]), (&"alice".into(), &line["id"]), "{end}");
+    assert_eq!(
+        (&end["user"], &end["request"]),
+        (&"alice".into(), &line["id"]),
+        "{end}"
+    );
     let ended = gate.stop();
     for secret in ["YWxpY2U6", "sesame"] {
-        assert!(!ended.stdout.contains(secret) && !ended.stderr.contains(secret), "{secret} is in a log");
+        assert!(
+            !ended.stdout.contains(secret) && !ended.stderr.contains(secret),
+            "{secret} is in a log"
+        );
     }
 }
 
@@ -82,7 +115,15 @@ fn targets_are_told_to_nobody_without_a_password() {
     let guarded = guarded("deny = [\"*:1\"]");
     let gate = lockgate().start(&guarded.toml);
     assert_eq!(answer(&gate, "127.0.0.1:1", "").status(), 407);
-    assert_eq!(answer(&gate, "127.0.0.1:1", &format!("Proxy-Authorization: {ALICE}\r\n")).status(), 403);
+    assert_eq!(
+        answer(
+            &gate,
+            "127.0.0.1:1",
+            &format!("Proxy-Authorization: {ALICE}\r\n")
+        )
+        .status(),
+        403
+    );
 }
 
 #[test]
@@ -99,7 +140,8 @@ fn a_client_has_so_many_tunnels_at_once_on_all_workers() {
     open.pop();
     let (mut client, mut upstream) = eventually("there is room again", || {
         let (client, head) = with(&gate, &origin.address(), "");
-        head.starts_with("HTTP/1.1 200").then(|| (client, Http::over(origin.accept())))
+        head.starts_with("HTTP/1.1 200")
+            .then(|| (client, Http::over(origin.accept())))
     });
     talk(&mut client, &mut upstream);
     for (client, upstream) in &mut open {
@@ -114,14 +156,28 @@ fn a_user_has_so_many_tunnels_at_once_on_all_workers_and_another_has_his_own() {
     let guarded = guarded("max_per_user = 2");
     let gate = lockgate().workers(2).start(&guarded.toml);
     let open: Vec<_> = (0..2).map(|_| by(&gate, origin.address(), ALICE)).collect();
-    assert!(open.iter().all(|(_, head)| head.starts_with("HTTP/1.1 200")));
+    assert!(
+        open.iter()
+            .all(|(_, head)| head.starts_with("HTTP/1.1 200"))
+    );
     for _ in 0..6 {
-        assert!(by(&gate, origin.address(), ALICE).1.starts_with("HTTP/1.1 429"));
+        assert!(
+            by(&gate, origin.address(), ALICE)
+                .1
+                .starts_with("HTTP/1.1 429")
+        );
     }
-    assert!(by(&gate, origin.address(), BOB).1.starts_with("HTTP/1.1 200"));
+    assert!(
+        by(&gate, origin.address(), BOB)
+            .1
+            .starts_with("HTTP/1.1 200")
+    );
     drop(open);
     eventually("there is room again", || {
-        by(&gate, origin.address(), ALICE).1.starts_with("HTTP/1.1 200").then_some(())
+        by(&gate, origin.address(), ALICE)
+            .1
+            .starts_with("HTTP/1.1 200")
+            .then_some(())
     });
 }
 
@@ -139,16 +195,26 @@ fn what_could_not_be_opened_takes_no_place() {
 #[test]
 fn a_rate_holds_for_all_workers() {
     let origin = Origin::tcp();
-    let gate = lockgate().workers(2).start(&tunnels("limit = \"3/h per client\""));
-    let heads: Vec<_> = (0..9).map(|_| with(&gate, &origin.address(), "").1).collect();
+    let gate = lockgate()
+        .workers(2)
+        .start(&tunnels("limit = \"3/h per client\""));
+    let heads: Vec<_> = (0..9)
+        .map(|_| with(&gate, &origin.address(), "").1)
+        .collect();
     let count = |status: &str| heads.iter().filter(|head| head.starts_with(status)).count();
-    assert_eq!((count("HTTP/1.1 200"), count("HTTP/1.1 429")), (3, 6), "{heads:?}");
+    assert_eq!(
+        (count("HTTP/1.1 200"), count("HTTP/1.1 429")),
+        (3, 6),
+        "{heads:?}"
+    );
 }
 
 #[test]
 fn connections_of_a_client_are_limited_as_everywhere() {
     let origin = Origin::tcp();
-    let gate = lockgate().workers(2).start(&("limits = { per_client = 2 }\n".to_owned() + &tunnels("")));
+    let gate = lockgate()
+        .workers(2)
+        .start(&("limits = { per_client = 2 }\n".to_owned() + &tunnels("")));
     let (mut first, mut at_first) = opened(&gate, &origin);
     let (mut second, mut at_second) = opened(&gate, &origin);
     let mut third = Http::connect(gate.address());

@@ -40,19 +40,34 @@ fn an_https_proxy_is_one_for_curl_and_for_hand_made_clients() {
     drop(upstream);
     client.expect("last");
 
-    let served = Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
+    let served =
+        Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let authority = site.folder.write("ca.pem", site.authority.pem());
     let resolve = format!("{NAME}:{}:127.0.0.1", gate.address().port());
     let proxy = format!("https://{NAME}:{}", gate.address().port());
     let target = format!("http://{}/", served.address());
     let curl = std::process::Command::new("curl")
-        .args(["-sS", "--max-time", "20", "--proxytunnel", "--resolve", &resolve, "--proxy", &proxy])
+        .args([
+            "-sS",
+            "--max-time",
+            "20",
+            "--proxytunnel",
+            "--resolve",
+            &resolve,
+            "--proxy",
+            &proxy,
+        ])
         .arg("--proxy-cacert")
         .arg(authority)
         .arg(&target)
         .output()
         .expect("curl is there");
-    assert_eq!(String::from_utf8_lossy(&curl.stdout), "ok", "{}", String::from_utf8_lossy(&curl.stderr));
+    assert_eq!(
+        String::from_utf8_lossy(&curl.stdout),
+        "ok",
+        "{}",
+        String::from_utf8_lossy(&curl.stderr)
+    );
 }
 
 #[test]
@@ -60,7 +75,10 @@ fn each_stream_is_a_tunnel_of_its_own_over_tls_and_without() {
     let site = Site::new();
     let (over_tls, without) = (lockgate().start(&secure(&site)), plain());
     for (gate, client) in [
-        (&over_tls, Client::connect_tls(&site.client(), over_tls.address(), NAME)),
+        (
+            &over_tls,
+            Client::connect_tls(&site.client(), over_tls.address(), NAME),
+        ),
         (&without, Client::connect(without.address())),
     ] {
         let (one, other) = (Origin::tcp(), Origin::tcp());
@@ -92,7 +110,9 @@ fn each_stream_is_a_tunnel_of_its_own_over_tls_and_without() {
             }
             assert!(came == coming);
         });
-        let line = gate.line("the end of a tunnel", |line| line["received_bytes"] == 300_005);
+        let line = gate.line("the end of a tunnel", |line| {
+            line["received_bytes"] == 300_005
+        });
         assert_eq!(
             (&line["endpoint"], &line["sent_bytes"]),
             (&one.address().into(), &200_000.into()),
@@ -138,9 +158,11 @@ fn an_error_is_told_as_an_error() {
 fn what_is_refused_leaves_the_connection_to_the_others() {
     let gate = lockgate().start(&tunnels("protocols = [\"h2c\"]\ndeny = [\"127.0.0.9\"]"));
     let client = Client::connect(gate.address());
-    for (target, status) in
-        [("127.0.0.9:1".to_owned(), 403), (deserted().to_string(), 502), ("127.0.0.1:0".to_owned(), 400)]
-    {
+    for (target, status) in [
+        ("127.0.0.9:1".to_owned(), 403),
+        (deserted().to_string(), 502),
+        ("127.0.0.1:0".to_owned(), 400),
+    ] {
         let answer = client.begin(request(&target), false).answer();
         assert_eq!(answer.status, status, "{target}");
     }
@@ -158,15 +180,22 @@ fn a_password_is_asked_for_on_each_stream() {
     let folder = Folder::new();
     let hash = "$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m";
     let users = text(&folder.write("users", format!("alice:{hash}\n")));
-    let gate =
-        lockgate().start(&tunnels(&format!("protocols = [\"h2c\"]\nauth = {{ basic = \"{users}\" }}")));
+    let gate = lockgate().start(&tunnels(&format!(
+        "protocols = [\"h2c\"]\nauth = {{ basic = \"{users}\" }}"
+    )));
     let (client, origin) = (Client::connect(gate.address()), Origin::tcp());
     for _ in 0..2 {
         let answer = client.begin(request(&origin.address()), false).answer();
         assert_eq!(answer.status, 407);
-        assert_eq!(answer.field("proxy-authenticate"), Some(r#"Basic realm="restricted", charset="UTF-8""#));
+        assert_eq!(
+            answer.field("proxy-authenticate"),
+            Some(r#"Basic realm="restricted", charset="UTF-8""#)
+        );
         let mut with = request(&origin.address());
-        with.headers_mut().insert("proxy-authorization", "Basic YWxpY2U6b3BlbiBzZXNhbWU=".parse().unwrap());
+        with.headers_mut().insert(
+            "proxy-authorization",
+            "Basic YWxpY2U6b3BlbiBzZXNhbWU=".parse().unwrap(),
+        );
         let mut stream = client.begin(with, false);
         assert_eq!(stream.head().unwrap().status, 200);
         stream.send("ping", true);
@@ -180,16 +209,30 @@ fn a_password_is_asked_for_on_each_stream() {
 fn tunnels_of_one_connection_are_counted_and_bounded_one_by_one() {
     let keys = "protocols = [\"h2c\"]\nmax_per_client = 2\nmax_bytes = \"1KB\"";
     let gate = lockgate().start(&tunnels(keys));
-    let (client, origin, another) = (Client::connect(gate.address()), Origin::tcp(), Origin::tcp());
+    let (client, origin, another) = (
+        Client::connect(gate.address()),
+        Origin::tcp(),
+        Origin::tcp(),
+    );
     let mut one = client.begin(request(&origin.address()), false);
     let mut other = client.begin(request(&another.address()), false);
     let (mut at_one, mut at_other) = (Http::over(origin.accept()), Http::over(another.accept()));
-    assert_eq!((one.head().unwrap().status, other.head().unwrap().status), (200, 200));
-    assert_eq!(client.begin(request(&origin.address()), false).answer().status, 429);
+    assert_eq!(
+        (one.head().unwrap().status, other.head().unwrap().status),
+        (200, 200)
+    );
+    assert_eq!(
+        client
+            .begin(request(&origin.address()), false)
+            .answer()
+            .status,
+        429
+    );
     one.send(vec![0; 2_000], false);
     at_one.exactly(2_000);
-    let line =
-        gate.line("the end of one", |line| line["cause"] == "limit" && line["received_bytes"] == 2_000);
+    let line = gate.line("the end of one", |line| {
+        line["cause"] == "limit" && line["received_bytes"] == 2_000
+    });
     assert_eq!(line["side"], "lockgate", "{line}");
     assert!(one.piece().is_err());
     at_one.stream.wait_closed();
@@ -227,8 +270,8 @@ fn over_http_1_beside_it_everything_is_as_without() {
     talk(&mut client, &mut Http::over(origin.accept()));
 }
 
-/// RFC 9113 §8.5: "Receipt of any frame type other than DATA, RST_STREAM, WINDOW_UPDATE, or PRIORITY frames on a connected
-/// stream MUST be treated as a stream error".
+/// RFC 9113 §8.5: "Receipt of any frame type other than DATA, RST_STREAM, WINDOW_UPDATE, or
+/// PRIORITY frames on a connected stream MUST be treated as a stream error".
 #[test]
 fn fields_behind_the_bytes_break_the_tunnel() {
     let (gate, origin) = (plain(), Origin::tcp());

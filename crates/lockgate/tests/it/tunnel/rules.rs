@@ -9,8 +9,21 @@ use crate::scene::{deserted, lockgate};
 fn refused(gate: &Lockgate, target: &str) -> (u16, String, String) {
     let answer = ask(gate, connect(target));
     let error = answer.field("proxy-status").unwrap_or_default();
-    let error = error.split("error=").nth(1).unwrap_or_default().split(';').next().unwrap_or_default();
-    let cause = answer.text().split("cause: ").nth(1).unwrap_or_default().lines().next().unwrap_or_default();
+    let error = error
+        .split("error=")
+        .nth(1)
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default();
+    let cause = answer
+        .text()
+        .split("cause: ")
+        .nth(1)
+        .unwrap_or_default()
+        .lines()
+        .next()
+        .unwrap_or_default();
     (answer.status(), error.to_owned(), cause.to_owned())
 }
 
@@ -42,7 +55,10 @@ fn without_a_word_only_https_is_open_and_nothing_that_is_not_public() {
         assert_eq!(cause, "refused_by_rule", "{target}");
     }
     let line = gate.line("why", |line| line["host"] == "localhost:443");
-    assert!(line["detail"].as_str().unwrap().contains("loopback"), "{line}");
+    assert!(
+        line["detail"].as_str().unwrap().contains("loopback"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -65,19 +81,24 @@ fn a_name_is_judged_by_the_addresses_that_it_has() {
         client.head();
         talk(&mut client, &mut Http::over(origin.accept()));
     }
-    let gate = lockgate()
-        .start(&listener(&format!("private = true\nallow = [\"*:*\"]\ndeny = [\"127.0.0.1:{port}\"]")));
+    let gate = lockgate().start(&listener(&format!(
+        "private = true\nallow = [\"*:*\"]\ndeny = [\"127.0.0.1:{port}\"]"
+    )));
     let (status, error, _) = refused(&gate, &format!("localhost:{port}"));
     // It may have ::1 as well, where nobody listens.
-    assert!((status, error.as_str()) == DENIED || status == 502, "{status} {error}");
+    assert!(
+        (status, error.as_str()) == DENIED || status == 502,
+        "{status} {error}"
+    );
 }
 
 #[test]
 fn deny_wins() {
     let (origin, other) = (Origin::tcp(), deserted());
     let (port, other) = (origin.socket_address().port(), other.port());
-    let keys =
-        format!("private = true\nallow = [\"*:{port}\"]\ndeny = [\"localhost\", \"127.0.0.2:{port}\"]");
+    let keys = format!(
+        "private = true\nallow = [\"*:{port}\"]\ndeny = [\"localhost\", \"127.0.0.2:{port}\"]"
+    );
     let gate = lockgate().start(&listener(&keys));
     for target in [
         format!("localhost:{port}"),
@@ -98,7 +119,10 @@ fn a_name_that_does_not_resolve_is_a_502() {
     // RFC 6761 §6.4. Where there is no name server that is not said in time.
     let (status, error, _) = refused(&gate, "no.such.host.invalid:443");
     assert!(
-        matches!((status, error.as_str()), (502, "dns_error") | (504, "dns_timeout")),
+        matches!(
+            (status, error.as_str()),
+            (502, "dns_error") | (504, "dns_timeout")
+        ),
         "{status} {error}"
     );
 }
@@ -114,21 +138,32 @@ fn who_is_no_neighbour_brings_a_password_or_stays_outside() {
     client.head();
     talk(&mut client, &mut Http::over(origin.accept()));
     // By default neighbours may: a PROXY header says who is none.
-    let gate = lockgate()
-        .start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &tunnels("accept_proxy = \"require\"")));
-    for (from, status) in [("203.0.113.7", 403), ("100.64.0.1", 403), ("192.168.1.7", 200)] {
+    let gate = lockgate().start(
+        &("trusted = [\"127.0.0.1\"]\n".to_owned() + &tunnels("accept_proxy = \"require\"")),
+    );
+    for (from, status) in [
+        ("203.0.113.7", 403),
+        ("100.64.0.1", 403),
+        ("192.168.1.7", 200),
+    ] {
         let mut client = Http::connect(gate.address());
-        client.send(format!("PROXY TCP4 {from} 192.0.2.1 4000 3128\r\n") + &connect(&origin.address()));
+        client.send(
+            format!("PROXY TCP4 {from} 192.0.2.1 4000 3128\r\n") + &connect(&origin.address()),
+        );
         let head = client.head();
-        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{from}: {head}");
+        assert!(
+            head.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{from}: {head}"
+        );
     }
 }
 
 /// What a proxy between would say is not for a proxy that clients know of: it is meant for targets.
 #[test]
 fn who_asks_for_a_tunnel_is_who_is_connected() {
-    let gate = lockgate()
-        .start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &tunnels("clients = [\"192.0.2.0/24\"]")));
+    let gate = lockgate().start(
+        &("trusted = [\"127.0.0.1\"]\n".to_owned() + &tunnels("clients = [\"192.0.2.0/24\"]")),
+    );
     let mut client = Http::connect(gate.address());
     client.send("CONNECT 127.0.0.1:443 HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n");
     assert_eq!(client.answer().status(), 403);

@@ -12,7 +12,10 @@ use crate::shape::{held_for, least};
 /// The password is "open sesame".
 const HASH: &str = "$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m";
 /// `alice:open sesame` and `bob:open sesame` (RFC 7617 §2).
-const CREDENTIALS: [&str; 2] = ["Basic YWxpY2U6b3BlbiBzZXNhbWU=", "Basic Ym9iOm9wZW4gc2VzYW1l"];
+const CREDENTIALS: [&str; 2] = [
+    "Basic YWxpY2U6b3BlbiBzZXNhbWU=",
+    "Basic Ym9iOm9wZW4gc2VzYW1l",
+];
 
 /// Sends so much to whoever connects, and ends.
 fn sends(len: usize) -> Serving {
@@ -26,7 +29,9 @@ fn sends(len: usize) -> Serving {
 #[test]
 fn a_tunnel_has_its_rate_each_way_and_half_close_survives() {
     let origin = Origin::tcp();
-    let gate = lockgate().start(&tunnels("shape = { per_tunnel = { in = \"2MB/s\", out = \"1MB/s\" } }"));
+    let gate = lockgate().start(&tunnels(
+        "shape = { per_tunnel = { in = \"2MB/s\", out = \"1MB/s\" } }",
+    ));
     let (mut client, mut upstream) = opened(&gate, &origin);
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -49,7 +54,10 @@ fn the_tunnels_of_one_user_share_a_rate_on_all_workers_and_others_have_theirs() 
     let folder = Folder::new();
     let file = folder.write("users", format!("alice:{HASH}\nbob:{HASH}\n"));
     let origin = sends(100_000);
-    let auth = format!("auth = {{ basic = \"{}\" }}\nshape = {{ per_user = \"1MB/s\" }}", text(&file));
+    let auth = format!(
+        "auth = {{ basic = \"{}\" }}\nshape = {{ per_user = \"1MB/s\" }}",
+        text(&file)
+    );
     let gate = lockgate().workers(2).start(&tunnels(&auth));
     let begun = Instant::now();
     std::thread::scope(|scope| {
@@ -107,7 +115,9 @@ fn what_is_forwarded_is_held_too() {
     let begun = Instant::now();
     let mut client = Http::connect(gate.address());
     let target = origin.address();
-    client.send(format!("GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n"));
+    client.send(format!(
+        "GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n"
+    ));
     assert!(client.answer().body == bytes(3, 200_000));
     assert!(begun.elapsed() >= least(200_000, 1_000_000));
 }
