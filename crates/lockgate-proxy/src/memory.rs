@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -52,14 +53,14 @@ impl<F> Drop for Weighed<F> {
     }
 }
 
-/// Waits until there is memory for something new, under the phase of `guard`.
+/// Waits until there is memory for something new, under the phase of `guard`; `settle` gives back
+/// what need not be held meanwhile.
 ///
 /// # Errors
 /// When the connection is cut first.
-pub async fn room(guard: &Guard) -> Result<(), Cut> {
+pub async fn room(guard: &Guard, mut settle: impl FnMut(&mut Context<'_>)) -> Result<(), Cut> {
     while memory::level() == Level::Full {
-        // It holds little yet, and is refused when it has waited for too long: it is not cut for
-        // others.
+        poll_fn(|cx| Poll::Ready(settle(cx))).await;
         guard.watch().waits(Waiting::ForPlace);
         guard.within(guard.clock().next_tick()).await?;
         guard.watch().waits(Waiting::Otherwise);
@@ -76,6 +77,23 @@ enum Standing {
     Still,
     /// Its client is waited for, and is slow.
     Slow,
+    /// It has waited for a place for a while. It holds little, but where only such connections are
+    /// left, each would keep the others waiting until all of them are refused.
+    Queued,
+}
+
+impl Standing {
+    fn of(watch: &Watch, now: u64) -> Option<Self> {
+        let is_stream_stalled = watch.stalled_at.get() == now;
+        let phase = now.saturating_sub(watch.since());
+        match (watch.waiting(), watch.still_for(now)) {
+            (Waiting::ForPlace, _) => (phase >= STILL).then_some(Self::Queued),
+            (waiting, still) if waiting.is_for_client() || is_stream_stalled => {
+                Some(if still > 0 { Self::Stalled } else { Self::Slow })
+            }
+            (_, still) => (still >= STILL).then_some(Self::Still),
+        }
+    }
 }
 
 /// A connection that may be cut.
@@ -110,19 +128,11 @@ pub(crate) fn relieve(
         if watch.is_cut() {
             leaving = leaving.saturating_add(held);
         }
-        if held < WORTH
-            || watch.is_cut()
-            || watch.waiting() == Waiting::ForPlace
-            || spared(watch.client.get())
-        {
+        if held < WORTH || watch.is_cut() || spared(watch.client.get()) {
             return;
         }
-        let waited = watch.waiting().is_for_client() || watch.stalled_at.get() == now;
-        let standing = match watch.still_for(now) {
-            still if waited && still > 0 => Standing::Stalled,
-            still if still >= STILL => Standing::Still,
-            _ if waited => Standing::Slow,
-            _ => return,
+        let Some(standing) = Standing::of(watch, now) else {
+            return;
         };
         candidates.push(Candidate {
             place: watches.len(),
@@ -212,6 +222,19 @@ mod tests {
         ];
         assert_eq!(choose(candidates(&all), 1_000), [2, 1, 0]);
         assert_eq!(choose(candidates(&all), 0), [0; 0]);
+    }
+
+    #[test]
+    fn queued_connections_are_cut_last_and_not_at_once() {
+        let all = [(Standing::Queued, 1, 50), (Standing::Slow, 2, 40)];
+        assert_eq!(choose(candidates(&all), 1_000), [1, 0]);
+        let clock = Clock::new(Pulse::new());
+        let guard = clock.watch();
+        guard.phase(std::time::Duration::from_secs(60));
+        guard.watch().waits(Waiting::ForPlace);
+        let standing = |after| Standing::of(guard.watch(), guard.watch().since() + after);
+        assert_eq!(standing(STILL - 1), None);
+        assert_eq!(standing(STILL), Some(Standing::Queued));
     }
 
     #[test]

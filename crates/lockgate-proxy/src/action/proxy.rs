@@ -275,7 +275,11 @@ impl Proxy {
         poll_fn(|cx| match leased.as_mut().poll(cx) {
             // It neither keeps its place in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
-            polled => polled,
+            Poll::Pending => {
+                down.settle(cx);
+                Poll::Pending
+            }
+            leased => leased,
         })
         .await
     }

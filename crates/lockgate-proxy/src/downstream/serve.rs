@@ -225,10 +225,12 @@ impl<'s> Serving<'s> {
             guard,
         } = *self;
         let worker = &connection.worker;
-        memory::room(guard).await.map_err(|_| {
-            worker.cells.memory_refused.inc();
-            Refusal::because(Fault::Exhausted, "memory")
-        })?;
+        memory::room(guard, |cx| down.settle(cx))
+            .await
+            .map_err(|_| {
+                worker.cells.memory_refused.inc();
+                Refusal::because(Fault::Exhausted, "memory")
+            })?;
         let length = down.begin_request(head).map_err(|error| match error {
             ReadError::Framing(error) if error.status() == 501 => {
                 Refusal::because(Fault::NotImplemented, error.to_string())

@@ -283,6 +283,32 @@ fn uploads_that_no_endpoint_takes_are_cut_for_memory() {
     survives_up_to(MOST, &gate, join, || get(to, "/small"));
 }
 
+/// What a request brings behind its head is not held in full while the request waits for memory,
+/// and requests that only wait do not keep each other waiting.
+#[test]
+fn a_burst_of_uploads_leaves_memory_for_others() {
+    let (www, deaf) = (www(), Origin::tcp());
+    let more = format!(
+        "[site.\":0\".path.\"/up\"]\nproxy = \"{}\"\n",
+        deaf.address()
+    );
+    let gate = lockgate().start(&files(&www, &more));
+    let to = gate.address();
+    let piece = [b'x'; 64 * 1024];
+    let upload = |_| {
+        let mut client = Wire::connect(to);
+        client.send("PUT /up HTTP/1.1\r\nHost: app.test\r\nContent-Length: 100000000\r\n\r\n");
+        // The kernel takes as much of it as it likes.
+        let _ = client.write_all(&piece);
+        Resets(Some(client))
+    };
+    // All of them are there when the program looks: it accepts many in a row.
+    let burst: Vec<_> = gate.paused(|| (0..MOST).map(upload).collect());
+    get(to, "/small");
+    drop(burst);
+    assert_eq!(gate.sample("lockgate_memory_refused_total", &[]), 0.0);
+}
+
 /// A client that resets its connection when it leaves: a close alone is not seen by who waits for
 /// the endpoint.
 struct Resets(Option<Wire>);

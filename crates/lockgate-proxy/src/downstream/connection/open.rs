@@ -290,7 +290,7 @@ impl Connection {
         received: Vec<u8>,
         began: Instant,
     ) -> Result<(Box<Session>, Vec<u8>), Ending> {
-        if let Err(cut) = memory::room(&self.guard).await {
+        if let Err(cut) = memory::room(&self.guard, |_| ()).await {
             self.worker.cells.memory_refused.inc();
             return Err(match cut {
                 Cut::Deadline => Ending::because(Cause::Limit, Side::Lockgate, "memory"),
