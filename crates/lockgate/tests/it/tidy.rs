@@ -479,7 +479,7 @@ fn the_roots_of_crates_and_rooms_hold_no_logic() {
 
 #[test]
 fn no_file_outgrows_its_room() {
-    let long = |source: &Source| !source.is_test() && source.code().lines().count() > 650;
+    let long = |source: &Source| !source.is_test() && source.code().lines().count() > 780;
     report(
         sources()
             .into_iter()
