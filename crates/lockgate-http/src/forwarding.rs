@@ -2,7 +2,6 @@
 //! (RFC 7239).
 
 use crate::fields::{Field, Fields, Known, alike};
-use crate::h1::encode;
 use crate::head::{Method, RequestHead, Version};
 
 /// Which fields of a message go on: all but those that are for this connection only (RFC 9110
@@ -200,8 +199,8 @@ pub struct Client {
     trusted: bool,
     /// Whether nobody is told of it.
     unnamed: bool,
-    /// What stands before and behind the host that is asked for, where no earlier hop is told of.
-    lines: (String, String),
+    /// Its element of `Forwarded`, but for the host (RFC 7239 §4).
+    element: String,
 }
 
 impl Client {
@@ -210,19 +209,13 @@ impl Client {
     /// may speak for others: what it says of earlier clients is kept, and ours is added behind
     /// it.
     pub fn new(address: String, secure: bool, trusted: bool) -> Self {
-        let proto = proto(secure);
-        let lines = (
-            format!(
-                "X-Forwarded-For: {address}\r\nX-Forwarded-Proto: {proto}\r\nX-Forwarded-Host: "
-            ),
-            format!("\r\nForwarded: {};host=\"", element(&address, proto)),
-        );
+        let element = element(&address, proto(secure));
         Self {
             address,
             secure,
             trusted,
             unnamed: false,
-            lines,
+            element,
         }
     }
 
@@ -265,60 +258,44 @@ impl Client {
         }
     }
 
-    /// Writes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4), for a message
-    /// with these fields that asks for `host`, which is as it was written, with its port.
-    pub fn tell(&self, host: &[u8], fields: &Fields, out: &mut Vec<u8>) {
+    /// Hands to `add` what tells the origin of the client: `X-Forwarded-For`, `-Proto` and `-Host`,
+    /// and `Forwarded` (RFC 7239 §4), each with the parts of its value. `sent` are the fields of the
+    /// request, `host` is what it asks for as it was written, with its port.
+    pub fn tell(&self, host: &[u8], sent: &Fields, mut add: impl FnMut(&'static str, &[&[u8]])) {
         if self.unnamed {
             return;
         }
+        let (address, proto) = (self.address.as_bytes(), proto(self.secure).as_bytes());
+        let element = [self.element.as_bytes(), b";host=\"", host, b"\""];
+        let element = if host.is_empty() {
+            &element[..1]
+        } else {
+            &element[..]
+        };
+        let is_ours = |known| !self.trusted || sent.first(known).is_none();
+        let behind_earlier =
+            |known, ours: &[&[u8]], add: &mut dyn FnMut(&'static str, &[&[u8]])| {
+                let earlier = sent.values(known).filter(|value| !value.is_empty());
+                let mut parts: Vec<&[u8]> = earlier.flat_map(|value| [value, b", "]).collect();
+                parts.extend(ours);
+                add(known.name(), &parts);
+            };
         if self.trusted {
-            return self.add(host, fields, out);
+            behind_earlier(Known::XForwardedFor, &[address], &mut add);
+        } else {
+            add(Known::XForwardedFor.name(), &[address]);
         }
-        if host.is_empty() {
-            return self.tell_without_host(out);
+        if is_ours(Known::XForwardedProto) {
+            add(Known::XForwardedProto.name(), &[proto]);
         }
-        let (before, behind) = &self.lines;
-        put(
-            out,
-            &[before.as_bytes(), host, behind.as_bytes(), host, b"\"\r\n"],
-        );
-    }
-
-    /// The same of a client that has named no host.
-    #[cold]
-    fn tell_without_host(&self, out: &mut Vec<u8>) {
-        let proto = proto(self.secure);
-        encode::field(out, b"X-Forwarded-For", self.address.as_bytes());
-        encode::field(out, b"X-Forwarded-Proto", proto.as_bytes());
-        encode::field(out, b"Forwarded", element(&self.address, proto).as_bytes());
-    }
-
-    /// The same, behind what is said of earlier hops.
-    fn add(&self, host: &[u8], fields: &Fields, out: &mut Vec<u8>) {
-        let proto = proto(self.secure);
-        let earlier = |known| fields.values(known).filter(|value| !value.is_empty());
-        out.extend_from_slice(b"X-Forwarded-For: ");
-        for value in earlier(Known::XForwardedFor) {
-            put(out, &[value, b", "]);
+        if is_ours(Known::XForwardedHost) && !host.is_empty() {
+            add(Known::XForwardedHost.name(), &[host]);
         }
-        put(out, &[self.address.as_bytes(), b"\r\n"]);
-        for (known, ours) in [
-            (Known::XForwardedProto, proto.as_bytes()),
-            (Known::XForwardedHost, host),
-        ] {
-            if fields.first(known).is_none() && !ours.is_empty() {
-                encode::field(out, known.name().as_bytes(), ours);
-            }
+        if self.trusted {
+            behind_earlier(Known::Forwarded, element, &mut add);
+        } else {
+            add(Known::Forwarded.name(), element);
         }
-        out.extend_from_slice(b"Forwarded: ");
-        for value in earlier(Known::Forwarded) {
-            put(out, &[value, b", "]);
-        }
-        put(out, &[element(&self.address, proto).as_bytes()]);
-        if !host.is_empty() {
-            put(out, &[b";host=\"", host, b"\""]);
-        }
-        put(out, &[b"\r\n"]);
     }
 }
 
@@ -332,12 +309,6 @@ fn element(address: &str, proto: &str) -> String {
         format!("for=\"[{address}]\";proto={proto}")
     } else {
         format!("for={address};proto={proto}")
-    }
-}
-
-fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    for part in parts {
-        out.extend_from_slice(part);
     }
 }
 
@@ -375,6 +346,7 @@ fn is_for_the_end(known: Known) -> bool {
 mod tests {
     use super::*;
     use crate::fields::tests::fields;
+    use crate::h1::encode;
 
     fn shown(fields: &Fields, keep: impl Fn(&Field<'_>) -> bool) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -513,7 +485,9 @@ mod tests {
         let sent = fields(sent);
         let mut out = Vec::new();
         sent.write(&mut out, |field| !client.replaces(field));
-        client.tell(host.as_bytes(), &sent, &mut out);
+        client.tell(host.as_bytes(), &sent, |name, parts| {
+            encode::field_of(&mut out, name.as_bytes(), parts);
+        });
         String::from_utf8(out)
             .unwrap()
             .lines()

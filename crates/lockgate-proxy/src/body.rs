@@ -1,25 +1,20 @@
-//! Bodies of messages, whatever HTTP they come in: as they come, as they go, and from one
-//! connection to another.
+//! Bodies of messages, whatever HTTP they come in: as they come and as they go.
 //!
 //! Everything is polled and may be dropped between two polls: what was received and not used stays
 //! where it is.
 
 use std::fmt;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use lockgate_content::change::ChangeError;
+use lockgate_content::coding::DecodeError;
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
 use lockgate_http::h2::{HeadError as SectionError, frames};
 use lockgate_net::stream::StreamError;
-
-use crate::transform::HeaderRules;
-use crate::transform::body::TransformError;
-
-/// Pieces of data that move in one turn; then the worker's other connections have theirs.
-const TURNS: usize = 16;
 
 /// Why a stream of HTTP/2 ended before its time, or the connection that it was on (RFC 9113 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +42,17 @@ impl fmt::Display for Reset {
 }
 
 impl std::error::Error for Reset {}
+
+/// Why a body cannot be transformed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TransformError {
+    /// What came is not in the coding that was said.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// What comes out is too much.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+}
 
 /// Why a message could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -193,62 +199,4 @@ pub trait Tunnel: Source + Sink {
     /// # Errors
     /// When the connection has broken.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>>;
-}
-
-/// Whose fault it is that a body does not come to its end.
-#[derive(Debug)]
-pub enum Fault {
-    /// The one that sends it.
-    Source(ReadError),
-    /// The one that takes it.
-    Sink(WriteError),
-}
-
-/// Moves a body until all of it has left; `keep` sees all data on its way. What `rules` take out of
-/// its message's head they take out of its trailers.
-///
-/// What is gathered leaves when no more has come.
-///
-/// # Errors
-/// When one of the two breaks.
-pub fn poll_pump(
-    cx: &mut Context<'_>,
-    source: &mut impl Source,
-    sink: &mut impl Sink,
-    rules: &HeaderRules,
-    mut keep: impl FnMut(&[u8]),
-) -> Poll<Result<(), Fault>> {
-    for _ in 0..TURNS {
-        if sink.is_taken() {
-            return sink.poll_flush(cx).map_err(Fault::Sink);
-        }
-        if source.data().is_empty() {
-            let Poll::Ready(sent) = sink.poll_sent(cx) else {
-                source.settle(cx);
-                return Poll::Pending;
-            };
-            sent.map_err(Fault::Sink)?;
-        }
-        match source.poll_data(cx) {
-            Poll::Ready(Ok(())) if source.is_over() => {
-                sink.finish(source.trailers(), |field| !rules.takes_out(field.name));
-            }
-            Poll::Ready(Ok(())) => {
-                let Poll::Ready(taken) = sink.poll_take(cx, source.data(), source.is_last()) else {
-                    source.settle(cx);
-                    return Poll::Pending;
-                };
-                let taken = taken.map_err(Fault::Sink)?;
-                keep(&source.data()[..taken]);
-                source.consume(taken);
-            }
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::Source(error))),
-            Poll::Pending => {
-                ready!(sink.poll_flush(cx)).map_err(Fault::Sink)?;
-                return Poll::Pending;
-            }
-        }
-    }
-    cx.waker().wake_by_ref();
-    Poll::Pending
 }

@@ -20,7 +20,7 @@ use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
 use crate::clients::Connected;
-use crate::upstream::Tried;
+use crate::member_set::MemberSet;
 
 /// How often the supervisor ticks.
 pub const TICK: Duration = Duration::from_millis(100);
@@ -121,7 +121,7 @@ pub struct Asked {
     /// When it had all that it is to answer.
     pub since: Instant,
     /// If others may be asked instead: members that were tried, this one among them.
-    pub tried: Option<Tried>,
+    pub tried: Option<MemberSet>,
 }
 
 /// What a connection waits for, as far as somebody else is to blame for it.

@@ -1,204 +1,51 @@
 //! One request and its answer: what is known when it begins, and what came of it.
 
-mod outgoing;
-
 use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use lockgate_http::asked::Asked;
-use lockgate_http::fields::{Field, Known};
-use lockgate_http::forwarding::{Client, Onward};
-use lockgate_http::head::{BodyLength, RequestHead, ResponseHead, Version};
+use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 
 use crate::access_log::{Cause, OpenedBy, Side};
 use crate::answer::Fault;
-use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::body::ReadError;
 use crate::clients::Account;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::limits::Share;
+use crate::member_set::MemberSet;
+use crate::message::{Downstream, OutgoingRequest};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::route::Pattern;
+use crate::rules::Rules;
 use crate::shaping::Shapers;
-use crate::site::Rules;
 use crate::transform::Values;
-use crate::upstream::{DialError, Endpoint, Hold, InFlight, Kept, Lease, Tried, Wire, Wish};
+use crate::upstream::{DialError, Endpoint, Hold, InFlight, Kept, Lease, Wire, Wish};
 use crate::worker::Worker;
-
-pub use outgoing::OutgoingHead;
-
-/// The way back to a client, and that of the request's body from it.
-///
-/// Dropped before the answer was whole, it breaks the answer off: the client never takes a part for
-/// the whole.
-pub trait Downstream: Source + Sink {
-    /// Completes when the client has gone.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
-
-    /// The address that the client has connected to, as the kernel has it.
-    fn local_address(&self) -> Option<SocketAddr>;
-
-    /// Begins the body of the request that has this head, and says how long it is.
-    ///
-    /// # Errors
-    /// When that is not certain, or what has come is no such body.
-    fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError>;
-
-    /// Refuses the body once more than `most` bytes of data have come.
-    fn allow(&mut self, most: u64);
-
-    /// Writes an answer before the answer (RFC 9110 §15.2), which leaves by a flush.
-    fn interim(&mut self, request: &RequestHead, answer: &ResponseHead);
-
-    /// Begins the answer, which leaves with the first data or by a flush; `keep` is whether the
-    /// connection will take another request.
-    fn respond(
-        &mut self,
-        request: &RequestHead,
-        answer: &ResponseHead,
-        length: BodyLength,
-        keep: bool,
-    );
-
-    /// Completes when data of the answer would be taken now: what can be read later is not read
-    /// before.
-    ///
-    /// # Errors
-    /// When the connection has broken.
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>>;
-
-    /// Whether [`poll_file`](Self::poll_file) takes any.
-    fn takes_files(&self) -> bool;
-
-    /// Takes data of the body from a file, up to `len` bytes from `offset` on, that does not pass
-    /// through us, and says how much; `last` when none follows. `None` where it must pass
-    /// through us: then it is to be read.
-    ///
-    /// # Errors
-    /// When the connection has broken, or the file cannot be read.
-    fn poll_file(
-        &mut self,
-        cx: &mut Context<'_>,
-        part: (BorrowedFd<'_>, u64, usize),
-        last: bool,
-    ) -> Poll<Result<Option<usize>, WriteError>>;
-
-    /// Writes the answer after which both speak something else, and which leaves by a flush.
-    fn switch(&mut self, request: &RequestHead, answer: &ResponseHead);
-
-    /// Forgets what was not sent of an answer that is given up.
-    fn discard(&mut self);
-
-    /// Completes when all that was taken of an answer has left, or cannot: what breaks it off must
-    /// not overtake it.
-    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()>;
-
-    /// Makes certain that the client does not take what was sent for the whole, and that nothing is
-    /// kept for it.
-    fn abort(&mut self);
-}
 
 /// A request, and what is known of it.
 pub struct Request<'a> {
     /// The worker that serves it.
     pub worker: &'a Rc<Worker>,
-    /// Its head, as it was received.
-    pub head: &'a RequestHead,
-    /// Its head, as an endpoint gets it.
-    pub outgoing: &'a OutgoingHead<'a>,
-    /// What the client has asked for, and of whom.
-    pub asked: Asked<'a>,
-    /// Its body.
-    pub length: BodyLength,
-    /// Who asked.
-    pub client: &'a Client,
+    /// The request as an endpoint gets it, with the head as it was received.
+    pub outgoing: OutgoingRequest<'a>,
     /// What templates fill in.
     pub values: Values<'a>,
     /// What the route matches.
     pub pattern: &'a Pattern,
     /// What the exchange is held to.
     pub rules: &'a Rules,
-    /// What endpoints see of the cookies, where it is less than came.
-    pub cookies: Option<Vec<u8>>,
 }
 
-impl Request<'_> {
-    /// Whether a field of the head goes to the endpoint as it came. Those that say where the
-    /// request is for, who asks and how it is named are ours.
-    pub fn hands_on(&self, onward: &Onward<'_>, field: &Field<'_>) -> bool {
-        let ours = match field.known {
-            Some(Known::Host) => true,
-            Some(Known::XRequestId) => !self.client.is_unnamed(),
-            _ => self.client.replaces(field),
-        };
-        // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in
-        // HTTP/1.1.
-        let unknown = self.head.version == Version::Http10 && field.known == Some(Known::Expect);
-        let cookie = self.cookies.is_some() && field.name.eq_ignore_ascii_case(b"cookie");
-        // To CGI it is HTTP_PROXY, which libraries take for the way out ("httpoxy", CVE-2016-5385).
-        // No standard has it.
-        let proxy = field.known.is_none() && field.name.eq_ignore_ascii_case(b"proxy");
-        onward.passes(field) && !ours && !unknown && !cookie && !proxy
-    }
-
-    /// Host and port that the endpoint is asked for.
-    pub fn host(&self) -> &[u8] {
-        self.outgoing.host()
-    }
-
-    /// The line of cookies to write in place of those that came, if there is one.
-    pub fn other_cookies(&self) -> Option<&[u8]> {
-        self.cookies.as_deref().filter(|left| !left.is_empty())
-    }
-
-    /// By which HTTP it came to us (RFC 9110 §7.6.3: a gateway must say so).
-    pub fn via(&self) -> &'static str {
-        match self.head.version {
-            Version::Http2 => "2.0 lockgate",
-            Version::Http11 => "1.1 lockgate",
-            Version::Http10 => "1.0 lockgate",
-        }
-    }
-
-    /// Whether the client takes trailers: endpoints are told so (RFC 9110 §10.1.4).
-    pub fn takes_trailers(&self) -> bool {
-        let fields = self.outgoing.fields();
-        fields.first(Known::Te).is_some()
-            && fields
-                .tokens(Known::Te)
-                .any(|token| token.eq_ignore_ascii_case(b"trailers"))
-    }
-
-    /// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS
-    /// (RFC 2817): what an origin would then be sent unread is requests ("h2c smuggling").
-    pub fn upgrade(&self) -> Option<&[u8]> {
-        let fields = self.outgoing.fields();
-        let offered = fields.first(Known::Upgrade)?;
-        let asks = fields
-            .tokens(Known::Connection)
-            .any(|token| token.eq_ignore_ascii_case(b"upgrade"));
-        let is = |name: &[u8]| {
-            offered
-                .get(..name.len())
-                .is_some_and(|front| front.eq_ignore_ascii_case(name))
-        };
-        let is_http = is(b"h2") || is(b"http") || is(b"tls");
-        // A token with perhaps a version: in anything more, an origin might find what was not
-        // looked at here.
-        let one = fields.values(Known::Upgrade).count() == 1
-            && !offered.is_empty()
-            && offered
-                .iter()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
-        (asks && one && !is_http && self.head.version >= Version::Http11).then_some(offered)
+impl<'a> Request<'a> {
+    /// The head as it was received.
+    pub fn received(&self) -> &'a RequestHead {
+        self.outgoing.received
     }
 }
 
@@ -245,7 +92,7 @@ pub struct Outcome {
     /// Attempts beyond the first.
     pub retries: u32,
     /// The members that were tried in vain.
-    pub tried: Tried,
+    pub tried: MemberSet,
     /// Of a call of gRPC, how it has ended.
     pub grpc_status: Option<u16>,
     /// Until an endpoint was chosen and had room.
@@ -373,7 +220,7 @@ impl<D: Downstream> Exchange<'_, D> {
         answer: &ResponseHead,
         switched: Switched,
     ) -> Result<(), Failure> {
-        self.down.switch(self.request.head, answer);
+        self.down.switch(self.request.received(), answer);
         self.outcome.status = answer.status;
         self.guard.watch().waits(Waiting::ForRoom);
         match self

@@ -60,7 +60,11 @@ impl<F> Drop for Weighed<F> {
 /// When the connection is cut first.
 pub async fn room(guard: &Guard, mut settle: impl FnMut(&mut Context<'_>)) -> Result<(), Cut> {
     while memory::level() == Level::Full {
-        poll_fn(|cx| Poll::Ready(settle(cx))).await;
+        poll_fn(|cx| {
+            settle(cx);
+            Poll::Ready(())
+        })
+        .await;
         guard.watch().waits(Waiting::ForPlace);
         guard.within(guard.clock().next_tick()).await?;
         guard.watch().waits(Waiting::Otherwise);
@@ -312,7 +316,7 @@ mod tests {
             let mut within = true;
             // Each takes something for itself, dials, and leaves the connection to its endpoint
             // with the worker.
-            let task = std::future::poll_fn(|_| {
+            let task = poll_fn(|_| {
                 let _ = &own;
                 within = !within;
                 if within {
@@ -335,7 +339,7 @@ mod tests {
         let clock = Clock::new(Pulse::new());
         let guard = clock.watch();
         let mut kept = None;
-        let task = std::future::poll_fn(|_| match kept.take() {
+        let task = poll_fn(|_| match kept.take() {
             None => {
                 kept = Some(memory::Charge::new(memory::Kind::Coding, 1_000));
                 Poll::Pending

@@ -8,19 +8,17 @@ use std::time::Duration;
 use lockgate_http::h1::Limits;
 
 use crate::action::connect::Connect;
-use crate::action::files::Files;
+use crate::action::forward_auth::ForwardAuth;
 use crate::action::proxy::Proxy;
 use crate::admit::basic_auth::Checker;
-use crate::admit::forward_auth::ForwardAuth;
 use crate::admit::networks::Networks;
 use crate::admit::rate_limit::RateLimit;
 use crate::answer::Pages;
+use crate::files::Files;
 use crate::h2::Allowance;
 use crate::route::Router;
-use crate::shaping::Shape;
-use crate::transform::{
-    Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite, Template,
-};
+use crate::rules::{Rates, Rules};
+use crate::transform::Template;
 
 /// The sites of one listener.
 #[derive(Debug)]
@@ -101,6 +99,8 @@ pub struct Route {
     pub name: String,
     /// What answers.
     pub action: Action,
+    /// Who may use it, and how often.
+    pub admission: Admission,
     /// What requests and answers are held to.
     pub rules: Rules,
 }
@@ -138,56 +138,15 @@ pub struct Fixed {
     pub media_type: String,
 }
 
-/// What the requests of a route and their answers are held to.
-#[derive(Debug)]
-pub struct Rules {
-    /// What becomes of the path.
-    pub target: TargetRewrite,
-    /// Changes to a request's fields.
-    pub request_headers: HeaderRules,
-    /// Changes to an answer's fields.
-    pub headers: HeaderRules,
-    /// Bytes of a request's body; more is 413.
-    pub body_max: Option<u64>,
-    /// Minimum rates of the client.
-    pub rates: Rates,
-    /// The rates that bodies are held to, and what upgrades carry.
-    pub shape: Option<Arc<Shape>>,
+/// Who may use a route, and how often.
+#[derive(Debug, Default)]
+pub struct Admission {
     /// Who is served.
     pub networks: Networks,
     /// How often.
     pub limit: Option<Limited>,
     /// Who may come.
     pub auth: Option<Auth>,
-    /// Whether requests that are of no trace begin one: so many of a hundred are to be recorded.
-    pub trace: Option<u8>,
-    /// How long answers may be kept.
-    pub cache: Option<Caching>,
-    /// What is changed of bodies.
-    pub rewrite: Option<Arc<Rewrite>>,
-    /// Which answers are compressed.
-    pub compress: Option<Compress>,
-    /// Whose pages may read them.
-    pub cors: Option<Cors>,
-    /// Whether `Location` and cookie paths are put back to what the client sees.
-    pub rewrite_location: bool,
-    /// What is shown instead of our own pages.
-    pub pages: Arc<Pages>,
-    /// Paths that lead elsewhere, before the action is asked.
-    pub redirects: Option<Arc<RedirectMap>>,
-    /// Whether paths that an origin could read otherwise are let through.
-    pub raw_paths: bool,
-}
-
-/// Minimum rates of a client, measured only while it is waited for.
-#[derive(Debug, Clone, Copy)]
-pub struct Rates {
-    /// Bytes a second of a body that is due.
-    pub min_in: Option<u64>,
-    /// Bytes a second that it takes of what is held for it.
-    pub min_out: Option<u64>,
-    /// Milliseconds for which it may stay below.
-    pub grace: u64,
 }
 
 /// How often requests of a route may come.

@@ -24,9 +24,9 @@ use lockgate_net::stream::Blocks;
 use tokio::sync::Notify;
 
 use crate::access_log::{Log, MaskIp};
-use crate::action::files;
 use crate::clients::Clients;
 use crate::clock::{Asked, Clock, Cut, Pulse, Waiting, Watch};
+use crate::files;
 use crate::limits::connections::Connections;
 use crate::limits::handshakes::Handshakes;
 use crate::limits::sockets::Sockets;

@@ -33,6 +33,16 @@ pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     }
 }
 
+/// One line whose value has several parts.
+pub fn field_of(out: &mut Vec<u8>, name: &[u8], parts: &[&[u8]]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
 /// What ends a head.
 pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");

@@ -26,10 +26,11 @@ use crate::admit::targets::{Refused, Targets};
 use crate::answer::Fault;
 use crate::client_address::ClientAddress;
 use crate::clock::Clock;
-use crate::exchange::{Bounds, Downstream, Exchange, Failure, Shares, Switched, lap};
+use crate::exchange::{Bounds, Exchange, Failure, Shares, Switched, lap};
 use crate::h1::Link;
 use crate::limits::sockets::Share;
 use crate::limits::{self, AtOnce, PerClient};
+use crate::message::Downstream;
 use crate::upstream::{Endpoint, Patience, Place, Queue, Slot, Upstream, Wire};
 
 /// Addresses of one name that are tried, at the most.
@@ -116,9 +117,9 @@ impl Connect {
         exchange: &mut Exchange<'_, D>,
         user: Option<&Arc<str>>,
     ) -> Result<(), Failure> {
-        let asked = &exchange.request.asked;
+        let asked = &exchange.request.outgoing.target;
         let (host, port) = match (
-            asked.secure.or(exchange.request.head.secure),
+            asked.secure.or(exchange.request.received().secure),
             asked.authority,
         ) {
             (Some(false), Some(authority)) => (
@@ -139,7 +140,7 @@ impl Connect {
             }
         };
         // What it may switch to is a tunnel as those of CONNECT are, and held to the same.
-        let shares = match exchange.request.upgrade() {
+        let shares = match exchange.request.outgoing.upgrade() {
             Some(_) => self.shares(exchange.request.values.client, user)?,
             None => Shares::default(),
         };
@@ -355,12 +356,12 @@ impl Connect {
 /// Whom a request for a tunnel is for: a name in lower case or an address, and a port.
 fn target<D>(exchange: &Exchange<'_, D>) -> Result<(String, u16), Failure> {
     let malformed = |why| Err(Failure::because(Fault::Malformed, why));
-    if exchange.request.length != BodyLength::Empty {
+    if exchange.request.outgoing.length != BodyLength::Empty {
         // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the
         // tunnel.
         return malformed("CONNECT with a body");
     }
-    match exchange.request.asked.authority {
+    match exchange.request.outgoing.target.authority {
         Some(authority) => Ok((
             authority.name().into_owned(),
             port(authority.port.unwrap_or_default())?,

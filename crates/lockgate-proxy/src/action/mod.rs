@@ -2,5 +2,6 @@
 
 pub mod connect;
 pub mod files;
+pub mod forward_auth;
 pub mod proxy;
 pub mod relay;

@@ -18,11 +18,13 @@ use std::time::{Duration, Instant};
 
 use crate::answer::Fault;
 use crate::clock::Asked;
-use crate::exchange::{Downstream, Exchange, Failure, Request, lap};
+use crate::exchange::{Exchange, Failure, lap};
 use crate::h2::Target;
 use crate::limits::sockets::Share;
+use crate::member_set::MemberSet;
+use crate::message::{Downstream, OutgoingRequest};
 use crate::upstream::Failure::Unserved;
-use crate::upstream::{DialError, Lease, Patience, Tried, Upstream, Wanted, bit};
+use crate::upstream::{DialError, Lease, Patience, Upstream, Wanted};
 
 use replay::Replay;
 
@@ -75,12 +77,12 @@ impl Proxy {
     ) -> Result<(), Failure> {
         upstream.count();
         let target = if upstream.pool().settings.http2 {
-            Some(target(&exchange.request)?)
+            Some(target(&exchange.request.outgoing)?)
         } else {
             None
         };
         // What must not be sent twice is sent where the kernel says that somebody listens.
-        let idempotent = exchange.request.head.method.is_idempotent();
+        let idempotent = exchange.request.received().method.is_idempotent();
         let mut wanted = if idempotent {
             Wanted::Any
         } else {
@@ -88,7 +90,7 @@ impl Proxy {
         };
         // Over HTTP/2 endpoints say what they have not looked at, also where something was sent.
         let mut replay = Replay::new(idempotent || upstream.pool().settings.http2);
-        let mut tried = 0;
+        let mut tried = MemberSet::default();
         let patience = upstream.pool().patience();
         let mut clock = exchange.began;
         let mut before: Option<Before> = None;
@@ -108,16 +110,16 @@ impl Proxy {
                     lease
                 }
                 (Err(error @ (DialError::Cut(_) | DialError::Left)), _) | (Err(error), None) => {
-                    exchange.outcome.tried |= tried;
+                    exchange.outcome.tried = exchange.outcome.tried.union(tried);
                     return Err(error.into());
                 }
                 // Nobody else could be asked: what happened says more than that.
                 (Err(_), Some(before)) => {
-                    exchange.outcome.tried |= tried;
+                    exchange.outcome.tried = exchange.outcome.tried.union(tried);
                     return Err(before.failure);
                 }
             };
-            exchange.outcome.tried = (exchange.outcome.tried | tried) & !bit(lease.member());
+            exchange.outcome.tried = exchange.outcome.tried.union(tried).without(lease.member());
             let took = lap(&mut clock);
             exchange.outcome.leased(took, lease.dialled);
             exchange
@@ -144,7 +146,9 @@ impl Proxy {
                 since: clock,
                 tried: again.then_some(tried),
             };
-            let target = target.as_ref().map(|target| target.at(lease.endpoint()));
+            let target = target
+                .as_ref()
+                .map(|target| target.at(lease.endpoint().authority()));
             let asked = self
                 .ask(
                     exchange,
@@ -218,11 +222,11 @@ impl Proxy {
             if stale {
                 // Its own fault it was not; but where one idle connection was dead, the others
                 // probably are.
-                tried = 0;
+                tried = MemberSet::default();
                 wanted = Wanted::New(clock);
             } else if refused && !upstream.has_another(tried) {
                 // The connection had no room for it, or ends: the endpoint is well.
-                tried = 0;
+                tried = MemberSet::default();
                 if lease.link.is_lost() {
                     wanted = Wanted::New(clock);
                 }
@@ -242,7 +246,7 @@ impl Proxy {
         upstream: &Rc<Upstream>,
         patience: &Patience,
         wanted: Wanted,
-        tried: &mut Tried,
+        tried: &mut MemberSet,
     ) -> Result<Lease, DialError> {
         let Exchange {
             request,
@@ -298,7 +302,7 @@ impl Proxy {
 
 /// What HTTP/2 needs of a request; where there is none, that is the client's fault, and no endpoint
 /// is asked.
-fn target(request: &Request<'_>) -> Result<Target, Failure> {
+fn target(request: &OutgoingRequest<'_>) -> Result<Target, Failure> {
     Target::of(request).map_err(|error| {
         let fault = if error.status() == 414 {
             Fault::TargetTooLong

@@ -1,11 +1,9 @@
 //! Who may ask, and how often: what is decided about a request before anything is done for it.
 //!
 //! Each room answers one question; the loop that serves requests asks, and says 401, 403, 429 or
-//! 503. Only [`forward_auth`] knows requests and answers, because it is asked by one and says so by
-//! the other.
+//! 503.
 
 pub mod basic_auth;
-pub mod forward_auth;
 pub mod htpasswd;
 pub mod networks;
 pub mod password_hash;

@@ -28,9 +28,10 @@ use crate::answer::{ErrorAnswer, Fault, Form};
 use crate::body::Source;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::{Downstream, Failure, Switched};
+use crate::exchange::{Failure, Switched};
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Verdict, Violation};
 use crate::memory::weighed;
+use crate::message::Downstream;
 use crate::site::{Http2, Sites};
 use crate::upstream::Wire;
 

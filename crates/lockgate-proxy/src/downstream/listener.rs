@@ -3,13 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::tls::{Acceptor, Acceptors};
 
-use super::{AcceptProxy, ByHello};
-use crate::shaping::Shape;
+use super::{AcceptProxy, ByHello, Relaying};
 use crate::site::Sites;
-use crate::upstream::Pool;
 
 /// What is done with the connections of one listener.
 #[derive(Debug)]
@@ -72,43 +69,5 @@ impl Listener {
             Service::ByHello(by_hello) => own.chain(by_hello.acceptors()).collect(),
             Service::Relay(_) | Service::Http(_) => own.collect(),
         }
-    }
-}
-
-/// How bytes are relayed.
-#[derive(Debug)]
-pub struct Relaying {
-    /// Its place among those that each worker counts.
-    pub place: usize,
-    /// Where to.
-    pub pool: Arc<Pool>,
-    /// The PROXY header that endpoints are sent, if any.
-    pub proxy_protocol: Option<SentHeader>,
-    /// For each attempt to connect to an endpoint, and for its TLS.
-    pub connect: Duration,
-    /// For a relay on which nothing moves.
-    pub idle: Duration,
-    /// When to probe a silent peer, if at all.
-    pub keepalive: Option<Duration>,
-    /// For a connection in all, if that is limited.
-    pub max_lifetime: Option<Duration>,
-    /// The rates that bytes are held to, if they are.
-    pub shape: Option<Arc<Shape>>,
-}
-
-/// The PROXY header that an endpoint is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SentHeader {
-    /// One of our own.
-    Own(ProxyVersion),
-    /// The one that has come, as it came. Where none has, or nobody believes it, one of version 2
-    /// of our own: what comes first would be believed.
-    Pass,
-}
-
-impl Relaying {
-    /// Whether it needs the header that has come.
-    pub(super) fn passes_header(&self) -> bool {
-        self.proxy_protocol == Some(SentHeader::Pass)
     }
 }

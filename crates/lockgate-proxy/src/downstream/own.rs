@@ -15,8 +15,10 @@ use super::serve::{Next, Serving, host};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages, grpc};
 use crate::clock::{Guard, Pace, Waiting};
-use crate::exchange::{Downstream, Failure};
-use crate::site::{Rates, Route, Sites};
+use crate::exchange::Failure;
+use crate::message::Downstream;
+use crate::rules::Rates;
+use crate::site::{Route, Sites};
 use crate::transform::{Cors, Values};
 
 /// What an error says of itself whatever the rules are: it is not kept as long as what was asked

@@ -16,7 +16,6 @@ use crate::client_address::ClientAddress;
 use crate::exchange::{Failure, Outcome};
 use crate::request_id::RequestId;
 use crate::site::{Action, Route, SiteLog, Sites};
-use crate::upstream::bit;
 use crate::worker::unix_millis;
 
 /// What is known of a request by the time it is over.
@@ -222,7 +221,7 @@ impl Connection {
 
     /// The endpoints that a request was brought to in vain, as the log has them.
     fn tried(&self, seen: &Seen<'_>) -> String {
-        let Some(upstream) = seen.upstream.filter(|_| seen.outcome.tried != 0) else {
+        let Some(upstream) = seen.upstream.filter(|_| !seen.outcome.tried.is_empty()) else {
             return String::new();
         };
         let members = self
@@ -232,7 +231,7 @@ impl Connection {
             .members()
             .iter()
             .enumerate();
-        let tried = members.filter(|(at, _)| seen.outcome.tried & bit(*at) != 0);
+        let tried = members.filter(|(at, _)| seen.outcome.tried.contains(*at));
         tried
             .map(|(_, member)| member.endpoint().label.as_str())
             .collect::<Vec<_>>()

@@ -31,8 +31,9 @@ use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::client_address::ClientAddress;
 use crate::clock::Guard;
-use crate::exchange::{Downstream, OutgoingHead, Request, Switched};
+use crate::exchange::{Request, Switched};
 use crate::memory;
+use crate::message::{Downstream, OutgoingHead, OutgoingRequest};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::shaping::{Shape, Shaped};
@@ -285,7 +286,7 @@ impl<'s> Serving<'s> {
                 .trace
                 .map(|share| self.trace(share, &mut outgoing, seen.number));
         }
-        if let Some(Auth::Forward(service)) = &route.rules.auth {
+        if let Some(Auth::Forward(service)) = &route.admission.auth {
             let asking = boxed(|| {
                 self.ask_whether(
                     (service, pattern),
@@ -301,7 +302,7 @@ impl<'s> Serving<'s> {
             }
         }
         // As the auth service vouches for it; without one, as it was received.
-        let vouched = matches!(route.rules.auth, Some(Auth::Forward(_)));
+        let vouched = matches!(route.admission.auth, Some(Auth::Forward(_)));
         let wish = self.wish(
             &route.action,
             seen.client,
@@ -326,17 +327,25 @@ impl<'s> Serving<'s> {
             return Ok(next);
         }
         if let Some(source) = Elsewhere::of(&route.action, recipient, head.method) {
+            let rules = &route.rules;
             let request = Request {
                 worker,
-                head,
-                outgoing: &outgoing,
-                asked,
-                length,
-                client: &asking.client,
+                outgoing: OutgoingRequest {
+                    received: head,
+                    head: &outgoing,
+                    target: asked,
+                    rewritten: source
+                        .rewrites()
+                        .then(|| rules.target.rewritten(pattern, &values))
+                        .flatten(),
+                    length,
+                    client: &asking.client,
+                    id: values.id,
+                    cookies: None,
+                },
                 values,
                 pattern,
-                rules: &route.rules,
-                cookies: None,
+                rules,
             };
             return Ok(self
                 .ask_elsewhere((source, wish), route, request, down, seen, *keep)

@@ -9,10 +9,11 @@ use std::task::{Context, Poll};
 use lockgate_net::relay::Meter;
 use lockgate_net::shape::Shaper;
 
-use crate::body::{Fault, Tunnel, poll_pump};
+use crate::body::Tunnel;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::Bounds;
 use crate::metrics::http::SiteCells;
+use crate::pump::{PumpError, poll_pump};
 use crate::shaping::{Held, Shapers};
 use crate::transform::HeaderRules;
 
@@ -134,8 +135,8 @@ fn poll_way(
             // RFC 9113 §8.5: nothing but data belongs there.
             Poll::Ready(Ok(())) if source.trailers().is_some() => return Poll::Ready(by_source),
             Poll::Ready(Ok(())) => *way = Way::Finished,
-            Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(by_source),
-            Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(by_sink),
+            Poll::Ready(Err(PumpError::Source(_))) => return Poll::Ready(by_source),
+            Poll::Ready(Err(PumpError::Sink(_))) => return Poll::Ready(by_sink),
             Poll::Pending => {}
         }
     }

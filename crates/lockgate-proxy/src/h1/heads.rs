@@ -1,99 +1,64 @@
 //! The heads that we send: what an intermediary changes of those that it got (RFC 9110 §7.6).
 
-use lockgate_http::fields::{Fields, Known};
+use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::forwarding::Onward;
 use lockgate_http::h1::encode;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 use lockgate_http::status;
 
 use super::websocket;
-use crate::exchange::Request;
-use crate::transform::TargetRewrite;
+use crate::message::{FieldSink, OutgoingRequest};
 
 /// The request as the endpoint gets it.
-pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
-    let Request {
-        worker,
-        head,
-        asked,
-        client,
-        values,
-        rules,
-        ..
-    } = request;
-    let fields = request.outgoing.fields();
-    let onward = Onward::of(fields);
-    if rules.target == TargetRewrite::None {
-        encode::request_line(out, head.method_name(), asked.path, asked.query);
-    } else {
-        let mut target = worker.blocks.text();
-        rules.target.write(request.pattern, values, &mut target);
-        encode::request_line(out, head.method_name(), &target, None);
-        worker.blocks.take_back(target);
-    }
+pub(super) fn request(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
+    let (path, query) = request.path_and_query();
+    encode::request_line(out, request.received.method_name(), path, query);
     encode::field(out, b"Host", request.host());
-    fields.write(out, |field| request.hands_on(&onward, field));
-    if let Some(cookies) = request.other_cookies() {
-        encode::field(out, b"Cookie", cookies);
-    }
-    client.tell(asked.host, fields, out);
-    if !client.is_unnamed() {
-        encode::field(out, b"X-Request-Id", values.id);
-    }
-    encode::field(out, b"Via", request.via().as_bytes());
+    request.write_fields(out);
     connection(request, out);
-    if is_websocket_without_key(request) {
-        encode::field(
-            out,
-            b"Sec-WebSocket-Key",
-            websocket::key(values.id).as_bytes(),
-        );
+    if request.is_websocket_without_key() {
+        let key = websocket::key(request.id);
+        encode::field(out, b"Sec-WebSocket-Key", key.as_bytes());
     }
-    match request.length {
-        BodyLength::Known(length) => encode::content_length(out, length),
-        BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        // RFC 9110 §8.6: a method that may have a body says so where it is empty.
-        BodyLength::Empty if head.fields.first(Known::ContentLength).is_some() => {
-            encode::content_length(out, 0);
-        }
-        BodyLength::Empty | BodyLength::UntilClose => {}
+    if let Some(length) = request.content_length() {
+        encode::content_length(out, length);
+    } else if request.length == BodyLength::Chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }
     encode::end(out);
 }
 
-/// What is asked of the endpoint for the connection to it.
-fn connection(request: &Request<'_>, out: &mut Vec<u8>) {
-    let trailers = request.takes_trailers();
-    if trailers {
-        out.extend_from_slice(b"TE: trailers\r\n");
+impl FieldSink for Vec<u8> {
+    fn copy(&mut self, fields: &Fields, passes: impl FnMut(&Field<'_>) -> bool) {
+        fields.write(self, passes);
     }
-    match (request.upgrade(), trailers) {
-        (Some(protocol), trailers) => {
-            encode::field(out, b"Upgrade", protocol);
-            out.extend_from_slice(if trailers {
-                b"Connection: Upgrade, TE\r\n"
-            } else {
-                b"Connection: Upgrade\r\n"
-            });
-        }
-        (None, true) => out.extend_from_slice(b"Connection: TE\r\n"),
-        (None, false) => {}
+
+    fn add(&mut self, name: &'static str, parts: &[&[u8]]) {
+        encode::field_of(self, name.as_bytes(), parts);
     }
 }
 
-/// Whether it is for us to say the key of a WebSocket's handshake.
-fn is_websocket_without_key(request: &Request<'_>) -> bool {
-    request.head.version == Version::Http2 && request.upgrade().is_some()
+/// What is asked of the endpoint for the connection to it.
+fn connection(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
+    let names: &[u8] = match (request.upgrade(), request.takes_trailers()) {
+        (Some(protocol), trailers) => {
+            encode::field(out, b"Upgrade", protocol);
+            if trailers { b"Upgrade, TE" } else { b"Upgrade" }
+        }
+        (None, true) => b"TE",
+        (None, false) => return,
+    };
+    encode::field(out, b"Connection", names);
 }
 
 /// What an endpoint that speaks HTTP/1 would answer to the key of a WebSocket's handshake (RFC 6455
 /// §4.2.2), where one accepts it that does not.
-pub fn accept(request: &Request<'_>) -> String {
-    if is_websocket_without_key(request) {
-        return websocket::accept(websocket::key(request.values.id));
+pub fn accept(request: &OutgoingRequest<'_>) -> String {
+    if request.is_websocket_without_key() {
+        return websocket::accept(websocket::key(request.id));
     }
     let key = request
-        .head
+        .received
         .fields
         .named(b"sec-websocket-key")
         .next()
@@ -102,16 +67,16 @@ pub fn accept(request: &Request<'_>) -> String {
 }
 
 /// Whether an endpoint that switches was asked to, and to this.
-pub fn agrees(request: &Request<'_>, answer: &ResponseHead) -> bool {
+pub fn agrees(request: &OutgoingRequest<'_>, answer: &ResponseHead) -> bool {
     let accepts = || {
         let mut said = answer.fields.named(b"sec-websocket-accept");
         said.next()
-            .is_some_and(|accept| websocket::is_accepted(request.values.id, accept))
+            .is_some_and(|accept| websocket::is_accepted(request.id, accept))
     };
     let mut to = answer.fields.values(Known::Upgrade);
     match (request.upgrade(), to.next(), to.next()) {
         (Some(offered), Some(to), None) => {
-            offered.eq_ignore_ascii_case(to) && (!is_websocket_without_key(request) || accepts())
+            offered.eq_ignore_ascii_case(to) && (!request.is_websocket_without_key() || accepts())
         }
         _ => false,
     }

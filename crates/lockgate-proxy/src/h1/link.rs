@@ -13,7 +13,7 @@ use lockgate_net::stream::{Blocks, Stream};
 
 use super::{Reader, Writer, heads};
 use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
-use crate::exchange::{Downstream, Request};
+use crate::message::{Downstream, OutgoingRequest};
 
 /// One connection.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Link {
     }
 
     /// Begins a request, which leaves with the first data or by a flush.
-    pub fn ask(&mut self, request: &Request<'_>) {
+    pub fn ask(&mut self, request: &OutgoingRequest<'_>) {
         heads::request(request, self.writer.head());
         self.writer.begin_body(request.length);
     }

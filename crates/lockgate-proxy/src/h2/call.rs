@@ -1,6 +1,5 @@
 //! One request to an endpoint on a connection that others share, and its answer.
 
-use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -11,14 +10,13 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::Limits;
 use lockgate_http::h2::{self as words, HeadError};
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
-use lockgate_net::stream::StreamError;
 
 use super::heads::{self, Target};
 use super::outgoing::Outgoing;
 use super::{Incoming, Shared};
 use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
-use crate::exchange::Request;
 use crate::h1;
+use crate::message::OutgoingRequest;
 
 /// RFC 9113 §7.
 const REFUSED_STREAM: u32 = 7;
@@ -57,11 +55,14 @@ enum State {
 }
 
 impl Call {
-    /// One for which there is room.
-    pub(super) fn new(connection: Rc<Shared>) -> Self {
+    /// A place on `connection`, which takes no more than `requests` in its life, if it has one.
+    pub fn on(connection: &Rc<Shared>, requests: u64) -> Option<Self> {
+        if !connection.enter(requests) {
+            return None;
+        }
         let (outgoing, before) = (Outgoing::default(), connection.sent());
-        Self {
-            connection,
+        Some(Self {
+            connection: Rc::clone(connection),
             state: State::New,
             outgoing,
             stream: None,
@@ -69,16 +70,16 @@ impl Call {
             before,
             unprocessed: false,
             lost: false,
-        }
+        })
     }
 
     /// Whether the endpoint takes such a request: not every one takes a WebSocket.
-    pub fn takes(&self, request: &Request<'_>) -> bool {
+    pub fn takes(&self, request: &OutgoingRequest<'_>) -> bool {
         !is_websocket(request) || self.connection.takes_tunnels()
     }
 
     /// Sends the head of a request.
-    pub fn ask(&mut self, request: &Request<'_>, target: Target) {
+    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: Target) {
         let websocket = is_websocket(request);
         self.accept = websocket.then(|| h1::accept(request));
         // What follows a handshake is not of it: until it is accepted there is nothing to send.
@@ -327,21 +328,8 @@ impl Tunnel for Call {
     }
 }
 
-fn is_websocket(request: &Request<'_>) -> bool {
+fn is_websocket(request: &OutgoingRequest<'_>) -> bool {
     request
         .upgrade()
         .is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
-}
-
-/// Why a connection is over whose peer has ended it in an orderly way.
-pub(super) const CLOSED: &str = "closed";
-
-/// What a connection that is over says of each of its streams.
-pub(super) fn lost(why: &str) -> ReadError {
-    let kind = if why == CLOSED {
-        io::ErrorKind::UnexpectedEof
-    } else {
-        io::ErrorKind::Other
-    };
-    StreamError::Io(io::Error::new(kind, why.to_owned())).into()
 }

@@ -1,5 +1,7 @@
 //! Heads of HTTP/1 as the h2 crate has them, and back.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -12,9 +14,7 @@ use lockgate_http::h2::request::Pseudo;
 use lockgate_http::h2::{self as words, HeadError};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
 
-use crate::exchange::Request;
-use crate::transform::TargetRewrite;
-use crate::upstream::Endpoint;
+use crate::message::{FieldSink, OutgoingRequest};
 
 /// The longest path and query that the http crate takes.
 const LONGEST_PATH: usize = u16::MAX as usize - 1;
@@ -76,8 +76,8 @@ impl Target {
     ///
     /// # Errors
     /// When HTTP/2 has no such method, path or host.
-    pub fn of(request: &Request<'_>) -> Result<Self, HeadError> {
-        let (head, host) = (request.head, request.host());
+    pub fn of(request: &OutgoingRequest<'_>) -> Result<Self, HeadError> {
+        let (head, host) = (request.received, request.host());
         let method = http::Method::from_bytes(head.method_name()).map_err(|_| HeadError::Method)?;
         let host = (!host.is_empty()).then(|| Bytes::copy_from_slice(host));
         let authority = host.map(Authority::from_maybe_shared).transpose();
@@ -89,9 +89,9 @@ impl Target {
         })
     }
 
-    /// The same for `endpoint`, whose name stands in for a host that is not there (RFC 9113
-    /// §8.3.1).
-    pub fn at(&self, endpoint: &Endpoint) -> Self {
+    /// The same for an endpoint with this host and port, which stand in for a host that is not
+    /// there (RFC 9113 §8.3.1).
+    pub fn at(&self, endpoint: Option<(&str, u16)>) -> Self {
         let authority = self.authority.clone().or_else(|| Some(name(endpoint)));
         Self {
             method: self.method.clone(),
@@ -116,92 +116,33 @@ impl Target {
 }
 
 /// The host and port of an endpoint, as it is configured.
-fn name(endpoint: &Endpoint) -> Authority {
-    let named = endpoint
-        .authority()
-        .and_then(|(host, port)| match host.contains(':') {
-            true => format!("[{}]:{port}", host.trim_matches(['[', ']']))
-                .parse()
-                .ok(),
-            false => format!("{host}:{port}").parse().ok(),
-        });
+fn name(endpoint: Option<(&str, u16)>) -> Authority {
+    let named = endpoint.and_then(|(host, port)| match host.contains(':') {
+        true => format!("[{}]:{port}", host.trim_matches(['[', ']']))
+            .parse()
+            .ok(),
+        false => format!("{host}:{port}").parse().ok(),
+    });
     named.unwrap_or_else(|| Authority::from_static(NO_HOST))
 }
 
 /// The request as an endpoint gets it; `secure` is whether it goes over TLS, `websocket` makes a
 /// WebSocket's handshake an extended CONNECT (RFC 8441 §5).
 pub(super) fn ask(
-    request: &Request<'_>,
+    request: &OutgoingRequest<'_>,
     target: Target,
     secure: bool,
     websocket: bool,
 ) -> http::Request<()> {
-    let Request {
-        worker,
-        head,
-        asked,
-        client,
-        values,
-        ..
-    } = request;
     let mut asks = http::Request::new(());
     (*asks.method_mut(), *asks.uri_mut()) = target.into_parts(secure);
-    let fields = request.outgoing.fields();
-    let onward = Onward::of(fields);
-    let map = asks.headers_mut();
-    map.reserve(fields.len() + 8);
-    for field in fields.iter() {
-        // The key is one of HTTP/1.
-        let key = websocket && field.name.eq_ignore_ascii_case(b"sec-websocket-key");
-        if request.hands_on(&onward, &field) && words::response::passes(&field) && !key {
-            put(map, &field);
-        }
-    }
-    if let Some(cookies) = request.other_cookies() {
-        put(
-            map,
-            &Field {
-                name: b"cookie",
-                value: cookies,
-                known: None,
-            },
-        );
-    }
-    let mut ours = worker.blocks.text();
-    client.tell(asked.host, fields, &mut ours);
-    for line in ours.split(|byte| *byte == b'\n') {
-        let Some(colon) = memchr::memchr(b':', line) else {
-            continue;
-        };
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        put(
-            map,
-            &Field {
-                name,
-                value,
-                known: None,
-            },
-        );
-    }
-    worker.blocks.take_back(ours);
-    if let Ok(mut id) = HeaderValue::from_bytes(values.id) {
-        // No two are alike: in the table it would only take the place of what is (RFC 7541 §7.1.3).
-        id.set_sensitive(true);
-        map.insert(HeaderName::from_static("x-request-id"), id);
-    }
-    map.append(header::VIA, HeaderValue::from_static(request.via()));
-    if request.takes_trailers() {
-        map.insert(header::TE, HeaderValue::from_static("trailers"));
-    }
-    match request.length {
-        BodyLength::Known(length) => {
-            map.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
-        }
-        // RFC 9110 §8.6: a method that may have a body says so where it is empty.
-        BodyLength::Empty if head.fields.first(Known::ContentLength).is_some() => {
-            map.insert(header::CONTENT_LENGTH, HeaderValue::from(0));
-        }
-        BodyLength::Empty | BodyLength::Chunked | BodyLength::UntilClose => {}
+    request.write_fields(&mut RequestMap {
+        map: asks.headers_mut(),
+        websocket,
+    });
+    if let Some(length) = request.content_length() {
+        asks.headers_mut()
+            .insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
     if websocket {
         *asks.method_mut() = http::Method::CONNECT;
@@ -211,36 +152,58 @@ pub(super) fn ask(
     asks
 }
 
-/// The path that is asked for (RFC 9113 §8.3.1).
-fn path(request: &Request<'_>) -> Result<PathAndQuery, HeadError> {
-    let Request {
-        worker,
-        asked,
-        values,
-        rules,
-        ..
-    } = request;
-    let mut target = worker.blocks.text();
-    if rules.target == TargetRewrite::None {
-        target.extend_from_slice(asked.path);
-        if let Some(query) = asked.query {
-            target.push(b'?');
-            target.extend_from_slice(query);
+/// The fields of a request as the crate has them.
+struct RequestMap<'m> {
+    map: &'m mut HeaderMap,
+    websocket: bool,
+}
+
+impl FieldSink for RequestMap<'_> {
+    fn copy(&mut self, fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) {
+        self.map.reserve(fields.len() + 8);
+        for field in fields.iter() {
+            // The key is one of HTTP/1.
+            let key = self.websocket && field.name.eq_ignore_ascii_case(b"sec-websocket-key");
+            if passes(&field) && words::response::passes(&field) && !key {
+                put(self.map, &field);
+            }
         }
-    } else {
-        rules.target.write(request.pattern, values, &mut target);
     }
-    let path = PathAndQuery::try_from(&target[..]).or_else(|_| {
-        let escaped = escaped(&target);
+
+    fn add(&mut self, name: &'static str, parts: &[&[u8]]) {
+        let joined;
+        let value = match parts {
+            [value] => value,
+            parts => {
+                joined = parts.concat();
+                &joined[..]
+            }
+        };
+        let field = Field {
+            name: name.as_bytes(),
+            value,
+            known: None,
+        };
+        put(self.map, &field);
+    }
+}
+
+/// The path that is asked for (RFC 9113 §8.3.1).
+fn path(request: &OutgoingRequest<'_>) -> Result<PathAndQuery, HeadError> {
+    let (path, query) = request.path_and_query();
+    let whole = match query {
+        Some(query) => Cow::Owned([path, query].join(&b'?')),
+        None => Cow::Borrowed(path),
+    };
+    PathAndQuery::try_from(&whole[..]).or_else(|_| {
+        let escaped = escaped(&whole);
         let error = if escaped.len() > LONGEST_PATH {
             HeadError::TargetTooLong
         } else {
             HeadError::Path
         };
         PathAndQuery::try_from(escaped).map_err(|_| error)
-    });
-    worker.blocks.take_back(target);
-    path
+    })
 }
 
 /// A target with what no URI has (RFC 3986 §2) in its escaped form, since the crate takes nothing
@@ -278,8 +241,10 @@ fn put(map: &mut HeaderMap, field: &Field<'_>) {
         HeaderName::from_bytes(field.name),
         HeaderValue::from_bytes(field.value),
     ) {
-        // RFC 7541 §7.1.3: many clients share the table of a connection to an endpoint.
-        value.set_sensitive(name == header::AUTHORIZATION || name == header::COOKIE);
+        // RFC 7541 §7.1.3: many clients share the table of a connection to an endpoint. No two ids
+        // are alike: in the table one would only take the place of what is.
+        let is_sensitive = name == header::AUTHORIZATION || name == header::COOKIE;
+        value.set_sensitive(is_sensitive || name == "x-request-id");
         map.append(name, value);
     }
 }

@@ -15,12 +15,11 @@ use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, SendStream};
 use lockgate_http::h2::HeadError;
-use lockgate_net::stream::{Blocks, Stream};
+use lockgate_net::stream::{Blocks, Stream, StreamError};
 
-use super::call::{CLOSED, lost};
 use super::life::{Life, Order, Seen};
 use super::unwanted::Unwanted;
-use super::{Call, Carrier, Io};
+use super::{Carrier, Io};
 use crate::body::{ReadError, Reset};
 
 /// Requests at once on one connection, where the endpoint allows more: what is lost with a
@@ -30,7 +29,7 @@ pub const MOST: usize = 100;
 /// until it takes no more in that time.
 const TAKEN_BACK: u32 = 8;
 /// What an endpoint may send of one answer before somebody takes it: 10 MB/s over 100 ms.
-pub(super) const WINDOW: u32 = 1024 * 1024;
+const WINDOW: u32 = 1024 * 1024;
 /// The same of all answers together: clients that take nothing never stop the others of the
 /// connection.
 const CONNECTION_WINDOW: u32 = MOST as u32 * WINDOW;
@@ -43,6 +42,9 @@ const REMEMBERED: Duration = Duration::from_secs(30);
 /// Field sections up to this are read, and those that are longer than we take are refused with a
 /// word. Beyond, and some more for what frames are not full, the h2 crate ends the connection.
 const FIELDS: u32 = 256 * 1024;
+/// Why a connection is over whose peer has ended it in an orderly way.
+const CLOSED: &str = "closed";
+
 /// One connection.
 #[derive(Debug)]
 pub struct Shared {
@@ -162,11 +164,12 @@ impl Shared {
         Ok((shared, driver))
     }
 
-    /// A place for one more request, of which it takes no more than `requests` in its life.
-    pub fn place(self: &Rc<Self>, requests: u64) -> Option<Call> {
+    /// Takes a place for one more request, of which it takes no more than `requests` in its life;
+    /// says whether there was one.
+    pub(super) fn enter(&self, requests: u64) -> bool {
         let rests = self.taken_back.get() >= TAKEN_BACK;
         if self.leaving.get() || rests || self.streams.get() >= self.most.get() {
-            return None;
+            return false;
         }
         self.streams.set(self.streams.get() + 1);
         self.asked.set(self.asked.get() + 1);
@@ -174,7 +177,7 @@ impl Shared {
         if self.asked.get() >= requests {
             self.leave();
         }
-        Some(Call::new(Rc::clone(self)))
+        true
     }
 
     /// Requests at once that it takes.
@@ -348,6 +351,16 @@ impl Shared {
     }
 }
 
+/// What a connection that is over says of each of its streams.
+fn lost(why: &str) -> ReadError {
+    let kind = if why == CLOSED {
+        io::ErrorKind::UnexpectedEof
+    } else {
+        io::ErrorKind::Other
+    };
+    StreamError::Io(io::Error::new(kind, why.to_owned())).into()
+}
+
 /// What moves the frames of a [`Shared`] connection: a future that completes when the connection is
 /// over.
 #[derive(Debug)]
@@ -388,7 +401,10 @@ impl Driver {
         }
         shared.carrier.borrow_mut().begin_turn();
         let ended = Pin::new(&mut self.connection).poll(cx);
-        let reset = shared.unwanted.borrow_mut().poll(cx, &mut self.connection);
+        let reset = shared
+            .unwanted
+            .borrow_mut()
+            .poll(cx, &mut self.connection, WINDOW);
         for stream in reset {
             shared.release(Some(stream));
         }

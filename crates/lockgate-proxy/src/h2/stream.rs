@@ -20,7 +20,7 @@ use super::outgoing::Outgoing;
 use super::turns::Turn;
 use super::{Carrier, Incoming, Turns, heads};
 use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
-use crate::exchange::Downstream;
+use crate::message::Downstream;
 
 /// A client's stream. Dropped before the answer was whole, it is reset.
 #[derive(Debug)]

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use h2::client::{Connection, ResponseFuture};
 
 use super::Io;
-use super::shared::WINDOW;
 
 /// Resets that an endpoint may not have read. As many may follow behind the SETTINGS that ask:
 /// together fewer than 20.
@@ -45,11 +44,12 @@ impl Unwanted {
     }
 
     /// Resets those that may be, and says which streams these were. It is called in each turn of
-    /// the connection's driver.
+    /// the connection's driver. `window` is the initial window that the endpoint was told.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         connection: &mut Connection<Io, Bytes>,
+        window: u32,
     ) -> Vec<u32> {
         let mut reset = Vec::new();
         // One that is answered was looked at.
@@ -61,7 +61,7 @@ impl Unwanted {
             waits
         });
         // The crate takes no SETTINGS before the last ones are acknowledged.
-        if !self.waiting.is_empty() && connection.set_initial_window_size(WINDOW).is_ok() {
+        if !self.waiting.is_empty() && connection.set_initial_window_size(window).is_ok() {
             // They leave in the next turn, before the resets of this one.
             cx.waker().wake_by_ref();
             if mem::replace(&mut self.asked, true) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use lockgate_http::target::Authority;
 
-use super::router::Clash;
+use super::clash::Clash;
 
 /// Which hosts a site serves.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 
 use foldhash::fast::RandomState;
 
+use super::clash::{Clash, Unreachable};
 use super::pattern::{Overlap, Pattern, Segment};
-use super::router::{Clash, Unreachable};
 
 /// A route as the shell gives it.
 #[derive(Debug, Clone)]

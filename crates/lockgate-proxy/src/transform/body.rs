@@ -3,14 +3,14 @@
 use std::task::{Context, Poll};
 
 use lockgate_content::Progress;
-use lockgate_content::change::{ChangeError, Changer};
-use lockgate_content::coding::{DecodeError, Decoder, Encoder};
+use lockgate_content::change::Changer;
+use lockgate_content::coding::{Decoder, Encoder};
 use lockgate_http::coding::{Accepted, vary};
 use lockgate_http::fields::{Fields, Known};
 
 use super::Compress;
 use super::compress::{made, named};
-use crate::body::{ReadError, Source};
+use crate::body::{ReadError, Source, TransformError};
 
 /// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few
 /// bytes can stand for gigabytes, and nobody waits for all of them.
@@ -26,17 +26,6 @@ pub enum Stage {
     Change(Changer),
     /// It gets a coding.
     Encode(Encoder),
-}
-
-/// Why a body cannot be transformed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TransformError {
-    /// What came is not in the coding that was said.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    /// What comes out is too much.
-    #[error(transparent)]
-    Change(#[from] ChangeError),
 }
 
 impl Stage {
@@ -375,8 +364,8 @@ mod tests {
     use std::collections::VecDeque;
     use std::task::Waker;
 
-    use lockgate_content::change::{Changes, Document, Rule};
-    use lockgate_content::coding::{Coded, Coding, decode_all, encode_all};
+    use lockgate_content::change::{ChangeError, Changes, Document, Rule};
+    use lockgate_content::coding::{Coded, Coding, DecodeError, decode_all, encode_all};
 
     use super::*;
 

@@ -36,6 +36,15 @@ impl TargetRewrite {
         }
     }
 
+    /// The new target of a request that matched `pattern`, where there is one.
+    pub fn rewritten(&self, pattern: &Pattern, values: &Values<'_>) -> Option<Vec<u8>> {
+        (*self != Self::None).then(|| {
+            let mut target = Vec::new();
+            self.write(pattern, values, &mut target);
+            target
+        })
+    }
+
     /// What was left out at the front of the path, which the origin's answers do not know of.
     pub fn stripped<'p>(&self, pattern: &Pattern, path: &'p [u8]) -> &'p [u8] {
         match self {

@@ -6,7 +6,8 @@ use lockgate_http::fields::Fields;
 
 use super::random::mix;
 use super::sessions::Sessions;
-use super::sticky::Sticky;
+use super::sticky::{Sticky, cookies};
+use super::wish::Wish;
 use crate::limits;
 
 /// What clients are told apart by. Where there is no such thing, or it is empty, it is their
@@ -36,20 +37,6 @@ pub struct Asker<'a> {
     pub session: Option<&'a [u8]>,
     /// The fields of its request, if it is one.
     pub fields: Option<&'a Fields>,
-}
-
-/// Whether somebody belongs to an endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// Nobody in particular: whichever is next.
-    Any,
-    /// The one that this hash leads to.
-    Hashed(u64),
-    /// The member at this place.
-    Member(usize),
-    /// The member at this place, which has made its TLS session; while that is not to be had, where
-    /// the hash leads.
-    Session(usize, Option<u64>),
 }
 
 /// How clients come to belong to an endpoint.
@@ -106,14 +93,6 @@ impl Key {
             (None, None) => Wish::Any,
         }
     }
-}
-
-/// The values of the cookies of this name (RFC 6265 §4.2.1).
-pub(super) fn cookies<'a>(fields: &'a Fields, name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
-    let pairs = fields
-        .named(b"cookie")
-        .flat_map(|line| line.split(|byte| *byte == b';'));
-    pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
 }
 
 /// A hash that is the same everywhere and always; not one that withstands who looks for collisions,

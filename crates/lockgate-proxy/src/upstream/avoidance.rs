@@ -15,7 +15,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::endpoint::Failure;
+/// How a try at an endpoint failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// No connection, or no TLS.
+    Unreachable,
+    /// A connection that broke before an answer.
+    Broken,
+    /// No answer in time, one that cannot be read, or one that says that it cannot serve. One alone
+    /// says little.
+    Unserved,
+}
 
 /// When an endpoint that keeps failing is ejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

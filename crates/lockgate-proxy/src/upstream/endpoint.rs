@@ -12,7 +12,7 @@ use std::time::Duration;
 use lockgate_net::acknowledge::Habits;
 use lockgate_net::dial::Target;
 
-use super::avoidance::{Avoidance, Condition, Eject};
+use super::avoidance::{Avoidance, Condition, Eject, Failure};
 use super::latency::Latency;
 use super::name::Name;
 use super::notice::Notice;
@@ -74,18 +74,6 @@ struct Load {
     in_flight: AtomicUsize,
     latency: Latency,
     avoidance: Avoidance,
-}
-
-/// How a try at an endpoint failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// No connection, or no TLS.
-    Unreachable,
-    /// A connection that broke before an answer.
-    Broken,
-    /// No answer in time, one that cannot be read, or one that says that it cannot serve. One alone
-    /// says little.
-    Unserved,
 }
 
 /// What a broken exchange counts as, or twice the latency if that is more: an endpoint that fails

@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{Blocks, Stream};
 
-use super::pool::{Tried, bit, is_tried};
 use super::sharing::{Place, Sharing};
 use super::slots::Keeper;
 use super::{
     DialError, Endpoint, Hold, InFlight, Keeping, Member, Patience, Pool, Random, Retry, Settings,
-    Slot, Slots, Wire, Wish,
+    Slot, Slots, Wanted, Wire, Wish,
 };
 use crate::boxed::boxed;
 use crate::clients::Account;
 use crate::clock::Guard;
 use crate::h1::Link;
 use crate::limits::sockets::Share;
+use crate::member_set::MemberSet;
 use crate::metrics::http::{HttpCells, SiteCells};
 
 /// Hundredths of a retry that are saved up at the most, and what a worker begins with: so that the
@@ -81,17 +81,6 @@ pub struct Lease {
     avoided: bool,
     member: usize,
     upstream: Rc<Upstream>,
-}
-
-/// Which connection is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// Any that is not known to be dead.
-    Any,
-    /// One of which the kernel says that it lives: for what must not be sent twice.
-    Certain,
-    /// A new one; of those that are shared, one that was made after this moment.
-    New(Instant),
 }
 
 impl Upstream {
@@ -184,7 +173,7 @@ impl Upstream {
         connect: Duration,
         wanted: Wanted,
         header: &[u8],
-        (wish, tried): (Wish, &mut Tried),
+        (wish, tried): (Wish, &mut MemberSet),
         (http, site): (&HttpCells, &SiteCells),
     ) -> Result<Lease, DialError> {
         // Requests that share connections take hardly any.
@@ -208,7 +197,7 @@ impl Upstream {
                     Err(error) => return Err(last.unwrap_or(error)),
                 },
             };
-            *tried |= bit(member);
+            tried.insert(member);
             if self.pool.settings.http2 {
                 let in_flight = hold.endpoint().begin();
                 match boxed(|| self.share(member, hold, in_flight, guard, connect, wanted)).await {
@@ -278,7 +267,7 @@ impl Upstream {
         &self,
         (guard, patience): (&Guard, &Patience),
         wish: Wish,
-        tried: Tried,
+        tried: MemberSet,
         site: &SiteCells,
     ) -> Result<(usize, Hold), DialError> {
         let _waiting = Waiting::begin(site);
@@ -416,9 +405,9 @@ impl Upstream {
     }
 
     /// Whether a member that is not in `tried` could be asked now.
-    pub fn has_another(&self, tried: Tried) -> bool {
+    pub fn has_another(&self, tried: MemberSet) -> bool {
         let members = self.pool.members().iter().enumerate();
-        let mut usable = members.filter(|(at, member)| member.is_up() && !is_tried(tried, *at));
+        let mut usable = members.filter(|(at, member)| member.is_up() && !tried.contains(*at));
         usable.any(|(_, member)| !member.endpoint().is_full())
     }
 

@@ -15,37 +15,23 @@ use std::time::Duration;
 use lockgate_net::dial::{Target, dial, is_exhaustion};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
-use lockgate_net::tls::handshake::{self, HandshakeError};
+use lockgate_net::tls::handshake;
 use lockgate_net::tls::session::Session;
 
-use super::affinity::{Asker, Wish};
-use super::avoidance::Condition;
+use super::affinity::Asker;
+use super::avoidance::{Condition, Failure};
 use super::balance::{Balance, Balancer, Member, Standing};
-use super::endpoint::{Endpoint, Failure, Hold, Place};
+use super::dial_error::DialError;
+use super::endpoint::{Endpoint, Hold, Place};
 use super::notice::Notice;
 use super::patience::Patience;
 use super::random::mix;
 use super::settings::Settings;
 use super::slots::Slots;
-use crate::answer::Fault;
+use super::wish::Wish;
 use crate::boxed::boxed;
 use crate::clock::{Clock, Cut, Guard};
-
-/// Members that one request or relay was sent to already; of those behind the 64th nobody asks.
-pub type Tried = u64;
-
-/// Whether a member is among those that were tried.
-pub(super) fn is_tried(tried: Tried, member: usize) -> bool {
-    tried & bit(member) != 0
-}
-
-/// A member among those that were tried.
-pub(crate) fn bit(member: usize) -> Tried {
-    u32::try_from(member)
-        .ok()
-        .and_then(|member| 1_u64.checked_shl(member))
-        .unwrap_or(0)
-}
+use crate::member_set::MemberSet;
 
 /// Endpoints that serve alike.
 #[derive(Debug)]
@@ -72,66 +58,6 @@ pub struct Dialled {
     pub session: Option<Box<Session>>,
     /// Its place among the endpoint's.
     pub hold: Hold,
-}
-
-/// No endpoint could be reached.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum DialError {
-    /// What the one that was tried last said.
-    #[error("{endpoint}: {error}")]
-    Failed {
-        /// Which one.
-        endpoint: String,
-        /// What it said, to all who have waited for it; [`io::ErrorKind::TimedOut`] is nothing in
-        /// time.
-        error: Arc<io::Error>,
-    },
-    /// Checks have found every endpoint down.
-    #[error("every endpoint is down")]
-    Down,
-    /// Those that answer are at their `max`, and as many requests wait as may.
-    #[error("every endpoint is at its limit, and the queue is full")]
-    QueueFull,
-    /// Those that answer are at their `max`, and none became free in time.
-    #[error("every endpoint that can be reached has as many connections as it may")]
-    Full,
-    /// We could not even try: nothing is left to connect with.
-    #[error("cannot connect anywhere: {0}")]
-    Exhausted(Arc<io::Error>),
-    /// The connection was cut meanwhile.
-    #[error("cut while connecting")]
-    Cut(Cut),
-    /// The client has left meanwhile.
-    #[error("while it waited")]
-    Left,
-}
-
-impl DialError {
-    /// What a client is told of it.
-    pub fn fault(&self) -> Fault {
-        match self {
-            Self::Failed { error, .. } => unreachable(error),
-            Self::Down => Fault::NoEndpoint,
-            Self::QueueFull => Fault::QueueFull,
-            Self::Full => Fault::QueueTimeout,
-            Self::Exhausted(_) => Fault::Exhausted,
-            Self::Cut(_) | Self::Left => Fault::ConnectionTimeout,
-        }
-    }
-}
-
-fn unreachable(error: &io::Error) -> Fault {
-    let handshake = error
-        .get_ref()
-        .and_then(|error| error.downcast_ref::<HandshakeError>());
-    match (handshake, error.kind()) {
-        (Some(handshake), _) if handshake.is_certificate() => Fault::TlsCertificate,
-        (Some(_), _) => Fault::TlsProtocol,
-        (None, io::ErrorKind::TimedOut) => Fault::ConnectionTimeout,
-        // The system says the same of a Unix socket that is not there.
-        (None, io::ErrorKind::NotFound) if error.raw_os_error().is_none() => Fault::Dns,
-        _ => Fault::ConnectionRefused,
-    }
 }
 
 impl Pool {
@@ -189,7 +115,13 @@ impl Pool {
 
     /// The member that a request goes to, and a place at it: see [`Balancer::choose`]. Of one that
     /// it belongs to by name there is none while that is full.
-    pub fn choose(&self, wish: Wish, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
+    pub fn choose(
+        &self,
+        wish: Wish,
+        tried: MemberSet,
+        random: u64,
+        now: u64,
+    ) -> Option<(usize, Hold)> {
         self.take(
             self.balance.unwrap_or(Balance::LatencyAware),
             wish,
@@ -206,7 +138,7 @@ impl Pool {
             return false;
         };
         let is_good = |member| Standing::of(member, now) == Standing::Good;
-        let is_its = match (self.named(wish, 0, now), wish) {
+        let is_its = match (self.named(wish, MemberSet::default(), now), wish) {
             (Some(named), _) => named == at,
             (None, Wish::Hashed(hash)) => {
                 self.balancer
@@ -219,7 +151,7 @@ impl Pool {
     }
 
     /// The member that somebody belongs to by name, unless it was tried, or is left alone.
-    fn named(&self, wish: Wish, tried: Tried, now: u64) -> Option<usize> {
+    fn named(&self, wish: Wish, tried: MemberSet, now: u64) -> Option<usize> {
         let Wish::Member(named) = wish else {
             return None;
         };
@@ -227,8 +159,8 @@ impl Pool {
     }
 
     /// The member at this place, unless it was tried, or is left alone.
-    fn to_be_had(&self, at: usize, tried: Tried, now: u64) -> Option<&Member> {
-        let member = self.members.get(at).filter(|_| !is_tried(tried, at))?;
+    fn to_be_had(&self, at: usize, tried: MemberSet, now: u64) -> Option<&Member> {
+        let member = self.members.get(at).filter(|_| !tried.contains(at))?;
         (member.is_up() && member.endpoint().condition(now) != Condition::Gone).then_some(member)
     }
 
@@ -236,11 +168,11 @@ impl Pool {
         &self,
         balance: Balance,
         wish: Wish,
-        tried: Tried,
+        tried: MemberSet,
         random: u64,
         now: u64,
     ) -> Option<(usize, Hold)> {
-        let is_tried = |member| is_tried(tried, member);
+        let is_tried = |member| tried.contains(member);
         if let Some(named) = self.named(wish, tried, now) {
             return Some((named, self.members.get(named)?.endpoint().try_take()?));
         }
@@ -277,10 +209,10 @@ impl Pool {
         guard: &Guard,
         patience: &Patience,
         wish: Wish,
-        tried: Tried,
+        tried: MemberSet,
     ) -> Result<(usize, Hold), DialError> {
         let now = guard.clock().now();
-        let left = |at: usize, member: &Member| member.is_up() && !is_tried(tried, at);
+        let left = |at: usize, member: &Member| member.is_up() && !tried.contains(at);
         let members = || {
             self.members
                 .iter()
@@ -339,7 +271,7 @@ impl Pool {
         wish: Wish,
     ) -> Result<(usize, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
-        let (mut tried, mut last, patience) = (0, None, self.patience());
+        let (mut tried, mut last, patience) = (MemberSet::default(), None, self.patience());
         // Of more members than `tried` has room for, not all are told apart: as many attempts as
         // there are members.
         for _ in &self.members {
@@ -353,7 +285,7 @@ impl Pool {
                     Err(error) => return Err(last.unwrap_or(error)),
                 },
             };
-            tried |= bit(member);
+            tried.insert(member);
             let slot = slots.take(guard, &patience).await?;
             let hold = hold.works().in_slot(slot);
             match self
@@ -567,31 +499,32 @@ mod tests {
                 },
             )
         };
+        let none = MemberSet::default();
         let chosen = |pool: &Pool, wish, tried| pool.choose(wish, tried, 0, 0).map(|(at, _)| at);
         for hash in 0..20 {
             let wish = Wish::Session(0, Some(hash));
             let pool = fresh();
-            assert_eq!(chosen(&pool, wish, 0), Some(0));
+            assert_eq!(chosen(&pool, wish, none), Some(0));
             assert_eq!(
-                chosen(&pool, wish, bit(0)),
-                pool.choose(Wish::Hashed(hash), bit(0), 0, 0)
+                chosen(&pool, wish, none.with(0)),
+                pool.choose(Wish::Hashed(hash), none.with(0), 0, 0)
                     .map(|(at, _)| at)
             );
-            let hold = pool.choose(wish, 0, 0, 0).unwrap();
-            assert_ne!(chosen(&pool, wish, 0), Some(0), "it is full");
+            let hold = pool.choose(wish, none, 0, 0).unwrap();
+            assert_ne!(chosen(&pool, wish, none), Some(0), "it is full");
             drop(hold);
             pool.failed(pool.members()[0].endpoint(), Failure::Unserved, &"", 0);
-            assert_ne!(chosen(&pool, wish, 0), Some(0), "it is ejected");
+            assert_ne!(chosen(&pool, wish, none), Some(0), "it is ejected");
             let pool = fresh();
             pool.members()[0].fall();
             assert_eq!(
-                chosen(&pool, wish, 0),
-                chosen(&pool, Wish::Hashed(hash), 0),
+                chosen(&pool, wish, none),
+                chosen(&pool, Wish::Hashed(hash), none),
                 "it is down"
             );
         }
-        assert_eq!(chosen(&fresh(), Wish::Session(0, None), 0), Some(0));
-        assert!(chosen(&fresh(), Wish::Session(9, None), 0).is_some());
+        assert_eq!(chosen(&fresh(), Wish::Session(0, None), none), Some(0));
+        assert!(chosen(&fresh(), Wish::Session(9, None), none).is_some());
     }
 
     #[test]
@@ -644,7 +577,7 @@ mod tests {
     fn a_relay_goes_to_the_least_busy_for_its_weight_and_counts_for_it_until_it_ends() {
         let pool = pool(&[1, 2], Settings::default());
         let relay = || {
-            pool.take(Balance::Least, Wish::Any, 0, 0, 0)
+            pool.take(Balance::Least, Wish::Any, MemberSet::default(), 0, 0)
                 .map(|(at, hold)| (at, hold.works()))
                 .unwrap()
         };

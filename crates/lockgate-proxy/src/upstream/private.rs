@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use super::lease::{lives, spent};
-use super::pool::{Tried, bit};
 use super::slots::Keeper;
 use super::{Lease, Slot, Upstream, Wire, Wish};
 use crate::h1::Link;
 use crate::limits::sockets::Share;
+use crate::member_set::MemberSet;
 
 /// Those of one client's connection that no request uses now; the one used last is at the end.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ impl Private {
         share: Option<Share>,
         now: u64,
         wish: Wish,
-        tried: &mut Tried,
+        tried: &mut MemberSet,
     ) -> Option<Lease> {
         let member = self.upstream.pool().members().get(self.member)?;
         if self.is_old(now)
@@ -110,7 +110,7 @@ impl Private {
             return None;
         }
         let hold = member.endpoint().try_take()?;
-        *tried |= bit(self.member);
+        tried.insert(self.member);
         let Self {
             link,
             slot,

@@ -5,14 +5,25 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{Blocks, Stream};
 use tokio::sync::Notify;
 
-use super::{DialError, Endpoint, Failure, Keeping, Pool, Slots, Wanted};
+use super::{DialError, Endpoint, Failure, Keeping, Pool, Slots};
 use crate::clock::{Cut, Guard};
 use crate::h2::{Call, MOST, Shared};
+
+/// Which connection is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Any that is not known to be dead.
+    Any,
+    /// One of which the kernel says that it lives: for what must not be sent twice.
+    Certain,
+    /// A new one; of those that are shared, one that was made after this moment.
+    New(Instant),
+}
 
 /// The connections to one endpoint.
 #[derive(Debug)]
@@ -79,7 +90,7 @@ impl Sharing {
             };
             let requests = one.asked();
             let call = if usable {
-                one.place(keeping.requests)?
+                Call::on(one, keeping.requests)?
             } else {
                 return None;
             };

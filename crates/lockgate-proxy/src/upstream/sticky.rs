@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aws_lc_rs::hmac;
 use lockgate_http::fields::Fields;
 
-use super::affinity::{Wish, cookies};
+use super::wish::Wish;
 
 /// The cookie, and what it says for each member of a pool.
 pub struct Sticky {
@@ -120,6 +120,14 @@ impl fmt::Debug for Sticky {
             .field("cookie", &self.cookie.escape_ascii().to_string())
             .finish_non_exhaustive()
     }
+}
+
+/// The values of the cookies of this name (RFC 6265 §4.2.1).
+pub(super) fn cookies<'a>(fields: &'a Fields, name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
+    let pairs = fields
+        .named(b"cookie")
+        .flat_map(|line| line.split(|byte| *byte == b';'));
+    pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
 use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
-use crate::exchange::Request;
 use crate::h1::Link;
 use crate::h2::{Call, Target};
+use crate::message::OutgoingRequest;
 
 /// The way to an endpoint and back.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ macro_rules! either {
 impl Wire {
     /// Begins a request, which leaves with the first data or by a flush. `target` is what HTTP/2
     /// needs of it.
-    pub fn ask(&mut self, request: &Request<'_>, target: Option<Target>) {
+    pub fn ask(&mut self, request: &OutgoingRequest<'_>, target: Option<Target>) {
         match (self, target) {
             (Self::H1(link), _) => link.ask(request),
             (Self::H2(call), Some(target)) => call.ask(request, target),
@@ -100,7 +100,7 @@ impl Wire {
     }
 
     /// Whether the endpoint takes such a request: over HTTP/2 not every one takes a WebSocket.
-    pub fn takes(&self, request: &Request<'_>) -> bool {
+    pub fn takes(&self, request: &OutgoingRequest<'_>) -> bool {
         match self {
             Self::H1(_) => true,
             Self::H2(call) => call.takes(request),

@@ -17,8 +17,9 @@ use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
 use lockgate_proxy::admit::verifier::Verifier;
 use lockgate_proxy::answer::{Page, Pages};
 use lockgate_proxy::route::Pattern;
+use lockgate_proxy::rules::{Rates, Rules};
 use lockgate_proxy::shaping::Shape;
-use lockgate_proxy::site::{Action, Auth, Basic, By, Fixed, Gatekeeper, Limited, Rates, Rules};
+use lockgate_proxy::site::{Action, Admission, Auth, Basic, By, Fixed, Gatekeeper, Limited};
 use lockgate_proxy::transform::redirect_map::{Moved, RedirectError};
 use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
@@ -57,13 +58,23 @@ impl Guards {
             .collect()
     }
 
+    /// Who may use `route`, and how often.
+    pub(super) fn admission(&mut self, route: &config::Route, auth: Option<Auth>) -> Admission {
+        let written = &route.rules;
+        Admission {
+            networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
+            limit: written.limit.as_ref().map(|limit| self.limit(limit)),
+            auth,
+        }
+    }
+
     /// What the requests of `route` and their answers are held to.
     pub(super) fn rules(
         &mut self,
         mistakes: &mut Mistakes<'_>,
         route: &config::Route,
         pattern: &Pattern,
-        auth: Option<Auth>,
+        auth: Option<&Auth>,
         fetcher: &Fetcher,
     ) -> Option<Rules> {
         let written = &route.rules;
@@ -78,17 +89,14 @@ impl Guards {
         };
         Some(Rules {
             target: target?,
-            request_headers: match &auth {
+            request_headers: match auth {
                 Some(Auth::Forward(service)) => request_headers?.reserving(&service.copy),
                 _ => request_headers?,
             },
             headers: headers?,
             body_max: written.body_max,
             rates: rates(&written.rates),
-            networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
-            limit: written.limit.as_ref().map(|limit| self.limit(limit)),
             shape: written.shape.as_ref().map(|shape| self.shape(shape)),
-            auth,
             trace: written.trace,
             cache: match &written.cache {
                 Some(cache) => Some(answers::caching(mistakes, route, cache)?),
@@ -389,10 +397,7 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
         headers: HeaderRules::default(),
         body_max: None,
         rates: rates(written),
-        networks: Networks::default(),
-        limit: None,
         shape: None,
-        auth: None,
         trace: None,
         cache: None,
         rewrite: None,

@@ -10,15 +10,15 @@ use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
 use lockgate_http::h1::Limits;
 use lockgate_net::threads::Threads;
-use lockgate_proxy::action::files::{Files, Symlinks};
+use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::admit::forward_auth::ForwardAuth;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, SecureSites, Service};
+use lockgate_proxy::files::{Files, Symlinks};
 use lockgate_proxy::h2::Allowance;
 use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
-use lockgate_proxy::site::{self, Action, Auth};
+use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
 
 use super::rules::{self, Guards};
@@ -322,6 +322,7 @@ impl Assembler<'_> {
         table.routes.push(site::Route {
             name: String::new(),
             action: Action::Secure(self.config.ports.https),
+            admission: Admission::default(),
             rules: rules::bare(&self.config.rates),
         });
         table.route_places.push(served.site.at.clone());
@@ -360,16 +361,21 @@ impl Assembler<'_> {
         };
         // Also where that was a mistake, the others are told.
         let (whole, auth) = (auth.is_some(), auth.flatten());
-        let rules =
-            self.sites
-                .guards
-                .rules(&mut self.mistakes, route, &pattern, auth, &self.fetcher);
+        let rules = self.sites.guards.rules(
+            &mut self.mistakes,
+            route,
+            &pattern,
+            auth.as_ref(),
+            &self.fetcher,
+        );
+        let admission = self.sites.guards.admission(route, auth);
         let (action, rules) = (action?, rules.filter(|_| whole)?);
         Some((
             pattern,
             site::Route {
                 name: route.name.clone(),
                 action,
+                admission,
                 rules,
             },
         ))

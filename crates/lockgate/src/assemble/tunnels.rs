@@ -14,7 +14,8 @@ use lockgate_proxy::downstream::{Listener, Service};
 use lockgate_proxy::exchange::Bounds;
 use lockgate_proxy::limits::{AtOnce, PerClient};
 use lockgate_proxy::route::{self, HostPattern, Pattern, Router, SiteRoutes};
-use lockgate_proxy::site::{self, Action, Gatekeeper, Rules};
+use lockgate_proxy::rules::Rules;
+use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 
 use super::sites::served;
@@ -71,10 +72,12 @@ impl Assembler<'_> {
         let route = site::Route {
             name: String::new(),
             action: Action::Connect(Box::new(self.connect(tunnel))),
-            rules: Rules {
+            admission: Admission {
                 networks,
                 limit,
                 auth,
+            },
+            rules: Rules {
                 shape,
                 ..self.forwarded(tunnel)
             },

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use lockgate_proxy::member_set::MemberSet;
 use lockgate_proxy::upstream::{Endpoint, Failure, Place, Settings, Wish};
 use lockgate_testkit::{DEADLINE, Origin, Wire};
 
@@ -108,7 +109,10 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
             "after {status}"
         );
         assert!(now.took.is_some());
-        assert_eq!(pool.choose(Wish::Any, 0, 0, 0).is_some(), up);
+        assert_eq!(
+            pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_some(),
+            up
+        );
     }
     assert!(!endpoint.is_avoided(0));
     drop(probing);
@@ -148,7 +152,12 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
         [false, true]
     );
     assert!(
-        strict.choose(Wish::Any, 0, 0, 0).is_none() && lenient.choose(Wish::Any, 0, 0, 0).is_some()
+        strict
+            .choose(Wish::Any, MemberSet::default(), 0, 0)
+            .is_none()
+            && lenient
+                .choose(Wish::Any, MemberSet::default(), 0, 0)
+                .is_some()
     );
 }
 

@@ -273,6 +273,7 @@ impl Service {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use lockgate_proxy::member_set::MemberSet;
     use lockgate_proxy::upstream::{Balance, Settings, Wish};
 
     use super::*;
@@ -323,14 +324,20 @@ mod tests {
     /// Ports in the order in which the pool chooses, round and round.
     fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
         (0..count)
-            .map(|_| pool.choose(Wish::Any, 0, 0, 0).unwrap().0)
+            .map(|_| {
+                pool.choose(Wish::Any, MemberSet::default(), 0, 0)
+                    .unwrap()
+                    .0
+            })
             .collect()
     }
 
     #[test]
     fn those_of_the_best_priority_serve_by_their_weights_and_others_are_backups() {
         let (mut service, pool) = service();
-        assert!(up(&pool).is_empty() && pool.choose(Wish::Any, 0, 0, 0).is_none());
+        assert!(
+            up(&pool).is_empty() && pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_none()
+        );
         service.publish(
             vec![record(5, 9, 3), record(1, 1, 1), record(1, 3, 2)],
             Instant::now(),
@@ -356,7 +363,7 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|threads| {
             let looks = threads.spawn(|| {
-                let somebody = || pool.choose(Wish::Any, 0, 0, 0).is_some();
+                let somebody = || pool.choose(Wish::Any, MemberSet::default(), 0, 0).is_some();
                 // Who comes up behind a look that has passed him is seen by the next one, as
                 // requests look again.
                 while !done.load(Ordering::Relaxed) {
@@ -449,7 +456,9 @@ mod tests {
             Instant::now(),
         );
         let whose = |pool: &Pool, hash: u64| {
-            let (place, _) = pool.choose(Wish::Hashed(hash), 0, 0, 0).unwrap();
+            let (place, _) = pool
+                .choose(Wish::Hashed(hash), MemberSet::default(), 0, 0)
+                .unwrap();
             format!("{:?}", pool.members()[place].endpoint().place().targets())
         };
         for hash in (0..64_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {

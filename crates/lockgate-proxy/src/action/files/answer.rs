@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::ready;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_content::change::{Filled, Plan};
@@ -16,18 +15,20 @@ use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
 use lockgate_net::memory::{self, Level};
 
-use super::cache::Hit;
 use super::delivery::{Broken, Delivery, Part};
-use super::file::File;
 use super::listing::Order;
 use super::listings::{self, Page, Wanted};
-use super::load::{Content, encoded_tag};
-use super::resolve::{absolute, escaped};
-use super::{Files, busy, unreadable};
+use super::{busy, unreadable};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, Form};
 use crate::clock::Waiting;
-use crate::exchange::{Downstream, Exchange, Failure};
+use crate::exchange::{Exchange, Failure};
+use crate::files::Files;
+use crate::files::cache::Hit;
+use crate::files::file::{File, now};
+use crate::files::load::{Content, encoded_tag};
+use crate::files::resolve::{absolute, escaped};
+use crate::message::Downstream;
 use crate::shaping::give_back;
 use crate::transform::compress;
 
@@ -56,7 +57,10 @@ impl Files {
         if let Some(plan) = &file.loaded.plan {
             return self.send_filled(exchange, hit, plan).await;
         }
-        let (method, asked) = (exchange.request.head.method, &exchange.request.head.fields);
+        let (method, asked) = (
+            exchange.request.received().method,
+            &exchange.request.received().fields,
+        );
         let coding = self.choose(exchange, file).await?;
         if hit.status == 200 && !asked.may_have(&CONDITIONS) && file.is_kept(coding) {
             return self.send_whole(exchange, hit, coding).await;
@@ -179,7 +183,7 @@ impl Files {
                 b"Content-Length",
                 itoa::Buffer::new().format(filled.length()).as_bytes(),
             );
-            compress.begin(&request.head.fields, hit.status, fields)
+            compress.begin(&request.received().fields, hit.status, fields)
         });
         fields.remove(Known::ContentLength);
         let parts = match coding {
@@ -218,7 +222,7 @@ impl Files {
         file: &File,
     ) -> Result<Coding, Failure> {
         let request = &exchange.request;
-        let asked = &request.head.fields;
+        let asked = &request.received().fields;
         if !file.varies() || !asked.may_have(&[Known::AcceptEncoding]) {
             return Ok(Coding::Identity);
         }
@@ -256,7 +260,7 @@ impl Files {
         said: &mut Said<'_>,
         parts: &mut Vec<Part>,
     ) -> Result<(), Failure> {
-        let (head, coding) = (exchange.request.head, said.coding);
+        let (head, coding) = (exchange.request.received(), said.coding);
         let size = file.form(coding).len();
         match range::select(head.method, &head.fields, size) {
             Selection::Whole => {}
@@ -378,7 +382,7 @@ impl Files {
         path: &[u8],
         at: Vec<u8>,
     ) -> Result<(), Failure> {
-        let form = Form::of_accept(exchange.request.head.fields.named(b"accept"));
+        let form = Form::of_accept(exchange.request.received().fields.named(b"accept"));
         let order = Order::of(exchange.request.values.query.unwrap_or_default());
         let wanted = Wanted {
             at,
@@ -441,7 +445,7 @@ impl Files {
         let worker = request.worker;
         let fields = &mut answer.fields;
         if let Some(cors) = &request.rules.cors {
-            cors.apply(&request.head.fields, fields);
+            cors.apply(&request.received().fields, fields);
         }
         if fields.first(Known::Date).is_none() {
             fields.append(b"Date", &worker.date());
@@ -454,13 +458,13 @@ impl Files {
                 itoa::Buffer::new().format(len).as_bytes(),
             );
         }
-        if request.head.method == Method::Head {
+        if request.received().method == Method::Head {
             delivery = Delivery::default();
         }
         let length = match delivery.len() {
             Some(0) => BodyLength::Empty,
             Some(len) => BodyLength::Known(len),
-            None if request.head.version >= Version::Http11 => BodyLength::Chunked,
+            None if request.received().version >= Version::Http11 => BodyLength::Chunked,
             None => BodyLength::UntilClose,
         };
         // What a client still sends when it has an answer is not waited for.
@@ -471,7 +475,7 @@ impl Files {
         guard.settle();
         let watch = guard.watch();
         watch.waits(Waiting::ForRoom);
-        down.respond(request.head, answer, length, keep);
+        down.respond(request.received(), answer, length, keep);
         outcome.status = answer.status;
         let before = watch.meter.sent.get();
         let delivered = guard.within(poll_fn(|cx| {
@@ -608,12 +612,4 @@ fn boundary() -> Result<Boundary, Failure> {
     let none = |_| Failure::because(Fault::FileUnreadable, "no random numbers");
     aws_lc_rs::rand::fill(&mut random).map_err(none)?;
     Ok(Boundary::of(u128::from_ne_bytes(random)))
-}
-
-/// Seconds since 1970.
-pub(super) fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
 }

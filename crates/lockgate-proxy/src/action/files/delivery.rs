@@ -17,11 +17,11 @@ use lockgate_net::shape::Shaper;
 use lockgate_net::threads::Threads;
 use tokio::sync::oneshot;
 
-use super::Files;
-use super::file::File;
-use super::load::Content;
 use crate::body::WriteError;
-use crate::exchange::Downstream;
+use crate::files::Files;
+use crate::files::file::File;
+use crate::files::load::Content;
+use crate::message::Downstream;
 
 /// How much of a file is asked for at once: every call ends with a segment that may be short.
 const PIECE: u64 = 1024 * 1024;

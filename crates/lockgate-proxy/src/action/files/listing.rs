@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 use lockgate_http::date;
 use lockgate_net::files::{Entry, Kind};
 
-use super::resolve::escaped;
 use crate::answer::Form;
 use crate::escape;
+use crate::files::resolve::escaped;
 
 /// Names that one listing has; what is behind them is only counted.
 pub(super) const MOST: usize = 10_000;

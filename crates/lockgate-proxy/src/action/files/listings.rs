@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use lockgate_net::files::{Entry, Errno, Root, Stamp, Symlinks, Wait};
 
-use super::Files;
 use super::listing::{Listing, MOST, Order};
-use super::resolve::is_hidden;
 use crate::answer::Form;
+use crate::files::Files;
+use crate::files::resolve::is_hidden;
 
 /// How long a listing is taken for what the file system has: sizes and times of files change
 /// without the directory.

@@ -17,13 +17,15 @@ use super::replay::Replay;
 use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, grpc};
-use crate::body::{self, ReadError, Sink, Source, poll_pump};
+use crate::body::{ReadError, Sink, Source};
 use crate::boxed::boxed;
 use crate::clock::Waiting;
-use crate::exchange::{Downstream, Exchange, Failure, Request, Switched};
+use crate::exchange::{Exchange, Failure, Request, Switched};
 use crate::h1;
+use crate::message::Downstream;
+use crate::pump::{PumpError, poll_pump};
+use crate::rules::Rules;
 use crate::shaping::Held;
-use crate::site::Rules;
 use crate::transform::body::{Stage, Transformation};
 use crate::transform::{Cors, Origin, Public};
 use crate::upstream::{Lease, Wire, Wish};
@@ -46,13 +48,13 @@ impl Proxy {
         }
         let length = lease
             .link
-            .begin_answer(exchange.request.head.method, answer);
+            .begin_answer(exchange.request.received().method, answer);
         let length =
             length.map_err(|error| Failure::because(Fault::BadResponse, error.to_string()))?;
         let stays = forwarding::keeps_alive(answer.version, &answer.fields)
             && length != BodyLength::UntilClose;
-        let kept =
-            stays && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
+        let kept = stays
+            && (exchange.outcome.awaited || exchange.request.outgoing.length == BodyLength::Empty);
         // What is done to the body decides what is said of its length.
         let mut transformation = transformed(&exchange.request, answer, length);
         let native = transformation
@@ -66,7 +68,7 @@ impl Proxy {
         };
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
-                if exchange.request.head.version >= Version::Http11 =>
+                if exchange.request.received().version >= Version::Http11 =>
             {
                 BodyLength::Chunked
             }
@@ -80,6 +82,7 @@ impl Proxy {
         let expects = exchange
             .request
             .outgoing
+            .head
             .fields()
             .first(Known::Expect)
             .is_some();
@@ -95,7 +98,7 @@ impl Proxy {
         stick(exchange, &lease, answer);
         exchange
             .down
-            .respond(exchange.request.head, answer, onward, keep);
+            .respond(exchange.request.received(), answer, onward, keep);
         exchange.outcome.status = answer.status;
         exchange.outcome.grpc_status = grpc_status(&lease, &answer.fields);
         let (guard, rules) = (exchange.guard, exchange.request.rules);
@@ -157,8 +160,8 @@ impl Proxy {
                     return Poll::Ready(Err(failure));
                 }
                 ready!(pumped).map_err(|fault| match fault {
-                    body::Fault::Source(error) => truncated(&error),
-                    body::Fault::Sink(error) => Failure::client(&error),
+                    PumpError::Source(error) => truncated(&error),
+                    PumpError::Sink(error) => Failure::client(&error),
                 })?;
                 delivering = false;
             }
@@ -235,7 +238,7 @@ fn transformed(
         rewrite, compress, ..
     } = request.rules;
     let bodiless = length == BodyLength::Empty;
-    let is_head = request.head.method == Method::Head
+    let is_head = request.received().method == Method::Head
         && answer.fields.only(Known::ContentLength) != Some(b"0");
     if (rewrite.is_none() && compress.is_none()) || (bodiless && !is_head && answer.status != 304) {
         return None;
@@ -250,7 +253,7 @@ fn transformed(
             &mut stages,
         );
     }
-    let asked = &request.head.fields;
+    let asked = &request.received().fields;
     // Encoders are large: while memory is scarce answers go as they are.
     if let Some(compress) = compress.as_ref().filter(|_| memory::level() == Level::Easy) {
         compress.recall(asked, answer.status, &mut answer.fields);
@@ -272,13 +275,12 @@ fn transformed(
 fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     let Request {
         worker,
-        rules,
+        outgoing,
         values,
         pattern,
-        asked,
-        client,
-        ..
+        rules,
     } = request;
+    let client = outgoing.client;
     let prefix = rules.target.stripped(pattern, values.path);
     let moved = matches!(answer.status, 201 | 202 | 300..=308);
     if rules.rewrite_location && (moved || !prefix.is_empty()) {
@@ -286,8 +288,8 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
             .endpoint()
             .authority()
             .map(|(host, port)| Origin { host, port });
-        let named = request
-            .outgoing
+        let named = outgoing
+            .head
             .other_host()
             .and_then(|host| Authority::parse(host).ok());
         let mut origins = Vec::from_iter(endpoint);
@@ -306,7 +308,7 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
         }
         let public = Public {
             secure: client.is_secure(),
-            authority: asked.host,
+            authority: outgoing.target.host,
             origins: &origins,
             prefix,
         };
@@ -329,7 +331,7 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
         cache.apply(answer.status, &path, &mut answer.fields);
     }
     if let Some(cors) = &rules.cors {
-        cors.apply(&request.head.fields, &mut answer.fields);
+        cors.apply(&request.received().fields, &mut answer.fields);
     }
     // RFC 9110 §6.6.1: who has a clock sees to it that there is one.
     if answer.fields.first(Known::Date).is_none() {
@@ -345,7 +347,7 @@ fn stick<D>(exchange: &Exchange<'_, D>, lease: &Lease, answer: &mut ResponseHead
         forwarding::detach(&mut answer.fields);
         sticky.say(
             lease.member(),
-            exchange.request.client.is_secure(),
+            exchange.request.outgoing.client.is_secure(),
             &mut answer.fields,
         );
     }
@@ -386,7 +388,7 @@ async fn switch<D: Downstream>(
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for
     // the other protocol.
     let whole = exchange.down.is_over() && lease.link.is_flushed();
-    if !whole || !h1::agrees(&exchange.request, answer) {
+    if !whole || !h1::agrees(&exchange.request.outgoing, answer) {
         return Err(Failure::of(Fault::UpgradeFailed));
     }
     exchange.switch(answer, Switched::of(lease, idle)).await

@@ -20,9 +20,10 @@ use crate::answer::Fault;
 use crate::body::{ReadError, Sink};
 use crate::boxed::boxed;
 use crate::clock::{Asked, Cut, Guard, Waiting};
-use crate::exchange::{Downstream, Exchange, Failure};
+use crate::exchange::{Exchange, Failure};
 use crate::h2::Target;
-use crate::site::Rules;
+use crate::message::Downstream;
+use crate::rules::Rules;
 use crate::upstream::Failure::{Broken, Unserved};
 use crate::upstream::{self, Lease, Wire};
 
@@ -138,18 +139,19 @@ impl Proxy {
         let expects = exchange
             .request
             .outgoing
+            .head
             .fields()
             .first(Known::Expect)
             .is_some();
         guard.settle();
-        if !up.takes(&exchange.request) {
+        if !up.takes(&exchange.request.outgoing) {
             let failure = Failure::because(
                 Fault::UpgradeFailed,
                 "the endpoint takes no WebSocket over HTTP/2",
             );
             return Err(Unanswered::end(failure));
         }
-        up.ask(&exchange.request, target);
+        up.ask(&exchange.request.outgoing, target);
         exchange.outcome.awaited = false;
         let mut asking = Asking {
             guard,
@@ -158,7 +160,7 @@ impl Proxy {
             asked,
             uploaded: false,
             at_once: true,
-            invited: exchange.request.length == BodyLength::Empty || !expects,
+            invited: exchange.request.outgoing.length == BodyLength::Empty || !expects,
             stuck: None,
             broken: None,
         };
@@ -365,7 +367,7 @@ async fn interim<D: Downstream>(
     exchange: &mut Exchange<'_, D>,
     answer: &ResponseHead,
 ) -> Result<(), Failure> {
-    exchange.down.interim(exchange.request.head, answer);
+    exchange.down.interim(exchange.request.received(), answer);
     match exchange
         .guard
         .within(poll_fn(|cx| exchange.down.poll_flush(cx)))

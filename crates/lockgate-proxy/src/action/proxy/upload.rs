@@ -5,11 +5,12 @@ use std::task::{Context, Poll, ready};
 use lockgate_net::shape::Shaper;
 
 use super::replay::Replay;
-use crate::body::{self, Sink, Source, WriteError, poll_pump};
+use crate::body::{Sink, Source, WriteError};
 use crate::clock::{Guard, Waiting};
 use crate::exchange::Failure;
+use crate::pump::{PumpError, poll_pump};
+use crate::rules::Rules;
 use crate::shaping::Held;
-use crate::site::Rules;
 
 /// Why the request's body did not arrive.
 pub(super) enum Upload {
@@ -56,10 +57,10 @@ pub(super) fn poll(
         .set(meter.received.get() + down.taken() - before);
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-        Poll::Ready(Err(body::Fault::Source(error))) => {
+        Poll::Ready(Err(PumpError::Source(error))) => {
             Poll::Ready(Err(Upload::Client(Failure::upload(&error))))
         }
-        Poll::Ready(Err(body::Fault::Sink(error))) => Poll::Ready(Err(broken(error))),
+        Poll::Ready(Err(PumpError::Sink(error))) => Poll::Ready(Err(broken(error))),
         Poll::Pending => {
             // While the endpoint takes nothing, or we take nothing for its rate, the client is not
             // to blame.

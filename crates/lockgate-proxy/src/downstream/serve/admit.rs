@@ -25,19 +25,19 @@ impl<'s> Serving<'s> {
         length: BodyLength,
         seen: &mut Seen<'_>,
     ) -> Result<(), Refusal<'s>> {
-        let rules = &route.rules;
+        let (rules, admission) = (&route.rules, &route.admission);
         let admitted = match seen.client {
-            ClientAddress::Unknown => rules.networks.admits_unknown(),
-            client => rules.networks.admits(client.key_or_nobody()),
+            ClientAddress::Unknown => admission.networks.admits_unknown(),
+            client => admission.networks.admits(client.key_or_nobody()),
         };
         if !admitted {
             return Err(Refusal::of(Fault::Forbidden));
         }
         let client = seen.client.key_or_nobody();
-        if let Some(limited) = &rules.limit {
+        if let Some(limited) = &admission.limit {
             within(limited, head, client, self.guard.clock().nanos())?;
         }
-        if let Some(Auth::Basic(auth)) = &rules.auth {
+        if let Some(Auth::Basic(auth)) = &admission.auth {
             seen.user = Some(boxed(|| self.authenticate(auth, head, client)).await?);
         }
         match (rules.body_max, length) {

@@ -10,14 +10,15 @@ use lockgate_http::head::{Method, RequestHead};
 use super::{Next, Serving};
 use crate::access_log::{Cause, Side};
 use crate::action::connect::{Connect, Forward};
-use crate::action::files::Files;
 use crate::action::proxy::Proxy;
 use crate::boxed::boxed;
 use crate::clock::Waiting;
 use crate::downstream::connection::Ending;
 use crate::downstream::own::{Answerer, pace};
 use crate::downstream::seen::Seen;
-use crate::exchange::{Downstream, Exchange, Failure, Opener, Request};
+use crate::exchange::{Exchange, Failure, Opener, Request};
+use crate::files::Files;
+use crate::message::Downstream;
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
 use crate::upstream::Wish;
@@ -32,6 +33,11 @@ pub(super) enum Elsewhere<'s> {
 }
 
 impl<'s> Elsewhere<'s> {
+    /// Whether it gets the target as the route rewrites it.
+    pub(super) fn rewrites(self) -> bool {
+        matches!(self, Self::Endpoint(_))
+    }
+
     /// Who answers requests with this method, if it is not we.
     pub(super) fn of(action: &'s Action, recipient: Recipient, method: Method) -> Option<Self> {
         match (action, recipient, method) {
@@ -66,12 +72,12 @@ impl<'s> Serving<'s> {
             guard,
             ..
         } = *self;
-        let (worker, head) = (request.worker, request.head);
+        let (worker, head) = (request.worker, request.received());
         let told = match source {
             Elsewhere::Endpoint(proxy) => {
                 let pool = worker.upstream(proxy.upstream).pool();
-                let fields = request.outgoing.fields();
-                request.cookies = pool
+                let fields = request.outgoing.head.fields();
+                request.outgoing.cookies = pool
                     .settings
                     .sticky()
                     .and_then(|sticky| sticky.without_ours(fields));
@@ -80,7 +86,7 @@ impl<'s> Serving<'s> {
             }
             Elsewhere::Target(connect) => connect.proxy_protocol.is_some(),
             Elsewhere::Forward(connect, forward) => {
-                request.client = &forward.client;
+                request.outgoing.client = &forward.client;
                 connect.proxy_protocol.is_some()
             }
             Elsewhere::Folder(_) => false,

@@ -8,12 +8,13 @@ use lockgate_http::head::{BodyLength, RequestHead};
 
 use super::verdict::{Given, Verdict};
 use super::{Next, Serving, host};
-use crate::admit::forward_auth::ForwardAuth;
+use crate::action::forward_auth::ForwardAuth;
 use crate::answer::Fault;
 use crate::clock::Waiting;
 use crate::downstream::own::{Answerer, Refusal};
 use crate::downstream::seen::Seen;
-use crate::exchange::{Downstream, Exchange, Failure, Outcome, OutgoingHead, Request};
+use crate::exchange::{Exchange, Failure, Outcome, Request};
+use crate::message::{Downstream, OutgoingHead, OutgoingRequest};
 use crate::route::Pattern;
 
 impl<'s> Serving<'s> {
@@ -53,18 +54,22 @@ impl<'s> Serving<'s> {
             let mut exchange = Exchange {
                 request: Request {
                     worker,
-                    head: &question,
-                    outgoing: &OutgoingHead::of(&question, asked.host),
-                    asked: auth.asked(asked),
-                    length: BodyLength::Empty,
-                    client: &asking.client,
+                    outgoing: OutgoingRequest {
+                        received: &question,
+                        head: &OutgoingHead::of(&question, asked.host),
+                        target: auth.asked(asked),
+                        rewritten: None,
+                        length: BodyLength::Empty,
+                        client: &asking.client,
+                        id: seen.id.as_bytes(),
+                        cookies: pool
+                            .settings
+                            .sticky()
+                            .and_then(|sticky| sticky.without_ours(&question.fields)),
+                    },
                     values: self.values(asked, &host, head, seen.client, &seen.id),
                     pattern,
                     rules: &auth.rules,
-                    cookies: pool
-                        .settings
-                        .sticky()
-                        .and_then(|sticky| sticky.without_ours(&question.fields)),
                 },
                 guard,
                 account: connection.account(),

@@ -9,7 +9,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 
 use crate::body::{ReadError, Sink, Source, WriteError};
-use crate::exchange::Downstream;
+use crate::message::Downstream;
 
 /// Bytes of a body that are kept: services that send people elsewhere to log in need few.
 const LONGEST: usize = 64 * 1024;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::*;
 use crate::upstream::affinity::hash;
 use crate::upstream::avoidance::Eject;
-use crate::upstream::endpoint::{Failure, InFlight, Place};
+use crate::upstream::avoidance::Failure;
+use crate::upstream::endpoint::{InFlight, Place};
 use crate::upstream::random::Random;
 
 fn members(weights: &[u32]) -> Vec<Member> {

@@ -28,21 +28,21 @@ const TRUSTED: u64 = 500;
 
 /// What a path led to.
 #[derive(Debug)]
-pub(super) struct Hit {
-    pub(super) file: Rc<File>,
+pub(crate) struct Hit {
+    pub(crate) file: Rc<File>,
     /// 200, or 404 for the page of what was not found.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// The value of Cache-Control, if it has one.
-    pub(super) caching: Option<Box<str>>,
+    pub(crate) caching: Option<Box<str>>,
     /// Whether another Accept may have led to something else.
-    pub(super) by_accept: bool,
+    pub(crate) by_accept: bool,
     checked: Cell<u64>,
     /// The heads of whole answers, by coding.
     heads: [OnceCell<Box<ResponseHead>>; CODINGS.len() + 1],
 }
 
 impl Hit {
-    pub(super) fn new(
+    pub(crate) fn new(
         file: Rc<File>,
         status: u16,
         caching: Option<Box<str>>,
@@ -60,12 +60,12 @@ impl Hit {
     }
 
     /// Whether it needs no look.
-    pub(super) fn is_current(&self, now: u64) -> bool {
+    pub(crate) fn is_current(&self, now: u64) -> bool {
         now < self.checked.get() + TRUSTED
     }
 
     /// The head of every answer that has all of a form; `make` makes it.
-    pub(super) fn prepared(
+    pub(crate) fn prepared(
         &self,
         coding: Coding,
         make: impl FnOnce() -> ResponseHead,
@@ -74,7 +74,7 @@ impl Hit {
     }
 
     /// It was looked at, and is still what it was.
-    pub(super) fn confirm(&self, now: u64) {
+    pub(crate) fn confirm(&self, now: u64) {
         self.checked.set(now);
     }
 }
@@ -86,7 +86,7 @@ type Generation = HashMap<Box<[u8]>, Rc<Hit>, foldhash::fast::RandomState>;
 pub struct Cache {
     generations: RefCell<Generations>,
     /// What of larger files was read where it had to pass through us.
-    pub(super) copies: Copies,
+    pub(crate) copies: Copies,
 }
 
 #[derive(Debug, Default)]
@@ -141,7 +141,7 @@ impl Cache {
     }
 
     /// What was found for `path` in the files with this number.
-    pub(super) fn get(&self, place: usize, path: &[u8]) -> Option<Rc<Hit>> {
+    pub(crate) fn get(&self, place: usize, path: &[u8]) -> Option<Rc<Hit>> {
         let generations = &mut *self.generations.borrow_mut();
         generations.key(place, path);
         if let Some(hit) = generations.young.get(&*generations.key) {
@@ -153,7 +153,7 @@ impl Cache {
     }
 
     /// Keeps what was found.
-    pub(super) fn put(&self, place: usize, path: &[u8], hit: Rc<Hit>) {
+    pub(crate) fn put(&self, place: usize, path: &[u8], hit: Rc<Hit>) {
         if memory::level() > Level::Easy {
             return;
         }
@@ -165,7 +165,7 @@ impl Cache {
     }
 
     /// Forgets what was found.
-    pub(super) fn forget(&self, place: usize, path: &[u8]) {
+    pub(crate) fn forget(&self, place: usize, path: &[u8]) {
         let generations = &mut *self.generations.borrow_mut();
         generations.key(place, path);
         generations.young.remove(&*generations.key);
@@ -182,7 +182,7 @@ impl Cache {
     }
 
     /// An entry has grown by something that was made of it.
-    pub(super) fn grew(&self, bytes: u64) {
+    pub(crate) fn grew(&self, bytes: u64) {
         let generations = &mut *self.generations.borrow_mut();
         generations.bytes += bytes;
         generations.make_room(0, 0);

@@ -17,7 +17,7 @@ use lockgate_net::memory::{self, Level};
 
 /// Files up to this size are held in memory, and leave with their heads in one write. Of larger
 /// ones the descriptor is held: from there on sendfile(2) is cheaper (see `docs/perf.md`).
-pub(super) const HELD: u64 = 64 * 1024;
+pub(crate) const HELD: u64 = 64 * 1024;
 /// How often a worker reads a file that is being written, before it leaves that to a thread …
 const ATTEMPTS: usize = 3;
 /// … and how often that does.
@@ -29,24 +29,24 @@ const STALE: i64 = 10;
 
 /// One form of a file's content: its own, or compressed.
 #[derive(Debug)]
-pub(super) struct Form {
-    pub(super) stamp: Stamp,
-    pub(super) content: Content,
+pub(crate) struct Form {
+    pub(crate) stamp: Stamp,
+    pub(crate) content: Content,
     /// With its quotes.
-    pub(super) etag: Vec<u8>,
+    pub(crate) etag: Vec<u8>,
     /// Whether it was changed so recently that another change might not be noticed.
-    pub(super) fresh: bool,
+    pub(crate) fresh: bool,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(crate) enum Content {
     Held(Bytes),
     Open(Arc<OwnedFd>),
 }
 
 impl Form {
     /// Reads or opens what is at `at`.
-    pub(super) fn load(root: &Root, at: &[u8], wait: Wait) -> Result<Self, Errno> {
+    pub(crate) fn load(root: &Root, at: &[u8], wait: Wait) -> Result<Self, Errno> {
         let mut attempts = 0;
         loop {
             let (file, stamp) = root.file(at)?;
@@ -81,7 +81,7 @@ impl Form {
     }
 
     /// The sibling of a file that has this stamp, if there is one that was made of it.
-    pub(super) fn sibling(
+    pub(crate) fn sibling(
         root: &Root,
         at: &[u8],
         of: &Stamp,
@@ -95,7 +95,7 @@ impl Form {
     }
 
     /// This form, as it was compressed.
-    pub(super) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
+    pub(crate) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
         Self {
             stamp: self.stamp,
             content: Content::Held(bytes),
@@ -105,7 +105,7 @@ impl Form {
     }
 
     /// This form as rules have changed it, which have this name.
-    pub(super) fn changed(&self, bytes: Bytes, rules: &str) -> Self {
+    pub(crate) fn changed(&self, bytes: Bytes, rules: &str) -> Self {
         let opaque = self.etag.strip_suffix(b"\"").unwrap_or(&self.etag);
         let etag = [opaque, b"-", rules.as_bytes(), b"\""].concat();
         Self {
@@ -117,7 +117,7 @@ impl Form {
     }
 
     /// Whether nothing at all was done to the file behind the descriptor.
-    pub(super) fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         match &self.content {
             Content::Held(_) => true,
             Content::Open(file) => files::stamp(file) == Ok(self.stamp),
@@ -126,7 +126,7 @@ impl Form {
 
     /// Whether the bytes of the file behind the descriptor are still what they were: it may have
     /// lost its name.
-    pub(super) fn is_unchanged(&self) -> bool {
+    pub(crate) fn is_unchanged(&self) -> bool {
         match &self.content {
             Content::Held(_) => true,
             Content::Open(file) => {
@@ -136,7 +136,7 @@ impl Form {
     }
 
     /// Bytes of it.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match &self.content {
             Content::Held(bytes) => bytes.len() as u64,
             Content::Open(_) => self.stamp.size,
@@ -145,12 +145,12 @@ impl Form {
 }
 
 /// Whether a sibling is older than the file that it should be a form of.
-pub(super) fn is_stale(sibling: &Stamp, of: &Stamp) -> bool {
+pub(crate) fn is_stale(sibling: &Stamp, of: &Stamp) -> bool {
     sibling.modified.saturating_add(STALE) < of.modified
 }
 
 /// Reads `len` bytes from the front of a file, or what there is of them.
-pub(super) fn read(file: &OwnedFd, len: u64, wait: Wait) -> Result<Bytes, Errno> {
+pub(crate) fn read(file: &OwnedFd, len: u64, wait: Wait) -> Result<Bytes, Errno> {
     read_all(file, len, wait).map(Bytes::from)
 }
 
@@ -164,7 +164,7 @@ fn read_all(file: &OwnedFd, len: u64, wait: Wait) -> Result<Vec<u8>, Errno> {
 /// How many bytes of copies are in use, by whomever: of the cache, and of answers that clients take
 /// as slowly as they may.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Copies(Arc<AtomicU64>);
+pub(crate) struct Copies(Arc<AtomicU64>);
 
 /// Bytes of copies that one worker may have in use.
 const COPIES: u64 = 64 << 20;
@@ -177,7 +177,7 @@ struct Copied {
 
 impl Copies {
     /// All of a file, if it is there without waiting and there is room for a copy.
-    pub(super) fn read(&self, file: &OwnedFd, len: u64) -> Option<Bytes> {
+    pub(crate) fn read(&self, file: &OwnedFd, len: u64) -> Option<Bytes> {
         if memory::level() > Level::Easy {
             return None;
         }
@@ -233,7 +233,7 @@ fn etag(stamp: &Stamp) -> Vec<u8> {
 
 /// The tag of what was made of a form with this tag. A weak one: another version of the encoder
 /// makes other bytes of the same file (RFC 9110 §8.8.1).
-pub(super) fn encoded_tag(etag: &[u8], coding: Coding) -> Vec<u8> {
+pub(crate) fn encoded_tag(etag: &[u8], coding: Coding) -> Vec<u8> {
     let opaque = etag.strip_suffix(b"\"").unwrap_or(etag);
     [b"W/", opaque, b"-", coding.name().as_bytes(), b"\""].concat()
 }

@@ -11,7 +11,7 @@ use super::Files;
 
 /// What a path leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Resolved {
+pub(crate) enum Resolved {
     /// A file, by its path below the root.
     File {
         at: Vec<u8>,
@@ -29,7 +29,7 @@ pub(super) enum Resolved {
 
 /// Whether an error says no more than that there is nothing: names that cannot be, and links that
 /// lead outside.
-pub(super) fn is_absence(error: Errno) -> bool {
+pub(crate) fn is_absence(error: Errno) -> bool {
     matches!(
         error,
         Errno::NOENT
@@ -68,20 +68,20 @@ fn file(root: &Root, at: Vec<u8>) -> Result<Option<Resolved>, Errno> {
 
 /// A question: what is asked for.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// The decoded path, without what is stripped.
-    pub(super) path: Vec<u8>,
+    pub(crate) path: Vec<u8>,
     /// The same as it was asked for, which rules by path go by.
-    pub(super) asked: Vec<u8>,
+    pub(crate) asked: Vec<u8>,
     /// What is tried instead of it, in this order; empty where it is the path alone.
-    pub(super) attempts: Vec<Vec<u8>>,
+    pub(crate) attempts: Vec<Vec<u8>>,
     /// Whether the application's page may stand for it.
-    pub(super) page: bool,
+    pub(crate) page: bool,
 }
 
 impl Files {
     /// What is served for it.
-    pub(super) fn resolve(&self, root: &Root, wanted: &Wanted) -> Result<Resolved, Errno> {
+    pub(crate) fn resolve(&self, root: &Root, wanted: &Wanted) -> Result<Resolved, Errno> {
         let path = [wanted.path.clone()];
         let attempts = if wanted.attempts.is_empty() {
             &path[..]
@@ -191,7 +191,7 @@ impl Files {
 }
 
 /// A path as it is looked for below the root.
-pub(super) fn relative(path: &[u8]) -> &[u8] {
+pub(crate) fn relative(path: &[u8]) -> &[u8] {
     let start = path
         .iter()
         .position(|byte| *byte != b'/')
@@ -200,12 +200,12 @@ pub(super) fn relative(path: &[u8]) -> &[u8] {
 }
 
 /// A path as a redirect has it: two slashes at its front would name another host (RFC 3986 §4.2).
-pub(super) fn absolute(path: &[u8]) -> Vec<u8> {
+pub(crate) fn absolute(path: &[u8]) -> Vec<u8> {
     [b"/", relative(path)].concat()
 }
 
 /// Whether a name in it begins with a dot; but for `.well-known` (RFC 8615).
-pub(super) fn is_hidden(path: &[u8]) -> bool {
+pub(crate) fn is_hidden(path: &[u8]) -> bool {
     memchr::memmem::find(path, b".").is_some()
         && path
             .split(|byte| *byte == b'/')
@@ -213,7 +213,7 @@ pub(super) fn is_hidden(path: &[u8]) -> bool {
 }
 
 /// A path as a URL has it (RFC 3986 §3.3).
-pub(super) fn escaped(path: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn escaped(path: &[u8]) -> Cow<'_, [u8]> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(byte);
     if path.iter().all(plain) {
         return Cow::Borrowed(path);

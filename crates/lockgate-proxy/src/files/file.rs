@@ -3,6 +3,7 @@
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_content::change::{Document, Plan};
@@ -14,7 +15,6 @@ use lockgate_net::files::{Errno, Root, Wait};
 use lockgate_net::threads::Threads;
 use tokio::sync::OnceCell as AsyncOnce;
 
-use super::answer::now;
 use super::load::{self, Content, Copies, Form};
 use super::{CODINGS, Files};
 use crate::transform::compress::{self, named};
@@ -26,26 +26,26 @@ const KEPT: u64 = 1 << 20;
 
 /// What was read of a file, wherever that was.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(crate) struct Loaded {
     /// Its path below the root.
-    pub(super) at: Vec<u8>,
+    pub(crate) at: Vec<u8>,
     /// The path that rules by path go by: what was asked for, or its own where it stands for what
     /// is not there.
-    pub(super) path: Vec<u8>,
-    pub(super) own: Form,
+    pub(crate) path: Vec<u8>,
+    pub(crate) own: Form,
     /// In the order of [`CODINGS`].
-    pub(super) siblings: [Option<Form>; CODINGS.len()],
+    pub(crate) siblings: [Option<Form>; CODINGS.len()],
     /// With its charset.
-    pub(super) media_type: Vec<u8>,
+    pub(crate) media_type: Vec<u8>,
     /// What it is with the values of each request, if it is another each time.
-    pub(super) plan: Option<Arc<Plan>>,
+    pub(crate) plan: Option<Arc<Plan>>,
     /// Whether its content is no longer what is on the disk.
-    pub(super) changed: bool,
+    pub(crate) changed: bool,
 }
 
 impl Loaded {
     /// Reads what is at `at`, for `path`.
-    pub(super) fn load(
+    pub(crate) fn load(
         files: &Files,
         root: &Root,
         path: &[u8],
@@ -74,7 +74,7 @@ impl Loaded {
 
 impl Loaded {
     /// Changes it once, as far as that is the same for everybody.
-    pub(super) fn change(&mut self, rewrite: &Rewrite, wait: Wait) -> Result<(), Errno> {
+    pub(crate) fn change(&mut self, rewrite: &Rewrite, wait: Wait) -> Result<(), Errno> {
         // To look through a document takes longer than to send it.
         if wait == Wait::No {
             return Err(Errno::AGAIN);
@@ -110,23 +110,23 @@ impl Loaded {
 
 /// A file that is served.
 #[derive(Debug)]
-pub(super) struct File {
-    pub(super) loaded: Loaded,
-    pub(super) last_modified: [u8; date::LENGTH],
+pub(crate) struct File {
+    pub(crate) loaded: Loaded,
+    pub(crate) last_modified: [u8; date::LENGTH],
     /// Seconds since 1970; nothing where rules have a part in what it is.
-    pub(super) modified: Option<u64>,
+    pub(crate) modified: Option<u64>,
     /// Whether it is compressed for who takes that.
-    pub(super) compressible: bool,
+    pub(crate) compressible: bool,
     /// Forms that were made of it; nothing where that saves nothing.
     made: [AsyncOnce<Option<Form>>; CODINGS.len()],
     /// Of larger forms, what was read of them where it had to pass through us.
     read: [OnceCell<Bytes>; CODINGS.len() + 1],
     /// Until when, in milliseconds, the kernel is taken to have all of it in memory.
-    pub(super) resident: Cell<u64>,
+    pub(crate) resident: Cell<u64>,
 }
 
 impl File {
-    pub(super) fn new(loaded: Loaded, compress: Option<&Compress>) -> Rc<Self> {
+    pub(crate) fn new(loaded: Loaded, compress: Option<&Compress>) -> Rc<Self> {
         // RFC 9110 §8.8.2.1: never later than Date.
         let modified = u64::try_from(loaded.own.stamp.modified)
             .unwrap_or(0)
@@ -149,7 +149,7 @@ impl File {
     }
 
     /// One of its forms: that of a sibling, one that was made, or its own.
-    pub(super) fn form(&self, coding: Coding) -> &Form {
+    pub(crate) fn form(&self, coding: Coding) -> &Form {
         let made = || self.made.get(coding as usize)?.get()?.as_ref();
         self.sibling(coding)
             .or_else(made)
@@ -157,12 +157,12 @@ impl File {
     }
 
     /// Whether who asks has a choice.
-    pub(super) fn varies(&self) -> bool {
+    pub(crate) fn varies(&self) -> bool {
         self.compressible || self.loaded.siblings.iter().any(Option::is_some)
     }
 
     /// The coding that a client wants most; `compress` is what may be made.
-    pub(super) fn wanted(&self, fields: &Fields, compress: Option<&Compress>) -> Coding {
+    pub(crate) fn wanted(&self, fields: &Fields, compress: Option<&Compress>) -> Coding {
         let mut offered = [Coding::Identity; 2 * CODINGS.len() + 1];
         // What lies there was compressed at leisure, and costs nothing.
         let there = CODINGS
@@ -182,18 +182,18 @@ impl File {
     }
 
     /// Whether there is nothing to be made for this coding.
-    pub(super) fn has(&self, coding: Coding) -> bool {
+    pub(crate) fn has(&self, coding: Coding) -> bool {
         coding == Coding::Identity || self.sibling(coding).is_some()
     }
 
     /// Whether it has this form, or is small enough to make it and keep it.
-    pub(super) fn is_kept(&self, coding: Coding) -> bool {
+    pub(crate) fn is_kept(&self, coding: Coding) -> bool {
         self.has(coding) || self.loaded.own.len() <= KEPT
     }
 
     /// Makes sure of a form that was chosen; says whether there is one, and how many more bytes are
     /// held now.
-    pub(super) async fn make(
+    pub(crate) async fn make(
         &self,
         coding: Coding,
         compress: &Compress,
@@ -242,18 +242,18 @@ impl File {
     }
 
     /// Whether all that it was made of has not been changed since.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.forms().all(|form| !form.fresh)
     }
 
     /// Whether nothing at all was done to what it has open: else a part of what is there now could
     /// be taken for one of what was.
-    pub(super) fn is_untouched(&self) -> bool {
+    pub(crate) fn is_untouched(&self) -> bool {
         self.forms().all(Form::is_untouched)
     }
 
     /// Bytes of memory that it holds.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let made = self.made.iter().filter_map(|made| made.get()?.as_ref());
         let held = self
             .forms()
@@ -269,7 +269,7 @@ impl File {
     }
 
     /// Descriptors that it holds.
-    pub(super) fn descriptors(&self) -> u64 {
+    pub(crate) fn descriptors(&self) -> u64 {
         self.forms()
             .filter(|form| matches!(form.content, Content::Open(_)))
             .count() as u64
@@ -277,7 +277,7 @@ impl File {
 
     /// The bytes of a form, if these are in memory or can be had without waiting; says how many
     /// more are held now.
-    pub(super) fn bytes_at_once(&self, coding: Coding, copies: &Copies) -> (Option<Bytes>, u64) {
+    pub(crate) fn bytes_at_once(&self, coding: Coding, copies: &Copies) -> (Option<Bytes>, u64) {
         let form = self.form(coding);
         let size = form.len();
         let file = match &form.content {
@@ -294,4 +294,12 @@ impl File {
             None => (None, 0),
         }
     }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }

@@ -8,9 +8,9 @@ use lockgate_http::fields::{Field, Fields, Known, alike};
 use lockgate_http::forwarding::Onward;
 use lockgate_http::head::RequestHead;
 
-use crate::action::proxy::Proxy;
-use crate::exchange::OutgoingHead;
-use crate::site::Rules;
+use super::proxy::Proxy;
+use crate::message::OutgoingHead;
+use crate::rules::Rules;
 
 /// Of names that begin so, requests say elsewhere what they are about: services that are asked in
 /// another way believe them.

@@ -1,0 +1,186 @@
+//! Files below a root: what a path leads to, and what a worker keeps of it.
+//!
+//! # Layout
+//! - `resolve`: from a path to a file, a redirect, a directory or nothing.
+//! - `load`, `file`: what is read of a file and held.
+//! - `cache`: what a worker keeps of it.
+
+pub(crate) mod cache;
+pub(crate) mod file;
+pub(crate) mod load;
+pub(crate) mod resolve;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lockgate_http::coding::Coding;
+use lockgate_http::media_type;
+use lockgate_net::files::{Errno, Root, Stamp, Wait};
+use lockgate_net::threads::Threads;
+
+pub use cache::{Cache, DESCRIPTORS};
+pub use lockgate_net::files::Symlinks;
+
+use crate::transform::{Rewrite, Template, Types};
+
+use cache::Hit;
+use file::Loaded;
+use resolve::{Resolved, Wanted, absolute, is_absence};
+
+/// The codings of siblings, and what is behind their names; what is wanted alike goes in this
+/// order.
+pub(crate) const CODINGS: [(Coding, &str); 3] = [
+    (Coding::Zstd, ".zst"),
+    (Coding::Br, ".br"),
+    (Coding::Gzip, ".gz"),
+];
+
+/// How the files of one route are served.
+#[derive(Debug)]
+pub struct Files {
+    /// Their number among those of the process.
+    pub place: usize,
+    /// The directory.
+    pub root: PathBuf,
+    /// Where symbolic links may lead.
+    pub symlinks: Symlinks,
+    /// What is served for a directory: the first of these that is there.
+    pub index: Vec<String>,
+    /// Whether pages are found without their `.html`, and only so.
+    pub clean_urls: bool,
+    /// What is tried instead of the path.
+    pub attempts: Vec<Template>,
+    /// The page that stands for every path that an application has made up.
+    pub spa: Option<Vec<u8>>,
+    /// The page that is sent with 404.
+    pub not_found: Option<Vec<u8>>,
+    /// Whether directories are listed.
+    pub listing: bool,
+    /// Whether names that begin with a dot are served.
+    pub hidden: bool,
+    /// Media types that go over those that are known.
+    pub types: Types,
+    /// What is said of text.
+    pub charset: Option<String>,
+    /// Whether siblings with `.zst`, `.br` and `.gz` are sent to who takes them.
+    pub precompressed: bool,
+    /// What waits for a disk.
+    pub threads: Arc<Threads>,
+    /// What lists directories, on one thread: no file waits for it.
+    pub lister: Arc<Threads>,
+    /// What compresses: no file waits for it that is not compressed.
+    pub compressors: Arc<Threads>,
+}
+
+/// What a thread or the worker itself brings from the file system.
+pub(crate) enum Brought {
+    /// What was there before is still there.
+    Same,
+    File(Box<Loaded>, u16),
+    Moved(Vec<u8>),
+    Directory(Vec<u8>),
+    Missing,
+}
+
+impl Files {
+    /// Asks the file system, and reads what is found there unless it is what was `before`.
+    pub(crate) fn bring(
+        &self,
+        wanted: &Wanted,
+        before: Option<&Before>,
+        rewrite: Option<&Arc<Rewrite>>,
+        wait: Wait,
+    ) -> Result<Brought, Errno> {
+        let root = match Root::open(&self.root, self.symlinks, wait) {
+            // One that is not there yet has nothing in it.
+            Err(error) if is_absence(error) => return Ok(Brought::Missing),
+            opened => opened?,
+        };
+        Ok(match self.resolve(&root, wanted)? {
+            Resolved::File {
+                at,
+                stamp,
+                status,
+                instead,
+            } => {
+                if before.is_some_and(|before| before.is(self, &root, &at, stamp, status)) {
+                    return Ok(Brought::Same);
+                }
+                let own = absolute(&at);
+                let stands_for_it = instead || !wanted.attempts.is_empty();
+                let path = if stands_for_it { &own } else { &wanted.asked };
+                let mut loaded = Loaded::load(self, &root, path, &at, wait)?;
+                if let Some(rewrite) = rewrite.filter(|rewrite| rewrite.takes(&loaded.media_type)) {
+                    loaded.change(rewrite, wait)?;
+                }
+                Brought::File(Box::new(loaded), status)
+            }
+            Resolved::Moved(to) => Brought::Moved(to),
+            Resolved::Directory(at) => Brought::Directory(at),
+            Resolved::Missing => Brought::Missing,
+        })
+    }
+
+    /// The media type of the file at `at`, with its charset.
+    fn media_type(&self, path: &[u8], at: &[u8]) -> Vec<u8> {
+        let mut said = self.types.of(path, at).as_bytes().to_vec();
+        if let Some(charset) = &self.charset
+            && media_type::wants_charset(&said)
+        {
+            said.extend_from_slice(b"; charset=");
+            said.extend_from_slice(charset.as_bytes());
+        }
+        said
+    }
+}
+
+/// What a file was when it was read.
+#[derive(Clone)]
+pub(crate) struct Before {
+    at: Vec<u8>,
+    own: Stamp,
+    /// Nothing where they do not matter, as the file was changed.
+    siblings: Option<[Option<Stamp>; CODINGS.len()]>,
+    status: u16,
+    /// Whether no change since could have gone unnoticed.
+    settled: bool,
+}
+
+impl Before {
+    pub(crate) fn of(hit: &Hit) -> Self {
+        let loaded = &hit.file.loaded;
+        Self {
+            at: loaded.at.clone(),
+            own: loaded.own.stamp,
+            siblings: (!loaded.changed).then(|| {
+                loaded
+                    .siblings
+                    .each_ref()
+                    .map(|form| form.as_ref().map(|form| form.stamp))
+            }),
+            status: hit.status,
+            settled: hit.file.is_settled(),
+        }
+    }
+
+    /// Whether what is found now is the same.
+    fn is(&self, files: &Files, root: &Root, at: &[u8], stamp: Stamp, status: u16) -> bool {
+        let same = self.settled && self.status == status && self.own == stamp && self.at == at;
+        let is = |(extension, before): (&str, &Option<Stamp>)| {
+            let now = root
+                .look(&[at, extension.as_bytes()].concat())
+                .ok()
+                .map(|(_, stamp)| stamp);
+            // One that was left alone for its age is left alone still.
+            before.is_none() && now.is_none_or(|now| load::is_stale(&now, &stamp)) || *before == now
+        };
+        let Some(siblings) = self.siblings.as_ref().filter(|_| files.precompressed) else {
+            return same;
+        };
+        same && CODINGS
+            .iter()
+            .map(|(_, extension)| *extension)
+            .zip(siblings)
+            .all(is)
+    }
+}

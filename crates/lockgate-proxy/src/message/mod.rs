@@ -1,0 +1,10 @@
+//! Messages between a client and an endpoint, whatever HTTP either speaks: the request as the
+//! endpoint gets it, and the client's side of the exchange.
+
+mod downstream;
+mod outgoing;
+mod request;
+
+pub use downstream::Downstream;
+pub use outgoing::OutgoingHead;
+pub use request::{FieldSink, OutgoingRequest};

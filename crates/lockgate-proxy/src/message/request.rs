@@ -1,0 +1,157 @@
+//! A request as it goes to an endpoint: the one place that decides which fields go on, which are
+//! ours, and what is asked for.
+
+use lockgate_http::asked::Asked;
+use lockgate_http::fields::{Field, Fields, Known};
+use lockgate_http::forwarding::{Client, Onward};
+use lockgate_http::head::{BodyLength, RequestHead, Version};
+
+use super::OutgoingHead;
+
+/// A request as it goes to an endpoint, whatever HTTP that speaks.
+pub struct OutgoingRequest<'a> {
+    /// The head as it was received.
+    pub received: &'a RequestHead,
+    /// The head as the route's rules have changed it.
+    pub head: &'a OutgoingHead<'a>,
+    /// The target that the client has asked for.
+    pub target: Asked<'a>,
+    /// Path and query in its place, where the route rewrites them.
+    pub rewritten: Option<Vec<u8>>,
+    /// The length of its body.
+    pub length: BodyLength,
+    /// The client, as endpoints are told of it.
+    pub client: &'a Client,
+    /// The id of the request.
+    pub id: &'a [u8],
+    /// The cookies that the endpoint sees, where they are fewer than came.
+    pub cookies: Option<Vec<u8>>,
+}
+
+/// Where the fields of a head are written: the text of HTTP/1, or the map of the h2 crate.
+pub trait FieldSink {
+    /// Takes those of `fields` that pass.
+    fn copy(&mut self, fields: &Fields, passes: impl FnMut(&Field<'_>) -> bool);
+
+    /// Takes a field of ours, whose value is `parts` in a row.
+    fn add(&mut self, name: &'static str, parts: &[&[u8]]);
+}
+
+impl OutgoingRequest<'_> {
+    /// Whether a field of the head goes to the endpoint as it came. Those that say where the
+    /// request is for, who asks and how it is named are ours.
+    fn hands_on(&self, onward: &Onward<'_>, field: &Field<'_>) -> bool {
+        let ours = match field.known {
+            Some(Known::Host) => true,
+            Some(Known::XRequestId) => !self.client.is_unnamed(),
+            _ => self.client.replaces(field),
+        };
+        // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in
+        // HTTP/1.1.
+        let unknown =
+            self.received.version == Version::Http10 && field.known == Some(Known::Expect);
+        let cookie = self.cookies.is_some() && field.name.eq_ignore_ascii_case(b"cookie");
+        // To CGI it is HTTP_PROXY, which libraries take for the way out ("httpoxy", CVE-2016-5385).
+        // No standard has it.
+        let proxy = field.known.is_none() && field.name.eq_ignore_ascii_case(b"proxy");
+        onward.passes(field) && !ours && !unknown && !cookie && !proxy
+    }
+
+    /// Host and port that the endpoint is asked for.
+    pub fn host(&self) -> &[u8] {
+        self.head.host()
+    }
+
+    /// The line of cookies to write in place of those that came, if there is one.
+    fn other_cookies(&self) -> Option<&[u8]> {
+        self.cookies.as_deref().filter(|left| !left.is_empty())
+    }
+
+    /// By which HTTP it came to us (RFC 9110 §7.6.3: a gateway must say so).
+    fn via(&self) -> &'static str {
+        match self.received.version {
+            Version::Http2 => "2.0 lockgate",
+            Version::Http11 => "1.1 lockgate",
+            Version::Http10 => "1.0 lockgate",
+        }
+    }
+
+    /// Whether the client takes trailers: endpoints are told so (RFC 9110 §10.1.4).
+    pub fn takes_trailers(&self) -> bool {
+        let fields = self.head.fields();
+        fields.first(Known::Te).is_some()
+            && fields
+                .tokens(Known::Te)
+                .any(|token| token.eq_ignore_ascii_case(b"trailers"))
+    }
+
+    /// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS
+    /// (RFC 2817): what an origin would then be sent unread is requests ("h2c smuggling").
+    pub fn upgrade(&self) -> Option<&[u8]> {
+        let fields = self.head.fields();
+        let offered = fields.first(Known::Upgrade)?;
+        let asks = fields
+            .tokens(Known::Connection)
+            .any(|token| token.eq_ignore_ascii_case(b"upgrade"));
+        let is = |name: &[u8]| {
+            offered
+                .get(..name.len())
+                .is_some_and(|front| front.eq_ignore_ascii_case(name))
+        };
+        let is_http = is(b"h2") || is(b"http") || is(b"tls");
+        // A token with perhaps a version: in anything more, an origin might find what was not
+        // looked at here.
+        let one = fields.values(Known::Upgrade).count() == 1
+            && !offered.is_empty()
+            && offered
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
+        (asks && one && !is_http && self.received.version >= Version::Http11).then_some(offered)
+    }
+
+    /// Whether it is a WebSocket's handshake that has no key, as those of HTTP/2 have none (RFC
+    /// 8441 §5).
+    pub fn is_websocket_without_key(&self) -> bool {
+        self.received.version == Version::Http2 && self.upgrade().is_some()
+    }
+
+    /// The Content-Length that the endpoint gets, if it gets one. RFC 9110 §8.6: a method that may
+    /// have a body says so where it is empty.
+    pub fn content_length(&self) -> Option<u64> {
+        let was_told = || self.received.fields.first(Known::ContentLength).is_some();
+        match self.length {
+            BodyLength::Known(length) => Some(length),
+            BodyLength::Empty if was_told() => Some(0),
+            BodyLength::Empty | BodyLength::Chunked | BodyLength::UntilClose => None,
+        }
+    }
+
+    /// Writes the fields that the endpoint gets, whatever HTTP it speaks: those that were received
+    /// and go on, then ours. Host, framing and the connection are the encoder's.
+    pub fn write_fields(&self, sink: &mut impl FieldSink) {
+        let fields = self.head.fields();
+        let onward = Onward::of(fields);
+        sink.copy(fields, |field| self.hands_on(&onward, field));
+        if let Some(cookies) = self.other_cookies() {
+            sink.add("Cookie", &[cookies]);
+        }
+        self.client.tell(self.target.host, fields, |name, parts| {
+            sink.add(name, parts)
+        });
+        if !self.client.is_unnamed() {
+            sink.add("X-Request-Id", &[self.id]);
+        }
+        sink.add("Via", &[self.via().as_bytes()]);
+        if self.takes_trailers() {
+            sink.add("TE", &[b"trailers"]);
+        }
+    }
+
+    /// The path and query that the endpoint is asked for.
+    pub fn path_and_query(&self) -> (&[u8], Option<&[u8]>) {
+        match &self.rewritten {
+            Some(target) => (target, None),
+            None => (self.target.path, self.target.query),
+        }
+    }
+}

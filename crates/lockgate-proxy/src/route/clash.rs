@@ -1,0 +1,61 @@
+//! Mistakes of a table of hosts and paths: what a request could mean alike, and what none can reach.
+
+/// Two that a request could mean alike. The table is not made then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Clash {
+    /// One host is in two sites, or twice in one.
+    #[error("a request for the host {host} matches both")]
+    Host {
+        /// Their places among the sites.
+        sites: (usize, usize),
+        /// A host that both match.
+        host: String,
+    },
+    /// Two routes of a site are for the same requests, or neither is more specific.
+    #[error("{method} {path} matches both, and neither is more specific")]
+    Route {
+        /// Its place among the sites.
+        site: usize,
+        /// Their values.
+        routes: (usize, usize),
+        /// The method of a request that matches both.
+        method: String,
+        /// And its path, decoded.
+        path: String,
+    },
+}
+
+/// What no request can reach; worth a warning.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreachable {
+    /// A site without a host.
+    #[error("the site has no host")]
+    Site {
+        /// Its place among the sites.
+        site: usize,
+    },
+    /// A host with a port, with letters that hosts have not, or with empty labels.
+    #[error("no request can name the host {host:?}")]
+    Host {
+        /// Its place among the sites.
+        site: usize,
+        /// As it was given.
+        host: String,
+    },
+    /// A path that is refused before routing.
+    #[error("paths with dot segments, backslashes or NUL are refused before they are routed")]
+    Path {
+        /// Its place among the sites.
+        site: usize,
+        /// Its value.
+        route: usize,
+    },
+    /// CONNECT is for a host and port.
+    #[error("CONNECT has no path")]
+    Connect {
+        /// Its place among the sites.
+        site: usize,
+        /// Its value.
+        route: usize,
+    },
+}
