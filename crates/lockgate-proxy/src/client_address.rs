@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
+use lockgate_net::listen::Peer;
+
 /// The address that rules, limits, logs and templates take a client by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAddress {
@@ -29,6 +31,15 @@ impl ClientAddress {
     /// The same where there must be one.
     pub fn key_or_nobody(self) -> IpAddr {
         self.key().unwrap_or(Ipv4Addr::UNSPECIFIED.into())
+    }
+}
+
+impl From<Peer> for ClientAddress {
+    fn from(peer: Peer) -> Self {
+        match peer {
+            Peer::Ip(address) => Self::Ip(address.ip().to_canonical()),
+            Peer::Unix => Self::Unix,
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::clients::Account;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::limits::Share;
 use crate::member_set::MemberSet;
-use crate::message::{Downstream, OutgoingRequest};
+use crate::message::{Downstream, OutgoingRequest, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::route::Pattern;
@@ -49,8 +49,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A request whose head was read, and the way back.
-pub struct Exchange<'a, D> {
+/// A request on its way through an action, and the way back.
+pub struct Dispatch<'a, D> {
     /// The request.
     pub request: Request<'a>,
     /// The deadlines.
@@ -75,7 +75,7 @@ pub struct Exchange<'a, D> {
     /// When its first byte was there.
     pub began: Instant,
     /// Whether the client's connection may be kept.
-    pub keep: bool,
+    pub persistence: Persistence,
     /// What has come of it so far.
     pub outcome: &'a mut Outcome,
 }
@@ -210,7 +210,7 @@ impl Bounds {
     }
 }
 
-impl<D: Downstream> Exchange<'_, D> {
+impl<D: Downstream> Dispatch<'_, D> {
     /// Answers that what follows is no HTTP any more, and goes to `switched`.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use crate::admit::targets::{Refused, Targets};
 use crate::answer::Fault;
 use crate::client_address::ClientAddress;
 use crate::clock::Clock;
-use crate::exchange::{Bounds, Exchange, Failure, Shares, Switched, lap};
+use crate::exchange::{Bounds, Dispatch, Failure, Shares, Switched, lap};
 use crate::h1::Link;
 use crate::limits::sockets::Share;
 use crate::limits::{self, AtOnce, PerClient};
@@ -82,7 +82,7 @@ impl Connect {
     /// When it is malformed, may not lead there, or cannot; nothing was answered then.
     pub async fn run<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         user: Option<&Arc<str>>,
     ) -> Result<(), Failure> {
         let (host, port) = target(exchange)?;
@@ -114,7 +114,7 @@ impl Connect {
     pub async fn forward<D: Downstream>(
         &self,
         proxy: &Proxy,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         user: Option<&Arc<str>>,
     ) -> Result<(), Failure> {
         let asked = &exchange.request.outgoing.target;
@@ -165,7 +165,7 @@ impl Connect {
     /// requests wait for endpoints.
     async fn slot<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         patience: &Patience,
     ) -> Result<(Slot, Option<Share>), Failure> {
         let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
@@ -189,7 +189,7 @@ impl Connect {
     /// A connection to `host`, on which the PROXY header has gone if there is to be one.
     async fn reach<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         patience: &Patience,
         host: &str,
         port: u16,
@@ -248,7 +248,7 @@ impl Connect {
     /// Those of the target's addresses that a tunnel may lead to.
     async fn addresses<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         host: &str,
         port: u16,
     ) -> Result<Vec<SocketAddr>, Failure> {
@@ -285,7 +285,7 @@ impl Connect {
 
     async fn look_up<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         host: &str,
     ) -> Result<Addresses, Failure> {
         let found = match self.names.known(host, self.fresh) {
@@ -309,7 +309,7 @@ impl Connect {
 
     async fn dial<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         patience: &Patience,
         host: &str,
         addresses: &[SocketAddr],
@@ -354,7 +354,7 @@ impl Connect {
 }
 
 /// Whom a request for a tunnel is for: a name in lower case or an address, and a port.
-fn target<D>(exchange: &Exchange<'_, D>) -> Result<(String, u16), Failure> {
+fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), Failure> {
     let malformed = |why| Err(Failure::because(Fault::Malformed, why));
     if exchange.request.outgoing.length != BodyLength::Empty {
         // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the
@@ -403,12 +403,12 @@ fn literal(host: &str) -> Option<IpAddr> {
 /// Waits for `future` as long as it may take and the client is there; `late` is what it means when
 /// it takes longer.
 async fn while_wanted<D: Downstream, F: Future>(
-    exchange: &mut Exchange<'_, D>,
+    exchange: &mut Dispatch<'_, D>,
     limit: Duration,
     late: Fault,
     future: F,
 ) -> Result<F::Output, Failure> {
-    let Exchange { guard, down, .. } = exchange;
+    let Dispatch { guard, down, .. } = exchange;
     guard.phase(limit);
     let mut future = pin!(future);
     let waited = guard.within(poll_fn(|cx| match future.as_mut().poll(cx) {

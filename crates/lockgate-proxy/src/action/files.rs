@@ -18,7 +18,7 @@ use lockgate_http::target;
 use lockgate_net::files::{Errno, Wait, would_wait};
 
 use crate::answer::Fault;
-use crate::exchange::{Exchange, Failure, Request};
+use crate::exchange::{Dispatch, Failure, Request};
 use crate::files::cache::Hit;
 use crate::files::file::File;
 use crate::files::resolve::{Wanted, absolute};
@@ -41,7 +41,7 @@ impl Files {
     /// When nothing was answered, or the answer has broken off.
     pub async fn run<D: Downstream>(
         self: &Arc<Self>,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
     ) -> Result<(), Failure> {
         let path = self.path(exchange)?;
         match self.find(exchange, &path).await? {
@@ -53,7 +53,7 @@ impl Files {
     }
 
     /// The path that is looked for, decoded.
-    fn path<D>(&self, exchange: &Exchange<'_, D>) -> Result<Vec<u8>, Failure> {
+    fn path<D>(&self, exchange: &Dispatch<'_, D>) -> Result<Vec<u8>, Failure> {
         let Request {
             values,
             pattern,
@@ -72,7 +72,7 @@ impl Files {
 
     async fn find<D: Downstream>(
         self: &Arc<Self>,
-        exchange: &Exchange<'_, D>,
+        exchange: &Dispatch<'_, D>,
         path: &[u8],
     ) -> Result<Found, Failure> {
         let (worker, now) = (exchange.request.worker, exchange.guard.clock().now());
@@ -150,7 +150,7 @@ impl Files {
     /// Asks the file system, on a thread if that has to wait.
     async fn fetch<D: Downstream>(
         self: &Arc<Self>,
-        exchange: &Exchange<'_, D>,
+        exchange: &Dispatch<'_, D>,
         wanted: &Wanted,
         before: Option<&Before>,
     ) -> Result<Result<Brought, Errno>, Failure> {
@@ -182,7 +182,7 @@ fn decoded(target: &[u8]) -> Result<Vec<u8>, Failure> {
 /// Whether a request may be for a page that an application makes: scripts and images that are not
 /// there are missed by their names, and a page in place of them would be an error that is harder to
 /// find.
-fn takes_pages<D>(exchange: &Exchange<'_, D>, path: &[u8]) -> bool {
+fn takes_pages<D>(exchange: &Dispatch<'_, D>, path: &[u8]) -> bool {
     let name = name_of(path);
     let mut accepts = exchange.request.received().fields.named(b"accept");
     !name.contains(&b'.')

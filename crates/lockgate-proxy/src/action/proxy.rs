@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::answer::Fault;
 use crate::clock::Asked;
-use crate::exchange::{Exchange, Failure, lap};
+use crate::exchange::{Dispatch, Failure, lap};
 use crate::h2::Target;
 use crate::limits::sockets::Share;
 use crate::member_set::MemberSet;
@@ -60,7 +60,7 @@ impl Proxy {
     /// status.
     pub fn run<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
     ) -> impl Future<Output = Result<(), Failure>> {
         let upstream = Rc::clone(exchange.request.worker.upstream(self.upstream));
         self.run_by(upstream, exchange)
@@ -73,7 +73,7 @@ impl Proxy {
     pub async fn run_by<D: Downstream>(
         &self,
         upstream: Rc<Upstream>,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
     ) -> Result<(), Failure> {
         upstream.count();
         let target = if upstream.pool().settings.http2 {
@@ -242,13 +242,13 @@ impl Proxy {
     /// A connection to an endpoint, unless the client leaves before there is one.
     async fn lease<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         upstream: &Rc<Upstream>,
         patience: &Patience,
         wanted: Wanted,
         tried: &mut MemberSet,
     ) -> Result<Lease, DialError> {
-        let Exchange {
+        let Dispatch {
             request,
             guard,
             share_of,
@@ -291,7 +291,7 @@ impl Proxy {
     /// Whether the endpoint's failure may be made good by another one.
     fn may_retry<D>(
         &self,
-        exchange: &Exchange<'_, D>,
+        exchange: &Dispatch<'_, D>,
         upstream: &Upstream,
         overtaken: bool,
     ) -> bool {

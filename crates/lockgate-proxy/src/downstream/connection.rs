@@ -12,24 +12,19 @@ use std::time::{Duration, Instant};
 
 use lockgate_http::head::Version;
 use lockgate_net::listen::Peer;
-use lockgate_net::relay::{End, Meter, Times, Which};
-use lockgate_net::socket::Socket;
-use lockgate_net::stream::StreamError;
+use lockgate_net::proxy_protocol::Version as ProxyVersion;
+use lockgate_net::relay::{Meter, Times};
 use lockgate_net::tls::handshake::Negotiated;
-use lockgate_net::tls::session::SessionError;
 
-use super::http::Served;
-use super::http2::Streams;
-use super::opening::{self, OpeningError, ServerName};
+use super::ending::Ending;
+use super::opening::ServerName;
 use super::{Listener, Relaying};
-use crate::access_log::{Address, Cause, Record, Side, Span};
-use crate::action::relay::Client;
-use crate::boxed::boxed;
+use crate::access_log::{Address, Record, Side, Span};
+use crate::action::relay::Introduction;
 use crate::clients::{Account, Connected};
-use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::{Failure, Opener};
-use crate::limits::{self, Permit};
-use crate::memory::weighed;
+use crate::clock::Guard;
+use crate::exchange::Opener;
+use crate::limits::Permit;
 use crate::metrics::ListenerCells;
 use crate::site::Sites;
 use crate::upstream::Hold;
@@ -68,55 +63,10 @@ pub(super) struct Connection {
     _permit: Permit,
 }
 
-/// What came of a connection's opening.
-enum Opened {
-    /// It is over.
-    Over(Ending),
-    /// It goes on as HTTP/2, with its place among those of its client.
-    Http2(Client, Option<limits::Place>),
-}
-
 /// What a connection is for.
-enum Purpose<'l> {
+pub(super) enum Purpose<'l> {
     Relay(&'l Relaying),
     Http(&'l Sites),
-}
-
-/// How a connection ended.
-pub(super) struct Ending {
-    pub(super) cause: Cause,
-    side: Side,
-    detail: Option<String>,
-    /// Whether it is said even of a connection whose requests have their own lines.
-    loud: bool,
-}
-
-impl Ending {
-    pub(super) fn new(cause: Cause, side: Side) -> Self {
-        Self {
-            cause,
-            side,
-            detail: None,
-            loud: false,
-        }
-    }
-
-    pub(super) fn because(cause: Cause, side: Side, detail: impl ToString) -> Self {
-        Self {
-            cause,
-            side,
-            detail: Some(detail.to_string()),
-            loud: false,
-        }
-    }
-
-    pub(super) fn loud(self) -> Self {
-        Self { loud: true, ..self }
-    }
-
-    pub(super) fn of(failure: Failure) -> Self {
-        Self::because(failure.cause, failure.side, failure.detail)
-    }
 }
 
 impl Connection {
@@ -160,107 +110,28 @@ impl Connection {
         connection
     }
 
-    /// Does everything there is to do with it.
-    pub(super) async fn serve(mut self, socket: Socket) {
-        // Boxed: what it takes is given back before HTTP/2's long life begins.
-        let watch = self.guard.shared();
-        match weighed(Rc::clone(&watch), boxed(|| self.run(socket))).await {
-            Opened::Over(ending) => self.finish(&ending),
-            Opened::Http2(client, _place) => {
-                let (streams, ending) =
-                    weighed(watch, boxed(|| Streams::serve(self, client))).await;
-                streams.connection().finish(&ending);
-            }
-        }
-    }
-
-    async fn run(&mut self, socket: Socket) -> Opened {
-        let listener = Arc::clone(&self.listener);
-        self.guard.phase(self.listener.handshake);
-        // Boxed: what opening takes is given back before the connection's long life begins.
-        let (mut client, place, purpose) = match boxed(|| self.open(socket, &listener)).await {
-            Ok(opened) => opened,
-            Err(ending) => return Opened::Over(ending),
-        };
-        let ending = match purpose {
-            Purpose::Http(sites) => {
-                match boxed(|| self.is_http2(&mut client, sites)).await {
-                    Ok(true) => return Opened::Http2(client, place),
-                    Ok(false) => {}
-                    Err(ending) => return Opened::Over(ending),
-                }
-                // Given back before what may be a long life as a relay.
-                let served = boxed(|| self.http(client, sites)).await;
-                match served {
-                    Served::Over(ending) => ending,
-                    Served::Switched {
-                        mut relay,
-                        bounds,
-                        site,
-                        _in_flight,
-                        _shares,
-                    } => {
-                        let worker = Rc::clone(&self.worker);
-                        let cells = worker.cells.http.site(site);
-                        self.guard.watch().waits(Waiting::Otherwise);
-                        cells.upgraded.inc();
-                        bounds.begin(&self.guard);
-                        let ending = self.relay(&mut relay, bounds.idle, bounds.keepalive).await;
-                        cells.upgraded.dec();
-                        ending
-                    }
-                }
-            }
-            Purpose::Relay(relaying) => match boxed(|| self.join(client, relaying)).await {
-                Ok(mut relay) => {
-                    self.shape(&mut relay, relaying.shape.as_ref());
-                    self.relay(&mut relay, relaying.idle, relaying.keepalive)
-                        .await
-                }
-                Err(ending) => ending,
-            },
-        };
-        Opened::Over(ending)
-    }
-
-    /// Whether a client that has opened speaks HTTP/2: ALPN says so, and without TLS what it says
-    /// first.
-    async fn is_http2(&mut self, client: &mut Client, sites: &Sites) -> Result<bool, Ending> {
-        if let Some(negotiated) = &self.negotiated {
-            return Ok(negotiated.alpn.as_deref() == Some(b"h2") || !sites.http1);
-        }
-        if !sites.h2c || !sites.http1 {
-            return Ok(sites.h2c);
-        }
-        self.guard.phase(sites.idle);
-        self.guard.watch().waits(Waiting::ForRequest);
-        let guard = &self.guard;
-        let begins = || {
-            guard.phase(sites.head);
-            guard.watch().waits(Waiting::ForOpening);
-        };
-        let known = opening::prior_knowledge(&client.socket, &mut client.received, begins);
-        let known = guard.within(known).await;
-        guard.watch().waits(Waiting::Otherwise);
-        self.spoke |= !client.received.is_empty();
-        match known {
-            Ok(Ok(known)) => Ok(known),
-            Ok(Err(OpeningError::Closed)) => {
-                Err(Ending::new(Cause::ClientClosed, Side::Downstream))
-            }
-            Ok(Err(error)) => Err(Ending::because(Cause::ClientReset, Side::Downstream, error)),
-            Err(Cut::Deadline) if client.received.is_empty() => {
-                Err(Ending::new(Cause::Idle, Side::Lockgate))
-            }
-            Err(cut) => Err(cut_short(cut, "first request")),
-        }
-    }
-
     /// Counts a client that broke the rules of HTTP/2.
     pub(super) fn violates(&self, reason: &str) {
         if let Some(cells) = self.cells() {
             cells.violated(reason);
         }
+    }
+
+    /// The PROXY header that tells an endpoint of the client.
+    pub(super) fn introduce(
+        &self,
+        version: ProxyVersion,
+        addresses: Option<(SocketAddr, SocketAddr)>,
+    ) -> Vec<u8> {
+        let introduction = Introduction {
+            version,
+            addresses,
+            server_name: self.server_name.as_deref(),
+            negotiated: self.negotiated.as_deref(),
+        };
+        let mut header = Vec::new();
+        introduction.encode(&mut header);
+        header
     }
 
     /// The client's address and the one it connected to.
@@ -289,7 +160,7 @@ impl Connection {
         self.worker.cells.listeners.get(self.place)
     }
 
-    fn finish(&self, ending: &Ending) {
+    pub(super) fn finish(&self, ending: &Ending) {
         let watch = self.guard.watch();
         self.worker.account(watch);
         let (received, sent) = (watch.meter.received.get(), watch.meter.sent.get());
@@ -399,43 +270,5 @@ pub(super) fn address(peer: Peer) -> Address {
     match peer {
         Peer::Ip(address) => Address::Ip(address),
         Peer::Unix => Address::Unix,
-    }
-}
-
-/// What a cut means for the log; `phase` is what it interrupted.
-pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
-    match cut {
-        Cut::Deadline | Cut::Slow => Ending::because(Cause::TooSlow, Side::Downstream, phase),
-        Cut::EndpointDown => Ending::because(Cause::TooSlow, Side::Upstream, phase),
-        Cut::Idle => Ending::new(Cause::Idle, Side::Lockgate),
-        Cut::Lifetime => Ending::new(Cause::Lifetime, Side::Lockgate),
-        Cut::Spent => Ending::because(Cause::Limit, Side::Lockgate, "bytes"),
-        Cut::Drain => Ending::because(Cause::Drain, Side::Lockgate, phase),
-        Cut::Memory => Ending::because(Cause::Limit, Side::Lockgate, "memory"),
-        Cut::Crowded => Ending::because(
-            Cause::Limit,
-            Side::Lockgate,
-            "idle, and its place was wanted",
-        ),
-    }
-}
-
-pub(super) fn ending(end: End) -> Ending {
-    match end {
-        End::Finished(Which::Downstream) => Ending::new(Cause::ClientClosed, Side::Downstream),
-        End::Finished(Which::Upstream) => Ending::new(Cause::UpstreamClosed, Side::Upstream),
-        End::Failed(Which::Downstream, StreamError::Tls(SessionError::Alerted(alert))) => {
-            Ending::because(
-                Cause::ClientClosed,
-                Side::Downstream,
-                format_args!("alert {alert}"),
-            )
-        }
-        End::Failed(Which::Downstream, error) => {
-            Ending::because(Cause::ClientReset, Side::Downstream, error)
-        }
-        End::Failed(Which::Upstream, error) => {
-            Ending::because(Cause::UpstreamReset, Side::Upstream, error)
-        }
     }
 }

@@ -13,9 +13,10 @@ use lockgate_http::head::{BodyLength, Method, RequestHead};
 use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
 use lockgate_net::stream::Stream;
 
-use super::connection::{Connection, Ending, cut_short};
-use super::own::deliver;
-use super::serve::{Asking, Next, Serving};
+use super::client_context::ClientContext;
+use super::connection::Connection;
+use super::ending::{Ending, cut_short};
+use super::serve::{NextStep, Serving, deliver};
 use super::tunnel::{self, Ended};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
@@ -25,6 +26,7 @@ use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
 use crate::exchange::{Bounds, Failure, Shares, Switched};
 use crate::h1::Link;
+use crate::message::Persistence;
 use crate::shaping::Shapers;
 use crate::site::Sites;
 use crate::upstream::{InFlight, Wire};
@@ -76,7 +78,7 @@ impl Connection {
             received,
             unsent,
         } = client;
-        let asking = Asking::of(self);
+        let context = ClientContext::of(self);
         let stream = Stream::new(socket, session, unsent);
         let mut down = Link::new(stream, &self.worker.blocks, &received);
         down.reader.limit(sites.limits);
@@ -88,7 +90,7 @@ impl Connection {
             let serving = Serving {
                 connection: self,
                 sites,
-                asking: &asking,
+                client: &context,
                 guard: &self.guard,
             };
             let next = boxed(|| serving.respond(&mut down, &head, began)).await;
@@ -96,12 +98,12 @@ impl Connection {
                 // What it has not taken is not to stay in the kernel.
                 down.stream.socket().reset_on_close();
             }
-            let goes = matches!(next, Next::Close(_)) && says_goodbye(&head);
+            let goes = matches!(next, NextStep::Close(_)) && says_goodbye(&head);
             self.worker.requests.give(head);
             match next {
-                Next::Request => {}
-                Next::End(ending) => return Served::Over(ending),
-                Next::Close(ending) => {
+                NextStep::Request => {}
+                NextStep::End(ending) => return Served::Over(ending),
+                NextStep::Close(ending) => {
                     // Of who said that this was the last nothing more comes (RFC 9112 §9.6), but
                     // for TLS's own farewell.
                     let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
@@ -110,7 +112,7 @@ impl Connection {
                     }
                     return Served::Over(ending);
                 }
-                Next::Tunnel { switched, site } => {
+                NextStep::Tunnel { switched, site } => {
                     let Switched {
                         up,
                         hold,
@@ -248,7 +250,7 @@ impl Connection {
                 &RequestHead::default(),
                 &answer,
                 &body,
-                false,
+                Persistence::Close,
             )
             .await;
             let ending = Ending::new(fault.cause(), fault.side());

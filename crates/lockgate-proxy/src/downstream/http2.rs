@@ -17,10 +17,11 @@ use lockgate_http::head::{Method, RequestHead};
 use lockgate_net::memory::{Level, level};
 use lockgate_net::stream::Stream as Connected;
 
-use super::connection::{Connection, Ending, cut_short};
+use super::client_context::ClientContext;
+use super::connection::Connection;
+use super::ending::{Ending, cut_short};
 use super::http::{LINGER, SILENCE, over};
-use super::own::{deliver, pace};
-use super::serve::{Asking, Next, Serving};
+use super::serve::{NextStep, Serving, deliver, pace};
 use super::tunnel::{self, Ended};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
@@ -31,7 +32,7 @@ use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::{Failure, Switched};
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Verdict, Violation};
 use crate::memory::weighed;
-use crate::message::Downstream;
+use crate::message::{Downstream, Persistence};
 use crate::site::{Http2, Sites};
 use crate::upstream::Wire;
 
@@ -64,7 +65,7 @@ type Requests = h2::server::Connection<Io, Bytes>;
 /// What the streams of one connection share.
 pub(super) struct Streams {
     connection: Connection,
-    asking: Asking,
+    client: ClientContext,
     carrier: Rc<RefCell<Carrier>>,
     turns: Rc<Turns>,
     open: Cell<usize>,
@@ -165,10 +166,10 @@ impl Streams {
         socket.limit_unsent(UNSENT);
         let stream = Connected::new(socket, session, unsent);
         let carrier = Carrier::new(stream, &worker.blocks, &received, Some(gate));
-        let asking = Asking::of(&connection);
+        let context = ClientContext::of(&connection);
         let streams = Rc::new(Self {
             connection,
-            asking,
+            client: context,
             carrier: Rc::new(RefCell::new(carrier)),
             turns: Turns::new(),
             open: Cell::new(0),
@@ -455,7 +456,7 @@ impl Streams {
             Instant::now(),
         );
         tokio::task::spawn_local(exchange);
-        if matches!(leaving, Leaving::No) && self.asking.count() >= self.sites().requests {
+        if matches!(leaving, Leaving::No) && self.client.requests() >= self.sites().requests {
             *leaving = Leaving::Gracefully;
             requests.graceful_shutdown();
         }
@@ -477,7 +478,7 @@ impl Streams {
             .worker
             .shared
             .request_ids
-            .id(connection.id, self.asking.begin());
+            .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
         let failure = Failure::silent(Cause::Limit, Side::Lockgate, detail);
         connection.unread(id, Instant::now(), 0, failure, self.sites());
@@ -496,7 +497,7 @@ impl Streams {
         let open = Open(self);
         async move {
             let Self {
-                connection, asking, ..
+                connection, client, ..
             } = &*open.0;
             let worker = &connection.worker;
             let guard = worker.clock.watch();
@@ -511,23 +512,23 @@ impl Streams {
                     let serving = Serving {
                         connection,
                         sites: open.0.sites(),
-                        asking,
+                        client,
                         guard: &guard,
                     };
                     let part = boxed(|| serving.respond(&mut stream, &head, began));
                     let next = weighed(connection.guard.shared(), part).await;
                     match next {
-                        Next::Tunnel { switched, site } => {
+                        NextStep::Tunnel { switched, site } => {
                             boxed(|| {
                                 open.0
                                     .tunnel(&mut stream, head.method, *switched, &guard, site)
                             })
                             .await;
                         }
-                        Next::End(_) => {}
-                        Next::Request | Next::Close(_) if stream.is_over() => {}
-                        Next::Request => boxed(|| outlast(&mut stream, &guard, LINGER)).await,
-                        Next::Close(ending) => {
+                        NextStep::End(_) => {}
+                        NextStep::Request | NextStep::Close(_) if stream.is_over() => {}
+                        NextStep::Request => boxed(|| outlast(&mut stream, &guard, LINGER)).await,
+                        NextStep::Close(ending) => {
                             boxed(|| outlast(&mut stream, &guard, ending.linger())).await
                         }
                     }
@@ -602,7 +603,7 @@ impl Streams {
             .worker
             .shared
             .request_ids
-            .id(connection.id, self.asking.begin());
+            .id(connection.id, self.client.begin());
         let error = ErrorAnswer {
             id: id.as_str(),
             ..ErrorAnswer::of(fault)
@@ -618,7 +619,7 @@ impl Streams {
         } else {
             &body
         };
-        let _ = deliver(stream, guard, &head, &answer, body, true).await;
+        let _ = deliver(stream, guard, &head, &answer, body, Persistence::KeepAlive).await;
         connection.unread(id, began, body.len() as u64, failure, self.sites());
     }
 

@@ -2,14 +2,16 @@
 
 mod accept;
 mod by_hello;
+mod client_context;
 mod connection;
+mod ending;
+mod exchange_record;
 mod http;
 mod http2;
 mod listener;
 mod opening;
-mod own;
 mod relaying;
-mod seen;
+mod run;
 mod serve;
 mod tunnel;
 

@@ -7,7 +7,7 @@ use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version
 use lockgate_http::status;
 
 use super::websocket;
-use crate::message::{FieldSink, OutgoingRequest};
+use crate::message::{FieldSink, OutgoingRequest, Persistence};
 
 /// The request as the endpoint gets it.
 pub(super) fn request(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
@@ -87,7 +87,7 @@ pub(super) fn response(
     request: &RequestHead,
     answer: &ResponseHead,
     length: BodyLength,
-    keep: bool,
+    persistence: Persistence,
     out: &mut Vec<u8>,
 ) {
     let old = request.version == Version::Http10;
@@ -100,10 +100,10 @@ pub(super) fn response(
         BodyLength::Empty => without_body(request.method, answer, out),
         BodyLength::UntilClose => {}
     }
-    match (keep, old) {
-        (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
-        (true, true) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
-        (true, false) => {}
+    match (persistence, old) {
+        (Persistence::Close, _) => out.extend_from_slice(b"Connection: close\r\n"),
+        (Persistence::KeepAlive, true) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        (Persistence::KeepAlive, false) => {}
     }
     // RFC 9110 §15.5.22: it must say what to upgrade to. In any other answer that is an offer, and
     // ends here (§7.8).

@@ -13,7 +13,7 @@ use lockgate_net::stream::{Blocks, Stream};
 
 use super::{Reader, Writer, heads};
 use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
-use crate::message::{Downstream, OutgoingRequest};
+use crate::message::{Downstream, OutgoingRequest, Persistence};
 
 /// One connection.
 #[derive(Debug)]
@@ -200,9 +200,9 @@ impl Downstream for Link {
         request: &RequestHead,
         answer: &ResponseHead,
         length: BodyLength,
-        keep: bool,
+        persistence: Persistence,
     ) {
-        heads::response(request, answer, length, keep, self.writer.head());
+        heads::response(request, answer, length, persistence, self.writer.head());
         self.writer.begin_body(length);
     }
 

@@ -20,7 +20,7 @@ use super::outgoing::Outgoing;
 use super::turns::Turn;
 use super::{Carrier, Incoming, Turns, heads};
 use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
-use crate::message::Downstream;
+use crate::message::{Downstream, Persistence};
 
 /// A client's stream. Dropped before the answer was whole, it is reset.
 #[derive(Debug)]
@@ -264,7 +264,7 @@ impl Downstream for Stream {
         request: &RequestHead,
         answer: &ResponseHead,
         length: BodyLength,
-        _keep: bool,
+        _persistence: Persistence,
     ) {
         let ended = length == BodyLength::Empty;
         let stream = self

@@ -8,6 +8,36 @@ use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 
 use crate::body::{ReadError, Sink, Source, WriteError};
 
+/// Whether a client's connection takes another request after a response (RFC 9112 §9.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistence {
+    /// It does.
+    KeepAlive,
+    /// The response is its last.
+    Close,
+}
+
+impl Persistence {
+    /// Keep-alive on this condition.
+    pub fn when(condition: bool) -> Self {
+        if condition {
+            Self::KeepAlive
+        } else {
+            Self::Close
+        }
+    }
+
+    /// The same, on another condition too.
+    pub fn and(self, condition: bool) -> Self {
+        Self::when(self.is_kept() && condition)
+    }
+
+    /// Whether the connection takes another request.
+    pub fn is_kept(self) -> bool {
+        self == Self::KeepAlive
+    }
+}
+
 /// The way back to a client, and that of the request's body from it.
 ///
 /// Dropped before the answer was whole, it breaks the answer off: the client never takes a part for
@@ -31,14 +61,13 @@ pub trait Downstream: Source + Sink {
     /// Writes an answer before the answer (RFC 9110 §15.2), which leaves by a flush.
     fn interim(&mut self, request: &RequestHead, answer: &ResponseHead);
 
-    /// Begins the answer, which leaves with the first data or by a flush; `keep` is whether the
-    /// connection will take another request.
+    /// Begins the answer, which leaves with the first data or by a flush.
     fn respond(
         &mut self,
         request: &RequestHead,
         answer: &ResponseHead,
         length: BodyLength,
-        keep: bool,
+        persistence: Persistence,
     );
 
     /// Completes when data of the answer would be taken now: what can be read later is not read

@@ -22,7 +22,7 @@ use super::{busy, unreadable};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, Form};
 use crate::clock::Waiting;
-use crate::exchange::{Exchange, Failure};
+use crate::exchange::{Dispatch, Failure};
 use crate::files::Files;
 use crate::files::cache::Hit;
 use crate::files::file::{File, now};
@@ -50,7 +50,7 @@ impl Files {
     /// Sends a file or parts of it, or says that the client has it.
     pub(super) async fn send<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         hit: &Hit,
     ) -> Result<(), Failure> {
         let file = &hit.file;
@@ -117,7 +117,7 @@ impl Files {
     /// made once.
     async fn send_whole<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         hit: &Hit,
         coding: Coding,
     ) -> Result<(), Failure> {
@@ -153,7 +153,7 @@ impl Files {
     /// parts.
     async fn send_filled<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         hit: &Hit,
         plan: &Arc<Plan>,
     ) -> Result<(), Failure> {
@@ -218,7 +218,7 @@ impl Files {
     /// that is wanted most.
     async fn choose<D: Downstream>(
         &self,
-        exchange: &Exchange<'_, D>,
+        exchange: &Dispatch<'_, D>,
         file: &File,
     ) -> Result<Coding, Failure> {
         let request = &exchange.request;
@@ -255,7 +255,7 @@ impl Files {
     /// The ranges that are asked for.
     fn select<D: Downstream>(
         &self,
-        exchange: &Exchange<'_, D>,
+        exchange: &Dispatch<'_, D>,
         file: &Rc<File>,
         said: &mut Said<'_>,
         parts: &mut Vec<Part>,
@@ -294,7 +294,7 @@ impl Files {
     /// What is too large to be kept is compressed as it is sent.
     fn encoded<D: Downstream>(
         &self,
-        exchange: &Exchange<'_, D>,
+        exchange: &Dispatch<'_, D>,
         file: &Rc<File>,
         made: Made,
     ) -> Part {
@@ -314,7 +314,7 @@ impl Files {
     /// A part of a file: from memory, where it is there or must come there.
     fn part<D: Downstream>(
         &self,
-        exchange: &Exchange<'_, D>,
+        exchange: &Dispatch<'_, D>,
         file: &Rc<File>,
         coding: Coding,
         offset: u64,
@@ -349,7 +349,7 @@ impl Files {
     /// The same is found elsewhere; the query goes along.
     pub(super) async fn redirect<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         to: &[u8],
     ) -> Result<(), Failure> {
         let values = &exchange.request.values;
@@ -378,7 +378,7 @@ impl Files {
     /// Shows what is in a directory.
     pub(super) async fn list<D: Downstream>(
         self: &Arc<Self>,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         path: &[u8],
         at: Vec<u8>,
     ) -> Result<(), Failure> {
@@ -416,7 +416,7 @@ impl Files {
     }
 
     /// What the route's rules change of an answer.
-    fn apply<D>(&self, exchange: &Exchange<'_, D>, answer: &mut ResponseHead) {
+    fn apply<D>(&self, exchange: &Dispatch<'_, D>, answer: &mut ResponseHead) {
         let request = &exchange.request;
         let mut scratch = request.worker.blocks.text();
         request
@@ -429,11 +429,11 @@ impl Files {
     /// Sends an answer whose body is `delivery`; adds what it has of its own.
     async fn deliver<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         answer: &mut ResponseHead,
         mut delivery: Delivery,
     ) -> Result<(), Failure> {
-        let Exchange {
+        let Dispatch {
             request,
             guard,
             down,
@@ -468,14 +468,13 @@ impl Files {
             None => BodyLength::UntilClose,
         };
         // What a client still sends when it has an answer is not waited for.
-        let keep = exchange.keep
-            && length != BodyLength::UntilClose
-            && down.is_over()
-            && !worker.is_stopping();
+        let persistence = exchange
+            .persistence
+            .and(length != BodyLength::UntilClose && down.is_over() && !worker.is_stopping());
         guard.settle();
         let watch = guard.watch();
         watch.waits(Waiting::ForRoom);
-        down.respond(request.received(), answer, length, keep);
+        down.respond(request.received(), answer, length, persistence);
         outcome.status = answer.status;
         let before = watch.meter.sent.get();
         let delivered = guard.within(poll_fn(|cx| {
@@ -497,7 +496,7 @@ impl Files {
         watch.waits(Waiting::Otherwise);
         let failure = match delivered {
             Ok(Ok(())) => {
-                outcome.reusable = keep;
+                outcome.reusable = persistence.is_kept();
                 return Ok(());
             }
             Ok(Err(Broken::Client(error))) => Failure::client(&error),

@@ -20,7 +20,7 @@ use crate::answer::{Fault, grpc};
 use crate::body::{ReadError, Sink, Source};
 use crate::boxed::boxed;
 use crate::clock::Waiting;
-use crate::exchange::{Exchange, Failure, Request, Switched};
+use crate::exchange::{Dispatch, Failure, Request, Switched};
 use crate::h1;
 use crate::message::Downstream;
 use crate::pump::{PumpError, poll_pump};
@@ -37,7 +37,7 @@ impl Proxy {
     /// Hands the answer on.
     pub(super) async fn answer<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         mut lease: Lease,
         replay: &mut Replay,
         answer: &mut ResponseHead,
@@ -89,16 +89,17 @@ impl Proxy {
         let wanted = uploading
             && stays
             && (!expects || exchange.outcome.awaited || exchange.down.taken() > 0);
-        let keep = exchange.keep
-            && onward != BodyLength::UntilClose
-            && (exchange.down.is_over() || wanted)
-            // Since the request came, the end may have begun.
-            && !exchange.request.worker.is_stopping();
+        let persistence = exchange.persistence.and(
+            onward != BodyLength::UntilClose
+                && (exchange.down.is_over() || wanted)
+                // Since the request came, the end may have begun.
+                && !exchange.request.worker.is_stopping(),
+        );
         transform(&exchange.request, &lease, answer);
         stick(exchange, &lease, answer);
         exchange
             .down
-            .respond(exchange.request.received(), answer, onward, keep);
+            .respond(exchange.request.received(), answer, onward, persistence);
         exchange.outcome.status = answer.status;
         exchange.outcome.grpc_status = grpc_status(&lease, &answer.fields);
         let (guard, rules) = (exchange.guard, exchange.request.rules);
@@ -215,7 +216,7 @@ impl Proxy {
             let told = exchange.outcome.grpc_status;
             exchange.outcome.grpc_status = told.or_else(|| grpc_status(&lease, trailers));
         }
-        exchange.outcome.reusable = keep && exchange.down.is_over();
+        exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_over();
         if kept {
             if lease.pool().settings.proxy_protocol.is_some() {
                 lease.keep_private(exchange.private, guard.clock().now());
@@ -340,7 +341,7 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
 }
 
 /// Tells the client to which endpoint it belongs from here on, where it does not know that.
-fn stick<D>(exchange: &Exchange<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
+fn stick<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
     if let Some(sticky) = lease.settings().sticky()
         && exchange.wish != Wish::Member(lease.member())
     {
@@ -380,7 +381,7 @@ fn truncated(error: &ReadError) -> Failure {
 
 /// Both have agreed to speak something else from here on (RFC 9110 §7.8).
 async fn switch<D: Downstream>(
-    exchange: &mut Exchange<'_, D>,
+    exchange: &mut Dispatch<'_, D>,
     lease: Lease,
     answer: &ResponseHead,
     idle: Duration,

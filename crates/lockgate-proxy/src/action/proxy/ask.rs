@@ -20,7 +20,7 @@ use crate::answer::Fault;
 use crate::body::{ReadError, Sink};
 use crate::boxed::boxed;
 use crate::clock::{Asked, Cut, Guard, Waiting};
-use crate::exchange::{Exchange, Failure};
+use crate::exchange::{Dispatch, Failure};
 use crate::h2::Target;
 use crate::message::Downstream;
 use crate::rules::Rules;
@@ -128,7 +128,7 @@ impl Proxy {
     /// Sends the request, and reads until there is the head of an answer.
     pub(super) async fn ask<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_, D>,
+        exchange: &mut Dispatch<'_, D>,
         up: &mut Wire,
         target: Option<Target>,
         asked: Asked,
@@ -364,7 +364,7 @@ fn unreadable(error: &ReadError) -> Unanswered {
 
 /// Hands on an answer before the answer (RFC 9110 §15.2).
 async fn interim<D: Downstream>(
-    exchange: &mut Exchange<'_, D>,
+    exchange: &mut Dispatch<'_, D>,
     answer: &ResponseHead,
 ) -> Result<(), Failure> {
     exchange.down.interim(exchange.request.received(), answer);

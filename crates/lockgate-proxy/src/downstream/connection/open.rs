@@ -13,14 +13,15 @@ use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::Session;
 use lockgate_net::tls::{Acceptor, Acceptors};
 
-use super::{Connection, Ending, Purpose, cut_short};
+use super::{Connection, Purpose};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
+use crate::client_address::ClientAddress;
 use crate::clients::{Connected, Standing};
 use crate::clock::{Cut, Waiting};
 use crate::downstream::by_hello::{ByHello, Chosen};
+use crate::downstream::ending::{Ending, cut_short};
 use crate::downstream::opening::{self, AcceptProxy, OpeningError, ServerName};
-use crate::downstream::serve::address_of;
 use crate::downstream::{Listener, Relaying, Service, Way};
 use crate::{limits, memory};
 
@@ -35,7 +36,7 @@ type Rules = (usize, Arc<Acceptor>);
 impl Connection {
     /// PROXY header, the client's place among its own connections, TLS; and what the connection is
     /// for.
-    pub(super) async fn open<'l>(
+    pub(in crate::downstream) async fn open<'l>(
         &mut self,
         socket: Socket,
         listener: &'l Listener,
@@ -254,7 +255,10 @@ impl Connection {
         let shared = &self.worker.shared;
         let (ip, standing) = match self.client {
             Peer::Ip(client) if !(shared.trusted)(client.ip()) => (client.ip(), Standing::Ordinary),
-            client => (address_of(client).key_or_nobody(), Standing::Exempt),
+            client => (
+                ClientAddress::from(client).key_or_nobody(),
+                Standing::Exempt,
+            ),
         };
         let connected = Connected::new(shared.clients.of(ip, standing));
         // A connection opens once.

@@ -9,11 +9,12 @@ use lockgate_net::listen::{self, Peer};
 use lockgate_net::proxy_protocol::Version;
 use lockgate_net::relay::{End, Relay, Tap};
 
-use super::{Connection, Ending, cut_short, ending};
+use super::Connection;
 use crate::access_log::{Cause, Side};
 use crate::action::relay::{Client, Introduction, join};
 use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
+use crate::downstream::ending::{Ending, cut_short, ending};
 use crate::downstream::{Relaying, SentHeader};
 use crate::shaping::Shape;
 use crate::upstream::{Answer, Asker, DialError, Pool};
@@ -25,7 +26,7 @@ const YOUTH: Duration = Duration::from_secs(5);
 
 impl Connection {
     /// Connects to an endpoint and joins the client to it.
-    pub(super) async fn join(
+    pub(in crate::downstream) async fn join(
         &mut self,
         client: Client,
         relaying: &Relaying,
@@ -124,7 +125,7 @@ impl Connection {
     }
 
     /// Holds a relay to the rates of its table, if that has some.
-    pub(super) fn shape(&self, relay: &mut Relay, shape: Option<&Arc<Shape>>) {
+    pub(in crate::downstream) fn shape(&self, relay: &mut Relay, shape: Option<&Arc<Shape>>) {
         let Some(shape) = shape else { return };
         let shapers = shape.shapers(
             &shape.connection(),
@@ -143,7 +144,7 @@ impl Connection {
     }
 
     /// Moves bytes until the connection is over, and says how it ended.
-    pub(super) async fn relay(
+    pub(in crate::downstream) async fn relay(
         &mut self,
         relay: &mut Relay,
         idle: Duration,

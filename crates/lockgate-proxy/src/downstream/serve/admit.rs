@@ -1,44 +1,46 @@
-//! Whether a request may, as far as that is decided here: networks, rates, passwords, and the
-//! length that it says.
+//! The admission of a request, as far as it is decided here: networks, rates, passwords, and the
+//! length that the request announces.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
 
+use super::Exchange;
+use super::refusal::Refusal;
 use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
 use crate::boxed::boxed;
 use crate::client_address::ClientAddress;
-use crate::downstream::own::Refusal;
-use crate::downstream::seen::Seen;
-use crate::downstream::serve::Serving;
 use crate::site::{Auth, Basic, By, Gatekeeper, Limited, Route};
 
-impl<'s> Serving<'s> {
-    /// Whether it may.
+impl<'s, D> Exchange<'_, 's, D> {
+    /// Admits the request, or says why not.
     pub(super) async fn admit(
-        &self,
+        &mut self,
         route: &'s Route,
-        head: &RequestHead,
         length: BodyLength,
-        seen: &mut Seen<'_>,
     ) -> Result<(), Refusal<'s>> {
         let (rules, admission) = (&route.rules, &route.admission);
-        let admitted = match seen.client {
+        let admitted = match self.record.client {
             ClientAddress::Unknown => admission.networks.admits_unknown(),
             client => admission.networks.admits(client.key_or_nobody()),
         };
         if !admitted {
             return Err(Refusal::of(Fault::Forbidden));
         }
-        let client = seen.client.key_or_nobody();
+        let client = self.record.client.key_or_nobody();
         if let Some(limited) = &admission.limit {
-            within(limited, head, client, self.guard.clock().nanos())?;
+            within(
+                limited,
+                self.head,
+                client,
+                self.serving.guard.clock().nanos(),
+            )?;
         }
         if let Some(Auth::Basic(auth)) = &admission.auth {
-            seen.user = Some(boxed(|| self.authenticate(auth, head, client)).await?);
+            self.record.user = Some(boxed(|| self.authenticate(auth, client)).await?);
         }
         match (rules.body_max, length) {
             (Some(most), BodyLength::Known(length)) if length > most => {
@@ -48,12 +50,7 @@ impl<'s> Serving<'s> {
         }
     }
 
-    async fn authenticate(
-        &self,
-        auth: &'s Basic,
-        head: &RequestHead,
-        client: IpAddr,
-    ) -> Result<Arc<str>, Refusal<'s>> {
+    async fn authenticate(&self, auth: &'s Basic, client: IpAddr) -> Result<Arc<str>, Refusal<'s>> {
         let (field, fault, advice) = match auth.to {
             Gatekeeper::Site => (
                 &b"authorization"[..],
@@ -73,16 +70,16 @@ impl<'s> Serving<'s> {
             advice,
             ..Refusal::of(fault)
         };
-        let mut said = head.fields.named(field);
+        let mut said = self.head.fields.named(field);
         let (Some(credentials), None) = (said.next(), said.next()) else {
             return Err(challenge());
         };
-        let now = self.guard.clock().now();
+        let guard = self.serving.guard;
+        let now = guard.clock().now();
         if let Some(user) = auth.checker.cached(credentials, now) {
             return Ok(user);
         }
-        match self
-            .guard
+        match guard
             .within(auth.checker.check(credentials, client, now))
             .await
         {

@@ -1,5 +1,4 @@
-//! Where the answer of a service goes that was asked about a request: it is kept whole, for whoever
-//! asked.
+//! The response of an auth service, which is kept whole for the request that it is about.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -9,43 +8,43 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 
 use crate::body::{ReadError, Sink, Source, WriteError};
-use crate::message::Downstream;
+use crate::message::{Downstream, Persistence};
 
 /// Bytes of a body that are kept: services that send people elsewhere to log in need few.
 const LONGEST: usize = 64 * 1024;
 
-/// Stands in the client's place while the service is asked. There is no body to be sent; of who has
-/// asked, no more is looked at than whether it has gone.
-pub(super) struct Verdict<'c> {
+/// The client's side of the exchange with an auth service: there is no body to be sent, the response
+/// is kept, and the client itself is only looked at for whether it has gone.
+pub(super) struct AuthDownstream<'c> {
     gone: &'c mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
-    given: Given,
+    response: AuthResponse,
     ended: bool,
 }
 
-/// An answer as it was given.
+/// A response of an auth service.
 #[derive(Default)]
-pub(super) struct Given {
+pub(super) struct AuthResponse {
     pub(super) head: ResponseHead,
     pub(super) body: Vec<u8>,
     /// Whether the body is longer than what is kept, which then is not the whole of it.
     pub(super) is_cut: bool,
 }
 
-impl<'c> Verdict<'c> {
+impl<'c> AuthDownstream<'c> {
     pub(super) fn new(gone: &'c mut dyn FnMut(&mut Context<'_>) -> Poll<()>) -> Self {
         Self {
             gone,
-            given: Given::default(),
+            response: AuthResponse::default(),
             ended: false,
         }
     }
 
-    pub(super) fn into_given(self) -> Given {
-        self.given
+    pub(super) fn into_response(self) -> AuthResponse {
+        self.response
     }
 }
 
-impl Source for Verdict<'_> {
+impl Source for AuthDownstream<'_> {
     fn poll_data(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         Poll::Ready(Ok(()))
     }
@@ -75,19 +74,19 @@ impl Source for Verdict<'_> {
     fn settle(&mut self, _cx: &mut Context<'_>) {}
 }
 
-impl Sink for Verdict<'_> {
+impl Sink for AuthDownstream<'_> {
     fn poll_take(
         &mut self,
         _cx: &mut Context<'_>,
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.given.is_cut = data.len() > LONGEST - self.given.body.len();
-        if !self.given.is_cut {
-            self.given.body.extend_from_slice(data);
+        self.response.is_cut = data.len() > LONGEST - self.response.body.len();
+        if !self.response.is_cut {
+            self.response.body.extend_from_slice(data);
         }
         // The rest is not waited for.
-        self.ended = last || self.given.is_cut;
+        self.ended = last || self.response.is_cut;
         Poll::Ready(Ok(data.len()))
     }
 
@@ -117,7 +116,7 @@ impl Sink for Verdict<'_> {
     }
 }
 
-impl Downstream for Verdict<'_> {
+impl Downstream for AuthDownstream<'_> {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         (self.gone)(cx)
     }
@@ -140,9 +139,9 @@ impl Downstream for Verdict<'_> {
         _request: &RequestHead,
         answer: &ResponseHead,
         length: BodyLength,
-        _keep: bool,
+        _persistence: Persistence,
     ) {
-        self.given.head.clone_from(answer);
+        self.response.head.clone_from(answer);
         self.ended = length == BodyLength::Empty;
     }
 

@@ -1,47 +1,57 @@
-//! Whose a request is: host to site, path and method to route, and no path that could be read as
-//! another's.
+//! The site and the route of a request: host to site, path and method to route, and no path that
+//! could be read as that of another route.
 
 use std::borrow::Cow;
 
 use lockgate_http::asked::Asked;
-use lockgate_http::head::{Method, RequestHead};
+use lockgate_http::head::Method;
 use lockgate_http::readings::{readings, without_parameters};
-use lockgate_http::target::{self, TargetError};
+use lockgate_http::target::{Authority, TargetError, decode};
 
+use super::refusal::Refusal;
+use super::{Exchange, Serving};
 use crate::answer::Fault;
-use crate::downstream::own::Refusal;
-use crate::downstream::seen::Seen;
-use crate::downstream::serve::Serving;
 use crate::route::{NoRoute, Pattern};
 use crate::site::Route;
 use crate::transform::{Cors, Template, Values};
 
-/// A route that was found.
-pub(super) struct Found<'s> {
-    pub(super) route: &'s Route,
-    pub(super) pattern: &'s Pattern,
-    /// What answers a request that only asks whether another may be made.
-    pub(super) preflight: Option<&'s Cors>,
+/// What a request is for.
+pub(super) enum Located<'e, 's> {
+    /// The server as a whole (`OPTIONS *`).
+    Server,
+    /// Whether a page from elsewhere may make another request.
+    Preflight(&'s Cors),
+    /// A route of a site.
+    Route(LocatedRoute<'e, 's>),
 }
 
-impl<'s> Serving<'s> {
-    /// Which site's it is, and what that does with it; none of its routes where it is about the
-    /// server as a whole.
-    pub(super) fn find(
-        &self,
-        head: &RequestHead,
-        (asked, name): (&Asked<'_>, Option<&str>),
-        seen: &mut Seen<'s>,
-    ) -> Result<Option<Found<'s>>, Refusal<'static>> {
+/// The route of a request.
+pub(super) struct LocatedRoute<'e, 's> {
+    pub(super) target: Asked<'e>,
+    pub(super) route: &'s Route,
+    pub(super) pattern: &'s Pattern,
+}
+
+impl<'e, 's, D> Exchange<'e, 's, D> {
+    /// Finds the site and the route of the request.
+    pub(super) fn locate(&mut self) -> Result<Located<'e, 's>, Refusal<'s>> {
         let Serving {
-            connection, sites, ..
-        } = self;
-        let trusted = self.asking.client.is_trusted();
+            connection,
+            sites,
+            client,
+            ..
+        } = self.serving;
+        let (head, trusted) = (self.head, client.is_trusted());
+        let target = *self
+            .target
+            .as_ref()
+            .map_err(|error| Refusal::malformed(error))?;
         if head.method == Method::Connect && !sites.tunnels {
             return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
         }
         let secure = connection.negotiated.is_some();
-        let Some(site) = sites.router.site(name) else {
+        let name = target.authority.as_ref().map(Authority::name);
+        let Some(site) = sites.router.site(name.as_deref()) else {
             let fault = if secure {
                 Fault::Misdirected
             } else {
@@ -49,14 +59,8 @@ impl<'s> Serving<'s> {
             };
             return Err(Refusal::because(fault, "no site has this host"));
         };
-        seen.site = Some(site);
-        connection
-            .worker
-            .cells
-            .http
-            .site(Some(sites.sites[site].place))
-            .in_flight
-            .inc();
+        self.record.site = Some(site);
+        self.serving.cells(site).in_flight.inc();
         if secure && sites.sites[site].tls_rules != connection.rules {
             return Err(Refusal::because(
                 Fault::Misdirected,
@@ -69,24 +73,23 @@ impl<'s> Serving<'s> {
                 .router
                 .route(site, head.method_name(), b"/")
                 .map_err(nowhere)?;
-            let route = &sites.routes[found.route];
-            return Ok(Some(Found {
-                route,
+            return Ok(Located::Route(LocatedRoute {
+                target,
+                route: &sites.routes[found.route],
                 pattern: found.pattern,
-                preflight: None,
             }));
         }
         // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
-        if asked.secure == Some(true) && !secure && !trusted {
+        if target.secure == Some(true) && !secure && !trusted {
             return Err(Refusal::because(Fault::Misdirected, "https without TLS"));
         }
-        if asked.path == b"*" {
-            return Ok(None);
+        if target.path == b"*" {
+            return Ok(Located::Server);
         }
-        let (path, ambiguous) = match target::decode(asked.path) {
+        let (path, ambiguous) = match decode(target.path) {
             Ok(path) => (merged(path), None),
             Err(TargetError::Ambiguous) => (
-                merged(Cow::Borrowed(asked.path)),
+                merged(Cow::Borrowed(target.path)),
                 Some(TargetError::Ambiguous),
             ),
             Err(error) => return Err(Refusal::malformed(&error)),
@@ -96,17 +99,13 @@ impl<'s> Serving<'s> {
             let found = sites.router.route(site, method, &path).ok()?;
             Some((method, sites.routes[found.route].rules.cors.as_ref()?))
         });
-        let preflight = wanted.map(|(_, cors)| cors);
         let method = wanted.map_or(head.method_name(), |(method, _)| method);
         let found = sites
             .router
             .route(site, method, &path)
             .map_err(|none| match none {
                 NoRoute::Path => Refusal::because(Fault::NotFound, "no route has this path"),
-                NoRoute::Method { allow } => Refusal {
-                    allow,
-                    ..Refusal::of(Fault::MethodNotAllowed)
-                },
+                NoRoute::Method { allow } => Refusal::method_not_allowed(allow),
             })?;
         let route = &sites.routes[found.route];
         let leads_here = |reading: &[u8]| {
@@ -116,7 +115,7 @@ impl<'s> Serving<'s> {
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(Refusal::malformed(&error)),
             // Also where such paths are let through, no reading may lead to where other rules hold.
-            Some(error) if !readings(asked.path).all(|reading| leads_here(&reading)) => {
+            Some(error) if !readings(target.path).all(|reading| leads_here(&reading)) => {
                 Err(Refusal::malformed(&error))
             }
             // Some take no notice of what follows a semicolon.
@@ -126,11 +125,14 @@ impl<'s> Serving<'s> {
             {
                 Err(Refusal::malformed(&TargetError::Ambiguous))
             }
-            _ => Ok(Some(Found {
-                route,
-                pattern: found.pattern,
-                preflight,
-            })),
+            _ => Ok(match wanted {
+                Some((_, cors)) => Located::Preflight(cors),
+                None => Located::Route(LocatedRoute {
+                    target,
+                    route,
+                    pattern: found.pattern,
+                }),
+            }),
         }
     }
 }
@@ -140,7 +142,7 @@ impl<'s> Serving<'s> {
 /// in circles.
 pub(super) fn moved<'r>(route: &'r Route, values: &Values<'_>) -> Option<(&'r Template, u16)> {
     let map = route.rules.redirects.as_deref()?;
-    let (to, status) = map.find(&merged(target::decode(values.path).ok()?))?;
+    let (to, status) = map.find(&merged(decode(values.path).ok()?))?;
     let mut location = Vec::new();
     to.render(values, &mut location);
     // A fragment stays with the client.

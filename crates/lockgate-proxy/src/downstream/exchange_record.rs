@@ -1,4 +1,5 @@
-//! What is said of a request when it is over: its line in the log, and what it counts for.
+//! The record of an exchange: what is known of a request when it is over, its line in the log, and
+//! what it counts for.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -9,7 +10,6 @@ use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
 
 use super::connection::{Connection, address};
-use super::serve::address_of;
 use crate::access_log::{self, CLIENT_LEFT};
 use crate::answer::Fault;
 use crate::client_address::ClientAddress;
@@ -18,8 +18,8 @@ use crate::request_id::RequestId;
 use crate::site::{Action, Route, SiteLog, Sites};
 use crate::worker::unix_millis;
 
-/// What is known of a request by the time it is over.
-pub(super) struct Seen<'a> {
+/// The record of one exchange, from its beginning to its line in the log.
+pub(super) struct ExchangeRecord<'a> {
     pub(super) id: RequestId,
     /// Which of its connection's requests it is.
     pub(super) number: u64,
@@ -38,7 +38,7 @@ pub(super) struct Seen<'a> {
     pub(super) failure: Option<Failure>,
 }
 
-impl Seen<'_> {
+impl ExchangeRecord<'_> {
     pub(super) fn new(id: RequestId, began: Instant, client: ClientAddress) -> Self {
         Self {
             id,
@@ -68,11 +68,11 @@ impl Connection {
         failure: Failure,
         sites: &Sites,
     ) {
-        let mut seen = Seen::new(id, began, address_of(self.client));
-        seen.sent = sent;
-        seen.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
-        seen.failure = Some(failure);
-        self.note((&RequestHead::default(), None), sites, &seen);
+        let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client));
+        record.sent = sent;
+        record.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
+        record.failure = Some(failure);
+        self.note((&RequestHead::default(), None), sites, &record);
     }
 
     /// Counts an exchange that is over, and writes its line; `target` is what was asked for, if
@@ -81,22 +81,22 @@ impl Connection {
         &self,
         (head, target): (&RequestHead, Option<&Asked<'_>>),
         sites: &Sites,
-        seen: &Seen<'_>,
+        record: &ExchangeRecord<'_>,
     ) {
         self.exchanges.set(self.exchanges.get() + 1);
-        let took = seen.began.elapsed();
-        let site = seen.site.map(|site| &sites.sites[site]);
+        let took = record.began.elapsed();
+        let site = record.site.map(|site| &sites.sites[site]);
         let cells = self.worker.cells.http.site(site.map(|site| site.place));
-        let outcome = &seen.outcome;
+        let outcome = &record.outcome;
         let status = if outcome.status == 0 {
             CLIENT_LEFT
         } else {
             outcome.status
         };
         cells.finished(head.method, status, took);
-        cells.received.add(seen.received);
-        cells.sent.add(seen.sent);
-        if let Some(failure) = &seen.failure {
+        cells.received.add(record.received);
+        cells.sent.add(record.sent);
+        if let Some(failure) = &record.failure {
             cells.failed(failure.cause);
         }
         if let Some(status) = outcome.grpc_status {
@@ -123,26 +123,26 @@ impl Connection {
             SiteLog::Own(number) => own.get_mut(number),
         };
         let Some(log) = log else { return };
-        let tried = self.tried(seen);
+        let tried = self.tried(record);
         let negotiated = self.negotiated.as_deref();
         // A proxy is asked for URLs of others; to what is served here clients came by the scheme
         // that they came by.
-        let elsewhere = seen
+        let elsewhere = record
             .route
             .is_some_and(|route| matches!(route.action, Action::Connect(_)));
         let secure = target
             .filter(|_| elsewhere)
             .and_then(|target| target.secure.or(head.secure));
-        let client = match seen.client {
-            client if client == address_of(self.client) => address(self.client),
+        let client = match record.client {
+            client if client == ClientAddress::from(self.client) => address(self.client),
             // Whoever speaks for a client does not say which port it had.
             ClientAddress::Ip(ip) => access_log::Address::Ip(SocketAddr::new(ip, 0)),
             ClientAddress::Unix => access_log::Address::Unix,
             ClientAddress::Unknown => access_log::Address::Unknown,
         };
         log.write_exchange(&access_log::Exchange {
-            id: seen.id.as_str(),
-            trace: seen.trace.as_ref().map(TraceId::as_str),
+            id: record.id.as_str(),
+            trace: record.trace.as_ref().map(TraceId::as_str),
             began: unix_millis().saturating_sub(took.as_millis() as u64),
             downstream: access_log::Downstream {
                 connection: self.id,
@@ -172,14 +172,14 @@ impl Connection {
                     Version::Http11 => "HTTP/1.1",
                     Version::Http2 => "HTTP/2.0",
                 },
-                user: seen.user.as_deref().map(str::as_bytes),
+                user: record.user.as_deref().map(str::as_bytes),
                 referer: head.fields.named(b"referer").next(),
                 user_agent: head.fields.named(b"user-agent").next(),
             },
             status,
             grpc_status: outcome.grpc_status,
-            received: seen.received,
-            sent: seen.sent,
+            received: record.received,
+            sent: record.sent,
             timings: access_log::Timings {
                 duration: took,
                 wait: outcome.wait,
@@ -193,13 +193,13 @@ impl Connection {
                 }),
             },
             site: site.map(|site| site.name.as_str()),
-            route: seen
+            route: record
                 .route
                 .map(|route| route.name.as_str())
                 .filter(|name| !name.is_empty()),
-            upstream: (seen.upstream.is_some() || outcome.endpoint.is_some()).then(|| {
+            upstream: (record.upstream.is_some() || outcome.endpoint.is_some()).then(|| {
                 access_log::Upstream {
-                    pool: seen.upstream.map(|upstream| {
+                    pool: record.upstream.map(|upstream| {
                         self.worker.upstream(upstream).pool().settings.name.as_str()
                     }),
                     endpoint: outcome
@@ -211,7 +211,7 @@ impl Connection {
                     retries: outcome.retries,
                 }
             }),
-            failure: seen.failure.as_ref().map(|failure| access_log::Failure {
+            failure: record.failure.as_ref().map(|failure| access_log::Failure {
                 cause: failure.cause,
                 side: failure.side,
                 detail: Some(failure.detail.as_ref()).filter(|detail| !detail.is_empty()),
@@ -220,8 +220,8 @@ impl Connection {
     }
 
     /// The endpoints that a request was brought to in vain, as the log has them.
-    fn tried(&self, seen: &Seen<'_>) -> String {
-        let Some(upstream) = seen.upstream.filter(|_| !seen.outcome.tried.is_empty()) else {
+    fn tried(&self, record: &ExchangeRecord<'_>) -> String {
+        let Some(upstream) = record.upstream.filter(|_| !record.outcome.tried.is_empty()) else {
             return String::new();
         };
         let members = self
@@ -231,7 +231,7 @@ impl Connection {
             .members()
             .iter()
             .enumerate();
-        let tried = members.filter(|(at, _)| seen.outcome.tried.contains(*at));
+        let tried = members.filter(|(at, _)| record.outcome.tried.contains(*at));
         tried
             .map(|(_, member)| member.endpoint().label.as_str())
             .collect::<Vec<_>>()

@@ -1,0 +1,159 @@
+//! What the exchanges of one client's connection have in common: the client's address and whether it
+//! is trusted, the connections to endpoints that are its own, and what is left of its rates.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use lockgate_http::fields::{Fields, Known};
+use lockgate_http::forwarded_for;
+use lockgate_http::forwarding::Client;
+use lockgate_net::listen::Peer;
+
+use super::connection::Connection;
+use crate::client_address::ClientAddress;
+use crate::shaping::{Shape, Shaped};
+use crate::site::Sites;
+use crate::upstream::Kept;
+
+/// Milliseconds between two lines about clients that are not known.
+const TOLD_EVERY: u64 = 60_000;
+/// Bytes that such a line shows of what was sent.
+const LONGEST_HOP: usize = 64;
+
+/// What the exchanges of one client's connection have in common.
+#[derive(Debug)]
+pub(super) struct ClientContext {
+    /// The other end, or the client that a PROXY header named.
+    address: ClientAddress,
+    /// The client, as endpoints are told of it.
+    pub(super) told: Client,
+    /// The client's address and the one that it has connected to, once they were needed: a system
+    /// call that few connections make.
+    addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
+    /// Requests so far.
+    requests: Cell<u64>,
+    /// Its connections to endpoints that are told of it.
+    pub(super) private: Rc<Kept>,
+    /// By the rates that it was held to so far: what it has left of them.
+    shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
+}
+
+impl ClientContext {
+    pub(super) fn of(connection: &Connection) -> Self {
+        let address = ClientAddress::from(connection.client);
+        let trusted = match address {
+            ClientAddress::Ip(ip) => (connection.worker.shared.trusted)(ip),
+            // The permissions of the socket's file have let the client in.
+            ClientAddress::Unix => true,
+            ClientAddress::Unknown => false,
+        };
+        Self {
+            address,
+            told: Client::new(
+                text_of(connection.client),
+                connection.negotiated.is_some(),
+                trusted,
+            ),
+            addresses: OnceCell::new(),
+            requests: Cell::new(0),
+            private: Rc::default(),
+            shaped: RefCell::default(),
+        }
+    }
+
+    /// Requests so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.get()
+    }
+
+    /// Counts one more request, and says which it is.
+    pub(super) fn begin(&self) -> u64 {
+        self.requests.set(self.requests.get() + 1);
+        self.requests.get()
+    }
+
+    /// Whether it may speak for others.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.told.is_trusted()
+    }
+
+    /// The client's address and the one that it has connected to, which `ask` finds.
+    pub(super) fn addresses(
+        &self,
+        ask: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>,
+    ) -> Option<(SocketAddr, SocketAddr)> {
+        *self.addresses.get_or_init(ask)
+    }
+
+    /// The address of the client of a request with these fields: where the other end is trusted,
+    /// the last in X-Forwarded-For that is not.
+    pub(super) fn address_of(
+        &self,
+        connection: &Connection,
+        sites: &Sites,
+        fields: &Fields,
+    ) -> ClientAddress {
+        let mut client = self.address;
+        // A client that asks for a tunnel writes these fields for its target: no proxy between adds
+        // to them.
+        if !self.is_trusted() || sites.tunnels {
+            return client;
+        }
+        // An empty element counts: a proxy has added nothing to what its client had sent.
+        let lines: Vec<&[u8]> = fields.values(Known::XForwardedFor).collect();
+        let hops = lines
+            .into_iter()
+            .rev()
+            .flat_map(|line| line.rsplit(|&byte| byte == b','));
+        for hop in hops.map(<[u8]>::trim_ascii) {
+            let Some(ip) = forwarded_for::address(hop) else {
+                warn_of_unknown(connection, hop);
+                return ClientAddress::Unknown;
+            };
+            client = ClientAddress::Ip(ip);
+            if !(connection.worker.shared.trusted)(ip) {
+                break;
+            }
+        }
+        client
+    }
+
+    /// What the connection has left of the rates of `shape`.
+    pub(super) fn with_shaped<T>(&self, shape: &Arc<Shape>, with: impl FnOnce(&Shaped) -> T) -> T {
+        let mut shaped = self.shaped.borrow_mut();
+        let known = shaped
+            .iter()
+            .position(|(known, _)| Arc::ptr_eq(known, shape));
+        let known = known.unwrap_or_else(|| {
+            shaped.push((Arc::clone(shape), shape.connection()));
+            shaped.len() - 1
+        });
+        with(&shaped[known].1)
+    }
+}
+
+/// Counts a request whose client is not known, and now and then says which proxy has sent it.
+fn warn_of_unknown(connection: &Connection, hop: &[u8]) {
+    let worker = &connection.worker;
+    worker.cells.http.unknown_clients.inc();
+    let now = worker.clock.now();
+    let last = worker.unknown_client_told.get();
+    if last.is_none_or(|last| now >= last + TOLD_EVERY) {
+        worker.unknown_client_told.set(Some(now));
+        let hop = hop.get(..LONGEST_HOP).unwrap_or(hop).escape_ascii();
+        tracing::warn!(
+            proxy = %text_of(connection.client), hop = %hop,
+            "X-Forwarded-For of a trusted proxy names no address: the client is unknown, and `allow` and `deny` refuse it"
+        );
+    }
+}
+
+/// The address of a peer as text for endpoints.
+fn text_of(peer: Peer) -> String {
+    match peer {
+        Peer::Ip(address) => address.ip().to_canonical().to_string(),
+        Peer::Unix => "unknown".to_owned(),
+    }
+}

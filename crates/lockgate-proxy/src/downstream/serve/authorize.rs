@@ -1,0 +1,119 @@
+//! The question to an auth service whether a request is admitted.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use lockgate_http::asked::Asked;
+use lockgate_http::head::BodyLength;
+
+use super::auth_response::{AuthDownstream, AuthResponse};
+use super::{Exchange, Serving};
+use crate::action::forward_auth::ForwardAuth;
+use crate::answer::Fault;
+use crate::clock::Waiting;
+use crate::exchange::{Dispatch, Failure, Outcome, Request};
+use crate::message::{Downstream, OutgoingHead, OutgoingRequest, Persistence};
+use crate::route::Pattern;
+
+/// Why a request was not authorized.
+pub(super) enum Denial {
+    /// The service has said so, by this response.
+    Response(AuthResponse),
+    /// The service could not be asked.
+    Failure(Failure),
+}
+
+impl<'s, D: Downstream> Exchange<'_, 's, D> {
+    /// Asks `auth` about the request, of whose body nothing is read. Where it is authorized, its
+    /// fields are as the service has said. Without a response none is.
+    pub(super) async fn authorize(
+        &mut self,
+        (auth, pattern): (&'s ForwardAuth, &Pattern),
+        target: &Asked<'_>,
+        outgoing: &mut OutgoingHead<'_>,
+    ) -> Result<(), Denial> {
+        let Serving {
+            connection,
+            sites,
+            client,
+            guard,
+        } = self.serving;
+        let worker = &connection.worker;
+        let mut outcome = Outcome::default();
+        let (answered, response) = {
+            let question = auth.question(self.head, outgoing.fields(), target);
+            let host = self.host(target);
+            let id = self.record.id;
+            let pool = worker.upstream(auth.proxy.upstream).pool();
+            let wish = pool.wish(&self.asker(&self.head.fields), guard.clock().now());
+            let addresses = pool
+                .settings
+                .proxy_protocol
+                .is_some()
+                .then(|| self.serving.addresses(self.down))
+                .flatten();
+            let request = Request {
+                worker,
+                outgoing: OutgoingRequest {
+                    received: &question,
+                    head: &OutgoingHead::of(&question, target.host),
+                    target: auth.asked(target),
+                    rewritten: None,
+                    length: BodyLength::Empty,
+                    client: &client.told,
+                    id: id.as_bytes(),
+                    cookies: pool
+                        .settings
+                        .sticky()
+                        .and_then(|sticky| sticky.without_ours(&question.fields)),
+                },
+                values: self.values(target, &host, &id),
+                pattern,
+                rules: &auth.rules,
+            };
+            let site = self.record.site.map(|site| sites.sites[site].place);
+            let mut gone = |cx: &mut std::task::Context<'_>| self.down.poll_gone(cx);
+            let mut down = AuthDownstream::new(&mut gone);
+            let mut dispatch = Dispatch {
+                request,
+                guard,
+                account: connection.account(),
+                share_of: connection.share_of(self.head.version),
+                down: &mut down,
+                private: &Rc::default(),
+                introduction: &|version| connection.introduce(version, addresses),
+                wish,
+                shapers: None,
+                cells: worker.cells.http.site(site),
+                began: Instant::now(),
+                persistence: Persistence::Close,
+                outcome: &mut outcome,
+            };
+            let answered = auth.proxy.run(&mut dispatch).await;
+            (answered, down.into_response())
+        };
+        guard.settle();
+        guard.watch().waits(Waiting::Otherwise);
+        let is_success = (200..300).contains(&response.head.status);
+        if answered.is_ok() && is_success {
+            auth.admit(&response.head.fields, outgoing);
+            return Ok(());
+        }
+        // From here on the line in the log is about the service.
+        self.record.upstream = Some(auth.proxy.upstream);
+        self.record.outcome = Outcome {
+            status: 0,
+            reusable: false,
+            switched: None,
+            ..outcome
+        };
+        Err(match answered {
+            Err(failure) => Denial::Failure(failure),
+            Ok(()) if response.is_cut => {
+                let why = "a body that is too long";
+                Denial::Failure(Failure::because(Fault::BadResponse, why))
+            }
+            Ok(()) => Denial::Response(response),
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! A request whose response is not made here: its backend, the exchange with that, and what follows
+//! it.
+
+use std::sync::Arc;
+
+use lockgate_http::forwarding::Recipient;
+use lockgate_http::head::Method;
+
+use super::respond::Answerer;
+use super::{Exchange, NextStep, Serving, pace};
+use crate::access_log::{Cause, Side};
+use crate::action::connect::{Connect, Forward};
+use crate::action::proxy::Proxy;
+use crate::boxed::boxed;
+use crate::clock::Waiting;
+use crate::downstream::ending::Ending;
+use crate::exchange::{Dispatch, Failure, Opener, Request};
+use crate::files::Files;
+use crate::message::Downstream;
+use crate::shaping::{Shape, Shaped, Shapers};
+use crate::site::{Action, Route};
+use crate::upstream::Wish;
+
+/// What answers a request that is not answered here.
+#[derive(Clone, Copy)]
+pub(super) enum Backend<'s> {
+    /// An endpoint of a pool.
+    Endpoint(&'s Proxy),
+    /// The target of a tunnel.
+    Tunnel(&'s Connect),
+    /// The target of a request that is forwarded.
+    Forward(&'s Connect, &'s Forward),
+    /// A folder of files.
+    Folder(&'s Arc<Files>),
+}
+
+impl<'s> Backend<'s> {
+    /// The backend of requests with this method, if they have any.
+    pub(super) fn of(action: &'s Action, recipient: Recipient, method: Method) -> Option<Self> {
+        match (action, recipient, method) {
+            (Action::Proxy(proxy), Recipient::Next, _) => Some(Self::Endpoint(proxy)),
+            (Action::Connect(connect), _, Method::Connect) => Some(Self::Tunnel(connect)),
+            (Action::Connect(connect), Recipient::Next, method) if method != Method::Trace => {
+                let forward = connect.forward.as_ref();
+                forward.map(|forward| Self::Forward(connect, forward))
+            }
+            (Action::Files(files), _, Method::Get | Method::Head) => Some(Self::Folder(files)),
+            _ => None,
+        }
+    }
+
+    /// Whether it gets the target as the route rewrites it.
+    pub(super) fn gets_rewritten_target(self) -> bool {
+        matches!(self, Self::Endpoint(_))
+    }
+}
+
+impl<'s, D: Downstream> Exchange<'_, 's, D> {
+    /// Has `backend` answer.
+    pub(super) async fn dispatch(
+        self,
+        backend: Backend<'s>,
+        wish: Wish,
+        route: &Route,
+        mut request: Request<'_>,
+    ) -> NextStep {
+        let Serving {
+            connection,
+            sites,
+            client,
+            guard,
+        } = self.serving;
+        let worker = request.worker;
+        let sends_header = match backend {
+            Backend::Endpoint(proxy) => {
+                let pool = worker.upstream(proxy.upstream).pool();
+                let fields = request.outgoing.head.fields();
+                let sticky = pool.settings.sticky();
+                request.outgoing.cookies = sticky.and_then(|sticky| sticky.without_ours(fields));
+                self.record.upstream = Some(proxy.upstream);
+                pool.settings.proxy_protocol.is_some()
+            }
+            Backend::Tunnel(connect) => connect.proxy_protocol.is_some(),
+            Backend::Forward(connect, forward) => {
+                request.outgoing.client = &forward.client;
+                connect.proxy_protocol.is_some()
+            }
+            Backend::Folder(_) => false,
+        };
+        let addresses = sends_header
+            .then(|| self.serving.addresses(self.down))
+            .flatten();
+        guard.watch().hold_to(pace(route.rules.rates));
+        let shape = route.rules.shape.as_ref();
+        let shapers = shape.map(|shape| self.shapers(shape, &route.action));
+        let site = self.record.site.map(|site| sites.sites[site].place);
+        let mut dispatch = Dispatch {
+            request,
+            guard,
+            account: connection.account(),
+            share_of: connection.share_of(self.head.version),
+            down: &mut *self.down,
+            wish,
+            private: &client.private,
+            introduction: &|version| connection.introduce(version, addresses),
+            shapers,
+            cells: worker.cells.http.site(site),
+            began: self.record.began,
+            persistence: self.persistence,
+            outcome: &mut self.record.outcome,
+        };
+        let user = self.record.user.as_ref();
+        let result = match backend {
+            Backend::Endpoint(proxy) => proxy.run(&mut dispatch).await,
+            Backend::Tunnel(connect) => boxed(|| connect.run(&mut dispatch, user)).await,
+            Backend::Forward(connect, forward) => {
+                boxed(|| connect.forward(&forward.proxy, &mut dispatch, user)).await
+            }
+            Backend::Folder(files) => files.run(&mut dispatch).await,
+        };
+        self.finish(result).await
+    }
+
+    /// What follows a request that a backend has answered, or has not.
+    async fn finish(self, result: Result<(), Failure>) -> NextStep {
+        self.serving.guard.watch().waits(Waiting::Otherwise);
+        let record = &mut *self.record;
+        record.received = self.down.taken();
+        match result {
+            Err(failure) if record.outcome.status == 0 => {
+                return self.fail((Answerer::Application, failure)).await;
+            }
+            Err(failure) => {
+                record.sent = self.down.moved();
+                let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
+                record.failure = Some(failure);
+                return NextStep::End(ending);
+            }
+            Ok(()) => record.sent = self.down.moved(),
+        }
+        match record.outcome.switched.take() {
+            Some(mut switched) => {
+                let host = self.target.as_ref().map_or(&b""[..], |target| target.host);
+                switched.opener = Some(Box::new(Opener {
+                    id: record.id,
+                    host: host.into(),
+                    user: record.user.clone(),
+                }));
+                let site = record.site.map(|site| self.serving.sites.sites[site].place);
+                NextStep::Tunnel { switched, site }
+            }
+            None if record.outcome.reusable => NextStep::Request,
+            None => NextStep::Close(Ending::new(Cause::ClientClosed, Side::Lockgate)),
+        }
+    }
+
+    /// What a request may move, of what its connection has left. A tunnel is held to its rate on
+    /// its own.
+    fn shapers(&self, shape: &Arc<Shape>, action: &Action) -> Box<Shapers> {
+        let (client, user) = (self.record.client.key(), self.record.user.as_ref());
+        let line = &self.serving.connection.worker.line;
+        let of = |connection: &Shaped| Box::new(shape.shapers(connection, client, user, line));
+        if matches!(action, Action::Connect(_)) {
+            return of(&shape.connection());
+        }
+        self.serving.client.with_shaped(shape, of)
+    }
+}

@@ -1,0 +1,89 @@
+//! The request as its backend gets it: the trace that it is a part of, the route's rules, and the
+//! endpoint that its client belongs to.
+
+use lockgate_http::fields::Fields;
+use lockgate_http::trace::{Sampled, TraceId};
+
+use super::Exchange;
+use super::refusal::Refusal;
+use crate::message::OutgoingHead;
+use crate::site::{Action, Route};
+use crate::transform::Values;
+use crate::upstream::{Asker, Wish};
+
+impl<'s, D> Exchange<'_, 's, D> {
+    /// Has the request be a part of a trace, where the route traces: of the one that it came with,
+    /// else of a new one, of which so many in a hundred are to be recorded.
+    pub(super) fn begin_trace(&mut self, route: &Route, outgoing: &mut OutgoingHead<'_>) {
+        if self.record.trace.is_some() {
+            return;
+        }
+        if TraceId::is_in_doubt(&self.head.fields) {
+            TraceId::remove(outgoing.change());
+        }
+        let Some(share) = route.rules.trace else {
+            return;
+        };
+        let connection = self.serving.connection;
+        let (ids, number) = (&connection.worker.shared.request_ids, self.record.number);
+        let trace = ids.trace(connection.id, number);
+        let parent = ids.span(connection.id, number);
+        // Every program that has the id comes to the same decision.
+        let digits = str::from_utf8(&trace)
+            .ok()
+            .and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        let is_among = digits.is_some_and(|number| number % 100 < u128::from(share));
+        let sampled = if is_among { Sampled::Yes } else { Sampled::No };
+        self.record.trace = Some(TraceId::begin(trace, parent, sampled, outgoing.change()));
+    }
+
+    /// Changes the request as the route's rules say.
+    pub(super) fn apply_request_rules(
+        &self,
+        route: &Route,
+        values: &Values<'_>,
+        outgoing: &mut OutgoingHead<'_>,
+    ) -> Result<(), Refusal<'s>> {
+        match route.action {
+            Action::Proxy(_) => {}
+            Action::Connect(_) if values.method != b"CONNECT" => {}
+            // No other sends the request to anywhere.
+            _ => return Ok(()),
+        }
+        let rules = &route.rules.request_headers;
+        if !rules.is_empty() {
+            let blocks = &self.serving.connection.worker.blocks;
+            let mut scratch = blocks.text();
+            rules.apply(outgoing.change(), values, &mut scratch);
+            blocks.take_back(scratch);
+            outgoing
+                .check_host()
+                .map_err(|error| Refusal::malformed(&error))?;
+        }
+        if let (Some(rewrite), Action::Proxy(_)) = (&route.rules.rewrite, &route.action) {
+            rewrite.ask(values.path, outgoing.change());
+        }
+        Ok(())
+    }
+
+    /// The endpoint that a request with these fields belongs to, if its pool's balancing ties it to
+    /// one.
+    pub(super) fn wish(&self, action: &Action, fields: &Fields) -> Wish {
+        let Action::Proxy(proxy) = action else {
+            return Wish::Any;
+        };
+        let worker = &self.serving.connection.worker;
+        let pool = worker.upstream(proxy.upstream).pool();
+        pool.wish(&self.asker(fields), self.serving.guard.clock().now())
+    }
+
+    /// What is known of the client for the choice of an endpoint.
+    pub(super) fn asker<'f>(&'f self, fields: &'f Fields) -> Asker<'f> {
+        Asker {
+            client: self.record.client.key(),
+            server_name: self.serving.connection.server_name.as_deref(),
+            session: None,
+            fields: Some(fields),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Why a request gets an error instead of what it asks for, before anything was done for it.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use crate::answer::{Advice, Fault};
+
+/// A refusal, and what goes with it.
+pub(super) struct Refusal<'a> {
+    pub(super) fault: Fault,
+    /// For the log.
+    pub(super) detail: Cow<'static, str>,
+    /// The status, where it is not the fault's own.
+    pub(super) status: Option<u16>,
+    pub(super) advice: Advice<'a>,
+    /// Methods for [`Advice::Allow`].
+    pub(super) allow: String,
+}
+
+impl Refusal<'_> {
+    pub(super) fn of(fault: Fault) -> Self {
+        Self::because(fault, "")
+    }
+
+    /// A request that cannot be read in one way.
+    pub(super) fn malformed(error: &dyn Display) -> Self {
+        Self::because(Fault::Malformed, error.to_string())
+    }
+
+    /// A method that the resource does not have; those that it has are `allow`.
+    pub(super) fn method_not_allowed(allow: impl Into<String>) -> Self {
+        Self {
+            allow: allow.into(),
+            ..Self::of(Fault::MethodNotAllowed)
+        }
+    }
+
+    pub(super) fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            fault,
+            detail: detail.into(),
+            status: None,
+            advice: Advice::None,
+            allow: String::new(),
+        }
+    }
+}
