@@ -130,7 +130,9 @@ pub fn h1_exchange(data: &[u8]) {
     encode::request_line(&mut out, head.method_name(), asked.path, asked.query);
     encode::field(&mut out, b"Host", asked.host);
     head.fields.write(&mut out, passes);
-    client.tell(asked.host, &head.fields, &mut out);
+    client.tell(asked.host, &head.fields, |name, parts| {
+        encode::field_of(&mut out, name.as_bytes(), parts);
+    });
     match length {
         BodyLength::Known(length) => encode::content_length(&mut out, length),
         BodyLength::Chunked => encode::field(&mut out, b"Transfer-Encoding", b"chunked"),
