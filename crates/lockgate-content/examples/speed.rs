@@ -1,5 +1,4 @@
-//! How fast codings and changes are on a page of 105,600 bytes, and what an encoder takes in
-//! memory.
+//! The speed of codings and changes on a page of 105,600 bytes, and the memory of an encoder.
 //!
 //! `cargo run --release -p lockgate-content --example speed [codings] [changes] [memory]`
 
@@ -10,7 +9,7 @@ use lockgate_content::Progress;
 use lockgate_content::change::{Changer, Changes, Document, Edit, Part, Plan, Rule, Template};
 use lockgate_content::coding::{Coding, Encoder, encode_all};
 
-/// How long each figure is measured.
+/// The time of each measurement.
 const TIME: Duration = Duration::from_millis(150);
 
 fn main() {
@@ -37,7 +36,7 @@ fn main() {
     }
 }
 
-/// A page like one that people write: words with a skewed frequency in paragraphs, links and lists.
+/// A page like a written one: words with a skewed frequency in paragraphs, links and lists.
 fn page(len: usize) -> Vec<u8> {
     const SYLLABLES: [&str; 24] = [
         "ta", "lo", "mi", "ren", "so", "ka", "ti", "per", "an", "es", "in", "tro", "va", "ne",
@@ -204,7 +203,7 @@ fn memory() {
             coding.kept_level(),
             *levels.end(),
         ] {
-            // Each in its own process: what one has freed would be the next one's.
+            // Each in its own process: memory freed by one would be reused by the next.
             let this = std::env::current_exe().expect("a program");
             let mut command = std::process::Command::new(this);
             let status = command

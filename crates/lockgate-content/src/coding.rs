@@ -1,7 +1,6 @@
-//! Content codings (RFC 9110 §8.4.1): what they are called, how hard they try, and the way in and
-//! out of them.
+//! Content codings (RFC 9110 §8.4.1): names, levels, encoders and decoders.
 //!
-//! Which of them a client takes is not decided here: that is Accept-Encoding's, in `lockgate-http`.
+//! Does not choose a coding for a client: Accept-Encoding is read in `lockgate-http`.
 
 mod decode;
 mod encode;
@@ -11,7 +10,7 @@ use std::ops::RangeInclusive;
 pub use decode::{Coded, DecodeError, Decoder, decode_all};
 pub use encode::{Encoder, Encoders, KEPT, encode_all};
 
-/// A coding that we make.
+/// A coding that we can produce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Coding {
     /// `zstd` (RFC 8878), with windows of at most 1 MB: clients need only take 8 MB (RFC 9659 §3).
@@ -23,10 +22,10 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// All of them, the one that is cheapest for what it saves first.
+    /// All codings; the first saves the most bytes for its cost.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
-    /// Its name in Content-Encoding and Accept-Encoding.
+    /// The name in Content-Encoding and Accept-Encoding.
     pub fn token(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -35,7 +34,7 @@ impl Coding {
         }
     }
 
-    /// How a file that has been encoded beforehand ends.
+    /// The file extension of files that are encoded beforehand.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Zstd => ".zst",
@@ -44,7 +43,7 @@ impl Coding {
         }
     }
 
-    /// The levels that there are: the first is the fastest, the last the smallest.
+    /// The valid levels: the first is the fastest, the last the smallest.
     pub fn levels(self) -> RangeInclusive<u8> {
         match self {
             Self::Zstd => 1..=19,
@@ -53,8 +52,8 @@ impl Coding {
         }
     }
 
-    /// The level for what is encoded as it is sent: 0.5 ms of CPU time for 100 KB of HTML with
-    /// zstd, 1.7 with the others (`examples/speed`).
+    /// The level for content that is encoded while it is sent: 0.5 ms of CPU time for 100 KB of
+    /// HTML with zstd, 1.7 with the others (`examples/speed`).
     pub fn fast_level(self) -> u8 {
         match self {
             Self::Zstd => 3,
@@ -63,9 +62,9 @@ impl Coding {
         }
     }
 
-    /// The level for what is encoded once and sent often: 2 to 4 ms for 100 KB. What is above it
-    /// takes the worker's time for the last few percent: for files that were encoded
-    /// beforehand.
+    /// The level for content that is encoded once and sent often: 2 to 4 ms for 100 KB. Higher
+    /// levels cost the worker too much time for the last few percent; they are for files that are
+    /// encoded beforehand.
     pub fn kept_level(self) -> u8 {
         match self {
             Self::Zstd => 6,

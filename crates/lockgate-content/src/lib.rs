@@ -1,25 +1,23 @@
 //! Codings and changes of content: bytes in, bytes out.
 //!
-//! Knows no socket, no file, no message and no configuration. What goes out comes from clients or
-//! from origins as often as not, so everything here is bounded: memory, output and time, whatever
-//! the bytes.
+//! Knows no socket, no file, no message and no configuration. The bytes may come from clients or
+//! origins, so memory, output and time are bounded for any input.
 //!
 //! # Layout
 //! - [`coding`]: zstd, br and gzip towards clients, those and deflate from origins.
-//! - [`change`]: texts, patterns and elements of a document replaced, with values that a request
-//!   brings.
+//! - [`change`]: replacement of a document's texts, patterns and elements, with values of a
+//!   request.
 
 #![forbid(unsafe_code)]
 
 pub mod change;
 pub mod coding;
 
-/// How far one bounded step went.
+/// The result of one bounded step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// All input is taken, and all that can be given for it yet has been given.
+    /// All input is taken, and all output that is ready has been written.
     Done,
-    /// The room for output is used up: call again, with what is left of the input, which may be
-    /// nothing.
+    /// The room for output is used up: call again with the rest of the input, which may be empty.
     Full,
 }

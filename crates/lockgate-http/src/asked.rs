@@ -1,46 +1,46 @@
-//! Whom a request is for: its target and its Host taken together (RFC 9112 §3.2, §3.3).
+//! The target and the Host of a request, taken together (RFC 9112 §3.2, §3.3).
 
 use crate::fields::Known;
 use crate::head::{Method, RequestHead, Version};
 use crate::target::{self, Authority, Target, TargetError};
 
-/// What a request asks for, and of whom.
+/// The resource that a request asks for, and its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked<'a> {
-    /// Host and port as they were written, if any: of the target where it has them, else Host.
+    /// Host and port as they were written, if any: those of the target, else of Host.
     pub host: &'a [u8],
-    /// The same, taken apart.
+    /// The same, parsed.
     pub authority: Option<Authority<'a>>,
     /// The path from its first slash on, as it was sent; `*` for the server as a whole, empty for
     /// CONNECT.
     pub path: &'a [u8],
-    /// What follows the first question mark.
+    /// The text behind the first question mark.
     pub query: Option<&'a [u8]>,
-    /// Whether its scheme is https; `None` where it names none, and is that of the connection.
+    /// Whether the scheme is https; `None` if the target has none, and the connection decides.
     pub secure: Option<bool>,
 }
 
-/// Why it is not certain whom a request is for: always 400 (RFC 9112 §3.2).
+/// The reason why a request's host is invalid or ambiguous: always 400 (RFC 9112 §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AskedError {
-    /// The target.
+    /// An invalid target.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// There must be one from HTTP/1.1 on.
+    /// No Host, which HTTP/1.1 requires.
     #[error("Host is missing")]
     NoHost,
-    /// There may be one line only: who reads the first and who reads the last would not agree.
+    /// More than one Host: readers of the first line and of the last would disagree.
     #[error("Host is given more than once")]
     Hosts,
-    /// Host is no host and port.
+    /// A Host that is no host and port.
     #[error("Host is malformed")]
     BadHost,
 }
 
-/// Takes a request's target and Host together.
+/// Parses a request's target and Host.
 ///
 /// # Errors
-/// When they are malformed, or there is no Host where there must be one.
+/// When either is malformed, or a required Host is missing.
 pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
     let mut hosts = head.fields.values(Known::Host);
     let host = hosts.next();
@@ -77,7 +77,7 @@ pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
             query: None,
             secure: None,
         },
-        // RFC 9112 §3.2.2: then Host is passed over, and made anew from the target.
+        // RFC 9112 §3.2.2: then Host is ignored and replaced by the target's.
         Target::Absolute {
             secure,
             authority,
@@ -85,7 +85,7 @@ pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
             query,
         } => {
             let (host, rest) = split(whole);
-            // RFC 9112 §3.2.4: then it is about the server as a whole.
+            // RFC 9112 §3.2.4: the request is for the server as a whole.
             let path = if head.method == Method::Options && rest.is_empty() {
                 b"*"
             } else {
@@ -102,7 +102,7 @@ pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
     })
 }
 
-/// The text between `//` and the next slash or question mark, and what follows from there on.
+/// The text between `//` and the next slash or question mark, and the rest.
 fn split(absolute: &[u8]) -> (&[u8], &[u8]) {
     let start = memchr::memmem::find(absolute, b"//").map_or(0, |at| at + 2);
     let rest = &absolute[start..];
@@ -170,7 +170,7 @@ mod tests {
         );
         assert_eq!(of("GET / HTTP/1.1\r\nHost:"), is("", "/", None));
         assert_eq!(of("OPTIONS * HTTP/1.1\r\nHost: a"), is("a", "*", None));
-        // RFC 9113 §8.3.1: in HTTP/2 it is made of :authority.
+        // RFC 9113 §8.3.1: HTTP/2 builds it from :authority.
         let head = RequestHead {
             version: Version::Http2,
             ..RequestHead::default()

@@ -1,10 +1,10 @@
-//! Content codings (RFC 9110 §8.4.1) and which of them a client wants (§12.5.3).
+//! Content codings (RFC 9110 §8.4.1) and their negotiation (§12.5.3).
 //!
-//! Does not code: it only says which.
+//! Does not encode.
 
 use crate::fields::{Fields, Known};
 
-/// A content coding that a representation may have.
+/// A content coding of a representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
     /// RFC 9659.
@@ -18,7 +18,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// As Content-Encoding names it.
+    /// The name in Content-Encoding.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -28,7 +28,7 @@ impl Coding {
         }
     }
 
-    /// Which one a name means, in any case (RFC 9110 §8.4.1); `None` if it is none of these.
+    /// The coding with this name, in any case (RFC 9110 §8.4.1); `None` if it is unknown.
     pub fn of(name: &[u8]) -> Option<Self> {
         let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
         // §8.4.1.3: x-gzip is gzip.
@@ -43,25 +43,24 @@ impl Coding {
     }
 }
 
-/// Which codings a client takes, and how gladly.
+/// The codings that a client accepts, with their weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
-    /// Thousandths, in the order of [`Coding`]; `None` is what it does not take.
+    /// Thousandths, in the order of [`Coding`]; `None` for a coding that is not accepted.
     weights: [Option<u16>; 4],
 }
 
 impl Accepted {
-    /// What is taken by who says nothing of it, or has an empty field. RFC 9110 §12.5.3 would allow
-    /// any coding for the former; no server does that, as clients that cannot decode say
-    /// nothing.
+    /// The codings of a client without the field, or with an empty one. RFC 9110 §12.5.3 would
+    /// allow any coding without the field; no server does that, as clients that cannot decode send
+    /// none.
     pub const IDENTITY: Self = Self {
         weights: [None, None, None, Some(0)],
     };
 
-    /// What the Accept-Encoding of a request says, over all its lines, in one pass.
+    /// The codings in a request's Accept-Encoding, over all its lines, in one pass.
     ///
-    /// Of several elements for one coding the first holds. One that is malformed, in its weight or
-    /// elsewhere, is passed over.
+    /// Of several elements for one coding the first holds. A malformed element is ignored.
     pub fn of(fields: &Fields) -> Self {
         if !fields.may_have(&[Known::AcceptEncoding]) {
             return Self::IDENTITY;
@@ -83,8 +82,7 @@ impl Accepted {
                 named[coding as usize].get_or_insert(weight);
             }
         }
-        // §12.5.3: `*` is every coding that is not named. Without either, identity is taken after
-        // all others.
+        // §12.5.3: `*` is every coding that is not named. Without either, identity comes last.
         let mut weights = named.map(|weight| weight.or(others).filter(|weight| *weight > 0));
         let identity = Coding::Identity as usize;
         if named[identity].or(others).is_none() {
@@ -93,23 +91,23 @@ impl Accepted {
         Self { weights }
     }
 
-    /// Whether a client takes it.
+    /// Whether the client accepts this coding.
     pub fn takes(&self, coding: Coding) -> bool {
         self.weights[coding as usize].is_some()
     }
 
-    /// Whether a client takes anything but what has no coding.
+    /// Whether the client accepts any coding but identity.
     pub fn takes_any(&self) -> bool {
         self.weights[..Coding::Identity as usize]
             .iter()
             .any(Option::is_some)
     }
 
-    /// Which of `offered` is wanted most; of those wanted alike, the one that is offered first.
+    /// The coding of `offered` with the highest weight; of equal ones, the first.
     ///
-    /// `None` if none is acceptable. RFC 9110 §12.4.1 and §15.5.7 let a server answer 406 or
-    /// disregard the field: send what has no coding, as nginx and Caddy do. A client that
-    /// forbids identity can read it nevertheless, but not a 406.
+    /// `None` if none is acceptable. RFC 9110 §12.4.1 and §15.5.7 let a server respond with 406 or
+    /// disregard the field: send identity, as nginx and Caddy do. A client that forbids identity
+    /// can read it nevertheless, but not a 406.
     pub fn best(&self, offered: &[Coding]) -> Option<Coding> {
         let mut best: Option<(Coding, u16)> = None;
         for coding in offered {
@@ -124,7 +122,7 @@ impl Accepted {
     }
 }
 
-/// Thousandths of `q=…` (RFC 9110 §12.4.2); `None` if it is malformed.
+/// The thousandths of `q=…` (RFC 9110 §12.4.2); `None` if malformed.
 fn weight(parameter: &[u8]) -> Option<u16> {
     let (b'q' | b'Q', value) = parameter.split_first()? else {
         return None;
@@ -143,8 +141,8 @@ fn weight(parameter: &[u8]) -> Option<u16> {
     (thousandths <= 1_000).then_some(thousandths)
 }
 
-/// Says in Vary that a field of the request had a part in the answer (RFC 9110 §12.5.5), unless it
-/// is said already.
+/// Adds a request's field to Vary, because it has influenced the response (RFC 9110 §12.5.5),
+/// unless it is there.
 pub fn vary(fields: &mut Fields, name: &[u8]) {
     let said = fields
         .named(b"vary")
@@ -203,7 +201,7 @@ mod tests {
             ("*;q=0, deflate", None),
             ("identity;q=0, gzip;q=0.000, br;q=0.0, zstd;q=0.", None),
             ("*;q=0, identity", Some(Identity)),
-            // Named, it is one like the others.
+            // A named one is like the others.
             ("identity, gzip;q=0.9", Some(Identity)),
             ("identity;q=0.5, gzip;q=0.4", Some(Identity)),
             ("identity;q=0.5, gzip;q=0.5", Some(Gzip)),
@@ -236,7 +234,7 @@ mod tests {
         assert_eq!(accepted.best(&[Br, Gzip, Identity]), Some(Br));
         assert_eq!(accepted.best(&[Identity]), Some(Identity));
         assert_eq!(accepted.best(&[]), None);
-        // Where identity is not named, whatever is offered before or behind it is wanted more.
+        // Where identity is not named, any other offered coding is preferred.
         assert_eq!(accepted.best(&[Identity, Gzip]), Some(Gzip));
         assert_eq!(of("*").best(&[Identity, Gzip]), Some(Identity));
         assert_eq!(of("gzip;q=0.5, *;q=0").best(&[Br, Identity]), None);
@@ -280,7 +278,7 @@ mod tests {
                 "{value}"
             );
         }
-        // One that forbids identity has to be well-formed.
+        // Only a well-formed element can forbid identity.
         assert_eq!(of("identity;q=0.0000").best(&ALL), Some(Identity));
         for (text, thousandths) in [
             ("0", 0),

@@ -1,30 +1,31 @@
-//! Conditional requests (RFC 9110 §13): whether the answer that is there is wanted.
+//! Conditional requests (RFC 9110 §13).
 //!
-//! Knows no representation but by its validators, and no clock. Takes no memory, and time that
-//! grows with the request.
+//! Knows a representation only by its validators, and no clock. Allocates nothing; the time is
+//! linear in the request.
 
 use crate::date;
 use crate::etag::{EntityTag, EntityTags};
 use crate::fields::{Fields, Known};
 use crate::head::Method;
 
-/// What names the state of the representation that a request would get.
+/// The validators of the representation that a request would get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validators<'a> {
-    /// Its entity tag as it is sent, with quotes; `None` if it has none. One that is malformed is
-    /// none.
+    /// The entity tag as it is sent, with quotes; `None` if there is none. A malformed one counts
+    /// as none.
     pub etag: Option<&'a [u8]>,
-    /// When it was changed, in seconds since 1970; `None` if that is not known. What is sent as
-    /// Last-Modified must not be later than the answer's Date (RFC 9110 §8.8.2.1).
+    /// The time of the last change, in seconds since 1970; `None` if unknown. The Last-Modified
+    /// that is sent must not be later than the response's Date (RFC 9110 §8.8.2.1).
     pub modified: Option<u64>,
 }
 
-/// What is done with a request.
+/// The result of a request's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// As if it had no conditions.
+    /// The request proceeds as without conditions.
     Proceed,
-    /// 304, with the validators and what else a 200 would have of RFC 9110 §15.4.5, without a body.
+    /// 304, with the validators and the other fields that RFC 9110 §15.4.5 asks for, without a
+    /// body.
     NotModified,
     /// 412.
     PreconditionFailed,
@@ -33,7 +34,7 @@ pub enum Outcome {
 /// Evaluates the conditions of a request in the order of RFC 9110 §13.2.2. `now` is in seconds
 /// since 1970.
 ///
-/// Only for what would be answered with 2xx without them (§13.2.1).
+/// Only for requests with a 2xx response if they had no conditions (§13.2.1).
 pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: u64) -> Outcome {
     const CONDITIONS: [Known; 4] = [
         Known::IfMatch,
@@ -63,8 +64,8 @@ pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: 
             true => Outcome::PreconditionFailed,
         };
     }
-    // A date to come was never our Last-Modified: until it has passed, every change would be
-    // missed. Apache passes over it too, and RFC 2616 §14.25 had it so.
+    // A future date was never our Last-Modified: until it has passed, every change would be missed.
+    // Apache ignores it too, as RFC 2616 §14.25 did.
     let unmodified = since(fields, Known::IfModifiedSince, current, now)
         .is_some_and(|since| since.modified <= since.date && since.date <= now);
     if reads && unmodified {
@@ -74,11 +75,11 @@ pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: 
     }
 }
 
-/// Whether Range counts, as If-Range has it (RFC 9110 §13.1.5); without If-Range it does.
+/// Whether Range applies, by If-Range (RFC 9110 §13.1.5); without If-Range it does.
 ///
-/// A date is compared as a strong validator: it must be our Last-Modified, and that be at least a
-/// second ago (§8.8.2.2), or what is there could have been changed after the client got its part,
-/// in the same second.
+/// A date is compared as a strong validator: it must be our Last-Modified and at least a second old
+/// (§8.8.2.2). Otherwise the content could have changed after the client got its part, in the same
+/// second.
 pub fn range_applies(fields: &Fields, current: &Validators<'_>, now: u64) -> bool {
     if fields.first(Known::IfRange).is_none() {
         return true;
@@ -100,10 +101,10 @@ impl<'a> Validators<'a> {
     }
 }
 
-/// Whether a list has the current tag, or is `*`: there is a representation, whatever it is.
+/// Whether a list has the current tag, or is `*`: there is any representation.
 ///
-/// What is behind the first malformed tag, on whatever line, is not in the list: then a change is
-/// refused, and a copy is sent anew.
+/// Tags behind the first malformed one, on any line, do not count: then a change is refused, and a
+/// copy is sent anew.
 fn lists<'a>(
     fields: &'a Fields,
     known: Known,
@@ -133,8 +134,8 @@ struct Since {
     date: u64,
 }
 
-/// A condition on the time of the last change. It is passed over if that is not known, or it is not
-/// one valid date (RFC 9110 §13.1.3, §13.1.4).
+/// A condition on the time of the last change. It is ignored if that time is unknown, or the value
+/// is not one valid date (RFC 9110 §13.1.3, §13.1.4).
 fn since(fields: &Fields, known: Known, current: &Validators<'_>, now: u64) -> Option<Since> {
     let date = date::parse(fields.only(known)?, now)?;
     Some(Since {
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    /// RFC 9110 §13.1.1: strong comparison; `*` is true where there is a representation.
+    /// RFC 9110 §13.1.1: strong comparison; `*` is true if there is a representation.
     #[test]
     fn if_match_wants_the_same_bytes() {
         check(&[
@@ -237,8 +238,8 @@ mod tests {
         ]);
     }
 
-    /// RFC 9110 §13.1.3: passed over if it is no valid date, has more than one member, the method
-    /// is another, or there is If-None-Match.
+    /// RFC 9110 §13.1.3: ignored if it is no valid date, has more than one member, the method is
+    /// another, or there is If-None-Match.
     #[test]
     fn if_modified_since_wants_a_later_one() {
         check(&[
@@ -287,7 +288,7 @@ mod tests {
         ]);
     }
 
-    /// RFC 9110 §13.1.4: passed over if it is no valid date, or there is If-Match.
+    /// RFC 9110 §13.1.4: ignored if it is no valid date, or there is If-Match.
     #[test]
     fn if_unmodified_since_wants_none_later() {
         check(&[
@@ -366,7 +367,7 @@ mod tests {
         }
     }
 
-    /// RFC 9110 §13.1.3, §13.1.4: passed over if there is no modification date.
+    /// RFC 9110 §13.1.3, §13.1.4: ignored if there is no modification date.
     #[test]
     fn what_has_no_validators_is_never_the_same() {
         let none = Validators {

@@ -1,18 +1,17 @@
-//! Days of the calendar, and the date as HTTP writes and reads it.
+//! The calendar, and the date as HTTP writes and reads it.
 //!
-//! Knows no clock: seconds since 1970 come in and go out, leap seconds do not exist, years go to
-//! 9999.
+//! Knows no clock: times are seconds since 1970 without leap seconds, up to the year 9999.
 
 /// Length of [`imf_fixdate`].
 pub const LENGTH: usize = 29;
 
 const WEEKDAYS: &[u8; 21] = b"SunMonTueWedThuFriSat";
-/// What follows a weekday's first three letters.
+/// The rest of a weekday's name behind its first three letters.
 const WEEKDAY_ENDS: [&[u8]; 7] = [
     b"day", b"day", b"sday", b"nesday", b"rsday", b"day", b"urday",
 ];
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-/// The last second of the year 9999: what is later is shown as that.
+/// The last second of the year 9999: later times are shown as this one.
 const LAST: u64 = 253_402_300_799;
 
 /// A moment of the Gregorian calendar in UTC.
@@ -24,7 +23,7 @@ pub struct Calendar {
     pub month: u8,
     /// 1 to 31.
     pub day: u8,
-    /// Since Sunday, 0 to 6.
+    /// Days since Sunday, 0 to 6.
     pub weekday: u8,
     /// 0 to 23.
     pub hour: u8,
@@ -35,7 +34,7 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// The moment so many seconds after 1970-01-01 00:00 UTC.
+    /// The moment `seconds` after 1970-01-01 00:00 UTC.
     ///
     /// Days to date by Howard Hinnant's `civil_from_days`: years start in March, so that the leap
     /// day is a year's last.
@@ -96,12 +95,11 @@ pub fn imf_fixdate(unix_seconds: u64) -> [u8; LENGTH] {
     out
 }
 
-/// Reads a date in any of the three forms that a recipient must know (RFC 9110 §5.6.7): seconds
-/// since 1970.
+/// Parses a date in any of the three forms that a recipient must accept (RFC 9110 §5.6.7), to
+/// seconds since 1970.
 ///
-/// `now`, in the same seconds, tells the century of a year that has two digits. `None` if it is no
-/// date, or one before 1970. Which weekday it is said to be is nothing to us; a leap second is the
-/// second after it.
+/// `now`, in the same unit, decides the century of a two-digit year. `None` if it is no date, or
+/// one before 1970. The weekday need not be the right one; a leap second is the second after it.
 pub fn parse(value: &[u8], now: u64) -> Option<u64> {
     let mut text = Text(value);
     let weekday = text.name(WEEKDAYS)?;
@@ -137,7 +135,7 @@ pub fn parse(value: &[u8], now: u64) -> Option<u64> {
 }
 
 /// RFC 9110 §5.6.7: a date that appears to be more than 50 years in the future is in the latest
-/// year before that has the same last two digits.
+/// past year with the same last two digits.
 fn full_year(of_century: u64, of_year: (u64, u64, u64), now: u64) -> u64 {
     let at = Calendar::of_unix(now);
     let farthest = u64::from(at.year) + 50;
@@ -161,7 +159,7 @@ fn days_of(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Howard Hinnant's `days_from_civil`, the way back of [`Calendar::of_unix`]; not for years before
+/// Howard Hinnant's `days_from_civil`, the inverse of [`Calendar::of_unix`]; not for years before
 /// 1970.
 fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
     let year = if month <= 2 { year - 1 } else { year };
@@ -172,7 +170,7 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// What is left of a date to read.
+/// The unread part of a date.
 struct Text<'a>(&'a [u8]);
 
 impl Text<'_> {
@@ -205,7 +203,7 @@ impl Text<'_> {
         })
     }
 
-    /// The place of one of `names`, which have three letters each.
+    /// The index in `names`, which have three letters each.
     fn name(&mut self, names: &[u8]) -> Option<usize> {
         let (name, rest) = self.0.split_at_checked(3)?;
         self.0 = rest;
@@ -290,7 +288,7 @@ mod tests {
             ("Fri, 31 Dec 9999 23:59:59 GMT", 253_402_300_799),
             // "60" is in the grammar; this is the leap second before 2017.
             ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800),
-            // It was a Sunday: clients that say otherwise mean the same moment.
+            // It was a Sunday: clients with a wrong weekday mean the same moment.
             ("Mon, 06 Nov 1994 08:49:37 GMT", 784_111_777),
         ] {
             assert_eq!(parse(value.as_bytes(), NOW), Some(seconds), "{value}");

@@ -1,4 +1,4 @@
-//! Entity tags (RFC 9110 §8.8.3): what names one state of one representation.
+//! Entity tags (RFC 9110 §8.8.3).
 
 /// One entity tag, as it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,12 +9,12 @@ pub struct EntityTag<'a> {
 }
 
 impl<'a> EntityTag<'a> {
-    /// Reads the whole of `value`; `None` if it is no entity tag.
+    /// Parses the whole of `value`; `None` if it is no entity tag.
     pub fn parse(value: &'a [u8]) -> Option<Self> {
         Self::first(value).and_then(|(tag, rest)| rest.is_empty().then_some(tag))
     }
 
-    /// The tag that `text` begins with, and what is behind it.
+    /// The tag that `text` begins with, and the rest.
     fn first(text: &'a [u8]) -> Option<(Self, &'a [u8])> {
         // RFC 9110 §8.8.3: the W is case-sensitive.
         let strong = text.strip_prefix(b"W/");
@@ -31,26 +31,26 @@ impl<'a> EntityTag<'a> {
         ))
     }
 
-    /// Whether it stands for representations that are alike, rather than for the same bytes.
+    /// Whether the tag is weak: it stands for equivalent representations, not for the same bytes.
     pub fn is_weak(self) -> bool {
         self.weak
     }
 
-    /// Whether both name the same bytes (RFC 9110 §8.8.3.2).
+    /// Whether both stand for the same bytes: the strong comparison (RFC 9110 §8.8.3.2).
     pub fn is_same(self, other: Self) -> bool {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 
-    /// Whether both name representations that are alike (RFC 9110 §8.8.3.2).
+    /// Whether both stand for equivalent representations: the weak comparison (RFC 9110 §8.8.3.2).
     pub fn is_alike(self, other: Self) -> bool {
         self.opaque == other.opaque
     }
 }
 
-/// The entity tags of a list (RFC 9110 §5.6.1): empty elements are passed over.
+/// The entity tags of a list (RFC 9110 §5.6.1); empty elements are ignored.
 ///
-/// A list ends where it is none any more: as a tag may have commas in it, nobody could say where
-/// the next one begins.
+/// The list ends at the first malformed tag: since tags may have commas, the beginning of the next
+/// one is unknown.
 #[derive(Debug, Clone)]
 pub struct EntityTags<'a> {
     rest: &'a [u8],
@@ -62,7 +62,7 @@ impl<'a> EntityTags<'a> {
         Self { rest: line }
     }
 
-    /// Whether the list went on, but not as one.
+    /// Whether the list ended at a malformed tag.
     pub fn is_broken(&self) -> bool {
         !self.rest.is_empty()
     }

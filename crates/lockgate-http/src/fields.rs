@@ -1,15 +1,15 @@
-//! The fields of one head, in the order and the spelling in which they came.
+//! The fields of one head, in the received order and spelling.
 //!
 //! One buffer holds the text of the whole head; a line is two ranges of it. Names that framing,
-//! forwarding, routing or a file server ask for are recognised once, while parsing, and found
-//! without comparing text again.
+//! forwarding, routing or a file server need are recognised once, while parsing, and found without
+//! comparing text again.
 
 use std::ops::Range;
 
-/// Every name once: what it is called here, and how it is commonly written.
+/// Each known name: its variant, and its common spelling.
 macro_rules! known {
     ($($known:ident $name:literal)*) => {
-        /// Names that this crate or its users ask for by more than their text.
+        /// The names of fields that this crate or its users look up.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Known {
             $(#[doc = concat!("`", $name, "`")] $known,)*
@@ -19,7 +19,7 @@ macro_rules! known {
             #[cfg(test)]
             const ALL: &[Self] = &[$(Self::$known),*];
 
-            /// The name as it is commonly written.
+            /// The common spelling of the name.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$known => $name,)*
@@ -64,10 +64,10 @@ impl Known {
         1 << self as u32
     }
 
-    /// What `name` is, whatever its case.
+    /// The known name that `name` is, in any case.
     pub fn of(name: &[u8]) -> Option<Self> {
-        // Length and first letter leave one candidate (If-Match and If-Range aside), which most
-        // names of that length are not.
+        // Length and first letter leave one candidate (If-Match and If-Range aside), and for most
+        // names of that length none.
         let known = match (name.len(), name.first()? | 0x20) {
             (2, b't') => Self::Te,
             (3, b'v') => Self::Via,
@@ -103,14 +103,13 @@ impl Known {
 }
 
 /// Whether a token is `known`, which has only letters and hyphens, in any case: setting one bit
-/// makes letters small and leaves a hyphen what it is, and no other byte of a token becomes one of
-/// these by it.
+/// lowers letters and keeps hyphens, and turns no other byte of a token into one of these.
 fn is_spelled(known: &[u8], token: &[u8]) -> bool {
     known.len() == token.len() && known.iter().zip(token).all(|(a, b)| a | 0x20 == b | 0x20)
 }
 
-/// Whether applications that are told of fields as variables could take one name for the other (RFC
-/// 3875 §4.1.18): they see no case there, and no difference between `-` and `_`.
+/// Whether applications that get fields as variables could confuse two names (RFC 3875 §4.1.18):
+/// they see neither case nor a difference between `-` and `_`.
 pub fn alike(name: &[u8], other: &[u8]) -> bool {
     let letter = |byte: &u8| {
         if *byte == b'_' {
@@ -148,12 +147,12 @@ struct Line {
     name: Span,
     value: Span,
     known: Option<Known>,
-    /// Whether it stands in the text as it would be written: `name: value` and CR LF.
+    /// Whether the line is in the text as it would be written: `name: value` and CR LF.
     plain: bool,
 }
 
 impl Line {
-    /// The whole of it in the text, if it is plain.
+    /// The whole line in the text, if it is plain.
     fn whole(&self) -> Option<Range<usize>> {
         self.plain
             .then(|| self.name.start as usize..self.value.end as usize + 2)
@@ -163,21 +162,21 @@ impl Line {
 /// One field line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// As it was written.
+    /// The name as it was written.
     pub name: &'a [u8],
-    /// Without the whitespace around it.
+    /// The value without the whitespace around it.
     pub value: &'a [u8],
-    /// What it is, if it is one of those.
+    /// The known name, if it is one.
     pub known: Option<Known>,
 }
 
 /// The fields of a head.
 #[derive(Debug, Default)]
 pub struct Fields {
-    /// The head as it was received, and behind it what was added.
+    /// The head as it was received, and behind it the added lines.
     text: Vec<u8>,
     lines: Vec<Line>,
-    /// A bit for each known name that may be there: most that are asked for are not.
+    /// A bit for each known name that may be there: most names that are looked up are not.
     present: u32,
 }
 
@@ -190,8 +189,7 @@ impl Clone for Fields {
         }
     }
 
-    /// Takes no new memory where there is enough: answers that are always the same are made this
-    /// way.
+    /// Reuses memory: constant responses are cloned this way.
     fn clone_from(&mut self, from: &Self) {
         self.text.clone_from(&from.text);
         self.lines.clone_from(&from.lines);
@@ -200,14 +198,14 @@ impl Clone for Fields {
 }
 
 impl Fields {
-    /// Empties it and keeps its memory.
+    /// Clears the fields and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.lines.clear();
         self.present = 0;
     }
 
-    /// Keeps the text that the lines [pushed](Self::push) so far are ranges of.
+    /// Stores the text of the lines [pushed](Self::push) so far.
     pub(crate) fn hold(&mut self, text: &[u8]) {
         self.text.extend_from_slice(text);
     }
@@ -216,7 +214,7 @@ impl Fields {
         &self.text
     }
 
-    /// Adds a line of `text`, which is to be [held](Self::hold) when all lines are there.
+    /// Adds a line of `text`, which must be [held](Self::hold) after the last line.
     pub(crate) fn push(&mut self, text: &[u8], name: Range<usize>, value: Range<usize>) {
         let known = Known::of(&text[name.clone()]);
         let between = text.get(name.end..value.start);
@@ -237,17 +235,17 @@ impl Fields {
         self.lines.push(line);
     }
 
-    /// How many lines there are.
+    /// The number of lines.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no lines.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// All lines in their order.
+    /// All lines in order.
     pub fn iter(&self) -> impl Iterator<Item = Field<'_>> {
         self.lines.iter().map(|line| Field {
             name: line.name.of(&self.text),
@@ -256,20 +254,19 @@ impl Fields {
         })
     }
 
-    /// Whether any of these may be there: what most requests do not have costs them one look.
+    /// Whether any of these names may be there: one look for names that most requests do not have.
     #[inline]
     pub fn may_have(&self, any: &[Known]) -> bool {
         self.present & any.iter().fold(0, |bits, known| bits | known.bit()) != 0
     }
 
-    /// The value of a name that may have one line only: `None` if there is none, or there are
-    /// several.
+    /// The value of a name with exactly one line: `None` without one, or with several.
     pub fn only(&self, known: Known) -> Option<&[u8]> {
         let mut values = self.values(known);
         values.next().filter(|_| values.next().is_none())
     }
 
-    /// The values of one name, a line each.
+    /// The values of one name, one per line.
     pub fn values(&self, known: Known) -> impl Iterator<Item = &[u8]> {
         let lines = if self.present & known.bit() == 0 {
             &[]
@@ -287,10 +284,9 @@ impl Fields {
         self.values(known).next()
     }
 
-    /// The elements of a list, over all lines of that name (RFC 9110 §5.6.1): empty ones are left
-    /// out.
+    /// The elements of a list, over all lines of the name (RFC 9110 §5.6.1), without empty ones.
     ///
-    /// For lists of tokens: a quoted string with a comma in it would be cut.
+    /// For lists of tokens: a quoted string with a comma in it would be split.
     pub fn tokens(&self, known: Known) -> impl Iterator<Item = &[u8]> {
         self.values(known)
             .flat_map(|value| value.split(|&byte| byte == b','))
@@ -298,16 +294,16 @@ impl Fields {
             .filter(|token| !token.is_empty())
     }
 
-    /// The values of a name that may be any, whatever its case.
+    /// The values of any name, in any case.
     pub fn named(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
         self.iter()
             .filter(move |field| field.name.eq_ignore_ascii_case(name))
             .map(|field| field.value)
     }
 
-    /// Appends to `out` the lines that `keep` says yes to, as they go over the wire.
+    /// Appends the lines that `keep` selects to `out`, as they go over the wire.
     ///
-    /// Lines that stand one behind the other in the head as it was received are copied together.
+    /// Adjacent lines of the received head are copied together.
     pub fn write(&self, out: &mut Vec<u8>, mut keep: impl FnMut(&Field<'_>) -> bool) {
         let mut run = 0..0;
         for line in &self.lines {
@@ -333,13 +329,13 @@ impl Fields {
         out.extend_from_slice(&self.text[run]);
     }
 
-    /// Adds a line at the end. Name and value are the caller's to have checked: they go over the
-    /// wire as they are.
+    /// Adds a line at the end. The caller has checked name and value: they go over the wire as they
+    /// are.
     pub fn append(&mut self, name: &[u8], value: &[u8]) {
         self.place(name, value, Known::of(name));
     }
 
-    /// The same for a name that was looked at.
+    /// The same for a name that was looked up.
     pub(crate) fn place(&mut self, name: &[u8], value: &[u8], known: Option<Known>) {
         let start = self.text.len();
         crate::h1::encode::field(&mut self.text, name, value);
@@ -353,7 +349,7 @@ impl Fields {
         });
     }
 
-    /// Leaves only the lines that `keep` says yes to.
+    /// Removes the lines that `keep` does not select.
     pub fn retain(&mut self, mut keep: impl FnMut(Field<'_>) -> bool) {
         let text = &self.text;
         self.lines.retain(|line| {
@@ -365,8 +361,8 @@ impl Fields {
         });
     }
 
-    /// Gives lines other values, in their places: `change` is asked about each, writes a new value
-    /// and says that it did.
+    /// Replaces values in place: `change` sees each line, writes a new value and returns whether it
+    /// did.
     pub fn revise(&mut self, mut change: impl FnMut(Field<'_>, &mut Vec<u8>) -> bool) {
         let mut value = Vec::new();
         for line in &mut self.lines {
@@ -390,7 +386,7 @@ impl Fields {
         self.lines.retain(|line| line.known != Some(known));
     }
 
-    /// Replaces every line of one name by one.
+    /// Replaces every line of one name with one line.
     pub fn set(&mut self, known: Known, value: &[u8]) {
         self.remove(known);
         self.append(known.name().as_bytes(), value);

@@ -1,17 +1,16 @@
-//! One element of X-Forwarded-For: the address that a proxy has named as its client.
+//! One element of X-Forwarded-For: the address that a proxy names as its client.
 //!
 //! The field has no standard. Proxies write a bare address, some with its port (`192.0.2.1:4711`),
-//! some as RFC 7239 §6 has nodes of Forwarded: IPv6 in brackets, what has a colon in quotes, and
-//! `unknown` or `_hidden` where they name nobody.
+//! some as RFC 7239 §6 has nodes of Forwarded: IPv6 in brackets, anything with a colon in quotes,
+//! and `unknown` or `_hidden` without an address.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The address in `element`, which has no whitespace around it; IPv4 where it stands for that (RFC
-/// 4291 §2.5.5.2).
+/// The address in `element`, which has no whitespace around it; an IPv4-mapped address becomes IPv4
+/// (RFC 4291 §2.5.5.2).
 ///
-/// `None` for everything that is no address: an empty element, `unknown`, an obfuscated identifier,
-/// a name, half of a quoted string, an IPv6 address with a zone, IPv4 in other spellings than four
-/// decimal numbers.
+/// `None` for anything else: an empty element, `unknown`, an obfuscated identifier, a name, half of
+/// a quoted string, an IPv6 address with a zone, IPv4 in other spellings than four decimal numbers.
 pub fn address(element: &[u8]) -> Option<IpAddr> {
     let text = str::from_utf8(element).ok()?;
     let text = match text.strip_prefix('"') {
@@ -26,7 +25,7 @@ pub fn address(element: &[u8]) -> Option<IpAddr> {
                 .or_else(|| is_port(port.strip_prefix(':')?))?;
             IpAddr::V6(ip.parse::<Ipv6Addr>().ok()?)
         }
-        // Without brackets a last group of IPv6 cannot be told from a port: then it is a group.
+        // Without brackets a last group of IPv6 cannot be told from a port: it is taken as a group.
         None => match (text.parse(), text.split_once(':')) {
             (Ok(ip), _) => ip,
             (Err(_), Some((ip, port))) => {
@@ -57,7 +56,7 @@ fn is_port(port: &str) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// RFC 7239 §6, and what is seen of X-Forwarded-For in the wild.
+    /// RFC 7239 §6, and forms of X-Forwarded-For in practice.
     #[test]
     fn x_forwarded_for_elements_with_ports_brackets_and_quotes() {
         for (element, expected) in [

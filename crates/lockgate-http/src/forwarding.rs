@@ -1,18 +1,18 @@
-//! What an intermediary must change on the way (RFC 9110 §7.6), and what it tells of who came to it
-//! (RFC 7239).
+//! Changes that an intermediary must make to a message (RFC 9110 §7.6), and the fields about its
+//! client (RFC 7239).
 
 use crate::fields::{Field, Fields, Known, alike};
 use crate::head::{Method, RequestHead, Version};
 
-/// Which fields of a message go on: all but those that are for this connection only (RFC 9110
+/// The fields of a message that are forwarded: all but those for this connection only (RFC 9110
 /// §7.6.1).
 ///
-/// A field that Connection names goes no further, except those that framing and routing rest on: a
-/// client that could have them removed would decide how the next server reads its message
-/// ("hop-by-hop abuse").
+/// A field that Connection names is not forwarded, except those that framing and routing need: a
+/// client that could remove them would decide how the next server reads its message ("hop-by-hop
+/// abuse").
 #[derive(Debug)]
 pub struct Onward<'a> {
-    /// Names that Connection has and that are known by no other reason to end here.
+    /// Names in Connection that are not hop-by-hop anyway.
     named: Vec<&'a [u8]>,
 }
 
@@ -32,8 +32,8 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Whether a field goes on. Framing is not forwarded but made anew: Content-Length and
-    /// Transfer-Encoding are the encoder's.
+    /// Whether a field is forwarded. Framing is not: the encoder writes its own Content-Length and
+    /// Transfer-Encoding.
     pub fn passes(&self, field: &Field<'_>) -> bool {
         match field.known {
             Some(known) if ends_here(known) => false,
@@ -46,8 +46,8 @@ impl<'a> Onward<'a> {
     }
 }
 
-/// Removes what Connection names, and the names: what is added after that is ours, and no peer can
-/// have it removed (CVE-2022-1388, CVE-2022-31813).
+/// Removes Connection and the fields that it names: fields that we add afterwards cannot be removed
+/// by a peer (CVE-2022-1388, CVE-2022-31813).
 pub fn detach(fields: &mut Fields) {
     let ours = |token: &[u8]| {
         [&b"close"[..], b"keep-alive", b"te", b"upgrade"]
@@ -67,9 +67,9 @@ pub fn detach(fields: &mut Fields) {
     fields.set(Known::Connection, &kept);
 }
 
-/// Whether a trailer goes on. What would be framing, routing, credentials, or a word about who
-/// asks, were it in a head, does not (RFC 9110 §6.5.1): whoever merges the two would be told by a
-/// peer what only we say.
+/// Whether a trailer is forwarded. Fields of framing, routing, credentials or the client are not
+/// (RFC 9110 §6.5.1): a recipient that merges trailers into the head would take a peer's value for
+/// ours.
 pub fn passes_behind(field: &Field<'_>) -> bool {
     const NEVER: [&[u8]; 34] = [
         b"accept-encoding",
@@ -112,20 +112,20 @@ pub fn passes_behind(field: &Field<'_>) -> bool {
         && !NEVER.iter().any(|never| alike(never, field.name))
 }
 
-/// Who a request is for, by its Max-Forwards (RFC 9110 §7.6.2).
+/// The recipient of a request, by its Max-Forwards (RFC 9110 §7.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recipient {
-    /// Whoever is next, too: there is no such number, or it was above zero.
+    /// The next hop: there is no such number, or it is above zero.
     Next,
-    /// Nobody behind us: it must not be forwarded.
+    /// This proxy: the request must not be forwarded.
     Us,
 }
 
-/// Who a request is for, and the Max-Forwards that the next hop gets if it has one: one less than
-/// came, for OPTIONS and TRACE. That of other methods is nothing to us, and goes on as it came.
+/// The recipient of a request, and the Max-Forwards for the next hop, if it gets one: one less, for
+/// OPTIONS and TRACE. For other methods the field is forwarded unchanged.
 ///
-/// More than fits into 64 bits is the most that does: the maximum that we support, as RFC 9110
-/// §7.6.2 has it.
+/// A number that exceeds 64 bits becomes the largest one: our supported maximum in the sense of RFC
+/// 9110 §7.6.2.
 ///
 /// # Errors
 /// When it is no number, or there are several.
@@ -140,7 +140,7 @@ pub fn count_hop(head: &RequestHead) -> Result<(Recipient, Option<u64>), HopsErr
     })
 }
 
-/// Writes the Max-Forwards that the next hop gets.
+/// Writes the Max-Forwards for the next hop.
 pub fn set_hops(left: u64, fields: &mut Fields) {
     fields.set(
         Known::MaxForwards,
@@ -162,12 +162,12 @@ fn max_forwards(fields: &Fields) -> Result<Option<u64>, HopsError> {
     number.map(Some).ok_or(HopsError)
 }
 
-/// Max-Forwards is not one number (RFC 9110 §7.6.2): it is not certain how far a request may go.
+/// Max-Forwards is not one number (RFC 9110 §7.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("Max-Forwards is no number")]
 pub struct HopsError;
 
-/// Whether a field is of this connection only, whatever Connection says.
+/// Whether a field is hop-by-hop, even if Connection does not name it.
 fn ends_here(known: Known) -> bool {
     matches!(
         known,
@@ -181,7 +181,7 @@ fn ends_here(known: Known) -> bool {
     )
 }
 
-/// Whether the connection is to be kept after this message, as its sender wants it (RFC 9112 §9.3).
+/// Whether the sender of this message wants to keep the connection (RFC 9112 §9.3).
 pub fn keeps_alive(version: Version, fields: &Fields) -> bool {
     let has = |token: &str| {
         fields
@@ -191,23 +191,23 @@ pub fn keeps_alive(version: Version, fields: &Fields) -> bool {
     !has("close") && (version >= Version::Http11 || has("keep-alive"))
 }
 
-/// Who asks us, for the origin: made once for a connection, told with each of its requests.
+/// The client in the forwarding fields for the origin: built once per connection, written into each
+/// of its requests.
 #[derive(Debug)]
 pub struct Client {
     address: String,
     secure: bool,
     trusted: bool,
-    /// Whether nobody is told of it.
+    /// Whether no forwarding fields are written.
     unnamed: bool,
-    /// Its element of `Forwarded`, but for the host (RFC 7239 §4).
+    /// The client's element of `Forwarded`, without the host (RFC 7239 §4).
     element: String,
 }
 
 impl Client {
-    /// `address` is that of the other end of the connection, or of whom a PROXY header named,
-    /// `unknown` where it has none; `secure` is whether it came over TLS. One that is `trusted`
-    /// may speak for others: what it says of earlier clients is kept, and ours is added behind
-    /// it.
+    /// `address` is that of the connection's other end, or of the client in a PROXY header,
+    /// `unknown` without one; `secure` is whether it came over TLS. The fields of earlier hops from
+    /// a `trusted` client are kept, and ours are appended.
     pub fn new(address: String, secure: bool, trusted: bool) -> Self {
         let element = element(&address, proto(secure));
         Self {
@@ -219,8 +219,8 @@ impl Client {
         }
     }
 
-    /// One that nobody is told of: it has asked for a proxy, and what it says of itself goes on as
-    /// it came.
+    /// A client without forwarding fields: it asked for a forward proxy, and its own such fields
+    /// are forwarded unchanged.
     pub fn unnamed() -> Self {
         Self {
             unnamed: true,
@@ -228,39 +228,39 @@ impl Client {
         }
     }
 
-    /// Whether nobody is told of it.
+    /// Whether no forwarding fields are written.
     pub fn is_unnamed(&self) -> bool {
         self.unnamed
     }
 
-    /// Whether it came over TLS.
+    /// Whether the client uses TLS.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
 
-    /// Whether it may speak for others.
+    /// Whether the client's own forwarding fields are trusted.
     pub fn is_trusted(&self) -> bool {
         self.trusted
     }
 
-    /// Whether a field must not go on beside what [`tell`](Self::tell) writes: anybody could have
-    /// sent it.
+    /// Whether a field must not be forwarded beside those of [`tell`](Self::tell): any client could
+    /// have sent it.
     pub fn replaces(&self, field: &Field<'_>) -> bool {
         match field.known {
             _ if self.unnamed => false,
             Some(Known::XForwardedFor | Known::Forwarded) => true,
-            // The first hop knows best what the user asked for.
+            // The first hop knows the user's request best.
             Some(Known::XForwardedProto | Known::XForwardedHost) => !self.trusted,
             Some(_) => false,
-            // What applications that are told of fields as variables cannot tell apart (RFC 3875
+            // Names that applications which get fields as variables confuse with ours (RFC 3875
             // §4.1.18).
             None => is_like_ours(field.name),
         }
     }
 
-    /// Hands to `add` what tells the origin of the client: `X-Forwarded-For`, `-Proto` and `-Host`,
-    /// and `Forwarded` (RFC 7239 §4), each with the parts of its value. `sent` are the fields of the
-    /// request, `host` is what it asks for as it was written, with its port.
+    /// Passes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4) to `add`, each
+    /// with the parts of its value. `sent` are the request's fields; `host` is its host as it was
+    /// written, with its port.
     pub fn tell(&self, host: &[u8], sent: &Fields, mut add: impl FnMut(&'static str, &[&[u8]])) {
         if self.unnamed {
             return;
@@ -303,7 +303,7 @@ fn proto(secure: bool) -> &'static str {
     if secure { "https" } else { "http" }
 }
 
-/// RFC 7239 §4 and §6: an IPv6 address stands in brackets, and what has brackets in quotes.
+/// RFC 7239 §4 and §6: an IPv6 address is in brackets, and anything with brackets is in quotes.
 fn element(address: &str, proto: &str) -> String {
     if address.contains(':') {
         format!("for=\"[{address}]\";proto={proto}")
@@ -312,7 +312,7 @@ fn element(address: &str, proto: &str) -> String {
     }
 }
 
-/// Whether a name is, but for underscores, one that we refuse, replace or make anew.
+/// Whether a name equals, underscores aside, one that we refuse, replace or write.
 fn is_like_ours(name: &[u8]) -> bool {
     let mut usual = [0; 17];
     let Some(usual) = usual.get_mut(..name.len()) else {
@@ -327,8 +327,8 @@ fn is_like_ours(name: &[u8]) -> bool {
     Known::of(usual).is_some_and(|known| !is_for_the_end(known))
 }
 
-/// Whether a field is only known because who has the answer asks for it: to who forwards it, it is
-/// like any other.
+/// Whether a field is known only because the final recipient looks it up: for forwarding it is like
+/// any other.
 fn is_for_the_end(known: Known) -> bool {
     matches!(
         known,
@@ -515,7 +515,7 @@ mod tests {
             told(&client, "a.example:80", &lies),
             [
                 "X_Other: 1",
-                // It says nothing of who asks.
+                // It is not about the client.
                 "If_Match: *",
                 "X-Forwarded-For: 192.0.2.7",
                 "X-Forwarded-Proto: http",

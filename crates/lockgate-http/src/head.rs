@@ -1,21 +1,20 @@
-//! What a message says of itself before its body.
+//! The head of a message.
 
 use crate::fields::{Fields, Span};
 
-/// The version that a message claims.
+/// The version of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// HTTP/1.0: no chunks, no Host that must be there, closed unless asked otherwise.
+    /// HTTP/1.0: no chunks, no required Host, closed by default.
     Http10,
     /// HTTP/1.1, and every later HTTP/1 (RFC 9110 §2.5).
     Http11,
-    /// HTTP/2, in the words of HTTP/1: its streams say where bodies end, and no field is about the
+    /// HTTP/2 in the form of HTTP/1: its streams delimit bodies, and it has no fields for the
     /// connection.
     Http2,
 }
 
-/// What a request asks for: those methods that change how messages are read or whether they may be
-/// repeated.
+/// A request's method: those that change how messages are read or whether they may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the method of that name")]
 pub enum Method {
@@ -28,7 +27,7 @@ pub enum Method {
     Options,
     Trace,
     Patch,
-    /// Any other; the head has its name.
+    /// Any other; the head holds its name.
     Other,
 }
 
@@ -49,7 +48,7 @@ impl Method {
         }
     }
 
-    /// Whether doing it twice is the same as doing it once (RFC 9110 §9.2.2).
+    /// Whether the method is idempotent (RFC 9110 §9.2.2).
     pub fn is_idempotent(self) -> bool {
         matches!(
             self,
@@ -58,24 +57,24 @@ impl Method {
     }
 }
 
-/// A request's head. Parsing into one that was used before takes no new memory.
+/// A request's head. Parsing into a used one allocates nothing.
 #[derive(Debug, Clone)]
 pub struct RequestHead {
-    /// What is asked for.
+    /// The method.
     pub method: Method,
-    /// Which HTTP the client speaks.
+    /// The client's HTTP version.
     pub version: Version,
-    /// Whether its `:scheme` is https; `None` in HTTP/1, and of CONNECT, which have none (RFC 9113
+    /// Whether its `:scheme` is https; `None` in HTTP/1 and for CONNECT, which have none (RFC 9113
     /// §8.3.1, §8.5).
     pub secure: Option<bool>,
-    /// Its fields.
+    /// The fields.
     pub fields: Fields,
     pub(crate) method_name: Span,
     pub(crate) target: Span,
 }
 
 impl RequestHead {
-    /// One without fields, for a request of our own. `method` is a token, `target` a
+    /// A head without fields, for a request of our own. `method` is a token, `target` a
     /// request-target.
     pub fn of(version: Version, method: &[u8], target: &[u8]) -> Self {
         let mut head = Self::default();
@@ -93,7 +92,7 @@ impl RequestHead {
         self.target.of(self.fields.text())
     }
 
-    /// Empties it for a request that begins so, and keeps its memory.
+    /// Clears the head for a new request line and keeps the memory.
     pub(crate) fn begin(&mut self, version: Version, method: &[u8], target: &[u8]) {
         self.fields.clear();
         self.fields.hold(method);
@@ -119,14 +118,14 @@ impl Default for RequestHead {
     }
 }
 
-/// An answer's head. Parsing into one that was used before takes no new memory.
+/// A response's head. Parsing into a used one allocates nothing.
 #[derive(Debug)]
 pub struct ResponseHead {
     /// Three digits, 100 to 999.
     pub status: u16,
-    /// Which HTTP the origin speaks.
+    /// The origin's HTTP version.
     pub version: Version,
-    /// Its fields.
+    /// The fields.
     pub fields: Fields,
     pub(crate) reason: Span,
 }
@@ -139,7 +138,7 @@ impl Clone for ResponseHead {
         }
     }
 
-    /// As that of its fields.
+    /// Reuses memory, as the fields do.
     fn clone_from(&mut self, from: &Self) {
         self.fields.clone_from(&from.fields);
         (self.status, self.version, self.reason) = (from.status, from.version, from.reason);
@@ -147,7 +146,7 @@ impl Clone for ResponseHead {
 }
 
 impl ResponseHead {
-    /// One without fields, under the usual reason phrase.
+    /// A head without fields, with the usual reason phrase.
     pub fn of(status: u16) -> Self {
         let mut fields = Fields::default();
         let reason = crate::status::reason(status).as_bytes();
@@ -160,17 +159,17 @@ impl ResponseHead {
         }
     }
 
-    /// The reason phrase as it was sent, maybe empty; nobody may rest anything on it (RFC 9112 §4).
+    /// The reason phrase as it was sent, maybe empty; clients ignore it (RFC 9112 §4).
     pub fn reason(&self) -> &[u8] {
         self.reason.of(self.fields.text())
     }
 
-    /// Whether another answer to the same request follows (RFC 9110 §15.2); after 101 none does.
+    /// Whether another response to the same request follows (RFC 9110 §15.2); after 101 none does.
     pub fn is_interim(&self) -> bool {
         matches!(self.status, 100 | 102..=199)
     }
 
-    /// Empties it for an answer that begins so, and keeps its memory.
+    /// Clears the head for a new status line and keeps the memory.
     pub(crate) fn begin(&mut self, version: Version, status: u16) {
         self.fields.clear();
         self.version = version;
@@ -190,15 +189,15 @@ impl Default for ResponseHead {
     }
 }
 
-/// How long a message's body is, as its head says (RFC 9112 §6.3).
+/// The length of a message's body by its head (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyLength {
-    /// There is none.
+    /// No body.
     Empty,
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Known(u64),
-    /// In chunks, until the last one and its trailers.
+    /// Chunks, until the last one and its trailers.
     Chunked,
-    /// Until the connection ends; answers only.
+    /// Until the connection ends; responses only.
     UntilClose,
 }

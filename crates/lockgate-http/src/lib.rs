@@ -1,25 +1,25 @@
-//! HTTP without IO: the words of a message, the HTTP/1 codec, and HTTP/2 in those words.
+//! HTTP without IO: the parts of a message, the HTTP/1 codec, and HTTP/2 in the form of HTTP/1.
 //!
 //! Takes bytes and gives bytes; knows no socket, no clock, no runtime and no configuration. Strict
-//! by RFC 9112: what two implementations could read in two ways is refused, because a proxy that
-//! forwards it lets one request pass for two.
+//! by RFC 9112: a message that two implementations could read differently is refused, because a
+//! proxy that forwards it lets one request pass for two.
 //!
 //! # Layout
-//! - [`fields`], [`head`]: one message's head, owned, in one buffer that is used again for the
-//!   next.
+//! - [`fields`], [`head`]: one message's head, owned, in one reusable buffer.
 //! - [`target`]: the forms of a request-target, authorities, and the path as routing sees it.
-//! - [`readings`]: what servers are known to take one path for.
-//! - [`h1`]: bytes to heads, how long a body is, bodies, and heads to bytes.
-//! - [`h2`]: fields of HTTP/2 to heads, and a look at its frames.
-//! - [`hpack`]: the heads of HTTP/2, compressed.
-//! - [`forwarding`]: what an intermediary must change on the way.
-//! - [`priority`]: which answer is wanted first (RFC 9218).
-//! - [`conditional`], [`etag`]: whether the answer that is there is wanted (RFC 9110 §13).
-//! - [`range`]: parts of it, and how an answer has several (RFC 9110 §14).
-//! - [`coding`]: which content codings a client takes, and Vary (RFC 9110 §12.5).
-//! - [`media_type`]: what a file is by its name, and what of that is text or compressible.
-//! - [`trace`]: which trace a request is a part of (W3C Trace Context).
-//! - [`status`], [`date`]: what codes are called; the date as HTTP writes and reads it.
+//! - [`readings`]: interpretations of a path by different servers.
+//! - [`asked`]: target and Host taken together.
+//! - [`h1`]: the codec of HTTP/1: heads, the length of a body, bodies.
+//! - [`h2`]: heads of HTTP/2, and a scanner of its frames.
+//! - [`hpack`]: compression of HTTP/2 heads.
+//! - [`forwarding`], [`forwarded_for`]: the changes of an intermediary.
+//! - [`priority`]: priorities of responses (RFC 9218).
+//! - [`conditional`], [`etag`]: conditional requests and entity tags (RFC 9110 §13).
+//! - [`range`]: range requests (RFC 9110 §14).
+//! - [`coding`]: negotiation of content codings, and Vary (RFC 9110 §12.5).
+//! - [`media_type`]: media types by file name, and their properties.
+//! - [`trace`]: the trace of a request (W3C Trace Context).
+//! - [`status`], [`date`]: reason phrases; the date as HTTP writes and reads it.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
-//! Which media type a file has by its name, and what is done with some of them.
+//! The media type of a file by its name, and properties of media types.
 //!
-//! Knows the usual ones, as registered with IANA where they are; a site's own come from its
+//! Knows the usual ones, as registered with IANA where they are; a site adds its own in its
 //! configuration.
 
-/// What a file is taken for of which nothing is known (RFC 9110 §8.3): browsers offer to save it.
+/// The type of unknown files (RFC 9110 §8.3): browsers offer to save them.
 pub const DEFAULT: &str = "application/octet-stream";
 
-/// By extension, in small letters and in order.
+/// By extension, in lower case and in order.
 #[rustfmt::skip] // a line each
 const BY_EXTENSION: [(&str, &str); 178] = [
     ("3g2", "video/3gpp2"),
@@ -189,16 +189,16 @@ const BY_EXTENSION: [(&str, &str); 178] = [
     ("zst", "application/zstd"),
 ];
 
-/// How long the longest of them is.
+/// The length of the longest extension.
 const LONGEST: usize = 12;
 
 /// The media type of a file with this name or path, by its last extension in any case; [`DEFAULT`]
-/// if it has none that is known. A name that only begins with a dot has no extension.
+/// if it is unknown. A name that only begins with a dot has no extension.
 pub fn of(path: &[u8]) -> &'static str {
     extension(path).and_then(by_extension).unwrap_or(DEFAULT)
 }
 
-/// What follows the last dot of the last segment, if something stands before it.
+/// The text behind the last dot of the last segment, if there is any before it.
 pub fn extension(path: &[u8]) -> Option<&[u8]> {
     let name = memchr::memrchr(b'/', path).map_or(path, |slash| &path[slash + 1..]);
     memchr::memrchr(b'.', name)
@@ -217,11 +217,10 @@ fn by_extension(extension: &[u8]) -> Option<&'static str> {
     Some(BY_EXTENSION[found].1)
 }
 
-/// Whether a Content-Type is to be told the charset of what it is sent with: it is text, and tells
-/// none.
+/// Whether a Content-Type needs a charset: it is text and has none.
 ///
-/// Not so XML, which says it itself, and would be overruled (RFC 7303 §3), nor JSON, which has but
-/// one (RFC 8259 §8.1).
+/// Not for XML, which declares its own that would be overruled (RFC 7303 §3), nor for JSON, which
+/// has only one (RFC 8259 §8.1).
 pub fn wants_charset(content_type: &[u8]) -> bool {
     let (essence, parameters) = split(content_type);
     begins(essence, b"text/")
@@ -231,10 +230,10 @@ pub fn wants_charset(content_type: &[u8]) -> bool {
             .any(|parameter| begins(parameter.trim_ascii_start(), b"charset="))
 }
 
-/// Whether what has this Content-Type is usually worth compressing: text in any shape, and the few
-/// binary formats that are not compressed in themselves. Parameters are nothing to it.
+/// Whether content of this type usually compresses well: text of any kind, and the few binary
+/// formats that are not compressed themselves. Parameters are ignored.
 pub fn is_compressible(content_type: &[u8]) -> bool {
-    /// Beside text/* and what ends in +json, +xml, +text or +yaml (RFC 6839, RFC 9512).
+    /// Beside text/* and the suffixes +json, +xml, +text and +yaml (RFC 6839, RFC 9512).
     const OTHERS: [&str; 43] = [
         "application/cbor",
         "application/ecmascript",
@@ -296,14 +295,14 @@ pub fn is_compressible(content_type: &[u8]) -> bool {
             .any(|other| other.as_bytes().eq_ignore_ascii_case(essence))
 }
 
-/// Type and subtype, and the parameters behind them.
+/// Type and subtype, and the parameters.
 fn split(content_type: &[u8]) -> (&[u8], &[u8]) {
     let end = memchr::memchr(b';', content_type).unwrap_or(content_type.len());
     let (essence, parameters) = content_type.split_at(end);
     (essence.trim_ascii(), parameters)
 }
 
-/// Whether a text begins so, in any case of letters.
+/// Whether a text begins with `start`, in any case.
 fn begins(text: &[u8], start: &[u8]) -> bool {
     text.get(..start.len())
         .is_some_and(|found| found.eq_ignore_ascii_case(start))

@@ -1,5 +1,5 @@
-//! Which answer a client wants first (RFC 9218): the field, what an origin makes of it, the frame
-//! that changes it.
+//! Priorities of responses (RFC 9218): the request's field, the origin's override, the frame that
+//! updates it.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,13 @@ mod dictionary;
 
 use dictionary::Item;
 
-/// How soon an answer is wanted, and how. Lower is sooner; the default is that of RFC 9218 §4.
+/// The priority of a response. A lower urgency is sooner; the default is that of RFC 9218 §4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Priority {
-    /// 0 to 7; 7 is what nobody waits for (RFC 9218 §4.1).
+    /// 0 to 7; 7 is for background work (RFC 9218 §4.1).
     pub urgency: u8,
-    /// Whether a part of it is of use, so that it may share with others (RFC 9218 §4.2).
+    /// Whether the client can process a part of the response, so that it may share bandwidth with
+    /// others (RFC 9218 §4.2).
     pub incremental: bool,
 }
 
@@ -28,29 +29,28 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// Reads a value of Priority: what it does not say is the default (RFC 9218 §4).
+    /// Parses a value of Priority; missing members get the default (RFC 9218 §4).
     ///
-    /// `None` if it is no dictionary: then nothing of it holds (RFC 9651 §4.2), as if it were not
-    /// there. A member that is not known, or is not of its type or range, is passed over.
+    /// `None` if it is no dictionary: then the whole value is ignored (RFC 9651 §4.2). An unknown
+    /// member, or one with a wrong type or range, is ignored.
     pub fn parse(value: &[u8]) -> Option<Self> {
         Members::parse(value).map(|members| members.over(Self::default()))
     }
 
-    /// What a request asks for, if it does (RFC 9218 §5).
+    /// The priority of a request, if it has one (RFC 9218 §5).
     pub fn of(fields: &Fields) -> Option<Self> {
         Members::of(fields).map(|members| members.over(Self::default()))
     }
 
-    /// What is made of a request's priority by an answer with these fields: the origin knows best,
-    /// as far as it speaks (RFC 9218 §8).
+    /// The priority after the response: the members that the origin sends override the client's
+    /// (RFC 9218 §8).
     #[must_use]
     pub fn revised(self, answer: &Fields) -> Self {
         Members::of(answer).map_or(self, |members| members.over(self))
     }
 }
 
-/// Reads the payload of a PRIORITY_UPDATE (RFC 9218 §7.1): a stream and its new priority, which is
-/// all that is said of it.
+/// Parses the payload of a PRIORITY_UPDATE (RFC 9218 §7.1): a stream and its new priority.
 ///
 /// `None` if it is too short, names no stream, or the value is no dictionary.
 pub fn priority_update(payload: &[u8]) -> Option<(u32, Priority)> {
@@ -63,7 +63,7 @@ pub fn priority_update(payload: &[u8]) -> Option<(u32, Priority)> {
     }
 }
 
-/// What is said, where it may be used.
+/// The valid members of a value.
 #[derive(Default)]
 struct Members {
     urgency: Option<u8>,
@@ -73,8 +73,8 @@ struct Members {
 impl Members {
     fn parse(value: &[u8]) -> Option<Self> {
         let mut members = Self::default();
-        // RFC 9651 §4.2.2: of members with the same key the last one holds, here even one that
-        // means nothing.
+        // RFC 9651 §4.2.2: of members with the same key the last one holds, here even an invalid
+        // one.
         dictionary::parse(value, |key, item| match (key, item) {
             (b"u", Item::Integer(urgency)) => {
                 members.urgency = u8::try_from(urgency).ok().filter(|urgency| *urgency <= 7);
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(of(&[("priority", "u=1"), ("priority", "=")]), None);
     }
 
-    /// RFC 9218 §8: what the answer does not say is as the request had it.
+    /// RFC 9218 §8: members that the response lacks are as in the request.
     #[test]
     fn an_answer_changes_what_it_speaks_of() {
         let asked = Priority {
@@ -216,7 +216,7 @@ mod tests {
             update(5, "u=1, i"),
             is(1, true).map(|priority| (5, priority))
         );
-        // What is left out is the default again (§7).
+        // Missing members are the default again (§7).
         assert_eq!(
             update(0x8000_0005, ""),
             is(3, false).map(|priority| (5, priority))

@@ -1,5 +1,5 @@
-//! Parts of a representation (RFC 9110 §14): which bytes a request asks for, and how the answer
-//! says which it has.
+//! Range requests (RFC 9110 §14): the bytes that a request asks for, and the fields that describe
+//! them in a response.
 //!
 //! Knows neither content nor If-Range: see
 //! [`conditional::range_applies`](crate::conditional::range_applies).
@@ -11,8 +11,8 @@ mod multipart;
 
 pub use multipart::{Boundary, Multipart};
 
-/// How many ranges one request may list. Who asks for more gets the whole, as with Apache's
-/// `MaxRanges` and nginx's `max_ranges`: players ask for one, readers of documents for a few.
+/// The most ranges of one request. A request with more gets the whole, as with Apache's `MaxRanges`
+/// and nginx's `max_ranges`: players ask for one, document readers for a few.
 pub const MAX_RANGES: usize = 32;
 
 /// One part of a representation: at least one byte, all within it.
@@ -24,27 +24,27 @@ pub struct Part {
     pub length: u64,
 }
 
-/// What of a representation is to be sent.
+/// The part of a representation to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
-    /// All of it, with 200: there is no Range, or it is passed over.
+    /// All of it, with 200: there is no Range, or it is ignored.
     Whole,
     /// 206, with the [`content_range`] of the part.
     Single(Part),
-    /// 206, as a [`Multipart`]: two to [`MAX_RANGES`] parts in the order in which they were asked
-    /// for, together no longer than the whole.
+    /// 206, as a [`Multipart`]: two to [`MAX_RANGES`] parts in the requested order, together no
+    /// longer than the whole.
     Several(Vec<Part>),
     /// 416, with [`unsatisfied_range`].
     Unsatisfiable,
 }
 
-/// What a request's Range selects of a representation of `size` bytes (RFC 9110 §14.2).
+/// The selection of a request's Range from a representation of `size` bytes (RFC 9110 §14.2).
 ///
-/// Passed over, as the RFC allows or demands, are: one with another method than GET, in another
-/// unit than bytes, on several lines, or malformed in any place; more than [`MAX_RANGES`]; ranges
-/// that are together longer than the whole, which only those that overlap can be (CVE-2011-3192;
-/// nginx and Go do the same); and any of an empty representation, of which there is nothing to say
-/// that 206 or 416 could say.
+/// Ignored, as the RFC allows or demands, is a Range with another method than GET, in another unit
+/// than bytes, on several lines, or malformed anywhere; with more than [`MAX_RANGES`]; with ranges
+/// that are together longer than the whole, which only overlapping ones can be (CVE-2011-3192;
+/// nginx and Go do the same); and any Range of an empty representation, which neither 206 nor 416
+/// can describe.
 pub fn select(method: Method, fields: &Fields, size: u64) -> Selection {
     if !fields.may_have(&[Known::Range]) || method != Method::Get || size == 0 {
         return Selection::Whole;
@@ -55,10 +55,10 @@ pub fn select(method: Method, fields: &Fields, size: u64) -> Selection {
         .unwrap_or(Selection::Whole)
 }
 
-/// `None` if the value is to be passed over.
+/// `None` if the value is ignored.
 fn of(value: &[u8], size: u64) -> Option<Selection> {
     let (unit, set) = value.split_at_checked(memchr::memchr(b'=', value)?)?;
-    // RFC 9110 §14.1: names of units are case-insensitive.
+    // RFC 9110 §14.1: unit names are case-insensitive.
     if !unit.eq_ignore_ascii_case(b"bytes") {
         return None;
     }
@@ -82,14 +82,14 @@ fn of(value: &[u8], size: u64) -> Option<Selection> {
                 parts.push(part);
                 Selection::Several(parts)
             }
-            // RFC 9110 §15.3.7.2: what is left of several may go without a multipart.
+            // RFC 9110 §15.3.7.2: a single remaining part needs no multipart.
             Selection::Whole | Selection::Unsatisfiable => Selection::Single(part),
         };
     }
     (listed > 0).then_some(selection)
 }
 
-/// What one range selects of so many bytes, if any (RFC 9110 §14.1.2); `None` if it is no range.
+/// The part that one range selects, if any (RFC 9110 §14.1.2); the outer `None` if it is no range.
 fn part(spec: &[u8], size: u64) -> Option<Option<Part>> {
     let (first, last) = spec.split_at_checked(memchr::memchr(b'-', spec)?)?;
     let last = &last[1..];
@@ -116,7 +116,7 @@ fn part(spec: &[u8], size: u64) -> Option<Option<Part>> {
     }))
 }
 
-/// More than fits into 64 bits is the most that does, and is behind the end of everything.
+/// A number that exceeds 64 bits becomes the largest one, which is behind any end.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -134,13 +134,13 @@ pub fn content_range(out: &mut Vec<u8>, part: Part, size: u64) {
     }
 }
 
-/// Appends the value of Content-Range for 416: how long the representation is (RFC 9110 §15.5.17).
+/// Appends the value of Content-Range for 416: the representation's length (RFC 9110 §15.5.17).
 pub fn unsatisfied_range(out: &mut Vec<u8>, size: u64) {
     out.extend_from_slice(b"bytes */");
     out.extend_from_slice(itoa::Buffer::new().format(size).as_bytes());
 }
 
-/// The pieces of Content-Range's value; `digits` is where its numbers are kept.
+/// The pieces of Content-Range's value; `digits` holds its numbers.
 fn spelled(part: Part, size: u64, digits: &mut [itoa::Buffer; 3]) -> [&[u8]; 6] {
     let [first, last, whole] = digits;
     let last = last.format(part.offset + (part.length - 1));
@@ -216,7 +216,7 @@ mod tests {
             ("bytes=-0", Unsatisfiable),
             ("bytes=99999999999999999999999999-", Unsatisfiable),
             ("bytes=10-,20-30,-0", Unsatisfiable),
-            // One that can be had is enough.
+            // One satisfiable range is enough.
             ("bytes=10-20, 2-3", Single(part(2, 2))),
             (
                 "bytes=-0, 2-3, 10-, 5-",
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Clients that limit every answer by a range are not told that there is an error.
+    /// Clients that send a range with every request get no error.
     #[test]
     fn of_nothing_everything_is_sent() {
         for value in [
@@ -332,7 +332,7 @@ mod tests {
         );
         assert_eq!(of(&list(MAX_RANGES + 1), 1_000), Whole);
         assert_eq!(of(&list(10_000), 1 << 40), Whole);
-        // Those that select nothing count.
+        // Unsatisfiable ones count.
         assert_eq!(
             of(&format!("bytes=0-0{}", ",9-".repeat(MAX_RANGES)), 5),
             Whole

@@ -1,11 +1,11 @@
-//! What servers are known to take one path for: rules that hold for one of these and not for
-//! another can be gone around.
+//! Interpretations of a path by different servers: a rule that holds for one of them and not for
+//! another can be bypassed.
 //!
-//! Whether an escaped slash is a slash, a backslash is one, what follows a semicolon belongs to a
-//! segment, and dot segments are resolved, each server answers for itself ("Breaking Parser Logic",
-//! Tsai 2018; CVE-2020-5902, CVE-2021-41773). Not for the usual path, which has none of these.
+//! Whether an escaped slash is a slash, a backslash is one, a parameter behind a semicolon belongs
+//! to its segment, and dot segments are resolved depends on the server ("Breaking Parser Logic",
+//! Tsai 2018; CVE-2020-5902, CVE-2021-41773). The usual path has none of these.
 
-/// Every reading of a path whose escapes are well-formed, with slashes in a row as one.
+/// Every interpretation of a path with well-formed escapes; repeated slashes count as one.
 pub fn readings(path: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     (0_u8..16).map(|habits| {
         let has = |habit: u8| habits & habit != 0;
@@ -13,8 +13,7 @@ pub fn readings(path: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// The path without what follows semicolons in its segments: parameters of a segment to some (RFC
-/// 3986 §3.3).
+/// The path without parameters behind semicolons in its segments (RFC 3986 §3.3).
 pub fn without_parameters(path: &[u8]) -> Vec<u8> {
     resolve(path, true, false)
 }
@@ -38,7 +37,7 @@ fn read(path: &[u8], unescape: bool, backslash: bool, parameters: bool, dots: bo
     resolve(&text, parameters, dots)
 }
 
-/// The byte that three begin with an escape for, and what is behind them.
+/// The byte that an escape of three bytes stands for, and the rest.
 fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
     let [b'%', high, low, behind @ ..] = text else {
         return None;
@@ -49,7 +48,7 @@ fn escaped(text: &[u8]) -> Option<(u8, &[u8])> {
 
 fn resolve(path: &[u8], parameters: bool, dots: bool) -> Vec<u8> {
     let mut segments: Vec<&[u8]> = Vec::new();
-    // A path that ends in a slash, or in a dot segment, ends in an empty one.
+    // A path that ends in a slash or a dot segment ends in an empty segment.
     let mut open = false;
     for segment in path.split(|&byte| byte == b'/') {
         let end = if parameters {

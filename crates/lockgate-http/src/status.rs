@@ -1,9 +1,9 @@
-//! What the numbers of answers are called.
+//! Reason phrases of status codes.
 
 /// The reason phrase of a registered status code (IANA's registry, RFC 9110 §16.2.1); empty for any
 /// other.
 ///
-/// Nobody may rest anything on it (RFC 9112 §4): it is for people who read traces and pages.
+/// Clients ignore it (RFC 9112 §4): it is for readers of traces and pages.
 pub const fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

@@ -1,5 +1,5 @@
-//! What a request is for: the forms of a request-target (RFC 9112 §3.2), authorities (RFC 3986
-//! §3.2), and the path as routing, rules and files see it.
+//! Request targets: their forms (RFC 9112 §3.2), authorities (RFC 3986 §3.2), and the path as
+//! routing, rules and files see it.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -9,20 +9,21 @@ use crate::head::Method;
 /// A request-target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// `/path?query`: the usual one.
+    /// `/path?query`: the usual form.
     Origin {
         /// From its first slash.
         path: &'a [u8],
         /// Behind the first question mark.
         query: Option<&'a [u8]>,
     },
-    /// `http://host/path?query`, as to a forward proxy; servers must take it, too. Its authority goes over Host.
+    /// `http://host/path?query`, as to a forward proxy; servers must accept it, too. Its authority
+    /// overrides Host.
     Absolute {
         /// Whether the scheme is https.
         secure: bool,
-        /// Whom it is for.
+        /// The host and port.
         authority: Authority<'a>,
-        /// From its first slash; `/` where it has none.
+        /// From its first slash; `/` if there is none.
         path: &'a [u8],
         /// Behind the first question mark.
         query: Option<&'a [u8]>,
@@ -33,29 +34,29 @@ pub enum Target<'a> {
     Asterisk,
 }
 
-/// Why a target, a Host or a path is refused: always by 400 (RFC 9112 §3.2).
+/// The reason why a target, a Host or a path is refused: always 400 (RFC 9112 §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// None of the four forms, or not one for this method.
+    /// None of the four forms, or one that this method does not allow.
     #[error("the request-target is of no form that goes with the method")]
     Form,
-    /// No host and port: userinfo, characters that hosts have not, a port above 65535.
+    /// Not a host and port: userinfo, characters that hosts do not have, a port above 65535.
     #[error("host and port are malformed")]
     Authority,
-    /// A `%` without two hexadecimal digits, or those that stand for NUL, or for a character in
-    /// more bytes than it has.
+    /// A `%` without two hexadecimal digits, an escaped NUL, or an overlong UTF-8 sequence.
     #[error("the path has a malformed escape")]
     Escape,
-    /// One that an origin could read otherwise than we do: an escaped slash or backslash, a
-    /// backslash, dot segments.
+    /// A path that origins may read differently: an escaped slash or backslash, a backslash, dot
+    /// segments.
     #[error("the path could be read in two ways")]
     Ambiguous,
 }
 
-/// Reads a request-target, of visible ASCII characters, as [`h1::parse`](crate::h1::parse) lets in.
+/// Parses a request-target of visible ASCII characters, which [`h1::parse`](crate::h1::parse)
+/// ensures.
 ///
 /// # Errors
-/// When it is of none of the forms, or its host is none.
+/// When it has none of the forms, or its host is invalid.
 pub fn parse(method: Method, target: &[u8]) -> Result<Target<'_>, TargetError> {
     if method == Method::Connect {
         let authority = Authority::parse(target)?;
@@ -100,8 +101,8 @@ fn absolute(target: &[u8]) -> Result<Target<'_>, TargetError> {
     })
 }
 
-/// A target as it may be shown: the user and password that an authority may begin with (RFC 3986
-/// §3.2.1) are refused, but whoever sent them means them to stay secret.
+/// A target for display: an authority with user and password (RFC 3986 §3.2.1) is refused, but the
+/// sender means these to stay secret.
 pub fn without_userinfo(target: &[u8]) -> Cow<'_, [u8]> {
     let start = match target.windows(3).position(|text| text == b"://") {
         _ if target.starts_with(b"/") => return Cow::Borrowed(target),
@@ -125,7 +126,7 @@ fn split_query(target: &[u8]) -> Result<(&[u8], Option<&[u8]>), TargetError> {
         Some(_) => return Err(TargetError::Form),
         None => (target, None),
     };
-    // RFC 9112 §3.2: no fragment goes over the wire.
+    // RFC 9112 §3.2: a target has no fragment.
     if query.is_some_and(|query| query.contains(&b'#')) {
         Err(TargetError::Form)
     } else {
@@ -133,22 +134,22 @@ fn split_query(target: &[u8]) -> Result<(&[u8], Option<&[u8]>), TargetError> {
     }
 }
 
-/// A host and perhaps a port, as in Host.
+/// A host with an optional port, as in Host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Authority<'a> {
-    /// As it was written: a name, an IPv4 address, or an IPv6 address with its brackets.
+    /// The host as it was written: a name, an IPv4 address, or an IPv6 address with its brackets.
     pub host: &'a str,
-    /// Its port, if it was written.
+    /// The port, if it was written.
     pub port: Option<u16>,
 }
 
 impl<'a> Authority<'a> {
-    /// Reads `host[:port]`. An empty port is none (RFC 3986 §3.2.3).
+    /// Parses `host[:port]`. An empty port is none (RFC 3986 §3.2.3).
     ///
     /// # Errors
-    /// Userinfo, an empty host, an address in brackets that is none, characters beyond letters,
-    /// digits, `-`, `.` and `_`: names in other letters come as `xn--` (RFC 5890), and escapes
-    /// would be a second spelling.
+    /// Userinfo, an empty host, an invalid address in brackets, characters beyond letters, digits,
+    /// `-`, `.` and `_`: international names come as `xn--` (RFC 5890), and escapes would be a
+    /// second spelling.
     pub fn parse(text: &'a [u8]) -> Result<Self, TargetError> {
         let text = std::str::from_utf8(text).map_err(|_| TargetError::Authority)?;
         let end = match text.strip_prefix('[') {
@@ -171,7 +172,7 @@ impl<'a> Authority<'a> {
     }
 
     /// The host as routing compares it: in lower case, without the last dot (RFC 1034 §3.1); an
-    /// IPv6 address in its one usual spelling (RFC 5952 §4).
+    /// IPv6 address in its canonical spelling (RFC 5952 §4).
     pub fn name(&self) -> Cow<'a, str> {
         let host = self.host.strip_suffix('.').unwrap_or(self.host);
         if host.starts_with('[') {
@@ -185,7 +186,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// The usual spelling of an IPv6 host, which stands in brackets.
+/// The canonical spelling of an IPv6 host, which is in brackets.
 #[cold]
 fn ipv6_name(host: &str) -> Cow<'_, str> {
     let ip = host
@@ -197,9 +198,9 @@ fn ipv6_name(host: &str) -> Cow<'_, str> {
         .map_or(host.into(), Cow::Owned)
 }
 
-/// How long the name or IPv4 address at the front of `text` is, which a port may follow.
+/// The length of the name or IPv4 address at the front of `text`; a port may follow.
 fn host_length(text: &[u8]) -> Result<usize, TargetError> {
-    // One look at each byte: this is done for every request.
+    // One look at each byte: this runs for every request.
     let (mut label, mut last, mut end) = (0, 0, text.len());
     for (at, &byte) in text.iter().enumerate() {
         match byte {
@@ -212,7 +213,7 @@ fn host_length(text: &[u8]) -> Result<usize, TargetError> {
             _ => return Err(TargetError::Authority),
         }
     }
-    // A dot at the end is of no label.
+    // A dot at the end belongs to no label.
     let (last, behind) = if label == end {
         (last, end.saturating_sub(1))
     } else {
@@ -265,15 +266,15 @@ fn port_of(digits: &[u8]) -> Result<u16, TargetError> {
     u16::try_from(port).map_err(|_| TargetError::Authority)
 }
 
-/// The path with its escapes resolved: what rules compare, so that no spelling goes around them.
+/// The path with its escapes decoded: rules compare this form, so that no spelling bypasses them.
 ///
 /// # Errors
-/// Malformed escapes, NUL, and whatever an origin could read otherwise: `%2f`, `%5c`, a backslash,
-/// dot segments in any spelling. Traversal in every published form is among these (CWE-22,
-/// CWE-180).
+/// Malformed escapes, NUL, and anything that an origin could read differently: `%2f`, `%5c`, a
+/// backslash, dot segments in any spelling. Path traversal in every published form is among these
+/// (CWE-22, CWE-180).
 pub fn decode(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
     let decoded = unescape(path)?;
-    // With parameters, too: some take these off first (CVE-2020-5902).
+    // With parameters, too: some servers strip these first (CVE-2020-5902).
     let dotted = |segment: &[u8]| {
         matches!(
             segment,
@@ -316,7 +317,7 @@ fn unescape(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
         }
         rest = behind;
     }
-    // Only now: what could not be read at all is that first.
+    // Last, so that malformed escapes are reported as such.
     if ambiguous {
         Err(TargetError::Ambiguous)
     } else {
@@ -324,7 +325,7 @@ fn unescape(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
     }
 }
 
-/// Whether two bytes begin a character of UTF-8 in more bytes than it has.
+/// Whether two bytes begin an overlong UTF-8 sequence.
 fn is_overlong(first: Option<u8>, second: u8) -> bool {
     match first {
         Some(0xc0 | 0xc1) => true,

@@ -1,5 +1,5 @@
-//! Which trace a request is a part of (W3C Trace Context): what says so goes on as it came where it
-//! is valid, else not at all; a trace that nobody has begun may begin here.
+//! The trace of a request (W3C Trace Context): valid fields are forwarded as they are, invalid ones
+//! not at all; a new trace may begin here.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use crate::fields::{Fields, Known};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TraceId([u8; 32]);
 
-/// Whether somebody who begins a trace wants it to be recorded (Trace Context §3.2.2.5.1).
+/// Whether the party that begins a trace wants it to be recorded (Trace Context §3.2.2.5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampled {
-    /// Whoever follows it is asked to.
+    /// Later hops are asked to record it.
     Yes,
-    /// Nobody need.
+    /// Later hops need not record it.
     No,
 }
 
 impl TraceId {
-    /// The id in a value of `traceparent`; `None` if it is none (Trace Context §3.2.2).
+    /// The id in a value of `traceparent`; `None` if it is invalid (Trace Context §3.2.2).
     ///
-    /// Of versions to come as much is read as they must have in common with ours (§3.2.4).
+    /// Of later versions, the part that they must have in common with ours is read (§3.2.4).
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (known, rest) = value.split_first_chunk::<55>()?;
         let (version, trace, parent, flags) =
@@ -38,9 +38,8 @@ impl TraceId {
         valid.then(|| trace.try_into().map(Self).ok()).flatten()
     }
 
-    /// The trace that a request with these fields is a part of, if it is certain which. What
-    /// Connection names goes no further (RFC 9110 §7.6.1): the next hop would be in another
-    /// trace than this says.
+    /// The trace of a request with these fields, if it is unambiguous. A field that Connection
+    /// names is not forwarded (RFC 9110 §7.6.1): the next hop would be in another trace.
     pub fn of(fields: &Fields) -> Option<Self> {
         let ends_here = || {
             fields
@@ -53,21 +52,21 @@ impl TraceId {
             .filter(|_| !ends_here())
     }
 
-    /// Whether fields that are part of no trace may have something about one: it is to be
+    /// Whether these fields, which belong to no trace, have any fields of a trace that must be
     /// [removed](Self::remove).
     pub fn is_in_doubt(fields: &Fields) -> bool {
         fields.may_have(&[Known::Traceparent, Known::Tracestate])
     }
 
-    /// Removes what fields have about a trace: `tracestate` means nothing without a valid
-    /// `traceparent` (Trace Context §3.3).
+    /// Removes the fields of a trace: `tracestate` means nothing without a valid `traceparent`
+    /// (Trace Context §3.3).
     pub fn remove(fields: &mut Fields) {
         fields.remove(Known::Traceparent);
         fields.remove(Known::Tracestate);
     }
 
-    /// Begins a trace with the request that has these fields, and says so in them. Both ids are
-    /// hexadecimal digits, and what is all 0 becomes 1.
+    /// Begins a trace with the request and writes it into the request's fields. Both ids are
+    /// hexadecimal digits; an id of all 0 becomes 1.
     pub fn begin(
         mut trace: [u8; 32],
         mut parent: [u8; 16],
@@ -90,7 +89,7 @@ impl TraceId {
         Self(trace)
     }
 
-    /// As text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -102,7 +101,7 @@ impl fmt::Debug for TraceId {
     }
 }
 
-/// Trace Context §3.2.2: `HEXDIGLC`, which are small.
+/// Trace Context §3.2.2: `HEXDIGLC`, lower case.
 fn is_digit(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }

@@ -36,8 +36,8 @@ impl Counter {
 
 /// A number that goes up and down, written by one thread.
 ///
-/// One worker's gauge may be negative: what was counted up by one worker may be counted down by
-/// another. Only the sum over all workers has a meaning.
+/// One worker's gauge may be negative: one worker may count down what another has counted up. Only
+/// the sum over all workers has a meaning.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicI64);
 
@@ -52,7 +52,7 @@ impl Gauge {
         self.add(1);
     }
 
-    /// Takes one away.
+    /// Subtracts one.
     pub fn dec(&self) {
         self.add(-1);
     }

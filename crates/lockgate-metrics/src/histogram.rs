@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Counter;
 
-/// Most bounds that a histogram may have; the bucket above the last bound comes on top.
+/// The most bounds of a histogram; the bucket above the last bound is extra.
 const MOST: usize = 20;
 
 /// Upper bounds of buckets, each inclusive, strictly increasing.
@@ -70,8 +70,8 @@ impl Bounds {
         Duration::from_secs(24 * 3_600),
     ]);
 
-    /// For an exchange or a part of it: 0.5 ms (a small answer from nearby) to a minute, past which
-    /// only downloads are.
+    /// For an exchange or a part of it: 0.5 ms (a small response from nearby) to a minute, which
+    /// only downloads exceed.
     pub const EXCHANGE: Self = Self::new(&[
         Duration::from_micros(500),
         Duration::from_millis(1),
@@ -90,10 +90,10 @@ impl Bounds {
         Duration::from_secs(60),
     ]);
 
-    /// Takes bounds as they are written.
+    /// Bounds from a list in ascending order.
     ///
     /// # Panics
-    /// When they do not increase or are more than 20: at compile time in a `const`.
+    /// When the bounds do not increase or are more than 20: at compile time in a `const`.
     pub const fn new(bounds: &'static [Duration]) -> Self {
         assert!(bounds.len() <= MOST, "too many bounds");
         let mut i = 1;
@@ -140,7 +140,7 @@ impl Histogram {
             .add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Counts a duration that was measured so many times; their part of the sum is cut once.
+    /// Counts the same duration `times` times; their part of the sum is cut once.
     pub fn record_many(&self, duration: Duration, times: u64) {
         let index = self.bounds.0.partition_point(|bound| *bound < duration);
         if let Some(bucket) = self.buckets.get(index) {
@@ -152,8 +152,8 @@ impl Histogram {
 
     /// Reads all buckets, from any thread.
     ///
-    /// What is recorded meanwhile may be in the sum and not yet in a bucket, or the other way
-    /// round.
+    /// A concurrent [`record`](Self::record) may show in the sum before it shows in a bucket, or
+    /// the other way round.
     pub fn snapshot(&self) -> HistogramSnapshot {
         HistogramSnapshot {
             bounds: self.bounds,
@@ -163,7 +163,7 @@ impl Histogram {
     }
 }
 
-/// A histogram as it was read; those of several workers add up.
+/// The state of a histogram at one moment; the snapshots of several workers add up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistogramSnapshot {
     bounds: Bounds,
@@ -172,7 +172,7 @@ pub struct HistogramSnapshot {
 }
 
 impl HistogramSnapshot {
-    /// Adds another worker's buckets, which must have the same bounds.
+    /// Adds another worker's buckets. Both must have the same bounds.
     #[must_use]
     pub fn merge(mut self, other: Self) -> Self {
         debug_assert_eq!(
@@ -186,18 +186,18 @@ impl HistogramSnapshot {
         self
     }
 
-    /// How many durations were recorded: the sum of the buckets, so that it never contradicts them.
+    /// The number of recorded durations: the sum of the buckets, so that it never contradicts them.
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, n| sum.wrapping_add(*n))
     }
 
-    /// All durations together, in seconds.
+    /// The sum of all durations, in seconds.
     pub fn sum(&self) -> f64 {
         self.sum as f64 / 1e6
     }
 
-    /// Each bound in seconds with the number of durations up to it, as Prometheus wants them; the
-    /// number above the last bound is what is left of [`count`](Self::count).
+    /// Each bound in seconds with the number of durations up to it, in Prometheus' cumulative form.
+    /// [`count`](Self::count) stands for the bucket above the last bound.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         self.bounds
             .0

@@ -1,14 +1,13 @@
-//! What Lockgate counts and how it says so: cells written by one worker each, histograms, top-N
-//! accounting and the Prometheus text format.
+//! Metrics: cells that one worker writes, histograms, top-N accounting and the Prometheus text
+//! format.
 //!
-//! Knows nothing of connections, of clocks (time comes in as an argument) or of who serves the
-//! text.
+//! Knows nothing of connections, clocks (time is an argument) or the server of the text.
 //!
 //! # Layout
 //! - [`Counter`], [`Gauge`], [`Histogram`]: cells with one writer, readable from every thread.
 //! - [`Shards`]: one padded set of cells per worker, summed on read.
-//! - [`Top`]: bounded accounting per key, plain data of one worker; [`TopSnapshot`] is what leaves
-//!   it.
+//! - [`Top`]: bounded accounting per key, plain data of one worker, which only a
+//!   [`TopSnapshot`] leaves.
 //! - [`Text`]: families and samples to text exposition format 0.0.4.
 
 #![forbid(unsafe_code)]

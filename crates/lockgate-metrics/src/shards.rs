@@ -24,15 +24,15 @@ impl<T> Deref for Padded<T> {
     }
 }
 
-/// One worker's cells: the worker that holds it is the only one that writes.
+/// One worker's cells. Only that worker writes to them.
 pub type Shard<T> = Arc<Padded<T>>;
 
-/// The cells of all workers, as whoever reads them sees them.
+/// The cells of all workers, for readers.
 #[derive(Debug)]
 pub struct Shards<T>(Box<[Shard<T>]>);
 
 impl<T> Shards<T> {
-    /// Makes `workers` sets of cells; `make` is given the worker's number.
+    /// Creates `workers` sets of cells; `make` receives the worker's number.
     pub fn new(workers: usize, mut make: impl FnMut(usize) -> T) -> Self {
         Self(
             (0..workers)
@@ -59,8 +59,8 @@ impl<T> Shards<T> {
 
     /// The sum of one gauge over all workers.
     ///
-    /// Cells are read one after the other, so the sum may be off by what happened meanwhile, even
-    /// below zero for a moment when one worker counts down what another counted up.
+    /// The cells are read one after the other, so concurrent changes may put the sum off, even
+    /// below zero for a moment when one worker counts down what another has counted up.
     pub fn gauge(&self, cell: impl Fn(&T) -> &Gauge) -> i64 {
         self.iter()
             .fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))

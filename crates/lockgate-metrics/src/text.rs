@@ -1,7 +1,7 @@
 //! Prometheus text exposition format 0.0.4: families and samples to text.
 //!
-//! Does not collect and keeps no registry: whoever answers a scrape writes family after family.
-//! OpenMetrics and native histograms are not written. Format:
+//! Does not collect and keeps no registry: the caller writes family after family. OpenMetrics and
+//! native histograms are not written. Format:
 //! <https://github.com/prometheus/docs/blob/main/docs/instrumenting/exposition_formats.md>
 
 use std::fmt::Write;
@@ -40,7 +40,7 @@ impl From<f64> for Number {
     }
 }
 
-/// An exposition being written: open a family, write its samples, open the next.
+/// An exposition that is being written, one family after the other.
 ///
 /// A family's samples stay together because the borrow of the open one must end first. Names of
 /// metrics and labels come from the source, so mistakes in them, and a family opened twice, are
@@ -96,7 +96,7 @@ impl Text {
         self.put(format_args!("\n# TYPE {name} {kind}\n"));
     }
 
-    /// One line; `suffix` belongs to the name, `le` is the bound of a histogram's bucket.
+    /// Writes one line; `suffix` belongs to the name, `le` is the bound of a histogram's bucket.
     fn sample(&mut self, name: [&str; 2], labels: &[(&str, &str)], le: Option<f64>, value: Number) {
         self.out.extend(name);
         if !labels.is_empty() || le.is_some() {
@@ -165,7 +165,7 @@ pub struct HistogramFamily<'a> {
 }
 
 impl HistogramFamily<'_> {
-    /// Writes one histogram: its buckets, `_sum` and `_count`. The label `le` is taken.
+    /// Writes one histogram: its buckets, `_sum` and `_count`. The label `le` is reserved.
     pub fn sample(&mut self, labels: &[(&str, &str)], histogram: &HistogramSnapshot) -> &mut Self {
         debug_assert!(
             labels.iter().all(|(label, _)| *label != "le"),

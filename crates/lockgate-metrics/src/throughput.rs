@@ -1,8 +1,8 @@
 //! Bytes per second over a sliding window, in two counts.
 //!
-//! The window slides by interpolation: what the previous fixed window carried counts for the part
-//! of it that the sliding window still covers, as if it had been carried evenly. Exact for an even
-//! flow; integers only, no clock.
+//! The window slides by interpolation: the bytes of the previous fixed window count for the part of
+//! it that the sliding window still covers, as if they had arrived evenly. Exact for an even flow;
+//! integers only, no clock.
 
 /// Length of the window in milliseconds.
 pub const WINDOW: u64 = 5_000;
@@ -25,7 +25,7 @@ impl Bytes {
     }
 }
 
-/// What was carried lately.
+/// The bytes of the current and the previous window.
 ///
 /// Windows start at multiples of [`WINDOW`] of the caller's clock, so those of two workers with one
 /// clock coincide.
@@ -37,8 +37,7 @@ pub(crate) struct Throughput {
 }
 
 impl Throughput {
-    /// Counts what was carried by `now` (milliseconds). Time that runs backwards counts as standing
-    /// still.
+    /// Counts bytes at `now` (milliseconds). A clock that runs backwards counts as standing still.
     pub(crate) fn add(&mut self, now: u64, bytes: Bytes) {
         self.advance(now);
         self.current.add(bytes);

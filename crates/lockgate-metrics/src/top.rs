@@ -1,11 +1,11 @@
-//! Who moves most: bytes and throughput per key in bounded memory.
+//! Top-N accounting: bytes and throughput per key in bounded memory.
 //!
 //! The Space-Saving algorithm (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and
 //! top-k elements in data streams", ICDT 2005), weighted by bytes. With `m` entries and `B` bytes
 //! in all, every key that moved more than `B / m` has an entry, and no entry's error is larger than
 //! that.
 //!
-//! Plain data of one worker: no sharing, no clock. What leaves the worker is a [`TopSnapshot`].
+//! Plain data of one worker: no sharing, no clock. Only a [`TopSnapshot`] leaves the worker.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -17,9 +17,9 @@ use crate::throughput::{Bytes, Throughput};
 /// Bytes and throughput per key, at most `capacity` keys.
 ///
 /// The paper keeps entries in a list of buckets, which suits increments of one. Bytes come by the
-/// thousand, so this is a heap whose order is put right only when the smallest entry is wanted:
-/// counts only grow, so a stale weight is a lower bound, and a root whose weight is up to date is
-/// the smallest. A known key costs one look-up.
+/// thousand, so this is a heap that is sorted only when the smallest entry is needed: counts only
+/// grow, so a stale weight is a lower bound, and a root whose weight is up to date is the smallest.
+/// A known key costs one look-up.
 #[derive(Debug)]
 pub struct Top<K, S = RandomState> {
     capacity: usize,
@@ -39,7 +39,7 @@ struct Tracked<K> {
 }
 
 impl<K> Tracked<K> {
-    /// The most that the key can have moved: the paper's count.
+    /// The upper bound of the key's bytes: the paper's count.
     fn weight(&self) -> u64 {
         self.bytes.both().saturating_add(self.error)
     }
@@ -80,8 +80,8 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
         self.add_borrowed(key, now, received, sent);
     }
 
-    /// As [`add`](Self::add) by a borrowed form of the key, as `str` for `Box<str>`: an own one is
-    /// made only when it gets an entry.
+    /// As [`add`](Self::add) with a borrowed form of the key, such as `str` for `Box<str>`: it is
+    /// cloned only when it gets an entry.
     pub fn add_borrowed<Q>(&mut self, key: &Q, now: u64, received: u64, sent: u64)
     where
         K: Borrow<Q>,
@@ -104,7 +104,7 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
 
     /// Reads the whole table; `now` as in [`add`](Self::add).
     ///
-    /// The result is owned and can be sent to whoever asked: 1,024 keys are some 70 KB.
+    /// The snapshot is owned and can be sent to another thread: 1,024 keys are some 70 KB.
     pub fn snapshot(&self, now: u64) -> TopSnapshot<K> {
         let full = self.entries.len() == self.capacity;
         let least = self
@@ -125,8 +125,7 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
         }
     }
 
-    /// Gives a key that has no entry one: a fresh one, or the smallest one's with its weight as
-    /// error.
+    /// Gives a new key an entry: a fresh one, or the smallest one, whose weight becomes the error.
     fn admit(&mut self, key: K) -> usize {
         if self.entries.len() < self.capacity {
             let slot = self.entries.len();
@@ -136,8 +135,8 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
                 error: 0,
                 throughput: Throughput::default(),
             });
-            // Zero is a lower bound like any other, and a heap stays one with it at the end only
-            // while all are zero: until the table is full nobody asks for the smallest.
+            // Zero is a valid lower bound. A zero at the end keeps the heap valid only while all
+            // are zero: until the table is full nothing asks for the smallest.
             self.heap.push(Ranked { weight: 0, slot });
             self.slots.insert(key, slot);
             return slot;
@@ -188,7 +187,7 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
     }
 }
 
-/// What was moved: bytes since the start and bytes per second over the last
+/// Traffic of a key: bytes since the start and bytes per second over the last
 /// [`WINDOW`](crate::WINDOW).
 ///
 /// *Received* is from downstream, *sent* is to downstream.
@@ -235,19 +234,18 @@ impl Traffic {
     }
 }
 
-/// One key and what it moved.
+/// One key and its traffic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopEntry<K> {
-    /// Who.
+    /// The key, such as a client.
     pub key: K,
-    /// What was seen since the key has its entry: never too much.
+    /// Traffic since the key has its entry: never overestimated.
     pub traffic: Traffic,
-    /// The most bytes (both directions) that the key can have moved beyond that, before it had its
-    /// entry.
+    /// The most bytes (both directions) that the key can have moved before it got its entry.
     pub error: u64,
 }
 
-/// What a list is sorted by, largest first.
+/// The figure that a list is sorted by, largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Bytes since the start, both directions.
@@ -268,8 +266,8 @@ pub struct TopSnapshot<K> {
 impl<K: Eq + Hash + Clone> TopSnapshot<K> {
     /// Adds up the tables of several workers.
     ///
-    /// A key that one of them lacks may have moved there what keyless entries can at most, so that
-    /// is added to its error (Agarwal et al., "Mergeable summaries", PODS 2012).
+    /// A key that one table lacks may have moved up to that table's floor there, so the floor is
+    /// added to the key's error (Agarwal et al., "Mergeable summaries", PODS 2012).
     pub fn merge(snapshots: impl IntoIterator<Item = Self>) -> Self {
         let mut merged = Self {
             entries: Vec::new(),
@@ -279,8 +277,8 @@ impl<K: Eq + Hash + Clone> TopSnapshot<K> {
         let mut slots = HashMap::new();
         for snapshot in snapshots {
             merged.total = merged.total.zip(snapshot.total, u64::saturating_add);
-            // Everybody is first charged with what this worker may have missed; those it knows get
-            // it back.
+            // Every key is first charged with this worker's floor; the keys that the worker knows
+            // get it back.
             for entry in &mut merged.entries {
                 entry.error = entry.error.saturating_add(snapshot.floor);
             }
@@ -303,7 +301,7 @@ impl<K: Eq + Hash + Clone> TopSnapshot<K> {
         merged
     }
 
-    /// The `n` largest by `order`, and the rest in one sum.
+    /// The `n` largest by `order`, and the sum of the rest.
     pub fn top(&self, n: usize, order: Order) -> Listing<K> {
         let mut sorted: Vec<&TopEntry<K>> = self.entries.iter().collect();
         sorted.sort_by_key(|entry| {
@@ -324,20 +322,20 @@ impl<K: Eq + Hash + Clone> TopSnapshot<K> {
         }
     }
 
-    /// How many keys have an entry.
+    /// The number of keys with an entry.
     pub fn tracked(&self) -> usize {
         self.entries.len()
     }
 }
 
-/// The largest, the rest and all together: `total` = entries + `other`.
+/// The largest keys, the rest and the total: `total` = entries + `other`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing<K> {
     /// The largest, sorted.
     pub entries: Vec<TopEntry<K>>,
-    /// Everybody else, whether with an entry or not.
+    /// The traffic of all other keys, with an entry or without.
     pub other: Traffic,
-    /// Everybody: exact, however many keys there were.
+    /// The traffic of all keys: exact, however many there were.
     pub total: Traffic,
 }
 

@@ -1,12 +1,12 @@
-//! When a peer's data is acknowledged: at once, where the peer may hold back the rest of a message
-//! until then.
+//! Acknowledgement of a peer's data: at once, if the peer may hold back the rest of a message until
+//! then.
 //!
 //! A peer that writes a message in pieces with Nagle's algorithm on (RFC 896) sends the first piece
 //! and waits for its acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of
 //! data to send it with (RFC 1122 §4.2.3.2), unless TCP_QUICKACK says otherwise, which holds until
-//! something is sent. Readers of messages know when they wait for the rest of one, and say so:
-//! [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`] and [`Pauses`],
-//! and for relays early acknowledgements.
+//! something is sent. Readers of messages know when they wait for the rest of one:
+//! [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`] and [`Pauses`], and for
+//! relays early acknowledgements.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,27 +16,28 @@ use std::time::{Duration, Instant};
 use crate::shape::{Line, Moment, Place};
 use crate::socket::Socket;
 
-/// A pause as long as Linux delays an acknowledgement, 40 ms, is probably that.
+/// A pause of about 40 ms, as long as Linux delays an acknowledgement, is probably caused by that.
 const STALL: std::ops::Range<Duration> = Duration::from_millis(36)..Duration::from_millis(60);
-/// Stalls of an endpoint after which its data is acknowledged at once.
+/// The number of an endpoint's stalls after which its data is acknowledged at once.
 const STALLS: u8 = 8;
-/// Reads for which a pause of one connection is remembered: some are the application's own.
+/// The number of reads for which a pause of one connection counts: some are the application's own.
 const REMEMBERED: u8 = u8::MAX;
-/// Messages of one connection that are acknowledged early to see whether their rest comes then.
+/// The number of messages of one connection that are acknowledged early, to see whether their rest
+/// comes then.
 const EARLY: u8 = 8;
-/// How soon it comes then at the most: a round trip.
+/// The longest time until it comes then: a round trip.
 const SOON: Moment = 250_000_000;
-/// How often a message is acknowledged at once. Asked for one piece, the kernel acknowledges those
-/// that follow, too, but not always: not the second of two that have one length. So it is asked
-/// again, and not for each read of a large body.
+/// The number of acknowledgements at once per message. Asked for one piece, the kernel acknowledges
+/// later ones, too, but not always: not the second of two with the same length. So it is asked
+/// again, but not for each read of a large body.
 pub const PIECES: u8 = 8;
 
-/// What one connection has received since it last sent: that has carried an acknowledgement of all
-/// that came before.
+/// The data that one connection has received since it last sent: sending has acknowledged all
+/// earlier data.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     reads: Cell<u8>,
-    /// Whether something was read since the kernel was asked.
+    /// Whether anything was read since the kernel was asked.
     due: Cell<bool>,
     asked: Cell<u8>,
 }
@@ -53,7 +54,7 @@ impl Acks {
         self.asked.set(0);
     }
 
-    /// Whether the kernel is to be asked now: where it may delay something.
+    /// Whether to ask the kernel now, because it may delay an acknowledgement.
     pub(crate) fn ask(&self) -> bool {
         let due = self.due.replace(false);
         self.asked
@@ -61,24 +62,24 @@ impl Acks {
         due
     }
 
-    /// Whether something was read that the kernel may not have acknowledged.
+    /// Whether the kernel may not have acknowledged all data that was read.
     pub(crate) fn is_due(&self) -> bool {
         self.due.get()
     }
 
-    /// How often it was asked since something was sent.
+    /// The number of requests to the kernel since the last send.
     pub(crate) fn asked(&self) -> u8 {
         self.asked.get()
     }
 
-    /// Whether nothing was sent between the last read and the one before.
+    /// Whether nothing was sent between the last two reads.
     pub(crate) fn reads_again(&self) -> bool {
         self.reads.get() > 1
     }
 }
 
-/// How an endpoint sends, as far as it was seen on all its connections: whether it pauses as if it
-/// waited for acknowledgements. A few pauses are needed, since one may be the application's own.
+/// The sending behaviour of an endpoint on all its connections: whether it pauses as if it waited
+/// for acknowledgements. A few pauses are needed, since one may be the application's own.
 #[derive(Debug, Default)]
 pub struct Habits {
     stalls: AtomicU8,
@@ -98,16 +99,15 @@ impl Habits {
 /// The pauses of one connection's peer.
 #[derive(Debug, Default)]
 pub struct Pauses {
-    /// When it was last read.
+    /// The time of the last read.
     last: Option<Instant>,
-    /// Reads that are acknowledged at once.
+    /// The remaining reads that are acknowledged at once.
     left: u8,
 }
 
 impl Pauses {
-    /// Notes a read that took all there was; acknowledges it at once where the peer is known to
-    /// wait for that: by `habits`, where its other connections have some, or by a pause of this
-    /// one.
+    /// Notes a read that emptied the socket, and acknowledges it at once if the peer waits for
+    /// that: by `habits`, if its other connections have some, or by a pause of this one.
     pub fn note(&mut self, socket: &Socket, habits: Option<&Habits>) {
         if self.is_known(habits) {
             socket.acknowledge_now();
@@ -125,7 +125,7 @@ impl Pauses {
         known
     }
 
-    /// A pause after which something was sent is the peer's own, not that of an acknowledgement.
+    /// A pause before which we sent something is the peer's own, not that of an acknowledgement.
     fn note_at(&mut self, now: Instant, again: bool, habits: Option<&Habits>) {
         let last = self.last.replace(now);
         if last.is_some_and(|last| again && STALL.contains(&now.duration_since(last))) {
@@ -136,21 +136,21 @@ impl Pauses {
         }
     }
 
-    /// Takes the peer for one that waits, for a while.
+    /// Acknowledges the next reads at once.
     fn remember(&mut self) {
         (self.last, self.left) = (None, REMEMBERED);
     }
 
-    /// Forgets the last read: the pause that follows is ours.
+    /// Forgets the last read: the next pause is ours.
     pub(crate) fn forget(&mut self) {
         self.last = None;
     }
 }
 
-/// Acknowledges what a relay's client has sent sooner than the kernel does, and finds out by that
-/// whether the client waits for it, without a stall of 40 ms first. Of the first messages that are
-/// not answered within a millisecond or two, what has come is acknowledged then. When more comes
-/// soon after that, the client has waited for it.
+/// Acknowledges the data of a relay's client earlier than the kernel, to find out whether the
+/// client waits for it, without a stall of 40 ms first. It does so for the first messages without a
+/// response within a millisecond or two. If more data follows soon, the client has waited for the
+/// acknowledgement.
 #[derive(Debug)]
 pub(crate) struct EarlyAck {
     left: u8,
@@ -169,7 +169,7 @@ impl Default for EarlyAck {
 }
 
 impl EarlyAck {
-    /// Waits with a socket from which nothing comes now.
+    /// Polls while the socket has no data.
     pub(crate) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &Line) {
         if !socket.owes_acknowledgement() {
             return;
@@ -190,15 +190,15 @@ impl EarlyAck {
 
     /// Notes a read, before `pauses` does.
     pub(crate) fn note(&mut self, socket: &Socket, line: &Line, pauses: &mut Pauses) {
-        // What was waited for was about the message before, or about what has come so far.
+        // The wait was for the last message, or for the data so far.
         self.due = None;
         let acknowledged = self.acknowledged.take();
         if !socket.reads_again() {
             return;
         }
         let soon = acknowledged.is_some_and(|since| line.now() < since + SOON);
-        // Or the client is known, and its messages still come in pieces: a stream in bulk, without
-        // an answer, is not taken for one.
+        // Or the client is known to wait, and its messages still come in pieces: a bulk stream
+        // without a response does not count.
         let again = pauses.left > 0 && (1..=PIECES).contains(&socket.acknowledged());
         if soon || again {
             pauses.remember();

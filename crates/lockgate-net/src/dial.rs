@@ -1,5 +1,5 @@
-//! Sockets that connect to an endpoint. Does not choose one, resolve its name or give up: see the
-//! heart.
+//! Sockets that connect to an endpoint. Does not choose one, resolve its name or time out: that is
+//! lockgate-proxy's.
 
 mod race;
 
@@ -17,13 +17,12 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 
 use crate::socket::{Family, Socket};
 
-/// Where to connect.
+/// The address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
     /// Over TCP.
     Tcp(SocketAddr),
-    /// Over a Unix socket, looked up by its path at every dial: the file may be replaced at any
-    /// time.
+    /// A Unix socket, looked up by its path at every dial: the file may be replaced at any time.
     Unix(PathBuf),
 }
 
@@ -36,19 +35,18 @@ impl fmt::Display for Target {
     }
 }
 
-/// Connects; nothing that is sent waits for an acknowledgement (RFC 896). Probing a silent peer is
-/// switched on by the relay, once it is worth it.
+/// Connects without Nagle's algorithm (RFC 896). The relay enables keep-alive probes later.
 ///
 /// # Errors
-/// As connect(2) says. [`io::ErrorKind::WouldBlock`] is a Unix socket whose backlog is full: worth
+/// Those of connect(2). [`io::ErrorKind::WouldBlock`] is a Unix socket with a full backlog: worth
 /// another try soon.
 pub async fn dial(target: &Target) -> io::Result<Socket> {
     dial_with_buffer(target, None).await
 }
 
-/// The same, with a receive buffer of so many bytes of the kernel's accounting (SO_RCVBUF,
-/// socket(7)): a small one makes the peer feel how slowly we read. Over a Unix socket the peer's
-/// send buffer alone decides, and none is set.
+/// The same with a receive buffer of this many bytes of the kernel's accounting (SO_RCVBUF,
+/// socket(7)): a small one makes the peer feel how slowly we read. On a Unix socket the peer's send
+/// buffer alone decides, and none is set.
 ///
 /// # Errors
 /// As [`dial`].
@@ -67,7 +65,7 @@ async fn dial_tcp(address: SocketAddr, receive: Option<usize>) -> io::Result<Soc
     };
     let fd = rustix::net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
     if let Some(bytes) = receive {
-        // Before it connects: the window scale of the connection follows from it (tcp(7)).
+        // Before connecting: the window scale of the connection depends on it (tcp(7)).
         sockopt::set_socket_recv_buffer_size(&fd, bytes)?;
     }
     match rustix::net::connect(&fd, &address) {
@@ -85,8 +83,8 @@ fn dial_unix(path: &Path) -> io::Result<Socket> {
     Socket::connecting(fd, Family::Unix)
 }
 
-/// Whether an error of [`dial`] is ours: descriptors or memory have run out, of the process or the
-/// system. Another endpoint would fare no better.
+/// Whether an error of [`dial`] is local: descriptors or memory have run out, of the process or the
+/// system. Another endpoint would fail as well.
 pub fn is_exhaustion(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| {
         [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]

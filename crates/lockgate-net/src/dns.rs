@@ -1,61 +1,60 @@
-//! Questions to name servers about the records of a service, and their answers (RFC 1035 §4, RFC
-//! 2782), without IO.
+//! DNS queries for SRV records and their responses (RFC 1035 §4, RFC 2782), without IO.
 //!
-//! Only what that needs: one question, by whoever is asked for us to its end (RD), and SRV records
-//! of the answer. Addresses are the system's to resolve.
+//! Only that: one question, resolved recursively by the name server (RD), and SRV records of the
+//! response. The system resolves addresses.
 
 use std::fmt;
 
-/// The longest answer by UDP (RFC 1035 §4.2.1). What is longer is asked for again by TCP.
+/// The longest response by UDP (RFC 1035 §4.2.1). A longer one needs TCP.
 pub const DATAGRAM: usize = 512;
 
-/// The longest name (RFC 1035 §2.3.4), as it stands in a message.
+/// The longest name (RFC 1035 §2.3.4), as encoded in a message.
 const NAME: usize = 255;
-/// Records of an answer that are looked at; of more, the first.
+/// The most records of a response that are read; further ones are ignored.
 const RECORDS: usize = 256;
 const HEADER: usize = 12;
 const SRV: u16 = 33;
 const IN: u16 = 1;
 
-/// Where a service is, by one of its records (RFC 2782).
+/// The location of a service, by one of its records (RFC 2782).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Srv {
-    /// Lower ones are to be tried first.
+    /// The priority; lower ones are tried first.
     pub priority: u16,
-    /// The share among those of the same priority.
+    /// The share among records of the same priority.
     pub weight: u16,
-    /// Where it listens.
+    /// The port.
     pub port: u16,
-    /// On which host, without the dot at the end.
+    /// The host, without the dot at the end.
     pub target: String,
 }
 
-/// What a name server has answered.
+/// The response of a name server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// These records, and for how many seconds they hold; none where the service is decidedly not
-    /// there (RFC 2782: a target of `.`).
+    /// These records, and for how many seconds they are valid; none if the service is decidedly
+    /// unavailable (RFC 2782: a target of `.`).
     Records(Vec<Srv>, u32),
-    /// More than fits into a datagram.
+    /// The response exceeds a datagram.
     Truncated,
 }
 
-/// Why an answer is of no use.
+/// The reason why a response is unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DnsError {
-    /// It is the answer to something else, perhaps somebody else's: the right one may still come.
+    /// The response to another question, perhaps from another sender: the right one may still come.
     #[error("this is no answer to what was asked")]
     NotOurs,
-    /// It cannot be read.
+    /// A malformed response.
     #[error("the answer is malformed")]
     Malformed,
-    /// There is no such name.
+    /// The name does not exist.
     #[error("there is no such name")]
     NoName,
     /// The name has no record of a service.
     #[error("the name has no SRV record")]
     NoRecord,
-    /// The name server does not answer this, by this code (RFC 1035 §4.1.1).
+    /// The name server refuses with this code (RFC 1035 §4.1.1).
     #[error("the name server says {}", Code(*.0))]
     Refused(u8),
 }
@@ -73,11 +72,10 @@ impl fmt::Display for Code {
     }
 }
 
-/// A question about the SRV records of `name`, under a number that nobody can guess. `None` if that
-/// is no name.
+/// A question for the SRV records of `name`, with an unpredictable id. `None` if `name` is no name.
 pub fn question(id: u16, name: &str) -> Option<Vec<u8>> {
     let mut message = Vec::with_capacity(HEADER + name.len() + 6);
-    // RFC 1035 §4.1.1: one question, to be followed to its end.
+    // RFC 1035 §4.1.1: one question, with recursion.
     for word in [id, 0x0100, 1, 0, 0, 0] {
         message.extend_from_slice(&word.to_be_bytes());
     }
@@ -98,10 +96,10 @@ pub fn question(id: u16, name: &str) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// Reads the answer to a [`question`].
+/// Parses the response to a [`question`].
 ///
 /// # Errors
-/// When it is not, cannot be read, or says that there is nothing.
+/// When it is malformed, belongs to another question, or has no records.
 pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
     let mut reader = Reader { message, at: 0 };
     let header: [u16; 6] = reader.words().map_err(|_| DnsError::NotOurs)?;
@@ -110,8 +108,7 @@ pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
     let echoed = message
         .get(HEADER..HEADER + asked.len())
         .is_some_and(|echo| echo.eq_ignore_ascii_case(asked));
-    // RFC 5452 §9.1: an answer, to this question, under this number. Who refuses may leave the
-    // question out.
+    // RFC 5452 §9.1: a response, to this question, with this id. A refusal may lack the question.
     let is_ours = question.starts_with(&id.to_be_bytes()) && flags & 0x8000 != 0;
     let code = (flags & 0xf) as u8;
     match (is_ours, questions, echoed) {
@@ -139,7 +136,7 @@ pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
                 return Err(DnsError::Malformed);
             }
             found = true;
-            // RFC 2181 §8: one with the first bit set is 0.
+            // RFC 2181 §8: a TTL with the first bit set is 0.
             let lasts = u32::from(high) << 16 | u32::from(low);
             ttl = ttl.min(if lasts >> 31 == 0 { lasts } else { 0 });
             if let Some(target) = target.filter(|_| port != 0) {
@@ -187,10 +184,11 @@ impl Reader<'_> {
         Ok(words)
     }
 
-    /// The name of a host; `None` is the root.
+    /// A host name; `None` is the root.
     fn host(&mut self) -> Result<Option<String>, DnsError> {
         let name = self.name()?;
-        // What else a name may have (RFC 2181 §11), a host has not; a dot within a label is such.
+        // Other characters are allowed in names (RFC 2181 §11), but not in host names; a dot within
+        // a label is one.
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         if !name.iter().all(plain) {
             return Err(DnsError::Malformed);
@@ -199,10 +197,10 @@ impl Reader<'_> {
         Ok((!name.is_empty()).then(|| name.to_ascii_lowercase()))
     }
 
-    /// A name, of which a part may stand further to the front (RFC 1035 §4.1.4). A dot within a
-    /// label becomes a 0.
+    /// A name, of which a part may be further to the front (RFC 1035 §4.1.4). A dot within a label
+    /// becomes a 0.
     ///
-    /// Each jump leads in front of the last, so that none goes round in circles.
+    /// Each jump leads in front of the last, so that there are no loops.
     fn name(&mut self) -> Result<Vec<u8>, DnsError> {
         let (mut name, mut behind, mut limit, mut jumps) = (Vec::new(), None, self.at, 0);
         loop {
@@ -251,7 +249,7 @@ mod tests {
         question(ID, "_app._tcp.example.internal.").unwrap()
     }
 
-    /// An answer with these flags and records, each as it stands behind the question.
+    /// A response with these flags and records, each as it is behind the question.
     fn answered(flags: u16, count: u16, records: &[u8]) -> Vec<u8> {
         let mut message = asked();
         message[2..4].copy_from_slice(&flags.to_be_bytes());
@@ -259,7 +257,7 @@ mod tests {
         [&message, records].concat()
     }
 
-    /// A record of the name that was asked for (RFC 1035 §4.1.3), with the name at its place 12.
+    /// A record of the name in the question (RFC 1035 §4.1.3), by a pointer to offset 12.
     fn record(kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
         let length = (data.len() as u16).to_be_bytes();
         [
@@ -327,11 +325,11 @@ mod tests {
             port: 81,
             target: "b.example.internal".into(),
         };
-        // The second target ends in what stands in the question.
+        // The second target ends with a pointer into the question.
         let records = [srv(1, 2, 80, TARGET), srv(0, 0, 81, b"\x01b\xc0\x16")].concat();
         let found = answer(&answered(0x8180, 2, &records), &asked());
         assert_eq!(found, Ok(Answer::Records(vec![one.clone(), other], 30)));
-        // Others stand between: a name that leads to another, and its signature.
+        // Others are between: an alias, and its signature.
         let records = [
             record(5, 1, b"\xc0\x0c"),
             srv(1, 2, 80, TARGET),
@@ -342,7 +340,7 @@ mod tests {
             answer(&answered(0x8180, 3, &records), &asked()),
             Ok(Answer::Records(vec![one.clone()], 30))
         );
-        // The least holds.
+        // The least TTL counts.
         let records = [
             srv(1, 2, 80, TARGET),
             record(SRV, 7, &[&[0, 1, 0, 2, 0, 80], TARGET].concat()),
@@ -396,7 +394,7 @@ mod tests {
             answer(&answered(0x8180, 1, &record(1, 1, &[1, 2, 3, 4])), &asked()),
             Err(DnsError::NoRecord)
         );
-        // Who does not read questions does not repeat them.
+        // A server that does not parse questions does not repeat them.
         assert_eq!(
             answer(&[0x12, 0x34, 0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0], &asked()),
             Err(DnsError::Refused(5))
@@ -434,7 +432,7 @@ mod tests {
             let found = answer(&answered(0x8180, 1, &srv(1, 2, 80, target)), &asked());
             assert_eq!(found, Err(DnsError::Malformed), "{why}");
         }
-        // A count that is too high is no loop.
+        // A wrong count is no loop.
         assert_eq!(
             answer(&answered(0x8180, u16::MAX, b""), &asked()),
             Err(DnsError::Malformed)

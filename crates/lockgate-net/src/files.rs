@@ -1,8 +1,7 @@
-//! Files below a root: found and opened by descriptors, never by strings that were checked, and
-//! read without waiting for a disk where the caller must not wait.
+//! Files below a root: found and opened by descriptors, never by checked strings, and read without
+//! waiting for a disk if the caller must not wait.
 //!
-//! Does not know what a URL is, and keeps nothing: the caller says which path, and for how long it
-//! holds a descriptor.
+//! Does not know URLs, and keeps nothing: the caller chooses the path and holds the descriptor.
 
 use std::ffi::OsStr;
 use std::io;
@@ -18,46 +17,45 @@ pub use rustix::io::Errno;
 /// Whether a call may wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// It may not: what the kernel has not in memory is EAGAIN ([`would_wait`]).
+    /// No: data that is not in memory is EAGAIN ([`would_wait`]).
     No,
-    /// It may: the caller is a thread that nobody waits for.
+    /// Yes: the caller's thread may block.
     Yes,
 }
 
-/// Where symbolic links may lead.
+/// The targets that symbolic links may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symlinks {
-    /// To what is below the root, by relative targets (`RESOLVE_BENEATH`, openat2(2)).
+    /// Only below the root, by relative targets (`RESOLVE_BENEATH`, openat2(2)).
     Inside,
     /// Anywhere.
     Follow,
 }
 
-/// What a name leads to.
+/// The type of a file system entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
     File,
     /// A directory.
     Directory,
-    /// A device, a socket, a FIFO: nothing that is read.
+    /// A device, a socket or a FIFO: never read.
     Other,
 }
 
-/// What tells one state of a file from another: of two that are alike the bytes are the same, as
-/// far as the file system notes changes.
+/// The version of a file: equal stamps mean equal bytes, as far as the file system notes changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     device: u64,
     /// The inode's number.
     pub inode: u64,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// When its bytes were changed last: seconds since 1970 …
+    /// The time of the last change of the bytes: seconds since 1970 …
     pub modified: i64,
     /// … and nanoseconds.
     pub modified_nanos: u32,
-    /// When anything about it was changed last, its name and mode too, which nobody can set:
+    /// The time of the last change of anything, name and mode included, which cannot be set:
     /// seconds since 1970 …
     pub changed: i64,
     /// … and nanoseconds.
@@ -66,7 +64,7 @@ pub struct Stamp {
 
 impl Stamp {
     fn of(stat: &Stat) -> Self {
-        // The kernel's fields have other types on other machines.
+        // The kernel's fields have other types on other architectures.
         #[allow(
             clippy::unnecessary_cast,
             clippy::cast_sign_loss,
@@ -83,16 +81,15 @@ impl Stamp {
         }
     }
 
-    /// Whether the bytes of the same open file are what they were. It may have lost its name since,
-    /// or been given to somebody: that alone changes when it was changed, but nothing that is
-    /// read.
+    /// Whether the bytes of the same open file are unchanged. Its name or owner may have changed
+    /// since: that alone changes the time of change, but not the bytes.
     pub fn has_bytes_of(&self, before: &Self) -> bool {
         let of = |stamp: &Self| (stamp.size, stamp.modified, stamp.modified_nanos);
         of(self) == of(before)
     }
 }
 
-/// A directory below which everything is found.
+/// A directory below which files are found.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
@@ -104,7 +101,7 @@ impl Root {
     /// Opens the directory, for calls that may wait or not.
     ///
     /// # Errors
-    /// As openat2(2) says; EAGAIN where it would have to wait.
+    /// Those of openat2(2); EAGAIN if it would wait.
     pub fn open(path: &Path, symlinks: Symlinks, wait: Wait) -> Result<Self, Errno> {
         let cached = if wait == Wait::No {
             ResolveFlags::CACHED
@@ -145,10 +142,10 @@ impl Root {
         .map_err(|error| unsure(error, self.wait))
     }
 
-    /// What is at `path`, which is relative.
+    /// The kind and the stamp of `path`, which is relative.
     ///
     /// # Errors
-    /// As openat2(2) says: EXDEV for what is not below the root.
+    /// Those of openat2(2): EXDEV for a path outside the root.
     pub fn look(&self, path: &[u8]) -> Result<(Kind, Stamp), Errno> {
         let stat = rustix::fs::fstat(self.at(path, OFlags::PATH)?)?;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
@@ -159,18 +156,18 @@ impl Root {
         Ok((kind, Stamp::of(&stat)))
     }
 
-    /// Opens the file at `path` for reading. Nothing else is opened: that alone has effects on
-    /// devices and FIFOs.
+    /// Opens the file at `path` for reading. Other kinds are not opened, since that alone has
+    /// effects on devices and FIFOs.
     ///
     /// # Errors
-    /// As openat2(2) says; EISDIR for a directory, EINVAL for what is no file either.
+    /// Those of openat2(2); EISDIR for a directory, EINVAL for other kinds.
     pub fn file(&self, path: &[u8]) -> Result<(OwnedFd, Stamp), Errno> {
         match self.look(path)?.0 {
             Kind::File => {}
             Kind::Directory => return Err(Errno::ISDIR),
             Kind::Other => return Err(Errno::INVAL),
         }
-        // It may have become one in the meantime.
+        // The kind may have changed in the meantime.
         let file = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let stat = rustix::fs::fstat(&file)?;
         match FileType::from_raw_mode(stat.st_mode) {
@@ -179,12 +176,12 @@ impl Root {
         }
     }
 
-    /// The files and directories in the directory at `path` whose names are `wanted`, in no order:
-    /// at most `most`, and how many names there are beside these. What cannot be looked at, or
-    /// leads outside, is left out.
+    /// The files and directories in the directory at `path` with `wanted` names, in no order: at
+    /// most `most`, and the number of further names. Entries that cannot be examined, or lead
+    /// outside, are left out.
     ///
     /// # Errors
-    /// As openat2(2) and getdents(2) say; EAGAIN where it may not wait, as reading a directory
+    /// Those of openat2(2) and getdents(2); EAGAIN if it must not wait, as reading a directory
     /// always may.
     pub fn list(
         &self,
@@ -230,28 +227,29 @@ impl Root {
 /// One name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// As the file system has it.
+    /// The name in the file system.
     pub name: Box<[u8]>,
-    /// What it leads to.
+    /// The kind of its target.
     pub kind: Kind,
-    /// Of a file: bytes.
+    /// The size in bytes, of a file.
     pub size: u64,
-    /// When it was changed last: seconds since 1970.
+    /// The time of the last change: seconds since 1970.
     pub modified: i64,
 }
 
-/// The state that an open file has now.
+/// The current stamp of an open file.
 ///
 /// # Errors
-/// As fstat(2) says.
+/// Those of fstat(2).
 pub fn stamp(file: impl AsFd) -> Result<Stamp, Errno> {
     Ok(Stamp::of(&rustix::fs::fstat(file)?))
 }
 
-/// Reads from `offset` on into `buffer`, until it is full or the file ends, and says how much.
+/// Reads from `offset` on into `buffer`, until it is full or the file ends; returns the number of
+/// bytes.
 ///
 /// # Errors
-/// As preadv2(2) says; EAGAIN where it would have to wait for some of it.
+/// Those of preadv2(2); EAGAIN if it would wait for some of it.
 pub fn read_at(
     file: impl AsFd,
     buffer: &mut [u8],
@@ -270,7 +268,7 @@ pub fn read_at(
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(Errno::INTR) => {}
-            // A file system that cannot say whether it would wait is read by who may.
+            // A file system without RWF_NOWAIT is read by a thread that may wait.
             Err(Errno::OPNOTSUPP) if wait == Wait::No => return Err(Errno::AGAIN),
             Err(error) => return Err(error),
         }
@@ -278,12 +276,12 @@ pub fn read_at(
     Ok(filled)
 }
 
-/// Whether an error is that it would have had to wait.
+/// Whether an error means that the call would have waited.
 pub fn would_wait(error: Errno) -> bool {
     error == Errno::AGAIN
 }
 
-/// Kernels before 5.12 do not know how not to wait, and say EINVAL as of a path that cannot be: who
+/// Kernels before 5.12 cannot avoid waiting, and return EINVAL as for an invalid path: a call that
 /// may wait finds out.
 fn unsure(error: Errno, wait: Wait) -> Errno {
     if error == Errno::INVAL && wait == Wait::No {

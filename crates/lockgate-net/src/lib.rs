@@ -1,26 +1,28 @@
-//! The wire: sockets, TLS, the PROXY protocol, and the loop that relays bytes.
+//! Sockets, TLS, the PROXY protocol, and the relay of bytes.
 //!
 //! Everything here serves one worker thread and is driven by polling; only certificates, ticket
-//! keys and resolved settings are shared. Nothing here knows the configuration or HTTP.
+//! keys and resolved settings are shared. Knows neither the configuration nor HTTP.
 //!
 //! # Layout
 //!
-//! | room | what |
+//! | module | contents |
 //! |---|---|
-//! | [`listen`] | sockets that accept |
-//! | [`dial`] | sockets that connect |
+//! | [`listen`] | listening sockets |
+//! | [`dial`] | connecting sockets |
 //! | [`names`] | addresses of host names |
-//! | [`socket`] | one connected socket and its readiness |
-//! | [`acknowledge`] | when a peer's data is acknowledged |
-//! | [`client_hello`], [`server_hello`], [`proxy_protocol`] | what the first bytes say, without IO |
-//! | [`dns`] | where a service is, by its records, without IO |
+//! | [`socket`] | a connected socket and its readiness |
+//! | [`stream`] | a socket with or without TLS, for readers of messages |
+//! | [`acknowledge`] | acknowledgement of a peer's data |
+//! | [`client_hello`], [`server_hello`], [`proxy_protocol`] | first bytes, without IO |
+//! | [`dns`] | SRV records, without IO |
 //! | [`tls`] | certificates, handshakes, the record layer |
 //! | [`relay`] | bytes from one side to the other, both ways, with half-close |
-//! | [`splice`] | pipes through which the kernel moves bytes itself |
-//! | [`shape`] | rates that hold for the process, and who waits for them |
+//! | [`splice`] | pipes through which the kernel moves bytes |
+//! | [`shape`] | rate limits of the process |
 //! | [`files`] | files below a root, by descriptors |
-//! | [`memory`] | what of the process's memory is in use |
-//! | [`threads`] | a few threads for what takes long |
+//! | [`memory`] | the memory of the process |
+//! | [`threads`] | a few threads for long work |
+//! | [`timer`] | an alarm of a worker |
 
 #![deny(unsafe_code)]
 

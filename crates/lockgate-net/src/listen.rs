@@ -1,7 +1,7 @@
-//! Sockets that accept. One address gives every worker a socket of its own (SO_REUSEPORT), so that
+//! Listening sockets. One address gives every worker a socket of its own (SO_REUSEPORT), so that
 //! the kernel spreads connections; a Unix socket is shared.
 //!
-//! TCP_NODELAY is set on the listening socket: Linux hands it on to what it accepts.
+//! TCP_NODELAY is set on the listening socket: on Linux, accepted sockets inherit it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -21,10 +21,10 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use crate::socket::Family;
 use crate::syscall::{self, set_defer_accept, set_fast_open, set_least_ttl};
 
-/// Where to listen.
+/// The address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// This port of every address, IPv6 and IPv4.
+    /// This port on all addresses, IPv6 and IPv4.
     All(u16),
     /// One address.
     Ip(SocketAddr),
@@ -42,45 +42,44 @@ impl fmt::Display for Address {
     }
 }
 
-/// How to listen.
+/// The options of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Connections that wait to be accepted, for each worker; the kernel caps it at
-    /// `net.core.somaxconn`.
+    /// The backlog of connections per worker; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u32,
-    /// Whether data may come in the first packet (RFC 7413).
+    /// Whether the first packet may carry data (RFC 7413).
     pub fast_open: bool,
-    /// Whether to be woken by the first data rather than by the connection. Only where the client
+    /// Whether the first data wakes the worker, rather than the connection. Only if the client
     /// speaks first: a client that waits for a server's greeting would wait for this long.
     pub defer_accept: Option<Duration>,
 }
 
-/// Whose a listening socket is.
+/// The owner of a listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// We bound it: when we close it, nobody listens.
+    /// This process bound it: closing it ends listening.
     Us,
-    /// It was handed to us, and whoever did keeps it open: it goes on queueing connections for who
-    /// comes next.
+    /// It was passed to us, and its owner keeps it open: it continues to queue connections for the
+    /// next process.
     Another,
 }
 
 /// The listening sockets of one address.
 #[derive(Debug)]
 pub struct Bound {
-    /// What was bound, with the port that the kernel chose for port 0.
+    /// The bound address, with the port that the kernel chose for port 0.
     pub address: Address,
-    /// One socket for each worker.
+    /// One socket per worker.
     pub sockets: Vec<OwnedFd>,
-    /// Whose they are.
+    /// The owner of the sockets.
     pub owner: Owner,
 }
 
 /// Binds `address` for `workers` workers and listens.
 ///
 /// # Errors
-/// When the address is in use by anybody, not ours, or not permitted; a Unix socket file that
-/// nobody listens on any more is replaced.
+/// When the address is in use, not local, or not permitted; a Unix socket file without a listener
+/// is replaced.
 pub fn bind(address: &Address, options: &Options, workers: usize) -> io::Result<Bound> {
     match address {
         Address::Ip(ip) => bind_tcp(*ip, options, workers, address),
@@ -103,19 +102,19 @@ pub fn bind(address: &Address, options: &Options, workers: usize) -> io::Result<
     }
 }
 
-/// How far an address is tried without listening.
+/// The extent of a trial without listening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trial {
-    /// Whether this machine has the address; the port may be in use.
+    /// Whether the address is local; the port may be in use.
     Address,
     /// Whether the port is free, too.
     Port,
 }
 
-/// Tries whether [`bind`] would succeed. Listens at no time and leaves nothing behind.
+/// Checks whether [`bind`] would succeed. Never listens and leaves nothing behind.
 ///
 /// # Errors
-/// What `bind` would fail with, as far as `trial` goes.
+/// Those of `bind`, as far as `trial` goes.
 pub fn try_bind(address: &Address, trial: Trial) -> io::Result<()> {
     match (address, trial) {
         (Address::Unix(path), _) => try_bind_unix(path, trial),
@@ -137,7 +136,7 @@ pub fn try_bind(address: &Address, trial: Trial) -> io::Result<()> {
     }
 }
 
-/// As the first socket of [`bind_tcp`]: it conflicts with every socket that listens there.
+/// Like the first socket of [`bind_tcp`]: it conflicts with every listening socket.
 fn try_bind_tcp(ip: SocketAddr, address: &Address) -> io::Result<()> {
     let options = Options {
         backlog: 0,
@@ -172,8 +171,8 @@ fn bind_tcp(
     workers: usize,
     address: &Address,
 ) -> io::Result<Bound> {
-    // The first socket is bound without SO_REUSEPORT: else another process that has it would share
-    // the port silently.
+    // The first socket is bound without SO_REUSEPORT: otherwise another process that has it would
+    // share the port silently.
     let first = tcp_socket(ip, options, address)?;
     first.bind(&ip.into())?;
     first.set_reuse_port(true)?;
@@ -243,10 +242,10 @@ fn bind_unix(
     })
 }
 
-/// Whether a Unix socket file is left over: nobody answers it. Whatever else is at the path is
-/// somebody's.
+/// Whether a Unix socket file is stale: it has no listener. Any other file at the path is left
+/// alone.
 fn is_stale(path: &Path, local: &SockAddr) -> bool {
-    // Not through a symbolic link: what it points to is not ours to judge.
+    // Symbolic links are not followed: their target may be another program's.
     if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         return false;
     }
@@ -260,12 +259,12 @@ fn backlog(options: &Options) -> i32 {
     i32::try_from(options.backlog).unwrap_or(i32::MAX)
 }
 
-/// Who connected.
+/// The peer of an accepted connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peer {
     /// Over TCP; an IPv4 client of a socket for both families is IPv4.
     Ip(SocketAddr),
-    /// Over a Unix socket: whoever may open the file.
+    /// Over a Unix socket: any process that may open the file.
     Unix,
 }
 
@@ -287,13 +286,13 @@ pub struct Listener {
     openings: Cell<Openings>,
 }
 
-/// What becomes of the packets that open connections (SYN).
+/// The treatment of packets that open connections (SYN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Openings {
     Taken,
-    /// A filter drops them.
+    /// They are dropped by a filter.
     Filtered,
-    /// They are dropped for their TTL, as are, until it is taken back, packets to what is accepted.
+    /// They are dropped for their TTL, as are, until it is reset, packets to accepted connections.
     BelowTtl,
 }
 
@@ -312,17 +311,17 @@ impl Listener {
         })
     }
 
-    /// Whose it is.
+    /// The owner of the socket.
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// What it accepts.
+    /// The family of its connections.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// Completes when a connection waits, or may wait, without taking it.
+    /// Completes when a connection may be waiting, without accepting it.
     ///
     /// # Errors
     /// When the runtime is shutting down.
@@ -332,42 +331,40 @@ impl Listener {
         })
     }
 
-    /// Lets no new connection begin, while those that have begun can still be accepted: closing a
-    /// listener resets what it has not accepted, and a client counts its connection as open
-    /// before we can.
+    /// Refuses new connections, while begun ones can still be accepted: closing a listener resets
+    /// those that are not accepted, and a client counts its connection as open before we can.
     ///
-    /// Newer kernels let only CAP_NET_ADMIN attach a filter to a TCP socket. Where we may not, the
-    /// TTL is the filter.
+    /// Newer kernels let only CAP_NET_ADMIN attach a filter to a TCP socket. Without it, the TTL is
+    /// the filter.
     ///
     /// # Errors
-    /// When the kernel takes neither.
+    /// When the kernel supports neither.
     pub fn refuse_openings(&self) -> io::Result<()> {
         match self.family {
             Family::Tcp => match SockRef::from(&self.fd).attach_filter(&DROP_OPENINGS) {
                 Ok(()) => self.openings.set(Openings::Filtered),
                 Err(_) => self.refuse_by_ttl()?,
             },
-            // A Unix socket's connection is in the backlog or is not.
+            // A Unix socket's connection is in the backlog or does not exist.
             Family::Unix => {}
         }
         Ok(())
     }
 
-    /// The kernel holds a SYN against the listener's least TTL, but not the packet that completes a
-    /// handshake (`tcp_v4_rcv`, `tcp_v6_rcv`). 255 is what no packet has that a router has
-    /// passed on, and what no common system sends; those few that do, from the same link, may
-    /// still be reset.
+    /// The kernel checks a SYN against the listener's least TTL, but not the packet that completes
+    /// a handshake (`tcp_v4_rcv`, `tcp_v6_rcv`). No packet that was routed has 255, and no common
+    /// system sends it; the few that do, from the same link, may still be reset.
     fn refuse_by_ttl(&self) -> io::Result<()> {
         set_least_ttl(&self.fd, u8::MAX)?;
         self.openings.set(Openings::BelowTtl);
         Ok(())
     }
 
-    /// Accepts one connection if one waits.
+    /// Accepts one connection if one is waiting.
     ///
     /// # Errors
     /// Running out of descriptors or memory (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the
-    /// connection stays in the backlog. A client that has given up meanwhile is no error.
+    /// connection stays in the backlog. A client that is gone already is no error.
     pub fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         loop {
             match rustix::net::acceptfrom_with(
@@ -376,14 +373,14 @@ impl Listener {
             ) {
                 Ok((fd, address)) => {
                     if self.openings.get() == Openings::BelowTtl {
-                        // It has the listener's least TTL. What its client sent meanwhile, the
-                        // client sends again.
+                        // The socket inherits the listener's least TTL. The client sends again what
+                        // was dropped meanwhile.
                         set_least_ttl(&fd, 0)?;
                     }
                     return Ok(Some((fd, peer(address))));
                 }
                 Err(Errno::AGAIN) => return Ok(None),
-                // accept(2): errors of the new connection; the listener itself is well.
+                // accept(2): errors of the new connection; the listener itself still works.
                 Err(
                     Errno::INTR
                     | Errno::CONNABORTED
@@ -402,9 +399,9 @@ impl Listener {
     }
 }
 
-/// Drops the packets that open connections and lets all others pass, as the kernel runs it on
-/// packets to a listener (classic BPF, `linux/filter.h`): a dropped SYN is sent again later, to
-/// whoever listens then.
+/// Drops the packets that open connections and passes all others, as the kernel runs it on packets
+/// to a listener (classic BPF, `linux/filter.h`): a dropped SYN is sent again later, to the next
+/// listener.
 const DROP_OPENINGS: [SockFilter; 5] = {
     const LOAD_BYTE: u16 = 0x30; // BPF_LD | BPF_B | BPF_ABS
     const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
@@ -420,14 +417,14 @@ const DROP_OPENINGS: [SockFilter; 5] = {
     ]
 };
 
-/// A listener that had a connection waiting when it was looked at.
+/// A listener that probably has a waiting connection.
 #[derive(Debug)]
 pub struct Waiting<'a> {
     guard: AsyncFdReadyGuard<'a, OwnedFd>,
 }
 
 impl Waiting<'_> {
-    /// Says that there was none after all: the listener is not ready until the next one comes.
+    /// Clears the readiness: there was no connection after all.
     pub fn none(mut self) {
         self.guard.clear_ready();
     }
@@ -440,7 +437,7 @@ fn peer(address: Option<SocketAddrAny>) -> Peer {
     }
 }
 
-/// The address at our end of a TCP connection.
+/// The local address of a TCP connection.
 ///
 /// # Errors
 /// When the socket has none.

@@ -1,10 +1,10 @@
-//! The memory of the process as it grows: what was allocated, what libraries in C hold for us, what
-//! the kernel holds for our sockets; and how near all of that is to its limit.
+//! The memory of the process: allocations, memory of libraries in C, the kernel's memory for our
+//! sockets; and its level relative to the limit.
 //!
-//! Counted where it grows and shrinks, by thread, and added to the process's sums in steps of 64
-//! KB: a thousand connections may come between two ticks, and a reading of /proc would come too
-//! late. What this cannot see, such as fragments between allocations, is
-//! [told](Budget::tell_surplus) by who measures. Does not decide what gives way.
+//! Counted at each change, by thread, and added to the process's sums in steps of 64 KB: a thousand
+//! connections may come between two ticks, and a reading of /proc would come too late. Memory that
+//! this cannot see, such as fragments between allocations, is [reported](Budget::tell_surplus) from
+//! measurements. Does not decide what to free.
 
 mod allocator;
 #[cfg(test)]
@@ -15,31 +15,31 @@ use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 pub use allocator::{Counting, collect};
 
-/// What a thread may have changed before the process hears of it.
+/// The change in one thread after which it updates the process's sums.
 const STEP: isize = 64 * 1024;
-/// What the kernel keeps for a socket beside its data: the socket itself, its file, its place in
+/// The kernel's memory for a socket beside its data: the socket itself, its file, its place in
 /// epoll.
 pub(crate) const SOCKET: usize = 5 * 1024;
-/// What a socket may hold that was not sent, at the least and at the most.
+/// The least and the most unsent data of a socket.
 const UNSENT: std::ops::RangeInclusive<usize> = 64 * 1024..=1024 * 1024;
-/// And while memory is scarce.
+/// The same while memory is scarce.
 const UNSENT_LEAN: usize = 16 * 1024;
-/// So many sockets that are full take all of the limit.
+/// The number of full sockets that use up the limit.
 const FULL_SOCKETS: usize = 4096;
 
-/// What memory is used for, as far as it is counted apart.
+/// The categories that memory is counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Allocations of the program: heads, bodies, sessions, windows, caches, queues.
     Heap = 0,
     /// Contexts of zstd, which has its own allocator.
     Coding = 1,
-    /// Sockets, what they hold to be sent, and pipes, by estimate.
+    /// Sockets, their unsent data, and pipes, by estimate.
     Kernel = 2,
 }
 
 impl Kind {
-    /// All of them, and their names.
+    /// All categories, and their names.
     pub const ALL: [(Self, &'static str); 3] = [
         (Self::Heap, "heap"),
         (Self::Coding, "coding"),
@@ -47,15 +47,15 @@ impl Kind {
     ];
 }
 
-/// How much of the limit is in use.
+/// The share of the limit that is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// Less than is worth a thought, or there is no limit.
+    /// Little, or there is no limit.
     Easy = 0,
-    /// So much that nothing is kept for later, and everything is done in small pieces.
+    /// Much: nothing is kept for later, and work is done in small pieces.
     Lean = 1,
-    /// So much that what would grow waits, and the largest give way.
+    /// Nearly all: growth waits, and the largest users are closed.
     Full = 2,
 }
 
@@ -68,8 +68,8 @@ impl Level {
         }
     }
 
-    /// The level for so much of a limit. A level is left at less than it is entered at, so that it
-    /// does not flutter.
+    /// The level for this much of a limit. A level ends at less than it begins at, so that it does
+    /// not flutter.
     fn after(self, used: usize, limit: usize) -> Self {
         let is_past = |percent: usize| used / 100 >= limit / 10_000 * percent;
         match self {
@@ -88,22 +88,22 @@ const ENTERS_FULL: usize = 85;
 const LEAVES_FULL: usize = 75;
 const ENTERS_LEAN: usize = 60;
 const LEAVES_LEAN: usize = 50;
-/// Percent of the limit that what is not counted may take.
+/// The most percent of the limit that uncounted memory counts for.
 const MOST_SURPLUS: usize = 40;
 
 /// The sums of a process and their limit.
 #[derive(Debug)]
 pub struct Budget {
     used: [AtomicIsize; Kind::ALL.len()],
-    /// Memory that is used and not counted, as it was measured.
+    /// Uncounted memory, as measured.
     surplus: AtomicUsize,
     /// 0 is none.
     limit: AtomicUsize,
     level: Apart<AtomicU8>,
 }
 
-/// In cache lines of its own, and so that the next one may be fetched with it: what every thread
-/// reads all the time does not share them with what every thread writes now and then.
+/// A value in cache lines of its own, and in those that are fetched with it: values that all
+/// threads read must not share lines with those that threads write.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Apart<T>(T);
@@ -111,16 +111,16 @@ struct Apart<T>(T);
 /// The budget of this process.
 static PROCESS: Budget = Budget::new();
 
-/// What one thread has changed.
+/// The changes of one thread.
 struct Thread {
-    /// Not yet in the sums of the process.
+    /// Not yet added to the process's sums.
     unsettled: [Cell<isize>; Kind::ALL.len()],
-    /// All that is in them since the thread began, and what was lent.
+    /// The bytes added since the thread began, and the lent ones.
     settled: Cell<isize>,
 }
 
 impl Thread {
-    /// Adds to the sums of the process what was changed for `kind`.
+    /// Adds the changes of `kind` to the sums of the process.
     #[cold]
     fn settle(&self, kind: Kind) {
         let sum = self.unsettled[kind as usize].take();
@@ -141,12 +141,12 @@ pub fn process() -> &'static Budget {
     &PROCESS
 }
 
-/// How much of the limit of this process is in use.
+/// The level of this process.
 pub fn level() -> Level {
     PROCESS.level()
 }
 
-/// Counts memory that was taken, or given back where `bytes` is negative.
+/// Counts memory that was taken, or given back if `bytes` is negative.
 #[inline]
 pub fn charge(kind: Kind, bytes: isize) {
     THREAD.with(|thread| {
@@ -159,14 +159,14 @@ pub fn charge(kind: Kind, bytes: isize) {
     });
 }
 
-/// Moves `bytes` to whatever is [measured](mark) now from what the worker keeps for all, or back
-/// where negative; of the process it is as much as before.
+/// Moves `bytes` from the worker's shared memory to the current [measurement](mark), or back if
+/// negative; the process's sum stays the same.
 pub(crate) fn lend(bytes: isize) {
     THREAD.with(|thread| thread.settled.set(thread.settled.get().wrapping_add(bytes)));
 }
 
-/// What this thread has taken so far, less what it has given back: the difference of two marks is
-/// what was taken between them.
+/// The memory that this thread has taken, less what it has given back: the difference of two marks
+/// is the memory taken between them.
 pub fn mark() -> isize {
     THREAD.with(|thread| {
         let sum = |sum: isize, unsettled: &Cell<isize>| sum.wrapping_add(unsettled.get());
@@ -174,7 +174,7 @@ pub fn mark() -> isize {
     })
 }
 
-/// Memory that no allocator of ours sees; dropping it gives it back.
+/// Memory outside of our allocator; dropping the value gives it back.
 #[derive(Debug)]
 pub struct Charge {
     kind: Kind,
@@ -196,7 +196,7 @@ impl Drop for Charge {
 }
 
 impl Budget {
-    /// Nothing is used, and there is no limit.
+    /// An empty budget without a limit.
     const fn new() -> Self {
         Self {
             used: [const { AtomicIsize::new(0) }; Kind::ALL.len()],
@@ -220,22 +220,22 @@ impl Budget {
         Some(self.limit.load(Relaxed)).filter(|&limit| limit > 0)
     }
 
-    /// How much of the limit is in use.
+    /// The level.
     pub fn level(&self) -> Level {
         Level::of(self.level.0.load(Relaxed))
     }
 
-    /// What is used for `kind`. Threads may have changed it by 64 KB each.
+    /// The memory of `kind`. Threads may have changed it by 64 KB each.
     pub fn used(&self, kind: Kind) -> usize {
         usize::try_from(self.used[kind as usize].load(Relaxed)).unwrap_or(0)
     }
 
-    /// What is used and not counted.
+    /// Uncounted memory.
     pub fn surplus(&self) -> usize {
         self.surplus.load(Relaxed)
     }
 
-    /// All that is used.
+    /// All memory.
     pub fn total(&self) -> usize {
         Kind::ALL.iter().fold(self.surplus(), |sum, (kind, _)| {
             sum.saturating_add(self.used(*kind))
@@ -248,9 +248,9 @@ impl Budget {
         self.total().saturating_sub(limit / 100 * LEAVES_FULL)
     }
 
-    /// Takes note of what was measured beyond what is counted. It counts for less of the limit than
-    /// the lowest level ends at: it cannot give way, and with more of it memory would be scarce
-    /// for as long as the process lives.
+    /// Sets the measured memory beyond the counted one. It counts for less of the limit than the
+    /// lowest level ends at: it cannot be freed, and with more of it memory would be scarce for the
+    /// life of the process.
     pub fn tell_surplus(&self, bytes: usize) {
         self.surplus.store(
             bytes.min(self.limit.load(Relaxed) / 100 * MOST_SURPLUS),
@@ -264,8 +264,8 @@ impl Budget {
         self.settle();
     }
 
-    /// Finds the level anew. Of two threads that do so at once either may be the last: the next
-    /// step corrects it.
+    /// Determines the level anew. Of two concurrent calls either may win: the next step corrects
+    /// it.
     fn settle(&self) {
         let before = self.level();
         let level = before.after(self.total(), self.limit.load(Relaxed));
@@ -274,7 +274,7 @@ impl Budget {
         }
     }
 
-    /// What a socket may hold that was not sent: the less, the smaller the limit.
+    /// The most unsent data of a socket: the smaller the limit, the less.
     fn unsent(&self) -> usize {
         match (self.limit(), self.level()) {
             (None, _) => *UNSENT.end(),
@@ -286,7 +286,7 @@ impl Budget {
     }
 }
 
-/// What a socket of this process may hold that was not sent.
+/// The most unsent data of a socket of this process.
 pub(crate) fn unsent() -> usize {
     PROCESS.unsent()
 }

@@ -1,10 +1,9 @@
-//! Addresses of host names that clients ask for: looked up off the workers, kept for a while, asked
-//! for once at a time.
+//! Addresses of the host names that clients ask for: looked up off the workers, cached, one look-up
+//! per name at a time.
 //!
-//! Uses the system's getaddrinfo, so `/etc/hosts`, `nsswitch.conf` and search domains count. It
-//! tells no TTL: whoever asks says how old an answer may be. Does not know which names are allowed,
-//! and does not dial. The names of endpoints are few, known beforehand and kept up to date by
-//! others.
+//! Uses the system's getaddrinfo, so `/etc/hosts`, `nsswitch.conf` and search domains count. It has
+//! no TTL: the caller decides how old an entry may be. Does not know which names are allowed, and
+//! does not dial. The names of endpoints are few, known in advance and resolved elsewhere.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,20 +17,18 @@ use tokio::sync::{oneshot, watch};
 
 use crate::threads::Threads;
 
-/// A name server that does not answer is waited for up to half a minute (resolv.conf(5)), and
-/// getaddrinfo cannot be interrupted: so many names may hang at once before others have to wait. A
-/// thread that waits costs some 20 KB.
+/// A silent name server takes up to half a minute (resolv.conf(5)), and getaddrinfo cannot be
+/// interrupted: this many names may hang before others have to wait. A waiting thread costs some 20
+/// KB.
 const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-/// Names that are kept, in each of two generations.
+/// The most cached names, in each of two generations.
 const KEPT: usize = 4096;
-/// Addresses of one name that are kept; nobody would try more.
+/// The most addresses of one name: clients would not try more.
 const ADDRESSES: usize = 32;
-/// For how long the lack of an answer is one. Short: it may be a name server that was just
-/// restarted.
+/// The time that a failure is cached. Short: the name server may have just restarted.
 const FAILED_FOR: Duration = Duration::from_secs(5);
 
-/// The least time between two look-ups of a name that cannot be reached, however often that is
-/// tried.
+/// The least time between two look-ups of an unreachable name.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The addresses of a name, in the order of the system's preference (RFC 6724).
@@ -40,10 +37,10 @@ pub type Addresses = Arc<[IpAddr]>;
 type Found = Result<Addresses, NameError>;
 type Lookup = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
-/// Why a name has no addresses.
+/// The reason why a name has no addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It does not resolve, or the name server does not answer; what the system says of it.
+    /// It does not resolve, or the name server is silent; the system's message.
     #[error("{0}")]
     Failed(Arc<str>),
     /// Too many names are being looked up.
@@ -51,16 +48,15 @@ pub enum NameError {
     Busy,
 }
 
-/// What is known of names, for the process.
+/// The cache of names, for the process.
 pub struct Names {
     threads: Arc<Threads>,
     lookup: Lookup,
     kept: Mutex<Kept>,
 }
 
-/// Two generations: when the younger is full the older is forgotten, which costs the same however
-/// many there are. Clients choose the names, so they are hashed by what nobody can foresee
-/// (SipHash, that of the library).
+/// Two generations: when the younger is full the older is dropped, at a constant cost. Clients
+/// choose the names, so their hash is unpredictable (the library's SipHash).
 #[derive(Default)]
 struct Kept {
     young: HashMap<Box<str>, Entry>,
@@ -68,10 +64,10 @@ struct Kept {
 }
 
 enum Entry {
-    /// It is being looked up.
+    /// The look-up is under way.
     Asked {
         answer: watch::Receiver<Option<Found>>,
-        /// While it is here the job is wanted.
+        /// Keeps the job alive.
         _job: oneshot::Receiver<()>,
     },
     Known {
@@ -81,7 +77,7 @@ enum Entry {
 }
 
 impl Names {
-    /// Knows nothing yet; asks the system.
+    /// An empty cache over the system's resolver.
     pub fn new() -> Arc<Self> {
         Self::asking(Box::new(ask_system))
     }
@@ -94,24 +90,24 @@ impl Names {
         })
     }
 
-    /// What is known of `host`, in lower case, and not older than `fresh`. `None` when it has to be
-    /// looked up.
+    /// The cached addresses of `host`, in lower case, not older than `fresh`. `None` if a look-up
+    /// is needed.
     ///
     /// # Errors
-    /// When it was looked up in vain a moment ago.
+    /// When a recent look-up failed.
     pub fn known(&self, host: &str, fresh: Duration) -> Option<Result<Addresses, NameError>> {
         self.kept().known(host, fresh)
     }
 
-    /// The addresses of `host`, in lower case: what is known if that is not older than `fresh`,
-    /// else what the system says now. Whoever asks meanwhile waits for the same answer.
-    /// Dropping the future leaves the others theirs.
+    /// The addresses of `host`, in lower case: the cached ones if not older than `fresh`, else the
+    /// system's. Concurrent callers wait for the same look-up. Dropping the future does not affect
+    /// the others.
     ///
-    /// `place` is dropped when the system has answered, also where nobody waits for that any more:
-    /// it cannot be interrupted, and who leaves must not have it asked for more than his share.
+    /// `place` is dropped when the look-up has ended, even if its caller is gone: it cannot be
+    /// interrupted, and a client that leaves must not have more look-ups than its share.
     ///
     /// # Errors
-    /// When it has none, or too many others are being looked up.
+    /// When the name has none, or too many others are being looked up.
     pub async fn look_up<P: Send + 'static>(
         self: &Arc<Self>,
         host: &str,
@@ -127,12 +123,12 @@ impl Names {
             .await
             .ok()
             .and_then(|found| found.clone());
-        // Without an answer nobody has looked.
+        // Without a result there was no look-up.
         found.unwrap_or(Err(NameError::Busy))
     }
 
-    /// None of the addresses of `host` could be reached: whoever asks next has it looked up again,
-    /// unless it was just now.
+    /// Marks the addresses of `host` as unreachable: the next caller looks it up again, unless it
+    /// was just looked up.
     pub fn doubt(&self, host: &str) {
         let mut kept = self.kept();
         let Kept { young, old } = &mut *kept;
@@ -169,7 +165,7 @@ impl Names {
                     at: Instant::now(),
                 },
             );
-            // Whoever asked may have gone meanwhile.
+            // The caller may be gone.
             let _ = tell.send(Some(found));
         };
         let Ok(job) = self.threads.submit(job) else {
@@ -186,7 +182,7 @@ impl Names {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Held for one look-up in a table, never over a wait.
+        // Held for one access to a table, never over a wait.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -216,7 +212,7 @@ impl Kept {
     fn keep(&mut self, host: Box<str>, entry: Entry) {
         if self.young.len() >= KEPT && !self.young.contains_key(&host) {
             let forgotten = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
-            // What is being looked up is waited for, and there are never many of them.
+            // Pending look-ups are kept, and there are never many of them.
             let asked = |(_, entry): &(Box<str>, Entry)| matches!(entry, Entry::Asked { .. });
             self.young = forgotten.into_iter().filter(asked).collect();
         }

@@ -1,8 +1,8 @@
-//! Bytes from one side of a connection to the other, both ways, until both have ended.
+//! A relay of bytes between two sides of a connection, both ways, until both have ended.
 //!
-//! A direction that ends is ended on the other side too, while the opposite one goes on
-//! (half-close). What a side does not take at once is kept, at most one read's worth, and nothing
-//! more is read until it is gone: that is all the memory a direction can use. Plain TCP in bulk is
+//! The end of a direction is passed on to the other side, while the opposite direction continues
+//! (half-close). Bytes that a side does not accept at once are kept, at most one read, and nothing
+//! more is read until they are sent: that bounds the memory of a direction. Plain TCP in bulk is
 //! spliced. Has no deadlines and does not log.
 
 mod bulk;
@@ -33,10 +33,10 @@ pub use meter::{Meter, Times};
 use flow::{Fault, Flow, Lane, Stage};
 use read_size::ReadSize;
 
-/// The alert that says that nothing more comes.
+/// The alert that ends a peer's data.
 const CLOSE_NOTIFY: u8 = 0;
 
-/// The buffers that all relays of one worker share: nothing stays in them between two polls.
+/// The buffers that all relays of one worker share; empty between two polls.
 #[derive(Debug)]
 pub struct Scratch {
     buffers: RefCell<Buffers>,
@@ -46,16 +46,16 @@ pub struct Scratch {
 
 #[derive(Debug)]
 struct Buffers {
-    /// Received from TLS.
+    /// Bytes received over TLS.
     wire: Box<[u8]>,
-    /// Received in plain, or opened from `wire`.
+    /// Bytes received in plain, or opened from `wire`.
     plain: Box<[u8]>,
-    /// Sealed for TLS.
+    /// Bytes sealed for TLS.
     sealed: Box<[u8]>,
 }
 
 impl Scratch {
-    /// `pipes` and `line` are those of the same worker.
+    /// Buffers with the `pipes` and the `line` of the same worker.
     pub fn new(pipes: Rc<Pipes>, line: Rc<Line>) -> Rc<Self> {
         let wire = vec![0; ReadSize::MOST_WIRE].into();
         let plain: Box<[u8]> = vec![0; ReadSize::MOST_WIRE].into();
@@ -72,7 +72,7 @@ impl Scratch {
     }
 }
 
-/// One end of a relay: a socket, and its TLS if it has any.
+/// One end of a relay: a socket, with TLS or without.
 #[derive(Debug)]
 pub struct Side {
     socket: Socket,
@@ -80,7 +80,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// A side that speaks in plain.
+    /// A side without TLS.
     pub fn plain(socket: Socket) -> Self {
         Self {
             socket,
@@ -88,7 +88,7 @@ impl Side {
         }
     }
 
-    /// A side that speaks TLS.
+    /// A side with TLS.
     pub fn tls(socket: Socket, session: Box<Session>) -> Self {
         Self {
             socket,
@@ -96,7 +96,7 @@ impl Side {
         }
     }
 
-    /// The socket under it.
+    /// The socket.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -105,8 +105,7 @@ impl Side {
         self.session.as_ref().is_some_and(|session| session.owes())
     }
 
-    /// Whether nothing more can come, as far as that is known: all of it was read, and that it was
-    /// all.
+    /// Whether all data is known to have been read.
     fn is_over(&self) -> bool {
         match &self.session {
             Some(session) => session.is_closed(),
@@ -119,7 +118,7 @@ impl Side {
     }
 }
 
-/// Which side of the relay.
+/// A side of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// The client's.
@@ -128,28 +127,28 @@ pub enum Which {
     Upstream,
 }
 
-/// How a relay ended without anybody cutting it.
+/// The end of a relay that was not cut.
 #[derive(Debug)]
 pub enum End {
     /// Both sides have finished; this one did so first.
     Finished(Which),
-    /// A side broke.
+    /// This side failed.
     Failed(Which, StreamError),
 }
 
-/// What is to be sent before anything else.
+/// Bytes to send before anything else.
 #[derive(Debug, Default)]
 pub struct Preface {
-    /// To the origin: a PROXY header, and what was read of the client's data already.
+    /// To the origin: a PROXY header, and the client's data that was read already.
     pub upstream: Vec<u8>,
-    /// To the client with the first data, as it goes over the wire: session tickets.
+    /// To the client with the first data, sealed: session tickets.
     pub downstream: Vec<u8>,
 }
 
-/// Somebody who hears what passes by, until it has heard enough.
+/// An observer of a direction's first bytes.
 pub trait Tap: fmt::Debug {
-    /// Is shown the bytes of a direction from its beginning, in the pieces in which they are read,
-    /// each before it is sent on; says whether it wants to hear more. The bytes wait for it.
+    /// Receives the bytes of a direction from its beginning, in the pieces in which they are read,
+    /// each before it is sent; returns whether it needs more. The bytes wait for it.
     fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()>;
 }
 
@@ -161,12 +160,12 @@ pub struct Relay {
     upward: Flow,
     downward: Flow,
     first: Option<Which>,
-    /// Why the origin takes no more.
+    /// The error of the origin that accepts no more.
     refused: Option<StreamError>,
 }
 
 impl Relay {
-    /// Joins two sides; `preface.upstream` is sealed if that side speaks TLS.
+    /// Joins two sides; `preface.upstream` is sealed if that side uses TLS.
     ///
     /// # Errors
     /// When the preface cannot be sealed.
@@ -192,7 +191,7 @@ impl Relay {
         })
     }
 
-    /// Moves bytes until both sides have ended or one has broken; `habits` are those of the
+    /// Moves bytes until both sides have ended or one has failed; `habits` are those of the
     /// endpoint.
     ///
     /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both
@@ -209,20 +208,20 @@ impl Relay {
         .await
     }
 
-    /// Holds both directions to rates: what is read of the client's side, and of the origin's. What
-    /// goes beyond is not lost: it is read later.
+    /// Limits the rates of both directions: of reads from the client, and from the origin. Bytes
+    /// beyond the rate are read later.
     pub fn shape(&mut self, received: Option<Shaper>, sent: Option<Shaper>) {
         self.upward.shaper = received.map(Box::new);
         self.downward.shaper = sent.map(Box::new);
     }
 
-    /// Has somebody hear what the origin says.
+    /// Sets an observer of the origin's bytes.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         self.downward.tap = Some(tap);
     }
 
-    /// Has the kernel probe silent peers from now on: not at once, since most connections do not
-    /// live to need it, and the options cost calls and timers.
+    /// Enables keep-alive probes of silent peers: not at once, since most connections do not live
+    /// to need them, and the options cost calls and timers.
     ///
     /// # Errors
     /// When an option cannot be set.
@@ -232,20 +231,20 @@ impl Relay {
             .try_for_each(|side| side.socket.probe(idle))
     }
 
-    /// Whether tickets for the client wait for data to share a packet with.
+    /// Whether session tickets for the client wait for data to share a packet with.
     pub fn holds(&self) -> bool {
         !self.downward.held.is_empty()
     }
 
-    /// Lets what is held go without data.
+    /// Sends held tickets without data.
     pub fn release(&mut self) {
-        // Whatever is pending was sealed after it, and so took it along.
+        // Pending data was sealed after it, and so has taken it along.
         if self.downward.pending.is_empty() {
             self.downward.pending = std::mem::take(&mut self.downward.held);
         }
     }
 
-    /// Tells a TLS client that we end; for a cut by a limit or a drain. What is unsent is lost.
+    /// Sends a TLS client the end, for a limit or a drain. Unsent data is lost.
     pub async fn abandon(&mut self) {
         poll_fn(|cx| {
             self.alert(cx, Which::Downstream, CLOSE_NOTIFY);
@@ -254,7 +253,7 @@ impl Relay {
         .await;
     }
 
-    /// Makes the close that follows a reset, on both sides.
+    /// Makes the following close a reset, on both sides.
     pub fn reset(&self) {
         self.down.socket.reset_on_close();
         self.up.socket.reset_on_close();
@@ -284,8 +283,8 @@ impl Relay {
             };
             let upward = self.upward.poll(cx, &mut lane);
             let upward = match upward {
-                // An origin that has begun to answer and takes no more may have said why: that is
-                // delivered first.
+                // An origin that has begun its response and accepts no more may have sent the
+                // reason: that is delivered first.
                 Poll::Ready(Err(Fault::Sink(error)))
                     if self.refused.is_none() && meter.sent.get() > 0 =>
                 {
@@ -326,8 +325,8 @@ impl Relay {
                 };
             }
             match (upward, downward, self.first) {
-                // Clients are known to leave without a word; an endpoint that does may have been
-                // cut off.
+                // Clients often close without close_notify; an endpoint that does may have been cut
+                // off.
                 (Poll::Ready(_), Poll::Ready(_), Some(_)) if self.downward.truncated => {
                     return Poll::Ready(End::Failed(Which::Upstream, StreamError::Truncated));
                 }
@@ -338,7 +337,7 @@ impl Relay {
                         .map(|error| End::Failed(Which::Upstream, error));
                     return Poll::Ready(refused.unwrap_or(End::Finished(first)));
                 }
-                // The upstream's TLS wants to answer in the direction that was polled before it was
+                // The upstream's TLS has to respond in the direction that was polled before it was
                 // read.
                 _ if self.up.owes() && self.upward.is_idle() => {}
                 _ => return Poll::Pending,
@@ -356,7 +355,7 @@ impl Relay {
         {
             self.alert(cx, which, alert);
         }
-        // The other side must not take what it got for the whole.
+        // The other side must not take truncated data for the whole.
         let other = if which == Which::Downstream {
             &self.up
         } else {
@@ -366,15 +365,15 @@ impl Relay {
         End::Failed(which, error)
     }
 
-    /// Tells a TLS peer why we end, unless it is in the middle of a record or its socket takes
-    /// nothing now.
+    /// Sends a TLS peer the reason of the end as an alert, unless it is within a record or its
+    /// socket is full.
     fn alert(&mut self, cx: &mut Context<'_>, which: Which, alert: u8) {
         let (side, flow) = match which {
             Which::Downstream => (&mut self.down, &mut self.downward),
             Which::Upstream => (&mut self.up, &mut self.upward),
         };
         if let Some(session) = side.session.as_mut().filter(|_| flow.pending.is_empty()) {
-            // Records leave in the order in which they were sealed.
+            // Records are sent in the order in which they were sealed.
             let mut records = std::mem::take(&mut flow.held);
             session.seal_alert(alert, &mut records);
             let _ = side.socket.poll_send(cx, &records);

@@ -1,8 +1,7 @@
-//! What a server answers to a ClientHello: the version that it chose, and what it calls the
-//! session. Without IO.
+//! The ServerHello: the chosen version, and the id of the session. Without IO.
 //!
-//! For who hears TLS pass by and takes no part in it: nothing is judged that is not needed, and
-//! what is wrong is for the client to refuse.
+//! For an observer of TLS that takes no part in it: it checks only what it needs, and leaves errors
+//! to the client.
 
 use thiserror::Error;
 
@@ -11,35 +10,34 @@ use crate::client_hello::message::{RANDOM, SESSION_ID_MAX, SUPPORTED_VERSIONS};
 use crate::client_hello::peek::{HANDSHAKE, MESSAGE_HEADER, RECORD_MAX};
 use crate::client_hello::reader::Reader;
 
-/// The bytes, records' headers included, within which a ServerHello ends that is looked at. One of
-/// TLS 1.2 has a hundred, and a few hundred more with what its certificate is logged by (RFC 6962
-/// §3.3.1).
+/// The most bytes, records' headers included, that are examined. A ServerHello of TLS 1.2 has a
+/// hundred, and a few hundred more with certificate timestamps (RFC 6962 §3.3.1).
 pub const SERVER_HELLO_MAX: usize = 4_096;
 
 const SERVER_HELLO: u8 = 2;
-/// What a record begins with: its type, and the major version that all have (RFC 8446 §5.1).
+/// The beginning of a record: its type, and the major version that all have (RFC 8446 §5.1).
 const RECORD: [u8; 2] = [HANDSHAKE, 3];
 
-/// What a server has chosen (RFC 5246 §7.4.1.3, RFC 8446 §4.1.3).
+/// The server's choice (RFC 5246 §7.4.1.3, RFC 8446 §4.1.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerHello {
     /// The version.
     pub version: Version,
-    /// The session, at most 32 bytes; empty where it cannot be resumed by this. Of TLS 1.3 it is
-    /// what the client has sent, and means nothing.
+    /// The session id, at most 32 bytes; empty if it cannot be resumed. In TLS 1.3 it echoes the
+    /// client's and means nothing.
     pub session_id: Box<[u8]>,
 }
 
-/// The server says something else first, or more than [`SERVER_HELLO_MAX`] bytes.
+/// The server sends another message first, or more than [`SERVER_HELLO_MAX`] bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the server does not begin with a ServerHello")]
 pub struct NoServerHello;
 
-/// Looks for a ServerHello at the beginning of what a server has said, of which `bytes` is all so
-/// far; `None` is not yet. How the bytes arrive does not change the result.
+/// Parses a ServerHello at the beginning of the server's bytes, which are all in `bytes`; `None` if
+/// it is incomplete. The way the bytes arrive does not change the result.
 ///
 /// # Errors
-/// When there is none, and will be none.
+/// When the bytes are no ServerHello.
 pub fn peek(bytes: &[u8]) -> Result<Option<ServerHello>, NoServerHello> {
     let (mut rest, mut message) = (bytes.get(..SERVER_HELLO_MAX).unwrap_or(bytes), Vec::new());
     let complete = bytes.len() >= SERVER_HELLO_MAX;
@@ -75,7 +73,7 @@ pub fn peek(bytes: &[u8]) -> Result<Option<ServerHello>, NoServerHello> {
     }
 }
 
-/// The first message of a handshake, which others may follow; `None` where it is not whole.
+/// Parses the first message of a handshake, which others may follow; `None` if it is incomplete.
 fn parse(message: &[u8]) -> Result<Option<ServerHello>, NoServerHello> {
     if message.first().is_some_and(|kind| *kind != SERVER_HELLO) {
         return Err(NoServerHello);
@@ -104,7 +102,7 @@ fn read(mut body: Reader<'_>) -> Option<ServerHello> {
         while !extensions.is_empty() {
             let (kind, content) = (extensions.u16()?, extensions.vec16()?);
             if kind == SUPPORTED_VERSIONS {
-                // RFC 8446 §4.2.1: of 1.3 the version above is 1.2.
+                // RFC 8446 §4.2.1: for 1.3 the version above is 1.2.
                 version = u16::from_be_bytes(content.try_into().ok()?);
             }
         }

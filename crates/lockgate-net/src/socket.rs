@@ -1,9 +1,9 @@
-//! One connected stream socket, TCP or Unix, and its readiness.
+//! A connected stream socket, TCP or Unix, and its readiness.
 //!
 //! Every call is a single system call on a non-blocking descriptor. A read or write that moved less
-//! than was asked clears the readiness at once, which saves the extra call that would only say
-//! EAGAIN; and one that took all that was there before an end of which is known already saves the
-//! call that would only say so.
+//! than was asked clears the readiness at once, which saves the extra call that would only return
+//! EAGAIN; a read that emptied the socket, with the end known already, saves the call that would
+//! only return 0.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use crate::acknowledge::{Acks, PIECES};
 use crate::memory::{self, Charge, Kind};
 use crate::syscall;
 
-/// What kind of stream a socket carries: TCP has options that Unix sockets lack.
+/// The family of a stream socket: TCP has options that Unix sockets lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// A TCP connection, over IPv4 or IPv6.
@@ -35,14 +35,14 @@ pub enum Family {
     Unix,
 }
 
-/// What the other end of a connection has done with it.
+/// The peer's state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerState {
-    /// It may send and receive.
+    /// The peer may send and receive.
     Open,
-    /// It sends no more.
+    /// The peer sends no more.
     Ended,
-    /// It has reset the connection, or the connection is lost.
+    /// The peer has reset the connection, or the connection is lost.
     Reset,
 }
 
@@ -53,51 +53,51 @@ pub enum PeerState {
 pub struct Socket {
     fd: AsyncFd<OwnedFd>,
     family: Family,
-    /// Whether it is likely that it can be read, though nothing was heard of it yet.
+    /// Whether it is probably readable, before any event.
     readable: Cell<bool>,
-    /// Whether it can be read, of which the runtime was told to forget that it has heard of it.
+    /// Whether it is readable after the runtime was told to forget its event.
     unread: Cell<bool>,
-    /// The same as `readable`, of writing.
+    /// The same as `readable`, for writing.
     writable: Cell<bool>,
-    /// Whether all was read, and the end with it.
+    /// Whether all data and the end have been read.
     ended: Cell<bool>,
     nagle: Cell<Nagle>,
-    /// Bytes written so far, as long as they are few.
+    /// The bytes written so far, while they are few.
     written: Cell<usize>,
-    /// What it may hold that was not sent; what the kernel says as long as nothing was set.
+    /// The limit of unsent bytes; the kernel's until one is set.
     unsent: Cell<usize>,
-    /// What its owner lets it hold at the most.
+    /// The owner's limit of unsent bytes.
     allowed: Cell<usize>,
-    /// What it is counted for while it is full.
+    /// The memory counted for it while it is full.
     full: Cell<usize>,
     _own: Charge,
     acks: Acks,
 }
 
-/// Bytes after which a socket is told how much it may hold: until then it holds little, and most
-/// never get there.
+/// The bytes after which a socket's limit is set: until then it holds little, and most never get
+/// there.
 const FEW: usize = 64 * 1024;
 
-/// How far Nagle's algorithm (RFC 896) may still hold back what is sent. It never holds the first
-/// write on a connection, since nothing is on its way by then: many connections need no more, and
-/// save the call that switches it off.
+/// The state of Nagle's algorithm (RFC 896). It never delays the first write on a connection, since
+/// nothing is unacknowledged by then: many connections need no more, and save the call that
+/// disables it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nagle {
-    /// It is off, or there is none.
+    /// Disabled, or not applicable.
     Off,
-    /// It is on, and nothing was sent.
+    /// Enabled, and nothing was sent.
     Unsent,
-    /// It is on, and would hold the next write.
+    /// Enabled, and would delay the next write.
     Sent,
 }
 
 impl Socket {
-    /// Registers a connected non-blocking descriptor, on which TCP_NODELAY is set or inherited.
+    /// Registers a connected non-blocking descriptor with TCP_NODELAY set or inherited.
     ///
     /// # Errors
     /// When the runtime cannot watch it (out of memory or of epoll watches).
     pub fn new(fd: OwnedFd, family: Family) -> io::Result<Self> {
-        // Urgent data (RFC 6093) is of no use to anybody, but ends reads: see `note_end`.
+        // Urgent data (RFC 6093) is useless, but ends reads: see `note_end`.
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
         Ok(Self {
             fd: syscall::watch(fd, interest)?,
@@ -116,7 +116,7 @@ impl Socket {
         })
     }
 
-    /// The same of one that was accepted: whoever connects mostly says something at once.
+    /// The same for an accepted socket: clients mostly send at once.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -127,7 +127,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// The same of one that connects, without TCP_NODELAY.
+    /// The same for a connecting socket, without TCP_NODELAY.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -141,15 +141,15 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Whether this is TCP or a Unix socket.
+    /// The family of the socket.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// Reads once into `buf`; 0 means that the peer has finished.
+    /// Reads once into `buf`; 0 is the end.
     ///
     /// # Errors
-    /// As recv(2) says: a reset, mostly.
+    /// Those of recv(2): a reset, mostly.
     pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let wanted = buf.len();
         self.poll_read_with(cx, wanted, |fd| {
@@ -157,21 +157,21 @@ impl Socket {
         })
     }
 
-    /// Writes once from `buf` and says how much went out.
+    /// Writes once from `buf`; returns the number of bytes.
     ///
     /// # Errors
-    /// As send(2) says.
+    /// Those of send(2).
     pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_with(cx, buf.len(), |fd| {
             rustix::net::send(fd, buf, SendFlags::NOSIGNAL)
         })
     }
 
-    /// Writes once from all of `parts`, which have `len` bytes together, and says how much went
-    /// out.
+    /// Writes once from all of `parts`, which have `len` bytes together; returns the number of
+    /// bytes.
     ///
     /// # Errors
-    /// As sendmsg(2) says.
+    /// Those of sendmsg(2).
     pub fn poll_send_parts(
         &self,
         cx: &mut Context<'_>,
@@ -188,18 +188,18 @@ impl Socket {
     /// a short segment (MSG_MORE).
     ///
     /// # Errors
-    /// As send(2) says.
+    /// Those of send(2).
     pub fn poll_send_more(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_with(cx, buf.len(), |fd| {
             rustix::net::send(fd, buf, SendFlags::NOSIGNAL | SendFlags::MORE)
         })
     }
 
-    /// Has the kernel send up to `len` bytes of `file` from `offset` on, and says how many; 0 is
-    /// the end of the file.
+    /// Sends up to `len` bytes of `file` from `offset` on within the kernel; returns the number of
+    /// bytes, 0 at the end of the file.
     ///
     /// # Errors
-    /// As sendfile(2) says.
+    /// Those of sendfile(2).
     pub fn poll_send_file(
         &self,
         cx: &mut Context<'_>,
@@ -207,8 +207,7 @@ impl Socket {
         offset: u64,
         len: usize,
     ) -> Poll<io::Result<usize>> {
-        // That less was sent may be the file's doing: whether there is room left, the next call
-        // finds out.
+        // A short result may be caused by the file: the next call finds out whether there is room.
         self.poll_write_with(cx, 0, |fd| {
             let mut from = offset;
             rustix::fs::sendfile(fd, file, Some(&mut from), len)
@@ -218,7 +217,7 @@ impl Socket {
     /// Runs a reading system call when the socket is readable, again when it was interrupted.
     ///
     /// # Errors
-    /// What `call` says, other than EAGAIN and EINTR.
+    /// Those of `call`, other than EAGAIN and EINTR.
     pub fn poll_read_with(
         &self,
         cx: &mut Context<'_>,
@@ -239,8 +238,7 @@ impl Socket {
             match call(self.fd.as_fd()) {
                 Ok(moved) => {
                     self.acks.received();
-                    // A read that was filled may have left something, of which nothing will be
-                    // heard again.
+                    // A full read may have left data, for which there will be no event.
                     self.unread.set(forgotten && moved == wanted);
                     // 0 is the end of the stream, which stays readable.
                     if let Some(guard) = guard.as_mut().filter(|_| moved < wanted && moved > 0) {
@@ -258,9 +256,9 @@ impl Socket {
         }
     }
 
-    /// Learns from a read that took less than it asked for when the end had been heard of. What
-    /// came before the end of a TCP connection was there by then: nothing can follow. A read
-    /// ends early at urgent data too, though (tcp(7)), and what broke has an error to tell.
+    /// Detects the end by a short read after its event. The data before the end of a TCP connection
+    /// was there by then: nothing can follow. But a read is also cut short by urgent data (tcp(7)),
+    /// and a broken connection has an error to report.
     fn note_end(&self) {
         let all = Interest::READABLE | Interest::PRIORITY | Interest::ERROR;
         if let (Family::Tcp, Poll::Ready(Ok(guard))) =
@@ -274,7 +272,7 @@ impl Socket {
     /// Runs a writing system call when the socket is writable, again when it was interrupted.
     ///
     /// # Errors
-    /// What `call` says, other than EAGAIN and EINTR.
+    /// Those of `call`, other than EAGAIN and EINTR.
     pub fn poll_write_with(
         &self,
         cx: &mut Context<'_>,
@@ -313,8 +311,8 @@ impl Socket {
         }
     }
 
-    /// Takes note of a write: a socket that has had much is told how much it may hold, and one that
-    /// takes less than all is full.
+    /// Notes a write: after much data the socket's limit is set, and a short write means that it is
+    /// full.
     fn wrote(&self, moved: usize, wanted: usize) {
         let written = self.written.get();
         if written < FEW {
@@ -330,21 +328,21 @@ impl Socket {
         }
     }
 
-    /// It holds all that it may.
+    /// Counts the memory of a full socket.
     fn fills(&self) {
         if self.full.get() == 0 {
             self.bound(memory::unsent());
-            // An estimate: most peers that are slow have a window of less. What is missing is seen
-            // where it is measured.
+            // An estimate: most slow peers have a smaller window. The difference shows in
+            // measurements.
             let holds = self.unsent.get().min(FEW * 4);
             self.full.set(holds);
             memory::charge(Kind::Kernel, holds.cast_signed());
         }
     }
 
-    /// Has it hold no more than its share of the process's memory. By itself the kernel keeps
-    /// megabytes for a peer that was fast once, or is on this host. What it was denied while
-    /// memory was scarce it has again later.
+    /// Limits the unsent bytes to the socket's share of the process's memory. By default the kernel
+    /// keeps megabytes for a peer that was fast once, or is on this host. A limit that was lowered
+    /// while memory was scarce is raised again later.
     fn bound(&self, share: usize) {
         let most = share.min(self.allowed.get());
         if most != self.unsent.get() {
@@ -352,7 +350,7 @@ impl Socket {
         }
     }
 
-    /// Completes when something can be written, as far as the runtime has heard: no system call.
+    /// Completes when the socket is writable, by the runtime's events: no system call.
     ///
     /// # Errors
     /// When the runtime is shutting down.
@@ -365,23 +363,23 @@ impl Socket {
             .map_ok(|mut guard| guard.retain_ready())
     }
 
-    /// Whether all was read, and the end with it, as far as that is known without a call.
+    /// Whether all data and the end have been read, as far as known without a call.
     pub fn has_ended(&self) -> bool {
         self.ended.get()
     }
 
-    /// What the peer has done with the connection, read or not, as the kernel says.
+    /// The peer's state, by the kernel, with unread data or without.
     pub fn peer(&self) -> PeerState {
         let mut polled = [PollFd::new(&self.fd, PollFlags::RDHUP)];
         match poll(&mut polled, Some(&Timespec::default())) {
-            // HUP alone: a Unix socket's peer has closed it, and what it has sent may be there.
+            // HUP alone: a Unix socket's peer has closed it, and its data may be unread.
             Ok(1) if polled[0].revents().contains(PollFlags::ERR) => PeerState::Reset,
             Ok(1) => PeerState::Ended,
             _ => PeerState::Open,
         }
     }
 
-    /// Completes when the peer's bytes, or its end, can be read.
+    /// Completes when data, or the end, can be read.
     ///
     /// # Errors
     /// When the runtime is shutting down.
@@ -389,8 +387,8 @@ impl Socket {
         poll_fn(|cx| self.poll_readable(cx)).await
     }
 
-    /// The same, to be polled: reading then may still find nothing, where what was heard of has
-    /// been read meanwhile.
+    /// The same as a poll: a read may still find nothing, if the data of the event has been read
+    /// meanwhile.
     ///
     /// # Errors
     /// When the runtime is shutting down.
@@ -406,9 +404,9 @@ impl Socket {
     /// Completes when a [connecting](Self::connecting) socket has connected.
     ///
     /// # Errors
-    /// As connect(2) says.
+    /// Those of connect(2).
     pub(crate) async fn connected(&self) -> io::Result<()> {
-        // On one host the connection is there before connect(2) returns: asking is cheaper than a
+        // On one host the connection exists before connect(2) returns: asking is cheaper than a
         // turn through epoll.
         if rustix::net::getpeername(&self.fd).is_ok() {
             self.writable.set(true);
@@ -416,26 +414,25 @@ impl Socket {
         }
         let mut guard = self.fd.writable().await?;
         guard.retain_ready();
-        // One that has failed takes nothing.
+        // A failed connection is closed for writing.
         match guard.ready().is_write_closed() {
             true => self.take_error()?.map_or(Ok(()), Err),
             false => Ok(()),
         }
     }
 
-    /// Whether there is nothing to read and no end, as far as the runtime has heard; what it heard
-    /// is looked after by one system call.
+    /// Whether there is neither data nor an end, by the runtime's events; one system call if there
+    /// was an event.
     pub fn is_quiet(&self) -> bool {
         self.poll_read_with(&mut nobody(), 1, peek).is_pending()
     }
 
-    /// The same, asked of the kernel.
+    /// The same, by the kernel.
     pub fn is_quiet_now(&self) -> bool {
         peek(self.fd.as_fd()) == Err(Errno::AGAIN)
     }
 
-    /// Completes when the peer has reset the connection; that it has finished sending is no reason
-    /// to.
+    /// Completes when the peer has reset the connection, but not when it has only finished sending.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match ready!(self.fd.poll_read_ready(cx)) {
@@ -446,8 +443,8 @@ impl Socket {
                         Poll::Ready(())
                     };
                 }
-                // What nobody reads now must not hide what comes after it: the next event is waited
-                // for, and the next read finds by itself what this one told of.
+                // An unread event must not hide later ones: the next event is awaited, and the next
+                // read finds the data of this one by itself.
                 Ok(mut guard) => {
                     guard.clear_ready();
                     self.unread.set(true);
@@ -457,7 +454,7 @@ impl Socket {
         }
     }
 
-    /// The error that the kernel keeps for this socket, if there is one; reading it clears it.
+    /// The pending error of this socket, if any; reading it clears it.
     ///
     /// # Errors
     /// When the option cannot be read.
@@ -467,7 +464,7 @@ impl Socket {
             .map(io::Error::from))
     }
 
-    /// Has the kernel probe a silent TCP peer from now on; a Unix socket needs no probes.
+    /// Enables keep-alive probes of a silent TCP peer; a Unix socket needs none.
     ///
     /// # Errors
     /// When an option cannot be set.
@@ -479,7 +476,7 @@ impl Socket {
         }
     }
 
-    /// Says that nothing more will be written, and keeps reading: half-close.
+    /// Ends writing and continues reading: half-close.
     ///
     /// # Errors
     /// When the peer has reset the connection in the meantime.
@@ -487,9 +484,9 @@ impl Socket {
         Ok(rustix::net::shutdown(&self.fd, Shutdown::Write)?)
     }
 
-    /// Is told that the rest of a message is waited for, of which a piece has come: that is
-    /// acknowledged at once, so that the peer does not wait for it. Says whether the kernel was
-    /// asked for it: only for the first pieces, until something is sent.
+    /// Announces that the rest of a message is awaited, of which a piece has come: the piece is
+    /// acknowledged at once, so that the peer does not wait for that. Returns whether the kernel
+    /// was asked for it: only for the first pieces, until something is sent.
     pub fn await_rest(&self) -> bool {
         let asked = self.acks.asked();
         if asked < PIECES {
@@ -498,59 +495,59 @@ impl Socket {
         self.acks.asked() > asked
     }
 
-    /// Acknowledges what was received at once instead of with the next data that is sent
-    /// (TCP_QUICKACK). Without a call where nothing was received since that was asked for, or
-    /// something was sent.
+    /// Acknowledges received data at once instead of with the next data that is sent
+    /// (TCP_QUICKACK). Without a call if nothing was received since the last one, or something was
+    /// sent.
     pub fn acknowledge_now(&self) {
         if self.family == Family::Tcp && self.acks.ask() {
-            // A hint; that it cannot be given changes nothing.
+            // A hint: a failure changes nothing.
             let _ = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
         }
     }
 
-    /// Whether something was received that may not be acknowledged yet: nothing was sent since, and
-    /// the kernel was not asked.
+    /// Whether received data may be unacknowledged: nothing was sent since, and the kernel was not
+    /// asked.
     pub(crate) fn owes_acknowledgement(&self) -> bool {
         self.family == Family::Tcp && self.acks.is_due()
     }
 
-    /// How often the kernel was asked to acknowledge at once, since something was sent.
+    /// The number of requests to acknowledge at once since the last send.
     pub fn acknowledged(&self) -> u8 {
         self.acks.asked()
     }
 
-    /// Whether nothing was sent between the last read and the one before.
+    /// Whether nothing was sent between the last two reads.
     pub(crate) fn reads_again(&self) -> bool {
         self.acks.reads_again()
     }
 
-    /// Has it take no more than can be sent soon: what waits here is in nobody's order any more.
-    /// With `bytes` that were not sent it is full; what was sent and not acknowledged is not
-    /// counted, so that no path is too long.
+    /// Limits the data in the socket to what can be sent soon: its order is fixed once it is there.
+    /// With `bytes` of unsent data it is full; unacknowledged data is not counted, so that long
+    /// paths are not slowed down.
     pub fn limit_unsent(&self, bytes: i32) {
         self.allowed.set(usize::try_from(bytes).unwrap_or(0));
         self.set_unsent(bytes);
     }
 
     fn set_unsent(&self, bytes: i32) {
-        // One that is not TCP has no such limit, and no such queue.
+        // Other sockets than TCP have no such limit, and no such queue.
         let _ = syscall::set_unsent_limit(&self.fd, bytes);
         self.unsent.set(usize::try_from(bytes).unwrap_or(0));
     }
 
-    /// Is readable only once so much is there, or the end; 1 is where every socket begins.
+    /// Makes the socket readable only from this many bytes on, or at the end; the default is 1.
     pub(crate) fn wait_for(&self, bytes: usize) {
-        // One that cannot be told is readable sooner.
+        // On failure the socket is readable sooner.
         let _ = syscall::set_low_water(&self.fd, bytes);
     }
 
-    /// Makes the close that follows a reset: the peer must not take what it got for the whole.
+    /// Makes the following close a reset: the peer must not take truncated data for the whole.
     pub fn reset_on_close(&self) {
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
     }
 }
 
-/// What the runtime has heard of a socket, if it has.
+/// The runtime's last event for a socket, if any.
 fn heard<T>(polled: Poll<io::Result<T>>) -> io::Result<Option<T>> {
     match polled {
         Poll::Ready(heard) => heard.map(Some),
@@ -558,7 +555,7 @@ fn heard<T>(polled: Poll<io::Result<T>>) -> io::Result<Option<T>> {
     }
 }
 
-/// For who wants to know and not to be woken.
+/// A context without a task to wake.
 fn nobody() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }

@@ -1,7 +1,7 @@
 //! Pipes through which the kernel moves bytes from socket to socket without a copy to us.
 //!
-//! Pays on plain TCP in bulk only: a fifth of the CPU of the peers, which copy; see `docs/perf.md`.
-//! Does not decide when to splice: that is the relay's.
+//! Pays on plain TCP in bulk only: a fifth of the CPU of copying proxies; see `docs/perf.md`. Does
+//! not decide when to splice: that is the relay's.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,17 +12,17 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::memory::{self, Kind, Level};
 
-/// How much one pipe is asked to hold at the least. A Linux pipe has 64 KB by default; for data
-/// that comes as it likes 256 KB measured as well as 1 MB.
+/// The least capacity of a pipe. A Linux pipe has 64 KB by default; for data at its own pace 256 KB
+/// measured as well as 1 MB.
 const LEAST: usize = 256 * 1024;
 
-/// And at the most: what an unprivileged user may have (`/proc/sys/fs/pipe-max-size`).
+/// The largest capacity: the limit of an unprivileged user (`/proc/sys/fs/pipe-max-size`).
 const MOST: usize = 1024 * 1024;
 
-/// Empty pipes kept by a worker for the next transfer.
+/// The most empty pipes that a worker keeps for the next transfer.
 const KEPT: usize = 32;
 
-/// The pipes of one worker: made when first needed, reused, bounded.
+/// The pipes of one worker: created on demand, reused, bounded.
 #[derive(Debug)]
 pub struct Pipes {
     idle: RefCell<Vec<Ends>>,
@@ -34,7 +34,7 @@ pub struct Pipes {
 struct Ends {
     read: OwnedFd,
     write: OwnedFd,
-    /// How much it was asked to hold.
+    /// The requested capacity.
     capacity: usize,
 }
 
@@ -48,9 +48,8 @@ impl Pipes {
         })
     }
 
-    /// A pipe to splice `room` bytes at a time through, which 256 KB and 1 MB bound, or `None` when
-    /// there are too many or descriptors or memory have run out: the transfer then goes on by
-    /// copying.
+    /// A pipe for splices of `room` bytes, bounded by 256 KB and 1 MB, or `None` when there are too
+    /// many or descriptors or memory have run out: the transfer then continues by copying.
     pub fn take(self: &Rc<Self>, room: usize) -> Option<Pipe> {
         if memory::level() > Level::Easy {
             return None;
@@ -71,7 +70,7 @@ impl Pipes {
             }
         };
         if ends.capacity < room {
-            // Where the user's share of pipe memory is used up the pipe stays small, which only
+            // When the user's share of pipe memory is used up the pipe stays small, which only
             // costs calls.
             let _ = rustix::pipe::fcntl_setpipe_size(&ends.write, room);
             ends.capacity = room;
@@ -85,27 +84,26 @@ impl Pipes {
     }
 }
 
-/// One pipe, lent by [`Pipes`]; given back when dropped empty, closed when dropped with bytes in
-/// it.
+/// One pipe of [`Pipes`]; given back when dropped empty, closed when dropped with bytes in it.
 #[derive(Debug)]
 pub struct Pipe {
     ends: Option<Ends>,
-    /// The most that one fill asks for.
+    /// The most bytes of one fill.
     room: usize,
     holds: usize,
     pipes: Rc<Pipes>,
 }
 
 impl Pipe {
-    /// Bytes that were taken from the source and not yet handed on.
+    /// The bytes in the pipe.
     pub fn holds(&self) -> usize {
         self.holds
     }
 
-    /// Moves what the source has into the pipe, at most `most` bytes; 0 is the end of the source.
+    /// Moves bytes from the source into the pipe, at most `most`; 0 is the end of the source.
     ///
     /// # Errors
-    /// EAGAIN when the source has nothing now; EINVAL when it cannot be spliced.
+    /// EAGAIN when the source has no data now; EINVAL when it cannot be spliced.
     pub fn fill(&mut self, source: impl AsFd, most: usize) -> Result<usize, Errno> {
         let most = most.min(self.room);
         let moved = rustix::pipe::splice(source, None, &self.ends().write, None, most, flags())?;
@@ -114,10 +112,10 @@ impl Pipe {
         Ok(moved)
     }
 
-    /// Moves what the pipe holds to the sink.
+    /// Moves bytes from the pipe to the sink.
     ///
     /// # Errors
-    /// EAGAIN when the sink takes nothing now, else what send(2) would say.
+    /// EAGAIN when the sink is full, else those of send(2).
     pub fn drain(&mut self, sink: impl AsFd) -> Result<usize, Errno> {
         let moved = rustix::pipe::splice(&self.ends().read, None, sink, None, self.holds, flags())?;
         self.holds -= moved;

@@ -1,8 +1,8 @@
-//! A connected socket with its TLS, if it has any, for whoever reads messages: bytes come into an
-//! [`Inbox`] and leave from slices.
+//! A connected socket with or without TLS, for readers of messages: bytes come into an [`Inbox`]
+//! and leave from slices.
 //!
-//! Each call is one system call at the most. Where the relay moves bytes on unread, this is for
-//! those that look at them.
+//! Each call is at most one system call. The relay moves bytes unread; this is for code that reads
+//! them.
 
 mod inbox;
 #[cfg(test)]
@@ -19,36 +19,37 @@ use crate::tls::session::{Session, SessionError};
 
 pub use inbox::{Blocks, Inbox};
 
-/// What one read asks for.
+/// The size of one read.
 const READ: usize = 64 * 1024;
-/// What one write under TLS seals at once.
+/// The most bytes that one write under TLS seals.
 const SEALED: usize = 64 * 1024;
-/// What a read or a write moves at once while memory is scarce: what a peer does not take is held.
+/// The size of a read or a write while memory is scarce: bytes that a peer does not accept are
+/// held.
 const LEAN: usize = 16 * 1024;
 
-/// Why a connection broke.
+/// The reason why a connection broke.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The socket did.
+    /// The socket failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Its TLS did.
+    /// TLS failed.
     #[error(transparent)]
     Tls(#[from] SessionError),
-    /// It ended without the close_notify of TLS: what came was delivered, but may not be the whole.
+    /// The connection ended without the close_notify of TLS: the received data was delivered, but
+    /// may be incomplete.
     #[error("ended without close_notify")]
     Truncated,
 }
 
-/// The buffers for TLS that all streams of one worker share: nothing stays in them between two
-/// calls.
+/// The buffers for TLS that all streams of one worker share; empty between two calls.
 #[derive(Debug)]
 pub(crate) struct Sealing {
-    /// Received.
+    /// Received bytes.
     wire: Box<[u8]>,
-    /// Gathered, where several slices are to be sealed together.
+    /// Gathered bytes, when several slices are sealed together.
     plain: Vec<u8>,
-    /// Sealed.
+    /// Sealed bytes.
     sealed: Box<[u8]>,
 }
 
@@ -68,16 +69,16 @@ impl Sealing {
 pub struct Stream {
     socket: Socket,
     session: Option<Box<Session>>,
-    /// Sealed and not sent, from `sent` on.
+    /// Sealed bytes, sent up to `sent`.
     unsent: Vec<u8>,
     sent: usize,
-    /// Whether that waits for data to share a packet with.
+    /// Whether these wait for data to share a packet with.
     held: bool,
-    /// Whether TLS was told that nothing follows.
+    /// Whether TLS was ended.
     finished: bool,
 }
 
-/// How much of `usual` is moved at once.
+/// The part of `usual` that is moved at once.
 fn within(usual: usize) -> usize {
     if memory::level() == Level::Easy {
         usual
@@ -86,14 +87,14 @@ fn within(usual: usize) -> usize {
     }
 }
 
-/// A stream taken apart: what a relay begins with.
+/// The parts of a stream, for a relay.
 #[derive(Debug)]
 pub struct Parts {
     /// The socket.
     pub socket: Socket,
-    /// Its TLS.
+    /// The TLS session.
     pub session: Option<Box<Session>>,
-    /// To be sent before anything else, as it goes over the wire.
+    /// Bytes to send before anything else, sealed.
     pub unsent: Vec<u8>,
 }
 
@@ -111,17 +112,17 @@ impl Stream {
         }
     }
 
-    /// The socket under it.
+    /// The socket.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    /// Whether it is under TLS.
+    /// Whether it uses TLS.
     pub fn is_secure(&self) -> bool {
         self.session.is_some()
     }
 
-    /// Takes it apart.
+    /// Splits it into its parts.
     pub fn into_parts(mut self) -> Parts {
         self.unsent.drain(..self.sent);
         Parts {
@@ -131,7 +132,7 @@ impl Stream {
         }
     }
 
-    /// Reads once, behind what `inbox` holds; `false` when the peer has finished.
+    /// Reads once, behind the bytes in `inbox`; `false` at the end.
     ///
     /// # Errors
     /// When the connection or its TLS has broken.
@@ -144,9 +145,9 @@ impl Stream {
         self.poll_read_within(cx, inbox, &mut allowed)
     }
 
-    /// The same, with no more than `allowed` bytes taken from the socket, which are taken off it:
-    /// under TLS those of its records. Where that ends before there is data, this is `true`
-    /// without any.
+    /// The same with at most `allowed` bytes from the socket, which are subtracted from it: under
+    /// TLS those of its records. If that is used up before there is data, this is `true` without
+    /// any.
     ///
     /// # Errors
     /// When the connection or its TLS has broken.
@@ -159,14 +160,13 @@ impl Stream {
         if self.session.is_some() {
             return self.poll_open(cx, inbox, allowed);
         }
-        // A read that fills all of the room may have left something: only a shorter one has emptied
-        // the socket.
+        // A read that fills the room may have left data: only a shorter one has emptied the socket.
         let wanted = inbox.room().min(within(READ)).min(*allowed);
         if *allowed == 0 {
             return Poll::Ready(Ok(true));
         }
         let read = self.socket.poll_read_with(cx, wanted, |fd| {
-            // Taken only now: a connection that waits holds no block.
+            // Taken only now: a waiting connection holds no block.
             inbox.fill(|room| {
                 rustix::net::recv(fd, &mut room[..wanted], rustix::net::RecvFlags::empty())
                     .map(|(read, _)| read)
@@ -190,7 +190,7 @@ impl Stream {
         let Some(session) = &mut self.session else {
             return Poll::Ready(Ok(false));
         };
-        // Where no record fits, no read could ever help.
+        // If no record fits, no read could ever help.
         if inbox.is_full() {
             return Poll::Ready(Err(io::Error::from(io::ErrorKind::StorageFull).into()));
         }
@@ -224,7 +224,7 @@ impl Stream {
             wire[..partial.len()].copy_from_slice(&partial);
             let mut consumed = 0;
             let opened = inbox.fill(|room| {
-                // Records never grow by being opened, so what fits sealed fits.
+                // Records never grow by being opened: if they fit sealed, they fit opened.
                 let wire = &wire[..filled.min(room.len())];
                 session.open(wire, room).map(|done| {
                     consumed = done.consumed;
@@ -234,21 +234,20 @@ impl Stream {
             if consumed < filled {
                 session.keep_partial(&wire[consumed..filled]);
             }
-            // Otherwise it was no data, or not a whole record.
+            // Otherwise it was no data, or an incomplete record.
             if opened > 0 {
                 return Poll::Ready(Ok(true));
             }
         }
     }
 
-    /// Is told that the rest of a message is waited for: see [`Socket::await_rest`].
+    /// Announces that the rest of a message is awaited: see [`Socket::await_rest`].
     pub fn await_rest(&self) -> bool {
         self.socket.await_rest()
     }
 
-    /// Writes from the front of `parts`, which are taken as one, and says how many of their bytes
-    /// it took; under TLS these may still wait to be sent: see
-    /// [`poll_flush`](Self::poll_flush).
+    /// Writes from the front of `parts`, as if they were one, and returns the number of bytes
+    /// taken; under TLS these may still have to be sent: see [`poll_flush`](Self::poll_flush).
     ///
     /// # Errors
     /// When the connection or its TLS has broken.
@@ -277,9 +276,8 @@ impl Stream {
         Poll::Ready(sent.map_err(StreamError::from))
     }
 
-    /// Sends `head` and then up to `len` bytes of `file` from `offset` on, which do not pass
-    /// through us; says how many of both went. Only without TLS: see
-    /// [`is_secure`](Self::is_secure).
+    /// Sends `head` and then up to `len` bytes of `file` from `offset` on within the kernel;
+    /// returns the bytes of both. Only without TLS: see [`is_secure`](Self::is_secure).
     ///
     /// # Errors
     /// When the connection has broken, or the file cannot be read.
@@ -309,7 +307,7 @@ impl Stream {
         blocks: &Blocks,
         parts: &[&[u8]],
     ) -> Poll<Result<usize, StreamError>> {
-        // What waits for room goes first; only what waits for company is taken along.
+        // Bytes that wait for room go first; held ones are taken along.
         ready!(self.poll_flush(cx))?;
         self.held = false;
         let Some(session) = &mut self.session else {
@@ -344,7 +342,7 @@ impl Stream {
         Poll::Ready(Ok(text.len()))
     }
 
-    /// Completes when everything that was taken has been sent.
+    /// Completes when everything taken has been sent.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -362,7 +360,7 @@ impl Stream {
         Poll::Ready(Ok(()))
     }
 
-    /// Completes when nothing that was taken waits here to be sent.
+    /// Completes when nothing taken waits here for room.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -374,7 +372,7 @@ impl Stream {
         }
     }
 
-    /// Completes when something would be taken and sent, as far as is known without a system call.
+    /// Completes when a write would be taken and sent, as far as known without a system call.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -384,25 +382,24 @@ impl Stream {
     }
 
     /// Completes when the peer has reset the connection. A peer that has only finished sending
-    /// still listens.
+    /// still receives.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.socket.poll_gone(cx)
     }
 
-    /// Whether nothing has come and the peer is still there, as far as the runtime has heard:
-    /// mostly no system call.
+    /// Whether there is no data and the peer is still there, by the runtime's events: mostly no
+    /// system call.
     pub fn is_quiet(&self) -> bool {
         let waiting = |session: &Session| session.has_waiting() || session.is_closed();
         !self.session.as_deref().is_some_and(waiting) && self.socket.is_quiet()
     }
 
-    /// The same, asked of the kernel: one system call.
+    /// The same, by the kernel: one system call.
     pub fn is_quiet_now(&self) -> bool {
         self.is_quiet() && self.socket.is_quiet_now()
     }
 
-    /// Says that nothing more will be written, by TLS too, once everything that was taken has been
-    /// sent.
+    /// Ends writing, by TLS too, once everything taken has been sent.
     ///
     /// # Errors
     /// When the connection has broken.
@@ -416,7 +413,7 @@ impl Stream {
         Poll::Ready(Ok(self.socket.shutdown_write()?))
     }
 
-    /// Tells a TLS peer by an alert why we end.
+    /// Sends a TLS peer the reason of the end as an alert.
     pub fn alert(&mut self, cx: &mut Context<'_>, error: &StreamError) {
         if let (StreamError::Tls(error), Some(session)) = (error, &mut self.session)
             && let Some(alert) = error.alert()

@@ -1,5 +1,5 @@
-//! What no safe wrapper offers: some socket options, and watching a descriptor. The only `unsafe`
-//! of this crate.
+//! System calls without a safe wrapper: some socket options, and watching a descriptor. The only
+//! `unsafe` of this crate.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,19 +9,19 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Has the worker's runtime watch a descriptor.
+/// Registers a descriptor with the worker's runtime.
 ///
 /// # Errors
 /// When the kernel has no room for another watch.
 pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: what is watched must stay the same open descriptor until it is dropped. An `OwnedFd`
-    // does: nothing can close or replace it while it is owned, and nobody takes it out of the
-    // `AsyncFd` by `get_mut`.
+    // SAFETY: a watched descriptor must stay the same open descriptor until it is dropped. An
+    // `OwnedFd` does: nothing can close or replace it while it is owned, and no code takes it out
+    // of the `AsyncFd` by `get_mut`.
     Ok(unsafe { AsyncFd::register_with_interest(fd, interest) }?)
 }
 
-/// Lets a listener take data with the first packet (TCP_FASTOPEN, RFC 7413), for `queue`
-/// connections at a time.
+/// Allows data in the first packet to a listener (TCP_FASTOPEN, RFC 7413), for `queue` connections
+/// at a time.
 ///
 /// # Errors
 /// When the kernel has no fast open.
@@ -43,8 +43,8 @@ pub(crate) fn set_defer_accept(fd: impl AsFd, wait: Duration) -> io::Result<()> 
     )
 }
 
-/// Has a socket take no more than it can send soon: with `bytes` that were not sent it is full
-/// (TCP_NOTSENT_LOWAT).
+/// Makes a socket full with `bytes` of unsent data (TCP_NOTSENT_LOWAT), so that it holds no more
+/// than it can send soon.
 ///
 /// # Errors
 /// When the socket is not TCP.
@@ -52,8 +52,8 @@ pub(crate) fn set_unsent_limit(fd: impl AsFd, bytes: i32) -> io::Result<()> {
     set_tcp_int(fd, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Has the kernel say that a socket is readable only once it holds so many bytes, or its end
-/// (SO_RCVLOWAT, socket(7)). It makes room for that many, and says so before where it finds none.
+/// Makes a socket readable only from this many bytes on, or at its end (SO_RCVLOWAT, socket(7)).
+/// The kernel makes room for them, and without room the socket is readable earlier.
 ///
 /// # Errors
 /// When the descriptor is no socket.
@@ -66,8 +66,8 @@ pub(crate) fn set_low_water(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     )
 }
 
-/// Sets the least TTL of a packet that a socket takes (IP_MINTTL and IPV6_MINHOPCOUNT, RFC 5082); 0
-/// takes all. On a socket of IPv6 it holds for IPv4 as well.
+/// Sets the least TTL of a packet that a socket accepts (IP_MINTTL and IPV6_MINHOPCOUNT, RFC 5082);
+/// 0 accepts all. On an IPv6 socket it applies to IPv4 as well.
 ///
 /// # Errors
 /// When the socket is of neither family.
@@ -92,7 +92,7 @@ fn set_int(
     let fd = fd.as_fd();
     let size = size_of_val(&value) as libc::socklen_t;
     // SAFETY: the descriptor is borrowed, so it is open for the whole call; the pointer is to a
-    // live integer of the size that is told, and the kernel only reads it.
+    // live integer of the given size, and the kernel only reads it.
     let result = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),

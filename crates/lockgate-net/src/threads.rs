@@ -1,5 +1,5 @@
-//! A few threads for what takes long: a disk that is waited for, a file that is compressed. Never a
-//! worker's time.
+//! A few threads for long work that must not block a worker: waiting for a disk, compressing a
+//! file.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -10,12 +10,12 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-/// Jobs that may wait for a thread, but for those that go on with what was begun.
+/// The most waiting jobs; continuations are not counted.
 const WAITING: usize = 1024;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads; they start with the first job, and end with this.
+/// A pool of threads; they start with the first job, and end with this value.
 pub struct Threads {
     name: &'static str,
     count: NonZeroUsize,
@@ -23,13 +23,13 @@ pub struct Threads {
     waiting: Arc<AtomicUsize>,
 }
 
-/// No thread takes a job: too many wait, or none could be started.
+/// No thread is available: too many jobs wait, or no thread could be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too much waits for a thread")]
 pub struct Busy;
 
 impl Threads {
-    /// So many, called `name` and a number.
+    /// A pool of `count` threads, called `name` and a number.
     pub fn new(name: &'static str, count: NonZeroUsize) -> Arc<Self> {
         Arc::new(Self {
             name,
@@ -39,11 +39,10 @@ impl Threads {
         })
     }
 
-    /// Has `job` done; what it gives comes through the channel. A job for which nobody waits any
-    /// more when a thread comes to it is not done.
+    /// Queues `job`; its result comes through the channel. A job without a receiver is skipped.
     ///
     /// # Errors
-    /// When there is no room for it.
+    /// When the queue is full.
     pub fn submit<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -55,8 +54,8 @@ impl Threads {
         }
     }
 
-    /// The same of a job that goes on with what was begun, and finds room always: whoever calls
-    /// this sees to it that one thing has one job at a time.
+    /// The same for the continuation of a job, which is never refused: the caller ensures that each
+    /// task has one job at a time.
     ///
     /// # Errors
     /// When there are no threads.
@@ -69,7 +68,7 @@ impl Threads {
         let job: Job = Box::new(move || {
             waiting.fetch_sub(1, Ordering::Relaxed);
             if !answer.is_closed() {
-                // Who asked may have gone meanwhile.
+                // The caller may be gone.
                 let _ = answer.send(job());
             }
         });
@@ -101,7 +100,7 @@ impl Threads {
 
 fn work(jobs: &Mutex<Receiver<Job>>) {
     loop {
-        // Taken before it is done, so that the others come to the next.
+        // Unlocked before the job runs, so that other threads get the next one.
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
             Ok(job) => job(),

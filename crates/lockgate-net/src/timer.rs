@@ -1,6 +1,6 @@
-//! An alarm of the worker's runtime, right to microseconds (timerfd_create(2)). The runtime's own
-//! timers round up to milliseconds, and cost every wait of the worker something once they are
-//! switched on.
+//! An alarm of the worker's runtime with a precision of microseconds (timerfd_create(2)). The
+//! runtime's own timers round up to milliseconds, and make every wait of the worker more expensive
+//! once they are enabled.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ use crate::syscall;
 pub struct Timer(AsyncFd<OwnedFd>);
 
 impl Timer {
-    /// One that is not set.
+    /// An unset alarm.
     ///
     /// # Errors
     /// When there is no descriptor for it.
@@ -33,11 +33,11 @@ impl Timer {
         Ok(Self(syscall::watch(fd, Interest::READABLE)?))
     }
 
-    /// Goes off once, so much later; at once for no time at all. What it was set to before is
-    /// forgotten.
+    /// Sets the alarm to go off once, after this time; at once for zero. Replaces an earlier
+    /// setting.
     ///
     /// # Errors
-    /// When the kernel takes no such time.
+    /// When the kernel refuses the time.
     pub fn set(&self, after: Duration) -> io::Result<()> {
         // Zero would unset it.
         let after = timespec(after.max(Duration::from_nanos(1)));
@@ -48,12 +48,12 @@ impl Timer {
         Ok(timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &times).map(|_| ())?)
     }
 
-    /// Completes when it has gone off since this last completed.
+    /// Completes when the alarm has gone off since the last completion.
     ///
     /// # Errors
     /// When the runtime is shutting down.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The runtime watches for edges, and an alarm that goes off is one: its count needs no
+        // The runtime is edge-triggered, and an alarm that goes off is an edge: its count needs no
         // reading.
         ready!(self.0.poll_read_ready(cx))?.clear_ready();
         Poll::Ready(Ok(()))
@@ -61,7 +61,7 @@ impl Timer {
 }
 
 fn timespec(duration: Duration) -> Timespec {
-    // A century is for ever.
+    // A century stands for ever.
     let secs = duration.as_secs().min(100 * 366 * 86_400);
     Timespec {
         tv_sec: secs as i64,

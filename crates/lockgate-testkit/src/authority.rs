@@ -1,4 +1,4 @@
-//! Throw-away certificate authorities, certificates and the files they are in.
+//! Throw-away certificate authorities, certificates and their files.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ pub use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A certificate authority that nobody else trusts.
+/// A certificate authority of a test.
 pub struct Authority {
     certificate: rcgen::Certificate,
     issuer: Issuer<'static, KeyPair>,
@@ -24,7 +24,7 @@ pub struct Issued {
 }
 
 impl Authority {
-    /// Makes one.
+    /// Creates one.
     ///
     /// # Panics
     /// When there is no randomness.
@@ -44,15 +44,15 @@ impl Authority {
         }
     }
 
-    /// A certificate for `names`, of an ECDSA key.
+    /// A certificate for `names` with an ECDSA key.
     pub fn issue(&self, names: &[&str]) -> Issued {
         self.issue_with(names, &P256, |_| {})
     }
 
-    /// A certificate for `names`, of a key of this `algorithm`, otherwise as `change` wants it.
+    /// A certificate for `names` with a key of this `algorithm`, amended by `change`.
     ///
     /// # Panics
-    /// When the parameters make no certificate.
+    /// When the parameters are invalid.
     pub fn issue_with(
         &self,
         names: &[&str],
@@ -72,7 +72,7 @@ impl Authority {
         Issued { certificate, key }
     }
 
-    /// A certificate for `names` that was good in the year 2020 only.
+    /// A certificate for `names` that was valid in the year 2020 only.
     pub fn issue_expired(&self, names: &[&str]) -> Issued {
         self.issue_with(names, &P256, |params| {
             params.not_before = rcgen::date_time_ymd(2020, 1, 1);
@@ -102,7 +102,7 @@ impl Issued {
         self.key.serialize_pem()
     }
 
-    /// Certificate and key, as one file has them.
+    /// Certificate and key in one file.
     pub fn both(&self) -> String {
         self.pem() + &self.key_pem()
     }
@@ -118,12 +118,12 @@ impl Issued {
     }
 }
 
-/// A directory that is gone after the test.
+/// A directory that is removed after the test.
 #[derive(Debug)]
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
-    /// Makes one.
+    /// Creates one.
     ///
     /// # Panics
     /// When the disk is full.
@@ -132,7 +132,7 @@ impl Folder {
         Self(tempfile::tempdir().expect("a directory can be made"))
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn dir(&self) -> &Path {
         self.0.path()
     }
@@ -142,8 +142,8 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// Writes a file as tools do that care: beside it first, then renamed into place; nobody else
-    /// may read it.
+    /// Writes a file atomically: beside it first, then renamed into place; only the owner may read
+    /// it.
     ///
     /// # Panics
     /// When the disk is full.
@@ -158,7 +158,7 @@ impl Folder {
         path
     }
 
-    /// Writes a certificate with its key into one file; its path as a configuration has it.
+    /// Writes a certificate with its key into one file; returns its path as in a configuration.
     ///
     /// # Panics
     /// As [`Folder::write`].

@@ -1,8 +1,8 @@
-//! Prometheus text exposition format 0.0.4, read to the letter: what a scraper makes of it.
+//! A strict parser of the Prometheus text exposition format 0.0.4.
 
 use std::collections::{BTreeMap, HashSet};
 
-/// Labels in the order in which they are written.
+/// Labels in the written order.
 pub type Labels = Vec<(String, String)>;
 
 /// A family as a scraper sees it.
@@ -10,7 +10,7 @@ pub type Labels = Vec<(String, String)>;
 pub struct Parsed {
     /// The name of the metric.
     pub name: String,
-    /// What it is, in words.
+    /// The help text.
     pub help: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
@@ -18,10 +18,10 @@ pub struct Parsed {
     pub samples: Vec<(String, Labels, f64)>,
 }
 
-/// Reads an exposition.
+/// Parses an exposition.
 ///
 /// # Panics
-/// Where it breaks a rule of the format.
+/// When it violates the format.
 pub fn parse(text: &str) -> Vec<Parsed> {
     assert!(
         text.is_empty() || text.ends_with('\n'),
@@ -139,7 +139,7 @@ fn closing_quote(text: &str) -> usize {
     panic!("no closing quote in {text}")
 }
 
-/// Undoes the escapes named in `known`; any other is against the format.
+/// Undoes the escapes named in `known`; any other violates the format.
 fn unescape(text: &str, known: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();

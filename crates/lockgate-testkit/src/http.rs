@@ -1,7 +1,7 @@
-//! One end of an HTTP/1 connection, scripted: sends exactly what it is told, and reads one message
+//! One end of an HTTP/1 connection, scripted: sends exactly the given bytes, and reads one message
 //! at a time.
 //!
-//! Reads what Lockgate sends, strictly: what RFC 9112 has no room for is a panic. Writes anything.
+//! Reads strictly: a violation of RFC 9112 is a panic. Writes anything.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -9,22 +9,22 @@ use std::net::SocketAddr;
 use crate::origin::{Origin, Serving};
 use crate::wire::{Wire, shown, until_end};
 
-/// A connection, and what was read of it too much.
+/// A connection, and bytes that were read ahead.
 #[derive(Debug)]
 pub struct Http<S = Wire> {
-    /// What it goes over; reading it directly goes past what was read already.
+    /// The connection below; reading it directly skips the bytes that were read ahead.
     pub stream: S,
     unread: Vec<u8>,
 }
 
-/// A request or an answer, as it came.
+/// A request or a response, as received.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     /// First line and fields with all line ends, the empty line too.
     pub head: String,
     /// The body without its framing.
     pub body: Vec<u8>,
-    /// Fields behind the last chunk with their line ends, without the empty line.
+    /// Trailers with their line ends, without the empty line.
     pub trailers: String,
 }
 
@@ -34,7 +34,7 @@ impl Message {
         self.head.split("\r\n").next().unwrap_or_default()
     }
 
-    /// The status of an answer.
+    /// The status of a response.
     ///
     /// # Panics
     /// When it has none.
@@ -47,7 +47,7 @@ impl Message {
         status.unwrap_or_else(|| panic!("no status: {}", self.head))
     }
 
-    /// The values of a field, in whatever spelling, one after the other.
+    /// The values of a field, in any spelling.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let fields = self
             .head
@@ -59,10 +59,10 @@ impl Message {
             .map(|(_, value)| value.trim())
     }
 
-    /// The value of a field that is there at most once.
+    /// The value of a field that occurs at most once.
     ///
     /// # Panics
-    /// When it is there twice.
+    /// When it occurs twice.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut all = self.all(name);
         let first = all.next();
@@ -73,7 +73,7 @@ impl Message {
     /// The body as text.
     ///
     /// # Panics
-    /// When it is none.
+    /// When it is not UTF-8.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("a body of text")
     }
@@ -83,15 +83,15 @@ impl Http<Wire> {
     /// Connects as a client.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When the connection is refused.
     pub fn connect(to: SocketAddr) -> Self {
         Self::over(Wire::connect(to))
     }
 
-    /// Connects, sends everything, and reads until the peer closes; what it read.
+    /// Connects, sends everything, and reads until the peer closes; returns the data.
     ///
     /// # Panics
-    /// When the connection ends otherwise.
+    /// When the connection ends in another way.
     pub fn ask(to: SocketAddr, bytes: impl AsRef<[u8]>) -> String {
         let mut client = Self::connect(to);
         client.send(bytes);
@@ -111,7 +111,7 @@ impl<S: Read + Write> Http<S> {
     /// Sends everything, at once.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream
             .write_all(bytes.as_ref())
@@ -122,7 +122,7 @@ impl<S: Read + Write> Http<S> {
     /// Sends everything, in writes of `len` bytes.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn send_in(&mut self, len: usize, bytes: impl AsRef<[u8]>) {
         for part in bytes.as_ref().chunks(len) {
             self.send(part);
@@ -132,7 +132,7 @@ impl<S: Read + Write> Http<S> {
     /// Reads exactly `len` bytes.
     ///
     /// # Panics
-    /// When they do not come.
+    /// When they do not arrive.
     pub fn exactly(&mut self, len: usize) -> Vec<u8> {
         while self.unread.len() < len {
             assert!(
@@ -145,15 +145,15 @@ impl<S: Read + Write> Http<S> {
         std::mem::replace(&mut self.unread, left)
     }
 
-    /// What was read and not asked for yet.
+    /// The bytes that were read ahead.
     pub fn unread(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.unread)
     }
 
-    /// Reads as much as `bytes` has, and checks that it is the same.
+    /// Reads as many bytes as `bytes` has, and checks that they are equal.
     ///
     /// # Panics
-    /// When it is not.
+    /// When they are not.
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         let read = self.exactly(bytes.len());
@@ -168,15 +168,14 @@ impl<S: Read + Write> Http<S> {
     /// Reads until the peer ends.
     ///
     /// # Panics
-    /// When it ends otherwise than by a close (of TLS: a close_notify).
+    /// When it does not end by a close (of TLS: a close_notify).
     pub fn rest(&mut self) -> Vec<u8> {
         let (read, end) = self.end();
         end.expect("the peer ends in an orderly way");
         read
     }
 
-    /// Reads until the peer ends, and says how: `Err` is a reset, or of TLS the lack of a
-    /// close_notify.
+    /// Reads until the peer ends; `Err` is a reset, or under TLS a missing close_notify.
     ///
     /// # Panics
     /// When it does not end.
@@ -185,7 +184,7 @@ impl<S: Read + Write> Http<S> {
         until_end(&mut self.stream, read)
     }
 
-    /// Waits until the peer has ended, however it does; what it sends before is thrown away.
+    /// Waits until the peer has ended in any way; data before that is discarded.
     ///
     /// # Panics
     /// When it does not end.
@@ -222,10 +221,10 @@ impl<S: Read + Write> Http<S> {
         line
     }
 
-    /// A head: everything up to an empty line, with it.
+    /// A head: everything up to the empty line, which is included.
     ///
     /// # Panics
-    /// When the peer ends before.
+    /// When the peer ends earlier.
     pub fn head(&mut self) -> String {
         let mut head = self.line();
         while !head.ends_with("\r\n\r\n") {
@@ -234,10 +233,10 @@ impl<S: Read + Write> Http<S> {
         head
     }
 
-    /// The next chunk's data; `None` is the last, whose trailers are still to be read.
+    /// The next chunk's data; `None` is the last, whose trailers are still unread.
     ///
     /// # Panics
-    /// When what comes is no chunk.
+    /// When it is no chunk.
     pub fn chunk(&mut self) -> Option<Vec<u8>> {
         let line = self.line();
         let size = usize::from_str_radix(line.trim_end(), 16)
@@ -253,7 +252,7 @@ impl<S: Read + Write> Http<S> {
     /// A request with its body, as an origin reads it.
     ///
     /// # Panics
-    /// When what comes is none.
+    /// When it is malformed.
     pub fn request(&mut self) -> Message {
         let mut request = Message {
             head: self.head(),
@@ -263,7 +262,7 @@ impl<S: Read + Write> Http<S> {
         request
     }
 
-    /// Waits until more comes; `false` when the peer has closed instead, or broken off.
+    /// Waits for more data; `false` when the peer has closed or aborted instead.
     pub fn has_more(&mut self) -> bool {
         if self.unread.is_empty() {
             let mut read = [0; 16 * 1024];
@@ -273,10 +272,10 @@ impl<S: Read + Write> Http<S> {
         !self.unread.is_empty()
     }
 
-    /// The next request with its body; `None` when the peer has closed instead, or broken off.
+    /// The next request with its body; `None` when the peer has closed or aborted instead.
     ///
     /// # Panics
-    /// When what comes is none.
+    /// When it is malformed.
     pub fn next_request(&mut self) -> Option<Message> {
         if self.has_more() {
             Some(self.request())
@@ -285,11 +284,11 @@ impl<S: Read + Write> Http<S> {
         }
     }
 
-    /// An answer with its body to a request of any method but HEAD, as a client reads it; those
-    /// before the answer (1xx) are answers of their own.
+    /// A response with its body to a request of any method but HEAD, as a client reads it; interim
+    /// ones (1xx) are responses of their own.
     ///
     /// # Panics
-    /// When what comes is none.
+    /// When it is malformed.
     pub fn answer(&mut self) -> Message {
         let mut answer = Message {
             head: self.head(),
@@ -311,10 +310,10 @@ impl<S: Read + Write> Http<S> {
         answer
     }
 
-    /// The body of a message whose head is there.
+    /// Reads the body of a message with its head.
     ///
     /// # Panics
-    /// When it does not come whole.
+    /// When it is truncated.
     pub fn body(&mut self, message: &mut Message) {
         let length = message
             .field("content-length")
@@ -339,7 +338,7 @@ impl<S: Read + Write> Http<S> {
         }
     }
 
-    /// Reads what is there, or waits for it; `false` is the peer's end.
+    /// Reads available bytes, or waits for some; `false` is the peer's end.
     fn read_more(&mut self) -> bool {
         let mut read = [0; 16 * 1024];
         let len = self.stream.read(&mut read).expect("the peer sends on");
@@ -349,7 +348,7 @@ impl<S: Read + Write> Http<S> {
 }
 
 impl Origin {
-    /// The next connection, as one that speaks HTTP.
+    /// The next connection, for HTTP.
     ///
     /// # Panics
     /// When none comes.
@@ -357,8 +356,8 @@ impl Origin {
         Http::over(self.accept())
     }
 
-    /// Answers every request by the bytes that `answer` makes of it, on connections that stay open
-    /// until the client closes them.
+    /// Responds to every request with the bytes from `answer`, on connections that stay open until
+    /// the client closes them.
     pub fn answering(
         self,
         answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static,

@@ -1,15 +1,14 @@
 //! Starts a real Lockgate among scripted peers; for tests only.
 //!
 //! Peers are bytes in and bytes out over real sockets, certificates are made at run time, ports are
-//! free ones. Every wait is for an event, and ends after [`DEADLINE`] with a panic that says what
-//! it was for. No test relies on how long anything takes: only [`eventually`] pauses, between two
-//! questions.
+//! free ones. Every wait is for an event, and ends after [`DEADLINE`] with a panic that names the
+//! event. No test relies on how long anything takes: only [`eventually`] pauses, between two polls.
 //!
 //! # Layout
-//! `process` runs the program and asks its metrics address, `lines` are what it writes; `wire` is
-//! one plain connection, `tls` the same under TLS, `http` HTTP/1 over either, `origin` what the
-//! program connects to, `port` where that listens; `authority` makes certificates; `exposition`
-//! reads Prometheus text. `h2` are the peers that speak HTTP/2.
+//! `process` runs the program and reads its metrics address, `lines` are its output; `wire` is one
+//! plain connection, `tls` the same under TLS, `http` HTTP/1 over either, `origin` an endpoint,
+//! `port` its port; `authority` makes certificates; `exposition` parses Prometheus text. `h2` has
+//! the HTTP/2 peers.
 
 #![forbid(unsafe_code)]
 
@@ -34,15 +33,15 @@ pub use process::{Ended, Launch, Lockgate, Signal};
 pub use tls::{ClientSettings, Tls, client_hello, server_config};
 pub use wire::{Wire, bytes};
 
-/// The longest that any single wait of a test lasts. It says "never": a machine that is merely slow
-/// and busy keeps it.
+/// The limit of any single wait of a test. It stands for "never": even a slow and busy machine
+/// stays below it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Between two questions of [`eventually`]: without it, tests that wait would take the processor
-/// from what they wait for.
+/// The pause between two polls of [`eventually`]: without it, waiting tests would take the
+/// processor from the program.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Asks again and again until there is an answer, for what announces itself by no event.
+/// Polls until there is a result, for conditions without an event.
 ///
 /// # Panics
 /// When there is none within [`DEADLINE`].

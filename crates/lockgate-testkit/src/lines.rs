@@ -1,6 +1,6 @@
-//! Lines that a program writes, collected as they come.
+//! Lines of a program's output, collected as they come.
 //!
-//! Does not interpret them, but for those who ask for JSON.
+//! Does not interpret them, except as JSON on request.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::DEADLINE;
 
-/// Everything written so far, and whether there can be more.
+/// The output so far, and whether there can be more.
 #[derive(Clone, Debug, Default)]
 pub struct Lines(Arc<(Mutex<Collected>, Condvar)>);
 
@@ -26,13 +26,13 @@ struct Collected {
 enum Reading {
     #[default]
     On,
-    /// No more, once the line that is waited for has come.
+    /// Reading ends after the awaited line.
     Stopping,
     Stopped,
 }
 
 impl Lines {
-    /// Collects what `source` has until its end, in a thread of its own.
+    /// Collects the lines of `source` until its end, in a thread of its own.
     pub fn of(source: impl Read + Send + 'static) -> Self {
         let lines = Self::default();
         let writer = lines.clone();
@@ -55,17 +55,17 @@ impl Lines {
         lines
     }
 
-    /// Reads no more, as a collector of logs that hangs. Takes effect with the next line.
+    /// Stops reading, like a collector of logs that hangs. Takes effect with the next line.
     pub fn stop_reading(&self) {
         self.change(|collected| collected.reading = Reading::Stopping);
     }
 
-    /// Whether nothing is read any more.
+    /// Whether reading has stopped.
     pub fn has_stopped_reading(&self) -> bool {
         self.lock().reading == Reading::Stopped
     }
 
-    /// Reads on.
+    /// Continues reading.
     pub fn read_on(&self) {
         self.change(|collected| collected.reading = Reading::On);
     }
@@ -84,11 +84,11 @@ impl Lines {
         true
     }
 
-    /// Waits for a line in which `find` finds something; lines that came before are looked at too.
+    /// Waits for a line in which `find` returns a value; earlier lines are searched too.
     ///
     /// # Panics
-    /// When the source ends or the deadline passes without one; says `what` was waited for and what
-    /// came.
+    /// When the source ends or the deadline passes without one; the message names `what` and has
+    /// the output.
     pub fn find<T>(&self, what: &str, mut find: impl FnMut(&str) -> Option<T>) -> T {
         let mut seen = 0;
         let found = self.wait(|collected| {
@@ -105,7 +105,7 @@ impl Lines {
         }
     }
 
-    /// Like [`Lines::find`], among lines that are JSON; others are passed over.
+    /// Like [`Lines::find`], among lines that are JSON; others are skipped.
     ///
     /// # Panics
     /// As [`Lines::find`].
@@ -117,7 +117,7 @@ impl Lines {
         })
     }
 
-    /// Every line so far that is JSON.
+    /// Every JSON line so far.
     pub fn json(&self) -> Vec<Value> {
         self.lock()
             .lines
@@ -126,7 +126,7 @@ impl Lines {
             .collect()
     }
 
-    /// All so far.
+    /// The output so far.
     pub fn text(&self) -> String {
         self.lock().lines.join("\n")
     }
@@ -137,7 +137,7 @@ impl Lines {
             .is_some()
     }
 
-    /// Waits until `look` has an answer; `None` when the deadline passes first.
+    /// Waits until `look` returns a value; `None` when the deadline passes first.
     fn wait<T>(&self, mut look: impl FnMut(&Collected) -> Option<T>) -> Option<T> {
         let end = Instant::now() + DEADLINE;
         let mut collected = self.lock();

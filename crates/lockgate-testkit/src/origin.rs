@@ -1,5 +1,5 @@
-//! What Lockgate connects to: a listening socket whose connections a test drives, or that serves by
-//! itself.
+//! An endpoint of Lockgate: a listening socket with connections that a test drives, or that serves
+//! by itself.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,7 +26,7 @@ enum Kind {
 }
 
 impl Origin {
-    /// Listens on a free port of 127.0.0.1, which no other origin has had.
+    /// Listens on a free port of 127.0.0.1 that no other origin has had.
     ///
     /// # Panics
     /// When there is none.
@@ -50,7 +50,7 @@ impl Origin {
     /// Listens on a Unix socket at `path`.
     ///
     /// # Panics
-    /// When something is there.
+    /// When the path exists.
     pub fn unix(path: &Path) -> Self {
         Self(Kind::Unix(
             UnixListener::bind(path).expect("nothing is there"),
@@ -58,7 +58,7 @@ impl Origin {
         ))
     }
 
-    /// The address as a configuration has it.
+    /// The address as in a configuration.
     pub fn address(&self) -> String {
         match &self.0 {
             Kind::Tcp(_, address) => address.to_string(),
@@ -100,7 +100,7 @@ impl Origin {
         }
     }
 
-    /// Hands every connection to `serve`, each in a thread of its own, and closes it after that.
+    /// Passes every connection to `serve`, each in a thread of its own, and closes it afterwards.
     pub fn serve(self, serve: impl Fn(&mut Wire) + Send + Sync + 'static) -> Serving {
         let counts = Arc::new(Counts::default());
         let address = self.address();
@@ -117,7 +117,7 @@ impl Origin {
                 std::thread::spawn(move || {
                     let here = Here(&shared.open);
                     serve(&mut wire);
-                    // Before the close: whoever sees that may connect anew at once.
+                    // Before the close: a peer may reconnect as soon as it sees that.
                     drop(here);
                 });
             }
@@ -129,11 +129,11 @@ impl Origin {
         }
     }
 
-    /// Sends back whatever comes, until it ends.
+    /// Sends back all data until the end.
     pub fn echo(self) -> Serving {
         self.serve(|wire| {
             let mut writer = wire.another();
-            // A peer that breaks off is the business of the test that told it to.
+            // A broken connection is checked by the test that causes it.
             let _ = std::io::copy(wire, &mut writer);
         })
     }
@@ -172,7 +172,7 @@ impl Counts {
     }
 }
 
-/// One connection that is being served; also when its script panics.
+/// The count of one connection in service; also correct when its script panics.
 struct Here<'a>(&'a AtomicUsize);
 
 impl Drop for Here<'_> {
@@ -182,12 +182,12 @@ impl Drop for Here<'_> {
 }
 
 impl Serving {
-    /// The address as a configuration has it.
+    /// The address as in a configuration.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The most connections that were being served at once.
+    /// The most connections in service at once.
     pub fn most_at_once(&self) -> usize {
         self.counts.most.load(Ordering::SeqCst)
     }
@@ -205,7 +205,7 @@ impl Drop for Serving {
             Some(path) => std::os::unix::net::UnixStream::connect(path).is_ok(),
             None => std::net::TcpStream::connect(&self.address).is_ok(),
         };
-        // Where the file of the socket was replaced nobody can be woken by it.
+        // If the file of the socket was replaced it cannot be woken by a connection.
         if let (true, Some(thread)) = (woken, self.thread.take()) {
             let _ = thread.join();
         }

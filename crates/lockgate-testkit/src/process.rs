@@ -1,7 +1,7 @@
-//! The program under test: started with a configuration, watched through its logs and its metrics
+//! The program under test: started with a configuration, observed through its logs and its metrics
 //! address.
 //!
-//! Killed when it is dropped.
+//! Killed on drop.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::lines::Lines;
 
 pub use rustix::process::Signal;
 
-/// How the program is to be started.
+/// The settings of a start.
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: String,
@@ -40,19 +40,19 @@ pub struct Lockgate {
     folder: Option<TempDir>,
 }
 
-/// How the program ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit code; `None` when a signal killed it.
+    /// The exit code; `None` when a signal killed it.
     pub code: Option<i32>,
-    /// What it wrote to standard output.
+    /// The standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// The standard error.
     pub stderr: String,
 }
 
 impl Launch {
-    /// Starts `program`, with one worker.
+    /// Settings for `program` with one worker.
     pub fn new(program: &str) -> Self {
         Self {
             program: program.to_owned(),
@@ -68,7 +68,7 @@ impl Launch {
         self
     }
 
-    /// By a command that runs it, such as `prlimit --nofile=300`.
+    /// Started by a command, such as `prlimit --nofile=300`.
     pub fn through(mut self, wrapper: &[&str]) -> Self {
         self.wrapper = wrapper.iter().map(ToString::to_string).collect();
         self
@@ -125,7 +125,7 @@ impl Launch {
         amended + toml
     }
 
-    /// Starts the program with these arguments; waits for nothing.
+    /// Starts the program with these arguments and does not wait.
     ///
     /// # Panics
     /// When there is no such program.
@@ -180,7 +180,7 @@ impl Lockgate {
         }
     }
 
-    /// Where the first listener of the configuration listens.
+    /// The address of the configuration's first listener.
     ///
     /// # Panics
     /// When it is a Unix socket.
@@ -188,7 +188,7 @@ impl Lockgate {
         self.at(self.first.as_deref().expect("there is a listener"))
     }
 
-    /// Where the listener with this name in the configuration listens. With port 0 everywhere,
+    /// The address of the listener with this name in the configuration. With port 0 everywhere,
     /// listeners differ by their addresses: `127.0.0.1:0`, `127.0.0.2:0`.
     ///
     /// # Panics
@@ -212,10 +212,10 @@ impl Lockgate {
         self.metrics.expect("a metrics address")
     }
 
-    /// The status and the body that the metrics address answers for `path`.
+    /// The status and the body of the metrics address for `path`.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// When it does not respond.
     pub fn get(&self, path: &str) -> (u16, String) {
         let mut client = Http::connect(self.metrics_address());
         client.send(format!(
@@ -228,7 +228,7 @@ impl Lockgate {
     /// The Prometheus text.
     ///
     /// # Panics
-    /// When the metrics address does not answer.
+    /// When the metrics address does not respond.
     pub fn metrics(&self) -> String {
         self.get("/metrics").1
     }
@@ -237,7 +237,7 @@ impl Lockgate {
     /// `key="value"`.
     ///
     /// # Panics
-    /// When the metrics address does not answer.
+    /// When the metrics address does not respond.
     pub fn sample(&self, name: &str, labels: &[&str]) -> f64 {
         let text = self.metrics();
         let samples = text
@@ -272,7 +272,7 @@ impl Lockgate {
     /// The traffic of clients.
     ///
     /// # Panics
-    /// When the metrics address does not answer in JSON.
+    /// When the metrics address does not respond with JSON.
     pub fn top(&self) -> Value {
         serde_json::from_str(&self.get("/top").1).expect("JSON")
     }
@@ -291,7 +291,7 @@ impl Lockgate {
         })
     }
 
-    /// A line of the access log, past or to come.
+    /// An access log line that is there already, or comes.
     ///
     /// # Panics
     /// When none comes.
@@ -304,7 +304,7 @@ impl Lockgate {
         self.stdout.json()
     }
 
-    /// A line of the operator log with this message, past or to come.
+    /// An operator log line with this message that is there already, or comes.
     ///
     /// # Panics
     /// When none comes.
@@ -316,15 +316,15 @@ impl Lockgate {
         })
     }
 
-    /// What it writes to standard error: the operator log, and reports of configurations.
+    /// The standard error: the operator log, and reports of configurations.
     pub fn stderr(&self) -> &Lines {
         &self.stderr
     }
 
-    /// Leaves its standard error unread and full, until [`Lines::read_on`].
+    /// Leaves the standard error unread and full, until [`Lines::read_on`].
     ///
     /// # Panics
-    /// When it has ended.
+    /// When the program has ended.
     pub fn fill_stderr(&self) {
         self.stderr.stop_reading();
         let path = format!("/proc/{}/fd/2", self.pid());
@@ -338,15 +338,15 @@ impl Lockgate {
         });
     }
 
-    /// What it writes to standard output.
+    /// The standard output.
     pub fn stdout(&self) -> &Lines {
         &self.stdout
     }
 
-    /// The file of the configuration that [`Launch::start`] gave it.
+    /// The file of the configuration of [`Launch::start`].
     ///
     /// # Panics
-    /// When it was started by other arguments.
+    /// When the program was started with other arguments.
     pub fn configuration(&self) -> PathBuf {
         self.folder
             .as_ref()
@@ -355,32 +355,32 @@ impl Lockgate {
             .join("lockgate.toml")
     }
 
-    /// Its process number.
+    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// A file of its directory in /proc.
+    /// A file of the program's directory in /proc.
     ///
     /// # Panics
-    /// When it has ended.
+    /// When the program has ended.
     pub fn proc(&self, file: &str) -> String {
         let path: PathBuf = ["/proc", &self.pid().to_string(), file].iter().collect();
         std::fs::read_to_string(path).expect("the process is there")
     }
 
-    /// Memory that it has resident, in bytes.
+    /// The resident memory, in bytes.
     ///
     /// # Panics
-    /// When it has ended.
+    /// When the program has ended.
     pub fn resident(&self) -> usize {
         self.memory("VmRSS:")
     }
 
-    /// The most memory that it has had resident, in bytes.
+    /// The largest resident memory so far, in bytes.
     ///
     /// # Panics
-    /// When it has ended.
+    /// When the program has ended.
     pub fn most_resident(&self) -> usize {
         self.memory("VmHWM:")
     }
@@ -399,19 +399,19 @@ impl Lockgate {
         kilobytes * 1024
     }
 
-    /// Sends it a signal.
+    /// Sends a signal.
     ///
     /// # Panics
-    /// When it has ended.
+    /// When the program has ended.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).expect("the process is there");
     }
 
-    /// Does something while all its threads are stopped.
+    /// Calls `done` while all threads of the program are stopped.
     ///
     /// # Panics
-    /// When it has ended, or a thread does not stop.
+    /// When the program has ended, or a thread does not stop.
     pub fn paused<T>(&self, done: impl FnOnce() -> T) -> T {
         self.signal(Signal::STOP);
         let threads =
@@ -419,7 +419,7 @@ impl Lockgate {
         for thread in threads {
             let path = thread.expect("Linux lists them").path().join("status");
             eventually("a thread that is stopped", || {
-                // One that has ended is stopped, too.
+                // An ended thread is stopped, too.
                 let status =
                     std::fs::read_to_string(&path).unwrap_or_else(|_| "State:\tT".to_owned());
                 status.contains("State:\tT").then_some(())
@@ -435,7 +435,7 @@ impl Lockgate {
     /// # Panics
     /// When it does not end.
     pub fn ended(mut self) -> Ended {
-        // Its outputs close with it; nobody else has them.
+        // The outputs close at the end of the program; no other process has them.
         let ended = self.stdout.ended() && self.stderr.ended();
         assert!(
             ended,
@@ -450,7 +450,7 @@ impl Lockgate {
         }
     }
 
-    /// Tells it to stop (TERM) and waits for its end.
+    /// Stops the program (TERM) and waits for its end.
     ///
     /// # Panics
     /// When it does not end.
@@ -462,7 +462,7 @@ impl Lockgate {
 
 impl Drop for Lockgate {
     fn drop(&mut self) {
-        // Where it has ended already there is nothing to do.
+        // A program that has ended already needs nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {

@@ -1,6 +1,6 @@
 //! One TLS connection of a scripted peer, from either end, by rustls.
 //!
-//! Says what is expected of it by panicking, except for handshakes, whose failures tests look at.
+//! Panics on an unmet expectation, except for handshakes, whose errors tests examine.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -18,17 +18,17 @@ use rustls::{
 use crate::authority::{Authority, Issued};
 use crate::wire::{Wire, shown, until_end};
 
-/// How a client speaks TLS; sessions are kept for resumption by whoever keeps the [`ClientConfig`].
+/// The TLS settings of a client; the owner of the [`ClientConfig`] keeps sessions for resumption.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
     roots: Vec<CertificateDer<'static>>,
-    /// TLS versions that it offers.
+    /// The offered TLS versions.
     pub versions: Vec<&'static SupportedProtocolVersion>,
-    /// Protocols that it offers by ALPN.
+    /// The protocols offered by ALPN.
     pub alpn: Vec<&'static str>,
-    /// Key exchange groups that it offers; empty means those of rustls.
+    /// The offered key exchange groups; empty means those of rustls.
     pub groups: Vec<&'static dyn SupportedKxGroup>,
-    /// Whether it names the server (SNI).
+    /// Whether it sends SNI.
     pub names_server: bool,
     /// The longest record that it sends, header included.
     pub longest_record: Option<usize>,
@@ -61,13 +61,13 @@ impl ClientSettings {
         self
     }
 
-    /// Shows this certificate when it is asked for one.
+    /// Sends this certificate on request.
     pub fn identity(mut self, issued: &Issued) -> Self {
         self.identity = Some((vec![issued.der()], issued.key.serialize_der()));
         self
     }
 
-    /// Makes the configuration; keep it where sessions are to be resumed.
+    /// Builds the configuration; keep it to resume sessions.
     ///
     /// # Panics
     /// When the settings contradict each other.
@@ -104,20 +104,20 @@ impl ClientSettings {
         Arc::new(config)
     }
 
-    /// Connects and shakes hands with `name` at `to`, without any session to resume.
+    /// Connects and does a handshake with `name` at `to`, without any session to resume.
     ///
     /// # Errors
-    /// What the handshake fails with; see [`Tls::alert`].
+    /// Those of the handshake; see [`Tls::alert`].
     pub fn connect(&self, to: SocketAddr, name: &str) -> io::Result<Tls> {
         Tls::connect(&self.build(), Wire::connect(to), name)
     }
 }
 
-/// What an origin needs to speak TLS as `issued`; with `clients` it requires a certificate of that
-/// authority.
+/// The TLS configuration of an origin with the certificate `issued`; with `clients` it requires a
+/// certificate of that authority.
 ///
 /// # Panics
-/// When the certificate is none.
+/// When the certificate is invalid.
 pub fn server_config(issued: &Issued, clients: Option<&Authority>) -> Arc<ServerConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -140,7 +140,7 @@ pub fn server_config(issued: &Issued, clients: Option<&Authority>) -> Arc<Server
     )
 }
 
-/// The ClientHello of such a client, as it goes over the wire.
+/// The ClientHello of such a client, as sent.
 ///
 /// # Panics
 /// When `name` is no host name.
@@ -158,15 +158,15 @@ pub fn client_hello(config: &Arc<ClientConfig>, name: &str) -> Vec<u8> {
 pub struct Tls {
     /// The state of TLS.
     pub session: Connection,
-    /// What it goes over; bytes sent here go past TLS.
+    /// The connection below; bytes sent here bypass TLS.
     pub wire: Wire,
 }
 
 impl Tls {
-    /// Shakes hands as a client over `wire`.
+    /// Does the handshake as a client over `wire`.
     ///
     /// # Errors
-    /// What the handshake fails with; see [`Tls::alert`].
+    /// Those of the handshake; see [`Tls::alert`].
     ///
     /// # Panics
     /// When `name` is no host name.
@@ -176,10 +176,10 @@ impl Tls {
         Self::shake(session.into(), wire)
     }
 
-    /// Shakes hands as a server over `wire`.
+    /// Does the handshake as a server over `wire`.
     ///
     /// # Errors
-    /// What the handshake fails with.
+    /// Those of the handshake.
     pub fn accept(config: &Arc<ServerConfig>, wire: Wire) -> io::Result<Self> {
         let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
         Self::shake(session.into(), wire)
@@ -188,7 +188,7 @@ impl Tls {
     fn shake(mut session: Connection, mut wire: Wire) -> io::Result<Self> {
         while session.is_handshaking() || session.wants_write() {
             if let Err(error) = session.complete_io(&mut wire) {
-                // The peer is told why, if it is still there.
+                // The peer gets the alert, if it is still there.
                 while session.wants_write() && session.write_tls(&mut wire).is_ok() {}
                 return Err(error);
             }
@@ -204,7 +204,7 @@ impl Tls {
         }
     }
 
-    /// What was agreed on.
+    /// The result of the negotiation.
     pub fn agreed(&self) -> &CommonState {
         &self.session
     }
@@ -212,7 +212,7 @@ impl Tls {
     /// Sends everything.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         for part in bytes.as_ref().chunks(16 * 1024) {
             self.session
@@ -223,10 +223,10 @@ impl Tls {
         }
     }
 
-    /// Sends what TLS has to send.
+    /// Sends the pending bytes of TLS.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept them.
     pub fn flush(&mut self) {
         while self.session.wants_write() {
             self.session
@@ -235,10 +235,10 @@ impl Tls {
         }
     }
 
-    /// Reads as much as `bytes` has, and checks that it is the same.
+    /// Reads as many bytes as `bytes` has, and checks that they are equal.
     ///
     /// # Panics
-    /// When it is not.
+    /// When they are not.
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         let read = self.exactly(bytes.len());
@@ -253,7 +253,7 @@ impl Tls {
     /// Reads exactly `len` bytes.
     ///
     /// # Panics
-    /// When they do not come.
+    /// When they do not arrive.
     pub fn exactly(&mut self, len: usize) -> Vec<u8> {
         let mut read = vec![0; len];
         self.read_exact(&mut read).expect("the peer sends enough");
@@ -263,14 +263,14 @@ impl Tls {
     /// Reads until the peer ends by a close_notify.
     ///
     /// # Panics
-    /// When it ends otherwise.
+    /// When it ends in another way.
     pub fn rest(&mut self) -> Vec<u8> {
         let (read, end) = self.end();
         end.expect("the peer ends by close_notify");
         read
     }
 
-    /// Reads until the peer ends, and says how: `Ok` is a close_notify.
+    /// Reads until the peer ends; `Ok` is a close_notify.
     ///
     /// # Panics
     /// When it does not end.
@@ -278,7 +278,7 @@ impl Tls {
         until_end(self, Vec::new())
     }
 
-    /// Waits until the peer has ended, however it does; what it sends before is thrown away.
+    /// Waits until the peer has ended in any way; data before that is discarded.
     ///
     /// # Panics
     /// When it does not end.
@@ -286,17 +286,17 @@ impl Tls {
         let _ = self.end();
     }
 
-    /// Sends a close_notify and closes the sending half of the connection; reading goes on.
+    /// Sends a close_notify and closes the sending half of the connection; reading continues.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn finish(&mut self) {
         self.session.send_close_notify();
         self.flush();
         self.wire.finish();
     }
 
-    /// Sends everything and finishes, while it reads until the peer ends; what it read.
+    /// Sends everything and finishes, while it reads until the peer ends; returns the data.
     ///
     /// # Panics
     /// When either fails.
@@ -377,7 +377,7 @@ impl Read for Tls {
                 .process_new_packets()
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             received?;
-            // What a peer does not take that has ended: what it said before is still read.
+            // An ended peer does not accept it: its earlier data is still read.
             let _ = Write::flush(self);
         }
     }

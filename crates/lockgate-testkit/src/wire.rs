@@ -1,6 +1,6 @@
 //! One plain connection, from either end, over TCP or a Unix socket.
 //!
-//! Says what is expected of it by panicking, as everything in tests does. Knows no protocol.
+//! Panics on an unmet expectation, like everything in tests. Knows no protocol.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
@@ -29,7 +29,7 @@ impl Wire {
     /// Connects over TCP.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When the connection is refused.
     pub fn connect(to: SocketAddr) -> Self {
         TcpStream::connect_timeout(&to, DEADLINE)
             .expect("somebody listens")
@@ -39,7 +39,7 @@ impl Wire {
     /// Connects over TCP from the address `from`: all of 127.0.0.0/8 is this machine.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When the connection is refused.
     pub fn connect_from(from: IpAddr, to: SocketAddr) -> Self {
         let family = if to.is_ipv4() {
             AddressFamily::INET
@@ -54,11 +54,10 @@ impl Wire {
         TcpStream::from(socket).into()
     }
 
-    /// Connects over TCP, and has the kernel keep little of what comes and was not read: some 16
-    /// KB.
+    /// Connects over TCP with a small receive buffer in the kernel: some 16 KB.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When the connection is refused.
     pub fn connect_narrow(to: SocketAddr) -> Self {
         let family = if to.is_ipv4() {
             AddressFamily::INET
@@ -68,7 +67,7 @@ impl Wire {
         let socket =
             rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let socket = socket.expect("descriptors are left");
-        // Before there is a connection: a window is never taken back.
+        // Before connecting: a window is never taken back.
         sockopt::set_socket_recv_buffer_size(&socket, 16 * 1024).expect("a size that there is");
         rustix::net::connect(&socket, &to).expect("somebody listens");
         TcpStream::from(socket).into()
@@ -77,7 +76,7 @@ impl Wire {
     /// Connects to a Unix socket.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When the connection is refused.
     pub fn connect_unix(to: &Path) -> Self {
         UnixStream::connect(to).expect("somebody listens").into()
     }
@@ -85,16 +84,16 @@ impl Wire {
     /// Sends everything.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.write_all(bytes.as_ref())
             .expect("the peer takes what is sent");
     }
 
-    /// Reads as much as `bytes` has, and checks that it is the same.
+    /// Reads as many bytes as `bytes` has, and checks that they are equal.
     ///
     /// # Panics
-    /// When it is not.
+    /// When they are not.
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
         let read = self.exactly(bytes.len());
@@ -106,7 +105,7 @@ impl Wire {
         );
     }
 
-    /// Sends zeros until nobody takes any more: all buffers on the way are full.
+    /// Sends zeros until all buffers on the way are full.
     ///
     /// # Panics
     /// When the connection breaks.
@@ -135,7 +134,7 @@ impl Wire {
     /// Reads exactly `len` bytes.
     ///
     /// # Panics
-    /// When they do not come.
+    /// When they do not arrive.
     pub fn exactly(&mut self, len: usize) -> Vec<u8> {
         let mut read = vec![0; len];
         self.read_exact(&mut read).expect("the peer sends enough");
@@ -145,14 +144,14 @@ impl Wire {
     /// Reads until the peer ends.
     ///
     /// # Panics
-    /// When it ends otherwise than by a close.
+    /// When it does not end by a close.
     pub fn rest(&mut self) -> Vec<u8> {
         let (read, end) = self.end();
         end.expect("the peer ends in an orderly way");
         read
     }
 
-    /// Reads until the peer ends, and says how: `Ok` is a close, `Err` a reset, say.
+    /// Reads until the peer ends; `Ok` is a close, `Err` a reset or another error.
     ///
     /// # Panics
     /// When it does not end.
@@ -160,7 +159,7 @@ impl Wire {
         until_end(self, Vec::new())
     }
 
-    /// Waits until the peer has ended, however it does; what it sends before is thrown away.
+    /// Waits until the peer has ended in any way; data before that is discarded.
     ///
     /// # Panics
     /// When it does not end.
@@ -177,7 +176,7 @@ impl Wire {
         assert!(rest.is_empty(), "expected the end, got {:?}", shown(&rest));
     }
 
-    /// Checks that the peer resets the connection; what it sends before is thrown away.
+    /// Checks that the peer resets the connection; data before that is discarded.
     ///
     /// # Panics
     /// When it closes it or does nothing.
@@ -187,7 +186,7 @@ impl Wire {
         assert_eq!(kind, io::ErrorKind::ConnectionReset);
     }
 
-    /// Says that nothing more will be sent; reading goes on.
+    /// Ends sending; reading continues.
     ///
     /// # Panics
     /// When the connection is broken.
@@ -199,16 +198,16 @@ impl Wire {
         done.expect("the connection is there");
     }
 
-    /// Breaks the connection off: RST over TCP, a mere close over a Unix socket.
+    /// Aborts the connection: RST over TCP, a mere close over a Unix socket.
     ///
     /// # Panics
-    /// When the socket does not let itself be told so.
+    /// When the socket option cannot be set.
     pub fn reset(self) {
         sockopt::set_socket_linger(&self, Some(Duration::ZERO))
             .expect("an option that all sockets have");
     }
 
-    /// Sends everything and finishes, while it reads until the peer ends; what it read.
+    /// Sends everything and finishes, while it reads until the peer ends; returns the data.
     ///
     /// # Panics
     /// When either fails.
@@ -223,10 +222,10 @@ impl Wire {
         })
     }
 
-    /// Whether nothing is there to be read, nor comes within `wait`.
+    /// Whether there is no data now and within `wait`.
     ///
     /// # Panics
-    /// When `wait` is longer than the system can count.
+    /// When `wait` is too long for the system.
     pub fn is_quiet(&self, wait: Duration) -> bool {
         let wait = Timespec::try_from(wait).expect("a short time");
         let mut polled = [PollFd::from_borrowed_fd(self.as_fd(), PollFlags::IN)];
@@ -285,7 +284,7 @@ impl Wire {
 
 impl From<TcpStream> for Wire {
     fn from(stream: TcpStream) -> Self {
-        // Small writes of a test are meant as they are written.
+        // A test's small writes must leave as they are.
         stream
             .set_nodelay(true)
             .expect("an option that all TCP sockets have");
@@ -320,7 +319,7 @@ impl Write for Wire {
         }
     }
 
-    /// In one call: a flight of TLS leaves whole, as that of every client does.
+    /// In one call: a flight of TLS leaves whole, like that of every client.
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.0 {
             Kind::Tcp(stream) => stream.write_vectored(bufs),
@@ -342,8 +341,8 @@ impl AsFd for Wire {
     }
 }
 
-/// Reads until `stream` ends, behind what was `read` already, and says how it ended. That nothing
-/// comes any more is no end.
+/// Reads until `stream` ends, behind the bytes in `read`, and returns how it ended. A timeout is no
+/// end.
 ///
 /// # Panics
 /// When it does not end.
@@ -356,14 +355,13 @@ pub(crate) fn until_end(stream: &mut impl Read, mut read: Vec<u8>) -> (Vec<u8>, 
     (read, end)
 }
 
-/// As much of some bytes as a message of a failed test should have.
+/// The part of some bytes that fits into the message of a failed test.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let head = bytes.get(..200).unwrap_or(bytes);
     format!("{} bytes {}", bytes.len(), head.escape_ascii())
 }
 
-/// `len` bytes that look random and are the same for the same `seed`: what is lost, doubled or
-/// moved shows.
+/// `len` pseudo-random bytes, the same for the same `seed`: lost, doubled or moved bytes show.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut made = Vec::with_capacity(len + 8);

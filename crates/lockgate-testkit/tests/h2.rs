@@ -1,5 +1,5 @@
-//! The peers of HTTP/2 against each other: what a test of Lockgate says about it must not be a
-//! mistake of the kit.
+//! The HTTP/2 peers against each other, so that a failed test of Lockgate is not a mistake of the
+//! testkit.
 
 use lockgate_testkit::h2::frame::{code, flag, kind, setting};
 use lockgate_testkit::h2::{Answer, Client, GoAway, Origin, Peer, Reply, hpack};
@@ -12,7 +12,7 @@ fn fields(fields: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// An answer with everything that one may have.
+/// A response with all parts.
 fn whole() -> Reply {
     Reply::new(200)
         .interim(103, &[("link", "</a.css>")])
@@ -62,7 +62,7 @@ fn a_scripted_client_and_a_whole_origin_understand_each_other() {
         (asked.field("te"), asked.text(), asked.trailer("end")),
         (Some("trailers"), "123", Some("yes"))
     );
-    // The peer's table remembers what the origin says again and again.
+    // The peer's table keeps the origin's repeated fields.
     for stream in [3, 5] {
         peer.get(stream, "/");
         assert_eq!(peer.answer(stream), expected());
@@ -95,7 +95,7 @@ fn a_whole_client_and_a_scripted_origin_understand_each_other() {
     origin.headers(head.stream, &[("t", "u")], true);
     assert_eq!(exchange.answer(), expected());
     assert_eq!(client.allowed_streams(), 7);
-    // What the client has said besides is read: closing with it unread would reset the connection.
+    // The client's other frames are read: closing with them unread would reset the connection.
     origin.settle();
     origin.goaway(head.stream, code::NO_ERROR);
     drop(origin);
@@ -194,8 +194,7 @@ fn streams_go_both_ways_at_once() {
     );
 }
 
-/// The bytes of a request that no encoder would make arrive as they are: the h2 crate says what is
-/// wrong with them.
+/// Bytes of a request that no encoder would write arrive unchanged: the h2 crate reports the error.
 #[test]
 fn a_scripted_client_writes_what_is_wrong() {
     let origin = Origin::plain(|_| Reply::ok(""));
@@ -212,6 +211,6 @@ fn a_scripted_client_writes_what_is_wrong() {
         code::PROTOCOL_ERROR
     );
     peer.frame(kind::HEADERS, flag::END_HEADERS, 3, hpack::indexed(99));
-    // RFC 9113 §4.3 would have COMPRESSION_ERROR.
+    // RFC 9113 §4.3 requires COMPRESSION_ERROR.
     assert_eq!(peer.goodbye().code, code::PROTOCOL_ERROR);
 }

@@ -1,4 +1,4 @@
-//! Runs changes over a document piece by piece.
+//! Changes of a document in a stream, piece by piece.
 
 use super::compile::{Changes, Compiled};
 use super::escape::Escape;
@@ -9,13 +9,13 @@ use super::{ChangeError, Document};
 use crate::Progress;
 use std::sync::Arc;
 
-/// How much input is taken at once.
+/// The most input of one step, in bytes.
 const STEP: usize = 16 * 1024;
 
-/// Changes a document as it streams by.
+/// Changes a document while it streams.
 ///
-/// What comes out does not depend on how the input is cut. It holds back what may be the beginning
-/// of a match: up to the length of the longest text, up to three times
+/// The output does not depend on how the input is cut. The changer holds back what may be the
+/// beginning of a match: up to the length of the longest text, up to three times
 /// [`LONGEST_MATCH`](super::LONGEST_MATCH) with patterns of no bounded length, and unfinished tags.
 /// Memory: that, a copy of the values, and up to [`LONGEST_TAG`](super::LONGEST_TAG).
 pub struct Changer {
@@ -25,7 +25,7 @@ pub struct Changer {
     left: u64,
 }
 
-/// A value as it is written.
+/// A value in its escaped forms.
 struct Written {
     number: usize,
     escape: Escape,
@@ -33,7 +33,7 @@ struct Written {
 }
 
 impl Changer {
-    /// For one document, of which at most `max` bytes come out. A value that is missing is empty.
+    /// A changer for one document with at most `max` bytes of output. A missing value is empty.
     pub fn new(changes: &Changes, document: Document, values: &[&[u8]], max: u64) -> Self {
         let values = values.iter().map(|value| Box::from(*value)).collect();
         Self {
@@ -44,13 +44,13 @@ impl Changer {
         }
     }
 
-    /// Takes from the front of `input`, which is shortened by that, and appends what has become
-    /// ready to `out`: about `room` bytes at most, which is more than 0. A step ends with the
-    /// piece that has used it up, so `out` can get more by 32 KB of the document, or by one
+    /// Takes bytes from the front of `input`, which is shortened by them, and appends the output
+    /// that is ready to `out`: about `room` bytes at most, which is more than 0. A step ends with
+    /// the piece that has used the room up, so `out` can get 32 KB of the document more, or one
     /// text or value.
     ///
     /// # Errors
-    /// [`ChangeError`]. The changer is of no use afterwards: the document cannot be completed.
+    /// [`ChangeError`]. The changer cannot be used afterwards: the document cannot be completed.
     pub fn step(
         &mut self,
         input: &mut &[u8],
@@ -61,7 +61,8 @@ impl Changer {
         machine.step(input, &mut sink)
     }
 
-    /// As [`step`](Self::step), when the input is over. It is complete with [`Progress::Done`].
+    /// As [`step`](Self::step), at the end of the input. The output is complete with
+    /// [`Progress::Done`].
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -83,7 +84,7 @@ impl Changer {
     }
 }
 
-/// Where a changer writes to.
+/// The output of a changer.
 struct Sink<'a> {
     values: &'a [Box<[u8]>],
     written: &'a mut Vec<Written>,
@@ -143,16 +144,16 @@ pub(super) struct Machine {
     changed: bool,
 }
 
-/// What is to be done before more input is taken.
+/// The next work before more input is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing: it goes on.
+    /// None: more input is taken.
     Running,
-    /// Something is put in here by a selector: the text before it ends.
+    /// The insertion of a replacement by a selector: the text before it ends.
     PutIn { insert: usize, values: bool },
-    /// The input is over.
+    /// The end of the input.
     Ending,
-    /// The document is over.
+    /// The document is complete.
     Over,
 }
 
@@ -172,7 +173,7 @@ impl Machine {
         }
     }
 
-    /// Whether any rule has found anything yet.
+    /// Whether there was any match yet.
     pub(super) fn changed(&self) -> bool {
         self.changed || self.texts.found()
     }
@@ -214,7 +215,7 @@ impl Machine {
         self.drain(out)
     }
 
-    /// Gives all that is ready.
+    /// Writes all output that is ready.
     fn drain(&mut self, out: &mut impl Output) -> Result<Progress, ChangeError> {
         loop {
             let ended = matches!(self.state, State::PutIn { .. } | State::Ending);

@@ -1,4 +1,4 @@
-//! From rules as they are written to what runs, and everything that can be wrong with them.
+//! Compilation of rules, and every fault that a rule can have.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::output::Piece;
 use super::places;
 use super::{Edit, Part, Rule, Template};
 
-/// What the automaton of all patterns may take, in bytes.
+/// The size limit of the automaton of all patterns, in bytes.
 const PATTERNS_SIZE: usize = 4 << 20;
-/// Texts of more bytes together do with a slower automaton, which takes some bytes for each of
-/// theirs and not a thousand.
+/// Texts with more bytes than this in all get a slower automaton, which takes some bytes for each
+/// of theirs and not a thousand.
 const TEXTS_FOR_TABLE: usize = 1024;
 
 /// Rules, compiled. Cheap to clone.
@@ -24,42 +24,41 @@ pub struct Changes {
     compiled: Arc<Compiled>,
 }
 
-/// A rule that cannot be.
+/// A rule that does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
 pub struct RuleError {
-    /// Which rule, from 0.
+    /// The index of the rule, from 0.
     pub rule: usize,
-    /// What is wrong with it.
+    /// The rule's fault.
     pub fault: RuleFault,
 }
 
-/// What is wrong with a rule.
+/// A fault of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleFault {
-    /// Nothing is searched for, or a pattern that matches nothing at all: it would match
-    /// everywhere.
+    /// An empty text, or a pattern that matches the empty string: it would match everywhere.
     #[error("it matches the empty text, which is everywhere")]
     Empty,
-    /// A text that is longer than [`LONGEST_MATCH`].
+    /// A text longer than [`LONGEST_MATCH`].
     #[error("a text of more than {LONGEST_MATCH} bytes is not searched for")]
     TooLong,
-    /// Not a pattern; what the parser says.
+    /// An invalid pattern, with the parser's message.
     #[error("{0}")]
     Pattern(String),
     /// The patterns together need too much memory: counted repetitions multiply.
     #[error("the patterns take too much memory: repeat less, or use (?-u)")]
     TooLarge,
-    /// A replacement names a group that its pattern does not have.
+    /// A replacement with a group that its pattern does not have.
     #[error("the pattern has no group {0}; a dollar sign is written $$")]
     Group(String),
-    /// Not a selector; what the parser says.
+    /// An invalid selector, with the parser's message.
     #[error("{0}")]
     Selector(String),
-    /// No attribute can have this name.
+    /// An invalid name of an attribute.
     #[error("no attribute can be called {0:?}")]
     Name(String),
-    /// A value in an attribute that is code, where no escaping makes it harmless.
+    /// A value in an attribute that is code: no escaping makes it harmless.
     #[error("a value in the attribute {0} would be code that clients choose")]
     Code(String),
     /// A value at the beginning of a URL could make it `javascript:`.
@@ -77,12 +76,12 @@ pub enum RuleFault {
         "a value inside <{0}> would be code that clients choose: put it into an attribute, as data-value='…'"
     )]
     Inside(String),
-    /// A value in a tag, but not between quotes.
+    /// A value in a tag outside of quotes.
     #[error("a value in a tag stands between quotes, as content='…'")]
     Unquoted,
 }
 
-/// What runs.
+/// The compiled rules.
 pub(super) struct Compiled {
     /// Replacements of all rules.
     pub(super) inserts: Vec<Vec<Piece>>,
@@ -91,13 +90,13 @@ pub(super) struct Compiled {
     numbers: usize,
 }
 
-/// A selector and what is done where it matches.
+/// A selector and its operation.
 pub(super) struct Select {
     pub(super) selector: Selector,
     pub(super) operation: Operation,
 }
 
-/// What is done with an element, with replacements by their number.
+/// An operation on an element, with the indexes of its replacements.
 #[derive(Debug, Clone)]
 pub(super) enum Operation {
     Before(usize),
@@ -114,8 +113,8 @@ impl Changes {
     /// Compiles rules. Their order matters: see [`change`](super).
     ///
     /// # Errors
-    /// The first rule with a fault. [`RuleFault::TooLarge`] is all patterns' and named after the
-    /// last.
+    /// The first rule with a fault. [`RuleFault::TooLarge`] concerns all patterns and names the
+    /// last one.
     pub fn compile(rules: &[Rule]) -> Result<Self, RuleError> {
         let mut compiled = Compiled {
             inserts: vec![],
@@ -150,12 +149,12 @@ impl Changes {
         })
     }
 
-    /// How many values there are: one more than the highest number in any template.
+    /// The number of values: one more than the highest index in any template.
     pub fn values(&self) -> usize {
         self.compiled.numbers
     }
 
-    /// Whether there are selectors among the rules, which are for HTML only.
+    /// Whether any rule has a selector, which applies to HTML only.
     pub fn has_selectors(&self) -> bool {
         !self.compiled.selects.is_empty()
     }
@@ -165,7 +164,7 @@ impl Changes {
     }
 }
 
-/// The template of what a rule puts into the document's text.
+/// The template that a rule inserts into the document's text.
 fn inserted(rule: &Rule) -> Option<&Template> {
     match rule {
         Rule::Text { with, .. } | Rule::Pattern { with, .. } => Some(with),
@@ -196,7 +195,7 @@ fn numbers(rules: &[Rule]) -> usize {
     parts.map(number).max().unwrap_or(0)
 }
 
-/// A text or a pattern with what takes its place.
+/// A text or a pattern with its replacement.
 struct Search<'a> {
     rule: usize,
     what: What<'a>,
@@ -223,7 +222,7 @@ impl<'a> Search<'a> {
 
     fn pattern(rule: usize, pattern: &'a str, with: &'a Template) -> Result<Self, RuleFault> {
         let hir = syntax::parse_with(pattern, &of_bytes()).map_err(|error| {
-            // It ends with what is wrong, behind a drawing of the place.
+            // The fault is the last line, below a drawing of the place.
             let drawn = error.to_string();
             let last = drawn.lines().last().unwrap_or_default();
             RuleFault::Pattern(last.strip_prefix("error: ").unwrap_or(last).to_owned())
@@ -238,7 +237,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// As a pattern.
+    /// The pattern's source.
     fn as_pattern(&self) -> String {
         match self.what {
             What::Pattern(pattern) => pattern.to_owned(),
@@ -277,8 +276,8 @@ impl Compiled {
             fault: RuleFault::TooLarge,
         };
         if texts.len() == searches.len() {
-            // A table of all bytes for each byte of the texts is the fastest, as long as it stays
-            // in a cache.
+            // A table of all bytes for each byte of the texts is the fastest, as long as it fits
+            // the cache.
             let all: usize = texts.iter().map(|text| text.len()).sum();
             let kind = if all > TEXTS_FOR_TABLE {
                 AhoCorasickKind::ContiguousNFA
@@ -344,7 +343,7 @@ impl Compiled {
     }
 
     fn select(&mut self, selector: &str, edit: &Edit) -> Result<(), RuleFault> {
-        // Documents are read with a byte as a character: so are the selectors' texts.
+        // Documents are read with a byte as a character, so selectors' texts are, too.
         let (bytes, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(selector.as_bytes());
         let selector: Selector =
             bytes
@@ -396,7 +395,7 @@ fn pieces(template: &Template) -> Vec<Piece> {
     template.0.iter().map(piece).collect()
 }
 
-/// For an attribute in double quotes.
+/// The pieces of an attribute value in double quotes.
 fn quoted(template: &Template) -> Vec<Piece> {
     let quoted = |piece| match piece {
         Piece::Text(text) => {
@@ -411,7 +410,7 @@ fn quoted(template: &Template) -> Vec<Piece> {
     pieces(template).into_iter().map(quoted).collect()
 }
 
-/// `$1`, `${name}` and `$$` in the texts of a template.
+/// The pieces of a template with the groups `$1`, `${name}` and `$$` in its texts.
 fn pieces_with_groups(
     template: &Template,
     regex: &Regex,
@@ -445,7 +444,7 @@ fn pieces_with_groups(
                 _ if digits > 0 => Some((&rest[..digits], digits)),
                 _ => None,
             };
-            // A dollar before anything else is one.
+            // A dollar before anything else is a dollar.
             let Some((name, len)) = name else {
                 plain.push(b'$');
                 continue;
@@ -475,7 +474,7 @@ fn group(name: &str, regex: &Regex, pattern: usize) -> Result<usize, RuleFault> 
         .ok_or_else(|| RuleFault::Group(name.to_owned()))
 }
 
-/// A name that an attribute can have, in lower case.
+/// A valid name of an attribute, in lower case.
 fn attribute(name: &str) -> Result<String, RuleFault> {
     let fits =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.' | b'@');
@@ -485,7 +484,7 @@ fn attribute(name: &str) -> Result<String, RuleFault> {
     Ok(name.to_ascii_lowercase())
 }
 
-/// Attributes of which browsers follow the URL, or run what it says.
+/// Attributes with a URL that browsers follow or run.
 const URLS: [&str; 12] = [
     "href",
     "xlink:href",
@@ -501,8 +500,8 @@ const URLS: [&str; 12] = [
     "ping",
 ];
 
-/// Whether values may stand in this attribute: escaping keeps them in the quotes, not harmless for
-/// what reads them.
+/// Checks that values may stand in this attribute: escaping keeps them within the quotes, but not
+/// harmless to the attribute's reader.
 fn check_attribute(name: &str, value: &Template) -> Result<(), RuleFault> {
     let Some(first) = value
         .0
@@ -518,7 +517,7 @@ fn check_attribute(name: &str, value: &Template) -> Result<(), RuleFault> {
     check_value_behind(name, &before.collect::<Vec<_>>().concat())
 }
 
-/// The same for the first value, behind this text. It settles what may follow: any value may be
+/// The same for the first value, behind this text. It decides for the later ones: any value may be
 /// empty.
 pub(super) fn check_value_behind(name: &str, before: &[u8]) -> Result<(), RuleFault> {
     if name.starts_with("on") || matches!(name, "style" | "srcdoc" | "values") {
@@ -534,15 +533,15 @@ pub(super) fn check_value_behind(name: &str, before: &[u8]) -> Result<(), RuleFa
     }
 }
 
-/// What is not settled yet of a URL.
+/// The part of a URL that is still open.
 enum Open {
     Scheme,
     Host,
 }
 
-/// What the rest of a URL could still choose behind this beginning, as browsers read it (URL
-/// Standard, 4.4): they skip tabs and line breaks, take `\` for `/`, and as many slashes as they
-/// find for two behind `https:`.
+/// The part of a URL that may follow this beginning, as browsers read it (URL Standard, 4.4): they
+/// skip tabs and line breaks, take `\` for `/`, and as many slashes as they find for two behind
+/// `https:`.
 fn open(before: &[u8]) -> Option<Open> {
     let url: Vec<u8> = before
         .iter()

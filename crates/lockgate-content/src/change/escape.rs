@@ -1,22 +1,22 @@
-//! Values made harmless for where they come to stand.
+//! Escapes that make values harmless in a document.
 
 use std::borrow::Cow;
 
 use super::Document;
 
-/// How a value is written.
+/// The escape of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escape {
-    /// As it is.
+    /// None.
     None,
-    /// With character references, for HTML and XML: text and quoted attributes.
+    /// Character references, for HTML and XML: text and quoted attributes.
     Markup,
-    /// For strings of JSON and JavaScript, in any quotes.
+    /// Escapes in strings of JSON and JavaScript, in any quotes.
     Script,
 }
 
 impl Escape {
-    /// What values need in such a document.
+    /// The escape for values in a document of this kind.
     pub(super) fn of(document: Document) -> Self {
         match document {
             Document::Html | Document::Xml => Self::Markup,
@@ -56,7 +56,7 @@ fn markup(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// JSON knows no other escape that JavaScript knows as well than `\uXXXX` for all of these.
+/// Escapes all of these as `\uXXXX`: the only form that JSON and JavaScript share.
 fn script(value: &[u8]) -> Cow<'_, [u8]> {
     // Backtick and dollar are special in template literals, the two separators end a line in old
     // JavaScript.

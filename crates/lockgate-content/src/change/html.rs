@@ -1,8 +1,8 @@
-//! Elements found by selectors in HTML that streams by.
+//! Elements in streamed HTML, found by selectors.
 //!
-//! `lol_html` is told to write nothing of its own: where something is to be put in, it calls us,
-//! and we note the place. So what is put in is never confused with what was there, and it may be a
-//! value that nobody knows yet.
+//! `lol_html` writes no replacement itself: at each insertion it calls us, and we note the
+//! position. So an insertion is never confused with the document, and it may be a value that is not
+//! known yet.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,34 +17,34 @@ use lol_html::{
 use super::ChangeError;
 use super::compile::{Compiled, Operation};
 
-/// What unfinished tags and open elements of a document may take, in bytes. Long tags are those
-/// with images in them.
+/// The memory limit of a document's unfinished tags and open elements, in bytes. Long tags are
+/// those with inline images.
 pub const LONGEST_TAG: usize = 4 << 20;
 
 /// The longest piece of text that is given at once.
 const STEP: usize = 16 * 1024;
 
-/// What comes next of the document.
+/// The next part of the document.
 pub(super) enum Event<'a> {
-    /// So it stands in the document.
+    /// Unchanged text.
     Text(&'a [u8]),
-    /// Here this replacement is put in, with its values or without.
+    /// The insertion of a replacement, with its values or without.
     PutIn { insert: usize, values: bool },
 }
 
 /// A document on its way through the selectors.
 pub(super) struct Html {
-    /// None when it is over.
+    /// None at the end of the document.
     rewriter: Option<Box<HtmlRewriter<'static, Tape>>>,
     tape: Tape,
-    /// What was on the tape, and how far it has been given.
+    /// The part that was read from the tape, and the position in it.
     read: Record,
     text_at: usize,
     mark_at: usize,
 }
 
-/// Written by lol_html's sink and by our handlers, in the order of the document. Handlers must be
-/// `Send`, hence the lock; nobody else ever has it.
+/// The record of lol_html's sink and of our handlers, in the order of the document. Handlers must
+/// be `Send`, hence the lock; it is never contended.
 #[derive(Clone, Default)]
 struct Tape(Arc<Mutex<Record>>);
 
@@ -55,7 +55,7 @@ struct Record {
 }
 
 struct Mark {
-    /// Where in the text.
+    /// The position in the text.
     at: usize,
     insert: usize,
     values: bool,
@@ -72,7 +72,7 @@ impl Tape {
         record.marks.push(Mark { at, insert, values });
     }
 
-    /// What lol_html calls at the place.
+    /// A handler that lol_html calls at the place of the insertion.
     fn marker(&self, insert: usize, values: bool) -> Box<dyn StreamingHandler + Send + 'static> {
         let tape = self.clone();
         Box::new(move |_: &mut StreamingHandlerSink<'_>| {
@@ -91,14 +91,13 @@ impl OutputSink for Tape {
 impl Html {
     pub(super) fn new(compiled: &Compiled) -> Self {
         let tape = Tape::default();
-        // A byte is a character here, whatever the document's coding: so none is lost or changed,
-        // and what has ASCII in it is read alike. Selectors have been compiled for this.
+        // A byte is a character here in any coding: so none is lost or changed, and a coding that
+        // has ASCII in it is read alike. Selectors are compiled for this.
         let encoding =
             AsciiCompatibleEncoding::new(encoding_rs::WINDOWS_1252).expect("it has ASCII in it");
         let memory = MemorySettings::new().with_max_allowed_memory_usage(LONGEST_TAG);
-        // Not strict: in markup that browsers and lol_html might read differently, going on beats
-        // an answer that breaks off. What is put in there is the configuration's own, or
-        // escaped.
+        // Not strict: in markup that browsers and lol_html might read differently, continuing beats
+        // a broken response. Insertions are the configuration's own, or escaped.
         let mut settings = Settings::new()
             .with_encoding(encoding)
             .with_memory_settings(memory)
@@ -129,7 +128,7 @@ impl Html {
         rewriter.write(input).map_err(|_| ChangeError::TagTooLong)
     }
 
-    /// The document is over. Once is enough, more do nothing.
+    /// Ends the document. Further calls do nothing.
     pub(super) fn end(&mut self) -> Result<(), ChangeError> {
         let Some(rewriter) = self.rewriter.take() else {
             return Ok(());
@@ -137,7 +136,7 @@ impl Html {
         rewriter.end().map_err(|_| ChangeError::TagTooLong)
     }
 
-    /// What comes next, if anything has come.
+    /// The next event, if there is one yet.
     pub(super) fn next(&mut self) -> Option<Event<'_>> {
         if self.text_at == self.read.text.len() && self.mark_at == self.read.marks.len() {
             self.read.text.clear();
@@ -161,25 +160,25 @@ impl Html {
     }
 }
 
-/// What has become of an element by the rules before.
+/// The result of earlier rules for an element.
 enum Fate {
-    /// Its start tag is written by us.
+    /// Its start tag is rewritten by us.
     Rewritten(Arc<Mutex<StartTag>>),
-    /// It is gone: nothing more can be done with it.
+    /// It is removed: later rules do nothing.
     Gone,
 }
 
-/// A start tag that is written by us: lol_html could not leave places for values in it.
+/// A start tag that we write: lol_html could not leave placeholders for values in it.
 struct StartTag {
     name: String,
     attributes: Vec<(String, Value)>,
     self_closing: bool,
-    /// Whether an attribute was taken away.
+    /// Whether an attribute was removed.
     unset: Option<usize>,
 }
 
 enum Value {
-    /// As it stands in the document, without quotes.
+    /// The value in the document, without quotes.
     Document(String),
     Insert(usize),
 }
@@ -188,7 +187,7 @@ fn apply(operation: &Operation, element: &mut Element<'_, '_>, tape: &Tape) -> H
     if matches!(element.user_data().downcast_ref(), Some(Fate::Gone)) {
         return Ok(());
     }
-    // No escaping makes a value harmless in there.
+    // No escaping makes a value harmless there.
     let inside = !matches!(&*element.tag_name(), "script" | "style");
     match *operation {
         Operation::Before(insert) => element.streaming_before(tape.marker(insert, true)),
@@ -235,7 +234,7 @@ fn unset(element: &mut Element<'_, '_>, name: &str, insert: usize, tape: &Tape) 
     tag.unset = Some(insert);
 }
 
-/// The start tag as we will write it in lol_html's place.
+/// The start tag that we write in place of lol_html's.
 fn start_tag(element: &mut Element<'_, '_>, tape: &Tape) -> Arc<Mutex<StartTag>> {
     if let Some(Fate::Rewritten(tag)) = element.user_data().downcast_ref() {
         return Arc::clone(tag);

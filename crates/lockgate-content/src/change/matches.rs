@@ -1,4 +1,4 @@
-//! Texts and patterns found in what streams by, with results that do not depend on how it is cut.
+//! Texts and patterns in a stream, with results that do not depend on how it is cut.
 
 use aho_corasick::AhoCorasick;
 use regex_automata::meta::Regex;
@@ -10,25 +10,25 @@ use super::escape::Escape;
 use super::output::{Output, put};
 use crate::Progress;
 
-/// Matches of up to so many bytes are found wherever they stand.
+/// The longest match, in bytes, that is found wherever it is.
 pub const LONGEST_MATCH: usize = 8 * 1024;
 
-/// Patterns that match no more than this are searched for like texts, however many matches there
-/// are: what one search for a short match may cost in vain.
+/// The longest match, in bytes, of patterns that are searched for like texts, however many matches
+/// there are: the cost of one search that fails.
 pub(super) const SHORT_MATCH: usize = 512;
 
-/// As far as is taken at once where matches may be long.
+/// The step, in bytes, where matches may be long.
 const TILE: u64 = LONGEST_MATCH as u64;
 
-/// How far an assertion such as `\b` looks behind a match's end, and before its beginning: one
+/// The reach of an assertion such as `\b` behind a match's end, and before its beginning: one
 /// character of UTF-8.
 const LOOK: usize = 4;
 
-/// What is searched for.
+/// The compiled texts and patterns.
 pub(super) enum Matcher {
-    /// Nothing: everything goes through.
+    /// Nothing to search for: everything passes.
     Nothing,
-    /// Texts only; of those that begin at the same place the first one wins.
+    /// Texts only; of those that begin at the same byte the first one wins.
     Texts {
         automaton: AhoCorasick,
         longest: usize,
@@ -37,9 +37,9 @@ pub(super) enum Matcher {
     /// Patterns, and texts among them as patterns.
     Patterns {
         regex: Box<Regex>,
-        /// How long a match can be, if no longer than [`SHORT_MATCH`].
+        /// The longest match, if it is at most [`SHORT_MATCH`].
         longest: Option<usize>,
-        /// By pattern: the replacement, and whether it has groups in it.
+        /// By pattern: the replacement, and whether it has groups.
         inserts: Vec<(usize, bool)>,
     },
 }
@@ -51,18 +51,18 @@ struct Found {
     pattern: usize,
 }
 
-/// What can be decided with what has come so far.
+/// The part of the text that can be decided with the bytes so far.
 struct Window {
-    /// Matches end here at the latest.
+    /// The latest end of a match.
     end: usize,
-    /// Assertions look this far.
+    /// The end of the bytes that assertions see.
     looked: usize,
-    /// Whether there is a match that begins before this is certain.
+    /// Matches that begin before this are decided.
     decided: usize,
 }
 
 impl Matcher {
-    /// What can be decided about `texts` from where it is.
+    /// The window at the current position in `texts`.
     fn window(&self, texts: &Texts, ended: bool) -> Option<Window> {
         let (len, at) = (texts.buffer.len(), texts.at);
         let longest = match self {
@@ -81,9 +81,9 @@ impl Matcher {
                 decided: len,
             });
         }
-        // A match that begins before this has all its bytes here. It waits for a quarter of that to
-        // come, so that bytes which come one by one are not searched as often as a match is
-        // long.
+        // A match that begins before this has all its bytes in the buffer. The search waits for a
+        // quarter of that, so that bytes which arrive one by one are not searched as often as a
+        // match is long.
         let decided = (len + 1).saturating_sub(longest);
         let worth = decided > at && decided - at >= (longest / 4).max(1);
         worth.then_some(Window {
@@ -117,7 +117,7 @@ impl Matcher {
         }
     }
 
-    /// Gives what takes the match's place.
+    /// Writes the replacement of a match.
     fn replace(
         &self,
         buffer: &[u8],
@@ -140,8 +140,8 @@ impl Matcher {
                 if !groups {
                     return put(pieces, Some(escape), |_| &[], out);
                 }
-                // The same match again, now with its groups: what is left out in a search for its
-                // ends costs less.
+                // The same match again, now with its groups: a search for the ends alone costs
+                // less.
                 let mut captures = regex.create_captures();
                 let anchored = Anchored::Pattern(PatternID::must(found.pattern));
                 let input = Input::new(buffer)
@@ -159,14 +159,14 @@ impl Matcher {
     }
 }
 
-/// Text on its way through, and what is held back of it.
+/// The text in the buffer: pending bytes, and those that assertions look back at.
 pub(super) struct Texts {
     buffer: Vec<u8>,
-    /// What has not gone out begins here; before it is what assertions look back at.
+    /// The beginning of the pending bytes; assertions look back at those before it.
     at: usize,
-    /// The place of the buffer's first byte in the text since the last edge.
+    /// The position of the buffer's first byte in the text since the last edge.
     base: u64,
-    /// Where the next tile begins in that text, and how many matches began in this one.
+    /// The beginning of the next tile in that text, and the number of matches in this one.
     next_tile: u64,
     matches: usize,
     found: bool,
@@ -184,12 +184,12 @@ impl Texts {
         }
     }
 
-    /// Whether anything was found yet.
+    /// Whether there was any match yet.
     pub(super) fn found(&self) -> bool {
         self.found
     }
 
-    /// Takes more text.
+    /// Appends text.
     pub(super) fn feed(&mut self, text: &[u8]) {
         let gone = self.at.saturating_sub(LOOK);
         if gone >= LONGEST_MATCH || gone > 0 && self.buffer.len() == self.at {
@@ -200,7 +200,7 @@ impl Texts {
         self.buffer.extend_from_slice(text);
     }
 
-    /// Behind an edge: nothing is before what comes.
+    /// Starts anew behind an edge: nothing before it is seen.
     pub(super) fn begin_anew(&mut self) {
         self.buffer.clear();
         self.at = 0;
@@ -209,12 +209,11 @@ impl Texts {
         self.matches = 0;
     }
 
-    /// Where matches may be long, the text is taken in tiles, at the same places however it
-    /// arrives: a match begins in one and ends in it or the next.
+    /// The window where matches may be long: the text is taken in tiles, at the same places however
+    /// it arrives. A match begins in one tile and ends in it or the next.
     ///
-    /// A search for a match may look through all of both and find a short one. So that this cannot
-    /// be had for every byte, each match of a tile shortens how far the next search in it
-    /// looks.
+    /// A search for a match may look through both tiles and find a short one. To bound that cost,
+    /// each match of a tile shortens how far the next search in it looks.
     fn tile(&self, ended: bool) -> Option<Window> {
         let (len, at) = (self.buffer.len(), self.at);
         let next = usize::try_from(self.next_tile - self.base).unwrap_or(usize::MAX);
@@ -230,7 +229,7 @@ impl Texts {
         })
     }
 
-    /// Goes on at `at`.
+    /// Continues at `at`.
     fn go_on(&mut self, at: usize) {
         self.at = at;
         let place = self.base + at as u64;
@@ -240,7 +239,7 @@ impl Texts {
         }
     }
 
-    /// Gives what is decided, and all of it if the text has ended.
+    /// Writes the decided part, and the rest if the text has ended.
     pub(super) fn advance(
         &mut self,
         compiled: &Compiled,

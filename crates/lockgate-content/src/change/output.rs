@@ -1,9 +1,9 @@
-//! Where changed content goes: into a plan, or on to the client.
+//! Destinations of changed content: a plan, or the client.
 
 use super::ChangeError;
 use super::escape::Escape;
 
-/// What a replacement is made of.
+/// A piece of a replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(Box<[u8]>),
@@ -12,21 +12,21 @@ pub(super) enum Piece {
         number: usize,
         raw: bool,
     },
-    /// What a group of the pattern has matched.
+    /// The text that a group of the pattern has matched.
     Group(usize),
 }
 
-/// Takes changed content in its order.
+/// A destination of changed content, which arrives in order.
 pub(super) trait Output {
     fn text(&mut self, text: &[u8]) -> Result<(), ChangeError>;
 
     fn value(&mut self, number: usize, escape: Escape) -> Result<(), ChangeError>;
 
-    /// Whether nothing more is wanted for now.
+    /// Whether the output is full for now.
     fn is_full(&self) -> bool;
 }
 
-/// Gives a replacement to `out`. With no `escape`, values that are not raw are left out.
+/// Writes a replacement to `out`. With no `escape`, values that are not raw are left out.
 pub(super) fn put<'t>(
     pieces: &[Piece],
     escape: Option<Escape>,

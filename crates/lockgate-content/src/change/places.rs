@@ -1,25 +1,24 @@
-//! Where values stand in a template, as far as its own text shows it.
+//! Safety of a template's values, as far as its own text shows where they stand.
 //!
-//! A small reading of the tags that a template has in it, after HTML's tokenizer (WHATWG HTML,
-//! 13.2.5). It begins in text, as what selectors put in does; where a text or a pattern has
-//! matched, nobody knows.
+//! A small tokenizer of the template's tags, after HTML's (WHATWG HTML, 13.2.5). It begins in text,
+//! as the insertions of selectors do; the place where a text or a pattern matches is unknown.
 
 use super::compile::{RuleFault, check_value_behind};
 use super::{Part, Template};
 
-/// Elements whose content has no tags in it.
+/// Elements with content that has no tags.
 const WITHOUT_TAGS: [&str; 8] = [
     "script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes",
 ];
 
-/// Whether no value stands where escaping cannot make it harmless.
+/// Checks that no value stands where escaping cannot make it harmless.
 pub(super) fn check(template: &Template) -> Result<(), RuleFault> {
     let mut reader = Reader::default();
     for part in &template.0 {
         match part {
             Part::Text(text) => text.iter().for_each(|byte| reader.read(*byte)),
             Part::Value(_) => reader.value()?,
-            // Nobody knows what it is; a letter is the least that it can be.
+            // The value is unknown; it has a letter at least.
             Part::Raw(_) => reader.raw(),
         }
     }
@@ -29,10 +28,10 @@ pub(super) fn check(template: &Template) -> Result<(), RuleFault> {
 #[derive(Default)]
 struct Reader {
     place: Place,
-    /// The tag that is read or was read last, in lower case, with a slash if it is an end.
+    /// The current tag or the last one, in lower case, with a slash if it is an end.
     tag: String,
     attribute: String,
-    /// What stands in the attribute up to here, without values.
+    /// The attribute's text so far, without values.
     before: Vec<u8>,
 }
 
@@ -40,7 +39,7 @@ struct Reader {
 enum Place {
     #[default]
     Text,
-    /// Behind `<`, or `</` already.
+    /// Behind `<` or `</`.
     Open,
     TagName,
     /// In a tag where an attribute may begin, or in its name.
@@ -51,15 +50,15 @@ enum Place {
     BeforeValue,
     Unquoted,
     Quoted(u8),
-    /// In `<!…>` or `<?…>`, with so many bytes of `--` at its beginning.
+    /// In `<!…>` or `<?…>`, with this many bytes of `--` at its beginning.
     Declaration(u8),
-    /// Behind so many dashes, or `--!`.
+    /// Behind this many dashes, or `--!`.
     Comment(u8),
-    /// In an element whose content has no tags in it, with so many bytes of its end tag.
+    /// In an element without tags in its content, with this many bytes of its end tag.
     Raw(usize),
 }
 
-/// As a count of dashes: `--!`.
+/// The count of dashes that stands for `--!`.
 const BANG: u8 = 3;
 
 impl Reader {
@@ -156,7 +155,7 @@ impl Reader {
         Place::Attribute
     }
 
-    /// In `<script>` and its like, until the end tag.
+    /// In `<script>` and similar elements, until the end tag.
     fn raw_text(&mut self, seen: usize, byte: u8) -> Place {
         let end = [b"</", self.tag.as_bytes()].concat();
         if end
@@ -183,7 +182,7 @@ impl Reader {
             Place::Raw(_) if matches!(self.tag.as_str(), "script" | "style") => {
                 Err(RuleFault::Inside(self.tag.clone()))
             }
-            // What would be the end tag is broken by it, or not: `<` is escaped, so it begins none.
+            // A value may break the end tag; it begins none, since `<` is escaped.
             Place::Raw(_) => Ok(()),
             _ => Err(RuleFault::Unquoted),
         }

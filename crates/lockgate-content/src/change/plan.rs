@@ -1,4 +1,5 @@
-//! What changes make of a whole document, with places for values: one text and a few marks in it.
+//! A whole document with all changes made and placeholders for values: one text and a few marks in
+//! it.
 
 use std::borrow::Cow;
 
@@ -8,22 +9,23 @@ use super::output::Output;
 use super::{ChangeError, Changes, Document};
 use crate::Progress;
 
-/// A changed document with places for values. Made once for a document, filled in for each request.
+/// A changed document with placeholders for values. Built once per document, filled in for each
+/// request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// All that is the same for every request.
+    /// The text that all requests share.
     text: Box<[u8]>,
-    /// Places in it, in order.
+    /// The placeholders, in order.
     marks: Box<[Mark]>,
-    /// The values as they are written: a value that is escaped in two ways is there twice.
+    /// The values with their escapes: a value that is escaped in two ways has two slots.
     slots: Box<[Slot]>,
     changed: bool,
 }
 
-/// A place for a value.
+/// A placeholder for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
-    /// Where it is in the text.
+    /// The position in the text.
     at: u32,
     slot: u32,
 }
@@ -32,13 +34,13 @@ struct Mark {
 struct Slot {
     number: usize,
     escape: Escape,
-    /// How many marks have it.
+    /// The number of marks with this slot.
     uses: u64,
 }
 
 impl Plan {
-    /// What `changes` make of `content`. Takes the time of one pass; in a worker, for large files,
-    /// that is worth a thread.
+    /// Applies `changes` to `content`. Takes the time of one pass; for large files, call it from
+    /// another thread than a worker's.
     ///
     /// # Errors
     /// [`ChangeError::TooLong`] if the plan would take more than `max` bytes of memory, which
@@ -68,33 +70,32 @@ impl Plan {
         })
     }
 
-    /// Whether any rule has found anything. If not, the document is what it was and can be sent as
-    /// it is.
+    /// Whether any rule has matched. If not, the document is unchanged and can be sent as it is.
     pub fn is_changed(&self) -> bool {
         self.changed
     }
 
-    /// Whether every request gets the same: there are no places for values in it.
+    /// Whether the document is the same for every request: it has no placeholders.
     pub fn is_fixed(&self) -> bool {
         self.marks.is_empty()
     }
 
-    /// All that is the same for every request; what [`Filled`] lends of it is a part of this.
+    /// The text that all requests share; [`Filled`] lends parts of it.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// What it takes in memory, in bytes.
+    /// The memory of the plan, in bytes.
     pub fn size(&self) -> usize {
         self.text.len() + size_of_val(&*self.marks) + size_of_val(&*self.slots) + size_of::<Self>()
     }
 
-    /// The values that it has places for, by number, without an order; one may be there twice.
+    /// The numbers of the values in it, unordered; a number may occur twice.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + '_ {
         self.slots.iter().map(|slot| slot.number)
     }
 
-    /// The document of one request. A value that is missing is empty.
+    /// The document of one request. A missing value is empty.
     pub fn fill<'a>(&'a self, values: &[&'a [u8]]) -> Filled<'a> {
         let value = |slot: &Slot| {
             slot.escape
@@ -107,7 +108,7 @@ impl Plan {
     }
 }
 
-/// The document of one request: pieces of text and values by turns.
+/// The document of one request: pieces of text and values in turn.
 #[derive(Debug, Clone)]
 pub struct Filled<'a> {
     plan: &'a Plan,
@@ -115,7 +116,7 @@ pub struct Filled<'a> {
 }
 
 impl Filled<'_> {
-    /// The length of all of it: Content-Length.
+    /// The length of the document: Content-Length.
     pub fn length(&self) -> u64 {
         let values = self.plan.slots.iter().zip(&self.values);
         let values: u64 = values
@@ -124,13 +125,13 @@ impl Filled<'_> {
         self.plan.text.len() as u64 + values
     }
 
-    /// How many pieces there are: one more than twice the places.
+    /// The number of pieces: one more than twice the placeholders.
     pub fn count(&self) -> usize {
         2 * self.plan.marks.len() + 1
     }
 
-    /// The piece of this number, which may be empty; none behind the last one. Lent, so that it can
-    /// be sent from where it is, by as many calls as that takes.
+    /// The piece of this number, which may be empty; none behind the last one. It is lent, so that
+    /// it can be sent without a copy, in any number of calls.
     pub fn piece(&self, number: usize) -> Option<&[u8]> {
         let (marks, half) = (&self.plan.marks, number / 2);
         if number % 2 == 1 {
@@ -149,14 +150,14 @@ impl Filled<'_> {
         Some(&self.plan.text[begin..end])
     }
 
-    /// All pieces in order, without those that are empty.
+    /// All pieces in order, without the empty ones.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.count())
             .filter_map(|number| self.piece(number))
             .filter(|piece| !piece.is_empty())
     }
 
-    /// Appends all of it: for who needs it in one piece, such as an encoder.
+    /// Appends the whole document, for readers that need one piece, such as an encoder.
     pub fn copy_to(&self, out: &mut Vec<u8>) {
         out.reserve(usize::try_from(self.length()).unwrap_or(0));
         for piece in self.pieces() {
@@ -165,7 +166,7 @@ impl Filled<'_> {
     }
 }
 
-/// A plan while it is made.
+/// A plan in the making.
 struct Draft {
     text: Vec<u8>,
     marks: Vec<Mark>,

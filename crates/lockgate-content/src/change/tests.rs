@@ -1,4 +1,4 @@
-//! What rules make of documents, whichever way they run and however the document arrives.
+//! Rules applied to documents, in both ways and however the document arrives.
 
 use super::*;
 use crate::Progress;
@@ -24,7 +24,7 @@ fn select(selector: &str, edit: Edit) -> Rule {
     }
 }
 
-/// A template in which `{0}` is value 0 and `{!0}` the same raw.
+/// A template in which `{0}` is value 0 and `{!0}` the same value raw.
 fn with(text: &str) -> Template {
     let mut parts = vec![];
     for (at, piece) in text.split(['{', '}']).enumerate() {
@@ -73,7 +73,7 @@ fn streamed<'a>(
     out
 }
 
-/// What rules make of a document in every way that there is.
+/// The document with `rules` applied, checked to be the same in every way to run them.
 fn changed(rules: &[Rule], document: Document, content: &[u8], values: &[&[u8]]) -> String {
     let changes = compiled(rules);
     let plan = planned(&changes, document, content, values);
@@ -137,7 +137,7 @@ fn texts_are_replaced_wherever_they_stand() {
 fn what_was_put_in_is_never_matched_again() {
     assert_eq!(other(&[text("a", "b"), text("b", "a")], "abba"), "baab");
     assert_eq!(other(&[text("a", "aa")], "aaa"), "aaaaaa");
-    // Nor do a value and what is beside it make a match.
+    // Nor do a value and the text beside it make a match.
     assert_eq!(
         other(
             &[text("<", "("), text("1", with("{0}")), text("v>", "!")],
@@ -207,7 +207,7 @@ fn patterns_put_in_what_groups_have_matched() {
         other(&[pattern(r"(?<user>\w+)@", "${user}:${1}:")], "me@home"),
         "me:me:home"
     );
-    // On bytes that are no UTF-8, too.
+    // The same on bytes that are not UTF-8.
     let out = changed(
         &[pattern(r"(?-u:\xff)(.)", "$1")],
         Document::Other,
@@ -372,7 +372,7 @@ fn values_cannot_become_markup() {
     assert_eq!(html(&[text("X", with("{0}"))], "X"), escaped);
     assert_eq!(html(&[pattern("[X]", with("{0}"))], "X"), escaped);
     assert_eq!(html(&[text("X", with("{!0}"))], "X"), "<&\"'>");
-    // No escaping helps in there: only what the configuration has written goes in.
+    // No escaping helps there: only text of the configuration is inserted.
     for tag in ["script", "style", "SCRIPT"] {
         let rules = [
             select(tag, Edit::Append(with("x='{0}'"))),
@@ -575,7 +575,7 @@ fn rules_with_a_fault_are_refused_by_their_number() {
             "{error}"
         );
     }
-    // One line each: a report shows the place itself.
+    // One line each: the report shows the position itself.
     for find in ["a(b", "(?<a>b)(?<a>c)", "a\nb(", "[z-a]"] {
         let error = Changes::compile(&[pattern(find, "")])
             .err()
@@ -807,7 +807,7 @@ fn what_grows_ends_at_the_bound_in_steps_that_are_bounded() {
         5_000_000,
     );
     assert_eq!(plan.err(), Some(ChangeError::TooLong));
-    // Exactly as long as allowed is not too long.
+    // Exactly the limit is not too long.
     let changes = compiled(&[text("a", "bb")]);
     for (max, fits) in [(20, true), (19, false)] {
         let (mut changer, mut out) = (
@@ -876,13 +876,13 @@ fn a_plan_knows_what_it_has_places_for() {
         [&b"&lt;"[..], b"&lt;", b"&lt;", b"&gt;", b"-", b">"]
     );
     assert_eq!(filled.length(), 18);
-    // Neighbours are one piece.
+    // Adjacent pieces become one.
     let long = plan(&"xcx".repeat(1000 / 3));
     assert_eq!(long.fill(&[]).pieces().count(), 1);
     assert!(long.size() < 1200, "{}", long.size());
 }
 
-/// Numbers that look like chance, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {

@@ -1,4 +1,4 @@
-//! From coded content back to what it was, in bounded steps: a few bytes can stand for gigabytes.
+//! Decoders of content codings, in bounded steps: a few bytes can stand for gigabytes.
 //!
 //! Memory of a decoder: the window that the coded form asks for, at most 8 MB with zstd (more is
 //! refused, as clients may: RFC 9659 §3), 16 MB with br (RFC 7932 §9.1; the "large window" beyond
@@ -13,13 +13,13 @@ use crate::Progress;
 
 /// RFC 9659 §3: 8 MB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// Of zstd's context, with a window of 2 MB.
+/// The size of zstd's context with a window of 2 MB.
 const ZSTD_BYTES: usize = 2_200_000;
 const DEFLATE_WINDOW_LOG: u8 = 15;
-/// How much room is made for one step.
+/// The room that is made for one step.
 const STEP: usize = 32 * 1024;
 
-/// A coding that we can undo.
+/// A coding that we can decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coded {
     /// RFC 8878; several frames follow each other.
@@ -28,8 +28,7 @@ pub enum Coded {
     Brotli,
     /// RFC 1952; several members follow each other.
     Gzip,
-    /// RFC 9110 §8.4.1.2: zlib's format, and also what some servers send in its place: deflate
-    /// without it.
+    /// RFC 9110 §8.4.1.2: zlib's format, and bare deflate, which some servers send in its place.
     Deflate,
 }
 
@@ -61,16 +60,16 @@ impl From<super::Coding> for Coded {
     }
 }
 
-/// Why content cannot be decoded.
+/// The reason why content cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// More comes out than was allowed.
+    /// The output exceeds its limit.
     #[error("the decoded content is longer than allowed")]
     TooLong,
-    /// Not of this coding, damaged, or asking for a larger window than we give.
+    /// Not of this coding, damaged, or with a window beyond the limit.
     #[error("the content is not what its coding says")]
     Invalid,
-    /// It ended in the middle.
+    /// The content is truncated.
     #[error("the coded content ends too early")]
     Truncated,
 }
@@ -86,24 +85,24 @@ enum Engine {
     Zstd(DCtx<'static>),
     Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
     Gzip(Decompress),
-    /// Known by its first two bytes; here is the first.
+    /// Unknown until the second byte; holds the first.
     Unknown(Option<u8>),
     Deflate(Decompress),
 }
 
-/// Where in the coded form a decoder is.
+/// The decoder's position in the coded form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Beginning,
     Middle,
     /// Behind a frame or a member: another may follow.
     Between,
-    /// Behind all of it.
+    /// Behind the end.
     End,
 }
 
 impl Decoder {
-    /// A decoder that will give at most `max` bytes.
+    /// A decoder with at most `max` bytes of output.
     pub fn new(coded: Coded, max: u64) -> Self {
         let engine = match coded {
             Coded::Zstd => {
@@ -114,7 +113,7 @@ impl Decoder {
                     .expect("a window that zstd knows");
                 Engine::Zstd(context)
             }
-            // Strict: without the large window, which would let a few bytes ask for a gigabyte.
+            // Strict: the large window would let a few bytes ask for a gigabyte.
             Coded::Brotli => Engine::Brotli(Box::new(BrotliState::new_strict(
                 StandardAlloc::default(),
                 StandardAlloc::default(),
@@ -130,7 +129,7 @@ impl Decoder {
         }
     }
 
-    /// Bytes that it takes from C's allocator, about, which none of Rust sees: with zstd those for
+    /// Bytes from C's allocator, about, which Rust's allocator does not count: with zstd those for
     /// the window that encoders mostly ask for.
     pub fn native_bytes(&self) -> usize {
         match &self.engine {
@@ -139,13 +138,12 @@ impl Decoder {
         }
     }
 
-    /// Decodes from the front of `input`, which is shortened by what was taken, and appends at most
-    /// `room` bytes to `out`. `room` is more than 0.
+    /// Decodes from the front of `input`, which is shortened by the bytes taken, and appends at
+    /// most `room` bytes to `out`. `room` is more than 0.
     ///
     /// # Errors
-    /// [`DecodeError::TooLong`] once more than `max` bytes would have come out,
-    /// [`DecodeError::Invalid`]; the decoder is of no use after either. What `out` got before
-    /// is right.
+    /// [`DecodeError::TooLong`] once the output would exceed `max` bytes, [`DecodeError::Invalid`].
+    /// The decoder cannot be used after either; earlier output is right.
     pub fn step(
         &mut self,
         input: &mut &[u8],
@@ -161,7 +159,7 @@ impl Decoder {
                 self.another(input);
             }
             if self.at == At::End {
-                // What is behind the end belongs to nobody: left out, as browsers and gzip do.
+                // Bytes behind the end are dropped, as browsers and gzip do.
                 *input = &[];
             }
             if matches!(self.at, At::Between | At::End) {
@@ -181,7 +179,7 @@ impl Decoder {
                 }
                 continue;
             }
-            // One byte more than allowed, to see that there is more.
+            // One byte over the limit shows that there is more.
             let allowed = usize::try_from(self.left.saturating_add(1)).unwrap_or(usize::MAX);
             let room = STEP.min(end - out.len()).min(allowed);
             let (before, had) = (out.len(), input.len());
@@ -210,8 +208,7 @@ impl Decoder {
         }
     }
 
-    /// One call of the engine: how much it has written to `out`. Says where it is if that is an
-    /// end.
+    /// One call of the engine; returns the bytes written to `out`. Updates the position at an end.
     fn run(&mut self, input: &mut &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
         let (taken, given) = match &mut self.engine {
             Engine::Zstd(context) => {
@@ -256,7 +253,7 @@ impl Decoder {
         Ok(given)
     }
 
-    /// There is something behind a frame or a member.
+    /// Handles input behind a frame or a member.
     fn another(&mut self, input: &[u8]) {
         match &mut self.engine {
             // RFC 1952 §2.2: members follow each other. Padding behind the last one is common.
@@ -270,11 +267,11 @@ impl Decoder {
         }
     }
 
-    /// Whether the coded form is complete with what has been taken.
+    /// Checks that the coded form is complete.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`]. No content at all is complete, too: it is what answers without a
-    /// body have.
+    /// [`DecodeError::Truncated`]. No content at all is complete, too: responses without a body
+    /// have none.
     pub fn end(&self) -> Result<(), DecodeError> {
         if self.at == At::Middle {
             Err(DecodeError::Truncated)
@@ -284,7 +281,7 @@ impl Decoder {
     }
 }
 
-/// One call of inflate: taken, given, and whether that was the end.
+/// One call of inflate: bytes taken, bytes written, and whether that was the end.
 fn inflate(
     state: &mut Decompress,
     input: &[u8],
@@ -299,12 +296,12 @@ fn inflate(
     Ok((taken, given, status == Status::StreamEnd))
 }
 
-/// What undoes a message that begins with these two bytes, of which it has the first.
+/// The decoder of a message that begins with these two bytes, fed with the first.
 fn deflate(first: u8, second: u8) -> Result<Decompress, DecodeError> {
     // RFC 1950 §2.2: method 8, and a multiple of 31.
     let zlib = first & 0x0f == 8 && (u16::from(first) << 8 | u16::from(second)) % 31 == 0;
     let mut state = Decompress::new(zlib);
-    // One byte alone has no content: it is the header's, or the beginning of a block's.
+    // One byte alone has no output: it belongs to the header, or to the beginning of a block.
     inflate(&mut state, &[first], &mut [0; 8])?;
     Ok(state)
 }

@@ -1,12 +1,12 @@
-//! From content to its coded form, piece by piece or whole.
+//! Encoders of content, piece by piece or whole.
 //!
-//! An [`Encoder`] can be used for one message after the other; [`Encoders`] keeps those that are
-//! idle. The same calls give the same bytes, whatever the encoder was used for before.
+//! An [`Encoder`] encodes one message after the other; [`Encoders`] keeps idle ones. The same calls
+//! give the same bytes with a used encoder as with a new one.
 //!
 //! # Memory of an encoder
 //! Bounded by the level: windows reach back 1 MB with zstd, 256 KB with br and 32 KB with gzip,
-//! however long the message is. In KB, for one of unknown length (`cargo run --release --example
-//! speed memory`); zstd takes less where a shorter one is expected:
+//! however long the message is. In KB, for a message of unknown length (`cargo run --release
+//! --example speed memory`); zstd takes less for a shorter one:
 //!
 //! | | fastest | [fast](Coding::fast_level) | [kept](Coding::kept_level) | smallest |
 //! |---|---|---|---|---|
@@ -21,27 +21,27 @@ use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
 
 use super::Coding;
 
-/// How far back zstd's matches may reach, as a power of two: 1 MB.
+/// The reach of zstd's matches as a power of two: 1 MB.
 const ZSTD_WINDOW_LOG: u32 = 20;
-/// As far as brotli's: 256 KB, at any length. With 1 MB an encoder takes three times the memory and
-/// holds back four times as much between two flushes. With 64 KB or less, levels 5 to 8 take tables
-/// of 25 MB, and two milliseconds to clear them for a body of 1 KB.
+/// Brotli's window as a power of two: 256 KB, at any length. With 1 MB an encoder takes three times
+/// the memory and holds back four times as much between two flushes. With 64 KB or less, levels 5
+/// to 8 take tables of 25 MB, and two milliseconds to clear them for a body of 1 KB.
 const BROTLI_WINDOW_LOG: i32 = 18;
 /// deflate has one window: 32 KB.
 const GZIP_WINDOW_LOG: u8 = 15;
-/// Room that is made for output before each step.
+/// The room that is made for output before each step.
 const STEP: usize = 16 * 1024;
-/// Room that is worth a step; also more than deflate needs for the end of a flush.
+/// The least room for a step; also more than deflate needs for the end of a flush.
 const LEAST_ROOM: usize = 1024;
-/// Why none of zstd's calls can fail: it allocates before its first byte and aborts like us without
-/// memory, its settings are within their bounds, and its buffers are ours.
+/// The reason why none of zstd's calls can fail: it allocates before its first byte and aborts like
+/// us without memory, its settings are within their bounds, and its buffers are ours.
 const ZSTD_CALLED_RIGHT: &str = "zstd fails when called wrongly only";
 
-/// Encodes one message after the other, each with the same coding and level.
+/// Encodes one message after the other with the same coding and level.
 ///
 /// A message is any number of [`write`](Self::write) and [`flush`](Self::flush), then
-/// [`finish`](Self::finish); or one [`whole`](Self::whole). One that is not finished is forgotten
-/// by [`begin`](Self::begin).
+/// [`finish`](Self::finish); or one [`whole`](Self::whole). [`begin`](Self::begin) drops an
+/// unfinished message.
 pub struct Encoder {
     coding: Coding,
     level: u8,
@@ -50,14 +50,14 @@ pub struct Encoder {
 
 enum Engine {
     Zstd(CCtx<'static>),
-    /// Cannot be used again: a message has its own, made by its first bytes.
+    /// For one message only: created by its first bytes.
     Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
     Gzip(Compress),
 }
 
 impl Encoder {
-    /// An encoder that stands at the beginning of a message of unknown length. A level beyond
-    /// [`Coding::levels`] is the nearest of them.
+    /// An encoder at the beginning of a message of unknown length. A level beyond
+    /// [`Coding::levels`] becomes the nearest valid one.
     pub fn new(coding: Coding, level: u8) -> Self {
         let level = level.clamp(*coding.levels().start(), *coding.levels().end());
         let engine = match coding {
@@ -75,17 +75,17 @@ impl Encoder {
         }
     }
 
-    /// Its coding.
+    /// The coding.
     pub fn coding(&self) -> Coding {
         self.coding
     }
 
-    /// Its level, within those of its coding.
+    /// The level, within [`Coding::levels`].
     pub fn level(&self) -> u8 {
         self.level
     }
 
-    /// Bytes that it takes from C's allocator, about, which none of Rust sees: see the
+    /// Bytes from C's allocator, about, which Rust's allocator does not count: see the
     /// documentation of the module.
     pub fn native_bytes(&self) -> usize {
         match &self.engine {
@@ -94,8 +94,8 @@ impl Encoder {
         }
     }
 
-    /// To the beginning of a message, which will have about `length` bytes if that is known: a
-    /// short one needs less memory and time. It may turn out to be longer or shorter.
+    /// Begins a message of about `length` bytes, if that is known: a short one needs less memory
+    /// and time. The length is a hint; the message may be longer or shorter.
     pub fn begin(&mut self, length: Option<u64>) {
         match &mut self.engine {
             Engine::Zstd(context) => {
@@ -109,7 +109,7 @@ impl Encoder {
         }
     }
 
-    /// Takes `input`, and appends to `out` what has become ready of it, which may be nothing.
+    /// Takes `input` and appends to `out` the output that is ready, which may be none.
     pub fn write(&mut self, input: &[u8], out: &mut Vec<u8>) {
         match &mut self.engine {
             Engine::Zstd(context) => {
@@ -137,9 +137,8 @@ impl Encoder {
         }
     }
 
-    /// Appends all that is missing for the reader to have everything so far: for answers that come
-    /// in pieces which somebody waits for, such as server-sent events. Costs a few bytes each
-    /// time, and compression.
+    /// Appends all pending output, so that the reader has everything so far: for responses that
+    /// come in pieces, such as server-sent events. Costs a few bytes each time, and compression.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         match &mut self.engine {
             Engine::Zstd(context) => while zstd_step(out, |out| context.flush_stream(out)) > 0 {},
@@ -149,7 +148,7 @@ impl Encoder {
                 &[],
                 out,
             ),
-            // Done when it leaves room: with none left it does not say whether there is more.
+            // The flush is done when it leaves room: with none left there may be more.
             Engine::Gzip(state) => loop {
                 gzip_step(state, &[], FlushCompress::Sync, out);
                 if out.len() < out.capacity() {
@@ -159,7 +158,7 @@ impl Encoder {
         }
     }
 
-    /// Appends the end of the message. The encoder then stands at the beginning of another one of
+    /// Appends the end of the message. The encoder is then at the beginning of another one of
     /// unknown length.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         match &mut self.engine {
@@ -182,7 +181,7 @@ impl Encoder {
     pub fn whole(&mut self, input: &[u8], out: &mut Vec<u8>) {
         self.begin(Some(input.len() as u64));
         if let Engine::Zstd(context) = &mut self.engine {
-            // Chooses tables by it, and says it in the frame's head.
+            // zstd chooses its tables by the size, and writes it into the frame's header.
             context
                 .set_pledged_src_size(Some(input.len() as u64))
                 .expect("right after a reset");
@@ -192,7 +191,7 @@ impl Encoder {
     }
 }
 
-/// What zstd's context takes at a level: those of the table, and between two of them the greater.
+/// The memory of zstd's context at a level: from the table; between two of its levels the greater.
 fn zstd_bytes(level: u8) -> usize {
     let kilobytes = match level {
         0..=1 => 1_430,
@@ -203,25 +202,24 @@ fn zstd_bytes(level: u8) -> usize {
     kilobytes * 1_000
 }
 
-/// Encoders between two messages, for one worker: a new one costs more than a short message does.
+/// Idle encoders of one worker: a new one costs more than a short message does.
 ///
-/// Keeps at most [`KEPT`] of each coding. Brotli's are not worth keeping: they cannot be used
-/// again.
+/// Keeps at most [`KEPT`] of each coding, and none of brotli: they cannot be used again.
 #[derive(Default)]
 pub struct Encoders {
     idle: Vec<Encoder>,
 }
 
-/// So many idle encoders of a coding are kept by [`Encoders`].
+/// The most idle encoders of a coding in [`Encoders`].
 pub const KEPT: usize = 4;
 
 impl Encoders {
-    /// None yet.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An encoder that stands at the beginning of a message of about `length` bytes.
+    /// An encoder at the beginning of a message of about `length` bytes.
     pub fn take(&mut self, coding: Coding, level: u8, length: Option<u64>) -> Encoder {
         let level = level.clamp(*coding.levels().start(), *coding.levels().end());
         let same = |encoder: &Encoder| encoder.coding == coding && encoder.level == level;
@@ -233,7 +231,7 @@ impl Encoders {
         encoder
     }
 
-    /// How many are idle.
+    /// The number of idle encoders.
     pub fn idle(&self) -> usize {
         self.idle.len()
     }
@@ -251,7 +249,7 @@ impl Encoders {
     }
 }
 
-/// Encodes `input` as one message: for what is kept. The result has no room to spare.
+/// Encodes `input` as one message, for content that is kept. The result has no spare capacity.
 pub fn encode_all(coding: Coding, level: u8, input: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     Encoder::new(coding, level).whole(input, &mut out);
@@ -259,7 +257,7 @@ pub fn encode_all(coding: Coding, level: u8, input: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What zstd makes its tables for: at level 19, they would take 84 MB if it were not told.
+/// The size that zstd makes its tables for: without it, they would take 84 MB at level 19.
 fn expected(length: Option<u64>) -> u32 {
     let window = 1 << ZSTD_WINDOW_LOG;
     length.map_or(window, |length| {
@@ -279,7 +277,7 @@ fn set_zstd(context: &mut CCtx<'static>, parameter: CParameter) {
     context.set_parameter(parameter).expect(ZSTD_CALLED_RIGHT);
 }
 
-/// One call with room for output; what it returns is how much it keeps back.
+/// One call with room for output; returns how much it holds back.
 fn zstd_step(
     out: &mut Vec<u8>,
     call: impl FnOnce(&mut OutBuffer<'_, Vec<u8>>) -> Result<usize, zstd::zstd_safe::ErrorCode>,
@@ -299,7 +297,7 @@ fn brotli_state(level: u8, length: Option<u64>) -> Box<BrotliEncoderStateStruct<
     state
 }
 
-/// Gives `input`, or flushes or ends what came before, and takes all that comes of it.
+/// Gives `input`, or flushes or ends the message, and takes all output.
 fn brotli_run(
     state: &mut BrotliEncoderStateStruct<StandardAlloc>,
     operation: BrotliEncoderOperation,
@@ -308,8 +306,8 @@ fn brotli_run(
 ) {
     let (mut left, mut taken) = (input.len(), 0);
     loop {
-        // With no room for output it keeps all of it in its own storage, from where it is copied
-        // once.
+        // With no room for output brotli keeps all of it in its own storage, from where it is
+        // copied once.
         let (mut room, mut given, mut total) = (0, 0, None);
         let done = state.compress_stream(
             operation,

@@ -1,4 +1,4 @@
-//! Codings there and back, in pieces and whole, and what comes of bytes that are none.
+//! Round trips through the codings, in pieces and whole, and invalid input.
 
 use super::*;
 use crate::Progress;
@@ -87,7 +87,7 @@ fn after_a_flush_the_reader_has_everything_so_far() {
                 said.extend_from_slice(event.as_bytes());
                 encoder.write(event.as_bytes(), &mut written);
                 encoder.flush(&mut written);
-                // A second one has nothing to add that would harm.
+                // A second flush adds nothing harmful.
                 encoder.flush(&mut written);
                 let mut coded = &written[..];
                 while decoder.step(&mut coded, &mut read, 100).unwrap() == Progress::Full {}
@@ -110,7 +110,7 @@ fn an_encoder_that_was_used_gives_the_same_bytes_as_a_new_one() {
             let (mut used, mut fresh) = (Vec::new(), Vec::new());
             let mut encoder = Encoder::new(coding, level);
             encoder.whole(&first, &mut used);
-            // And one that was given up in the middle.
+            // And a message that was abandoned in the middle.
             encoder.write(&first[..30_000], &mut Vec::new());
             for length in [None, Some(second.len() as u64)] {
                 used.clear();
@@ -356,7 +356,7 @@ fn a_bomb_ends_at_the_bound_and_before_in_steps() {
 
 #[test]
 fn windows_that_only_memory_could_have_are_refused() {
-    // RFC 8878 §3.1.1.1.2: a window of 2^41; RFC 9659 §3: more than 8 MB need not be taken.
+    // RFC 8878 §3.1.1.1.2: a window of 2^41; RFC 9659 §3: more than 8 MB may be refused.
     for exponent in [14_u8, 20, 31] {
         let frame = [
             0x28,
@@ -377,7 +377,7 @@ fn windows_that_only_memory_could_have_are_refused() {
     }
     let frame = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 13 << 3, 0x01, 0x00, 0x00];
     assert_eq!(decode_all(Coded::Zstd, &frame, 100), Ok(vec![]));
-    // Brotli's large window: the byte 0x11, which RFC 7932 §9.1 has not given a meaning, then the
+    // Brotli's large window: the byte 0x11, which has no meaning in RFC 7932 §9.1, then the
     // window's bits.
     assert_eq!(
         decode_all(Coded::Brotli, &[0x11, 0x1e, 0x03, 0x00], 100),
@@ -404,7 +404,7 @@ fn members_and_frames_that_follow_each_other_are_one_content() {
             "{kind:?}"
         );
     }
-    // A frame that is to be skipped: RFC 8878 §3.1.2.
+    // A skippable frame: RFC 8878 §3.1.2.
     let skipped = [
         &[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9][..],
         &coded(Coded::Zstd, b"text"),
@@ -436,7 +436,7 @@ fn what_is_damaged_is_refused() {
             "{kind:?}"
         );
     }
-    // Those with a checksum notice a changed byte of content.
+    // Codings with a checksum notice a changed byte of content.
     for kind in [Coded::Gzip, Coded::Deflate] {
         let mut coded = coded(kind, &content);
         let last = coded.len() - 1;

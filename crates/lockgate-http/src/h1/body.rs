@@ -1,8 +1,7 @@
-//! Bodies: where they end, and what of them is data (RFC 9112 §6, §7.1).
+//! Bodies: their end, and the data in them (RFC 9112 §6, §7.1).
 //!
-//! Data is never copied here: it is a range of the bytes that came. Chunk extensions are read over
-//! and not handed on (§7.1.1), and are limited as a whole: in small chunks they would be a body
-//! that counts as none (CVE-2023-39326).
+//! Data is never copied here: it is a range of the input. Chunk extensions are skipped (§7.1.1) and
+//! limited as a whole: in small chunks they would be a body that counts as none (CVE-2023-39326).
 
 use std::ops::Range;
 
@@ -11,41 +10,41 @@ use super::{HeadError, Limits};
 use crate::fields::Fields;
 use crate::head::BodyLength;
 
-/// Bytes of extensions that all chunks of one body may have: nobody uses them.
+/// The limit of extensions in all chunks of one body, in bytes: they are not used in practice.
 const MAX_EXTENSIONS: usize = 16 * 1024;
-/// Digits of a chunk's size: 2⁶⁰ bytes.
+/// The most digits of a chunk's size: 2⁶⁰ bytes.
 const MAX_DIGITS: u8 = 15;
 
-/// Why a body is refused.
+/// The reason why a body is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// A chunk's size is no hexadecimal number, or too large.
+    /// A chunk size that is no hexadecimal number, or is too large.
     #[error("a chunk's size is malformed")]
     Size,
-    /// What follows a chunk's size or data is not CR LF (RFC 9112 §7.1).
+    /// No CR LF behind a chunk's size or data (RFC 9112 §7.1).
     #[error("a chunk does not end with CR LF")]
     LineEnd,
-    /// A chunk's extension has control characters, or all of them are too long.
+    /// A chunk extension with control characters, or too many bytes of extensions.
     #[error("chunk extensions are malformed or too long")]
     Extension,
-    /// The trailer section.
+    /// An invalid trailer section.
     #[error("the trailer section is refused: {0}")]
     Trailer(HeadError),
 }
 
-/// What the next bytes of a body are.
+/// The next part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Data, in this range of what was given; everything up to its end has been used.
+    /// Data, in this range of the input; everything up to its end is used.
     Data(Range<usize>),
-    /// So many bytes were used, and no data was among them: more are needed. Bytes behind them come
+    /// This many bytes are used, without data among them: more are needed. The rest is passed
     /// again.
     More(usize),
-    /// So many bytes were used, and the body has ended; what follows is no part of it.
+    /// This many bytes are used, and the body has ended; the rest is not part of it.
     End(usize),
 }
 
-/// Takes one body apart.
+/// Decodes one body.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     state: State,
@@ -54,10 +53,10 @@ pub struct Decoder {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// So many bytes are left of a body of known length.
+    /// The remaining bytes of a body of known length.
     Known(u64),
     UntilClose,
-    /// In a chunk's size, of which so many digits have come.
+    /// In a chunk's size, behind this many digits.
     Size {
         size: u64,
         digits: u8,
@@ -66,7 +65,7 @@ enum State {
     Space {
         size: u64,
     },
-    /// In what follows a semicolon.
+    /// In an extension, behind its semicolon.
     Extension {
         size: u64,
     },
@@ -74,7 +73,7 @@ enum State {
     SizeEnd {
         size: u64,
     },
-    /// So many bytes are left of a chunk.
+    /// The remaining bytes of a chunk.
     Chunk(u64),
     /// Behind a chunk's data.
     ChunkEnd,
@@ -86,7 +85,7 @@ enum State {
 }
 
 impl Decoder {
-    /// For a body of this length.
+    /// A decoder of a body of this length.
     pub fn new(length: BodyLength) -> Self {
         let state = match length {
             BodyLength::Empty => State::Ended,
@@ -100,20 +99,20 @@ impl Decoder {
         }
     }
 
-    /// Whether all of it has come.
+    /// Whether the body has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, State::Ended | State::Known(0))
     }
 
-    /// Whether the end of the connection is the end of the body, and not its loss.
+    /// Whether the end of the connection is the end of the body, and not its truncation.
     pub fn may_close(&self) -> bool {
         self.has_ended() || self.state == State::UntilClose
     }
 
-    /// Looks at the front of `input`; trailers go into `trailers`.
+    /// Decodes the front of `input`; trailers are added to `trailers`.
     ///
     /// # Errors
-    /// When it is no body; the connection is of no more use then.
+    /// When the body is invalid; the connection cannot be used afterwards.
     pub fn decode(
         &mut self,
         input: &[u8],
@@ -153,7 +152,7 @@ impl Decoder {
         }
     }
 
-    /// One byte of what is between data.
+    /// Decodes one byte between data.
     fn step(&mut self, byte: u8) -> Result<(), BodyError> {
         self.state = match (self.state, byte) {
             (State::Size { size, digits }, byte) if byte.is_ascii_hexdigit() => {
@@ -171,8 +170,8 @@ impl Decoder {
                 State::Size { size, .. } | State::Space { size } | State::Extension { size },
                 b'\r',
             ) => State::SizeEnd { size },
-            // §7.1.1: whitespace may go before an extension, which begins with a semicolon. Some
-            // pad sizes with it.
+            // §7.1.1: whitespace may precede an extension, which begins with a semicolon. Some
+            // senders pad sizes with it.
             (State::Size { size, .. } | State::Space { size }, b' ' | b'\t') => {
                 self.extend()?;
                 State::Space { size }
@@ -211,7 +210,7 @@ impl Decoder {
     }
 }
 
-/// As much of the input as is left to take.
+/// As much of the input as remains to be taken.
 fn take(left: &mut u64, at: usize, input: &[u8]) -> Range<usize> {
     let here = usize::try_from(*left)
         .unwrap_or(usize::MAX)
@@ -229,7 +228,7 @@ mod tests {
         fields: 4,
     };
 
-    /// A body's data, its trailers, and how many bytes were left over, if it has ended.
+    /// A body's data, its trailers, and the number of bytes behind it, if it has ended.
     type Body = (Vec<u8>, Vec<String>, Option<usize>);
 
     /// Feeds a body in pieces of `step` bytes.
@@ -369,8 +368,8 @@ mod tests {
         );
     }
 
-    /// Looked through from its beginning at each byte that comes, a section would cost the square
-    /// of its length.
+    /// Searched from its beginning at each byte that arrives, a section would cost the square of
+    /// its length.
     #[test]
     fn a_trailer_section_is_looked_through_once() {
         let (mut decoder, mut trailers) = (Decoder::new(BodyLength::Chunked), Fields::default());

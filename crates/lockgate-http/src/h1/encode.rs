@@ -1,10 +1,10 @@
-//! Words to bytes (RFC 9112 §3, §4, §7.1): appended to the caller's buffer, which is sent in one
-//! write.
+//! An encoder of messages (RFC 9112 §3, §4, §7.1): appends to the caller's buffer, which is sent in
+//! one write.
 
-/// What ends a chunked body without trailers.
+/// The end of a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// Always HTTP/1.1: that is what we speak, whatever the other side does (RFC 9110 §2.5).
+/// Writes a request line, always of HTTP/1.1: our own version, not the client's (RFC 9110 §2.5).
 pub fn request_line(out: &mut Vec<u8>, method: &[u8], path: &[u8], query: Option<&[u8]>) {
     for part in [method, b" ", path] {
         out.extend_from_slice(part);
@@ -16,7 +16,7 @@ pub fn request_line(out: &mut Vec<u8>, method: &[u8], path: &[u8], query: Option
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
-/// The reason may be empty; its space is there all the same (RFC 9112 §4).
+/// Writes a status line. The reason may be empty; its space is required (RFC 9112 §4).
 pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
     let digit = |place: u16| b'0' + (status / place % 10) as u8;
     out.extend_from_slice(b"HTTP/1.1 ");
@@ -25,15 +25,15 @@ pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// One line. The value must be one: [`parse`](super::parse) takes nothing else, and what comes from
-/// elsewhere is the caller's to check.
+/// Writes one line. The value must be valid: [`parse`](super::parse) ensures that, and callers
+/// check values from elsewhere.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     for part in [name, b": ", value, b"\r\n"] {
         out.extend_from_slice(part);
     }
 }
 
-/// One line whose value has several parts.
+/// Writes one line with a value in several parts.
 pub fn field_of(out: &mut Vec<u8>, name: &[u8], parts: &[&[u8]]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -43,20 +43,20 @@ pub fn field_of(out: &mut Vec<u8>, name: &[u8], parts: &[&[u8]]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What ends a head.
+/// Writes the end of a head.
 pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// `Content-Length`.
+/// Writes `Content-Length`.
 pub fn content_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"Content-Length: ");
     out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 
-/// What goes before a chunk of so many bytes, of which there must be one: an empty chunk ends the
-/// body. Behind it goes CR LF.
+/// Writes the beginning of a chunk of `length` bytes, at least one: an empty chunk ends the body.
+/// CR LF follows the chunk.
 pub fn chunk(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0, "an empty chunk is the last");
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);

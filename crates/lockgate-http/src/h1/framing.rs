@@ -1,28 +1,28 @@
-//! How long a body is (RFC 9112 §6.3), as two functions: the whole defence against request
+//! The length of a body (RFC 9112 §6.3), as two functions: the whole defence against request
 //! smuggling on one page.
 //!
-//! Where the RFC lets a recipient choose between refusing and repairing, this refuses: whoever is
-//! behind us may have been built to repair otherwise, and what one reads as a body the other reads
-//! as the next request (CVE-2019-18277, CVE-2021-40346, "HTTP Desync Attacks", Kettle 2019).
+//! Where the RFC lets a recipient choose between refusing and repairing, this refuses: the next
+//! server may repair otherwise, and one reads as a body what the other reads as the next request
+//! (CVE-2019-18277, CVE-2021-40346, "HTTP Desync Attacks", Kettle 2019).
 
 use crate::fields::{Fields, Known};
 use crate::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 
-/// Why a message is refused for what it says of its body.
+/// The reason why a message's framing is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
-    /// Not a number, or one above 2⁶³ − 1 (RFC 9110 §8.6).
+    /// A Content-Length that is no number, or above 2⁶³ − 1 (RFC 9110 §8.6).
     #[error("Content-Length is no length")]
     Length,
-    /// More than once, or a list: even where all are the same (RFC 9112 §6.3 item 5 lets us refuse
-    /// that).
+    /// More than one Content-Length, or a list: even of equal ones (RFC 9112 §6.3 item 5 lets us
+    /// refuse that).
     #[error("Content-Length is given more than once")]
     Lengths,
     /// Both Content-Length and Transfer-Encoding (RFC 9112 §6.1: "ought to be handled as an
     /// error").
     #[error("both Content-Length and Transfer-Encoding are given")]
     Both,
-    /// In HTTP/1.0, which has no transfer codings (RFC 9112 §6.1: "faulty").
+    /// Transfer-Encoding in HTTP/1.0, which has none (RFC 9112 §6.1: "faulty").
     #[error("Transfer-Encoding is given in HTTP/1.0")]
     Old,
     /// A coding other than `chunked`, or `chunked` more than once or not last.
@@ -31,16 +31,16 @@ pub enum FramingError {
 }
 
 impl FramingError {
-    /// What a client is answered; RFC 9112 §6.1: 501 for a coding that is not understood.
+    /// The status for the client; RFC 9112 §6.1: 501 for an unknown coding.
     pub fn status(self) -> u16 {
         if self == Self::Coding { 501 } else { 400 }
     }
 }
 
-/// How long the body of a request is.
+/// The length of a request's body.
 ///
 /// # Errors
-/// When it is not certain.
+/// When it is ambiguous.
 pub fn request(head: &RequestHead) -> Result<BodyLength, FramingError> {
     match stated(&head.fields, head.version)? {
         // RFC 9112 §6.3 item 7.
@@ -49,14 +49,14 @@ pub fn request(head: &RequestHead) -> Result<BodyLength, FramingError> {
     }
 }
 
-/// How long the body of the answer to a request of this method is. Not for a 2xx to CONNECT nor for
-/// a 101: what follows these is no body.
+/// The length of a response's body, for a request with this method. Not for a 2xx to CONNECT nor
+/// for a 101, which have no body.
 ///
 /// # Errors
-/// When it is not certain.
+/// When it is ambiguous.
 pub fn response(method: Method, head: &ResponseHead) -> Result<BodyLength, FramingError> {
-    // RFC 9112 §6.3 item 1: whatever the fields say. They must make sense even so, for somebody may
-    // keep them.
+    // RFC 9112 §6.3 item 1: no body, even with fields that state one. They must be valid all the
+    // same, for a cache may keep them.
     let stated = stated(&head.fields, head.version)?;
     if method == Method::Head || matches!(head.status, 100..=199 | 204 | 304) {
         return Ok(BodyLength::Empty);
@@ -68,7 +68,7 @@ pub fn response(method: Method, head: &ResponseHead) -> Result<BodyLength, Frami
     })
 }
 
-/// What the fields say, if they say anything.
+/// The length that the fields state, if any.
 fn stated(fields: &Fields, version: Version) -> Result<Option<BodyLength>, FramingError> {
     let mut lengths = fields.values(Known::ContentLength);
     let mut codings = fields.values(Known::TransferEncoding);
@@ -86,7 +86,7 @@ fn stated(fields: &Fields, version: Version) -> Result<Option<BodyLength>, Frami
     }
 }
 
-/// Digits and nothing else: no sign, no list, no space between.
+/// Only digits: no sign, no list, no space between.
 fn length_of(value: &[u8]) -> Result<u64, FramingError> {
     if value.contains(&b',') {
         return Err(FramingError::Lengths);

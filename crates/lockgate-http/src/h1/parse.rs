@@ -1,8 +1,8 @@
-//! Bytes to heads (RFC 9112 §2–§5).
+//! A parser of heads (RFC 9112 §2–§5).
 //!
-//! Nearly every head comes whole and is parsed in one pass. One that does not is parsed once more
-//! when its last byte is there; before that only its end is looked for, from where the last look
-//! stopped, so that a head that comes byte by byte costs little more than one that comes whole.
+//! Nearly every head arrives whole and is parsed in one pass. An incomplete one is parsed once more
+//! when its last byte is there; until then only its end is searched for, from where the last search
+//! stopped, so that a head that arrives byte by byte costs little more than a whole one.
 
 use memchr::memchr;
 
@@ -10,29 +10,28 @@ use super::{HeadError, Limits, NOMINATED};
 use crate::fields::{Fields, Known, Span};
 use crate::head::{Method, RequestHead, ResponseHead, Version};
 
-/// How far a head, or a trailer section, that is not all there was looked through.
+/// The progress in an incomplete head or trailer section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Whether it was parsed as far as it went.
+    /// Whether it was parsed already, as far as it went.
     tried: bool,
-    /// No line ends before this byte but those that were looked at.
+    /// All line ends before this byte have been checked.
     scanned: usize,
 }
 
-/// Parses the request head at the front of `input` into `head`; says how many bytes it took, or
-/// `None` while it is not all there: then call again with the same bytes and more, and the same
-/// `progress`. `head` means something only once it is.
+/// Parses the request head at the front of `input` into `head`; returns its length, or `None` while
+/// it is incomplete: then call again with the same bytes and more, and the same `progress`. `head`
+/// is valid only once it is complete.
 ///
 /// # Errors
-/// When it is malformed or longer than `limits` say; as early as that is certain.
+/// When it is malformed or exceeds `limits`; as early as that is certain.
 pub fn request(
     input: &[u8],
     progress: &mut Progress,
     limits: &Limits,
     head: &mut RequestHead,
 ) -> Result<Option<usize>, HeadError> {
-    // RFC 9112 §2.2: one empty line before a request is passed over; old clients send it behind a
-    // body.
+    // RFC 9112 §2.2: one empty line before a request is skipped; old clients send it behind a body.
     let skipped = match input {
         [b'\r', b'\n', ..] => 2,
         [b'\r'] => return Ok(None),
@@ -50,10 +49,10 @@ pub fn request(
         .map(|end| skipped + end))
 }
 
-/// Parses the answer's head at the front of `input` into `head`; otherwise as [`request`].
+/// Parses the response head at the front of `input` into `head`; otherwise as [`request`].
 ///
 /// # Errors
-/// When it is malformed or longer than `limits` say.
+/// When it is malformed or exceeds `limits`.
 pub fn response(
     input: &[u8],
     progress: &mut Progress,
@@ -79,16 +78,15 @@ pub(super) fn trailers(
     limits: &Limits,
     trailers: &mut Fields,
 ) -> Result<Option<usize>, HeadError> {
-    // Without a first line the section may be its empty line alone, which `progress` does not look
-    // for.
+    // Without a first line the section may be its empty line alone, which `progress` does not
+    // search for.
     if matches!(input, [] | [b'\r']) {
         return Ok(None);
     }
     progress.parse(input, limits, |text| fields(text, 0, limits, trailers))
 }
 
-/// RFC 9112 §3: a head of which not even the first line fits has too long a target, whatever else
-/// it would have had.
+/// RFC 9112 §3: in a head with a first line that exceeds the limit, the target is too long.
 fn too_long(error: HeadError, input: &[u8], limits: &Limits) -> HeadError {
     let first_line = input.get(..limits.head).unwrap_or(input);
     if error == HeadError::TooLong && memchr(b'\n', first_line).is_none() {
@@ -99,7 +97,7 @@ fn too_long(error: HeadError, input: &[u8], limits: &Limits) -> HeadError {
 }
 
 impl Progress {
-    /// Has `parse` take the head at the front of `text`, unless it cannot be all there.
+    /// Calls `parse` with the head at the front of `text`, unless it must be incomplete.
     fn parse(
         &mut self,
         text: &[u8],
@@ -122,8 +120,7 @@ impl Progress {
         }
     }
 
-    /// Looks for the empty line, line by line: waiting for the rest of a head that is wrong helps
-    /// nobody.
+    /// Searches for the empty line, checking each line: a malformed head is refused before its end.
     fn finds_end(&mut self, text: &[u8]) -> Result<bool, HeadError> {
         while let Some(found) = memchr(b'\n', &text[self.scanned.min(text.len())..]) {
             let end = self.scanned + found;
@@ -132,7 +129,7 @@ impl Progress {
             }
             match &text[end + 1..] {
                 [b'\r', b'\n', ..] => return Ok(true),
-                // The empty line may be cut in two: this line's end is looked at again.
+                // The empty line may be cut in two: this line's end is checked again.
                 [] | [b'\r'] => {
                     self.scanned = end;
                     return Ok(false);
@@ -145,7 +142,7 @@ impl Progress {
     }
 }
 
-/// RFC 9112 §3; says where the fields begin.
+/// RFC 9112 §3; returns where the fields begin.
 fn request_line(text: &[u8], head: &mut RequestHead) -> Result<Option<usize>, HeadError> {
     let method = token_length(text);
     let target = method + 1;
@@ -180,9 +177,9 @@ fn request_line(text: &[u8], head: &mut RequestHead) -> Result<Option<usize>, He
     Ok(Some(rest + 2))
 }
 
-/// RFC 9112 §4; says where the fields begin.
+/// RFC 9112 §4; returns where the fields begin.
 fn status_line(text: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, HeadError> {
-    // "HTTP/1.1 200 OK"; the reason may be empty, and some origins leave the space before it out as
+    // "HTTP/1.1 200 OK"; the reason may be empty, and some origins omit the space before it as
     // well.
     let Some((version, space)) = version(text, 0)? else {
         return Ok(None);
@@ -221,8 +218,7 @@ fn status_line(text: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, He
     Ok(Some(end + 2))
 }
 
-/// The error for a byte where none like it may be: a bare LF is one of the line's end wherever it
-/// stands.
+/// The error for an invalid byte: a bare LF is an error of the line's end in any place.
 fn misplaced(byte: u8, otherwise: HeadError) -> HeadError {
     if byte == b'\n' {
         HeadError::LineEnd
@@ -231,7 +227,7 @@ fn misplaced(byte: u8, otherwise: HeadError) -> HeadError {
     }
 }
 
-/// RFC 9112 §2.3: the name is case-sensitive, each number is one digit. Says where it ends.
+/// RFC 9112 §2.3: the name is case-sensitive, each number is one digit. Returns where it ends.
 fn version(text: &[u8], from: usize) -> Result<Option<(Version, usize)>, HeadError> {
     let end = from + 8;
     let Some(name) = text.get(from..end) else {
@@ -253,7 +249,7 @@ fn version(text: &[u8], from: usize) -> Result<Option<(Version, usize)>, HeadErr
     Ok(Some((version, end)))
 }
 
-/// The lines from `from` to the empty one; says where that ends, or `None` where `text` ends
+/// Parses the lines from `from` to the empty one; returns where that ends, or `None` if `text` ends
 /// before.
 fn fields(
     text: &[u8],
@@ -306,9 +302,9 @@ fn fields(
     }
 }
 
-/// [`NOMINATED`].
+/// Checks [`NOMINATED`].
 fn nominated(fields: &Fields) -> Result<(), HeadError> {
-    // So many elements need so many bytes: most values are shorter.
+    // That many elements need that many bytes: most values are shorter.
     let elements = |value: &[u8]| match value.len() < NOMINATED {
         true => 1,
         false => 1 + memchr::memchr_iter(b',', value).count(),
@@ -321,18 +317,17 @@ fn nominated(fields: &Fields) -> Result<(), HeadError> {
     }
 }
 
-/// Whether a text is a token, as methods and the names of fields are (RFC 9110 §5.6.2).
+/// Whether a text is a token, as methods and field names are (RFC 9110 §5.6.2).
 pub fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && token_length(text) == text.len()
 }
 
-/// Whether a text is one that values of fields may be: no control characters but tabs (RFC 9110
-/// §5.5).
+/// Whether a text is a valid field value: no control characters but tabs (RFC 9110 §5.5).
 pub fn is_text(text: &[u8]) -> bool {
     text_length(text).is_none()
 }
 
-/// How many bytes at the front are those of a token.
+/// The number of bytes at the front that belong to a token.
 fn token_length(text: &[u8]) -> usize {
     text.iter()
         .position(|&byte| !TOKEN[usize::from(byte)])
@@ -343,9 +338,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// How many bytes stand before the first that is not text (RFC 9110 §5.5: visible characters,
-/// space, tab, and bytes that mean nothing to us), if there is one. Eight at a time: values are
-/// what most of a head is.
+/// The number of bytes before the first that is not text (RFC 9110 §5.5: visible characters, space,
+/// tab, and opaque bytes), if there is one. Eight at a time: values are most of a head.
 fn text_length(text: &[u8]) -> Option<usize> {
     let (words, rest) = text.as_chunks::<8>();
     let mut at = 0;
@@ -372,8 +366,8 @@ fn is_control(byte: u8) -> bool {
     byte < b' ' && byte != b'\t' || byte == 0x7f
 }
 
-/// Marks in the highest bit of each of eight bytes those that are below a space, or DEL: the lowest
-/// mark is right, but for a tab; those above it may be one too many.
+/// Marks the bytes below a space, and DEL, in the highest bit of each of eight bytes. The lowest
+/// mark is right, except for a tab; higher ones may be false.
 fn may_be_controls(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;

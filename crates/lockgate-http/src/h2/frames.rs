@@ -1,37 +1,37 @@
-//! Follows the frames in a stream of bytes (RFC 9113 §4.1): which there are, not what they say.
+//! A scanner of frames in a stream of bytes (RFC 9113 §4.1): reads headers, not payloads.
 //!
-//! For those who count what a peer sends beside the codec that reads it. Costs by frame and not by
-//! byte: payloads are passed over by their length. Judges nothing: a length that is too large is
-//! the codec's to refuse.
+//! For counting a peer's frames beside the codec that reads them. The cost is per frame, not per
+//! byte: payloads are skipped by their length. Checks nothing: the codec refuses a length that is
+//! too large.
 
-/// A frame of which the header is there.
+/// A frame with a complete header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// One of the constants below, or any other byte.
     pub kind: u8,
-    /// What they mean is each kind's own.
+    /// The flags; their meaning depends on the kind.
     pub flags: u8,
     /// 31 bits; 0 is the connection.
     pub stream: u32,
-    /// Bytes of its payload, padding included.
+    /// The length of the payload, padding included.
     pub length: u32,
-    /// The payload of a [`PRIORITY_UPDATE`], and of a server's [`RST_STREAM`], unless it is longer
-    /// than any of use; of others, nothing.
+    /// The payload of a [`PRIORITY_UPDATE`], and of a server's [`RST_STREAM`], unless it is too
+    /// long to be valid; empty for others.
     pub payload: &'a [u8],
 }
 
-/// What a peer sends, in its order.
+/// An element of a peer's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen<'a> {
-    /// The header of a frame, or all of one whose payload is kept.
+    /// The header of a frame, or the whole frame if its payload is kept.
     Frame(Frame<'a>),
-    /// The next bytes of the field section of the frame before (RFC 9113 §4.3), without padding and
+    /// The next bytes of the last frame's field section (RFC 9113 §4.3), without padding and
     /// priority.
     Block(&'a [u8]),
-    /// The field section is whole.
+    /// The end of the field section.
     Whole,
-    /// The frame before says that its stream depends on itself. Codecs may refuse it without
-    /// decoding its field section (RFC 7540 §5.3.1), and the tables of HPACK then differ.
+    /// The last frame makes its stream depend on itself. Codecs may refuse it without decoding its
+    /// field section (RFC 7540 §5.3.1), and the tables of HPACK then differ.
     DependsOnItself,
 }
 
@@ -69,7 +69,7 @@ const PADDED: u8 = 0x8;
 /// The flag of HEADERS that puts five bytes of priority in front.
 const PRIORITISED: u8 = 0x20;
 
-/// What the error code of a RST_STREAM or GOAWAY is called (RFC 9113 §7).
+/// The name of the error code of a RST_STREAM or GOAWAY (RFC 9113 §7).
 pub fn error_name(code: u32) -> Option<&'static str> {
     const NAMES: [&str; 14] = [
         "NO_ERROR",
@@ -93,10 +93,10 @@ pub fn error_name(code: u32) -> Option<&'static str> {
 /// RFC 9113 §3.4: `PRI * HTTP/2.0`, an empty line, `SM`, an empty line.
 const PREFACE: u32 = 24;
 const HEADER: usize = 9;
-/// A stream and its priority, for which 64 bytes are plenty.
+/// The longest payload that is kept: a stream and its priority, for which 64 bytes are plenty.
 const LONGEST_KEPT: usize = 4 + 64;
 
-/// Where in the stream of one peer's bytes we are. Takes no memory beyond itself.
+/// The scanner's position in the bytes of one peer. Allocates nothing.
 #[derive(Debug)]
 pub struct Scanner {
     at: At,
@@ -106,14 +106,14 @@ pub struct Scanner {
 
 #[derive(Debug)]
 enum At {
-    /// So many bytes are passed over, at least one.
+    /// This many bytes are skipped, at least one.
     Skip(u32),
     Header,
-    /// The payload of a frame of this header, which is kept.
+    /// The payload of a frame with this header, which is kept.
     Payload(Header),
-    /// So many bytes before the field section of a frame of this header.
+    /// This many bytes before the field section of a frame with this header.
     Front(Header, usize),
-    /// So many bytes of a field section, with padding behind; and whether they are the last.
+    /// This many bytes of a field section, with padding behind, and whether they are the last.
     Block {
         left: u32,
         padding: u32,
@@ -130,8 +130,7 @@ struct Header {
 }
 
 impl Scanner {
-    /// For the bytes of a client, which begin with the preface. Whether it is one is the codec's to
-    /// see.
+    /// A scanner of a client's bytes, which begin with the preface. The codec checks the preface.
     pub fn of_client() -> Self {
         Self {
             at: At::Skip(PREFACE),
@@ -140,7 +139,7 @@ impl Scanner {
         }
     }
 
-    /// For the bytes of a server.
+    /// A scanner of a server's bytes.
     pub fn of_server() -> Self {
         Self {
             at: At::Header,
@@ -154,8 +153,8 @@ impl Scanner {
         !matches!(self.at, At::Header) || self.held.len > 0
     }
 
-    /// Looks at the next bytes, which may end anywhere. Calls `each` once for a frame: when its
-    /// header is complete, or, where its payload is kept, when that is.
+    /// Scans the next bytes, which may end anywhere. Calls `each` once per frame: when its header
+    /// is complete, or, if its payload is kept, when that is.
     pub fn scan(&mut self, bytes: &[u8], mut each: impl FnMut(Frame<'_>)) {
         self.follow(bytes, |seen| {
             if let Seen::Frame(frame) = seen {
@@ -164,13 +163,13 @@ impl Scanner {
         });
     }
 
-    /// The same, and the field sections besides.
+    /// The same, with the field sections.
     pub fn follow(&mut self, bytes: &[u8], mut each: impl FnMut(Seen<'_>)) {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.at {
                 At::Skip(left) => {
-                    // No length is above 2²⁴, and what is not there fits into 32 bits.
+                    // No length is above 2²⁴, and longer input exceeds it anyway.
                     let passed = rest.len().min(left as usize);
                     rest = &rest[passed..];
                     self.at = behind(left - passed as u32);
@@ -194,7 +193,7 @@ impl Scanner {
                     self.at = match header.front() {
                         None => behind(header.length),
                         Some(0) => header.block(0, 0, &mut each),
-                        // Too short for what its flags say: the codec refuses it.
+                        // Too short for its flags: the codec refuses it.
                         Some(front) if header.length < front as u32 => behind(header.length),
                         Some(front) => At::Front(header, front),
                     };
@@ -236,7 +235,7 @@ impl Scanner {
     }
 }
 
-/// What follows when so many bytes of a payload are still to come.
+/// The position with this many bytes of a payload to come.
 fn behind(left: u32) -> At {
     if left == 0 {
         At::Header
@@ -245,7 +244,7 @@ fn behind(left: u32) -> At {
     }
 }
 
-/// What follows when so many bytes of a field section are still to come.
+/// The position with this many bytes of a field section to come.
 fn blocks(left: u32, padding: u32, last: bool, each: &mut impl FnMut(Seen<'_>)) -> At {
     if left > 0 {
         return At::Block {
@@ -261,7 +260,7 @@ fn blocks(left: u32, padding: u32, last: bool, each: &mut impl FnMut(Seen<'_>)) 
 }
 
 impl Header {
-    /// Of nine bytes (RFC 9113 §4.1); the reserved bit means nothing.
+    /// From nine bytes (RFC 9113 §4.1); the reserved bit is ignored.
     fn of(text: &[u8]) -> Self {
         let number = |bytes: &[u8]| {
             bytes
@@ -276,7 +275,7 @@ impl Header {
         }
     }
 
-    /// How many bytes are before the field section, if the frame has one.
+    /// The number of bytes before the field section, if the frame has one.
     fn front(self) -> Option<usize> {
         let (padded, prioritised) = (self.flags & PADDED != 0, self.flags & PRIORITISED != 0);
         match self.kind {
@@ -287,19 +286,18 @@ impl Header {
         }
     }
 
-    /// Whether what is before the field section names the frame's own stream as the one that it
-    /// depends on.
+    /// Whether the bytes before the field section name the frame's own stream as its dependency.
     fn depends_on_itself(self, front: &[u8]) -> bool {
         let prioritised = self.kind == HEADERS && self.flags & PRIORITISED != 0;
         let dependency = front
             .get(front.len().saturating_sub(5)..)
             .and_then(<[u8]>::first_chunk::<4>);
-        // The first bit says whether the dependency is exclusive.
+        // The first bit is the exclusive flag.
         prioritised
             && dependency.is_some_and(|four| u32::from_be_bytes(*four) & 0x7fff_ffff == self.stream)
     }
 
-    /// The field section behind so many bytes, before so many of padding.
+    /// The field section behind `front` bytes and before `padding` bytes.
     fn block(self, front: u32, padding: u32, each: &mut impl FnMut(Seen<'_>)) -> At {
         let rest = self.length.saturating_sub(front);
         match rest.checked_sub(padding) {
@@ -326,7 +324,7 @@ impl Header {
     }
 }
 
-/// The front of something short of which the end has not come yet.
+/// The front of an incomplete element.
 #[derive(Debug)]
 struct Held {
     bytes: [u8; LONGEST_KEPT],
@@ -343,8 +341,8 @@ impl Default for Held {
 }
 
 impl Held {
-    /// Takes from `rest` what makes `wanted` bytes, if it is all there: where it came whole,
-    /// nothing is copied.
+    /// Takes `wanted` bytes from `rest`, once they are complete: bytes that arrive together are not
+    /// copied.
     fn take<'a, 'b: 'a>(&'a mut self, wanted: usize, rest: &mut &'b [u8]) -> Option<&'a [u8]> {
         if self.len == 0
             && let Some((whole, behind)) = rest.split_at_checked(wanted)
@@ -483,7 +481,8 @@ mod tests {
             frame(DATA, PADDED, 7, b"\x03data"),
             frame(PUSH_PROMISE, END_HEADERS, 7, b"\0\0\0\x02pushed"),
             frame(HEADERS, END_HEADERS, 9, b""),
-            // What the codec refuses: less than the flags say, more padding than payload.
+            // Frames that the codec refuses: shorter than the flags need, more padding than
+            // payload.
             frame(HEADERS, PRIORITISED | END_HEADERS, 11, b"123"),
             frame(HEADERS, PADDED | END_HEADERS, 11, b"\x09short"),
             frame(HEADERS, END_HEADERS, 13, b"last"),
@@ -534,7 +533,7 @@ mod tests {
         }
     }
 
-    /// A flood of frames whose payload never comes is counted all the same.
+    /// A flood of frames whose payload never arrives is counted all the same.
     #[test]
     fn a_frame_is_seen_with_the_last_byte_of_its_header() {
         let ping = frame(PING, 0, 0, &[0; 8]);
@@ -548,7 +547,7 @@ mod tests {
             seen(Scanner::of_server(), &[&empty]),
             [(PRIORITY_UPDATE, 0, 0, 0, vec![])]
         );
-        // One that is kept, with the last of its payload: of a server a reset is.
+        // A kept frame is reported with the last byte of its payload: of a server a reset is.
         let reset = frame(RST_STREAM, 0, 5, &[0, 0, 0, 7]);
         assert_eq!(seen(Scanner::of_server(), &[&reset[..12]]), []);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! A request of HTTP/2 as a head of HTTP/1 (RFC 9113 §8.3.1), or the reason why it is none.
 //!
-//! Does not see that pseudo-header fields come first and once: whoever collects them does.
+//! Does not check that pseudo-header fields come first and once: their collector does.
 
 use super::HeadError;
 use super::section::{Room, add, check};
@@ -9,10 +9,10 @@ use crate::h1::{Limits, framing, parse};
 use crate::head::{BodyLength, Method, RequestHead, Version};
 use crate::target::{self, Authority, Target};
 
-/// The pseudo-header fields of a request, as HPACK gave them.
+/// The pseudo-header fields of a request, as decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pseudo<'a> {
-    /// `:method`; empty where there is none.
+    /// `:method`; empty if missing.
     pub method: &'a [u8],
     /// `:scheme`.
     pub scheme: Option<&'a [u8]>,
@@ -24,17 +24,16 @@ pub struct Pseudo<'a> {
     pub protocol: Option<&'a [u8]>,
 }
 
-/// Makes a head of a request's fields, in which nothing stands that HTTP/1 could not have said;
-/// `head` means something only if it did. Parsing into one that was used before takes no new
-/// memory.
+/// Builds a head from a request's fields, with nothing in it that HTTP/1 could not express; `head`
+/// is valid only on success. Parsing into a used head allocates nothing.
 ///
-/// The target is in origin-form, `*`, or, of a CONNECT, in authority-form; Host is `:authority`.
-/// Extended CONNECT for WebSocket (RFC 8441 §5) becomes the GET that it stands for, but for its
+/// The target is in origin-form, `*`, or, for CONNECT, in authority-form; Host is `:authority`.
+/// Extended CONNECT for WebSocket (RFC 8441 §5) becomes the equivalent GET, without its
 /// Sec-WebSocket-Key, which is between us and the endpoint. Lines of Cookie become one, the last of
 /// the head (RFC 9113 §8.2.3).
 ///
 /// # Errors
-/// When it is malformed or longer than `limits` say.
+/// When it is malformed or exceeds `limits`.
 pub fn request<'a>(
     pseudo: &Pseudo<'a>,
     fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -65,20 +64,20 @@ pub fn request<'a>(
                 if hosts > 1 || !same {
                     return Err(HeadError::Authorities);
                 }
-                // RFC 9113 §8.3.1: it stands in for an :authority that is not there.
+                // RFC 9113 §8.3.1: Host replaces a missing :authority.
                 if authority.replace(host).is_some() {
                     continue;
                 }
             }
-            // RFC 9113 §8.2.2: the one field of connections that may be there, and the one value.
+            // RFC 9113 §8.2.2: TE is the only connection-specific field that is allowed, with this
+            // value only.
             Some(Known::Te) if !value.eq_ignore_ascii_case(b"trailers") => {
                 return Err(HeadError::ConnectionField);
             }
             // RFC 9110 §9.3.6: CONNECT has no content, and here the data of its stream would be
-            // taken for it. Other than over HTTP/1 that goes for 0, too: RFC 9113
-            // §8.1.1 has a stream end whose data is more, so that the tunnel that
-            // we granted would break with its first byte. There nothing is measured by it, and
-            // WinINET sends it.
+            // taken for it. Unlike in HTTP/1 that includes 0: RFC 9113 §8.1.1 has a stream with
+            // more data end, so that the granted tunnel would break with its first byte. In HTTP/1
+            // the field has no effect, and WinINET sends it.
             Some(Known::ContentLength) if asked.is_tunnel() => return Err(HeadError::NoBody),
             None if name == b"cookie" => {
                 // An empty crumb would leave a space at an end.
@@ -107,16 +106,16 @@ pub fn request<'a>(
     Ok(())
 }
 
-/// How long the body of a request is that [`request`] accepted. `ended` says that its stream had
+/// The length of the body of a request that [`request`] accepted. `ended` is whether its stream
 /// ended with its head.
 ///
-/// `Chunked` means until the end of the stream. After a CONNECT and a WebSocket's GET what follows
-/// is no body: they are `Empty`, whether or not their streams have ended.
+/// `Chunked` means until the end of the stream. A CONNECT and a WebSocket's GET have no body: they
+/// are `Empty`, whether or not their streams have ended.
 ///
 /// # Errors
-/// When a body is promised and the stream has ended.
+/// When a body is announced and the stream has ended.
 pub fn length(head: &RequestHead, ended: bool) -> Result<BodyLength, HeadError> {
-    // No field of a client comes to be an Upgrade: it is ours.
+    // A client's Upgrade is never in the head: this one is ours.
     let tunnel = head.method == Method::Connect || head.fields.first(Known::Upgrade).is_some();
     match (framing::request(head)?, ended) {
         (BodyLength::Empty, false)
@@ -129,16 +128,16 @@ pub fn length(head: &RequestHead, ended: bool) -> Result<BodyLength, HeadError> 
     }
 }
 
-/// The first line, as HTTP/1 would have it.
+/// The request line in the form of HTTP/1.
 struct Asked<'a> {
     method: &'a [u8],
     target: &'a [u8],
-    /// Whether it is the extended CONNECT of a WebSocket.
+    /// Whether it is a WebSocket's extended CONNECT.
     websocket: bool,
 }
 
 impl Asked<'_> {
-    /// Whether its stream's data is no content.
+    /// Whether its stream carries a tunnel and no content.
     fn is_tunnel(&self) -> bool {
         self.websocket || self.method == b"CONNECT"
     }
@@ -163,7 +162,7 @@ impl<'a> Pseudo<'a> {
             (b"", _) => Err(HeadError::PseudoFields),
             (b"CONNECT", None) => self.connect(),
             (b"CONNECT", Some(protocol)) => self.extended_connect(protocol),
-            // RFC 8441 §4: of a CONNECT only.
+            // RFC 8441 §4: only with CONNECT.
             (_, Some(_)) => Err(HeadError::PseudoFields),
             (method, None) if !parse::is_token(method) => Err(HeadError::Method),
             (method, None) => self.usual(method),
@@ -178,8 +177,7 @@ impl<'a> Pseudo<'a> {
         if !is(b"http", scheme) && !is(b"https", scheme) {
             return Err(HeadError::Scheme);
         }
-        // What `h1::parse` takes for a target, and of its forms those without an authority of their
-        // own.
+        // The characters that `h1::parse` accepts in a target, and the forms without an authority.
         if !path.iter().all(u8::is_ascii_graphic) {
             return Err(HeadError::Path);
         }
@@ -232,7 +230,7 @@ fn authority(text: &[u8]) -> Result<Authority<'_>, HeadError> {
     Authority::parse(text).map_err(|_| HeadError::Authority)
 }
 
-/// Whether two authorities are one when they are normalised (RFC 9113 §8.3.1, RFC 3986 §6.2.3).
+/// Whether two authorities are equal after normalisation (RFC 9113 §8.3.1, RFC 3986 §6.2.3).
 fn is_same(one: &Authority<'_>, other: &Authority<'_>, scheme: Option<&[u8]>) -> bool {
     let usual = scheme.map(|scheme| if is(b"https", scheme) { 443 } else { 80 });
     one.name() == other.name() && one.port.or(usual) == other.port.or(usual)

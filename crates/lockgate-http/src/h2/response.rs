@@ -1,5 +1,5 @@
-//! Answers between HTTP/1 and HTTP/2: what of one goes on (RFC 9113 §8.2.2), and one of HTTP/2 as a
-//! head.
+//! Responses between HTTP/1 and HTTP/2: the fields that pass (RFC 9113 §8.2.2), and a response of
+//! HTTP/2 as a head.
 
 use super::HeadError;
 use super::section::{self, Room};
@@ -7,18 +7,17 @@ use crate::fields::{Field, Known};
 use crate::h1::{Limits, framing};
 use crate::head::{BodyLength, Method, ResponseHead, Version};
 
-/// Whether a field of an answer may stand in HTTP/2. What its Connection names besides is
-/// [`Onward`](crate::forwarding::Onward)'s to say. Names are to be made small by whoever writes
-/// them.
+/// Whether a field of a response is allowed in HTTP/2. [`Onward`](crate::forwarding::Onward)
+/// removes those that Connection names. The caller lowers the case of names.
 pub fn passes(field: &Field<'_>) -> bool {
     field.known != Some(Known::Te) && !section::is_of_connections(field.known, field.name)
 }
 
-/// Makes a head of an answer's status and fields, as [`request`](super::request::request) does of a
-/// request's. What its sender is to blame for is no answer to a client: 502 is.
+/// Builds a head from a response's status and fields, as [`request`](super::request::request) does
+/// from a request's. The origin is to blame for an error: the client gets 502.
 ///
 /// # Errors
-/// When it is malformed or longer than `limits` say.
+/// When it is malformed or exceeds `limits`.
 pub fn response<'a>(
     status: u16,
     fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -33,18 +32,18 @@ pub fn response<'a>(
     room.take(b":status", b"200")?;
     head.begin(Version::Http2, status);
     section::fill(fields, room, limits, &mut head.fields)?;
-    // Of a HEAD, so that nothing but the fields is looked at.
+    // With HEAD, so that only the fields are checked.
     framing::response(Method::Head, head)?;
     Ok(())
 }
 
-/// How long the body of an answer to a request of this method is; `ended` says that its stream had
-/// ended with its head. `Chunked` means until the end of the stream. Not for a 2xx to CONNECT: what
-/// follows it is no body.
+/// The length of a response's body, for a request with this method; `ended` is whether its stream
+/// ended with its head. `Chunked` means until the end of the stream. Not for a 2xx to CONNECT,
+/// which has no body.
 ///
 /// # Errors
-/// When a body is promised and the stream has ended (RFC 9113 §8.1.1). The answer to a HEAD and a
-/// 304 promise none, whatever their Content-Length.
+/// When a body is announced and the stream has ended (RFC 9113 §8.1.1). The response to a HEAD and
+/// a 304 announce none, even with a Content-Length.
 pub fn length(method: Method, head: &ResponseHead, ended: bool) -> Result<BodyLength, HeadError> {
     match (framing::response(method, head)?, ended) {
         (BodyLength::UntilClose, true) => Ok(BodyLength::Empty),
@@ -151,7 +150,7 @@ mod tests {
         assert_eq!(read(200, &[(b"x", &[b'y'; 512])]).unwrap_err(), TooLong);
     }
 
-    /// RFC 9113 §8.1.1: what is promised must come, "unless the message is defined as having no
+    /// RFC 9113 §8.1.1: an announced body must come, "unless the message is defined as having no
     /// content".
     #[test]
     fn a_body_is_as_long_as_its_stream_or_its_content_length() {

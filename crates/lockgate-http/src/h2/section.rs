@@ -1,14 +1,14 @@
-//! What holds for every field section of HTTP/2 (RFC 9113 §8.2), trailers among them.
+//! Rules for every field section of HTTP/2 (RFC 9113 §8.2), trailers included.
 
 use super::HeadError;
 use crate::fields::{Fields, Known};
 use crate::h1::{Limits, parse};
 
-/// Makes a trailer section of the fields behind a body (RFC 9113 §8.1), checked as those of a head
-/// are. Which of them go on is [`passes_behind`](crate::forwarding::passes_behind)'s to say.
+/// Builds a trailer section from the fields behind a body (RFC 9113 §8.1), checked like those of a
+/// head. [`passes_behind`](crate::forwarding::passes_behind) decides which are forwarded.
 ///
 /// # Errors
-/// When it is malformed, pseudo-header fields included, or longer than `limits` say.
+/// When it is malformed, has pseudo-header fields, or exceeds `limits`.
 pub fn trailers<'a>(
     lines: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     limits: &Limits,
@@ -18,7 +18,7 @@ pub fn trailers<'a>(
     fill(lines, Room::of(limits), limits, trailers)
 }
 
-/// Adds the fields of a section that is no request's head.
+/// Adds the fields of a section other than a request's head.
 pub(super) fn fill<'a>(
     lines: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     mut room: Room,
@@ -36,8 +36,8 @@ pub(super) fn fill<'a>(
     Ok(())
 }
 
-/// What is left of [`Limits::head`]. A field takes what it takes in HPACK's tables (RFC 9113
-/// §6.5.2): 32 bytes more than it has, whatever it was on the wire.
+/// The unused part of [`Limits::head`]. A field counts as in HPACK's tables (RFC 9113 §6.5.2): 32
+/// bytes more than its own, however short it was on the wire.
 pub(super) struct Room(usize);
 
 impl Room {
@@ -54,7 +54,7 @@ impl Room {
     }
 }
 
-/// Adds a field that was checked, unless there are as many as there may be.
+/// Adds a checked field, unless the limit of fields is reached.
 pub(super) fn add(
     fields: &mut Fields,
     name: &[u8],
@@ -69,10 +69,10 @@ pub(super) fn add(
     Ok(())
 }
 
-/// What holds for every field of HTTP/2 (RFC 9113 §8.2.1, RFC 9110 §5.5); says what it is, if it is
-/// one of those.
+/// Checks the rules for every field of HTTP/2 (RFC 9113 §8.2.1, RFC 9110 §5.5); returns its known
+/// name, if it has one.
 ///
-/// A name with a colon is no token: pseudo-header fields are not among these.
+/// A name with a colon is no token: pseudo-header fields fail.
 pub(super) fn check(name: &[u8], value: &[u8]) -> Result<Option<Known>, HeadError> {
     if name.is_empty() || !name.iter().all(|&byte| NAME[usize::from(byte)]) {
         return Err(HeadError::FieldName);
@@ -89,8 +89,8 @@ pub(super) fn check(name: &[u8], value: &[u8]) -> Result<Option<Known>, HeadErro
     }
 }
 
-/// Whether a field is one that no message of HTTP/2 has (RFC 9113 §8.2.2). TE is not among them:
-/// requests may have it.
+/// Whether a field is connection-specific and forbidden in HTTP/2 (RFC 9113 §8.2.2). TE is not
+/// among them: requests may have it.
 pub(super) fn is_of_connections(known: Option<Known>, name: &[u8]) -> bool {
     match known {
         Some(
@@ -105,7 +105,7 @@ pub(super) fn is_of_connections(known: Option<Known>, name: &[u8]) -> bool {
     }
 }
 
-/// The bytes of tokens, but for capitals.
+/// The bytes of tokens, without capitals.
 const NAME: [bool; 256] = {
     let mut table = parse::TOKEN;
     let mut capital = b'A';

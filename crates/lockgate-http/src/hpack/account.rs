@@ -1,9 +1,9 @@
-//! What a block of fields amounts to: how large it is decoded, which pseudo-fields it has and
-//! where, and whether it has fields of connections. Decodes nothing.
+//! Accounting of field blocks: their decoded size, their pseudo-fields and the order of these, and
+//! connection-specific fields. Decodes nothing.
 //!
-//! For those who judge a peer's heads before, or beside, the codec that reads them. Follows the
-//! dynamic table by the sizes of its entries, so that a reference to a large field costs as little
-//! as one to a small field, and nothing is copied.
+//! For checking a peer's heads before, or beside, the codec that reads them. Follows the dynamic
+//! table by the sizes of its entries, so that a reference to a large field costs as little as one
+//! to a small field, and nothing is copied.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -11,32 +11,32 @@ use std::collections::VecDeque;
 use super::table::{OVERHEAD, STATIC};
 use super::{HpackError, huffman, integer};
 
-/// Follows the blocks of one direction of a connection, in the order in which they come.
+/// Follows the blocks of one direction of a connection, in the order of arrival.
 #[derive(Debug)]
 pub struct Account {
     /// The newest first.
     entries: VecDeque<Entry>,
-    /// Bytes of the entries as RFC 7541 §4.1 counts them, and how many there may be.
+    /// The bytes of the entries as RFC 7541 §4.1 counts them, and their limit.
     size: usize,
     most: usize,
-    /// What the table may be made.
+    /// The limit of the table's size.
     allowed: u16,
     section: Section,
-    /// The front of a field of which the rest has not come.
+    /// The front of an incomplete field.
     held: Vec<u8>,
-    /// How long that may be.
+    /// The limit of its length.
     longest: usize,
-    /// Bytes of a value that are still to come, and are not looked at.
+    /// The rest of a value that is skipped, in bytes.
     passing: usize,
 }
 
-/// What the blocks of one field section amount to.
+/// The figures of one field section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Bytes of all fields as RFC 9113 §6.5.2 counts them, 32 for each beside its own. A coded
-    /// value that does not go into the dynamic table is counted as the most that it may be.
+    /// The bytes of all fields as RFC 9113 §6.5.2 counts them, 32 for each beside its own. A
+    /// Huffman-coded value that is not added to the dynamic table counts as its longest decoding.
     pub size: usize,
-    /// How many fields there are.
+    /// The number of fields.
     pub fields: usize,
     marks: u16,
 }
@@ -49,7 +49,7 @@ struct Entry {
     marks: u16,
 }
 
-/// A string as it stands in a block.
+/// A string in a block, coded or not.
 #[derive(Clone, Copy)]
 struct Text<'a> {
     bytes: &'a [u8],
@@ -59,7 +59,7 @@ struct Text<'a> {
 /// The name of a literal.
 #[derive(Clone, Copy)]
 enum Name<'a> {
-    /// That of another field.
+    /// The name of another field.
     Of(usize),
     Literal(Text<'a>),
 }
@@ -70,17 +70,17 @@ const AUTHORITY: u16 = 1 << 2;
 const PATH: u16 = 1 << 3;
 const PROTOCOL: u16 = 1 << 4;
 const STATUS: u16 = 1 << 5;
-/// A name with a colon that stands for nothing.
+/// An unknown name with a colon.
 const UNKNOWN: u16 = 1 << 6;
 /// All pseudo-fields.
 const PSEUDO: u16 = (1 << 7) - 1;
 /// Any other field.
 const REGULAR: u16 = 1 << 7;
-/// One of those that belong to a connection (RFC 9113 §8.2.2).
+/// A connection-specific field (RFC 9113 §8.2.2).
 const CONNECTION: u16 = 1 << 8;
-/// The one of these that requests may have.
+/// The connection-specific field that requests may have.
 const TE: u16 = 1 << 9;
-/// What a name says, whatever the value is.
+/// The marks of a name alone.
 const NAMES: u16 = PSEUDO | REGULAR | CONNECTION | TE;
 /// A `:status` that begins with a 1.
 const INTERIM: u16 = 1 << 10;
@@ -88,23 +88,23 @@ const INTERIM: u16 = 1 << 10;
 const FRAGMENT: u16 = 1 << 11;
 /// A TE that is not `trailers`.
 const CODINGS: u16 = 1 << 12;
-/// A pseudo-field that was there before, or behind a field that is none.
+/// A repeated pseudo-field, or one behind a regular field.
 const MISPLACED: u16 = 1 << 13;
-/// A value that was too long to be looked at.
+/// A value that was too long to be examined.
 const LONG: u16 = 1 << 14;
 
 impl Section {
-    /// Whether there is a field whose name begins with a colon (RFC 9113 §8.3).
+    /// Whether any name begins with a colon (RFC 9113 §8.3).
     pub fn has_pseudo_fields(self) -> bool {
         self.marks & PSEUDO != 0
     }
 
-    /// Whether the pseudo-fields are those of an answer: `:status` and no other (RFC 9113 §8.3.2).
+    /// Whether the pseudo-fields are those of a response: `:status` and no other (RFC 9113 §8.3.2).
     pub fn is_answer(self) -> bool {
         self.marks & PSEUDO == STATUS
     }
 
-    /// Whether `:status` is that of an answer before the answer (RFC 9110 §15.2).
+    /// Whether `:status` is that of an interim response (RFC 9110 §15.2).
     pub fn is_interim(self) -> bool {
         self.marks & INTERIM != 0
     }
@@ -114,20 +114,18 @@ impl Section {
         self.marks & FRAGMENT != 0
     }
 
-    /// Whether a pseudo-field is there more than once, or behind another field (RFC 9113 §8.3).
+    /// Whether a pseudo-field is repeated, or behind another field (RFC 9113 §8.3).
     pub fn has_misplaced_pseudo_fields(self) -> bool {
         self.marks & MISPLACED != 0
     }
 
-    /// Whether there is a field that belongs to a connection: Connection, Keep-Alive,
-    /// Proxy-Connection, Transfer-Encoding, Upgrade, or a TE that is not `trailers` (RFC 9113
-    /// §8.2.2).
+    /// Whether there is a connection-specific field: Connection, Keep-Alive, Proxy-Connection,
+    /// Transfer-Encoding, Upgrade, or a TE that is not `trailers` (RFC 9113 §8.2.2).
     pub fn has_connection_fields(self) -> bool {
         self.marks & (CONNECTION | CODINGS) != 0
     }
 
-    /// Whether there is a field that was too long to be looked at: what else is said of it is not
-    /// certain.
+    /// Whether a field was too long to be examined: then the other results are not certain.
     pub fn has_long_fields(self) -> bool {
         self.marks & LONG != 0
     }
@@ -146,11 +144,11 @@ fn with(section: u16, field: u16) -> u16 {
 }
 
 impl Account {
-    /// With a dynamic table of at most `allowed` bytes: what the peer was told, or
-    /// [`TABLE_SIZE`](super::TABLE_SIZE). A field of which more than `longest` bytes are there
-    /// and some are missing is passed over; its name must not be as long. No more is held of
-    /// it, but four times the table, so that what is passed over has no place there, whatever its
-    /// coding.
+    /// With a dynamic table of at most `allowed` bytes: the size that the peer was told, or
+    /// [`TABLE_SIZE`](super::TABLE_SIZE). An incomplete field with more than `longest` bytes is
+    /// skipped; its name must be shorter. At most that many bytes of a field are held. `longest` is
+    /// raised to four times the table, so that a skipped field never fits into the table, in
+    /// any coding.
     pub fn new(allowed: u16, longest: usize) -> Self {
         let (entries, section, held) = Default::default();
         let longest = longest.max(4 * usize::from(allowed));
@@ -166,10 +164,10 @@ impl Account {
         }
     }
 
-    /// Looks at the next bytes of a block, which may end anywhere.
+    /// Examines the next bytes of a block, which may end anywhere.
     ///
     /// # Errors
-    /// See [`HpackError`]. Nothing more may be looked at after one.
+    /// See [`HpackError`]. The account cannot be used after one.
     pub fn see(&mut self, piece: &[u8]) -> Result<(), HpackError> {
         let passed = piece.len().min(self.passing);
         self.passing -= passed;
@@ -182,7 +180,7 @@ impl Account {
             held.extend_from_slice(piece);
             let seen = self.take(&held)?;
             held.drain(..seen);
-            // What waits for its end is rare and may be long.
+            // An incomplete field is rare and may be long: its memory is freed.
             self.held = if held.is_empty() { Vec::new() } else { held };
         }
         if self.held.len() > self.longest {
@@ -205,7 +203,7 @@ impl Account {
         }
     }
 
-    /// Looks at all fields that are whole; says how many bytes these are.
+    /// Examines all complete fields; returns their length in bytes.
     fn take(&mut self, bytes: &[u8]) -> Result<usize, HpackError> {
         let mut rest = bytes;
         loop {
@@ -219,7 +217,7 @@ impl Account {
         }
     }
 
-    /// Looks at the fields in front of which each is an index of one byte: most are.
+    /// Examines the fields at the front that are indexes of one byte: most are.
     fn indexed<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], HpackError> {
         let Section {
             mut size,
@@ -242,7 +240,7 @@ impl Account {
         Ok(rest)
     }
 
-    /// Looks at one field; nothing has changed if it is not whole.
+    /// Examines one field; changes nothing if it is incomplete.
     fn field(&mut self, rest: &mut &[u8]) -> Result<(), HpackError> {
         let first = *rest.first().ok_or(HpackError::Cut)?;
         // §6.1: indexed.
@@ -296,11 +294,11 @@ impl Account {
         Ok(())
     }
 
-    /// Passes over the rest of the value that is held.
+    /// Skips the rest of the held value.
     fn pass_over(&mut self) -> Result<(), HpackError> {
         let held = std::mem::take(&mut self.held);
         let mut rest = &held[..];
-        // Nothing but a literal is as long.
+        // Only a literal is as long.
         let is_kept = held.first().is_some_and(|first| first & 0x40 != 0);
         let name = Name::take(&mut rest, is_kept).map_err(|_| HpackError::TooLarge)?;
         let (name, marks) = self.named(name)?;
@@ -311,13 +309,13 @@ impl Account {
             marks | LONG,
         );
         if is_kept {
-            // §4.4: what is larger than the table empties it.
+            // §4.4: an entry larger than the table empties it.
             self.shrink(0);
         }
         Ok(())
     }
 
-    /// How long a name is, and what it says.
+    /// The length of a name, and its marks.
     fn named(&self, name: Name<'_>) -> Result<(usize, u16), HpackError> {
         match name {
             Name::Literal(name) => name.as_name(),
@@ -327,7 +325,7 @@ impl Account {
         }
     }
 
-    /// What an index stands for (§2.3.3).
+    /// The entry at an index (§2.3.3).
     #[inline]
     fn entry(&self, index: usize) -> Result<Entry, HpackError> {
         let place = index.checked_sub(1).ok_or(HpackError::Index)?;
@@ -341,7 +339,7 @@ impl Account {
         }
     }
 
-    /// Puts a field in front (§4.4).
+    /// Adds an entry at the front (§4.4).
     fn insert(&mut self, name: usize, value: usize, marks: u16) {
         let size = name.saturating_add(value).saturating_add(OVERHEAD);
         let (Some(room), Ok(name), Ok(value)) = (
@@ -373,7 +371,7 @@ impl Entry {
 }
 
 impl<'a> Name<'a> {
-    /// The name in front of a literal (§6.2), if all of it is there.
+    /// The name at the front of a literal (§6.2), if complete.
     fn take(rest: &mut &'a [u8], is_kept: bool) -> Result<Self, HpackError> {
         match integer::decode(rest, if is_kept { 6 } else { 4 })? {
             0 => Text::take(rest).map(Self::Literal),
@@ -383,7 +381,7 @@ impl<'a> Name<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The string in front (§5.2), if all of it is there.
+    /// The string at the front (§5.2), if complete.
     fn take(rest: &mut &'a [u8]) -> Result<Self, HpackError> {
         let coded = rest.first().is_some_and(|first| first & 0x80 != 0);
         let length = integer::decode(rest, 7)?;
@@ -392,7 +390,7 @@ impl<'a> Text<'a> {
         Ok(Self { bytes, coded })
     }
 
-    /// How long it is, and whether it has a `#`.
+    /// The decoded length, and whether it has a `#`.
     fn measure(self) -> Result<(usize, bool), HpackError> {
         if self.coded {
             huffman::measure(self.bytes)
@@ -401,7 +399,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// How long it is at the most: the shortest code has 5 bits.
+    /// The longest possible decoded length: the shortest code has 5 bits.
     fn most(self) -> usize {
         if self.coded {
             self.bytes.len() * 8 / 5
@@ -419,7 +417,7 @@ impl<'a> Text<'a> {
         Ok(text.into())
     }
 
-    /// How long it is, and what it says.
+    /// The decoded length, and the marks.
     fn as_name(self) -> Result<(usize, u16), HpackError> {
         if self.coded {
             // The code of a colon is 1011100.
@@ -433,7 +431,7 @@ impl<'a> Text<'a> {
         Ok((name.len(), names(&name)))
     }
 
-    /// Whether it begins with a 1, whose code is 00001.
+    /// Whether it begins with a 1, which is coded as 00001.
     fn begins_with_one(self) -> bool {
         self.bytes.first().is_some_and(|first| {
             if self.coded {
@@ -445,10 +443,10 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The lengths of the names that belong to connections.
+/// The lengths of the names of connection-specific fields.
 const OF_CONNECTIONS: [usize; 5] = [2, 7, 10, 16, 17];
 
-/// What a name says.
+/// The marks of a name.
 const fn names(name: &[u8]) -> u16 {
     match name {
         b":method" => METHOD,

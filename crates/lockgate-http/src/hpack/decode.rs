@@ -1,21 +1,21 @@
-//! Blocks to fields.
+//! A decoder of field blocks.
 
 use super::table::{OVERHEAD, STATIC, Table};
 use super::{HpackError, huffman, integer};
 
-/// What takes the blocks of one connection apart, in the order in which they came.
+/// Decodes the blocks of one connection, in the order of arrival.
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
-    /// What the dynamic table may be made: what was said in SETTINGS_HEADER_TABLE_SIZE.
+    /// The limit of the dynamic table: the SETTINGS_HEADER_TABLE_SIZE that was sent.
     allowed: usize,
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Decoder {
-    /// With a dynamic table of at most `allowed` bytes, as RFC 7541 §4.1 counts them: what its peer
-    /// was told, or [`TABLE_SIZE`](super::TABLE_SIZE).
+    /// With a dynamic table of at most `allowed` bytes, as RFC 7541 §4.1 counts them: the size that
+    /// the peer was told, or [`TABLE_SIZE`](super::TABLE_SIZE).
     pub fn new(allowed: usize) -> Self {
         Self {
             table: Table::new(allowed),
@@ -25,12 +25,11 @@ impl Decoder {
         }
     }
 
-    /// Takes a whole block apart. `take` gets each field, name and value, as it is: neither is
-    /// checked. All together may be `most` bytes large, counted as RFC 9113 §6.5.2 does: 32 for
-    /// each field beside its own.
+    /// Decodes a whole block. `take` gets each name and value unchecked. All fields together may
+    /// have `most` bytes, counted as in RFC 9113 §6.5.2: 32 for each field beside its own.
     ///
     /// # Errors
-    /// See [`HpackError`]. Nothing more may be decoded after one.
+    /// See [`HpackError`]. The decoder cannot be used after one.
     pub fn decode(
         &mut self,
         block: &[u8],
@@ -71,7 +70,7 @@ impl Decoder {
                 table.resize(wanted);
                 continue;
             }
-            // §6.2: a literal, which goes into the table (§6.2.1), does not (§6.2.2) or never must
+            // §6.2: a literal that is added to the table (§6.2.1), is not (§6.2.2) or never must be
             // (§6.2.3).
             let is_kept = first & 0x40 != 0;
             let name = match integer::decode(&mut rest, if is_kept { 6 } else { 4 })? {
@@ -79,7 +78,7 @@ impl Decoder {
                 index => match STATIC.get(index - 1) {
                     Some((name, _)) => name.as_bytes(),
                     None => {
-                        // Its entry may go when this field comes.
+                        // The insertion may evict the name's entry.
                         name_buffer.clear();
                         name_buffer.extend_from_slice(field(table, index)?.0);
                         &*name_buffer
@@ -98,7 +97,7 @@ impl Decoder {
     }
 }
 
-/// What an index stands for (§2.3.3).
+/// The field at an index (§2.3.3).
 fn field(table: &Table, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
     let place = index.checked_sub(1).ok_or(HpackError::Index)?;
     match STATIC.get(place) {
@@ -107,7 +106,7 @@ fn field(table: &Table, index: usize) -> Result<(&[u8], &[u8]), HpackError> {
     }
 }
 
-/// A string (§5.2), as it stands in the block or decoded in `buffer`.
+/// A string (§5.2), from the block or decoded into `buffer`.
 fn string<'a, 'b: 'a>(
     rest: &mut &'b [u8],
     buffer: &'a mut Vec<u8>,

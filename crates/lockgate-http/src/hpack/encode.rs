@@ -1,24 +1,24 @@
-//! Fields to blocks, for who says much the same in each: what was said once goes into the dynamic
-//! table and stays there.
+//! An encoder of field blocks, for senders that repeat themselves: a field stays in the dynamic
+//! table from its first use on.
 
 use super::table::{STATIC, Table};
 use super::{TABLE_SIZE, huffman, integer};
 
-/// What makes the blocks of one connection, in the order in which they leave.
+/// Encodes the blocks of one connection, in the order in which they are sent.
 ///
-/// A field goes into the table while there is room, and none ever has to go for another: after the
-/// first requests nothing changes any more, and a block that was made once may be sent again as
-/// long as [`changes`](Self::changes) says the same.
+/// A field is added to the table while there is room, and no entry is ever evicted: after the first
+/// requests the table no longer changes, and a block may be sent again as long as
+/// [`changes`](Self::changes) stays the same.
 #[derive(Debug)]
 pub struct Encoder {
     table: Table,
     changes: u64,
-    /// Sizes that the peer must be told of before the next field (RFC 7541 §4.2).
+    /// Table sizes to announce before the next field (RFC 7541 §4.2).
     updates: Vec<usize>,
 }
 
 impl Encoder {
-    /// With a table of the size that holds until the peer has said another.
+    /// An encoder with the default table size, which holds until the peer sets another.
     pub fn new() -> Self {
         Self {
             table: Table::new(TABLE_SIZE),
@@ -27,19 +27,19 @@ impl Encoder {
         }
     }
 
-    /// How often the table has changed: a block from before means something else, or nothing.
+    /// The number of changes of the table: after a change, earlier blocks are invalid.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The peer allows a table of so many bytes (SETTINGS_HEADER_TABLE_SIZE). One that is larger
-    /// than the usual is not used.
+    /// Sets the table size that the peer allows (SETTINGS_HEADER_TABLE_SIZE). A size above the
+    /// default is not used.
     pub fn resize(&mut self, allowed: usize) {
         let most = allowed.min(TABLE_SIZE);
         if most == self.table.most() {
             return;
         }
-        // Emptied, so that what is in it need not be known to have stayed.
+        // Emptied, so that it need not be known which entries would stay.
         self.table.resize(0);
         self.table.resize(most);
         self.updates = if most == 0 { vec![0] } else { vec![0, most] };
@@ -53,7 +53,7 @@ impl Encoder {
         }
     }
 
-    /// Writes a field; its name has no capital letters.
+    /// Writes a field; its name is in lower case.
     pub fn encode(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let fixed = STATIC
             .iter()
@@ -89,7 +89,7 @@ impl Default for Encoder {
     }
 }
 
-/// A string (RFC 7541 §5.2), coded where that is shorter.
+/// Writes a string (RFC 7541 §5.2), Huffman-coded if that is shorter.
 fn string(text: &[u8], out: &mut Vec<u8>) {
     let coded = huffman::encoded_len(text);
     if coded < text.len() {

@@ -1,12 +1,12 @@
 //! Huffman coding of strings (RFC 7541 §5.2, Appendix B).
 //!
 //! The code is canonical: codes of one length follow each other in the order of their symbols, and
-//! those of the next length come after them. So the lengths say everything, and the tables are made
-//! of them when this is compiled.
+//! those of the next length come after them. So the lengths define the code, and the tables are
+//! computed from them at compile time.
 
 use super::HpackError;
 
-/// How many bits the code of each byte has, and last that of the end of a string.
+/// The code length of each byte in bits, and last that of the end of a string.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
     28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
@@ -20,29 +20,29 @@ const LENGTHS: [u8; 257] = [
     22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
 ];
 const LONGEST: usize = 30;
-/// So many bits are looked up at once: of what heads are made of, that is mostly two codes.
+/// The number of bits per look-up: mostly two codes of typical heads.
 const FAST: u32 = 12;
 
-/// Everything that is known of the code.
+/// The tables of the code.
 struct Code {
     /// Symbols in the order of their codes.
     symbols: [u16; 257],
-    /// The first code of each length, and where its symbol is in `symbols`.
+    /// The first code of each length, and the index of its symbol in `symbols`.
     first: [u32; LONGEST + 2],
     place: [u16; LONGEST + 2],
     /// The code of each symbol.
     codes: [u32; 257],
-    /// What so many bits begin with.
+    /// The codes at the beginning of each group of `FAST` bits.
     fast: [Fast; 1 << FAST],
 }
 
-/// The codes that some bits begin with.
+/// The codes that a group of bits begins with.
 #[derive(Clone, Copy)]
 struct Fast {
     symbols: [u8; 2],
-    /// How many symbols these are; none where the code is a longer one.
+    /// The number of symbols; 0 if the code is longer than the group.
     count: u8,
-    /// Bits of all of them, and of the first.
+    /// The bits of all codes, and of the first.
     length: u8,
     first: u8,
 }
@@ -92,8 +92,7 @@ impl Code {
             code <<= 1;
             length += 1;
         }
-        // Where a second code fits in behind the first, it is the one that the bits behind begin
-        // with.
+        // A second code that fits behind the first is the one that the following bits begin with.
         let mut bits = 0;
         while bits < made.fast.len() {
             let Fast { count, first, .. } = made.fast[bits];
@@ -118,14 +117,14 @@ impl Code {
         }
     }
 
-    /// The same of a longer code than are looked up.
+    /// The same for a code longer than the look-up.
     #[cold]
     fn find_long(&self, bits: u64) -> (usize, u32) {
         let mut length = FAST as usize + 1;
         loop {
             let code = (bits >> (64 - length)) as u32;
             let count = u32::from(self.place[length + 1] - self.place[length]);
-            // Every sequence of bits begins with a code, the last of which are all ones.
+            // Every sequence of bits begins with a code; the last codes are all ones.
             if code < self.first[length] + count || length == LONGEST {
                 let place = usize::from(self.place[length]) + (code - self.first[length]) as usize;
                 return (usize::from(self.symbols[place]), length as u32);
@@ -135,20 +134,20 @@ impl Code {
     }
 }
 
-/// Decodes a string into `out`, in place of what is there: at most 8 bytes for 5.
+/// Decodes a string into `out`, replacing its content: at most 8 bytes for 5.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
-    // The shortest code has 5 bits; two symbols are written where there may be one.
+    // The shortest code has 5 bits; two symbols are written even if only one is valid.
     out.resize(coded.len() * 8 / 5 + 2, 0);
     let (mut rest, mut at) = (coded, 0);
-    // From the highest bit on; behind what is there are zeros.
+    // Filled from the highest bit on; the rest is zeros.
     let (mut bits, mut have) = (0_u64, 0_u32);
-    // While there is more than the longest code nobody needs to look for the end.
+    // Longer input than the longest code needs no check for the end.
     while let Some(next) = rest.first_chunk() {
         bits |= u64::from_be_bytes(*next) >> have;
         let taken = (63 - have) / 8;
         rest = &rest[taken as usize..];
         have += taken * 8;
-        // What is there of the byte behind comes again with it.
+        // The extra bits of the next byte are read again with it.
         bits &= !(u64::MAX >> have);
         while have >= LONGEST as u32 {
             let fast = CODE.fast[(bits >> (64 - FAST)) as usize];
@@ -174,8 +173,8 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
             have += 8;
             rest = behind;
         }
-        // Padding is less than a byte, and the beginning of the end of a string: ones, which no
-        // code so short is.
+        // Padding is shorter than a byte, and a prefix of the end of a string: ones, which no code
+        // so short is.
         if have < 8 && bits.leading_ones() >= have {
             out.truncate(at);
             return Ok(());
@@ -191,7 +190,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
     }
 }
 
-/// How many bytes a string decodes to, and whether a `#` is among them.
+/// The decoded length of a string, and whether it has a `#`.
 pub(super) fn measure(coded: &[u8]) -> Result<(usize, bool), HpackError> {
     let (mut rest, mut length, mut marks) = (coded, 0, 0);
     // As in `decode`.
@@ -244,11 +243,10 @@ pub(super) fn measure(coded: &[u8]) -> Result<(usize, bool), HpackError> {
     }
 }
 
-/// What is in a string that has a `#`.
+/// The mark of a string with a `#`.
 const SHARP: u8 = 0x40;
 
-/// What so many bits begin with: the bits of the codes that they hold, how many these are, and
-/// whether one is a `#`.
+/// The sums of each group of bits: the bits of its codes, their number, and whether one is a `#`.
 static SUMS: [u8; 1 << FAST] = {
     let mut sums = [0; 1 << FAST];
     let mut bits = 0;
@@ -269,12 +267,12 @@ static SUMS: [u8; 1 << FAST] = {
     sums
 };
 
-/// The byte that a symbol is, unless it is the end of a string (RFC 7541 §5.2).
+/// The byte of a symbol, unless it is the end of a string (RFC 7541 §5.2).
 fn literal(symbol: usize) -> Result<u8, HpackError> {
     u8::try_from(symbol).map_err(|_| HpackError::Huffman)
 }
 
-/// How many bytes a string takes when it is coded.
+/// The coded length of a string, in bytes.
 pub(super) fn encoded_len(text: &[u8]) -> usize {
     let bits: usize = text
         .iter()
@@ -283,7 +281,7 @@ pub(super) fn encoded_len(text: &[u8]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Codes a string.
+/// Encodes a string.
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut have) = (0_u64, 0_u32);
     for byte in text {

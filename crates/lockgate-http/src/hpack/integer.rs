@@ -1,11 +1,11 @@
-//! Numbers (RFC 7541 §5.1): a few bits of a byte, and more bytes where these do not suffice.
+//! Integers (RFC 7541 §5.1): a prefix of a few bits, and more bytes for larger ones.
 
 use super::HpackError;
 
-/// Nothing that is sent is as large; five bytes take every number below.
+/// The limit: no sender needs a larger number; five bytes hold every smaller one.
 const MOST: usize = 1 << 28;
 
-/// Reads a number whose first byte has `bits` bits of it, from the front of `rest`.
+/// Reads a number with a prefix of `bits` bits from the front of `rest`.
 pub(super) fn decode(rest: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
     let full = (1 << bits) - 1;
     let first = usize::from(take(rest)?) & full;
@@ -26,7 +26,7 @@ pub(super) fn decode(rest: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
     Err(HpackError::Number)
 }
 
-/// Writes a number, of which the first byte has `bits` bits beside those of `marks`.
+/// Writes a number; its first byte has a prefix of `bits` bits beside `marks`.
 pub(super) fn encode(out: &mut Vec<u8>, marks: u8, bits: u32, number: usize) {
     let full = (1 << bits) - 1;
     if number < full {
@@ -52,7 +52,7 @@ pub(super) fn take(rest: &mut &[u8]) -> Result<u8, HpackError> {
 mod tests {
     use super::*;
 
-    /// RFC 7541 §C.1, and numbers at the edges.
+    /// RFC 7541 §C.1, and boundary values.
     #[test]
     fn numbers_are_written_as_the_rfc_has_them() {
         for (number, bits, bytes) in [

@@ -1,12 +1,11 @@
-//! The tables that fields are looked up in: one that is always the same, and one that fields are
-//! put into (RFC 7541 §2.3).
+//! The static and the dynamic table of fields (RFC 7541 §2.3).
 
 use std::collections::VecDeque;
 
-/// What an entry counts beside its bytes (RFC 7541 §4.1).
+/// The bytes that an entry counts beside its own (RFC 7541 §4.1).
 pub(super) const OVERHEAD: usize = 32;
 
-/// Names and values of the dynamic table, in one piece of memory of at most twice its size.
+/// Names and values of the dynamic table, in one buffer of at most twice its size.
 #[derive(Debug)]
 pub(super) struct Table {
     /// The newest first.
@@ -16,7 +15,7 @@ pub(super) struct Table {
     most: usize,
 }
 
-/// Where in the text a name begins, and how long it and the value behind it are.
+/// The beginning of a name in the text, and the lengths of the name and the value behind it.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     start: usize,
@@ -40,12 +39,12 @@ impl Table {
         }
     }
 
-    /// What it may take.
+    /// The limit of the table's size.
     pub(super) fn most(&self) -> usize {
         self.most
     }
 
-    /// Whether a field goes in without another having to go.
+    /// Whether a field fits without evicting another.
     pub(super) fn has_room(&self, name: &[u8], value: &[u8]) -> bool {
         self.size + name.len() + value.len() + OVERHEAD <= self.most
     }
@@ -54,14 +53,14 @@ impl Table {
         self.entries.len()
     }
 
-    /// An entry, from 0 on the newest.
+    /// An entry; 0 is the newest.
     pub(super) fn get(&self, place: usize) -> Option<(&[u8], &[u8])> {
         let Entry { start, name, value } = *self.entries.get(place)?;
         let (name, rest) = self.text[start..].split_at(name);
         Some((name, &rest[..value]))
     }
 
-    /// Puts a field in front; the oldest go as far as they must. One that is larger than the table
+    /// Adds a field at the front; evicts the oldest as needed. A field larger than the table
     /// empties it (§4.4).
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let entry = Entry {
@@ -74,7 +73,7 @@ impl Table {
             return;
         }
         self.shrink(self.most - entry.size());
-        // What has gone is taken out when it is half of it all.
+        // Evicted text is removed when it is half of the buffer.
         let gone = self
             .entries
             .back()
@@ -92,7 +91,7 @@ impl Table {
         self.entries.push_front(Entry { start, ..entry });
     }
 
-    /// Changes what it may take (§4.3).
+    /// Changes the limit of the table's size (§4.3).
     pub(super) fn resize(&mut self, most: usize) {
         self.most = most;
         self.shrink(most);
@@ -110,7 +109,7 @@ impl Table {
         }
     }
 
-    /// Bytes of memory that its text takes, for tests of its bounds.
+    /// The memory of its text in bytes, for tests of its bounds.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.text.len()

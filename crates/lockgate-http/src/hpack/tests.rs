@@ -1,4 +1,4 @@
-//! The examples of RFC 7541, Appendix C, and what no peer may make of a connection.
+//! The examples of RFC 7541, Appendix C, and the bounds of a peer's blocks.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, 
     Ok(fields)
 }
 
-/// Blocks of one connection in their order, and what they say.
+/// Checks blocks of one connection in order, and their fields.
 fn example(table: usize, blocks: &[(&str, Fields<'_>)]) {
     let mut decoder = Decoder::new(table);
     for (hex, expected) in blocks {
@@ -113,7 +113,7 @@ fn requests_with_huffman_coding() {
         ),
     ];
     example(4096, &blocks);
-    // What is encoded here is the same, byte by byte.
+    // Our encoder writes the same, byte by byte.
     let mut encoder = Encoder::new();
     for (hex, fields) in blocks {
         let mut block = Vec::new();
@@ -149,7 +149,7 @@ const COOKIE: Fields<'static> = &[
     ),
 ];
 
-/// §C.5: with a table of 256 bytes, from which entries go.
+/// §C.5: with a table of 256 bytes, which evicts entries.
 #[test]
 fn answers_without_huffman_coding() {
     example(
@@ -196,7 +196,7 @@ fn answers_with_huffman_coding() {
 #[test]
 fn what_stands_for_nothing_is_refused() {
     for (hex, error) in [
-        // Index 0, and the first that is in no table.
+        // Index 0, and the first beyond both tables.
         ("80", HpackError::Index),
         ("be", HpackError::Index),
         ("7e 00", HpackError::Index),
@@ -206,12 +206,12 @@ fn what_stands_for_nothing_is_refused() {
         ("40 05 61", HpackError::Cut),
         ("40 01 61 05 62", HpackError::Cut),
         ("41", HpackError::Cut),
-        // A string of a length that nothing has.
+        // A string with an impossible length.
         ("41 7f ff ff ff ff ff 7f", HpackError::Number),
-        // A table that is larger than was allowed, and one that changes behind a field.
+        // A table larger than allowed, and a size update behind a field.
         ("3f e2 1f", HpackError::TableSize),
         ("82 20", HpackError::TableSize),
-        // A string that is no Huffman coding.
+        // An invalid Huffman-coded string.
         ("41 81 00", HpackError::Huffman),
     ] {
         assert_eq!(

@@ -1,7 +1,7 @@
-//! A Dictionary of structured fields (RFC 9651 §4.2), walked through: strict, so that what one
-//! takes for a member is one to all, and without keeping what nobody here asks for.
+//! A strict parser of Dictionaries, structured fields (RFC 9651 §4.2). Keeps only the types of
+//! items that priorities use.
 
-/// The value of a member; its parameters are read and left.
+/// The value of a member; its parameters are parsed and dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
     Integer(i64),
@@ -10,10 +10,10 @@ pub(super) enum Item {
     Other,
 }
 
-/// Calls `each` for every member in their order; `None` if the text is no dictionary, and then none
-/// of them holds.
+/// Calls `each` for every member in order; `None` if the text is no dictionary, which invalidates
+/// all members.
 pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], Item)) -> Option<()> {
-    // RFC 9651 §4.2 step 2; whitespace behind is taken with that of the last member.
+    // RFC 9651 §4.2 step 2; trailing whitespace is parsed with the last member.
     let mut text = Text(text);
     text.skip(|byte| byte == b' ');
     if text.0.is_empty() {
@@ -30,7 +30,7 @@ pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], Item)) -> Option<()
         each(key, item);
         let is_space = |byte| matches!(byte, b' ' | b'\t');
         text.skip(is_space);
-        // A comma has a member behind it.
+        // A trailing comma is an error.
         match text.next() {
             None => return Some(()),
             Some(b',') => text.skip(is_space),
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], Item)) -> Option<()
     }
 }
 
-/// What is left to be read.
+/// The unread text.
 struct Text<'a>(&'a [u8]);
 
 impl<'a> Text<'a> {
@@ -57,7 +57,7 @@ impl<'a> Text<'a> {
         takes
     }
 
-    /// Takes the bytes in front that are such.
+    /// Takes the bytes at the front that satisfy `is_such`.
     fn skip(&mut self, is_such: impl Fn(u8) -> bool) -> &'a [u8] {
         let end = self
             .0
@@ -79,7 +79,7 @@ impl<'a> Text<'a> {
         )
     }
 
-    /// RFC 9651 §4.2.1.1, but for the parameters.
+    /// RFC 9651 §4.2.1.1, without the parameters.
     fn member(&mut self) -> Option<Item> {
         if self.takes(b'(') {
             self.inner_list()
@@ -171,7 +171,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// RFC 9651 §4.2.7, behind its colon: what the base64 would give is nothing to us.
+    /// RFC 9651 §4.2.7, behind its colon: the base64 is not decoded.
     fn bytes(&mut self) -> Option<Item> {
         self.skip(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
         self.takes(b':').then_some(Item::Other)
@@ -193,7 +193,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// In lower case only.
+    /// Lower case only.
     fn hex(&mut self) -> Option<u8> {
         match self.next()? {
             digit @ b'0'..=b'9' => Some(digit - b'0'),
@@ -252,15 +252,15 @@ mod tests {
         );
     }
 
-    /// By the section that asks for it.
+    /// Each by the section that forbids it.
     #[test]
     fn what_is_no_dictionary_is_refused() {
         for text in [
-            // §4.2: non-ASCII, and whitespace that is none of the kind.
+            // §4.2: non-ASCII, and other whitespace.
             "a=\u{e4}",
             "\ta",
             "a\n",
-            // §4.2.2: trailing commas, and what is between members.
+            // §4.2.2: trailing commas, and text between members.
             "a,",
             "a, ",
             ",a",

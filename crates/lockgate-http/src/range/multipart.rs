@@ -1,14 +1,14 @@
-//! Several parts in one body (RFC 9110 §14.6), whose length is known before any of it is written.
+//! A body with several parts (RFC 9110 §14.6), with a length that is known in advance.
 
 use super::{Part, spelled};
 
-/// What stands between parts: digits that no content has, as nobody could guess them.
+/// The delimiter of parts: random digits, which content cannot contain but by chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Boundary([u8; 32]);
 
 impl Boundary {
-    /// `random` must be another with each answer, and not to be foretold: who knew it could write
-    /// content that ends a part early.
+    /// `random` must be unpredictable and new for each response: otherwise content could be crafted
+    /// to end a part early.
     pub fn of(random: u128) -> Self {
         let digit = |place: usize| b"0123456789abcdef"[(random >> (124 - 4 * place)) as usize & 15];
         Self(std::array::from_fn(digit))
@@ -26,8 +26,8 @@ pub struct Multipart<'a> {
 }
 
 impl<'a> Multipart<'a> {
-    /// Of parts of a representation of `size` bytes, as they were [selected](super::select), whose
-    /// Content-Type would be `media_type`.
+    /// A body of parts [selected](super::select) from a representation of `size` bytes with the
+    /// Content-Type `media_type`.
     pub fn new(
         parts: Vec<Part>,
         size: u64,
@@ -42,18 +42,17 @@ impl<'a> Multipart<'a> {
         }
     }
 
-    /// The parts, in their order.
+    /// The parts in order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The Content-Type of the answer.
+    /// The Content-Type of the response.
     pub fn content_type(&self) -> Vec<u8> {
         [&b"multipart/byteranges; boundary="[..], &self.boundary.0].concat()
     }
 
-    /// How long the body is, with everything. More than fits into 64 bits is the most that does; no
-    /// file is so large.
+    /// The length of the whole body; at most the largest 64-bit number, which no file reaches.
     pub fn length(&self) -> u64 {
         let mut length = 0_u64;
         let mut add = |more: u64| length = length.saturating_add(more);
@@ -67,12 +66,12 @@ impl<'a> Multipart<'a> {
         length
     }
 
-    /// Appends what goes before a part.
+    /// Appends the head of a part.
     pub fn head(&self, part: Part, out: &mut Vec<u8>) {
         self.spell(part, |piece| out.extend_from_slice(piece));
     }
 
-    /// Appends what goes behind the last part.
+    /// Appends the end of the body.
     pub fn end(&self, out: &mut Vec<u8>) {
         for piece in self.close() {
             out.extend_from_slice(piece);
@@ -81,7 +80,7 @@ impl<'a> Multipart<'a> {
 
     /// The head of a part in pieces, to be written or counted.
     fn spell(&self, part: Part, mut put: impl FnMut(&[u8])) {
-        // RFC 9110 §14.6: CR LF may go before the first boundary, too.
+        // RFC 9110 §14.6: CR LF may precede the first boundary, too.
         put(b"\r\n--");
         put(&self.boundary.0);
         if let Some(media_type) = self.media_type {

@@ -1,4 +1,4 @@
-//! What can be wrong with a ClientHello, and the alert that says so to the client.
+//! Errors of a ClientHello, and the alert for each.
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ const ILLEGAL_PARAMETER: u8 = 47;
 const DECODE_ERROR: u8 = 50;
 const PROTOCOL_VERSION: u8 = 70;
 
-/// Why bytes are not a ClientHello that we accept.
+/// The reason why bytes are no acceptable ClientHello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HelloError {
     /// The connection does not begin with a TLS handshake record.
@@ -38,10 +38,10 @@ pub enum HelloError {
     /// More than [`HELLO_MAX`](super::HELLO_MAX) bytes.
     #[error("the ClientHello is longer than 65536 bytes")]
     TooLong,
-    /// Something follows the hello in its last record; the client has nothing to say yet.
+    /// Data behind the hello in its last record; a client must wait.
     #[error("more follows the ClientHello in its record")]
     Trailing,
-    /// A length or a list does not fit where it stands; the field is named.
+    /// A length or a list that does not fit; the field is named.
     #[error("the ClientHello is malformed: {0}")]
     Malformed(&'static str),
     /// RFC 8446 §4.2: one extension of each type.
@@ -53,7 +53,7 @@ pub enum HelloError {
 }
 
 impl HelloError {
-    /// The alert description to answer with (RFC 8446 §6).
+    /// The description of the alert to send (RFC 8446 §6).
     pub fn alert(self) -> u8 {
         match self {
             Self::NotTls

@@ -1,10 +1,10 @@
-//! What kind of client is there, from the first bytes.
+//! The protocol of a client, from its first bytes.
 
 use super::peek;
 
-/// Methods by which a plain HTTP client is recognised: RFC 9110, RFC 5789, WebDAV (RFC 4918), and
-/// `PRI` of HTTP/2 (RFC 9113 §3.4). A list, because any word of capitals would take SMTP and FTP
-/// for HTTP.
+/// The methods that identify a plain HTTP client: RFC 9110, RFC 5789, WebDAV (RFC 4918), and `PRI`
+/// of HTTP/2 (RFC 9113 §3.4). A list, because any word in capitals would take SMTP and FTP for
+/// HTTP.
 const METHODS: [&[u8]; 16] = [
     b"GET ",
     b"HEAD ",
@@ -24,15 +24,15 @@ const METHODS: [&[u8]; 16] = [
     b"LOCK ",
 ];
 
-/// What the first bytes of a connection look like.
+/// The protocol that the first bytes of a connection show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum First {
-    /// Too few bytes to say; 10 always decide.
+    /// Too few bytes to decide; 10 always suffice.
     Undecided,
     /// A TLS handshake, or the hello of SSL 2.0: ask [`peek`](super::peek), which has an alert for
     /// it.
     Tls,
-    /// Plain HTTP: answer in plain HTTP.
+    /// Plain HTTP: respond in plain HTTP.
     Http,
     /// Neither.
     Other,

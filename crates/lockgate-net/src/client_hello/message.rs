@@ -1,4 +1,4 @@
-//! The ClientHello itself (RFC 8446 §4.1.2, RFC 5246 §7.4.1.2) and the extensions that choose a
+//! The ClientHello message (RFC 8446 §4.1.2, RFC 5246 §7.4.1.2) and the extensions that choose a
 //! route.
 
 use std::borrow::Cow;
@@ -15,18 +15,18 @@ const HOST_NAME: u8 = 0;
 const ALPN: u16 = 16;
 pub(crate) const SUPPORTED_VERSIONS: u16 = 43;
 
-/// What a client asks for.
+/// The contents of a ClientHello.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello<'a> {
-    /// The DNS name it wants (RFC 6066 §3), in lower case, without a dot at the end. `None` if it
-    /// names none, or gives the literal of an IP address.
+    /// The DNS name in SNI (RFC 6066 §3), in lower case, without a dot at the end. `None` if there
+    /// is none, or it is the literal of an IP address.
     pub server_name: Option<Box<str>>,
-    /// The session it wants to resume (RFC 5246 §7.4.1.2), at most 32 bytes; empty if there is
-    /// none. With a ticket, or TLS 1.3, it is often made up.
+    /// The session to resume (RFC 5246 §7.4.1.2), at most 32 bytes; empty if there is none. With a
+    /// ticket, or TLS 1.3, it is often random.
     pub session_id: Cow<'a, [u8]>,
-    /// The newest version it offers; `None` if it offers none of those known here.
+    /// The newest version on offer; `None` if none is known here.
     pub newest: Option<Version>,
-    /// Bytes of the hello with its records' headers. Never more than was looked at.
+    /// The length of the hello with its records' headers. Never more than the given bytes.
     pub len: usize,
     /// The ProtocolNameList without its length, checked; empty if there is none.
     alpn: Cow<'a, [u8]>,
@@ -46,14 +46,13 @@ pub enum Version {
 }
 
 impl Hello<'_> {
-    /// The protocols it offers (RFC 7301 §3.1), the preferred one first; GREASE values are among
-    /// them.
+    /// The offered protocols (RFC 7301 §3.1), the preferred one first, GREASE values included.
     pub fn alpn(&self) -> impl Iterator<Item = &[u8]> {
         let mut list = Reader(&self.alpn);
         std::iter::from_fn(move || list.vec8())
     }
 
-    /// The same, without borrowing the bytes it was read from.
+    /// The same with owned bytes.
     pub fn into_owned(self) -> Hello<'static> {
         let session_id = Cow::Owned(self.session_id.into_owned());
         Hello {
@@ -64,7 +63,7 @@ impl Hello<'_> {
     }
 }
 
-/// Reads the body of the message, all of it; `len` is its length on the wire.
+/// Parses the whole body of the message; `len` is its length on the wire.
 pub(super) fn parse(body: &[u8], len: usize) -> Result<Hello<'_>, HelloError> {
     let mut body = Reader(body);
     let legacy_version = body.u16().ok_or(Malformed("version"))?;
@@ -162,7 +161,7 @@ fn supported_versions(content: &[u8]) -> Result<Option<Version>, HelloError> {
     Ok(Version::newest_of(std::iter::from_fn(|| list.u16())))
 }
 
-/// A not empty vector that fills all of `content`.
+/// A non-empty vector that fills all of `content`.
 fn only_vec16(content: &[u8]) -> Option<&[u8]> {
     let mut content = Reader(content);
     content
@@ -188,8 +187,9 @@ impl Version {
     }
 }
 
-/// Which extension types came already. A bit for each: thousands of extensions fit into a hello,
-/// and comparing each with all before would take the client's word for how long we work.
+/// The extension types that have been seen, one bit each: a hello has room for thousands of
+/// extensions, and comparing each with all earlier ones would let the client decide how long we
+/// work.
 struct Seen([u64; 1024]);
 
 impl Seen {

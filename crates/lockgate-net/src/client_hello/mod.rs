@@ -1,8 +1,8 @@
-//! The first bytes of a connection, looked at before TLS gets them.
+//! The first bytes of a connection, before TLS gets them.
 //!
-//! Says whether they are TLS, plain HTTP or neither, and what a ClientHello asks for: the name, the
+//! Tells TLS from plain HTTP and the rest, and reads the contents of a ClientHello: the name, the
 //! protocols, the newest version. Nothing is consumed and nothing is negotiated: suites, groups,
-//! key shares and tickets are left for the handshake to judge. No socket and no clock.
+//! key shares and tickets are left to the handshake. No socket and no clock.
 
 mod error;
 mod first;

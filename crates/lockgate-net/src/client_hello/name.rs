@@ -11,7 +11,7 @@ const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
 
 /// The name in lower case and without a dot at its end; `None` for the literal of an IP address,
-/// which RFC 6066 forbids but clients send: they mean no name.
+/// which RFC 6066 forbids but clients send: it means no name.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<Box<str>>, HelloError> {
     let text = str::from_utf8(bytes).map_err(|_| HelloError::BadName)?;
     if text.parse::<IpAddr>().is_ok() {
@@ -21,7 +21,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Box<str>>, HelloError> {
         return Err(HelloError::BadName);
     }
     let name = text.strip_suffix('.').unwrap_or(text); // RFC 6066 wants none; some clients send it
-    // A number at the end would be read as an IPv4 address by others.
+    // Other software would read a number at the end as an IPv4 address.
     let numeric = name
         .rsplit('.')
         .next()

@@ -1,9 +1,9 @@
-//! The records that carry a ClientHello (RFC 8446 §5.1), put together.
+//! The records of a ClientHello (RFC 8446 §5.1), reassembled.
 
 use super::{Hello, HelloError, message};
 
-/// The most bytes that a hello may take, records' headers included; no [`Peek`] asks for more.
-/// rustls stops at 64 KB too.
+/// The size limit of a hello, records' headers included; no [`Peek`] asks for more. rustls stops at
+/// 64 KB too.
 pub const HELLO_MAX: usize = 65_536;
 
 pub(crate) const RECORD_HEADER: usize = 5;
@@ -12,25 +12,25 @@ pub(crate) const RECORD_MAX: usize = 1 << 14;
 const CLIENT_HELLO: u8 = 1;
 pub(crate) const MESSAGE_HEADER: usize = 4;
 
-/// What a look at the first bytes gave.
+/// The result of looking at the first bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peek<'a> {
-    /// The hello cannot be complete before there are `at_least` bytes in all; that is more than
-    /// there are now and at most [`HELLO_MAX`].
+    /// The hello needs `at_least` bytes in all; that is more than there are now and at most
+    /// [`HELLO_MAX`].
     NeedMore {
-        /// Bytes since the beginning of the connection, not on top of those seen.
+        /// Bytes since the beginning of the connection.
         at_least: usize,
     },
-    /// It is complete.
+    /// The hello is complete.
     Hello(Hello<'a>),
 }
 
-/// Looks for a ClientHello at the beginning of `bytes`, which may hold more than it.
+/// Parses a ClientHello at the beginning of `bytes`, which may be longer.
 ///
-/// Give all bytes since the beginning each time. How they arrive does not change the result. Until
-/// the hello is complete only the headers of its records are looked at. A caller that comes back
-/// once it has `at_least` bytes calls a few times only, whatever the client does: the rest that is
-/// missing shrinks by a constant share each time, even with one byte a record.
+/// Pass all bytes since the beginning each time. The way they arrive does not change the result.
+/// Until the hello is complete only the headers of its records are read. A caller that waits for
+/// `at_least` bytes calls a few times only, for any client: the missing rest shrinks by a
+/// constant share each time, even with one byte per record.
 ///
 /// # Errors
 /// [`HelloError`]: send its alert and close.
@@ -73,13 +73,13 @@ pub(super) fn is_ssl2(bytes: &[u8]) -> bool {
     )
 }
 
-/// One record's content as far as it is there.
+/// The available content of one record.
 struct Record<'a> {
     content: &'a [u8],
     missing: usize,
 }
 
-/// The record at `at`; `None` if not even its header is there.
+/// The record at `at`; `None` if its header is incomplete.
 fn next_record(bytes: &[u8], at: usize) -> Result<Option<Record<'_>>, HelloError> {
     let rest = bytes.get(at..).unwrap_or_default();
     match rest.first() {
@@ -124,15 +124,15 @@ fn join(bytes: &[u8], length: usize) -> Result<Vec<u8>, HelloError> {
     Ok(message)
 }
 
-/// How far the hello has come, counting the last record as if it were there to its end.
+/// The progress of the hello, with the last record counted as complete.
 #[derive(Default)]
 struct Progress {
     records: usize,
-    /// Where the last record ends.
+    /// The end of the last record.
     end: usize,
     /// Bytes of handshake messages in the records.
     carried: usize,
-    /// The message's header, as far as it is there; it may be spread over records.
+    /// The message's header, as far as available; it may be spread over records.
     header: [u8; MESSAGE_HEADER],
     header_len: usize,
 }
@@ -151,8 +151,8 @@ impl Progress {
         self.records += 1;
         self.end += RECORD_HEADER + length;
         self.carried += length;
-        // Judged at every record, not only where more is needed: or else how the bytes arrive would
-        // choose between two errors.
+        // Checked at every record, not only if more is needed: otherwise the way the bytes arrive
+        // would choose between two errors.
         if self.message().is_some_and(|message| self.carried > message) {
             return Err(HelloError::Trailing);
         }
@@ -163,7 +163,7 @@ impl Progress {
         }
     }
 
-    /// Length of the whole message with its header, once that is there.
+    /// The length of the whole message with its header, once the header is complete.
     fn message(&self) -> Option<usize> {
         let [_, a, b, c] = self.header;
         let body = usize::try_from(u32::from_be_bytes([0, a, b, c])).ok()?;
@@ -176,8 +176,8 @@ impl Progress {
         }
     }
 
-    /// The bytes without which the hello cannot be complete: to the end of the record that is
-    /// coming, then the rest of the message in as few records as can be, one.
+    /// The bytes that the hello needs at least: to the end of the current record, then the rest of
+    /// the message in a single record.
     fn at_least(&self) -> usize {
         match self
             .message()

@@ -1,4 +1,4 @@
-//! Takes TLS vectors (RFC 8446 §3.4) off the front of bytes; `None` where they are too short.
+//! A reader of TLS vectors (RFC 8446 §3.4); `None` if the bytes are too short.
 
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 

@@ -1,4 +1,4 @@
-//! Hellos by hand, cut in every way, and hellos of rustls and OpenSSL.
+//! Hellos by hand, cut at every byte, and hellos of rustls and OpenSSL.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ fn versions(list: &[u16]) -> Vec<u8> {
     )
 }
 
-/// A hello whose parts a test replaces by wrong ones.
+/// A hello with parts that a test replaces by wrong ones.
 #[derive(Clone)]
 struct Build {
     kind: u8,
@@ -145,8 +145,8 @@ fn seen(hello: &Hello<'_>) -> (Option<String>, String, Option<Version>) {
     )
 }
 
-/// Feeds one byte at a time, but asks only when there is as much as was asked for; how often it
-/// asked.
+/// Feeds one byte at a time, but peeks only when there are as many as needed; returns how often it
+/// peeked.
 fn feed(bytes: &[u8]) -> (Result<Hello<'_>, HelloError>, usize) {
     let (mut need, mut calls) = (1, 0);
     for there in 1..=bytes.len() {
@@ -612,7 +612,7 @@ fn hellos_that_are_wrong_are_refused() {
 
 #[test]
 fn a_message_cut_anywhere_is_malformed() {
-    // The message's own length agrees, what is inside does not.
+    // The message's own length is right, those inside are not.
     let whole = Build::typical().message();
     let body = &whole[4..];
     let without_extensions = 2 + 32 + 33 + 6 + 2; // which is a hello of its own

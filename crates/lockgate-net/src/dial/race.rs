@@ -1,5 +1,4 @@
-//! One of several addresses of one host, whichever takes the connection first (Happy Eyeballs, RFC
-//! 8305 §5).
+//! Connection to the first of a host's addresses that accepts (Happy Eyeballs, RFC 8305 §5).
 
 use std::future::poll_fn;
 use std::io;
@@ -12,13 +11,13 @@ use crate::socket::Socket;
 
 type Attempt = Pin<Box<dyn Future<Output = io::Result<Socket>>>>;
 
-/// Connects to the first of `addresses` that takes the connection, and says which. The next one is
-/// tried when the last has failed, or when `pause` is over without it (RFC 8305 §5: 250 ms); those
-/// that were begun go on, and end with the first that is there.
+/// Connects to the first of `addresses` that accepts, and returns its address. The next attempt
+/// starts when the last has failed, or after `pause` (RFC 8305 §5: 250 ms); earlier attempts
+/// continue, and all end with the first connection.
 ///
 /// # Errors
-/// What the first address said when none takes it; at once what says that descriptors or memory
-/// have run out.
+/// That of the first address if none accepts; at once an error that descriptors or memory have run
+/// out.
 pub async fn race<P: Future<Output = ()>>(
     addresses: &[SocketAddr],
     mut pause: impl FnMut() -> P,
@@ -44,7 +43,7 @@ pub async fn race<P: Future<Output = ()>>(
                 }
             }
             let failed = attempts.len() < before || attempts.is_empty();
-            // A wait that is over must not be asked again.
+            // A wait that has completed must not be polled again.
             let due =
                 !rest.as_slice().is_empty() && (failed || waiting.as_mut().poll(cx).is_ready());
             match due.then(|| rest.next()).flatten() {
@@ -64,7 +63,7 @@ pub async fn race<P: Future<Output = ()>>(
 }
 
 /// Alternates the address families, beginning with that of the first (RFC 8305 §4 with a First
-/// Address Family Count of 1), so that one broken family costs one attempt. Duplicates go.
+/// Address Family Count of 1), so that one broken family costs one attempt. Removes duplicates.
 pub fn interleave(found: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut distinct: Vec<SocketAddr> = Vec::new();
     for address in found {
@@ -109,7 +108,7 @@ mod tests {
         (listener, address)
     }
 
-    /// Nobody answers there: its queue of one is full (listen(2)).
+    /// No connection succeeds there: its queue of one is full (listen(2)).
     fn silent() -> (Vec<std::net::TcpStream>, rustix::fd::OwnedFd, SocketAddr) {
         use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
         let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

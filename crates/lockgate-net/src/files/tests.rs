@@ -1,5 +1,5 @@
-//! Files are found below their root only, opened only where they are files, and told apart when
-//! they change.
+//! Files are found only below their root, opened only if they are regular, and distinguished after
+//! changes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -125,7 +125,8 @@ fn a_directory_is_listed_up_to_a_bound() {
     let file = |name: &'static [u8]| (name, Kind::File, 1);
     assert_eq!((names, more), (vec![file(b"a"), file(b"b"), file(b"c")], 0));
     let (entries, more) = root.list(b"", 1, |name| name != b"hidden").unwrap();
-    // What leads outside is not looked at any more, and one of those behind the bound.
+    // The entry that leads outside is no longer examined, and neither is one of those behind the
+    // limit.
     assert!(entries.len() == 1 && (2..=3).contains(&more), "{more}");
     let impatient = Root::open(folder.path(), Symlinks::Inside, Wait::No).unwrap();
     assert!(would_wait(impatient.list(b"", 2, |_| true).unwrap_err()));

@@ -1,4 +1,4 @@
-//! Binding: who shares an address, who may not, and what is found out about those who connect.
+//! Binding: shared addresses, refused ones, and the peers of accepted connections.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -28,7 +28,7 @@ fn refusal(address: &Address) -> io::ErrorKind {
     bind(address, &PLAIN, 2).unwrap_err().kind()
 }
 
-/// The next connection of whichever socket has one.
+/// The next connection of any of the sockets.
 fn accept_any(listeners: &[Listener]) -> (usize, Peer) {
     for (place, listener) in listeners.iter().enumerate().cycle() {
         if let Some((_, peer)) = listener.accept().unwrap() {
@@ -55,7 +55,7 @@ fn the_sockets_of_all_workers_share_one_port_and_the_kernel_uses_them_all() {
         let listeners = listeners(bound, Family::Tcp);
         assert_eq!(listeners.len(), 2);
         let mut served = [0; 2];
-        // 1 in 2^63 that the kernel's hash sends all to one.
+        // 1 in 2^63 that the kernel's hash sends all to one socket.
         for _ in 0..64 {
             let client = TcpStream::connect(ip).unwrap();
             let (place, peer) = accept_any(&listeners);
@@ -172,8 +172,8 @@ fn options_that_the_kernel_has_are_taken() {
 
 #[test]
 fn a_least_ttl_drops_openings_and_spares_handshakes_that_have_begun() {
-    // With it a handshake is over, for the listener, with the first data: it can begin before and
-    // end after.
+    // With it a handshake is complete, for the listener, with the first data: it can begin before
+    // and end after.
     let options = Options {
         defer_accept: Some(Duration::from_secs(60)),
         ..PLAIN
@@ -262,8 +262,8 @@ fn a_unix_socket_that_somebody_listens_on_is_refused() {
     foreign.accept().unwrap();
 }
 
-/// Connecting to a file that is no socket is refused by the kernel just as one that nobody listens
-/// on.
+/// The kernel refuses a connection to a file that is no socket just as one to a socket without a
+/// listener.
 #[test]
 fn a_file_that_is_no_socket_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -347,7 +347,7 @@ fn a_trial_finds_what_binding_would_and_leaves_nothing() {
         Err(io::ErrorKind::AddrInUse),
         "our own sockets share their port"
     );
-    // A documentation address (RFC 5737) is nobody's.
+    // A documentation address (RFC 5737) is never local.
     let foreign = Address::Ip("192.0.2.1:443".parse().unwrap());
     assert_eq!(
         tried(&foreign, Trial::Address),

@@ -1,4 +1,4 @@
-//! An allocator that counts what it hands out, and leaves the rest to another one.
+//! An allocator that counts the memory of another one.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -19,13 +19,13 @@ fn given_back(bytes: usize) {
     charge(Kind::Heap, -bytes.cast_signed());
 }
 
-// SAFETY: every call is handed to `A` as it came, and its answer is handed back as it is: what
-// holds for `A` holds here. Counting allocates nothing and cannot panic: it adds to cells of the
+// SAFETY: every call is passed to `A` unchanged, and its result is returned unchanged: the
+// guarantees of `A` hold here. Counting allocates nothing and cannot panic: it adds to cells of the
 // thread, which have no destructor, and to atomics.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
-        // SAFETY: the caller keeps to the contract of `alloc`, which is the same for `A`.
+        // SAFETY: the caller fulfils the contract of `alloc`, which is the same for `A`.
         unsafe { self.0.alloc(layout) }
     }
 
@@ -37,7 +37,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         given_back(layout.size());
-        // SAFETY: the pointer is one that `A` has given, since all of ours are.
+        // SAFETY: the pointer comes from `A`, like all of ours.
         unsafe { self.0.dealloc(pointer, layout) }
     }
 
@@ -48,18 +48,17 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     }
 }
 
-/// Has the allocator give back to the system what this thread has freed. Takes a while: not for
-/// every tick.
+/// Returns memory that this thread has freed to the system. Takes a while: not for every tick.
 pub fn collect() {
-    // SAFETY: it looks at the allocator's own books, and may be called at any time by any thread.
+    // SAFETY: it reads the allocator's own data, and may be called at any time by any thread.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 
 /// Allocates, grows to `size` and frees; the marks after each.
 #[cfg(test)]
 pub(super) fn exercise(allocator: &impl GlobalAlloc, layout: Layout, size: usize) -> [isize; 3] {
-    // SAFETY: the layout is not empty, and the pointer is used as the allocator gave it and freed
-    // once.
+    // SAFETY: the layout is not empty, and the pointer is used as the allocator returned it and
+    // freed once.
     unsafe {
         let pointer = allocator.alloc(layout);
         let first = super::mark();

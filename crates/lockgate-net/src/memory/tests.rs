@@ -1,4 +1,4 @@
-//! Levels of memory, what counts towards them, and the allocator that counts.
+//! Levels of memory, their categories, and the allocator that counts.
 
 use super::*;
 
@@ -91,7 +91,7 @@ fn marks_measure_what_a_thread_took_between_them() {
 fn the_counting_allocator_counts_growth_and_release() {
     let allocator = Counting(std::alloc::System);
     let before = mark();
-    // Through the trait's safe face only: a vector would use the global one.
+    // Through the trait only: a vector would use the global allocator.
     let layout = std::alloc::Layout::array::<u8>(100).unwrap();
     assert_eq!(
         allocator::exercise(&allocator, layout, 300),

@@ -1,4 +1,4 @@
-//! Names and their addresses, with a system that answers as it is told.
+//! Names and their addresses, with a scripted system.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -20,7 +20,7 @@ fn addresses(list: &[&str]) -> Vec<IpAddr> {
         .collect()
 }
 
-/// Answers 192.0.2.1, 192.0.2.2 and so on, one after the other; says how often it was asked.
+/// Returns 192.0.2.1, 192.0.2.2 and so on, one per look-up, and counts the look-ups.
 fn counting() -> (Arc<Names>, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
@@ -123,8 +123,8 @@ fn what_cannot_be_reached_is_looked_up_again() {
     block_on(async {
         let (names, asked) = counting();
         let first = names.look_up("a.test", HOUR, ()).await.unwrap();
-        // What is a moment old is not doubted: who tries again and again would have the name server
-        // asked as often.
+        // A fresh result is not doubted: otherwise a client that retries would cause as many
+        // look-ups.
         names.doubt("a.test");
         assert_eq!(names.known("a.test", HOUR), Some(Ok(first)));
         if let Some(Entry::Known { at, .. }) = names.kept().young.get_mut("a.test") {

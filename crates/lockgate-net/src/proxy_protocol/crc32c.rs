@@ -1,4 +1,4 @@
-//! CRC32c (Castagnoli), as PP2_TYPE_CRC32C wants it (§2.2.3; RFC 9260 Appendix A, once RFC 4960).
+//! CRC32c (Castagnoli) for PP2_TYPE_CRC32C (§2.2.3; RFC 9260 Appendix A, once RFC 4960).
 //!
 //! Runs at most once a connection over at most 4 KB, so a byte at a time from one table is enough.
 

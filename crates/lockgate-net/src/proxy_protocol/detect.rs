@@ -1,12 +1,12 @@
-//! Which version it is, from the first byte on.
+//! Detection of the version, from the first byte on.
 
 use super::{Parsed, ProxyError, v1, v2};
 
-/// Reads a header of either version from the first bytes of a connection.
+/// Parses a header of either version from the first bytes of a connection.
 ///
 /// `Ok(None)` means that the header is not complete yet; call again with more bytes, all from the
-/// beginning. How the bytes arrive does not change the result. A wrong byte is reported as early as
-/// it can be known; a version 2 header that announces more than [`HEADER_MAX`](super::HEADER_MAX)
+/// beginning. The way the bytes arrive does not change the result. A wrong byte is reported as
+/// early as possible; a version 2 header that announces more than [`HEADER_MAX`](super::HEADER_MAX)
 /// bytes is refused before they come.
 ///
 /// # Errors
@@ -20,11 +20,11 @@ pub fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
     }
 }
 
-/// Whether the first bytes of a connection begin a PROXY header, where one is optional.
+/// Whether the first bytes of a connection begin an optional PROXY header.
 ///
 /// Decided after 6 bytes of version 1 (`PROXY `) or the 12 of version 2's signature, earlier for
-/// most other protocols. Ask only for connections from trusted proxies: anybody can send these
-/// bytes (§5).
+/// most other protocols. Only for connections from trusted proxies: any client can send these bytes
+/// (§5).
 pub fn may_begin(bytes: &[u8]) -> Guess {
     match Guess::of(bytes, v1::GREETING) {
         Guess::No => Guess::of(bytes, v2::SIGNATURE),
@@ -32,14 +32,14 @@ pub fn may_begin(bytes: &[u8]) -> Guess {
     }
 }
 
-/// How bytes compare with the beginning that was looked for.
+/// The comparison of bytes with an expected beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guess {
-    /// They begin so.
+    /// They match.
     Yes,
-    /// They do not and will not.
+    /// They do not match.
     No,
-    /// Too few bytes to say.
+    /// Too few bytes to decide.
     Undecided,
 }
 

@@ -1,10 +1,10 @@
-//! What can be wrong with a PROXY header.
+//! Errors of a PROXY header.
 //!
-//! Every error means the same to the caller: close the connection, there is no answer to send (§2).
+//! Each has the same consequence: close the connection without a response (§2).
 
 use thiserror::Error;
 
-/// Why bytes are not a PROXY header that we accept.
+/// The reason why bytes are no acceptable PROXY header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ProxyError {
     /// The first bytes are neither `PROXY ` nor the version 2 signature.
@@ -46,10 +46,10 @@ pub enum ProxyError {
     /// Version 2: the header is too short for the addresses of its family (§2.2).
     #[error("the PROXY header is too short for its addresses")]
     AddressBlock,
-    /// Version 2: a TLV is cut, or runs over the end of what holds it (§2.2).
+    /// Version 2: a TLV is truncated, or exceeds its container (§2.2).
     #[error("a field of the PROXY header runs over its end")]
     TlvLength,
-    /// Version 2: a field with one meaning comes twice.
+    /// Version 2: a field that must be unique is repeated.
     #[error("a field of the PROXY header comes twice")]
     TlvTwice,
     /// Version 2: a value is longer than its type allows (ALPN and authority 255 bytes, unique ID

@@ -1,26 +1,27 @@
-//! What a PROXY header says, whatever its version.
+//! The contents of a PROXY header, of either version.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use super::Tlvs;
 
-/// A complete header and how many of the bytes were it.
+/// A complete header and its length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// What it says.
+    /// The header.
     pub header: Header,
-    /// Bytes of the header; what the client sent begins right after. Never more than was parsed.
+    /// The length of the header in bytes; the client's data begins right after. Never more than was
+    /// parsed.
     pub len: usize,
 }
 
-/// What the proxy in front tells of a connection.
+/// The proxy's information about a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// The format it came in.
+    /// The format of the header.
     pub version: Version,
     /// The two ends of the connection that the proxy accepted.
     pub addresses: Addresses,
-    /// What else it tells; always empty in version 1 and for [`Addresses::Local`].
+    /// Further fields; always empty in version 1 and for [`Addresses::Local`].
     pub tlvs: Tlvs<'static>,
 }
 
@@ -33,12 +34,12 @@ pub enum Version {
     V2,
 }
 
-/// The two ends of the connection that a proxy speaks for.
+/// The two ends of the connection that a proxy forwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Addresses {
-    /// The proxy speaks for itself, such as in a health check: the socket's own addresses hold.
+    /// The proxy's own connection, such as a health check: the socket's own addresses hold.
     Local,
-    /// A client stands behind, but its address cannot be told: the socket's own addresses hold.
+    /// A client with an unknown address: the socket's own addresses hold.
     Unknown,
     /// TCP. IPv4-mapped IPv6 addresses are given as IPv4 by `parse`, so that one client has one
     /// address; the two families may therefore differ.
@@ -48,8 +49,9 @@ pub enum Addresses {
         /// The address that the client connected to.
         destination: SocketAddr,
     },
-    /// A Unix stream socket. The names are paths without the zero bytes after them; abstract names
-    /// begin with a zero byte; unnamed is empty. At most 108 bytes each: more is not written.
+    /// A Unix stream socket. The names are paths without the trailing zero bytes; abstract names
+    /// begin with a zero byte; an unnamed socket is empty. At most 108 bytes each: longer ones are
+    /// not written.
     Unix {
         /// The client.
         source: Box<[u8]>,
@@ -59,8 +61,8 @@ pub enum Addresses {
 }
 
 impl Addresses {
-    /// The ends of a connection as its sockets report them; `None` is an end that is no IP socket,
-    /// which makes the whole [`Addresses::Unknown`].
+    /// The ends of a connection by its sockets' addresses; a `None`, which is no IP socket, makes
+    /// the whole [`Addresses::Unknown`].
     pub fn of(source: Option<SocketAddr>, destination: Option<SocketAddr>) -> Self {
         match (source, destination) {
             (Some(source), Some(destination)) => Self::inet(source, destination),
@@ -68,7 +70,7 @@ impl Addresses {
         }
     }
 
-    /// Both ends of a TCP connection, IPv4-mapped addresses turned to IPv4.
+    /// Both ends of a TCP connection, IPv4-mapped addresses converted to IPv4.
     pub(super) fn inet(source: SocketAddr, destination: SocketAddr) -> Self {
         Self::Inet {
             source: canonical(source),
@@ -77,7 +79,7 @@ impl Addresses {
     }
 }
 
-/// Two addresses of one family, as both formats want them.
+/// Two addresses of one family, as both formats require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pair {
     V4(SocketAddrV4, SocketAddrV4),

@@ -1,8 +1,8 @@
-//! The PROXY protocol, versions 1 and 2: who the client is, told by the proxy in front.
+//! The PROXY protocol, versions 1 and 2: the client's address, sent by the proxy in front.
 //!
-//! Bytes in, a value out, and back; no socket and no clock. Does not decide who may send a header
-//! (that is `accept_proxy` and `trusted`) nor how long to wait for one. Section numbers in this
-//! room are those of the specification, HAProxy's `doc/proxy-protocol.txt` of 2020-03-05.
+//! Bytes to a value, and back; no socket and no clock. Does not decide which peers may send a
+//! header (that is `accept_proxy` and `trusted`) nor how long to wait for one. Section numbers in
+//! this module are those of the specification, HAProxy's `doc/proxy-protocol.txt` of 2020-03-05.
 //!
 //! Own code, because the `proxy-header` crate (0.1.3) takes ports such as `+080`, any byte after
 //! `PROXY`, version 1 lines of any length and datagram families, and does not check CRC32c.

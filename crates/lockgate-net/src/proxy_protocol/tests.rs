@@ -31,7 +31,7 @@ fn v2(addresses: &Addresses, tlvs: &Tlvs<'_>) -> Vec<u8> {
     out
 }
 
-/// A version 2 header by hand: command, family, and what follows the length.
+/// A version 2 header by hand: command, family, and the bytes behind the length.
 fn raw(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let mut out = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
     out.extend([command, family]);
@@ -253,7 +253,7 @@ fn headers_that_are_wrong_are_refused() {
         (raw(0x21, 0x01, &BLOCK4), Family),
         (raw(0x21, 0x13, &BLOCK4), Family),
         (raw(0x21, 0x41, &BLOCK4), Family),
-        // §2.2: lengths that lie
+        // §2.2: wrong lengths
         (raw(0x21, 0x11, &BLOCK4[..11]), AddressBlock),
         (raw(0x21, 0x21, &[0; 35]), AddressBlock),
         (raw(0x21, 0x31, &[0; 215]), AddressBlock),
@@ -314,7 +314,7 @@ fn a_checksum_that_matches_is_needed_only_if_there_is_one() {
         parse(&header).unwrap().unwrap().header.tlvs.alpn.as_deref(),
         Some(&b"h2"[..])
     );
-    header[16] ^= 1; // an address that was changed under way
+    header[16] ^= 1; // an address that was changed in transit
     assert_eq!(parse(&header), Err(ProxyError::Checksum));
 }
 

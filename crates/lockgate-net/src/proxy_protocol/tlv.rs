@@ -1,12 +1,12 @@
-//! What a version 2 header tells besides the addresses: type, length, value (§2.2.1 to §2.2.8).
+//! Fields of a version 2 header beside the addresses: type, length, value (§2.2.1 to §2.2.8).
 
 use std::borrow::Cow;
 use std::str;
 
 use super::{ProxyError, crc32c};
 
-/// The longest value that is sent; also the longest ALPN name (RFC 7301 §3.1) and authority
-/// accepted.
+/// The longest value that is sent; also the longest accepted ALPN name (RFC 7301 §3.1) and
+/// authority.
 pub const VALUE_MAX: usize = 255;
 
 const ALPN: u8 = 0x01;
@@ -26,9 +26,9 @@ const SSL_CIPHER: u8 = 0x23;
 pub struct Tlvs<'a> {
     /// The application protocol that was negotiated (§2.2.1), such as `h2`.
     pub alpn: Option<Cow<'a, [u8]>>,
-    /// The name that the client asked for, such as its SNI (§2.2.2).
+    /// The name that the client requested, such as its SNI (§2.2.2).
     pub authority: Option<Cow<'a, str>>,
-    /// That and how the client came over TLS (§2.2.6).
+    /// The client's TLS, if any (§2.2.6).
     pub ssl: Option<Ssl<'a>>,
 }
 
@@ -177,7 +177,7 @@ fn push_sized(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// One TLV after another, to the last byte.
+/// An iterator over TLVs, up to the last byte.
 struct Walk<'a>(&'a [u8]);
 
 impl<'a> Walk<'a> {
@@ -195,7 +195,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Which types came already: a bit for each type below 0x40, where all that we read are.
+/// The types that have been seen: a bit for each type below 0x40, which include all that we read.
 #[derive(Default)]
 struct Seen(u64);
 

@@ -46,9 +46,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
 
 /// Appends the line for `addresses` to `out`.
 ///
-/// IPv4-mapped IPv6 on both sides is told as TCP4; mixed families as TCP6 with the IPv4 side
-/// mapped; all but TCP as `PROXY UNKNOWN`, which some receivers refuse (§2.1). Zone and flow of an
-/// IPv6 address are not told.
+/// IPv4-mapped IPv6 on both sides becomes TCP4; mixed families become TCP6 with the IPv4 side
+/// mapped; anything but TCP becomes `PROXY UNKNOWN`, which some receivers refuse (§2.1). Zone and
+/// flow of an IPv6 address are omitted.
 pub fn encode_v1(out: &mut Vec<u8>, addresses: &Addresses) {
     let written = match addresses {
         Addresses::Inet {
@@ -81,7 +81,7 @@ pub fn encode_v1(out: &mut Vec<u8>, addresses: &Addresses) {
     written.expect("a Vec takes every write");
 }
 
-/// The line without its CRLF, once that is there.
+/// The line without its CRLF, once complete.
 fn line(bytes: &[u8]) -> Result<Option<&[u8]>, ProxyError> {
     let window = bytes.get(..LINE_MAX).unwrap_or(bytes);
     let more = if window.len() == LINE_MAX {
@@ -151,7 +151,7 @@ fn port(field: &[u8]) -> Result<u16, ProxyError> {
         .ok_or(ProxyError::Port)
 }
 
-/// §2.1 wants hexadecimal sets only, where Rust would write `::ffff:192.0.2.1`.
+/// §2.1 requires hexadecimal groups, where Rust would write `::ffff:192.0.2.1`.
 fn hexadecimal(address: SocketAddrV6) -> String {
     match (address.ip().to_ipv4_mapped(), address.ip().segments()) {
         (Some(_), [.., high, low]) => format!("::ffff:{high:x}:{low:x}"),

@@ -5,9 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use super::header::Pair;
 use super::{Addresses, Guess, Header, Parsed, ProxyError, Tlvs, Version, tlv};
 
-/// The longest header we accept, everything included. The specification allows 65,551 bytes, but
-/// wants a header to fit into 536; the largest seen in the field (client certificates in TLVs) are
-/// below 4 KB.
+/// The longest accepted header. The specification allows 65,551 bytes, but wants a header to fit
+/// into 536; the largest in practice (client certificates in TLVs) are below 4 KB.
 pub const HEADER_MAX: usize = 4096;
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -37,7 +36,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
     let Some(family) = fixed.next() else {
         return Ok(None);
     };
-    // LOCAL: the family is ignored, and so is all that follows.
+    // LOCAL: the family is ignored, and so is the rest.
     let block = if command == LOCAL {
         0
     } else {
@@ -81,7 +80,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
 /// Families as in [`encode_v1`](super::encode_v1). [`Addresses::Unknown`] becomes the PROXY command
 /// with an unspecified family, so that the receiver still reads `tlvs`; [`Addresses::Local`] the
 /// LOCAL command, without them (§2.2: the receiver would discard them). Values longer than
-/// [`VALUE_MAX`](super::VALUE_MAX) are left out rather than cut.
+/// [`VALUE_MAX`](super::VALUE_MAX) are left out rather than truncated.
 pub fn encode_v2(out: &mut Vec<u8>, addresses: &Addresses, tlvs: &Tlvs<'_>) {
     let mut block = Vec::with_capacity(256);
     let (command, family) = encode_addresses(&mut block, addresses);
@@ -105,7 +104,7 @@ fn check_command(byte: u8) -> Result<(), ProxyError> {
     }
 }
 
-/// How many bytes of addresses follow for this family and transport.
+/// The length of the addresses for this family and transport.
 fn address_block(byte: u8) -> Result<usize, ProxyError> {
     match byte {
         UNSPEC => Ok(0),
@@ -153,7 +152,7 @@ fn unix_name(field: &[u8]) -> Box<[u8]> {
     field.get(..end).unwrap_or_default().into()
 }
 
-/// Writes the address block; command and family that announce it.
+/// Writes the address block; returns its command and family.
 fn encode_addresses(block: &mut Vec<u8>, addresses: &Addresses) -> (u8, u8) {
     match addresses {
         Addresses::Local => (LOCAL, UNSPEC),

@@ -1,7 +1,7 @@
-//! A source that sends in bulk is heard when it has filled a read, not for each of its records:
-//! every time we are woken costs more than what came.
+//! Waiting for full reads of a bulk source, rather than for each of its records: each wake-up costs
+//! more than the data of one record.
 //!
-//! Only after so much that nobody waits for an answer to the last of it within milliseconds, and
+//! Only after so much data that the source is not waiting for a response within milliseconds, and
 //! for no longer than that.
 
 use std::task::Context;
@@ -9,31 +9,31 @@ use std::task::Context;
 use crate::shape::{Line, Place};
 use crate::socket::{Family, Socket};
 
-/// What must have come without a word the other way. A sender of ten gigabits a second takes 6 ms
-/// for it.
+/// The data after which a direction is bulk, if nothing moved the other way. A sender of ten
+/// gigabits a second takes 6 ms for it.
 const BULK: u64 = 8 * 1024 * 1024;
 
-/// How one direction waits for its source.
+/// The waiting of one direction for its source.
 #[derive(Debug, Default)]
 pub(super) struct Bulk {
-    /// What has come since the other way moved, and what had moved there by then.
+    /// The bytes since the other way moved, and the bytes that had moved there by then.
     came: u64,
     answered: u64,
     wait: Option<Box<Wait>>,
 }
 
-/// A source that is waited for until it has sent much.
+/// A wait for a source until it has sent much.
 #[derive(Debug)]
 struct Wait {
-    /// What its socket is not readable below.
+    /// The number of bytes from which its socket is readable.
     mark: usize,
-    /// By when something must have come, and whether it has.
+    /// The deadline for any data, and whether data has come.
     due: Option<Place>,
     moves: bool,
 }
 
 impl Bulk {
-    /// Notes a read of `len` bytes, of which the next would ask for `size`.
+    /// Notes a read of `len` bytes before a read of `size` bytes.
     pub(super) fn note(&mut self, socket: &Socket, len: usize, size: usize, answered: u64) {
         if socket.family() != Family::Tcp {
             return;
@@ -59,9 +59,8 @@ impl Bulk {
         }
     }
 
-    /// Waits for the source, and gives up waiting for much of it where for a whole grain of the
-    /// line's time, four to eight milliseconds, nothing was read: then what is there wakes us
-    /// at once.
+    /// Waits for the source, and stops waiting for a full read if nothing was read for a whole
+    /// grain of the line's time, four to eight milliseconds: then any data wakes us.
     pub(super) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &Line) {
         let Some(wait) = &mut self.wait else { return };
         match wait.due {
@@ -81,7 +80,7 @@ impl Bulk {
         }
     }
 
-    /// What it waits for, if that is more than anything at all.
+    /// The number of bytes that it waits for, if more than one.
     #[cfg(test)]
     pub(super) fn mark(&self) -> Option<usize> {
         self.wait.as_ref().map(|wait| wait.mark)

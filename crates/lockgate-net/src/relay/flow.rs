@@ -1,5 +1,5 @@
-//! One direction of a relay: read from one side, write to the other, keep what that does not take
-//! at once.
+//! One direction of a relay: reads from one side, writes to the other, keeps bytes that it does not
+//! accept at once.
 
 use std::cell::Cell;
 use std::io;
@@ -16,28 +16,28 @@ use crate::socket::Family;
 use crate::splice::{self, Pipe, Pipes};
 use crate::stream::StreamError;
 
-/// Reads of one direction in one turn; then the worker's other connections have theirs.
+/// The most reads of one direction per turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;
-/// What a source may send in vain once it has been told everything.
+/// The most bytes of a source that are discarded after the sink has ended.
 const DISCARDED: usize = 1024 * 1024;
-/// Full reads in a row, of 64 and 128 KB, after which a direction of plain TCP is spliced.
+/// The number of full reads in a row, of 64 and 128 KB, after which plain TCP is spliced.
 const FULL_READS: u8 = 2;
-/// Where a rate lets through less at a time, a read that is filled does not mean bulk.
+/// Rates with smaller pieces are not bulk, even if reads are full.
 const BULK: usize = 64 * 1024;
-/// A splice that moves less than this is worth no pipe...
+/// A splice that moves less than this does not pay...
 const SMALL_SPLICE: usize = 16 * 1024;
 /// ...when it happens this often in a row.
 const SMALL_SPLICES: u8 = 4;
 
-/// Whose fault the end of a direction is.
+/// The side that ended a direction by a failure.
 pub(super) enum Fault {
-    /// The one it reads from.
+    /// The side that it reads from.
     Source(StreamError),
-    /// The one it writes to.
+    /// The side that it writes to.
     Sink(StreamError),
 }
 
-/// What one direction works with during one poll.
+/// The context of one direction during one poll.
 pub(super) struct Lane<'a> {
     pub(super) from: &'a mut Side,
     pub(super) to: &'a mut Side,
@@ -45,15 +45,15 @@ pub(super) struct Lane<'a> {
     pub(super) pipes: &'a Rc<Pipes>,
     pub(super) line: &'a Line,
     pub(super) meter: &'a Meter,
-    /// What has moved this way.
+    /// The bytes moved this way.
     pub(super) moved: &'a Cell<u64>,
-    /// What has moved the other way.
+    /// The bytes moved the other way.
     pub(super) answered: u64,
-    /// Those of the endpoint, when it is the source.
+    /// The habits of the endpoint, if it is the source.
     pub(super) habits: Option<&'a Habits>,
     /// Whether the other direction has ended.
     pub(super) last: bool,
-    /// Whether the source has broken already, so that its end may not be the whole.
+    /// Whether the source has failed already, so that its end may be a truncation.
     pub(super) cut: bool,
 }
 
@@ -63,18 +63,18 @@ impl Lane<'_> {
     }
 }
 
-/// How far a direction has come.
+/// The stage of a direction.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The source may send more.
     #[default]
     Open,
-    /// The source has ended; what is pending goes out before the sink is told.
+    /// The source has ended; pending bytes are sent before the end.
     Ending,
-    /// The sink takes no more; what the source still sends is thrown away, so that it can hear the
-    /// answer.
+    /// The sink accepts no more; further bytes of the source are discarded, so that it can receive
+    /// the response.
     Refused,
-    /// The sink was told.
+    /// The end was sent to the sink.
     Ended,
 }
 
@@ -82,20 +82,20 @@ pub(super) enum Stage {
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     pub(super) stage: Stage,
-    /// Taken from the source and not yet by the sink, as it goes over the sink's wire; from `sent`
-    /// on.
+    /// Bytes from the source, sealed for the sink if it uses TLS, and sent up to `sent`.
     pub(super) pending: Vec<u8>,
     pub(super) sent: usize,
-    /// To be sent with the first data, or with the end if there is none.
+    /// Bytes to send with the first data, or with the end if there is none.
     pub(super) held: Vec<u8>,
-    /// Thrown away because the sink takes no more.
+    /// Discarded bytes, because the sink accepts no more.
     discarded: usize,
-    /// Whether the source's TLS was cut off: what came was delivered, but may not be the whole.
+    /// Whether the source's TLS was truncated: the received data was delivered, but may be
+    /// incomplete.
     pub(super) truncated: bool,
     pub(super) pipe: Option<Pipe>,
-    /// What it may read, if its rate is limited.
+    /// The rate limit of reads, if any.
     pub(super) shaper: Option<Box<Shaper>>,
-    /// Who hears its first bytes; a splice begins only after more of them than it is about.
+    /// The observer of the first bytes; a splice begins only after more bytes than it needs.
     pub(super) tap: Option<Box<dyn Tap>>,
     read_size: ReadSize,
     bulk: Bulk,
@@ -107,7 +107,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// One that has something to send already.
+    /// A direction with pending bytes.
     pub(super) fn pending(pending: Vec<u8>) -> Self {
         Self {
             pending,
@@ -115,7 +115,7 @@ impl Flow {
         }
     }
 
-    /// One whose first data takes something along.
+    /// A direction with bytes that leave with its first data.
     pub(super) fn holding(held: Vec<u8>) -> Self {
         Self {
             held,
@@ -127,13 +127,13 @@ impl Flow {
         !matches!(self.stage, Stage::Open | Stage::Refused)
     }
 
-    /// What the next read would ask for.
+    /// The size of the next read.
     #[cfg(test)]
     pub(super) fn read_size(&self) -> ReadSize {
         self.read_size
     }
 
-    /// How much it waits for.
+    /// The bulk state.
     #[cfg(test)]
     pub(super) fn bulk(&self) -> &Bulk {
         &self.bulk
@@ -144,7 +144,7 @@ impl Flow {
         self.stage == Stage::Open && self.pending.is_empty() && self.pipe.is_none()
     }
 
-    /// Whether it waits for its shaper, and for nobody else.
+    /// Whether only its shaper holds it.
     pub(super) fn is_held(&self) -> bool {
         self.shaper
             .as_ref()
@@ -158,7 +158,7 @@ impl Flow {
     ) -> Poll<Result<(), Fault>> {
         let polled = self.poll_turns(cx, lane);
         if let Some(shaper) = &mut self.shaper {
-            // Nothing more can be moved now: what is left is for others.
+            // Nothing more can be moved now: the rest is for others.
             shaper.give_back();
         }
         polled
@@ -168,14 +168,13 @@ impl Flow {
         for _ in 0..TURNS {
             ready!(self.poll_flush(cx, lane))?;
             match self.stage {
-                // Only once all is gone: a peer that asks and does not read must not fill our
-                // memory.
+                // Only after all pending bytes: a peer that asks and does not read must not fill
+                // our memory.
                 Stage::Open if lane.to.owes() && !self.holds_bytes() => self.append_owed(lane)?,
                 Stage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
                 Stage::Open => ready!(self.poll_copy(cx, lane))?,
                 Stage::Ending => {
-                    // Where the other direction has ended too, the close that follows says the
-                    // same.
+                    // If the other direction has ended too, the close that follows suffices.
                     if !lane.last {
                         lane.to
                             .socket
@@ -193,8 +192,8 @@ impl Flow {
         Poll::Pending
     }
 
-    /// Goes on without its sink, which has broken: its opposite direction may still have an answer
-    /// to deliver.
+    /// Continues without its failed sink: the opposite direction may still have a response to
+    /// deliver.
     pub(super) fn refuse(&mut self) {
         self.stage = Stage::Refused;
         self.pending = Vec::new();
@@ -202,9 +201,8 @@ impl Flow {
         self.pipe = None;
     }
 
-    /// Completes when the source may be read, and says how much of it. The shaper is asked only
-    /// when there is something to read: whoever has nothing to say must not take what others
-    /// could use.
+    /// Completes when the source may be read, with the number of bytes. The shaper is asked only
+    /// when there is something to read: a silent source must not take the tokens of others.
     fn poll_allowed(
         &mut self,
         cx: &mut Context<'_>,
@@ -212,7 +210,7 @@ impl Flow {
     ) -> Poll<Result<usize, Fault>> {
         let left = usize::try_from(lane.meter.left()).unwrap_or(usize::MAX);
         if left == 0 {
-            // Whoever has said so ends it.
+            // The side that failed ends it.
             return Poll::Pending;
         }
         let Some(shaper) = &mut self.shaper else {
@@ -233,7 +231,7 @@ impl Flow {
             lane.meter
                 .held_for
                 .set(lane.meter.held_for.get() + held_for);
-            // A pause that we have made says nothing about the source.
+            // A pause of ours is no pause of the source.
             self.pauses.forget();
         }
         Poll::Ready(Ok(allowed.min(left)))
@@ -245,13 +243,13 @@ impl Flow {
         }
     }
 
-    /// Whether something that was taken is not handed on yet.
+    /// Whether any bytes are kept.
     fn holds_bytes(&self) -> bool {
         !self.pending.is_empty() || self.pipe.as_ref().is_some_and(|pipe| pipe.holds() > 0)
     }
 
-    /// Reads once and throws away what was read: closing with it unread would reset the connection,
-    /// and the reset would overtake the answer.
+    /// Reads once and discards the bytes: closing with them unread would reset the connection, and
+    /// the reset would overtake the response.
     fn poll_discard(
         &mut self,
         cx: &mut Context<'_>,
@@ -268,7 +266,7 @@ impl Flow {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads once and writes what was read.
+    /// Reads once and writes the bytes.
     fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
         let Poll::Ready(allowed) = self.poll_allowed(cx, lane) else {
             self.poll_early_ack(cx, lane);
@@ -277,7 +275,7 @@ impl Flow {
         let read = poll_read(cx, lane, self.read_size.as_memory_allows(), allowed?);
         if read.is_pending() {
             if lane.from.session.is_some() && lane.moved.get() == 0 {
-                // So far there was TLS's own: what it is followed by may wait.
+                // So far there were TLS's own records: the next one may be delayed.
                 lane.from.socket.await_rest();
             }
             self.bulk.poll_pending(cx, &lane.from.socket, lane.line);
@@ -287,7 +285,7 @@ impl Flow {
             Read::Data { len, full } => {
                 lane.count(len);
                 self.spend(len);
-                // What is held to a rate sleeps enough, and plain TCP is spliced.
+                // A limited rate sleeps enough, and plain TCP is spliced.
                 if lane.from.session.is_some() && self.shaper.is_none() {
                     self.bulk
                         .note(&lane.from.socket, len, self.read_size.wire(), lane.answered);
@@ -314,8 +312,8 @@ impl Flow {
         }
     }
 
-    /// Waits for the rest of what the client has sent. The kernel delays nothing before something
-    /// was sent to it; what endpoints do, their habits tell.
+    /// Waits for the rest of the client's message. The kernel delays nothing before something was
+    /// sent to it; endpoints are known by their habits.
     fn poll_early_ack(&mut self, cx: &mut Context<'_>, lane: &Lane<'_>) {
         if lane.habits.is_none() && (lane.answered > 0 || lane.from.session.is_some()) {
             self.early_ack
@@ -323,7 +321,7 @@ impl Flow {
         }
     }
 
-    /// Sends the first `len` bytes of the plain buffer; what the sink does not take becomes
+    /// Sends the first `len` bytes of the plain buffer; bytes that the sink does not accept become
     /// pending.
     fn send(
         &mut self,
@@ -331,8 +329,8 @@ impl Flow {
         lane: &mut Lane<'_>,
         len: usize,
     ) -> Poll<Result<(), Fault>> {
-        // The end travels with the last bytes: a packet less, and the peer is woken once. The
-        // relay's end alone, without a shutdown(2), could be a reset that takes them along.
+        // The end travels with the last bytes: one packet less, and the peer is woken once. Without
+        // a shutdown(2) the end of the relay could become a reset that destroys them.
         let last = lane.from.is_over() && !lane.last && self.held.is_empty();
         let Buffers { plain, sealed, .. } = lane.buffers;
         let out = match &mut lane.to.session {
@@ -366,7 +364,7 @@ impl Flow {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends what is pending, from memory or from the pipe.
+    /// Sends pending bytes, from memory or from the pipe.
     fn poll_flush(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
         while self.sent < self.pending.len() {
             let (socket, rest) = (&lane.to.socket, &self.pending[self.sent..]);
@@ -384,7 +382,7 @@ impl Flow {
                 .set(lane.meter.flushed.get() + sent as u64);
         }
         if self.sent > 0 {
-            // Given back rather than kept: idle connections are what memory is spent on.
+            // Freed rather than kept: idle connections are most of the memory.
             self.pending = Vec::new();
             self.sent = 0;
         }
@@ -448,7 +446,7 @@ impl Flow {
         self.small_splices = 0;
     }
 
-    /// Learns from a read whether to splice, and whether the source waits for acknowledgements.
+    /// Decides after a read whether to splice, and whether the source waits for acknowledgements.
     fn note_read(&mut self, full: bool, lane: &Lane<'_>) {
         if full {
             self.full_reads = self.full_reads.saturating_add(1);
@@ -457,7 +455,7 @@ impl Flow {
                 && lane.from.is_plain_tcp()
                 && lane.to.is_plain_tcp()
             {
-                // What a rate lets through at a time moves in as few calls as it can.
+                // A piece of a limited rate is read in as few calls as possible.
                 let room = self.shaper.as_ref().map_or(0, |shaper| shaper.piece());
                 self.pipe = lane.pipes.take(room);
             }
@@ -471,7 +469,8 @@ impl Flow {
         }
     }
 
-    /// The source has ended: a TLS sink is told so by TLS as well, unless the source was cut short.
+    /// Handles the end of the source: a TLS sink gets close_notify, unless the source was
+    /// truncated.
     fn end(&mut self, lane: &mut Lane<'_>, ending: Ending) {
         self.stage = Stage::Ending;
         self.pending.append(&mut self.held);
@@ -488,7 +487,7 @@ impl Flow {
 
     fn append_owed(&mut self, lane: &mut Lane<'_>) -> Result<(), Fault> {
         if let Some(session) = &mut lane.to.session {
-            // Records leave in the order in which they were sealed.
+            // Records are sent in the order in which they were sealed.
             self.pending.append(&mut self.held);
             session.seal_owed(&mut self.pending).map_err(sink)?;
         }
@@ -496,12 +495,12 @@ impl Flow {
     }
 }
 
-/// What one read of a source gave.
+/// The result of one read of a source.
 enum Read {
-    /// So many bytes at the front of the plain buffer; `full` where the source gave all that was
-    /// asked for, and a rate let us ask for much.
+    /// This many bytes at the front of the plain buffer; `full` if the source gave all that was
+    /// asked for, and a rate allowed much.
     Data { len: usize, full: bool },
-    /// Bytes that were no data, or not a whole record.
+    /// No data: TLS's own bytes, or an incomplete record.
     Nothing,
     /// The source has ended.
     End(Ending),
@@ -510,7 +509,7 @@ enum Read {
 #[derive(Clone, Copy)]
 enum Ending {
     Clean,
-    /// A TLS source whose connection ended without a close_notify.
+    /// A TLS source that ended without a close_notify.
     Truncated,
 }
 
@@ -537,7 +536,7 @@ fn poll_read(
     let mut filled = session.partial_len();
     if !session.has_waiting() {
         if session.is_closed() {
-            // Whatever came after it is nobody's.
+            // Bytes behind it are dropped.
             session.take_partial();
             return Poll::Ready(Ok(Read::End(Ending::Clean)));
         }
@@ -571,7 +570,7 @@ fn poll_read(
     }))
 }
 
-/// A peer that is gone needs no shutdown: what it left is for the reading direction to find out.
+/// A gone peer needs no shutdown: the reading direction finds out.
 fn already_gone(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotConnected {
         Ok(())

@@ -1,4 +1,4 @@
-//! What a connection has moved, and when each of its directions began and ended.
+//! Bytes that a connection has moved, and the times of its directions.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -10,34 +10,34 @@ pub struct Meter {
     pub received: Cell<u64>,
     /// From the origin to the client.
     pub sent: Cell<u64>,
-    /// What may move, both ways together, if that is limited: nothing is read beyond it.
+    /// The limit of bytes in both directions together, if any: nothing is read beyond it.
     pub most: Cell<Option<u64>>,
-    /// Handed on later than they were taken, because a side was slow: moved, though no byte is
-    /// read meanwhile.
+    /// Bytes that were sent later than they were read, because a side was slow: progress without a
+    /// read.
     pub flushed: Cell<u64>,
-    /// Whether a direction waits for its shaper now: nobody but we keeps it from moving.
+    /// Whether a direction waits for its shaper now, and not for a peer.
     pub held: Cell<bool>,
-    /// For how long directions have waited for theirs, together, in nanoseconds.
+    /// The time that directions have waited for their shapers, together, in nanoseconds.
     pub held_for: Cell<u64>,
-    /// When the client's bytes were relayed.
+    /// The times of the client's bytes.
     pub received_at: Times,
-    /// When the origin's were.
+    /// The times of the origin's bytes.
     pub sent_at: Times,
-    /// Whether it has been relayed: before, neither has times.
+    /// Whether relaying has begun: before, neither direction has times.
     pub relayed: Cell<bool>,
 }
 
-/// When one direction was open.
+/// The times of one direction.
 #[derive(Debug, Default)]
 pub struct Times {
-    /// Its first byte was there.
+    /// The time of its first byte.
     pub first: Cell<Option<Instant>>,
-    /// Its source had ended.
+    /// The time of its end.
     pub end: Cell<Option<Instant>>,
 }
 
 impl Meter {
-    /// How much may still move.
+    /// The bytes left of the limit.
     pub fn left(&self) -> u64 {
         let moved = || self.received.get().saturating_add(self.sent.get());
         self.most
@@ -45,8 +45,7 @@ impl Meter {
             .map_or(u64::MAX, |most| most.saturating_sub(moved()))
     }
 
-    /// Notes what has happened for the first time since it was called last: cheap, whenever
-    /// something may have.
+    /// Notes first events since the last call: cheap, for any time when there may be one.
     pub fn note(&self, received_ended: bool, sent_ended: bool) {
         self.relayed.set(true);
         self.received_at

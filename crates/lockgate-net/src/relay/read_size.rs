@@ -1,32 +1,31 @@
-//! How much one read of a direction asks for.
+//! The size of a direction's reads.
 
 use crate::memory::{self, Level};
 use crate::tls::record::{MAX_OVERHEAD, MAX_PLAINTEXT};
 
-/// Starts at 64 KB, doubles up to 256 KB while reads fill it and the sink takes all of it, and
-/// halves down to 32 KB where the sink does not: large reads save wake-ups and calls in bulk (0.93
-/// × the CPU of 64 KB reads for a TLS download; `docs/perf.md`), and a slow sink costs little
-/// memory.
+/// Starts at 64 KB, doubles up to 256 KB while reads are full and the sink accepts all of it, and
+/// halves down to 32 KB when the sink does not: large reads save wake-ups and calls in bulk (0.93 ×
+/// the CPU of 64 KB reads for a TLS download; `docs/perf.md`), and a slow sink costs little memory.
 ///
 /// Counted in records of 16 KB, so that a read of TLS in bulk rarely ends within one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadSize(usize);
 
 impl ReadSize {
-    /// The most that a read of TLS fills, with the cut record in front of it.
+    /// The longest read of TLS, with the partial record in front of it.
     pub(super) const MOST_WIRE: usize = Self::MOST * RECORD;
 
     const FIRST: usize = 4;
     const MOST: usize = 16;
-    /// More than any cut record that waits in front of the next read (RFC 5246 §6.2.3: 18 KB).
+    /// Longer than any partial record in front of the next read (RFC 5246 §6.2.3: 18 KB).
     const LEAST: usize = 2;
 
-    /// Bytes to read where the source speaks in plain.
+    /// The bytes to read from a plain source.
     pub(super) fn plain(self) -> usize {
         self.0 * MAX_PLAINTEXT
     }
 
-    /// Bytes to read where the source speaks TLS, those of a cut record included.
+    /// The bytes to read from a TLS source, those of a partial record included.
     pub(super) fn wire(self) -> usize {
         self.0 * RECORD
     }
@@ -40,12 +39,12 @@ impl ReadSize {
         }
     }
 
-    /// A read was filled, and the sink took it.
+    /// Notes a full read that the sink accepted.
     pub(super) fn grow(&mut self) {
         self.0 = (self.0 * 2).min(Self::MOST);
     }
 
-    /// The sink did not take all of a read.
+    /// Notes that the sink did not accept all of a read.
     pub(super) fn shrink(&mut self) {
         self.0 = (self.0 / 2).max(Self::LEAST);
     }
@@ -57,8 +56,8 @@ impl Default for ReadSize {
     }
 }
 
-/// What peers send in bulk: sixteen kilobytes, and what TLS 1.2 with AES-GCM, the longest, adds to
-/// them.
+/// The size of a peer's records in bulk: sixteen kilobytes, and the overhead of TLS 1.2 with
+/// AES-GCM, the longest.
 const RECORD: usize = MAX_PLAINTEXT + MAX_OVERHEAD;
 
 #[cfg(test)]

@@ -64,10 +64,10 @@ impl Bench {
         }
     }
 
-    /// Polls the relay until it waits, at most `turns` times; what it ended with, if it did.
+    /// Polls the relay until it waits, at most `turns` times; returns its end, if any.
     async fn poll_until_idle(&mut self, turns: usize) -> Option<End> {
         for _ in 0..turns {
-            // Lets the runtime look which sockets are ready.
+            // Lets the runtime check which sockets are ready.
             tokio::task::yield_now().await;
             let mut run = std::pin::pin!(self.relay.run(&self.scratch, &self.meter, &self.habits));
             if let Poll::Ready(end) = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await {
@@ -185,7 +185,7 @@ fn both_ways_at_once_lose_nothing() {
             });
             let (end, relay) = task.await.unwrap();
             finished(&end);
-            // The direction that ends last is told so by the close.
+            // The direction that ends last is ended by the close.
             drop(relay);
             assert!(at_client.await.unwrap() == down);
             assert!(at_origin.await.unwrap() == up);
@@ -203,7 +203,7 @@ fn a_sink_that_does_not_read_stops_the_source_after_one_read() {
         run(async {
             let session = terms.map(|terms| settled_pair(terms).session);
             let mut bench = Bench::new(unix_sockets, session, None, Preface::default());
-            // The client never reads; the origin sends until it cannot any more.
+            // The client never reads; the origin sends until its socket is full.
             let (mut sent, data) = (0, bytes(1 << 16));
             for _ in 0..1000 {
                 if let Ok(more) = rustix::io::write(&bench.origin, &data) {
@@ -253,8 +253,8 @@ fn what_was_pending_is_given_back_and_arrives() {
     });
 }
 
-/// Carries `len` bytes downward over a relay that is polled here; says whether a pipe was used, and
-/// what arrived.
+/// Sends `len` bytes downward over a relay that is polled here; returns whether a pipe was used,
+/// and the received data.
 async fn carry(bench: &mut Bench, data: &[u8]) -> (bool, Vec<u8>) {
     let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
     let mut buffer = vec![0; 1 << 20];
@@ -293,7 +293,7 @@ fn plain_tcp_in_bulk_is_spliced_and_arrives_as_it_was() {
     });
 }
 
-/// Hears so many bytes.
+/// Observes this many bytes.
 #[derive(Debug)]
 struct Hears(usize, Rc<RefCell<Vec<u8>>>);
 
@@ -325,7 +325,7 @@ fn whoever_hears_the_beginning_hears_it_before_the_client_and_bulk_is_spliced_al
             assert!(bench.poll_until_idle(2).await.is_none());
             assert_eq!(heard.borrow().as_slice(), after.as_bytes());
             assert_eq!(receive_some(&bench.client).await.unwrap(), piece.as_bytes());
-            // What the client says is not for it.
+            // The client's bytes are not for it.
             send_all(&bench.client, b"client").await;
             assert!(bench.poll_until_idle(2).await.is_none());
             assert_eq!(receive_some(&bench.origin).await.unwrap(), b"client");
@@ -674,7 +674,7 @@ fn held_tickets_leave_before_a_close_and_before_a_key_update() {
     });
 }
 
-/// What is kept for a slow sink is one read: it must not stay a large one.
+/// A slow sink's pending bytes are one read: it must not stay a large one.
 #[test]
 fn reads_grow_while_the_sink_takes_all_and_shrink_when_it_does_not() {
     run(async {
@@ -853,7 +853,7 @@ fn an_upstream_that_breaks_its_tls_is_named_and_the_client_does_not_take_it_for_
 
 #[test]
 fn a_connection_that_breaks_is_named_whether_it_was_read_or_written() {
-    // Read: the side itself. Written: the side that was written to.
+    // Reads: the side itself. Writes: the side that was written to.
     for (breaks, talks) in [
         (Which::Downstream, false),
         (Which::Upstream, false),
@@ -954,7 +954,7 @@ fn an_abandoned_client_in_the_middle_of_a_record_is_told_nothing() {
             let _ = rustix::io::write(&bench.origin, &bytes(1 << 16));
             assert!(bench.poll_until_idle(1).await.is_none());
         }
-        // There is room again, but what would come is not the rest of the record.
+        // There is room again, but the next bytes would not be the rest of the record.
         let mut wire = receive_some(&bench.client).await.unwrap();
         bench.relay.abandon().await;
         drop(bench.relay);
@@ -988,7 +988,7 @@ fn a_relay_that_was_cut_can_be_run_again() {
     });
 }
 
-/// What follows a close is ignored (RFC 8446 §6.1); it must not keep the worker busy either.
+/// Data behind a close is ignored (RFC 8446 §6.1); it must not keep the worker busy either.
 #[test]
 fn data_after_a_close_does_not_make_the_relay_spin() {
     for follows in [
@@ -1034,7 +1034,7 @@ fn early_data_and_an_early_close_need_no_read() {
     });
 }
 
-/// Pieces and whole messages look alike to a relay: it asks where an endpoint is known to pause.
+/// Pieces and whole messages look alike to a relay: it asks if an endpoint is known to pause.
 #[test]
 fn data_is_acknowledged_at_once_where_the_endpoint_is_known_to_stall() {
     run(async {
@@ -1059,8 +1059,7 @@ fn data_is_acknowledged_at_once_where_the_endpoint_is_known_to_stall() {
     });
 }
 
-/// Nothing tells a relay that a request is not whole; that it stays unanswered does, a few
-/// milliseconds later.
+/// A relay cannot see that a request is incomplete; a few milliseconds without a response show it.
 #[test]
 fn a_client_that_waits_for_acknowledgements_is_known_before_the_kernel_would_acknowledge() {
     run(async {
@@ -1080,7 +1079,7 @@ fn a_client_that_waits_for_acknowledgements_is_known_before_the_kernel_would_ack
         assert_eq!(bench.relay.down.socket.acknowledged(), 1);
         send_all(&bench.client, b"the rest").await;
         assert!(bench.poll_until_idle(5).await.is_none());
-        // From now on for as long as requests come in pieces, and for 254 reads more.
+        // From now on while requests come in pieces, and for 254 reads more.
         for pieces in [2; 300].into_iter().chain([1; 254]) {
             send_all(&bench.origin, b"answer").await;
             assert!(bench.poll_until_idle(3).await.is_none());
@@ -1101,7 +1100,7 @@ fn a_client_that_waits_for_acknowledgements_is_known_before_the_kernel_would_ack
     });
 }
 
-/// A message that was answered in time leaves nothing behind for the next one.
+/// A message with a response in time does not affect the next one.
 #[test]
 fn an_endpoint_that_answers_at_once_costs_no_early_acknowledgement() {
     run(async {
@@ -1119,7 +1118,7 @@ fn an_endpoint_that_answers_at_once_costs_no_early_acknowledgement() {
     });
 }
 
-/// An acknowledgement by itself costs a packet: a client that does not wait for any gets a few,
+/// An acknowledgement by itself costs a packet: a client that does not wait for one gets a few,
 /// then none.
 #[test]
 fn a_client_that_waits_for_answers_alone_is_acknowledged_early_eight_times() {
@@ -1183,8 +1182,7 @@ fn a_relay_at_rest_holds_no_buffer() {
     });
 }
 
-/// Tickets that have not left yet are no reason to leave a client in the dark: they can go before
-/// the alert.
+/// Held tickets do not keep a client from getting the alert: they can go before it.
 #[test]
 fn a_client_whose_tickets_are_held_is_told_why_it_is_cut() {
     run(async {
@@ -1244,7 +1242,7 @@ fn a_bulk_of_tls_is_waited_for_until_it_pauses_or_is_answered() {
                 let waits = bench.relay.upward.bulk().mark().is_some();
                 if waits && !waited && answered {
                     send_all(&origin, b"so much?").await;
-                    // Meanwhile no more comes through than sockets hold.
+                    // Meanwhile only as much passes as sockets hold.
                     while bench.meter.sent.get() == 0 {
                         assert!(bench.poll_until_idle(1).await.is_none());
                     }

@@ -1,4 +1,4 @@
-//! ServerHellos by hand, cut in every way.
+//! ServerHellos by hand, cut at every byte.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! One worker's time, and who waits in it: one alarm for all of them.
+//! The clock of one worker's shapers, and their waits: one alarm for all.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,41 +12,41 @@ use std::time::{Duration, Instant};
 use super::{Moment, SECOND};
 use crate::timer::Timer;
 
-/// Waits end at multiples of this, so that one alarm wakes all who are due by then. What that is
-/// late is made up for.
+/// Waits end at multiples of this, so that one alarm serves all that are due by then. Its lateness
+/// is made up for.
 const GRAIN: Moment = 4_000_000;
 /// The same for short waits, of which a connection has few.
 const SOON: Moment = 1_000_000;
 const NEVER: Moment = Moment::MAX;
-/// What moments count from: one for the process, since workers share buckets. A day before the
-/// first look, so that buckets have always had time to fill.
+/// The origin of moments: one for the process, since workers share buckets. A day before its first
+/// use, so that buckets have always had time to fill.
 static ORIGIN: LazyLock<(Instant, Moment)> = LazyLock::new(|| (Instant::now(), 86_400 * SECOND));
 
-/// What time it is for buckets, in every thread.
+/// The current time for buckets, in every thread.
 pub fn now() -> Moment {
     let (origin, before) = *ORIGIN;
     before.saturating_add(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(NEVER))
 }
 
-/// Who waits for tokens in one worker.
+/// The waits for tokens in one worker.
 #[derive(Debug)]
 pub struct Line {
     alarm: Timer,
-    /// For when the alarm is set.
+    /// The time that the alarm is set for.
     set_for: Cell<Moment>,
     waiting: RefCell<BTreeMap<Place, Waker>>,
     places: Cell<u64>,
-    /// Time that stands still until a test moves it.
+    /// A clock that stands still until a test advances it.
     #[cfg(test)]
     stopped: Cell<Option<Moment>>,
 }
 
-/// A place in the line: when its turn is, and a number that tells it from others of the same time.
+/// A wait: its time, and a number that distinguishes it from others of the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(Moment, u64);
 
 impl Line {
-    /// A line in which nobody waits. It takes a descriptor.
+    /// An empty line. It uses a descriptor.
     ///
     /// # Errors
     /// When there is no descriptor for its alarm.
@@ -61,7 +61,7 @@ impl Line {
         }))
     }
 
-    /// Wakes whose turn it is, for ever: a task of the worker.
+    /// Wakes tasks that are due, for ever: a task of the worker.
     ///
     /// # Errors
     /// When the runtime is shutting down.
@@ -73,7 +73,7 @@ impl Line {
         }
     }
 
-    /// What time it is, as [`now`] says.
+    /// The current time, as [`now`].
     pub fn now(&self) -> Moment {
         #[cfg(test)]
         if let Some(stopped) = self.stopped.get() {
@@ -82,27 +82,27 @@ impl Line {
         now()
     }
 
-    /// How many wait.
+    /// The number of waits.
     pub fn len(&self) -> usize {
         self.waiting.borrow().len()
     }
 
-    /// Whether nobody waits.
+    /// Whether there are no waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.borrow().is_empty()
     }
 
-    /// Whether a place's turn has come.
+    /// Whether a wait is due.
     pub(crate) fn is_due(&self, place: Place) -> bool {
         place.0 <= self.now()
     }
 
-    /// Has `waker` woken at `due`, or up to 4 ms later.
+    /// Wakes `waker` at `due`, or up to 4 ms later.
     pub(crate) fn enter(&self, due: Moment, waker: &Waker) -> Place {
         self.enter_at(due.checked_next_multiple_of(GRAIN).unwrap_or(NEVER), waker)
     }
 
-    /// Has `waker` woken after one to two milliseconds, together with others that wait for that.
+    /// Wakes `waker` after one to two milliseconds, together with others that wait for that.
     pub(crate) fn enter_soon(&self, waker: &Waker) -> Place {
         self.enter_at(
             (self.now() + SOON)
@@ -120,7 +120,7 @@ impl Line {
         place
     }
 
-    /// Lets another waker have the place.
+    /// Replaces the waker of a wait.
     pub(crate) fn stay(&self, place: Place, waker: &Waker) {
         if let Some(held) = self.waiting.borrow_mut().get_mut(&place)
             && !held.will_wake(waker)
@@ -129,7 +129,7 @@ impl Line {
         }
     }
 
-    /// Gives the place up.
+    /// Cancels a wait.
     pub(super) fn leave(&self, place: Place) {
         self.waiting.borrow_mut().remove(&place);
     }
@@ -149,8 +149,7 @@ impl Line {
         }
     }
 
-    /// Sees to it that the alarm goes off at `due` at the latest. One that nobody waits for any
-    /// more may go off in vain.
+    /// Sets the alarm for `due` at the latest. The alarm of a cancelled wait may go off in vain.
     fn set(&self, due: Moment) {
         if due >= self.set_for.get() {
             return;
@@ -165,14 +164,14 @@ impl Line {
 
 #[cfg(test)]
 impl Line {
-    /// One whose time stands still.
+    /// A line with a stopped clock.
     pub(crate) fn stopped() -> Rc<Self> {
         let line = Self::new().unwrap();
         line.stopped.set(Some(line.now()));
         line
     }
 
-    /// Lets time pass, and wakes whose turn it is.
+    /// Advances the clock, and wakes tasks that are due.
     pub(crate) fn pass(&self, time: Moment) {
         let now = self.now() + time;
         self.stopped.set(Some(now));

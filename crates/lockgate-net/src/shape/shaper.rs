@@ -1,4 +1,4 @@
-//! What one direction of one connection may move: a piece of each of its buckets at a time.
+//! The rate limit of one direction of one connection: a piece of each of its buckets at a time.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,9 +7,8 @@ use std::task::{Context, Poll};
 use super::line::Place;
 use super::{Bucket, Line, Moment, piece};
 
-/// The right of one direction to move bytes, by a chain of buckets of which each has a say. It is
-/// asked for when there is something to move, spent as that moves, and given back when it is
-/// dropped.
+/// The tokens of one direction, from a chain of buckets. They are reserved when there is something
+/// to move, spent as that moves, and given back on drop.
 #[derive(Debug)]
 pub struct Shaper {
     buckets: Box<[Arc<Bucket>]>,
@@ -20,9 +19,9 @@ pub struct Shaper {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing was asked for.
+    /// Nothing is reserved.
     Unasked,
-    /// So much is reserved of the buckets up to this one, where it is not earned yet.
+    /// This much is reserved from the buckets up to this one, and not earned yet.
     Waiting {
         bytes: u64,
         bucket: usize,
@@ -30,13 +29,13 @@ enum State {
         since: Moment,
         place: Place,
     },
-    /// So much is left: something.
+    /// This much may be moved, at least 1.
     Granted(u64),
 }
 
 impl Shaper {
-    /// One by all of `buckets`, of which each is shared by more than the one before; who waits for
-    /// them does so in `line`, which is its worker's.
+    /// A shaper with all of `buckets`, each shared by more directions than the one before; it waits
+    /// in `line`, which is its worker's.
     pub fn new(buckets: impl Into<Box<[Arc<Bucket>]>>, line: &Rc<Line>) -> Self {
         Self {
             buckets: buckets.into(),
@@ -46,12 +45,12 @@ impl Shaper {
         }
     }
 
-    /// What would be asked for now: less where many wait.
+    /// The size of the next piece: smaller with contention.
     pub fn piece(&self) -> usize {
         usize::try_from(piece(&self.buckets, self.line.now())).unwrap_or(usize::MAX)
     }
 
-    /// Completes when something may be moved, and says how much at the most: at least 1.
+    /// Completes when bytes may be moved, with the most that may: at least 1.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         let now = self.line.now();
         let (bytes, mut next, since) = match self.state {
@@ -72,8 +71,7 @@ impl Shaper {
             }
             State::Unasked => (piece(&self.buckets, now), 0, now),
         };
-        // One after the other: of what others share nothing is taken as long as one's own is not
-        // earned.
+        // One after the other: nothing is taken from a shared bucket before the own one is earned.
         while let Some(bucket) = self.buckets.get(next) {
             let earned = bucket.reserve(bytes, now);
             if earned > now {
@@ -94,7 +92,7 @@ impl Shaper {
         Poll::Ready(self.left())
     }
 
-    /// How much may be moved now without asking.
+    /// The bytes that may be moved now without waiting.
     pub fn left(&self) -> usize {
         let State::Granted(left) = self.state else {
             return 0;
@@ -102,18 +100,17 @@ impl Shaper {
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 
-    /// Whether it was asked for: it is being waited for, or there is some left.
+    /// Whether tokens are reserved: waited for, or left.
     pub fn is_asked(&self) -> bool {
         !matches!(self.state, State::Unasked)
     }
 
-    /// Whether it is being waited for: nobody else is to blame then for what does not move.
+    /// Whether tokens are waited for: then no peer is to blame for the pause.
     pub fn is_waited_for(&self) -> bool {
         matches!(self.state, State::Waiting { .. })
     }
 
-    /// Notes that so much was moved. What is more than was granted, such as the rest of a record of
-    /// TLS, is owed.
+    /// Notes moved bytes. More than was granted, such as the rest of a TLS record, is owed.
     pub fn spend(&mut self, bytes: usize) {
         let bytes = bytes as u64;
         let left = if let State::Granted(left) = self.state {
@@ -136,7 +133,7 @@ impl Shaper {
         }
     }
 
-    /// Gives back what is left of it; what is being waited for is waited for on.
+    /// Gives back unused tokens; a wait continues.
     pub fn give_back(&mut self) {
         if let State::Granted(left) = self.state {
             self.state = State::Unasked;
@@ -144,7 +141,7 @@ impl Shaper {
         }
     }
 
-    /// For how long it was waited for since this was last asked, in nanoseconds.
+    /// The time waited since the last call, in nanoseconds.
     pub fn take_waited(&mut self) -> Moment {
         std::mem::take(&mut self.waited)
     }

@@ -1,4 +1,4 @@
-//! Buckets on simulated time, with one and with many who take from them.
+//! Buckets on simulated time, with one user and with many.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,18 +14,19 @@ fn rate(bytes: u64) -> NonZeroU64 {
     NonZeroU64::new(bytes).unwrap()
 }
 
-/// A piece, and when it is earned.
+/// A piece, and the time when it is earned.
 fn reserve(bucket: &Arc<Bucket>, now: Moment) -> (u64, Moment) {
     let piece = bucket.piece(now);
     (piece, bucket.reserve(piece, now))
 }
 
-/// What takers have moved within `time`, each by its chain of buckets. They wake only at multiples
-/// of 4 ms, some of them later than that, and always want more.
+/// The bytes that each user moves within `time`, by its chain of buckets. They wake only at
+/// multiples of 4 ms, some of them later than that, and always want more.
 fn moved(chains: &[Vec<Arc<Bucket>>], time: Moment) -> Vec<u64> {
     let mut moved = vec![0; chains.len()];
     let mut late = (1..).map(|n: u64| n * 7_919 % 5_000_000);
-    // (when it wakes, who, what it waits for, of how many buckets that is earned then)
+    // (the wake-up, the user, the bytes that it waits for, the number of buckets that have them by
+    // then)
     let mut events: BinaryHeap<Reverse<(Moment, usize, u64, usize)>> = (0..chains.len())
         .map(|who| Reverse((BEGIN, who, 0, chains[who].len())))
         .collect();
@@ -84,7 +85,7 @@ fn nobody_who_waits_is_left_behind() {
             let chains = vec![vec![bucket]; takers];
             let moved = moved(&chains, 20 * SECOND);
             let fair = 20 * bytes / takers as u64;
-            // What was saved at the beginning goes to whoever comes first.
+            // The tokens saved at the beginning go to the first user.
             let most = fair * 11 / 10 + bytes / 20;
             assert!(
                 moved
@@ -100,7 +101,7 @@ fn nobody_who_waits_is_left_behind() {
 fn of_a_chain_the_slowest_decides_and_the_others_lose_nothing() {
     let total = Bucket::new(rate(10_000_000));
     let chain = |own: u64| vec![Bucket::new(rate(own)), Arc::clone(&total)];
-    // The first three may have 1 MB/s each, and the fourth what is left of ten.
+    // The first three may have 1 MB/s each, and the fourth the rest of ten.
     let chains: Vec<_> = [1_000_000, 1_000_000, 1_000_000, 50_000_000]
         .map(chain)
         .into();
@@ -252,8 +253,8 @@ fn what_was_moved_beyond_what_was_granted_is_owed() {
         assert_eq!(poll(&mut one), Some(20_000));
         one.spend(80_000);
         assert_eq!(poll(&mut one), None);
-        // 30 KB are owed beyond what was saved: so long it would wait for a whole piece, which is
-        // smaller therefore.
+        // 30 KB are owed beyond the saved tokens: a whole piece would take as long, so it is
+        // smaller.
         line.pass(37 * MS);
         assert_eq!(poll(&mut one), None);
         line.pass(MS);
@@ -300,7 +301,7 @@ fn those_who_wait_for_a_rate_of_their_own_take_nothing_of_what_is_shared() {
         assert_eq!(waiting.iter_mut().filter_map(poll).count(), 1);
         let mut other = Shaper::new([Arc::clone(&total)], &line);
         assert!(poll(&mut other).is_some());
-        // Nor do they give back what they have not taken.
+        // Nor do they give back tokens that they have not taken.
         let before = total.reserve(0, line.now());
         drop(waiting.split_off(1));
         assert_eq!(total.reserve(0, line.now()), before);

@@ -1,4 +1,4 @@
-//! What is known of a socket without asking the kernel.
+//! The state of a socket without system calls.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use super::*;
 use crate::dial::{Target, dial};
 use crate::tls::handshake::tests::run;
 
-/// A connection that we dial, and its other end.
+/// A dialled connection, and its other end.
 async fn dialled() -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let near = dial(&Target::Tcp(listener.local_addr().unwrap()))
@@ -17,7 +17,7 @@ async fn dialled() -> (Socket, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-/// One that we accept, and its other end, which says something before.
+/// An accepted connection, and its other end, which has sent data before.
 fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -27,14 +27,14 @@ fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     (Socket::accepted(near.into(), Family::Tcp).unwrap(), far)
 }
 
-/// Waits until the runtime has heard of the end.
+/// Waits until the runtime has the event of the end.
 async fn end_heard(socket: &Socket) {
     while !socket.fd.readable().await.unwrap().ready().is_read_closed() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Reads to the end; says what came, and how many calls that took.
+/// Reads to the end; returns the data, and the number of calls.
 async fn read_all(socket: &Socket) -> io::Result<(Vec<u8>, usize)> {
     let (mut all, mut calls) = (Vec::new(), 0);
     loop {
@@ -78,7 +78,7 @@ fn a_read_that_was_filled_says_nothing_of_the_end() {
     });
 }
 
-/// RFC 6093 §3.2: what is urgent is not in the stream, but a read stops at it.
+/// RFC 6093 §3.2: urgent data is not in the stream, but a read stops at it.
 #[test]
 fn what_follows_urgent_data_is_read_though_the_end_was_heard_of() {
     run(async {
@@ -149,7 +149,8 @@ fn who_was_accepted_and_has_heard_nothing_waits_for_the_first_word() {
     });
 }
 
-/// What a peer with Nagle's algorithm on (RFC 896) waits for before it sends the rest.
+/// A peer with Nagle's algorithm on (RFC 896) waits for the acknowledgement before it sends the
+/// rest.
 #[test]
 fn a_reader_that_waits_for_the_rest_leaves_no_delayed_acknowledgement() {
     run(async {
@@ -179,7 +180,7 @@ fn a_reset_is_seen_behind_data_that_nobody_reads() {
         let mut far = Some(far);
         poll_fn(|cx| {
             let gone = near.poll_gone(cx);
-            // Only now: it is to be woken by this.
+            // Only now: this must wake it.
             if let Some(far) = far.take() {
                 rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
             }

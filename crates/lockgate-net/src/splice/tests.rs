@@ -1,4 +1,4 @@
-//! Pipes: how many there are, and what becomes of what is in them.
+//! The number of pipes, and pipes with bytes in them.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,7 +1,7 @@
-//! What was received and not used yet.
+//! Received bytes that are not consumed yet.
 //!
-//! While bytes are worked on they stand in a block that the worker lends; a connection that waits
-//! for more gives it back and keeps what it has in memory of that size, mostly none.
+//! Bytes that are worked on are in a block of the worker; a connection that waits for more gives
+//! the block back and keeps its bytes in memory of their size, mostly none.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -11,29 +11,29 @@ use std::rc::Rc;
 use super::{READ, Sealing};
 use crate::memory::{self, Level};
 
-/// What must be free behind what is held before a read: the longest TLS record, and more.
+/// The least free room behind the held bytes before a read: the longest TLS record, and more.
 const ROOM: usize = 32 * 1024;
-/// A block takes a whole head of the longest kind and a read behind it.
+/// A block has room for a head of the longest kind and a read behind it.
 const BLOCK: usize = READ + ROOM;
-/// What is held beyond that is left in its block.
+/// From this many bytes on they stay in their block.
 const WORTH_KEEPING: usize = BLOCK / 3;
-/// Blocks that are kept for later: beyond that, memory goes back.
+/// The most free blocks: further memory is freed.
 const KEPT: usize = 64;
 
-/// What is lent is kept for later up to this size.
+/// The largest capacity of a text buffer that is kept.
 const TEXT: usize = 16 * 1024;
 
 /// The blocks of one worker, and buffers for text that is to be sent.
 pub struct Blocks {
     free: RefCell<Vec<Box<[u8]>>>,
-    /// The fewest that were free since they were tidied last: so many were of no use.
+    /// The fewest free blocks since the last eviction: these were not needed.
     unused: Cell<usize>,
     texts: RefCell<Vec<Vec<u8>>>,
     pub(crate) sealing: RefCell<Sealing>,
 }
 
 impl Blocks {
-    /// None yet; they are made when they are needed.
+    /// An empty set; blocks are created on demand.
     pub fn new() -> Rc<Self> {
         Rc::new(Self {
             free: RefCell::default(),
@@ -48,7 +48,7 @@ impl Blocks {
         self.texts.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes one back.
+    /// Takes a buffer back.
     pub fn take_back(&self, mut text: Vec<u8>) {
         let mut texts = self.texts.borrow_mut();
         if texts.len() < KEPT && text.capacity() <= TEXT {
@@ -58,7 +58,7 @@ impl Blocks {
     }
 
     fn take(&self) -> Box<[u8]> {
-        // The one used last is in the cache.
+        // The last used one is in the cache.
         let mut free = self.free.borrow_mut();
         let Some(block) = free.pop() else {
             return vec![0; BLOCK].into();
@@ -81,13 +81,13 @@ impl Blocks {
         }
     }
 
-    /// Keeps no more for later than what is used all the time.
+    /// Keeps only the blocks that are used all the time.
     pub fn shrink(&self) {
         self.free.borrow_mut().truncate(1);
         self.texts.take();
     }
 
-    /// Keeps no more for later than what was used since this was done last.
+    /// Keeps only the blocks that were used since the last call.
     pub fn tidy(&self) {
         let mut free = self.free.borrow_mut();
         // Those at the front were used longest ago.
@@ -105,18 +105,18 @@ impl fmt::Debug for Blocks {
     }
 }
 
-/// Bytes that were received, in their order.
+/// Received bytes, in order.
 #[derive(Debug)]
 pub struct Inbox {
     blocks: Rc<Blocks>,
-    /// A block, or memory of the size of what is held.
+    /// A block, or memory of the size of the held bytes.
     memory: Box<[u8]>,
     is_block: bool,
     held: Range<usize>,
 }
 
 impl Inbox {
-    /// An empty one.
+    /// An empty inbox.
     pub fn new(blocks: &Rc<Blocks>) -> Self {
         Self {
             blocks: Rc::clone(blocks),
@@ -126,32 +126,32 @@ impl Inbox {
         }
     }
 
-    /// Where its blocks come from.
+    /// The source of its blocks.
     pub fn blocks(&self) -> Rc<Blocks> {
         Rc::clone(&self.blocks)
     }
 
-    /// What is held.
+    /// The held bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.held.clone()]
     }
 
-    /// What is held, to be moved about within.
+    /// The held bytes, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.held.clone()]
     }
 
-    /// Whether nothing is held.
+    /// Whether no bytes are held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Whether so much is held that a read may find no room.
+    /// Whether a read may find no room.
     pub(super) fn is_full(&self) -> bool {
         self.held.len() > READ
     }
 
-    /// How much [`fill`](Self::fill) will offer.
+    /// The room that [`fill`](Self::fill) will offer.
     pub(super) fn room(&self) -> usize {
         let behind = if self.is_block {
             BLOCK - self.held.end
@@ -165,7 +165,7 @@ impl Inbox {
         }
     }
 
-    /// Lets go of so many bytes at the front.
+    /// Removes bytes from the front.
     pub fn consume(&mut self, count: usize) {
         self.held.start = (self.held.start + count).min(self.held.end);
         if self.held.is_empty() {
@@ -173,7 +173,7 @@ impl Inbox {
         }
     }
 
-    /// Gives the block back while nothing can be done with what is held, where that saves memory.
+    /// Gives the block back while the held bytes cannot be processed, if that saves memory.
     pub fn settle(&mut self) {
         if self.is_block && self.held.len() <= WORTH_KEEPING {
             let kept = self.bytes().into();
@@ -183,7 +183,7 @@ impl Inbox {
         }
     }
 
-    /// Puts bytes behind what is held.
+    /// Appends bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         let mut left = bytes;
         while !left.is_empty() {
@@ -199,8 +199,8 @@ impl Inbox {
         }
     }
 
-    /// Has `read` fill the room behind what is held, and adds as many bytes as it says. There is
-    /// always some, unless it [is full](Self::is_full).
+    /// Lets `read` fill the room behind the held bytes, and adds as many bytes as it returns. There
+    /// is always room, unless it [is full](Self::is_full).
     pub(super) fn fill<E>(
         &mut self,
         read: impl FnOnce(&mut [u8]) -> Result<usize, E>,

@@ -47,13 +47,13 @@ fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|n| (n * 31 % 253) as u8).collect()
 }
 
-/// Writes all of `parts` and sends it off.
+/// Writes all of `parts` and flushes.
 async fn write(stream: &mut Stream, blocks: &Blocks, parts: &[&[u8]]) -> Result<(), StreamError> {
     let whole = parts.concat();
     let mut at = 0;
     poll_fn(|cx| {
         while at < whole.len() {
-            // What is left is cut in two, so that it is always several parts.
+            // The rest is cut in two, so that there are always several parts.
             let rest = &whole[at..];
             let (front, back) = rest.split_at(rest.len() / 2);
             at += ready!(stream.poll_write(cx, blocks, &[front, back]))?;
@@ -63,7 +63,7 @@ async fn write(stream: &mut Stream, blocks: &Blocks, parts: &[&[u8]]) -> Result<
     .await
 }
 
-/// Reads until so much is held, or the peer has finished.
+/// Reads until this much is held, or to the end.
 async fn read(stream: &mut Stream, inbox: &mut Inbox, until: usize) -> Result<bool, StreamError> {
     let mut goes_on = true;
     while goes_on && inbox.bytes().len() < until {
@@ -131,7 +131,7 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
                 if !more {
                     break;
                 }
-                // As its users do: nothing more is read while much is held.
+                // Like its users: nothing more is read while much is held.
                 if inbox.bytes().len() > 40_000 {
                     received.extend_from_slice(inbox.bytes());
                     inbox.consume(inbox.bytes().len());
@@ -252,7 +252,7 @@ fn a_reset_is_told_from_an_end() {
         near.socket().reset_on_close();
         drop(near);
         poll_fn(|cx| {
-            // The runtime hears of it in a later turn.
+            // The runtime gets the event in a later turn.
             if far.poll_gone(cx).is_ready() {
                 return Poll::Ready(());
             }
@@ -283,7 +283,7 @@ fn a_worker_lends_the_same_block_again() {
     });
 }
 
-/// Edge-triggered readiness: what a read has left in the socket is announced by nobody.
+/// Edge-triggered readiness: there is no event for data that a read has left in the socket.
 #[test]
 fn what_did_not_fit_is_read_without_a_further_event() {
     run(async {
@@ -296,7 +296,7 @@ fn what_did_not_fit_is_read_without_a_further_event() {
         let sent = bytes(60_000 + 80_000);
         write(&mut near, &blocks, &[&sent[..60_000]]).await.unwrap();
         assert!(read(&mut far, &mut inbox, 60_000).await.unwrap());
-        // More than there is room for behind what is held.
+        // More than the room behind the held bytes.
         write(&mut near, &blocks, &[&sent[60_000..]]).await.unwrap();
         assert!(read(&mut far, &mut inbox, 60_001).await.unwrap());
         let mut received = Vec::new();

@@ -1,8 +1,6 @@
-//! Which TLS a client gets where the hosts of one address have different rules: chosen by the name
-//! that it asks for.
+//! The choice between the TLS rules of one address, by SNI.
 //!
-//! Does not know what a name is for afterwards: whoever serves requests compares the rules that a
-//! connection has with those of the host that a request names.
+//! The caller compares the rules of the connection with those of the host that a request names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +8,7 @@ use std::sync::Arc;
 use super::server::Acceptor;
 use super::store::Lowercase;
 
-/// A host whose clients get certain rules.
+/// A host with its own rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Name {
     /// This one.
@@ -19,7 +17,7 @@ pub enum Name {
     Under(String),
 }
 
-/// The acceptors of one address. Most have one.
+/// The acceptors of one address, mostly one.
 #[derive(Debug)]
 pub struct Acceptors {
     all: Vec<Arc<Acceptor>>,
@@ -29,15 +27,15 @@ pub struct Acceptors {
 }
 
 impl From<Arc<Acceptor>> for Acceptors {
-    /// One for all clients.
+    /// A single acceptor for all clients.
     fn from(only: Arc<Acceptor>) -> Self {
         Self::new(vec![only], [], 0)
     }
 }
 
 impl Acceptors {
-    /// Each name has its acceptor's place in `all`; `default` is that of clients that name nobody
-    /// or somebody else. Of a name that is given twice the last counts.
+    /// Each name has the index of its acceptor in `all`; `default` is for clients without SNI or
+    /// with an unknown name. The last of equal names counts.
     pub fn new(
         all: Vec<Arc<Acceptor>>,
         names: impl IntoIterator<Item = (Name, usize)>,
@@ -58,9 +56,9 @@ impl Acceptors {
         }
     }
 
-    /// The acceptor for a client that asks for `name` (any case), and its place; `None` calls for
-    /// the alert unrecognized_name (RFC 6066 §3). As among sites, an exact name goes before the
-    /// longest one that it lies under.
+    /// The acceptor for a client with the SNI `name` (any case), and its index; `None` calls for
+    /// the alert unrecognized_name (RFC 6066 §3). As for sites, an exact name precedes the longest
+    /// matching suffix.
     pub fn choose(&self, name: Option<&str>) -> Option<(usize, &Arc<Acceptor>)> {
         let place = if self.all.len() > 1 {
             self.place(name)

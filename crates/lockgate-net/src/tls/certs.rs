@@ -1,4 +1,4 @@
-//! One certificate: read from its files, matched with its key, described for the operator.
+//! One certificate: loaded from its files, matched with its key, described for the operator.
 //!
 //! Does not choose between certificates: see `store`.
 
@@ -17,7 +17,7 @@ use super::private_key::{self, KeyKind, public_half};
 use super::stamp::{Stamp, stamp};
 use super::x509::{self, Facts, system_time};
 
-/// Where one certificate lies.
+/// The files of one certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CertFiles {
     /// PEM: the site's own certificate first, then its chain; the key may be in here too.
@@ -30,7 +30,7 @@ pub struct CertFiles {
 }
 
 impl CertFiles {
-    /// A certificate whose key is found by the rules of [`CertFiles::key`], with nothing stapled.
+    /// A certificate with a key by the rules of [`CertFiles::key`], and nothing stapled.
     pub fn of(cert: impl Into<PathBuf>) -> Self {
         Self {
             cert: cert.into(),
@@ -39,8 +39,8 @@ impl CertFiles {
         }
     }
 
-    /// Whether the file holds certificates of authorities only, and no key is in it or beside it: a
-    /// file to verify others with, which a pattern such as `/etc/tls/*.pem` finds too.
+    /// Whether the file has only certificates of authorities, and no key is in it or beside it: a
+    /// file for verification, which a pattern such as `/etc/tls/*.pem` matches too.
     pub fn are_authorities(&self) -> bool {
         let Ok(file) = PemFile::read(&self.cert) else {
             return false;
@@ -50,7 +50,7 @@ impl CertFiles {
     }
 }
 
-/// A certificate with its chain and key, ready to be shown to clients.
+/// A certificate with its chain and key, ready for clients.
 #[derive(Debug)]
 pub struct Certificate {
     files: CertFiles,
@@ -62,7 +62,7 @@ pub struct Certificate {
     stamps: Vec<(PathBuf, Option<Stamp>)>,
 }
 
-/// The same certificate with an OCSP response, and the second since 1970 that ends it.
+/// The same certificate with an OCSP response, and the second since 1970 when that expires.
 #[derive(Debug)]
 struct Staple {
     key: Arc<CertifiedKey>,
@@ -70,11 +70,10 @@ struct Staple {
 }
 
 impl Certificate {
-    /// Reads a certificate, its key and its OCSP response.
+    /// Loads a certificate, its key and its OCSP response.
     ///
     /// # Errors
-    /// See [`CertError`]. A certificate that has expired is no error: see
-    /// [`Certificate::warnings`].
+    /// See [`CertError`]. An expired certificate is no error: see [`Certificate::warnings`].
     pub fn load(files: &CertFiles) -> Result<Self, CertError> {
         let first =
             |errors: Vec<CertError>| errors.into_iter().next().expect("a failure has an error");
@@ -91,23 +90,23 @@ impl Certificate {
         &self.files
     }
 
-    /// Every file that has a part of it: certificate, key, OCSP response.
+    /// All files of the certificate: certificate, key, OCSP response.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.stamps.iter().map(|(path, _)| path.as_path())
     }
 
-    /// Where its private key was found.
+    /// The file of the private key.
     pub fn key_path(&self) -> &Path {
         &self.key_path
     }
 
-    /// DNS names in lower case, wildcards as `*.example.com`: the subject alternative names, or
-    /// the common name of a certificate that has none of those.
+    /// The DNS names in lower case, wildcards as `*.example.com`: the subject alternative names, or
+    /// the common name if there are none.
     pub fn names(&self) -> &[String] {
         &self.facts.names
     }
 
-    /// IP addresses among the subject alternative names. No client names one in SNI (RFC 6066 §3).
+    /// The IP addresses among the subject alternative names. SNI has no addresses (RFC 6066 §3).
     pub fn addresses(&self) -> &[IpAddr] {
         &self.facts.addresses
     }
@@ -122,12 +121,12 @@ impl Certificate {
         self.facts.not_after
     }
 
-    /// Whom it names, as text.
+    /// The subject, as text.
     pub fn subject(&self) -> &str {
         &self.facts.subject
     }
 
-    /// Who signed it, as text.
+    /// The issuer, as text.
     pub fn issuer(&self) -> &str {
         &self.facts.issuer
     }
@@ -137,7 +136,7 @@ impl Certificate {
         self.facts.kind
     }
 
-    /// What is odd about it at the time `now`.
+    /// The warnings at the time `now`.
     pub fn warnings(&self, now: SystemTime) -> Vec<Warning> {
         let mut warnings: Vec<_> = self.validity_warning(now).into_iter().collect();
         warnings.extend(self.warnings.iter().cloned());
@@ -180,8 +179,8 @@ impl Certificate {
             .is_some_and(|staple| staple.is_current(now))
     }
 
-    /// What is sent: with the OCSP response while that is fresh, for clients take a stale one for
-    /// an attack.
+    /// The certificate to send: with the OCSP response while that is fresh, because clients take a
+    /// stale one for an attack.
     pub(super) fn certified_key(&self) -> &Arc<CertifiedKey> {
         match &self.staple {
             Some(staple) if staple.is_current(SystemTime::now()) => &staple.key,
@@ -193,7 +192,7 @@ impl Certificate {
         &self.facts.public_key
     }
 
-    /// Whether any of its files is another one than when it was read.
+    /// Whether any of its files has changed since it was loaded.
     pub(super) fn is_outdated(&self) -> bool {
         self.stamps
             .iter()
@@ -207,8 +206,8 @@ impl Staple {
     }
 }
 
-/// A certificate and a key that are read but not yet found to belong together: the store wants to
-/// see all certificates before it says whose key a stray one is.
+/// A certificate and a key that are not matched yet: the store reads all certificates first, so
+/// that an error can name the owner of a stray key.
 pub(super) struct Parts {
     files: CertFiles,
     chain: Vec<CertificateDer<'static>>,
@@ -225,9 +224,9 @@ impl Parts {
     /// Reads all files of a certificate.
     ///
     /// # Errors
-    /// What is wrong with each of them: at least one.
+    /// One per faulty file: at least one.
     pub(super) fn read(files: &CertFiles) -> Result<Self, Vec<CertError>> {
-        // Stamps are taken before reading: a change in between then looks like one, not like none.
+        // Stamps are taken before reading, so that a change in between is noticed later.
         let mut stamps = vec![stamped(&files.cert)];
         stamps.extend(files.ocsp.iter().map(|path| stamped(path)));
         let file = PemFile::read(&files.cert);
@@ -347,7 +346,7 @@ impl Parts {
     }
 }
 
-/// What clients are shown, before it is known whether there is a key.
+/// The part for clients, before a key is known.
 struct Shown {
     chain: Vec<CertificateDer<'static>>,
     facts: Facts,

@@ -1,5 +1,4 @@
-//! TLS towards endpoints. Their certificates are verified, but for whoever measures and says
-//! otherwise.
+//! TLS to endpoints. Their certificates are verified, unless a measurement disables that.
 //!
 //! Does not drive handshakes: see `handshake`.
 
@@ -20,38 +19,37 @@ use super::pem;
 use super::policy::Policy;
 use super::stamp::{Stamp, stamp};
 
-/// Who is trusted to sign an endpoint's certificate.
+/// The CAs that are trusted to sign an endpoint's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaSource {
     /// The CAs that the system trusts.
     System,
     /// Those in a PEM file and no others.
     File(PathBuf),
-    /// Nobody has to be: any certificate will do, as long as the endpoint has its key. For
-    /// measuring; the configuration of the proxy has no word for it.
+    /// No verification: any certificate is accepted, as long as the endpoint has its key. For
+    /// measurements; the proxy's configuration does not offer it.
     Anyone,
 }
 
-/// What TLS is like towards the endpoints of one pool.
+/// The TLS settings of one pool.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// Who is trusted.
+    /// The trusted CAs.
     pub ca: CaSource,
-    /// Protocol names offered, the preferred one first; may be empty.
+    /// The offered protocol names, the preferred one first; may be empty.
     pub alpn: Vec<Vec<u8>>,
-    /// Name sent as SNI and looked for in the certificate; `None`: the endpoint's own.
+    /// The name for SNI and verification; `None`: the endpoint's own.
     pub name: Option<String>,
-    /// Versions, suites and groups that are offered.
+    /// The offered versions, suites and groups.
     pub policy: Policy,
     /// Whether sessions are resumed.
     pub resume: bool,
-    /// The certificate that is shown to who asks for one.
+    /// The client certificate, for endpoints that request one.
     pub identity: Option<CertFiles>,
 }
 
 impl ClientSettings {
-    /// The usual towards an endpoint whose certificate is signed by one of these: nothing but what
-    /// is spoken.
+    /// The default settings with this source of CAs.
     pub fn new(ca: CaSource) -> Self {
         Self {
             ca,
@@ -64,28 +62,28 @@ impl ClientSettings {
     }
 }
 
-/// Why TLS towards endpoints cannot start.
+/// The reason why TLS to endpoints cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectorError {
     /// The CA file could not be loaded.
     #[error("endpoints cannot be verified: {0}")]
     Ca(CertError),
-    /// The certificate that is to be shown could not be loaded.
+    /// The client certificate could not be loaded.
     #[error("no certificate to show: {0}")]
     Identity(CertError),
-    /// None of the usual files with the system's CAs is there.
+    /// None of the usual files with the system's CAs exists.
     #[error("endpoints cannot be verified: no CAs of the system in {}; install ca-certificates or name a CA file", SYSTEM_BUNDLES.join(", "))]
     NoSystemCas,
-    /// A name that is neither a host name nor an IP address, or none at all.
+    /// A name that is neither a host name nor an IP address, or is empty.
     #[error("no certificate can be for the name {name:?}; name the endpoint's certificate")]
     BadName {
-        /// As written.
+        /// The name as written.
         name: String,
     },
     /// A protocol name for ALPN must have 1 to 255 bytes (RFC 7301 §3.1).
     #[error("an ALPN protocol name has {length} bytes; 1 to 255 are allowed")]
     AlpnLength {
-        /// Its length in bytes.
+        /// The length in bytes.
         length: usize,
     },
     /// The TLS library refused the settings.
@@ -93,8 +91,7 @@ pub enum ConnectorError {
     Refused(String),
 }
 
-/// TLS towards the endpoints of one pool, shared by the workers, which resume each other's
-/// sessions.
+/// TLS to the endpoints of one pool, shared by the workers, which resume each other's sessions.
 #[derive(Debug)]
 pub struct Connector {
     running: ArcSwap<Running>,
@@ -102,7 +99,7 @@ pub struct Connector {
     name: Option<ServerName<'static>>,
 }
 
-/// What new handshakes take, and the CA file that it was made from, as it was then.
+/// The settings of new handshakes, and the CA file's stamp when they were built.
 #[derive(Debug)]
 struct Running {
     config: Arc<ClientConfig>,
@@ -132,12 +129,12 @@ impl Connector {
         })
     }
 
-    /// What the next handshake takes.
+    /// The settings of the next handshake.
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.running.load().config)
     }
 
-    /// The CA file, for whoever watches files.
+    /// The CA file, for watching.
     pub fn file(&self) -> Option<&Path> {
         match &self.settings.ca {
             CaSource::System | CaSource::Anyone => None,
@@ -145,11 +142,11 @@ impl Connector {
         }
     }
 
-    /// Reads the CA file again if it is another than before, and says whether it was; sessions that
-    /// were verified by the old one are not resumed. Reads files: not for a worker thread.
+    /// Reloads the CA file if it has changed, and returns whether it has; sessions that were
+    /// verified by the old one are not resumed. Reads files: not for a worker thread.
     ///
     /// # Errors
-    /// As for [`Connector::new`]; what is in use stays in use.
+    /// Those of [`Connector::new`]; the current settings stay.
     pub fn reload(&self) -> Result<bool, ConnectorError> {
         let Some(path) = self.file() else {
             return Ok(false);
@@ -191,7 +188,7 @@ impl Running {
                 None,
             ),
             CaSource::File(path) => {
-                // Before it is read, so that a change in between is seen later.
+                // Before reading, so that a change in between is noticed later.
                 let read = stamp(path).ok();
                 (
                     builder.with_root_certificates(file_roots(path).map_err(ConnectorError::Ca)?),
@@ -229,7 +226,7 @@ impl Running {
     }
 }
 
-/// Takes every certificate of whoever has its key.
+/// Accepts every certificate if the peer has its key.
 #[derive(Debug)]
 struct Anyone(WebPkiSupportedAlgorithms);
 
@@ -273,7 +270,7 @@ fn server_name(written: &str) -> Result<ServerName<'static>, ConnectorError> {
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
         .unwrap_or(written);
-    // A last dot is right in DNS and wrong in SNI.
+    // A trailing dot is valid in DNS but not in SNI.
     let bare = bare.strip_suffix('.').unwrap_or(bare);
     let name = ServerName::try_from(bare.to_owned());
     name.map_err(|_| ConnectorError::BadName {
@@ -297,8 +294,8 @@ fn file_roots(path: &Path) -> Result<RootCertStore, CertError> {
     Ok(roots)
 }
 
-/// The first bundle that is there counts. What rustls cannot parse in it is left out: no operator
-/// could mend the system's list, and a CA that is missing only trusts less.
+/// The first existing bundle counts. Certificates that rustls cannot parse are left out: operators
+/// cannot repair the system's list, and a missing CA only trusts less.
 fn system_roots(bundles: &[&str]) -> Result<RootCertStore, ConnectorError> {
     for path in bundles.iter().map(Path::new) {
         let certificates = match pem::read_certificates(path) {
@@ -322,7 +319,7 @@ const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Names whose sessions are kept; rustls keeps up to 8 tickets for each.
+/// The number of names with cached sessions; rustls keeps up to 8 tickets for each.
 const SESSIONS: usize = 256;
 
 #[cfg(test)]

@@ -1,42 +1,41 @@
-//! What may be wrong with TLS files, in the operator's words.
+//! Errors and warnings about TLS files, in the operator's words.
 //!
 //! Errors keep a listener from starting, or an old certificate in use on reload. Warnings stop
-//! nothing. Both carry the paths they are about, so that the caller can point at a line of the
-//! configuration.
+//! nothing. Both carry their paths, so that the caller can point at a line of the configuration.
 
 use std::path::PathBuf;
 
 use super::certs::CertFiles;
 
-/// Why a file with certificates or keys could not be used.
+/// The reason why a file with certificates or keys cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertError {
-    /// Nothing is at the path, or only a symbolic link to nothing.
+    /// No file at the path, or a dangling symbolic link.
     #[error("{}: no such file", .path.display())]
     Missing {
-        /// The path that was tried.
+        /// The path.
         path: PathBuf,
     },
-    /// Something is at the path but the system does not let us read it.
+    /// The system does not let us read the file.
     #[error("{}: cannot be read: {reason}", .path.display())]
     Unreadable {
-        /// The path that was tried.
+        /// The path.
         path: PathBuf,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
-    /// The file has no bytes, or white space only.
+    /// The file is empty, or has only white space.
     #[error("{}: the file is empty", .path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// The file starts a PEM section and does not end it properly, or its base64 is broken.
+    /// A PEM section without its end, or with broken base64.
     #[error("{}: broken PEM: {reason}", .path.display())]
     BrokenPem {
         /// The file.
         path: PathBuf,
-        /// What is broken.
+        /// The fault.
         reason: String,
     },
     /// No `BEGIN CERTIFICATE` section in the file.
@@ -44,7 +43,7 @@ pub enum CertError {
     NoCertificate {
         /// The file.
         path: PathBuf,
-        /// The file looks like a certificate in DER, which is not read.
+        /// Whether the file looks like a certificate in DER, which is not supported.
         der: bool,
     },
     /// A section that is no X.509 certificate.
@@ -52,41 +51,41 @@ pub enum CertError {
     BadCertificate {
         /// The file.
         path: PathBuf,
-        /// Which one, counted from 1.
+        /// The number of the section, from 1.
         position: usize,
-        /// What the parser said.
+        /// The parser's message.
         reason: String,
     },
-    /// The certificate is there but its private key was found nowhere.
+    /// No private key for the certificate.
     #[error("{}: no private key: looked in {}", .cert.display(), list(.looked))]
     NoKey {
         /// The file of the certificate.
         cert: PathBuf,
-        /// Where a key was looked for, in order.
+        /// The files that were searched, in order.
         looked: Vec<PathBuf>,
     },
-    /// The private key is protected by a password.
+    /// A private key with a password.
     #[error("{}: the private key is encrypted; decrypt it with: openssl pkey -in {}", .path.display(), .path.display())]
     EncryptedKey {
         /// The file of the key.
         path: PathBuf,
     },
-    /// A key of a kind or size that cannot sign here.
+    /// A key with a kind or size that is not supported.
     #[error("{}: unsupported key{}; use ECDSA P-256 or P-384, Ed25519, or RSA of 2048 to 8192 bits", .path.display(), in_brackets(.kind))]
     UnsupportedKey {
-        /// The file of the key or, where the certificate tells first, of the certificate.
+        /// The file of the key or, if the certificate shows it first, of the certificate.
         path: PathBuf,
-        /// What it is, as far as known; may be empty.
+        /// The kind, as far as known; may be empty.
         kind: String,
     },
-    /// The private key belongs to another certificate than the one it is named for.
+    /// A private key of another certificate.
     #[error("{}: not the key of {}{}", .key.display(), .cert.display(), owned_by(.owner))]
     Mismatch {
         /// The file of the certificate.
         cert: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// The file of the certificate that the key does belong to, if it is among those known.
+        /// The file of the key's own certificate, if known.
         owner: Option<PathBuf>,
     },
     /// The key belongs to a certificate further down in the same file.
@@ -94,7 +93,7 @@ pub enum CertError {
     LeafNotFirst {
         /// The file of the certificates.
         path: PathBuf,
-        /// Where the site's own certificate is, counted from 1.
+        /// The number of the site's own certificate, from 1.
         position: usize,
     },
     /// The file for stapling is no successful OCSP response in DER (RFC 6960 §4.2.1).
@@ -102,20 +101,20 @@ pub enum CertError {
     BadOcsp {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: &'static str,
     },
 }
 
-/// Why TLS cannot start on a listener. All that is found is reported at once.
+/// The reason why TLS cannot start on a listener. All errors are reported at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsSetupError {
     /// A certificate could not be loaded.
     #[error("{error}")]
     Certificate {
-        /// The entry of the settings that it was named by.
+        /// The entry of the settings.
         files: CertFiles,
-        /// What is wrong.
+        /// The error.
         error: CertError,
     },
     /// The CA file for client certificates could not be loaded: the listener does not start open.
@@ -123,27 +122,27 @@ pub enum TlsSetupError {
     ClientCa {
         /// The CA file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         error: CertError,
     },
-    /// Neither a certificate nor a default is named.
+    /// Neither a certificate nor a default.
     #[error("no certificate is named")]
     NoCertificates,
     /// A protocol name for ALPN must have 1 to 255 bytes (RFC 7301 §3.1).
     #[error("an ALPN protocol name has {length} bytes; 1 to 255 are allowed")]
     AlpnLength {
-        /// Its length in bytes.
+        /// The length in bytes.
         length: usize,
     },
     /// The TLS library refused the combination of settings.
     #[error("TLS settings refused: {reason}")]
     Refused {
-        /// In the library's words.
+        /// The library's message.
         reason: String,
     },
 }
 
-/// Something the operator should know of, though everything works.
+/// A condition that the operator should know, though everything works.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     /// The certificate is no longer valid; clients will refuse it.
@@ -175,10 +174,10 @@ pub enum Warning {
     ChainOrder {
         /// The file of the certificate.
         cert: PathBuf,
-        /// Which one is followed by a wrong one, counted from 1.
+        /// The number of the certificate before the wrong one, from 1.
         position: usize,
     },
-    /// A certificate of a public CA comes without the intermediate certificate.
+    /// A certificate of a public CA without the intermediate certificate.
     #[error("{}: the intermediate certificate of {issuer} is missing; use the full chain", .cert.display())]
     NoIntermediate {
         /// The file of the certificate.
@@ -186,23 +185,23 @@ pub enum Warning {
         /// The issuer's name.
         issuer: String,
     },
-    /// No DNS name is in the certificate and it is not the default: nobody will be shown it.
+    /// A certificate without DNS names that is not the default: no client will get it.
     #[error("{}: has no DNS name and is not the default, so no client will get it", .cert.display())]
     Unreachable {
         /// The file of the certificate.
         cert: PathBuf,
     },
-    /// Two certificates with keys of one kind have the same name; the first one named is used.
+    /// Two certificates with keys of one kind have the same name; the first one is used.
     #[error("{}: also has a certificate for {name}; {} is used", .unused.display(), .used.display())]
     DuplicateName {
-        /// The name in question.
+        /// The name.
         name: String,
-        /// The file whose certificate is shown.
+        /// The file of the certificate in use.
         used: PathBuf,
-        /// The file whose certificate is not shown for this name.
+        /// The file of the certificate that is not used for this name.
         unused: PathBuf,
     },
-    /// The OCSP response speaks of other certificates; it is not stapled.
+    /// The OCSP response is for other certificates; it is not stapled.
     #[error("{}: is about another certificate than {} and is not stapled", .ocsp.display(), .cert.display())]
     OcspOfAnother {
         /// The file of the certificate.
@@ -216,7 +215,7 @@ pub enum Warning {
         /// The file of the OCSP response.
         ocsp: PathBuf,
     },
-    /// A file with secrets can be read by every user of the machine.
+    /// A file with secrets that every user of the machine can read.
     #[error("{}: holds secret keys and every user can read it; chmod o-r", .path.display())]
     ReadableByOthers {
         /// The file.

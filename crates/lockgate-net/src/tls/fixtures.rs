@@ -9,7 +9,7 @@ pub(crate) use rcgen::{
 };
 use rustls::pki_types::CertificateDer;
 
-/// A certificate authority that nobody else trusts.
+/// A certificate authority of a test.
 pub(crate) struct Ca {
     cert: rcgen::Certificate,
     issuer: Issuer<'static, KeyPair>,
@@ -88,12 +88,12 @@ impl Issued {
         self.key.serialize_pem()
     }
 
-    /// Certificate and key as one file has them.
+    /// Certificate and key in one file.
     pub(crate) fn both(&self) -> String {
         self.pem() + &self.key_pem()
     }
 
-    /// What PKCS#8 wraps (RFC 5958 §2): SEC 1 for EC keys, PKCS#1 for RSA.
+    /// The key inside PKCS#8 (RFC 5958 §2): SEC 1 for EC keys, PKCS#1 for RSA.
     pub(crate) fn bare_key_pem(&self, label: &str) -> String {
         let der = self.key.serialize_der();
         let (_, info, _) = element(&der);
@@ -103,7 +103,7 @@ impl Issued {
     }
 }
 
-/// A folder that is gone after the test.
+/// A folder that is removed after the test.
 pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -115,7 +115,7 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// Writes a file the way tools do that care: beside it first, then renamed into place.
+    /// Writes a file atomically: beside it first, then renamed into place.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let (path, beside) = (self.path(name), self.path("written beside"));
@@ -151,7 +151,7 @@ fn base64(bytes: &[u8]) -> String {
     bytes.chunks(3).flat_map(group).collect()
 }
 
-/// A response of a responder that signs with zeros, about one certificate that is good.
+/// A response of a responder that signs with zeros, with the status good for one certificate.
 pub(crate) fn ocsp_response(serial: &[u8], next_update: &str) -> Vec<u8> {
     let sequence = |parts: &[Vec<u8>]| der(0x30, &parts.concat());
     let time = |text: &str| der(0x18, text.as_bytes());

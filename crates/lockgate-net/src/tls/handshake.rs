@@ -1,7 +1,7 @@
-//! TLS handshakes over a socket, both as the one that accepts and as the one that connects.
+//! TLS handshakes over a socket, as the server and as the client.
 //!
 //! Drives rustls' unbuffered connections, which read from and write to buffers of ours, and turns
-//! what they agree on into a [`Session`]. Has no deadline: that is the caller's.
+//! the result into a [`Session`]. Has no deadline: that is the caller's.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,15 +20,14 @@ use super::session::{Keys, Rest, Session};
 use super::verify;
 use crate::socket::Socket;
 
-/// What one read of the handshake asks for: a client's flight, certificate included, seldom has
-/// more.
+/// The size of one read: a client's flight, certificate included, is seldom longer.
 const READ: usize = 4096;
-/// What may be received and not yet used: the longest handshake message that rustls takes is 64 KB.
+/// The most unused input: the longest handshake message of rustls is 64 KB.
 const MAX_UNUSED: usize = 128 * 1024;
 
 const TLS13: &str = "TLSv1.3";
 
-/// What both sides agreed on; for logs and for the PROXY header.
+/// The result of the negotiation, for logs and for the PROXY header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
     /// `TLSv1.2` or `TLSv1.3`.
@@ -39,27 +38,27 @@ pub struct Negotiated {
     pub alpn: Option<Box<[u8]>>,
     /// Whether an earlier session was resumed.
     pub resumed: bool,
-    /// The common name of the peer's certificate, if it showed one that was verified.
+    /// The common name of the peer's certificate, if it sent one that was verified.
     pub peer_name: Option<Box<str>>,
-    /// Whether the peer has shown a certificate, and so one that was verified.
+    /// Whether the peer has sent a certificate, and so a verified one.
     pub peer_verified: bool,
 }
 
 /// A finished handshake.
 #[derive(Debug)]
 pub struct Established {
-    /// The session that follows.
+    /// The session.
     pub session: Box<Session>,
-    /// What was agreed on.
+    /// The result of the negotiation.
     pub negotiated: Negotiated,
-    /// What is still to be sent before any data: the session tickets of TLS 1.3, which may wait
-    /// for the first answer.
+    /// Bytes to send before any data: the session tickets of TLS 1.3, which may wait for the first
+    /// response.
     pub unsent: Vec<u8>,
-    /// Bytes that it received from the socket, also those that belong to what follows.
+    /// The bytes received from the socket, those behind the handshake included.
     pub received: u64,
 }
 
-/// Why a handshake failed.
+/// The reason why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The connection broke.
@@ -68,10 +67,10 @@ pub enum HandshakeError {
     /// The peer closed before the handshake was over.
     #[error("peer closed during the handshake")]
     Closed,
-    /// TLS could not agree, or the peer did not prove who it is.
+    /// TLS could not agree, or the peer did not prove its identity.
     #[error("{}", shown(.0))]
     Tls(#[from] Error),
-    /// The endpoint has no name that a certificate could be checked against.
+    /// The endpoint has no name to verify its certificate against.
     #[error(transparent)]
     Name(#[from] ConnectorError),
     /// The peer sends without ever completing a message.
@@ -80,7 +79,7 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// Whether the peer's certificate did not prove what it must.
+    /// Whether the peer's certificate was refused.
     pub fn is_certificate(&self) -> bool {
         matches!(
             self,
@@ -99,7 +98,7 @@ impl HandshakeError {
     }
 }
 
-/// As rustls says it, but for what only its source explains.
+/// The message of rustls, except where only its source explains the error.
 fn shown(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(CertificateError::Other(other))
@@ -143,7 +142,7 @@ fn reason(error: &Error) -> &'static str {
 /// Accepts TLS on `socket`, of which `received` was read already: at least a whole ClientHello.
 ///
 /// # Errors
-/// When the handshake fails; the peer has been told by an alert where there was one to send.
+/// When the handshake fails; the peer has got an alert if there was one to send.
 pub async fn accept(
     socket: &Socket,
     acceptor: &Acceptor,
@@ -152,8 +151,8 @@ pub async fn accept(
     accept_in_turn(socket, acceptor, received, async || ()).await
 }
 
-/// The same. Before a flight is computed, `place` is waited for; what it gives is dropped while the
-/// client is waited for.
+/// The same. `place` is awaited before a flight is computed; its output is dropped while the
+/// handshake waits for the client.
 ///
 /// # Errors
 /// As [`accept`].
@@ -167,7 +166,7 @@ pub async fn accept_in_turn<P>(
     let mut wire = Wire::new(socket, received);
     let mut held = Some(place().await);
     loop {
-        // After a failure rustls hands out what it has to send, the alert at its end, and must not
+        // After a failure rustls returns its pending output, the alert at its end, and must not
         // read on.
         if wire.failed.is_some() && !connection.wants_write() {
             return Err(wire.give_up().await);
@@ -187,7 +186,7 @@ pub async fn accept_in_turn<P>(
     }
     drop(held);
     let negotiated = negotiated(&connection)?;
-    // What is unsent in TLS 1.3 are tickets: they share the packet of the first answer.
+    // In TLS 1.3 the unsent bytes are tickets: they share the packet of the first response.
     if negotiated.version != TLS13 {
         wire.flush().await?;
     }
@@ -195,7 +194,7 @@ pub async fn accept_in_turn<P>(
     Ok(wire.establish(Keys::Server(kernel), secrets, negotiated))
 }
 
-/// Makes TLS on a connected `socket` towards an endpoint that was dialled by the name or address
+/// Starts TLS on a connected `socket` to an endpoint that was dialled by the name or address
 /// `host`; `preface` goes before it in plain.
 ///
 /// # Errors
@@ -211,7 +210,7 @@ pub async fn connect(
     let mut wire = Wire::new(socket, Vec::new());
     wire.outgoing = preface;
     loop {
-        // After a failure rustls hands out what it has to send, the alert at its end, and must not
+        // After a failure rustls returns its pending output, the alert at its end, and must not
         // read on.
         if wire.failed.is_some() && !connection.wants_write() {
             return Err(wire.give_up().await);
@@ -228,13 +227,13 @@ pub async fn connect(
     Ok(wire.establish(Keys::Client(kernel), secrets, negotiated))
 }
 
-/// What to do after one step of rustls.
+/// The next action after one step of rustls.
 enum Turn {
     Again,
     Finished,
 }
 
-/// What one step of rustls asked for.
+/// The result of one step of rustls.
 enum Step {
     Again,
     NeedMore,
@@ -242,7 +241,7 @@ enum Step {
     Failed(Error),
 }
 
-/// Takes what one step of rustls gives, and says how much of the input is used and what comes next.
+/// Handles one step of rustls; returns the number of used bytes and the next step.
 fn absorb<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
@@ -252,7 +251,7 @@ fn absorb<Data>(
         Err(error) => Step::Failed(error),
         Ok(ConnectionState::EncodeTlsData(mut message)) => {
             let start = outgoing.len();
-            // Asked without room, it says how much it needs.
+            // Without room, rustls returns the size that it needs.
             if let Err(EncodeError::InsufficientSize(needed)) = message.encode(&mut []) {
                 outgoing.resize(start + needed.required_size, 0);
                 let encoded = message.encode(&mut outgoing[start..]);
@@ -260,7 +259,7 @@ fn absorb<Data>(
             }
             Step::Again
         }
-        // It leaves before we wait for anything, in one write with what follows.
+        // It is sent before we wait, in one write with the bytes that follow.
         Ok(ConnectionState::TransmitTlsData(sent)) => {
             sent.done();
             Step::Again
@@ -277,14 +276,14 @@ fn absorb<Data>(
         }
         Ok(ConnectionState::WriteTraffic(_)) => Step::Finished,
         // Early data is not offered, and a handshake that ends by close_notify from both sides is
-        // none.
+        // no handshake.
         Ok(ConnectionState::BlockedHandshake) => Step::NeedMore,
         Ok(_) => Step::Failed(Error::HandshakeNotComplete),
     };
     (status.discard, step)
 }
 
-/// Both directions of a connection while it shakes hands.
+/// Both directions of a connection during the handshake.
 struct Wire<'a> {
     socket: &'a Socket,
     incoming: Vec<u8>,
@@ -321,9 +320,9 @@ impl<'a> Wire<'a> {
         Ok(Turn::Again)
     }
 
-    /// Sends the alert and says what was wrong.
+    /// Sends the alert and returns the error.
     async fn give_up(&mut self) -> HandshakeError {
-        // The peer may be gone already: what failed is the handshake.
+        // The peer may be gone already: the error is the handshake's.
         let _ = self.flush().await;
         self.failed
             .take()
@@ -348,7 +347,7 @@ impl<'a> Wire<'a> {
         let received = poll_fn(|cx| {
             let received = self.socket.poll_recv(cx, &mut self.incoming[start..]);
             if received.is_pending() {
-                // What came was not the whole of a flight.
+                // The flight is incomplete.
                 self.socket.await_rest();
             }
             received
@@ -408,7 +407,7 @@ fn negotiated(connection: &CommonState) -> Result<Negotiated, HandshakeError> {
     })
 }
 
-/// The IANA name: that of rustls for the suites of TLS 1.3 is its own.
+/// The IANA name: for the suites of TLS 1.3 that of rustls differs.
 fn cipher_name(suite: CipherSuite) -> &'static str {
     match suite {
         CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",

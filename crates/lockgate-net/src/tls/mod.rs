@@ -1,12 +1,12 @@
-//! TLS on both sides: certificates, tickets, policy, and what a handshake needs to begin.
+//! TLS on both sides: certificates, tickets, policy, handshakes and records.
 //!
-//! The only room of the project that names a type of rustls. It reads files when asked to and
+//! The only module of the project that names a type of rustls. It reads files on request and
 //! watches nothing: the supervisor decides when to call `reload` and `rotate_if_due`.
 //!
-//! - `server`: [`Acceptor`], TLS towards clients · `acceptors`: one of several by the name asked
-//!   for · `client`: [`Connector`], TLS towards endpoints
+//! - `server`: [`Acceptor`], TLS to clients · `acceptors`: the choice of one by SNI · `client`:
+//!   [`Connector`], TLS to endpoints
 //! - `store`: certificates by SNI · `certs`: one certificate from its files · `pem`, `x509`,
-//!   `private_key`, `ocsp`: what is in them · `stamp`: whether they changed
+//!   `private_key`, `ocsp`: the contents of these · `stamp`: whether they changed
 //! - `tickets`: session tickets · `policy`: versions, suites, groups · `verify`: client
 //!   certificates
 

@@ -1,23 +1,24 @@
-//! OCSP responses (RFC 6960 §4.2.1), as far as stapling needs them: whose, and until when.
+//! OCSP responses (RFC 6960 §4.2.1), as far as stapling needs them: the certificates and the
+//! expiry.
 //!
 //! Does not check signatures: the client does.
 
 use x509_parser::prelude::{ASN1Time, FromDer};
 
-/// What a response says of one certificate.
+/// The status of one certificate in a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The content bytes of the serial number's INTEGER.
     pub(super) serial: Vec<u8>,
-    /// Seconds since 1970 after which the answer is stale; `None` says that there always is a
-    /// newer one.
+    /// The seconds since 1970 of its expiry; `None` means that newer information is always
+    /// available.
     pub(super) next_update: Option<i64>,
 }
 
-/// The answers of a successful response in DER.
+/// Parses a successful response in DER.
 ///
 /// # Errors
-/// In words for the operator.
+/// A message for the operator.
 pub(super) fn parse(der: &[u8]) -> Result<Vec<Answer>, &'static str> {
     let mut outer = Reader(der);
     let mut response = outer
@@ -79,7 +80,7 @@ const fn context(number: u8) -> u8 {
     0xa0 | number
 }
 
-/// Walks over DER elements; lengths above 4 GB and tags above 30 do not occur here.
+/// A reader of DER elements; lengths above 4 GB and tags above 30 do not occur here.
 #[derive(Clone, Copy)]
 struct Reader<'a>(&'a [u8]);
 

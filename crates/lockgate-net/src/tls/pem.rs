@@ -1,6 +1,6 @@
-//! PEM files (RFC 7468): certificates and private keys as they lie on disk.
+//! PEM files (RFC 7468): certificates and private keys.
 //!
-//! Does not parse what is inside a certificate and does not know which key belongs to which.
+//! Does not parse certificates and does not match keys with them.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -10,10 +10,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::error::CertError;
 
-/// No PEM file of certificates comes near this; a wrong path (a disk image, a log) may.
+/// The size limit: no PEM file of certificates comes near this; a wrong path (a disk image, a log)
+/// may.
 const MAX_FILE: u64 = 64 << 20;
 
-/// The sections of one file that mean something here.
+/// The relevant sections of one file.
 pub(super) struct PemFile {
     pub(super) certificates: Vec<CertificateDer<'static>>,
     pub(super) keys: Vec<PrivateKeyDer<'static>>,
@@ -21,7 +22,7 @@ pub(super) struct PemFile {
     der: bool,
 }
 
-/// A private key was found that cannot be read.
+/// A private key that cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnusableKey {
     Encrypted,
@@ -64,7 +65,7 @@ impl PemFile {
         Ok(file)
     }
 
-    /// The certificates; none at all is an error.
+    /// The certificates; an error if there are none.
     pub(super) fn require_certificates(
         &self,
         path: &Path,
@@ -79,10 +80,10 @@ impl PemFile {
     }
 }
 
-/// Reads a regular file whole.
+/// Reads a whole regular file.
 ///
 /// # Errors
-/// `Missing`, `Unreadable`; a pipe or device is unreadable rather than waited for.
+/// `Missing`, `Unreadable`; a pipe or device is unreadable, since reading it could block.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, CertError> {
     let unreadable = |reason: String| CertError::Unreadable {
         path: path.to_owned(),
@@ -112,7 +113,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, CertError> {
 /// Every certificate of a CA file.
 ///
 /// # Errors
-/// As for reading; also when there is none.
+/// Those of reading; also when there is none.
 pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertError> {
     PemFile::read(path)?
         .require_certificates(path)
@@ -143,7 +144,7 @@ fn reason(error: &PemError) -> String {
                 String::from_utf8_lossy(line)
             )
         }
-        // The library's words may quote bytes of a private key.
+        // The library's message may quote bytes of a private key.
         PemError::Base64Decode(_) => "a section is not base64".to_owned(),
         other => other.to_string(),
     }

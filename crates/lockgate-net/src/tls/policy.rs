@@ -1,20 +1,20 @@
-//! Which TLS versions, cipher suites and key exchange groups are spoken.
+//! TLS versions, cipher suites and key exchange groups.
 //!
-//! The order of the suites is the server's choice: AES-128 first, whatever the client prefers. It
-//! is the cheapest for machines with AES instructions, which are all that this runs on and nearly
-//! all clients. Those without put ChaCha20 first; they are slower at AES, but for their own bytes
-//! only. Who serves many of them names ChaCha20 first.
+//! The server chooses the suite in its own order: AES-128 first. It is the cheapest on machines
+//! with AES instructions, which all of ours and nearly all clients have. Clients without them
+//! prefer ChaCha20; they are slower at AES, but for their own bytes only. Operators with many such
+//! clients put ChaCha20 first.
 //!
-//! The order of the groups is the order of offers towards endpoints. Towards clients the set
-//! counts: rustls takes the first group of the *client's* list that is in it, which is
-//! X25519MLKEM768 for all that know it.
+//! The order of the groups is the order of offers to endpoints. For clients the set counts: rustls
+//! takes the first group of the *client's* list that is in it, which is X25519MLKEM768 for all that
+//! support it.
 
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
-/// What is spoken; valid by construction: every version has a suite and a group, every suite a
-/// version.
+/// Versions, suites and groups; valid by construction: every version has a suite and a group, every
+/// suite a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     versions: Vec<Version>,
@@ -22,52 +22,52 @@ pub struct Policy {
     groups: Vec<Group>,
 }
 
-/// Why names make no policy.
+/// The reason why names do not form a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// No TLS version has this name, or it is one that is not spoken.
+    /// An unknown or unsupported TLS version.
     #[error("no TLS version {name:?}; there are 1.2 and 1.3")]
     UnknownVersion {
-        /// As written.
+        /// The name as written.
         name: String,
     },
-    /// No suite has this name, or it is one that is not spoken.
+    /// An unknown or unsupported suite.
     #[error("no cipher suite {name:?}; there are {}", names_of(Suite::ALL))]
     UnknownSuite {
-        /// As written.
+        /// The name as written.
         name: String,
     },
-    /// No group has this name, or it is one that is not spoken.
+    /// An unknown or unsupported group.
     #[error("no key exchange group {name:?}; there are {}", names_of(Group::ALL))]
     UnknownGroup {
-        /// As written.
+        /// The name as written.
         name: String,
     },
-    /// The same thing is named twice.
+    /// A repeated name.
     #[error("{name} is named twice")]
     Repeated {
-        /// Its name.
+        /// The name.
         name: &'static str,
     },
-    /// A version could not be spoken for want of a suite.
+    /// A version without a suite.
     #[error("no cipher suite is for TLS {}", .version.name())]
     NoSuite {
         /// The version.
         version: Version,
     },
-    /// A suite could never be chosen.
+    /// A suite that could never be chosen.
     #[error("{} is for TLS {}, which is not among the versions", .suite.name(), .suite.version().name())]
     SuiteWithoutVersion {
         /// The suite.
         suite: Suite,
     },
-    /// TLS 1.2 knows no post-quantum group and needs one of the others.
+    /// TLS 1.2 without a classical group: it has no post-quantum groups.
     #[error("TLS 1.2 needs one of the groups X25519, secp256r1, secp384r1")]
     NoGroupForTls12,
 }
 
-/// Makes an enum of things that have a name in the configuration, another spelling, and a value of
-/// rustls.
+/// Defines an enum of values that have a name in the configuration, another spelling, and a value
+/// of rustls.
 macro_rules! named {
     ($(#[$doc:meta])* $kind:ident as $value:ty { $($(#[$of:meta])* $variant:ident = $name:literal, $also:literal, $is:expr;)+ }) => {
         $(#[$doc])*
@@ -75,10 +75,10 @@ macro_rules! named {
         pub enum $kind { $($(#[$of])* $variant,)+ }
 
         impl $kind {
-            /// All there are.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// By name, in any case.
+            /// The value with this name, in any case.
             pub fn parse(name: &str) -> Option<Self> {
                 $(if name.eq_ignore_ascii_case($name) || name.eq_ignore_ascii_case($also) {
                     return Some(Self::$variant);
@@ -145,7 +145,7 @@ named! {
 named! {
     /// A key exchange group.
     Group as &'static dyn SupportedKxGroup {
-        /// X25519 and ML-KEM-768: safe against a quantum computer of later days.
+        /// X25519 and ML-KEM-768: safe against future quantum computers.
         X25519MlKem768 = "X25519MLKEM768", "X25519MLKEM768", kx_group::X25519MLKEM768;
         /// RFC 7748.
         X25519 = "X25519", "X25519", kx_group::X25519;
@@ -163,7 +163,7 @@ named! {
 }
 
 impl Suite {
-    /// The version it is for.
+    /// The version that the suite belongs to.
     pub fn version(self) -> Version {
         match self {
             Self::Tls13Aes128 | Self::Tls13Aes256 | Self::Tls13ChaCha20 => Version::Tls13,
@@ -208,7 +208,7 @@ impl Policy {
         }
     }
 
-    /// By name and in order of preference; an empty list stands for that of
+    /// A policy by names, in order of preference; an empty list stands for that of
     /// [`Policy::intermediate`], as far as the versions allow.
     ///
     /// # Errors
@@ -263,17 +263,17 @@ impl Policy {
         Ok(self)
     }
 
-    /// Versions spoken.
+    /// The versions.
     pub fn versions(&self) -> &[Version] {
         &self.versions
     }
 
-    /// Suites, the preferred one first.
+    /// The suites, the preferred one first.
     pub fn suites(&self) -> &[Suite] {
         &self.suites
     }
 
-    /// Groups, the preferred one first.
+    /// The groups, the preferred one first.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }

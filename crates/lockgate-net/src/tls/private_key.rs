@@ -1,4 +1,4 @@
-//! Private keys: their kinds, and in which file the one of a certificate is.
+//! Private keys: their kinds, and the search for a certificate's key.
 //!
 //! Does not match keys with certificates: see `certs`.
 
@@ -18,7 +18,7 @@ use super::certs::CertFiles;
 use super::error::{CertError, Warning};
 use super::pem::{PemFile, UnusableKey};
 
-/// The kind of a certificate's key, fastest to sign with first.
+/// The kind of a certificate's key, the fastest to sign with first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyKind {
     /// ECDSA on NIST P-256.
@@ -34,7 +34,7 @@ pub enum KeyKind {
 }
 
 impl KeyKind {
-    /// Whether a client that offers these schemes can verify signatures by such a key.
+    /// Whether a client with these schemes can verify signatures by such a key.
     pub(super) fn suits(self, offered: &[SignatureScheme]) -> bool {
         use SignatureScheme as S;
         let schemes: &[S] = match self {
@@ -54,7 +54,7 @@ impl KeyKind {
         offered.iter().any(|scheme| schemes.contains(scheme))
     }
 
-    /// Two certificates for one name live beside each other only if their families differ.
+    /// Whether both are of one family: two certificates for one name need different families.
     pub(super) fn same_family(self, other: Self) -> bool {
         matches!((self, other), (Self::Rsa(_), Self::Rsa(_))) || self == other
     }
@@ -91,7 +91,7 @@ impl fmt::Display for KeyKind {
 /// A file and the private keys in it.
 pub(super) type Keys = (PathBuf, Vec<Arc<dyn SigningKey>>);
 
-/// The keys in the file that was named for those of `cert`.
+/// The keys in the configured file for `cert`.
 pub(super) fn named(path: &Path, cert: &Path) -> Result<Keys, CertError> {
     let missing = || CertError::NoKey {
         cert: cert.to_owned(),
@@ -100,7 +100,7 @@ pub(super) fn named(path: &Path, cert: &Path) -> Result<Keys, CertError> {
     keys_of(&PemFile::read(path)?, path)?.ok_or_else(missing)
 }
 
-/// The file that has the private key, and the keys in it.
+/// The file of the private key, and the keys in it.
 pub(super) fn find(files: &CertFiles, cert: &PemFile) -> Result<Keys, CertError> {
     if let Some(path) = &files.key {
         return named(path, &files.cert);
@@ -162,12 +162,12 @@ fn keys_of(file: &PemFile, path: &Path) -> Result<Option<Keys>, CertError> {
     }
 }
 
-/// The SubjectPublicKeyInfo that belongs to a private key.
+/// The SubjectPublicKeyInfo of a private key.
 pub(super) fn public_half(key: &Arc<dyn SigningKey>) -> Option<Vec<u8>> {
     key.public_key().map(|public| public.as_ref().to_vec())
 }
 
-/// The warning about a file with secrets that everybody can read, if it is one.
+/// A warning if a file with secrets is readable by all users.
 pub(super) fn readable_by_others(path: &Path) -> Option<Warning> {
     let mode = std::fs::metadata(path).ok()?.mode();
     (mode & 0o004 != 0).then(|| Warning::ReadableByOthers {

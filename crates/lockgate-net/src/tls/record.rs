@@ -1,21 +1,21 @@
 //! The TLS record layer after the handshake: plaintext ↔ records, sans-IO, in the caller's buffers.
 //!
-//! rustls makes the handshake and derives every key; this room only protects and unprotects records
-//! with them (RFC 8446 §5, RFC 5246 §6.2, RFC 5288, RFC 7905), straight from one buffer of the
-//! worker's into another. rustls' own buffers cost one allocation and two copies a record and 4 KB
-//! a connection: see `docs/notes/001-record-layer.md` for the figures that this room earns its
-//! place by. Does not know sockets, key updates or what an alert means: see `session`.
+//! rustls does the handshake and derives every key; this module only protects and unprotects
+//! records with them (RFC 8446 §5, RFC 5246 §6.2, RFC 5288, RFC 7905), straight from one buffer of
+//! the worker's into another. rustls' own buffers cost one allocation and two copies a record and 4
+//! KB a connection: see `docs/notes/001-record-layer.md` for the figures. Does not know sockets,
+//! key updates or the meaning of an alert: see `session`.
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
 use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
 
-/// Plaintext that fits one record (RFC 8446 §5.1).
+/// The most plaintext of one record (RFC 8446 §5.1).
 pub const MAX_PLAINTEXT: usize = 16_384;
-/// Type, version and length before every record.
+/// The length of a record's header: type, version and length.
 pub const HEADER: usize = 5;
-/// What one record adds to its plaintext at the most: header, explicit nonce or inner type, tag.
+/// The largest overhead of one record: header, explicit nonce or inner type, tag.
 pub const MAX_OVERHEAD: usize = HEADER + 8 + TAG;
 
 const TAG: usize = 16;
@@ -24,20 +24,19 @@ const EXPLICIT_NONCE: usize = 8;
 /// RFC 8446 §5.2 allows 256 bytes of expansion, RFC 5246 §6.2.3 2,048.
 const MAX_EXPANSION_13: usize = 256;
 const MAX_EXPANSION_12: usize = 2_048;
-/// Records that one AES-GCM key may protect (RFC 8446 §5.5); ChaCha20-Poly1305 has no limit in
-/// reach.
+/// The most records under one AES-GCM key (RFC 8446 §5.5); ChaCha20-Poly1305 has no limit in reach.
 const GCM_RECORDS: u64 = 1 << 24;
 
 /// The content types of RFC 8446 §5.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
-    /// Meaningless once the handshake is over.
+    /// Meaningless after the handshake.
     ChangeCipherSpec,
     /// A close or an error.
     Alert,
     /// Tickets, key updates; a renegotiation in TLS 1.2.
     Handshake,
-    /// What the application sends.
+    /// Data of the application.
     ApplicationData,
 }
 
@@ -62,16 +61,16 @@ impl ContentType {
     }
 }
 
-/// Why a record is refused; each is one alert of RFC 8446 §6.2.
+/// The reason why a record is refused; each is one alert of RFC 8446 §6.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// It does not authenticate under the key.
+    /// A record that does not authenticate under the key.
     #[error("record does not authenticate")]
     BadMac,
-    /// It, or the plaintext in it, is longer than a record may be.
+    /// A record, or its plaintext, that is too long.
     #[error("record is too long")]
     Overflow,
-    /// It is too short, of no known type, or of another protocol.
+    /// A record that is too short, of no known type, or of another protocol.
     #[error("record is malformed")]
     Malformed,
     /// The key has protected as many records as it may.
@@ -141,7 +140,7 @@ impl Key {
     }
 
     /// IV XOR the record's number (RFC 8446 §5.3); for TLS 1.2 AES-GCM rustls derives the explicit
-    /// part alike.
+    /// part likewise.
     fn nonce(&self) -> [u8; NONCE] {
         let mut nonce = self.iv;
         for (byte, number) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
@@ -166,32 +165,32 @@ impl Key {
     }
 }
 
-/// Protects what we send.
+/// Protects the records that we send.
 pub struct Sealer(Key);
 
 impl Sealer {
-    /// `secrets` are the transmit half of what rustls extracted.
+    /// `secrets` are the transmit half of the secrets of rustls.
     pub fn new(version: ProtocolVersion, secrets: (u64, ConnectionTrafficSecrets)) -> Self {
         Self(Key::new(version, secrets))
     }
 
-    /// Whether the key is near the end of its life, so that a key update is due (RFC 8446 §4.6.3).
+    /// Whether the key is nearly used up, so that a key update is due (RFC 8446 §4.6.3).
     pub fn is_worn(&self) -> bool {
         self.0.sequence.saturating_add(64) >= self.0.limit
     }
 
-    /// Bytes that sealing `plaintext` bytes takes at the most.
+    /// The most bytes that `plaintext` bytes need when sealed.
     pub const fn sealed_len(plaintext: usize) -> usize {
         plaintext + (plaintext / MAX_PLAINTEXT + 1) * MAX_OVERHEAD
     }
 
-    /// Seals `plaintext` as application data in records of at most 16 KB; says how many bytes of
-    /// `out` are used.
+    /// Seals `plaintext` as application data in records of at most 16 KB; returns the number of
+    /// bytes in `out`.
     ///
     /// `out` must have room for [`Sealer::sealed_len`].
     ///
     /// # Errors
-    /// [`RecordError::Exhausted`] when the key may not protect that many more records.
+    /// [`RecordError::Exhausted`] when the key must not protect that many more records.
     pub fn seal_data(&mut self, plaintext: &[u8], out: &mut [u8]) -> Result<usize, RecordError> {
         let mut used = 0;
         for piece in plaintext.chunks(MAX_PLAINTEXT) {
@@ -203,7 +202,7 @@ impl Sealer {
     /// Seals one record of any type.
     ///
     /// # Errors
-    /// [`RecordError::Exhausted`] when the key may protect no more records.
+    /// [`RecordError::Exhausted`] when the key must not protect more records.
     pub fn seal(
         &mut self,
         kind: ContentType,
@@ -250,21 +249,20 @@ impl Sealer {
     }
 }
 
-/// What one record held once it was opened: its plaintext is at the front of the buffer it was
-/// opened into.
+/// The content of an opened record: its plaintext is at the front of the caller's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opened {
-    /// What it carries.
+    /// The content type.
     pub kind: ContentType,
-    /// Bytes of plaintext.
+    /// The bytes of plaintext.
     pub len: usize,
 }
 
-/// Unprotects what we receive.
+/// Unprotects the records that we receive.
 pub struct Opener(Key);
 
 impl Opener {
-    /// `secrets` are the receive half of what rustls extracted.
+    /// `secrets` are the receive half of the secrets of rustls.
     pub fn new(version: ProtocolVersion, secrets: (u64, ConnectionTrafficSecrets)) -> Self {
         Self(Key::new(version, secrets))
     }
@@ -273,7 +271,7 @@ impl Opener {
     /// are there.
     ///
     /// # Errors
-    /// When the header is not one of a protected record, or says more than a record may hold.
+    /// When the header is not one of a protected record, or its length exceeds the limit.
     pub fn frame(&self, wire: &[u8]) -> Result<Option<usize>, RecordError> {
         let Some(&[kind, major, _, high, low]) = wire.first_chunk() else {
             return Ok(None);
@@ -282,7 +280,7 @@ impl Opener {
             return Err(RecordError::Malformed);
         }
         let expansion = match self.0.layout {
-            // Once keys are on, everything of TLS 1.3 looks like application data (RFC 8446 §5.2).
+            // Under keys, all records of TLS 1.3 look like application data (RFC 8446 §5.2).
             Layout::Tls13 if kind != 23 => return Err(RecordError::Malformed),
             Layout::Tls13 => MAX_EXPANSION_13,
             _ => MAX_EXPANSION_12,
@@ -296,10 +294,10 @@ impl Opener {
 
     /// Opens one whole record, as framed by [`Opener::frame`], into the front of `plain`.
     ///
-    /// `plain` must be as long as the record. On an error its content is not to be used.
+    /// `plain` must be as long as the record. After an error its content is invalid.
     ///
     /// # Errors
-    /// When it does not authenticate or its content breaks the rules.
+    /// When it does not authenticate or its content is malformed.
     pub fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<Opened, RecordError> {
         let key = &mut self.0;
         let (header, body) = record

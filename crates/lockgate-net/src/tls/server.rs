@@ -1,4 +1,4 @@
-//! TLS towards clients: everything a handshake needs, built once and kept current.
+//! TLS to clients: the settings of handshakes, built once and reloaded.
 //!
 //! Does not drive handshakes: see `handshake`.
 
@@ -17,19 +17,20 @@ use super::store::{ReloadReport, Store};
 use super::tickets::{self, Scope, TicketRing};
 use super::verify::{ClientAuthSettings, ClientRules};
 
-/// What TLS is like on one listener.
+/// The TLS settings of one listener.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// Certificates, chosen by SNI.
+    /// The certificates, chosen by SNI.
     pub certs: Vec<CertFiles>,
-    /// Shown to clients that name nobody or somebody unknown; without it they are refused.
+    /// The certificate for clients without SNI or with an unknown name; without it they are
+    /// refused.
     pub default: Option<CertFiles>,
-    /// Versions, suites and groups.
+    /// The versions, suites and groups.
     pub policy: Policy,
-    /// Protocol names, the preferred one first. A client that offers only others is refused
+    /// The protocol names, the preferred one first. A client that offers only others is refused
     /// (RFC 7301 §3.2); if this is empty, offers are ignored.
     pub alpn: Vec<Vec<u8>>,
-    /// Certificates of clients; `None`: none is asked for.
+    /// Client certificates; `None`: none is requested.
     pub client_auth: Option<ClientAuthSettings>,
     /// Resumption; `None`: every handshake is a full one.
     pub tickets: Option<Arc<TicketRing>>,
@@ -43,7 +44,7 @@ pub struct Acceptor {
     running: ArcSwap<Running>,
 }
 
-/// What no reload replaces.
+/// The part that no reload replaces.
 #[derive(Debug)]
 struct Fixed {
     store: Arc<Store>,
@@ -52,12 +53,13 @@ struct Fixed {
     tickets: Option<Arc<TicketRing>>,
 }
 
-/// What new handshakes take. The scope says whether a reload has changed more than certificates.
+/// The settings of new handshakes. The scope shows whether a reload has changed more than
+/// certificates.
 #[derive(Debug)]
 struct Running {
     config: Arc<ServerConfig>,
     rules: Option<ClientRules>,
-    /// The CA list that the rules were read from, as it was then.
+    /// The stamp of the CA list when the rules were read.
     read: Option<Stamp>,
     scope: Scope,
 }
@@ -66,7 +68,7 @@ impl Acceptor {
     /// Reads all files and checks all settings.
     ///
     /// # Errors
-    /// All of them at once.
+    /// All errors at once.
     pub fn new(settings: ServerSettings) -> Result<(Self, Vec<Warning>), Vec<TlsSetupError>> {
         let ServerSettings {
             certs,
@@ -107,7 +109,7 @@ impl Acceptor {
         ))
     }
 
-    /// What the next handshake takes.
+    /// The settings of the next handshake.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.running.load().config.clone()
     }
@@ -122,14 +124,14 @@ impl Acceptor {
         self.fixed.store.serves(sni)
     }
 
-    /// Every file read, for whoever watches them: certificates, keys, OCSP responses, the CA list.
+    /// All files, for watching: certificates, keys, OCSP responses, the CA list.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = self.fixed.store.files();
         files.extend(self.client_auth.iter().map(|settings| settings.ca.clone()));
         files
     }
 
-    /// Reads again what has changed on disk, and swaps it in; connections go on as they are.
+    /// Reloads changed files; connections continue unchanged.
     ///
     /// Reads files: not for a worker thread. Calls must not overlap.
     pub fn reload(&self) -> ReloadReport {
@@ -174,7 +176,7 @@ fn alpn_errors(alpn: &[Vec<u8>]) -> Vec<TlsSetupError> {
         .collect()
 }
 
-/// The rules in force: none, where none are set.
+/// The rules for client certificates, if configured.
 fn load_rules(
     settings: Option<&ClientAuthSettings>,
 ) -> Result<Option<ClientRules>, Box<TlsSetupError>> {
@@ -188,16 +190,16 @@ fn load_rules(
     settings.map(load).transpose()
 }
 
-/// The CA list as it is now; taken before it is read, so that a change in between is seen later.
+/// The stamp of the CA list, taken before reading, so that a change in between is noticed later.
 fn stamp_of(settings: Option<&ClientAuthSettings>) -> Option<Stamp> {
     settings.and_then(|settings| stamp(&settings.ca).ok())
 }
 
-/// What tickets of this listener are bound to: the rules for certificates of clients, for a resumed
-/// client is not asked for one again; and the names, for a resuming client does not look at the
+/// The scope of this listener's tickets: the rules for client certificates, because a resumed
+/// client is not asked for one again; and the names, because a resuming client does not check the
 /// server's certificate again, so that a listener with other certificates could pose as this one
 /// (Delignat-Lavaud and Bhargavan, "Network-based origin confusion attacks against HTTPS virtual
-/// hosting", 2015). The certificates themselves are not in it: a renewal keeps tickets good.
+/// hosting", 2015). The certificates themselves are not in it: a renewal keeps tickets valid.
 fn scope_of(store: &Store, rules: Option<&ClientRules>) -> Scope {
     let names = store.identity();
     let rules: Vec<&[u8]> = rules
@@ -228,7 +230,7 @@ impl Fixed {
         config.alpn_protocols.clone_from(&self.alpn);
         // The record layer is our own: see `record`.
         config.enable_secret_extraction = true;
-        // 0-RTT can be replayed, and a blind relay cannot tell what may be.
+        // 0-RTT can be replayed, and a blind relay cannot tell which data is safe.
         config.max_early_data_size = 0;
         // Clients of TLS 1.2 without RFC 7627 still exist.
         config.require_ems = false;

@@ -1,10 +1,8 @@
-//! One TLS connection after its handshake: keys, what is left of a record, and what TLS itself
-//! says.
+//! One TLS connection after its handshake: keys, a partial record, and TLS's own messages.
 //!
-//! Sans-IO: takes what was received, gives what is to be sent. Data goes through the caller's
-//! buffers; a session at rest owns its keys and no buffer. Key updates (RFC 8446 §4.6.3) are
-//! answered here, renegotiation (RFC 5246 §7.4.1.1) is refused here. Does not make handshakes: see
-//! `handshake`.
+//! Sans-IO: takes received bytes, gives bytes to send. Data goes through the caller's buffers; an
+//! idle session owns its keys and no buffer. Key updates (RFC 8446 §4.6.3) are performed here,
+//! renegotiation (RFC 5246 §7.4.1.1) is refused here. Does not do handshakes: see `handshake`.
 
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;
@@ -13,9 +11,10 @@ use rustls::{ExtractedSecrets, ProtocolVersion};
 
 use super::record::{ContentType, Opener, RecordError, Sealer};
 
-/// Post-handshake messages of one peer that may be unfinished at a time: a ticket is the longest.
+/// The longest post-handshake message of a peer: a ticket.
 const MAX_MESSAGE: usize = 64 * 1024;
-/// Key updates and empty records in a row without any data: more is a peer that wants our CPU only.
+/// The most key updates and empty records in a row without data: a peer that sends more only wants
+/// our CPU.
 const MAX_IDLE_RECORDS: u8 = 32;
 
 const CLOSE_NOTIFY: u8 = 0;
@@ -26,32 +25,32 @@ const INTERNAL_ERROR: u8 = 80;
 const USER_CANCELED: u8 = 90;
 const NO_RENEGOTIATION: u8 = 100;
 
-/// RFC 5246 §7.4.1.1: type 0, and nothing in it.
+/// RFC 5246 §7.4.1.1: type 0, and no content.
 const HELLO_REQUEST: [u8; 4] = [0; 4];
 const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
-/// RFC 8446 §4.6.3: type, a length of one, and whether the peer shall update as well.
+/// RFC 8446 §4.6.3: type, a length of one, and whether the peer must update as well.
 const KEY_UPDATE_NOT_REQUESTED: [u8; 5] = [KEY_UPDATE, 0, 0, 1, 0];
 
-/// Why a session cannot go on.
+/// The reason why a session cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// A record that is refused.
+    /// A refused record.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The peer ended with this fatal alert (RFC 8446 §6.2).
     #[error("peer sent alert {0}")]
     Alerted(u8),
-    /// The peer broke the protocol; this alert tells it.
+    /// The peer violated the protocol; this alert is for it.
     #[error("peer broke the protocol (alert {0})")]
     Misbehaved(u8),
-    /// The peer wanted to renegotiate.
+    /// The peer requested renegotiation.
     #[error("peer asked to renegotiate")]
     Renegotiation,
 }
 
 impl SessionError {
-    /// The alert that tells the peer, if it is still to be told.
+    /// The alert for the peer, if one is due.
     pub fn alert(self) -> Option<u8> {
         match self {
             Self::Record(error) => Some(error.alert()),
@@ -62,16 +61,16 @@ impl SessionError {
     }
 }
 
-/// What [`Session::open`] made of the bytes it was given.
+/// The result of [`Session::open`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of whole records that are done with.
+    /// The bytes of records that are done.
     pub consumed: usize,
     /// Bytes of application data at the front of the plaintext buffer.
     pub produced: usize,
 }
 
-/// Which end of the connection we are, with what rustls needs for the next keys.
+/// Our role in the connection, with the state that rustls needs for the next keys.
 pub(super) enum Keys {
     /// We accepted.
     Server(KernelConnection<ServerConnectionData>),
@@ -79,14 +78,14 @@ pub(super) enum Keys {
     Client(KernelConnection<ClientConnectionData>),
 }
 
-/// What arrived together with the end of the handshake.
+/// Bytes that arrived together with the end of the handshake.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
-    /// Received, and not yet opened.
+    /// Received bytes that are not opened yet.
     pub(super) partial: Vec<u8>,
     /// Application data that rustls has opened already.
     pub(super) early: Vec<u8>,
-    /// Whether the peer has said that it sends no more.
+    /// Whether the peer has ended its data.
     pub(super) closed: bool,
 }
 
@@ -96,11 +95,11 @@ pub struct Session {
     sealer: Sealer,
     version: ProtocolVersion,
     keys: Keys,
-    /// Received, and not yet a whole record.
+    /// A received part of a record.
     partial: Vec<u8>,
     /// Application data that arrived with the end of the handshake.
     early: Vec<u8>,
-    /// A post-handshake message that is not complete yet.
+    /// An incomplete post-handshake message.
     message: Vec<u8>,
     idle_records: u8,
     closed: bool,
@@ -127,30 +126,30 @@ impl Session {
         })
     }
 
-    /// Whether the peer has said that it sends no more (close_notify); without it an end is a
-    /// truncation.
+    /// Whether the peer has ended its data (close_notify); an end without it is a truncation.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Takes what was left over by the last read, or by the handshake: it goes in front of what is
-    /// read next.
+    /// Takes the bytes left over by the last read, or by the handshake: they go in front of the
+    /// next ones.
     pub fn take_partial(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.partial)
     }
 
-    /// Bytes left over; see [`Session::take_partial`].
+    /// The number of left-over bytes; see [`Session::take_partial`].
     pub fn partial_len(&self) -> usize {
         self.partial.len()
     }
 
-    /// Keeps what was received beyond the last whole record.
+    /// Keeps the bytes behind the last whole record.
     pub fn keep_partial(&mut self, rest: &[u8]) {
         debug_assert!(self.partial.is_empty(), "taken before it is kept again");
         self.partial = rest.to_vec();
     }
 
-    /// Whether data waits that needs no further read: records that came with the handshake's end.
+    /// Whether data is available without a further read: records that came with the handshake's
+    /// end.
     pub fn has_waiting(&self) -> bool {
         if self.closed {
             return !self.early.is_empty();
@@ -158,7 +157,7 @@ impl Session {
         let whole = match self.opener.frame(&self.partial) {
             Ok(Some(len)) => len <= self.partial.len(),
             Ok(None) => false,
-            // What is wrong with it is for `open` to say.
+            // `open` reports the error.
             Err(_) => true,
         };
         whole || !self.early.is_empty()
@@ -175,8 +174,8 @@ impl Session {
     /// `plain` must be at least as long as `wire`. Stops after a close_notify.
     ///
     /// # Errors
-    /// When the peer breaks the protocol or ends with an alert. What was gathered before is lost
-    /// with the session.
+    /// When the peer violates the protocol or ends with an alert. Data that was gathered before is
+    /// lost with the session.
     pub fn open(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<Progress, SessionError> {
         let mut done = Progress::default();
         while !self.closed {
@@ -188,8 +187,8 @@ impl Session {
             let opened = self.opener.open(record, &mut plain[done.produced..])?;
             done.consumed += len;
             match opened.kind {
-                // RFC 8446 §5.1: nothing may come between the records of one handshake message, and
-                // only data may be empty.
+                // RFC 8446 §5.1: no other record may be between the records of one handshake
+                // message, and only data may be empty.
                 ContentType::ApplicationData if !self.message.is_empty() => {
                     return Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE));
                 }
@@ -200,8 +199,7 @@ impl Session {
                     self.idle_records = 0;
                     done.produced += opened.len;
                 }
-                // An empty record is allowed (RFC 8446 §5.1), a stream of them is not work worth
-                // doing.
+                // An empty record is allowed (RFC 8446 §5.1), but a stream of them is an attack.
                 ContentType::ApplicationData => self.count_idle()?,
                 ContentType::Alert => self.alerted(&plain[done.produced..][..opened.len])?,
                 ContentType::Handshake => self.message(&plain[done.produced..][..opened.len])?,
@@ -213,12 +211,12 @@ impl Session {
         Ok(done)
     }
 
-    /// Bytes that [`Session::seal`] may need for `plaintext` bytes.
+    /// The room that [`Session::seal`] may need for `plaintext` bytes.
     pub const fn sealed_len(plaintext: usize) -> usize {
         Sealer::sealed_len(plaintext)
     }
 
-    /// Seals application data into `out` and says how many bytes of it are used.
+    /// Seals application data into `out` and returns the number of bytes.
     ///
     /// # Errors
     /// When a TLS 1.2 key is used up after 2^24 records (at most 256 GB): that connection must end.
@@ -226,12 +224,12 @@ impl Session {
         Ok(self.sealer.seal_data(plaintext, out)?)
     }
 
-    /// Whether TLS itself has something to send before the next data.
+    /// Whether TLS has its own records to send before the next data.
     pub fn owes(&self) -> bool {
         self.owes_key_update || (self.sealer.is_worn() && self.version == ProtocolVersion::TLSv1_3)
     }
 
-    /// Appends what TLS itself has to send.
+    /// Appends TLS's own records.
     ///
     /// # Errors
     /// When rustls cannot derive the next key.
@@ -249,7 +247,7 @@ impl Session {
         Ok(())
     }
 
-    /// Appends the alert that says that we send no more (RFC 8446 §6.1).
+    /// Appends close_notify (RFC 8446 §6.1).
     pub fn seal_close(&mut self, out: &mut Vec<u8>) {
         self.seal_alert(CLOSE_NOTIFY, out);
     }
@@ -262,7 +260,7 @@ impl Session {
         } else {
             2
         };
-        // A key that is used up cannot even say so: then the connection just ends.
+        // An exhausted key cannot even protect an alert: then the connection just ends.
         let _ = self.append(ContentType::Alert, &[level, alert], out);
     }
 
@@ -291,8 +289,7 @@ impl Session {
     fn alerted(&mut self, alert: &[u8]) -> Result<(), SessionError> {
         match *alert {
             [_, CLOSE_NOTIFY] => self.closed = true,
-            // RFC 8446 §6.1: it announces the close_notify that follows. TLS 1.2 has other warnings
-            // as well.
+            // RFC 8446 §6.1: it announces a close_notify. TLS 1.2 has other warnings as well.
             [_, USER_CANCELED] => self.count_idle()?,
             [1, _] if self.version != ProtocolVersion::TLSv1_3 => self.count_idle()?,
             [_, description] => return Err(SessionError::Alerted(description)),
@@ -306,8 +303,7 @@ impl Session {
     fn message(&mut self, content: &[u8]) -> Result<(), SessionError> {
         if self.version != ProtocolVersion::TLSv1_3 {
             return match self.keys {
-                // RFC 5246 §7.4.1.1: a client that does not want to renegotiate may pass over the
-                // request.
+                // RFC 5246 §7.4.1.1: a client may ignore a request to renegotiate.
                 Keys::Client(_) if content == HELLO_REQUEST => self.count_idle(),
                 _ => Err(SessionError::Renegotiation),
             };
@@ -348,7 +344,7 @@ impl Session {
                 Err(SessionError::Misbehaved(ILLEGAL_PARAMETER))
             }
             (KEY_UPDATE, _, _) if body.len() != 1 => Err(SessionError::Misbehaved(DECODE_ERROR)),
-            // A ticket that rustls does not understand only costs a later resumption.
+            // A ticket that rustls does not accept only costs a later resumption.
             (NEW_SESSION_TICKET, _, Keys::Client(kernel)) => {
                 let _ = kernel.handle_new_session_ticket(body);
                 Ok(())

@@ -1,18 +1,18 @@
-//! Whether a file is still the one that was read.
+//! Stamps of files: whether a file is still the one that was read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Identity of a file's content, without reading it: it differs after a write and after a swap by
-/// rename or symbolic link.
+/// The identity of a file's content, without reading it: it differs after a write and after a swap
+/// by rename or symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
     modified: (i64, i64),
-    /// Unlike the time of modification, nobody can set it back: a file that was rewritten with its
-    /// old time differs.
+    /// Unlike the time of modification, it cannot be set: a file that was rewritten with its old
+    /// time differs.
     changed: (i64, i64),
 }
 

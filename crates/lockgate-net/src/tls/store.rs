@@ -1,6 +1,6 @@
-//! The certificates of one listener, by the name that the client asks for.
+//! The certificates of one listener, by SNI.
 //!
-//! Running listeners see a swap at once, for they look into the table at every handshake. Does not
+//! Running listeners see a swap at once, because they read the table at every handshake. Does not
 //! watch files: the supervisor calls [`Store::reload`].
 
 use std::collections::{HashMap, HashSet};
@@ -19,19 +19,19 @@ use super::certs::{CertFiles, Certificate, Parts};
 use super::error::{CertError, TlsSetupError, Warning};
 use super::private_key::KeyKind;
 
-/// Certificates by SNI: exact names over wildcards of one label, then a default or nothing.
+/// Certificates by SNI: exact names before wildcards of one label, then a default or none.
 pub struct Store {
     table: ArcSwap<Table>,
 }
 
-/// What a reload did. Nothing listed under `failed` changed anything.
+/// The result of a reload. Entries of `failed` have changed nothing.
 #[derive(Debug, Default)]
 pub struct ReloadReport {
-    /// Files of the certificates and CA lists that are now used with other content.
+    /// The files of reloaded certificates and CA lists.
     pub changed: Vec<PathBuf>,
-    /// What could not be read; what was in use stays in use.
+    /// The errors; the current certificates stay.
     pub failed: Vec<TlsSetupError>,
-    /// About the certificates now in use, where one is another than before.
+    /// The warnings about current certificates, if any was reloaded.
     pub warnings: Vec<Warning>,
 }
 
@@ -42,7 +42,7 @@ pub struct CertSummary {
     pub path: PathBuf,
     /// DNS names in lower case, wildcards included.
     pub names: Vec<String>,
-    /// IP addresses that it is valid for.
+    /// IP addresses in the certificate.
     pub addresses: Vec<IpAddr>,
     /// Start of its validity.
     pub not_before: SystemTime,
@@ -50,18 +50,18 @@ pub struct CertSummary {
     pub not_after: SystemTime,
     /// Kind of its key.
     pub key: KeyKind,
-    /// Whom it names.
+    /// The subject.
     pub subject: String,
-    /// Who signed it.
+    /// The issuer.
     pub issuer: String,
     /// Whether an OCSP response is stapled now.
     pub stapled: bool,
-    /// Whether it is shown to clients that name nobody or somebody unknown.
+    /// Whether it is for clients without SNI or with an unknown name.
     pub default: bool,
 }
 
 impl Store {
-    /// Loads all certificates; `default` answers clients that name nobody or somebody unknown.
+    /// Loads all certificates; `default` is for clients without SNI or with an unknown name.
     pub(super) fn open(
         certs: Vec<CertFiles>,
         default: Option<CertFiles>,
@@ -89,14 +89,14 @@ impl Store {
         ))
     }
 
-    /// Whether a client that asks for `sni` (any case) would be shown a certificate. `false` calls
-    /// for the alert unrecognized_name (RFC 6066 §3).
+    /// Whether there is a certificate for a client with this SNI (any case). `false` calls for the
+    /// alert unrecognized_name (RFC 6066 §3).
     pub fn serves(&self, sni: Option<&str>) -> bool {
         let table = self.table.load();
         table.default.is_some() || sni.is_some_and(|name| !table.serving(name).is_empty())
     }
 
-    /// Reads again what has changed on disk, and swaps it in. Sessions and tickets stay valid.
+    /// Reloads changed files. Sessions and tickets stay valid.
     ///
     /// Reads files: not for a worker thread. Calls must not overlap, or one may undo the other.
     pub fn reload(&self) -> ReloadReport {
@@ -128,7 +128,7 @@ impl Store {
         report
     }
 
-    /// Every file that a certificate was read from, for whoever watches them.
+    /// All files of the certificates, for watching.
     pub fn files(&self) -> Vec<PathBuf> {
         let table = self.table.load();
         let mut paths: Vec<_> = table
@@ -166,7 +166,7 @@ impl Store {
         table.all.iter().map(summary).collect()
     }
 
-    /// All names that the listener has certificates for, sorted; the default's are marked.
+    /// All names with a certificate, sorted; the default's are marked.
     pub(super) fn identity(&self) -> Vec<String> {
         let table = self.table.load();
         let mut names: Vec<_> = table
@@ -221,17 +221,17 @@ impl Sources {
     }
 }
 
-/// What is read at every handshake; never changed, only replaced.
+/// The table for handshakes; never changed, only replaced.
 struct Table {
     sources: Sources,
     all: Vec<Arc<Certificate>>,
     exact: Names,
-    /// Keyed by what follows `*.`.
+    /// Keyed by the part behind `*.`.
     wildcard: Names,
     default: Option<Arc<Certificate>>,
 }
 
-/// Certificates of one name, the preferred kind of key first, each kind once.
+/// The certificates of one name, the preferred kind of key first, each kind once.
 type Names = HashMap<Box<str>, Vec<Arc<Certificate>>>;
 
 impl Table {
@@ -274,7 +274,7 @@ impl Table {
         )
     }
 
-    /// Certificates that are valid for a name: those with the name itself first.
+    /// The certificates that are valid for a name: those with the exact name first.
     fn serving(&self, sni: &str) -> Serving<'_> {
         let Some(name) = Lowercase::new(sni) else {
             return Serving::default();
@@ -296,8 +296,8 @@ impl Table {
     fn choose(&self, sni: Option<&str>, offered: &[SignatureScheme]) -> Option<&Arc<Certificate>> {
         let serving = sni.map(|name| self.serving(name)).unwrap_or_default();
         let all = || serving.exact.iter().chain(serving.wildcard);
-        // One that the client cannot verify is better than none: the handshake's error then says
-        // why.
+        // A certificate that the client cannot verify is better than none: the handshake's error
+        // then shows the reason.
         all()
             .find(|cert| cert.key_kind().suits(offered))
             .or_else(|| all().next())
@@ -335,10 +335,10 @@ fn insert(
     None
 }
 
-/// A certificate, or everything that is wrong with its files.
+/// A certificate, or all errors of its files.
 type Loaded = Result<Arc<Certificate>, Vec<CertError>>;
 
-/// Loads every entry; one whose files are as they were is taken over from `before`.
+/// Loads every entry; unchanged ones are taken from `before`.
 fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFiles, Loaded)> {
     enum Read {
         Kept(Arc<Certificate>),
@@ -389,14 +389,14 @@ fn by_files(all: &[Arc<Certificate>]) -> HashMap<&CertFiles, &Arc<Certificate>> 
     all.iter().map(|cert| (cert.files(), cert)).collect()
 }
 
-/// A host name in lower case on the stack: a lookup allocates nothing.
+/// A host name in lower case on the stack: a look-up allocates nothing.
 pub(super) struct Lowercase {
     bytes: [u8; Self::MAX],
     length: usize,
 }
 
 impl Lowercase {
-    /// RFC 1035 §2.3.4, in text and without the last dot.
+    /// The longest name, as text and without the last dot (RFC 1035 §2.3.4).
     const MAX: usize = 253;
 
     pub(super) fn new(name: &str) -> Option<Self> {

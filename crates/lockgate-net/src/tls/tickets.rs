@@ -1,8 +1,8 @@
 //! Session tickets (RFC 5077, RFC 8446 §4.6.1): one key ring for the whole process.
 //!
-//! They serve TLS 1.2 and 1.3 alike and are the only way to resume: no session is kept in memory.
-//! A ticket is good for [`TicketRing::lifetime`] and only within the scope it was made in: a
-//! listener with other rules for client certificates, or with other names, cannot open it.
+//! They serve TLS 1.2 and 1.3 alike and are the only way to resume: no session is kept in memory. A
+//! ticket is valid for [`TicketRing::lifetime`] and only within its scope: a listener with other
+//! rules for client certificates, or with other names, cannot open it.
 //!
 //! A ticket: key name (16) · nonce (12) · AES-256-GCM(issued (8, seconds since 1970) · state) · tag
 //! (16), with the scope as associated data. Nonces are random: keep to fewer than 2^32 tickets a
@@ -25,13 +25,14 @@ use super::pem::read_bytes;
 use super::private_key::readable_by_others;
 use super::stamp::{Stamp, stamp};
 
-/// Why there are no ticket keys.
+/// The reason why there are no ticket keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
     /// The key file could not be read.
     #[error("{0}")]
     File(CertError),
-    /// A line is neither 48 nor 80 bytes in base64 or hexadecimal. The line itself is a secret.
+    /// A line that is neither 48 nor 80 bytes in base64 or hexadecimal. The line itself is a
+    /// secret.
     #[error("{}: line {line} is no ticket key: 48 or 80 bytes in base64 or hexadecimal are expected", .path.display())]
     BadLine {
         /// The key file.
@@ -39,7 +40,7 @@ pub enum TicketError {
         /// Counted from 1.
         line: usize,
     },
-    /// Two lines start with the same 16 bytes, which are the name of a key.
+    /// Two lines with the same first 16 bytes, which are the name of a key.
     #[error("{}: line {line} has the name (the first 16 bytes) of an earlier key", .path.display())]
     SameName {
         /// The key file.
@@ -50,32 +51,32 @@ pub enum TicketError {
     /// `rotate` or `keep` is zero.
     #[error("tickets need a rotation period and at least one key")]
     Zero,
-    /// The system gave no random bytes.
+    /// The system has no random bytes.
     #[error("no random bytes for a ticket key")]
     NoRandomness,
 }
 
-/// What a call of [`TicketRing::rotate_if_due`] did.
+/// The result of [`TicketRing::rotate_if_due`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
-    /// Nothing was to do.
+    /// No rotation was due.
     NotDue,
     /// A new key encrypts; the oldest is gone if there were too many.
     Rotated,
 }
 
-/// What a call of [`TicketRing::reload`] did.
+/// The result of [`TicketRing::reload`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum KeysReloaded {
-    /// The keys are random ones: there is no file.
+    /// The keys are random: there is no file.
     NoFile,
-    /// The file is the one that was read last.
+    /// The file has not changed.
     Unchanged,
-    /// The file was read; tickets are made and opened with its keys from now on.
+    /// The file was read; its keys make and open tickets from now on.
     Read(Vec<Warning>),
 }
 
-/// The keys that tickets are made with, shared by all workers and listeners.
+/// The ticket keys, shared by all workers and listeners.
 pub struct TicketRing {
     source: Source,
     lifetime: Duration,
@@ -87,12 +88,12 @@ enum Source {
     File(PathBuf),
 }
 
-/// What is read at every handshake; never changed, only replaced.
+/// The keys for handshakes; never changed, only replaced.
 struct Keys {
     /// The first encrypts, all decrypt.
     ring: Vec<Arc<Key>>,
     since: Instant,
-    /// The file that they were read from, as it was then.
+    /// The stamp of their file when it was read.
     read: Option<Stamp>,
 }
 
@@ -103,12 +104,12 @@ struct Key {
 
 type KeyName = [u8; 16];
 
-/// What a ticket is bound to: SHA-256 over all that must be the same where it is used.
+/// The scope of a ticket: SHA-256 over all settings that must be equal to resume.
 pub(super) type Scope = [u8; 32];
 
 impl TicketRing {
     /// Random keys: a new one every `rotate`, of which the newest `keep` open tickets. A ticket is
-    /// good for `rotate` × `keep`, at most 7 days (RFC 8446 §4.6.1). A restart forgets the keys.
+    /// valid for `rotate` × `keep`, at most 7 days (RFC 8446 §4.6.1). A restart forgets the keys.
     ///
     /// # Errors
     /// A zero, or no randomness.
@@ -131,20 +132,19 @@ impl TicketRing {
         }))
     }
 
-    /// Keys from a file, so that tickets outlive a restart and are good on every machine that has
+    /// Keys from a file, so that tickets outlive a restart and are valid on every machine that has
     /// it.
     ///
     /// One key a line, 48 or 80 bytes in base64 or hexadecimal (`openssl rand -base64 48`); the
     /// first encrypts, all decrypt; empty lines and lines from `#` on are skipped. A file of
-    /// exactly 48 or 80 bytes is one raw key, as nginx reads it. The first 16 bytes are the
-    /// key's name, which everybody sees; the key proper is derived from the rest. To rotate:
-    /// put a new line first, reload everywhere, later drop the last one. A ticket is good for a
-    /// day.
+    /// exactly 48 or 80 bytes is one raw key, as nginx reads it. The first 16 bytes are the key's
+    /// name, which is public; the key proper is derived from the rest. To rotate: put a new line
+    /// first, reload everywhere, later drop the last one. A ticket is valid for a day.
     ///
     /// # Errors
-    /// The file cannot be read, has no key, or a line that is none.
+    /// The file cannot be read, has no key, or an invalid line.
     pub fn from_file(path: &Path, now: Instant) -> Result<(Arc<Self>, Vec<Warning>), TicketError> {
-        // Before it is read, so that a change in between is seen later.
+        // Before reading, so that a change in between is noticed later.
         let read = stamp(path).ok();
         let keys = Keys {
             ring: read_keys(path)?,
@@ -161,12 +161,12 @@ impl TicketRing {
         Ok((Arc::new(ring), warnings))
     }
 
-    /// How long a ticket is good for.
+    /// The lifetime of a ticket.
     pub fn lifetime(&self) -> Duration {
         self.lifetime
     }
 
-    /// The key file, for whoever watches files.
+    /// The key file, for watching.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
             Source::Rotating { .. } => None,
@@ -174,11 +174,11 @@ impl TicketRing {
         }
     }
 
-    /// Puts a new random key first if the present one has had its time. Keys from a file never are
+    /// Adds a new random key in front if the current one is old enough. Keys from a file are never
     /// due.
     ///
     /// # Errors
-    /// No randomness; the present keys stay.
+    /// No randomness; the current keys stay.
     pub fn rotate_if_due(&self, now: Instant) -> Result<Rotation, TicketError> {
         let Source::Rotating { rotate, keep } = self.source else {
             return Ok(Rotation::NotDue);
@@ -189,7 +189,7 @@ impl TicketRing {
         }
         let mut ring = vec![Arc::new(Key::random()?)];
         ring.extend(before.ring.iter().take(keep - 1).cloned());
-        // Of two callers at once only one rotates.
+        // Of two concurrent callers only one rotates.
         let after = Arc::new(Keys {
             ring,
             since: now,
@@ -203,10 +203,10 @@ impl TicketRing {
         })
     }
 
-    /// Reads the key file again if it is another than before.
+    /// Reloads the key file if it has changed.
     ///
     /// # Errors
-    /// As for [`TicketRing::from_file`]; the present keys stay.
+    /// Those of [`TicketRing::from_file`]; the current keys stay.
     pub fn reload(&self) -> Result<KeysReloaded, TicketError> {
         let Source::File(path) = &self.source else {
             return Ok(KeysReloaded::NoFile);
@@ -269,7 +269,7 @@ impl TicketRing {
 }
 
 impl fmt::Debug for TicketRing {
-    /// Says nothing of the keys.
+    /// Hides the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TicketRing")
             .field("file", &self.file())
@@ -278,7 +278,7 @@ impl fmt::Debug for TicketRing {
     }
 }
 
-/// The ring as one listener may use it.
+/// The ring within the scope of one listener.
 #[derive(Debug)]
 struct ScopedTickets {
     ring: Arc<TicketRing>,
@@ -303,9 +303,9 @@ impl ProducesTickets for ScopedTickets {
     }
 }
 
-/// The scope of a listener from what must be the same wherever its tickets are good.
+/// The scope of a listener, from all settings that must be equal wherever its tickets are valid.
 ///
-/// Lengths are hashed too, so that no two lists of parts read alike.
+/// Lengths are hashed too, so that no two lists of parts have the same hash.
 pub(super) fn scope<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Scope {
     let mut hash = digest::Context::new(&digest::SHA256);
     hash.update(b"lockgate ticket scope 1");
@@ -327,8 +327,8 @@ impl Key {
         Ok(Self::new(name, &secret))
     }
 
-    /// From the 48 or 80 bytes that nginx, HAProxy and hitch use: a name and 32 or 64 bytes of
-    /// secret.
+    /// A key from the 48 or 80 bytes that nginx, HAProxy and hitch use: a name and 32 or 64 bytes
+    /// of secret.
     fn from_material(material: &[u8]) -> Option<Self> {
         let (name, secret) = material.split_first_chunk::<KEY_NAME>()?;
         if !matches!(secret.len(), 32 | 64) {
@@ -392,7 +392,7 @@ fn parse_keys(bytes: &[u8], path: &Path) -> Result<Vec<Arc<Key>>, TicketError> {
 }
 
 fn decode(line: &[u8]) -> Option<Vec<u8>> {
-    // 96 and 160 digits are 48 and 80 bytes; as base64 they would be 72 and 120, which no key has.
+    // 96 and 160 digits are 48 and 80 bytes; as base64 they would be 72 and 120, which are no keys.
     if matches!(line.len(), 96 | 160) {
         let text = std::str::from_utf8(line).ok()?;
         let byte = |at| {
@@ -401,8 +401,7 @@ fn decode(line: &[u8]) -> Option<Vec<u8>> {
         };
         return (0..line.len()).step_by(2).map(byte).collect();
     }
-    // PEM is the one base64 decoder among our dependencies, and it does not leak the key by its
-    // timing.
+    // PEM is the only base64 decoder among our dependencies, and its timing does not leak the key.
     let pem = [
         b"-----BEGIN PRIVATE KEY-----\n",
         line,

@@ -1,4 +1,4 @@
-//! Certificates of clients: whether one is wanted, and which CAs may have signed it.
+//! Client certificates: whether one is required, and the CAs that may sign it.
 //!
 //! Fails closed: without a usable CA file there is no verifier and the listener does not start.
 
@@ -16,21 +16,21 @@ use x509_parser::prelude::FromDer;
 use super::error::CertError;
 use super::pem;
 
-/// Whether a client must show a certificate.
+/// Whether a client must send a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAuthMode {
-    /// It may go without; one that it does show must be good.
+    /// Optional; if sent, it must be valid.
     Request,
-    /// It must show a good one.
+    /// Required.
     Require,
 }
 
-/// The rules of a listener for certificates of clients.
+/// The rules of a listener for client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientAuthSettings {
-    /// Whether one must be shown.
+    /// Whether a certificate is required.
     pub mode: ClientAuthMode,
-    /// PEM file of the CAs that are trusted to sign them. Their names are told to the client.
+    /// The PEM file of the trusted CAs. Their names are sent to the client.
     pub ca: PathBuf,
 }
 
@@ -38,7 +38,7 @@ pub struct ClientAuthSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClientRules {
     mode: ClientAuthMode,
-    /// In an order of its own, so that the order in the file does not matter to tickets.
+    /// Sorted, so that the order in the file does not matter to tickets.
     authorities: Vec<CertificateDer<'static>>,
 }
 
@@ -80,7 +80,7 @@ impl ClientRules {
         builder.build().map_err(|error| error.to_string())
     }
 
-    /// What distinguishes these rules from others, for the scope of tickets.
+    /// The parts of the rules that enter the scope of tickets.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let mode: &[u8] = match self.mode {
             ClientAuthMode::Request => b"request",
@@ -90,7 +90,7 @@ impl ClientRules {
     }
 }
 
-/// The common name of a certificate in DER, as the log and PROXY protocol v2 tell it.
+/// The common name of a certificate in DER, for the log and PROXY protocol v2.
 ///
 /// `None` if there is none, it is no text, or the certificate cannot be parsed. Of several the
 /// last, which is the most specific one.
@@ -106,7 +106,7 @@ pub fn common_name(der: &[u8]) -> Option<String> {
 }
 
 /// Whether a certificate was refused for its version of X.509: all but 3 are. The verifier's own
-/// error is nothing that can be named here.
+/// error type cannot be named here.
 pub(super) fn is_old_version(error: &OtherError) -> bool {
     error.0.to_string() == "UnsupportedCertVersion"
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::tls::handshake::HandshakeError;
 
-    /// One element of DER at the front: what it is, and what follows it.
+    /// The DER element at the front, and the rest.
     fn element(der: &[u8]) -> (&[u8], &[u8]) {
         let (header, length) = match der[1] {
             short @ 0..0x80 => (2, usize::from(short)),

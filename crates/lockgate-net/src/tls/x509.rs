@@ -1,6 +1,6 @@
-//! What certificates say of themselves: names, validity, who signed them.
+//! The contents of certificates: names, validity, issuers.
 //!
-//! Verifies nothing: it reads our own certificates for us, while a client's are judged by rustls.
+//! Verifies nothing: it reads our own certificates, while rustls verifies a client's.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -14,7 +14,7 @@ use x509_parser::prelude::FromDer;
 use super::error::{CertError, Warning};
 use super::private_key::KeyKind;
 
-/// What the certificate itself says.
+/// The contents of a certificate.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) names: Vec<String>,
@@ -49,7 +49,7 @@ impl Facts {
     }
 }
 
-/// Every certificate of a file.
+/// Parses every certificate of a file.
 pub(super) fn parse_chain<'a>(
     chain: &'a [CertificateDer<'static>],
     path: &Path,
@@ -66,12 +66,12 @@ pub(super) fn parse_chain<'a>(
     chain.iter().enumerate().map(parse).collect()
 }
 
-/// Whether there are certificates, and each says that it is an authority's (RFC 5280 §4.2.1.9).
+/// Whether there are certificates, and each is an authority's (RFC 5280 §4.2.1.9).
 pub(super) fn are_authorities(chain: &[CertificateDer<'static>], path: &Path) -> bool {
     parse_chain(chain, path).is_ok_and(|all| !all.is_empty() && all.iter().all(|one| one.is_ca()))
 }
 
-/// What clients may stumble over when they look for a path to a root.
+/// Faults of a chain that may keep clients from finding a path to a root.
 pub(super) fn chain_warnings(chain: &[X509Certificate<'_>], path: &Path) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let follows =
@@ -82,8 +82,9 @@ pub(super) fn chain_warnings(chain: &[X509Certificate<'_>], path: &Path) -> Vec<
             position: index + 1,
         });
     }
-    // Public CAs say where their intermediate is to be had (RFC 5280 §4.2.2.1) and never sign by
-    // the root; a private CA mostly does neither, so that its lone certificates are in order.
+    // Certificates of public CAs name the URL of their intermediate (RFC 5280 §4.2.2.1), and roots
+    // never sign sites; a private CA mostly does neither, so that its lone certificates are in
+    // order.
     if let [only] = chain
         && only.subject().as_raw() != only.issuer().as_raw()
         && only.extensions().iter().any(|ext| {
@@ -133,7 +134,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
         .ok()
 }
 
-/// A time of ASN.1, which counts seconds since 1970.
+/// A time of ASN.1, in seconds since 1970.
 pub(super) fn system_time(seconds: i64) -> SystemTime {
     let distance = Duration::from_secs(seconds.unsigned_abs());
     let time = if seconds < 0 {

@@ -1,4 +1,4 @@
-//! A client that keeps the rules of HTTP/2, by the h2 crate.
+//! A client that follows the rules of HTTP/2, on the h2 crate.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -22,7 +22,7 @@ use super::message::{Answer, fields, map};
 use super::runtime::Runtime;
 use crate::tls::ClientSettings;
 
-/// A connection; closed when it is dropped.
+/// A connection; closed on drop.
 #[derive(Debug)]
 pub struct Client {
     sender: SendRequest<Bytes>,
@@ -31,7 +31,7 @@ pub struct Client {
     runtime: Runtime,
 }
 
-/// A request that is on its way, and its answer.
+/// A request and its response.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     runtime: &'a Runtime,
@@ -42,15 +42,15 @@ pub struct Exchange<'a> {
 }
 
 impl Client {
-    /// Connects to where HTTP/2 is known to be spoken.
+    /// Connects with prior knowledge of HTTP/2.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When the connection is refused.
     pub fn connect(to: SocketAddr) -> Self {
         Self::connect_with(to, &Builder::new())
     }
 
-    /// The same with windows and limits as `builder` says.
+    /// The same with the windows and limits of `builder`.
     ///
     /// # Panics
     /// As [`Client::connect`].
@@ -95,7 +95,7 @@ impl Client {
             .expect("the peer takes the preface");
         let (tell, ended) = oneshot::channel();
         runtime.spawn(async move {
-            // Whoever does not ask does not mind how it ended.
+            // The receiver may be gone.
             let _ = tell.send(connection.await);
         });
         Self {
@@ -114,7 +114,7 @@ impl Client {
     /// A request for `path` at `app.test`, to be amended.
     ///
     /// # Panics
-    /// When the path is none.
+    /// When the path is invalid.
     pub fn request(method: Method, path: &str) -> Request<()> {
         let uri = Uri::builder()
             .scheme("http")
@@ -128,7 +128,7 @@ impl Client {
     /// GET of `path` at `app.test`.
     ///
     /// # Panics
-    /// When the connection ends before the answer.
+    /// When the connection ends before the response.
     pub fn get(&self, path: &str) -> Answer {
         self.begin(Self::request(Method::GET, path), true).answer()
     }
@@ -136,7 +136,7 @@ impl Client {
     /// POST of `body` to `path` at `app.test`, with its length.
     ///
     /// # Panics
-    /// When the connection ends before the answer.
+    /// When the connection ends before the response.
     pub fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
         let body = body.into();
         let mut request = Self::request(Method::POST, path);
@@ -148,7 +148,7 @@ impl Client {
         exchange.answer()
     }
 
-    /// Sends the head of a request, as soon as the peer allows one more stream; `end` says that
+    /// Sends the head of a request, as soon as the peer allows one more stream; `end` is whether
     /// there is no body.
     ///
     /// # Panics
@@ -161,7 +161,7 @@ impl Client {
     /// As [`Client::begin`].
     ///
     /// # Errors
-    /// When the connection has ended, or takes no more requests.
+    /// When the connection has ended, or accepts no more requests.
     pub fn try_begin(&self, request: Request<()>, end: bool) -> Result<Exchange<'_>, h2::Error> {
         let ready = self.sender.clone().ready();
         let mut sender = self.runtime.wait("room for a stream", ready)?;
@@ -179,7 +179,7 @@ impl Client {
     /// Begins an extended CONNECT (RFC 8441) for `path` at `app.test`.
     ///
     /// # Panics
-    /// When the peer has not said within [`crate::DEADLINE`] that it knows that.
+    /// When the peer has not announced its support within [`crate::DEADLINE`].
     pub fn connect_protocol(&self, protocol: &'static str, path: &str) -> Exchange<'_> {
         crate::eventually("extended CONNECT is enabled", || {
             self.sender
@@ -193,15 +193,15 @@ impl Client {
         self.begin(request, false)
     }
 
-    /// How many streams the peer allows.
+    /// The number of streams that the peer allows.
     pub fn allowed_streams(&self) -> usize {
         self.sender.current_max_send_streams()
     }
 
-    /// Waits until the connection has ended, and says how; an orderly GOAWAY is none.
+    /// Waits until the connection has ended; a clean GOAWAY is no error.
     ///
     /// # Errors
-    /// How it ended otherwise.
+    /// The error that ended it.
     ///
     /// # Panics
     /// When it does not end.
@@ -217,15 +217,15 @@ impl Client {
 }
 
 impl Exchange<'_> {
-    /// Its stream.
+    /// The id of its stream.
     pub fn stream(&self) -> u32 {
         self.request.stream_id().as_u32()
     }
 
-    /// Sends a piece of the body, when the windows allow it; `end` says that it is the last.
+    /// Sends a piece of the body, when the windows allow it; `end` is whether it is the last.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn send(&mut self, piece: impl Into<Bytes>, end: bool) {
         let sent = self
             .runtime
@@ -233,7 +233,7 @@ impl Exchange<'_> {
         sent.expect("the peer takes the body");
     }
 
-    /// Sends fields behind the body, and ends it.
+    /// Sends trailers, and ends the stream.
     ///
     /// # Panics
     /// When the peer has ended the stream.
@@ -252,10 +252,10 @@ impl Exchange<'_> {
         self.request.send_reset(Reason::from(code));
     }
 
-    /// Waits for the head of the answer, and whatever is said before it.
+    /// Waits for the head of the response, after interim ones.
     ///
     /// # Errors
-    /// When the stream or the connection ends before.
+    /// When the stream or the connection ends earlier.
     pub fn head(&mut self) -> Result<&Answer, h2::Error> {
         if let Some(mut response) = self.response.take() {
             let interim = &mut self.answer.interim;
@@ -273,7 +273,7 @@ impl Exchange<'_> {
         Ok(&self.answer)
     }
 
-    /// Waits for one answer before the answer (1xx).
+    /// Waits for one interim response (1xx).
     ///
     /// # Panics
     /// When none comes before the head.
@@ -291,10 +291,11 @@ impl Exchange<'_> {
         status
     }
 
-    /// The next piece of the answer's body; `None` is its end, after which the trailers are there.
+    /// The next piece of the response's body; `None` is its end, after which the trailers are
+    /// there.
     ///
     /// # Errors
-    /// When the stream or the connection ends before.
+    /// When the stream or the connection ends earlier.
     pub fn piece(&mut self) -> Result<Option<Bytes>, h2::Error> {
         self.head()?;
         let body = self.body.as_mut().expect("it is there with the head");
@@ -310,10 +311,10 @@ impl Exchange<'_> {
         Ok(Some(piece))
     }
 
-    /// The answer, up to its end or its reset.
+    /// The response, up to its end or its reset.
     ///
     /// # Panics
-    /// When the connection ends before.
+    /// When the connection ends earlier.
     pub fn answer(self) -> Answer {
         self.try_answer().expect("the connection goes on")
     }
@@ -321,7 +322,7 @@ impl Exchange<'_> {
     /// As [`Exchange::answer`].
     ///
     /// # Errors
-    /// When the connection ends before.
+    /// When the connection ends earlier.
     pub fn try_answer(mut self) -> Result<Answer, h2::Error> {
         loop {
             match self.piece() {
@@ -354,7 +355,7 @@ pub(super) async fn send(
         let room = poll_fn(|cx| Pin::new(&mut *stream).poll_capacity(cx)).await;
         let room = match room {
             Some(room) => room?,
-            // The stream has ended; sending says why.
+            // The stream has ended; sending returns the reason.
             None => return stream.send_data(piece, end),
         };
         let part = piece.split_to(room.min(piece.len()));

@@ -1,4 +1,4 @@
-//! Frames and their numbers (RFC 9113 §4 and §6); writes what no RFC allows as readily.
+//! Frames and their numbers (RFC 9113 §4 and §6); writes invalid ones as well.
 
 /// Numbers of frame types (RFC 9113 §6, RFC 9218 §7.1).
 pub mod kind {
@@ -6,23 +6,23 @@ pub mod kind {
     pub const DATA: u8 = 0;
     /// A field section, or its first part.
     pub const HEADERS: u8 = 1;
-    /// The priority of RFC 7540, which RFC 9113 has no more use for.
+    /// The priority of RFC 7540, deprecated by RFC 9113.
     pub const PRIORITY: u8 = 2;
-    /// The end of a stream before its time.
+    /// The early end of a stream.
     pub const RST_STREAM: u8 = 3;
-    /// What its sender is able and willing to take.
+    /// The settings of the sender.
     pub const SETTINGS: u8 = 4;
-    /// A request that the server makes up.
+    /// A pushed request.
     pub const PUSH_PROMISE: u8 = 5;
-    /// Is answered by the same eight bytes.
+    /// A ping; its acknowledgement has the same eight bytes.
     pub const PING: u8 = 6;
     /// No new streams; the connection ends.
     pub const GOAWAY: u8 = 7;
-    /// More may be sent.
+    /// A larger window.
     pub const WINDOW_UPDATE: u8 = 8;
     /// The next part of a field section.
     pub const CONTINUATION: u8 = 9;
-    /// A priority by the field's words.
+    /// A priority in the form of the field.
     pub const PRIORITY_UPDATE: u8 = 16;
 }
 
@@ -30,11 +30,11 @@ pub mod kind {
 pub mod flag {
     /// Of DATA and HEADERS: the last of its sender on this stream.
     pub const END_STREAM: u8 = 1;
-    /// Of SETTINGS and PING: an answer.
+    /// Of SETTINGS and PING: an acknowledgement.
     pub const ACK: u8 = 1;
-    /// Of HEADERS and CONTINUATION: the field section is whole.
+    /// Of HEADERS and CONTINUATION: the field section is complete.
     pub const END_HEADERS: u8 = 4;
-    /// Of DATA and HEADERS: the first byte says how much padding is at the end.
+    /// Of DATA and HEADERS: the first byte is the length of the padding at the end.
     pub const PADDED: u8 = 8;
     /// Of HEADERS: five bytes of priority come first.
     pub const PRIORITY: u8 = 0x20;
@@ -42,55 +42,55 @@ pub mod flag {
 
 /// Numbers of settings (RFC 9113 §6.5.2, RFC 8441 §3).
 pub mod setting {
-    /// The largest dynamic table that its sender keeps for decoding.
+    /// The largest dynamic table for decoding at the sender.
     pub const HEADER_TABLE_SIZE: u16 = 1;
-    /// Whether its sender takes PUSH_PROMISE.
+    /// Whether the sender accepts PUSH_PROMISE.
     pub const ENABLE_PUSH: u16 = 2;
     /// The most streams that the peer may have open.
     pub const MAX_CONCURRENT_STREAMS: u16 = 3;
     /// The window of new streams.
     pub const INITIAL_WINDOW_SIZE: u16 = 4;
-    /// The longest payload that its sender takes.
+    /// The longest payload that the sender accepts.
     pub const MAX_FRAME_SIZE: u16 = 5;
-    /// The largest field section that its sender takes, each line counted with 32 bytes more.
+    /// The largest field section that the sender accepts, each line counted with 32 bytes more.
     pub const MAX_HEADER_LIST_SIZE: u16 = 6;
-    /// Whether CONNECT may name a protocol.
+    /// Whether CONNECT may have a protocol.
     pub const ENABLE_CONNECT_PROTOCOL: u16 = 8;
 }
 
 /// Error codes of RST_STREAM and GOAWAY (RFC 9113 §7).
 pub mod code {
-    /// Nothing went wrong.
+    /// No error.
     pub const NO_ERROR: u32 = 0;
-    /// A rule was broken that has no code of its own.
+    /// A violation without a code of its own.
     pub const PROTOCOL_ERROR: u32 = 1;
-    /// Not the peer's fault.
+    /// An error of the sender's own.
     pub const INTERNAL_ERROR: u32 = 2;
     /// More was sent than the window allowed.
     pub const FLOW_CONTROL_ERROR: u32 = 3;
     /// SETTINGS were not acknowledged in time.
     pub const SETTINGS_TIMEOUT: u32 = 4;
-    /// A frame came for a stream that its sender had ended.
+    /// A frame for a stream that its sender had ended.
     pub const STREAM_CLOSED: u32 = 5;
     /// A payload of the wrong length.
     pub const FRAME_SIZE_ERROR: u32 = 6;
-    /// Nothing was done with the request.
+    /// The request was not processed.
     pub const REFUSED_STREAM: u32 = 7;
-    /// No longer wanted.
+    /// The stream is no longer needed.
     pub const CANCEL: u32 = 8;
-    /// The field sections can no longer be understood.
+    /// The field sections can no longer be decoded.
     pub const COMPRESSION_ERROR: u32 = 9;
     /// The connection of a CONNECT broke.
     pub const CONNECT_ERROR: u32 = 10;
-    /// The peer makes trouble.
+    /// The peer behaves like an attacker.
     pub const ENHANCE_YOUR_CALM: u32 = 11;
     /// TLS is too weak.
     pub const INADEQUATE_SECURITY: u32 = 12;
-    /// The request is for HTTP/1.1.
+    /// The request needs HTTP/1.1.
     pub const HTTP_1_1_REQUIRED: u32 = 13;
 }
 
-/// A frame as it came.
+/// A received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// A number of [`kind`], or any other.
@@ -99,17 +99,17 @@ pub struct Frame {
     pub flags: u8,
     /// The stream; 0 is the connection.
     pub stream: u32,
-    /// What is behind the nine bytes.
+    /// The bytes behind the header.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// Whether it is of this kind, with this flag.
+    /// Whether it is of this kind and has this flag.
     pub fn has(&self, kind: u8, flag: u8) -> bool {
         self.kind == kind && self.flags & flag != 0
     }
 
-    /// Whether it ends its sender's half of the stream in an orderly way.
+    /// Whether it ends its sender's half of the stream cleanly.
     pub fn ends_stream(&self) -> bool {
         matches!(self.kind, kind::DATA | kind::HEADERS) && self.flags & flag::END_STREAM != 0
     }
@@ -127,7 +127,7 @@ impl Frame {
         u32::from_be_bytes(bytes.try_into().expect("four bytes"))
     }
 
-    /// The settings that it has.
+    /// Its settings.
     pub fn settings(&self) -> impl Iterator<Item = (u16, u32)> {
         self.payload.chunks_exact(6).map(|pair| {
             let (id, value) = (&pair[..2], &pair[2..]);
@@ -139,10 +139,10 @@ impl Frame {
     }
 }
 
-/// A frame in bytes. Nothing is checked.
+/// The bytes of a frame. Nothing is checked.
 ///
 /// # Panics
-/// When the payload has 16 MB or more, for which there is no length.
+/// When the payload has 16 MB or more, which the length cannot express.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: impl AsRef<[u8]>) -> Vec<u8> {
     let payload = payload.as_ref();
     let length = u32::try_from(payload.len())

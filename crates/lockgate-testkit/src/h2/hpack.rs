@@ -1,7 +1,7 @@
-//! Field sections in bytes (RFC 7541): an encoder that writes exactly what it is told, and a strict
+//! Field sections in bytes (RFC 7541): an encoder that writes any representation, and a strict
 //! decoder.
 //!
-//! Not the code under test: that a mistake in one is not made good by the same mistake in the
+//! Not the code under test, so that a mistake in one is not hidden by the same mistake in the
 //! other.
 
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ const STATIC: [(&str, &str); 61] = [
     ("user-agent", ""), ("vary", ""), ("via", ""), ("www-authenticate", ""),
 ];
 
-/// A number with `bits` bits left in its first byte, whose others are `first` (§5.1).
+/// A number with `bits` bits left in its first byte, after `first` (§5.1).
 pub fn number(first: u8, bits: u8, value: usize) -> Vec<u8> {
     let most = (1 << bits) - 1;
     if value < most {
@@ -51,17 +51,17 @@ pub fn string(text: impl AsRef<[u8]>) -> Vec<u8> {
     [&number(0, 7, text.len()), text].concat()
 }
 
-/// A field that no table remembers (§6.2.3), with any name and value.
+/// A field that is never indexed (§6.2.3), with any name and value.
 pub fn never_indexed(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Vec<u8> {
     [vec![0x10], string(name), string(value)].concat()
 }
 
-/// A field that the peer's table remembers (§6.2.1); it is then [`indexed`] 62.
+/// A field that is added to the peer's table (§6.2.1); it is then [`indexed`] 62.
 pub fn remembered(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Vec<u8> {
     [vec![0x40], string(name), string(value)].concat()
 }
 
-/// A field by its place in the tables (§6.1).
+/// A field by its index in the tables (§6.1).
 pub fn indexed(at: usize) -> Vec<u8> {
     number(0x80, 7, at)
 }
@@ -79,18 +79,18 @@ pub fn section(fields: &[(&str, &str)]) -> Vec<u8> {
         .collect()
 }
 
-/// Reads field sections, one after the other.
+/// Decodes field sections, one after the other.
 #[derive(Debug)]
 pub struct Decoder {
     table: VecDeque<Field>,
     size: usize,
     limit: usize,
-    /// What the peer was told that its table may have at most.
+    /// The size of the table that the peer was told.
     allowed: usize,
 }
 
 impl Decoder {
-    /// A decoder whose settings said this table size; without any it is 4,096.
+    /// A decoder with this table size in its settings; the default is 4,096.
     pub fn new(allowed: usize) -> Self {
         Self {
             table: VecDeque::new(),
@@ -103,7 +103,7 @@ impl Decoder {
     /// The fields of a section.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn decode(&mut self, section: &[u8]) -> Result<Vec<Field>, &'static str> {
         let mut fields = Vec::new();
         let mut rest = section;
@@ -163,7 +163,7 @@ impl Decoder {
     }
 }
 
-/// What a field counts in a table and in a limit of field sections (§4.1).
+/// The size of a field in a table and in a limit of field sections (§4.1).
 fn cost((name, value): &Field) -> usize {
     name.len() + value.len() + 32
 }

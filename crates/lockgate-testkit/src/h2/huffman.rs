@@ -1,8 +1,8 @@
-//! The Huffman code of field sections (RFC 7541 appendix B), decoded.
+//! A decoder of the Huffman code of field sections (RFC 7541 appendix B).
 //!
-//! The code is canonical, so that the lengths say all of it.
+//! The code is canonical, so that the lengths define it.
 
-/// Bits of the code of each byte; the last is of the end of the string, which must not be there.
+/// Bits of the code of each byte; the last is that of the end of the string, which must not occur.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -18,18 +18,18 @@ const LENGTHS: [u8; 257] = [
 
 const END: usize = 256;
 
-/// The bytes that are coded.
+/// The decoded bytes.
 ///
 /// # Errors
-/// Where RFC 7541 §5.2 wants one: a coded end, padding of eight bits or more, or padding that is
-/// not all ones.
+/// Those of RFC 7541 §5.2: a coded end, padding of eight bits or more, or padding that is not all
+/// ones.
 pub(super) fn decode(coded: &[u8]) -> Result<Vec<u8>, &'static str> {
-    // Codes of each length are consecutive numbers, in the order of the bytes that they stand for.
+    // Codes of each length are consecutive numbers, in the order of their bytes.
     let mut symbols: Vec<usize> = (0..LENGTHS.len()).collect();
     symbols.sort_by_key(|symbol| (LENGTHS[*symbol], *symbol));
     let mut decoded = Vec::new();
     let (mut code, mut length) = (0_u32, 0_u8);
-    // The first code of the present length, and the place of its symbol.
+    // The first code of the current length, and the index of its symbol.
     let (mut first, mut place) = (0_u32, 0_usize);
     for bit in coded
         .iter()

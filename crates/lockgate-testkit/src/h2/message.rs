@@ -1,10 +1,10 @@
-//! Messages of HTTP/2 as tests look at them and make them: what was asked, what is answered.
+//! HTTP/2 messages for tests: received requests and responses, and replies to send.
 
 use bytes::Bytes;
 use h2::Reason;
 use http::HeaderMap;
 
-/// Name and value; bytes that are no text are shown as U+FFFD.
+/// Name and value; bytes that are not UTF-8 are shown as U+FFFD.
 pub(super) type Field = (String, String);
 
 pub(super) fn text(bytes: &[u8]) -> String {
@@ -42,36 +42,36 @@ fn find<'a>(fields: &'a [Field], wanted: &str) -> Option<&'a str> {
     first
 }
 
-/// An answer as a client got it, as far as it came.
+/// A response as far as the client has received it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The status; 0 when no head came.
+    /// The status; 0 without a head.
     pub status: u16,
     /// The fields, without the status.
     pub fields: Vec<Field>,
-    /// Answers before the answer (1xx): status and fields.
+    /// Interim responses (1xx): status and fields.
     pub interim: Vec<(u16, Vec<Field>)>,
-    /// The body, as far as it came.
+    /// The body, as far as received.
     pub body: Vec<u8>,
-    /// Fields behind the body.
+    /// The trailers.
     pub trailers: Vec<Field>,
-    /// The code of the RST_STREAM that ended it; `None` is an orderly end.
+    /// The code of the RST_STREAM that ended it; `None` for a clean end.
     pub reset: Option<u32>,
 }
 
 impl Answer {
-    /// The value of a field that is there at most once.
+    /// The value of a field that occurs at most once.
     ///
     /// # Panics
-    /// When it is there twice.
+    /// When it occurs twice.
     pub fn field(&self, name: &str) -> Option<&str> {
         find(&self.fields, name)
     }
 
-    /// The value of a field behind the body that is there at most once.
+    /// The value of a trailer that occurs at most once.
     ///
     /// # Panics
-    /// When it is there twice.
+    /// When it occurs twice.
     pub fn trailer(&self, name: &str) -> Option<&str> {
         find(&self.trailers, name)
     }
@@ -79,15 +79,15 @@ impl Answer {
     /// The body as text.
     ///
     /// # Panics
-    /// When it is none.
+    /// When it is not UTF-8.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("a body of text")
     }
 
-    /// Takes the next field section.
+    /// Adds the next field section.
     ///
     /// # Panics
-    /// When the first of an answer does not begin with the status.
+    /// When the first of a response does not begin with the status.
     pub(super) fn take(&mut self, mut fields: Vec<Field>) {
         if self.status != 0 {
             self.trailers = fields;
@@ -111,12 +111,12 @@ impl Answer {
     }
 }
 
-/// A request as an origin got it.
+/// A request as an origin has received it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Which connection it came over, counted from 0.
+    /// The number of its connection, from 0.
     pub connection: usize,
-    /// Its stream there.
+    /// The id of its stream.
     pub stream: u32,
     /// `:method`.
     pub method: String,
@@ -132,25 +132,25 @@ pub struct Asked {
     pub fields: Vec<Field>,
     /// The body.
     pub body: Vec<u8>,
-    /// Fields behind the body.
+    /// The trailers.
     pub trailers: Vec<Field>,
-    /// The code of the RST_STREAM by which the client ended it before its end.
+    /// The code of the RST_STREAM by which the client cancelled it.
     pub reset: Option<u32>,
 }
 
 impl Asked {
-    /// The value of a field that is there at most once.
+    /// The value of a field that occurs at most once.
     ///
     /// # Panics
-    /// When it is there twice.
+    /// When it occurs twice.
     pub fn field(&self, name: &str) -> Option<&str> {
         find(&self.fields, name)
     }
 
-    /// The value of a field behind the body that is there at most once.
+    /// The value of a trailer that occurs at most once.
     ///
     /// # Panics
-    /// When it is there twice.
+    /// When it occurs twice.
     pub fn trailer(&self, name: &str) -> Option<&str> {
         find(&self.trailers, name)
     }
@@ -158,13 +158,13 @@ impl Asked {
     /// The body as text.
     ///
     /// # Panics
-    /// When it is none.
+    /// When it is not UTF-8.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("a body of text")
     }
 }
 
-/// What an origin does with a request.
+/// An origin's reply to a request.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) interim: Vec<(u16, Vec<Field>)>,
@@ -175,21 +175,21 @@ pub struct Reply {
     pub(super) end: End,
 }
 
-/// How an answer ends.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// In an orderly way.
+    /// A clean end.
     Clean,
-    /// By RST_STREAM behind its last piece.
+    /// RST_STREAM behind the last piece.
     Reset(Reason),
-    /// By RST_STREAM, without any answer.
+    /// RST_STREAM without a response.
     Refused(Reason),
-    /// It does not.
+    /// No end.
     Never,
 }
 
 impl Reply {
-    /// This status, nothing else.
+    /// A response with this status only.
     pub fn new(status: u16) -> Self {
         let (interim, fields, pieces, trailers) = Default::default();
         Self {
@@ -202,7 +202,7 @@ impl Reply {
         }
     }
 
-    /// 200 with this body, whose length is said.
+    /// 200 with this body and its length.
     pub fn ok(body: impl Into<Bytes>) -> Self {
         let body = body.into();
         Self::new(200)
@@ -210,7 +210,7 @@ impl Reply {
             .piece(body)
     }
 
-    /// RST_STREAM instead of an answer; 7 is REFUSED_STREAM.
+    /// RST_STREAM instead of a response; 7 is REFUSED_STREAM.
     pub fn refuse(code: u32) -> Self {
         Self {
             end: End::Refused(code.into()),
@@ -218,26 +218,26 @@ impl Reply {
         }
     }
 
-    /// With this field.
+    /// Adds a field.
     pub fn field(mut self, name: &str, value: &str) -> Self {
         self.fields.push(owned((name, value)));
         self
     }
 
-    /// With an answer before the answer.
+    /// Adds an interim response.
     pub fn interim(mut self, status: u16, fields: &[(&str, &str)]) -> Self {
         self.interim
             .push((status, fields.iter().copied().map(owned).collect()));
         self
     }
 
-    /// With one more piece of a body.
+    /// Adds a piece of the body.
     pub fn piece(mut self, piece: impl Into<Bytes>) -> Self {
         self.pieces.push(piece.into());
         self
     }
 
-    /// With one more field behind the body.
+    /// Adds a trailer.
     pub fn trailer(mut self, name: &str, value: &str) -> Self {
         self.trailers.push(owned((name, value)));
         self

@@ -1,5 +1,5 @@
-//! An origin that keeps the rules of HTTP/2, by the h2 crate, as far as it is not told to go away
-//! or to fall silent.
+//! An origin that follows the rules of HTTP/2, on the h2 crate, until it is ordered to leave or to
+//! freeze.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -34,19 +34,19 @@ pub struct Origin {
     _runtime: Runtime,
 }
 
-/// What all connections do.
+/// An order to all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Serve,
-    /// GOAWAY; what runs is finished.
+    /// GOAWAY; open streams are finished.
     Leave,
-    /// Nothing is read or written any more, not even an answer to PING.
+    /// Nothing is read or written any more, not even acknowledgements of PING.
     Freeze,
     /// The sockets are closed.
     Drop,
 }
 
-/// What a connection needs.
+/// The state that connections share.
 struct Service {
     reply: Box<dyn Fn(&Asked) -> Reply + Send + Sync>,
     echoes: bool,
@@ -57,8 +57,8 @@ struct Service {
 }
 
 impl Origin {
-    /// Listens on a free port of 127.0.0.1, which no other origin has had, with prior knowledge,
-    /// and answers every request when it is whole.
+    /// Listens on a free port of 127.0.0.1 that no other origin has had, with prior knowledge, and
+    /// responds to every request when it is complete.
     ///
     /// # Panics
     /// When there is no port.
@@ -66,7 +66,7 @@ impl Origin {
         Self::plain_with(&builder(), reply)
     }
 
-    /// The same with windows and limits as `builder` says.
+    /// The same with the windows and limits of `builder`.
     ///
     /// # Panics
     /// As [`Origin::plain`].
@@ -77,7 +77,7 @@ impl Origin {
         Self::start(Box::new(reply), false, builder, None)
     }
 
-    /// The same over TLS as `issued`; knows `h2` only.
+    /// The same over TLS as `issued`; with `h2` only.
     ///
     /// # Panics
     /// As [`Origin::plain`].
@@ -88,7 +88,7 @@ impl Origin {
         Self::start(Box::new(reply), false, &builder(), Some(acceptor))
     }
 
-    /// Answers 200 at once, sends back each piece of a body as it comes, and the trailers behind
+    /// Responds 200 at once, sends back each piece of a body as it comes, and the trailers behind
     /// it.
     ///
     /// # Panics
@@ -128,8 +128,7 @@ impl Origin {
                     .expect("an option that all TCP sockets have");
                 let number = count.fetch_add(1, Ordering::SeqCst);
                 let (service, order) = (Arc::clone(&service), order.clone());
-                // A peer that fails the handshake or breaks off is the business of the test that
-                // told it to.
+                // A failed handshake or a broken connection is checked by the test that causes it.
                 tokio::spawn(async move {
                     match service.tls.clone() {
                         None => serve(service, order, number, stream).await,
@@ -153,7 +152,7 @@ impl Origin {
         }
     }
 
-    /// The address as a configuration has it, without scheme.
+    /// The address as in a configuration, without scheme.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
@@ -168,7 +167,7 @@ impl Origin {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    /// The next request, when it is whole or was reset.
+    /// The next request, when it is complete or was reset.
     ///
     /// # Panics
     /// When none comes.
@@ -179,7 +178,7 @@ impl Origin {
             .expect("a request reaches the origin")
     }
 
-    /// The requests that came since the last look, without waiting.
+    /// The requests since the last call, without waiting.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked
             .lock()
@@ -188,7 +187,7 @@ impl Origin {
             .collect()
     }
 
-    /// The next RST_STREAM of a client while it is being answered: stream and code.
+    /// The next RST_STREAM of a client during a response: stream and code.
     ///
     /// # Panics
     /// When none comes.
@@ -199,12 +198,12 @@ impl Origin {
             .expect("a reset reaches the origin")
     }
 
-    /// Sends GOAWAY on every connection, those to come too; what runs is finished.
+    /// Sends GOAWAY on every connection, later ones included; open streams are finished.
     pub fn leave(&self) {
         self.orders.send_replace(Order::Leave);
     }
 
-    /// Falls silent on every connection without closing it: answers nothing, PING neither.
+    /// Freezes every connection without closing it: no responses, no acknowledgements of PING.
     pub fn freeze(&self) {
         self.orders.send_replace(Order::Freeze);
     }
@@ -214,7 +213,7 @@ impl Origin {
         self.orders.send_replace(Order::Drop);
     }
 
-    /// Serves again: frozen connections go on.
+    /// Serves again: frozen connections continue.
     pub fn serve(&self) {
         self.orders.send_replace(Order::Serve);
     }
@@ -251,7 +250,7 @@ async fn serve<S>(
             }
         }
         tokio::select! {
-            biased; // an order goes before whatever was sent after it
+            biased; // an order goes before everything sent after it
             changed = order.changed() => if changed.is_err() { return },
             next = connection.accept() => match next {
                 Some(Ok((request, respond))) => {
@@ -376,8 +375,7 @@ async fn answer(reply: Reply, respond: &mut SendResponse<Bytes>) -> Result<(), h
     }
     match reply.end {
         End::Reset(reason) => {
-            // A reset at once would take back what is still queued: the connection's task writes it
-            // meanwhile.
+            // A reset at once would discard queued data: the connection's task writes it meanwhile.
             for _ in 0..16 {
                 tokio::task::yield_now().await;
             }

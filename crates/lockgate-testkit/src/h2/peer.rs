@@ -1,7 +1,7 @@
 //! One end of an HTTP/2 connection, scripted: sends any frame, and reads one frame at a time.
 //!
-//! Keeps no rule that it is not told to keep: no state of streams, no windows. Acknowledges
-//! SETTINGS and PING unless told otherwise, which every peer under test waits for.
+//! Enforces no rules: no states of streams, no windows. By default it acknowledges SETTINGS and
+//! PING, which every peer under test waits for.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use super::message::{Answer, Field, text};
 use crate::tls::{ClientSettings, Tls};
 use crate::wire::{Wire, shown};
 
-/// What a client begins with (RFC 9113 §3.4).
+/// The beginning of a client's bytes (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection, and what was read of it too much.
+/// A connection, and bytes that were read ahead.
 #[derive(Debug)]
 pub struct Peer<S = Wire> {
-    /// What it goes over; reading it directly goes past what was read already.
+    /// The connection below; reading it directly skips the bytes that were read ahead.
     pub stream: S,
     /// Whether SETTINGS and PING are acknowledged as they are read.
     pub acknowledges: bool,
@@ -26,23 +26,23 @@ pub struct Peer<S = Wire> {
     decoder: Decoder,
 }
 
-/// How the other end says goodbye.
+/// The contents of a GOAWAY.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoAway {
-    /// The last stream that it has looked at.
+    /// The last stream that was processed.
     pub last_stream: u32,
     /// A number of [`frame::code`].
     pub code: u32,
-    /// Words for people.
+    /// The debug data.
     pub debug: String,
 }
 
 impl Peer<Wire> {
-    /// Connects as a client that knows that HTTP/2 is spoken there, and sends the preface and empty
+    /// Connects as a client with prior knowledge of HTTP/2, and sends the preface and empty
     /// SETTINGS.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When the connection is refused.
     pub fn connect(to: SocketAddr) -> Self {
         let mut peer = Self::over(Wire::connect(to));
         peer.hello(&[]);
@@ -50,7 +50,7 @@ impl Peer<Wire> {
     }
 
     /// Another handle of the same connection, for a thread that reads while this one writes; it
-    /// acknowledges nothing. What was read too much stays here.
+    /// acknowledges nothing. Bytes that were read ahead stay here.
     ///
     /// # Panics
     /// When descriptors run out.
@@ -81,7 +81,7 @@ impl Peer<Tls> {
 }
 
 impl<S: Read + Write> Peer<S> {
-    /// Speaks over `stream`, and has said nothing yet.
+    /// A peer over `stream` that has sent nothing yet.
     pub fn over(stream: S) -> Self {
         Self {
             stream,
@@ -94,7 +94,7 @@ impl<S: Read + Write> Peer<S> {
     /// Serves over `stream`: reads the preface of a client, and sends SETTINGS.
     ///
     /// # Panics
-    /// When the client begins otherwise.
+    /// When the client's preface is wrong.
     pub fn accept(stream: S, settings: &[(u16, u32)]) -> Self {
         let mut peer = Self::over(stream);
         while peer.unread.len() < PREFACE.len() {
@@ -118,7 +118,7 @@ impl<S: Read + Write> Peer<S> {
     /// Begins as a client: the preface and SETTINGS.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn hello(&mut self, settings: &[(u16, u32)]) {
         self.send(
             [
@@ -132,7 +132,7 @@ impl<S: Read + Write> Peer<S> {
     /// Sends bytes as they are, at once.
     ///
     /// # Panics
-    /// When the peer does not take them.
+    /// When the peer does not accept them.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes).expect("the peer takes it");
     }
@@ -147,10 +147,10 @@ impl<S: Read + Write> Peer<S> {
             .and_then(|()| self.stream.flush())
     }
 
-    /// Sends a frame, whatever it is.
+    /// Sends any frame.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: impl AsRef<[u8]>) {
         self.send(frame::frame(kind, flags, stream, payload));
     }
@@ -158,7 +158,7 @@ impl<S: Read + Write> Peer<S> {
     /// Sends HEADERS, in one frame; `end` ends this half of the stream.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn headers(&mut self, stream: u32, fields: &[(&str, &str)], end: bool) {
         let end = if end { flag::END_STREAM } else { 0 };
         self.frame(
@@ -172,7 +172,7 @@ impl<S: Read + Write> Peer<S> {
     /// Sends a request for `path` at `app.test`, without a body.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn get(&mut self, stream: u32, path: &str) {
         let scheme = (":scheme", "http");
         self.headers(
@@ -190,7 +190,7 @@ impl<S: Read + Write> Peer<S> {
     /// Sends DATA, in one frame.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn data(&mut self, stream: u32, bytes: impl AsRef<[u8]>, end: bool) {
         self.frame(
             kind::DATA,
@@ -203,7 +203,7 @@ impl<S: Read + Write> Peer<S> {
     /// Sends RST_STREAM.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn reset(&mut self, stream: u32, code: u32) {
         self.frame(kind::RST_STREAM, 0, stream, code.to_be_bytes());
     }
@@ -211,7 +211,7 @@ impl<S: Read + Write> Peer<S> {
     /// Sends PING.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn ping(&mut self, bytes: [u8; 8]) {
         self.frame(kind::PING, 0, 0, bytes);
     }
@@ -219,7 +219,7 @@ impl<S: Read + Write> Peer<S> {
     /// Sends WINDOW_UPDATE; the stream 0 is the connection.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn window_update(&mut self, stream: u32, more: u32) {
         self.frame(kind::WINDOW_UPDATE, 0, stream, more.to_be_bytes());
     }
@@ -227,7 +227,7 @@ impl<S: Read + Write> Peer<S> {
     /// Sends SETTINGS.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn settings(&mut self, settings: &[(u16, u32)]) {
         self.frame(kind::SETTINGS, 0, 0, frame::settings(settings));
     }
@@ -235,7 +235,7 @@ impl<S: Read + Write> Peer<S> {
     /// Sends GOAWAY.
     ///
     /// # Panics
-    /// When the peer does not take it.
+    /// When the peer does not accept it.
     pub fn goaway(&mut self, last_stream: u32, code: u32) {
         self.frame(
             kind::GOAWAY,
@@ -248,7 +248,7 @@ impl<S: Read + Write> Peer<S> {
     /// The next frame; `None` is the peer's close between two frames.
     ///
     /// # Errors
-    /// When it ends otherwise, in the middle of a frame too, or nothing comes.
+    /// When it ends in another way, within a frame too, or no frame comes.
     pub fn try_next(&mut self) -> io::Result<Option<Frame>> {
         while self.unread.len() < 9 {
             if !self.read_more()? {
@@ -286,7 +286,7 @@ impl<S: Read + Write> Peer<S> {
             } else {
                 &[]
             };
-            // A peer that has closed already is told nothing; what it sent is still read.
+            // A peer that has closed already needs no acknowledgement; its frames are still read.
             let _ = self.try_send(frame::frame(kind, flag::ACK, 0, payload));
         }
         Ok(Some(frame))
@@ -302,7 +302,7 @@ impl<S: Read + Write> Peer<S> {
             .expect("the peer goes on")
     }
 
-    /// The next frame of this kind; others are thrown away, their field sections are understood.
+    /// The next frame of this kind; others are discarded, but their field sections are decoded.
     ///
     /// # Panics
     /// When none comes.
@@ -318,11 +318,11 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Waits until everything sent so far has been looked at: until a PING is answered. Frames
-    /// before are returned.
+    /// Waits until the peer has processed everything sent so far: until a PING is acknowledged.
+    /// Returns the frames before that.
     ///
     /// # Panics
-    /// When it is not answered.
+    /// When it is not acknowledged.
     pub fn settle(&mut self) -> Vec<Frame> {
         self.ping(*b"settle??");
         let mut before = Vec::new();
@@ -335,11 +335,11 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// The fields of HEADERS, and of the CONTINUATION that may follow. Every HEADERS must come
-    /// here, in order.
+    /// The fields of HEADERS and its CONTINUATION frames. Every HEADERS must be passed here, in
+    /// order.
     ///
     /// # Panics
-    /// When the section is not in order.
+    /// When the section is malformed.
     pub fn fields(&mut self, headers: &Frame) -> Vec<Field> {
         let mut payload = &headers.payload[..];
         let mut padding = 0;
@@ -371,11 +371,11 @@ impl<S: Read + Write> Peer<S> {
             .collect()
     }
 
-    /// The answer on this stream, up to its end or its reset; its body is let come, as far as this
-    /// window has to be opened for it. What comes on other streams meanwhile is thrown away.
+    /// The response on this stream, up to its end or its reset; the window is opened as needed for
+    /// its body. Frames of other streams are discarded.
     ///
     /// # Panics
-    /// When the peer ends before, or says goodbye before it began with the answer.
+    /// When the peer ends earlier, or sends GOAWAY before the response begins.
     pub fn answer(&mut self, stream: u32) -> Answer {
         let mut answer = Answer::default();
         loop {
@@ -389,7 +389,7 @@ impl<S: Read + Write> Peer<S> {
                 }
                 kind::DATA if !frame.payload.is_empty() => {
                     let more = u32::try_from(frame.payload.len()).expect("frames are short");
-                    // Of a stream that has ended it is needless, and harmless.
+                    // For an ended stream it is needless, and harmless.
                     self.window_update(0, more);
                     if frame.stream == stream {
                         self.window_update(stream, more);
@@ -434,7 +434,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Reads to the end of the connection, where a goodbye must be; the last one.
+    /// Reads to the end of the connection, and returns the last GOAWAY.
     ///
     /// # Panics
     /// When there is none, or the connection does not end.
@@ -444,7 +444,7 @@ impl<S: Read + Write> Peer<S> {
         last.unwrap_or_else(|| panic!("no goodbye, {end:?} instead: {frames:?}"))
     }
 
-    /// Reads what is there, or waits for it; `false` is the peer's end.
+    /// Reads available bytes, or waits for some; `false` is the peer's end.
     fn read_more(&mut self) -> io::Result<bool> {
         let mut read = [0; 16 * 1024];
         let len = self.stream.read(&mut read)?;
@@ -454,7 +454,7 @@ impl<S: Read + Write> Peer<S> {
 }
 
 impl GoAway {
-    /// What a GOAWAY says.
+    /// The contents of a GOAWAY.
     ///
     /// # Panics
     /// When it is too short.

@@ -1,4 +1,4 @@
-//! A thread on which tokio runs, so that tests stay without `async`.
+//! A thread that runs tokio, so that tests stay without `async`.
 
 use std::future::Future;
 use std::thread::JoinHandle;
@@ -23,7 +23,7 @@ impl Runtime {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
-            // Whoever drops the sender stops it as well.
+            // Dropping the sender stops it as well.
             let _ = runtime.block_on(stopped);
         });
         Self {
@@ -38,10 +38,10 @@ impl Runtime {
         self.handle.spawn(task);
     }
 
-    /// Waits for `future` here, while the thread does its work there.
+    /// Waits for `future`, while the thread works.
     ///
     /// # Panics
-    /// When it is not there within [`crate::DEADLINE`].
+    /// When it takes longer than [`crate::DEADLINE`].
     pub(super) fn wait<T>(&self, what: &str, future: impl Future<Output = T>) -> T {
         let limited = async { tokio::time::timeout(crate::DEADLINE, future).await };
         self.handle

@@ -151,7 +151,9 @@ fn unsafe_stays_in_the_room_of_system_calls() {
         "crates/lockgate-net/src/syscall.rs",
         "crates/lockgate-net/src/memory/allocator.rs",
     ];
-    let elsewhere = |source: &Source| !rooms.contains(&source.path.as_str());
+    // The task that measures the sources counts the word.
+    let elsewhere =
+        |source: &Source| !rooms.contains(&source.path.as_str()) && !source.is_in("crates/xtask");
     let found = uses(&sources, word, elsewhere);
     report(found.filter(|line| {
         !line.contains("forbid(unsafe_code)")

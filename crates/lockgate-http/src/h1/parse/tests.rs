@@ -1,4 +1,4 @@
-//! Heads: bytes in, words out. Each refusal names the section that asks for it.
+//! Parsing of heads. Each refusal names the section that asks for it.
 
 use super::*;
 use crate::fields::Known;
@@ -59,7 +59,7 @@ fn a_head_may_come_in_any_pieces() {
         (head.method, head.version, head.fields.len()),
         (Method::Post, Version::Http10, 1)
     );
-    // The next one on the same connection starts from its own beginning.
+    // The next head on the same connection starts anew.
     let next = b"PUT /next HTTP/1.1\r\n\r\n";
     assert_eq!(
         request(next, &mut progress, &LIMITS, &mut head),
@@ -68,7 +68,7 @@ fn a_head_may_come_in_any_pieces() {
     assert_eq!((head.target(), head.fields.len()), (&b"/next"[..], 0));
 }
 
-/// Else a line that comes byte by byte would be looked through as often as it has bytes.
+/// Otherwise a line that arrives byte by byte would be searched as often as it has bytes.
 #[test]
 fn no_byte_of_a_line_is_looked_at_twice() {
     let (mut progress, mut head) = (Progress::default(), RequestHead::default());
@@ -84,7 +84,7 @@ fn no_byte_of_a_line_is_looked_at_twice() {
     );
 }
 
-/// RFC 9112 §2.2: at least one empty line is passed over. More than one is nobody's habit.
+/// RFC 9112 §2.2: at least one empty line is skipped. No client sends more than one.
 #[test]
 fn one_empty_line_may_go_before_a_request() {
     assert_eq!(read(b"\r\nGET / HTTP/1.1\r\n\r\n").unwrap().unwrap().0, 20);
@@ -154,7 +154,7 @@ fn what_is_no_request_line_is_refused() {
             HeadError::Version
         );
     }
-    // RFC 9110 §2.5: a later minor version is read as the latest that is known.
+    // RFC 9110 §2.5: a later minor version is read as the latest known one.
     assert_eq!(
         read(b"GET / HTTP/1.2\r\n\r\n").unwrap().unwrap().1.version,
         Version::Http11
@@ -187,7 +187,7 @@ fn what_is_no_field_is_refused() {
     }
 }
 
-/// One that waits for the rest of a head that cannot become right would only wait.
+/// Waiting for the rest of a head that is malformed already would only waste time.
 #[test]
 fn a_bare_line_feed_is_refused_as_soon_as_it_is_seen() {
     assert_eq!(
@@ -209,7 +209,7 @@ fn a_bare_line_feed_is_refused_as_soon_as_it_is_seen() {
     assert_eq!(more, Err(HeadError::LineEnd));
 }
 
-/// RFC 9110 §5.5: bytes above 127 have no meaning to a recipient, and are kept.
+/// RFC 9110 §5.5: bytes above 127 are opaque to a recipient, and are kept.
 #[test]
 fn values_may_have_bytes_of_no_meaning() {
     let (_, head) = read(b"GET / HTTP/1.1\r\nA: \xff\tb\xc3\xa4\r\n\r\n")
@@ -230,14 +230,14 @@ fn limits_hold_to_the_byte_and_to_the_line() {
         read(with(fits + 1).as_bytes()).unwrap_err(),
         HeadError::TooLong
     );
-    // Before the end is there, too.
+    // Even before the end is there.
     assert_eq!(
         read(with(fits).as_bytes()[..LIMITS.head - 1].into())
             .unwrap()
             .map(|_| ()),
         None
     );
-    // RFC 9112 §3: of a first line that does not fit, the target is to blame.
+    // RFC 9112 §3: when the first line exceeds the limit, the target is to blame.
     let line = |target: usize| format!("GET /{} HTTP/1.1\r\n", "a".repeat(target));
     let begun = LIMITS.head - line(0).len();
     assert_eq!(
@@ -281,7 +281,7 @@ fn an_answer_is_read_as_it_was_written() {
         (input.len() - 3, 404, &b"Not Found"[..])
     );
     assert_eq!(head.fields.first(Known::ContentLength), Some(&b"3"[..]));
-    // RFC 9112 §4: a reason phrase may be absent; its space is known to be left out then.
+    // RFC 9112 §4: a reason phrase may be absent; its space is sometimes omitted then.
     for line in ["HTTP/1.0 200 ", "HTTP/1.0 200"] {
         let (_, head) = answer(format!("{line}\r\n\r\n").as_bytes())
             .unwrap()
@@ -371,7 +371,7 @@ fn connection_with_more_than_32_elements_is_refused() {
         answer(answered.as_bytes()).unwrap_err(),
         HeadError::TooManyNominated
     );
-    // Elsewhere a list may be as long as the head.
+    // In other fields a list may be as long as the head.
     let other = format!("GET / HTTP/1.1\r\nAccept: {}\r\n\r\n", tokens(400));
     assert!(read(other.as_bytes()).unwrap().is_some());
 }

@@ -39,7 +39,7 @@ fn read(pseudo: &Pseudo<'_>, fields: &[(&[u8], &[u8])]) -> Result<RequestHead, H
     request(pseudo, fields.iter().copied(), &LIMITS, &mut head).map(|()| head)
 }
 
-/// As an origin would get it in HTTP/1.
+/// The head as HTTP/1 for an origin.
 fn written(head: &RequestHead) -> String {
     let mut out = Vec::new();
     encode::request_line(&mut out, head.method_name(), head.target(), None);
@@ -71,7 +71,7 @@ fn the_scheme_is_kept_where_there_is_one() {
     ] {
         assert_eq!(read(&pseudo, &[]).unwrap().secure, secure, "{pseudo:?}");
     }
-    // Of what the head was used for before nothing is left.
+    // A used head keeps nothing of its last request.
     let mut head = read(&GET, &[]).unwrap();
     let plain = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
     parse::request(plain, &mut Progress::default(), &LIMITS, &mut head)
@@ -130,7 +130,7 @@ fn pseudo_header_fields_are_complete() {
             HeadError::PseudoFields,
         ),
         (Pseudo { path: None, ..GET }, HeadError::PseudoFields),
-        // RFC 9112 §3.2: HTTP/1.1 cannot do without.
+        // RFC 9112 §3.2: HTTP/1.1 requires Host.
         (
             Pseudo {
                 authority: None,
@@ -196,7 +196,7 @@ fn pseudo_header_fields_are_complete() {
     }
 }
 
-/// What each of them may not say, so that it cannot say more than one thing in HTTP/1.
+/// Characters that a pseudo-header field must not have, so that it means one thing only in HTTP/1.
 #[test]
 fn nothing_is_injected_through_a_pseudo_header_field() {
     let tail = b" HTTP/1.1\r\nX: y";
@@ -220,7 +220,7 @@ fn nothing_is_injected_through_a_pseudo_header_field() {
             method.escape_ascii()
         );
     }
-    // RFC 9113 §8.3.1: http and https are what there is to be asked for here.
+    // RFC 9113 §8.3.1: only http and https are served here.
     for scheme in [
         &with(b"https")[..],
         b"",
@@ -434,7 +434,7 @@ fn there_is_one_authority() {
         with(None, &[b"a.example", b"b.example"]),
         Err(HeadError::Authorities)
     );
-    // The usual port is that of the scheme.
+    // The default port is that of the scheme.
     let plain = Pseudo {
         scheme: Some(b"http"),
         ..GET
@@ -464,7 +464,7 @@ fn what_is_no_field_is_refused() {
         (b"x\n", b"", HeadError::FieldName),
         (b"x\x7f", b"", HeadError::FieldName),
         (b"\xc3\xa4", b"", HeadError::FieldName),
-        // RFC 9113 §8.3: pseudo-header fields that are not known, or are an answer's.
+        // RFC 9113 §8.3: pseudo-header fields that are unknown, or belong to responses.
         (b":status", b"200", HeadError::FieldName),
         (b":path", b"/", HeadError::FieldName),
         (b":other", b"", HeadError::FieldName),
@@ -548,7 +548,7 @@ fn lines_of_cookie_become_one() {
         with("cookie: a=b; c=d; e=f\n")
     );
     assert_eq!(crumbs(&[b"", b"c=d", b""]), with("cookie: c=d\n"));
-    // They count as the one line that they are, but each takes its room.
+    // They count as one line, but each takes its room.
     assert!(crumbs(&[&b"a"[..]; 9]).is_ok());
     assert_eq!(crumbs(&[&b"a"[..]; 40]), Err(HeadError::TooLong));
 }
@@ -676,7 +676,7 @@ fn extended_connect_becomes_the_get_of_a_websocket() {
          Upgrade: websocket\nConnection: Upgrade\n"
     );
     assert_eq!(head.method, Method::Get);
-    // What follows is no body.
+    // It has no body.
     assert_eq!(
         [false, true].map(|ended| length(&head, ended)),
         [Ok(BodyLength::Empty); 2]
@@ -705,7 +705,7 @@ fn extended_connect_becomes_the_get_of_a_websocket() {
     )
     .unwrap_err();
     assert_eq!((other, other.status()), (HeadError::UnknownProtocol, 501));
-    // Without it, the key is a field like others.
+    // Without it, the key is an ordinary field.
     assert!(
         read(&GET, &fields)
             .unwrap()
@@ -765,7 +765,7 @@ fn limits_hold_to_the_byte_and_to_the_line() {
     assert_eq!(errors.map(HeadError::status), [431, 431, 414, 400]);
 }
 
-/// RFC 3875 §4.1.18: what an origin that sees fields as variables cannot tell apart.
+/// RFC 3875 §4.1.18: names that an origin which sees fields as variables confuses.
 #[test]
 fn strangers_cannot_say_who_they_are_by_another_spelling() {
     let client = Client::new("192.0.2.7".to_owned(), true, false);

@@ -1,5 +1,4 @@
-//! What an account finds in blocks, in each of the forms that HPACK has for a field, and beside
-//! what a decoder makes of them.
+//! The account against blocks in each form that HPACK has for a field, and against a decoder.
 
 use super::super::{Decoder, Encoder, TABLE_SIZE};
 use super::*;
@@ -15,7 +14,7 @@ fn seen(account: &mut Account, block: &[u8]) -> Result<Section, HpackError> {
     account.end()
 }
 
-/// A literal that stays out of the table, with or without Huffman coding.
+/// A literal that is not added to the table, with or without Huffman coding.
 fn literal(marks: u8, name: &[u8], value: &[u8], coded: bool) -> Vec<u8> {
     let mut block = vec![marks];
     for text in [name, value] {
@@ -67,7 +66,7 @@ fn section_size_counts_32_bytes_for_each_field() {
 /// RFC 9113 §8.3: the pseudo-fields in each of the forms that HPACK has for a field.
 #[test]
 fn pseudo_fields_are_found_in_every_form() {
-    // The form, whether it is an answer, whether it is interim.
+    // The form, whether it is a response, whether it is interim.
     for coded in [false, true] {
         for marks in [0x00, 0x10, 0x40] {
             for (name, value, pseudo, answer, interim) in [
@@ -182,7 +181,7 @@ fn pseudo_fields_that_are_repeated_or_behind_others_are_found() {
         block.chunks(1).for_each(|byte| account.see(byte).unwrap());
         assert_eq!(account.end(), Ok(section), "{block:x?}");
     }
-    // Of the section before, nothing is held against the next.
+    // The next section starts anew.
     let mut account = account();
     seen(&mut account, &[0x82, 0x90]).unwrap();
     assert!(
@@ -229,7 +228,7 @@ fn fields_of_connections_are_found_in_every_form() {
                         of_connections,
                         "{name}: {value}"
                     );
-                    // The name alone: what its value was does not count.
+                    // The name alone: its value does not count.
                     let named =
                         seen(&mut account, &[&[0x0f, 47, 8][..], b"trailers"].concat()).unwrap();
                     let expected = of_connections && name != "te";
@@ -283,7 +282,7 @@ fn a_reference_to_a_large_field_counts_as_the_field() {
     assert_eq!((section.size, section.fields), (15 * 4_033, 15));
 }
 
-/// RFC 7541 §4.4: an entry larger than the table empties it. §4.3: so does a table of no size.
+/// RFC 7541 §4.4: an entry larger than the table empties it. §4.3: so does a table of size 0.
 #[test]
 fn entries_leave_the_table_as_it_shrinks() {
     let mut account = Account::new(100, 1024);
@@ -347,7 +346,7 @@ fn a_block_may_come_in_any_pieces() {
     }
 }
 
-/// RFC 9113 §4.3: what follows is read as before. RFC 7541 §4.4: a field that is larger than the
+/// RFC 9113 §4.3: the following fields are read as before. RFC 7541 §4.4: a field larger than the
 /// table empties it.
 #[test]
 fn a_value_that_is_long_is_passed_over_and_nothing_of_it_held() {
@@ -401,7 +400,7 @@ fn a_name_that_is_long_is_refused() {
     assert_eq!(account.see(b"x"), Err(HpackError::TooLarge));
 }
 
-/// The largest section that a block stands for is counted, and nothing is decoded for it.
+/// The largest section of a block is counted without decoding.
 #[test]
 fn agrees_with_the_decoder() {
     let (mut account, mut decoder) = (account(), Decoder::new(TABLE_SIZE));

@@ -1,4 +1,4 @@
-//! Relays whose rates are limited, on time that passes only while somebody waits for tokens.
+//! Relays with limited rates, on a clock that advances only while a task waits for tokens.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::shape::{BURST, Bucket, Line, Moment};
 
 /// A rate of 10 MB/s.
 const TEN: u64 = 10_000_000;
-/// What one wake-up is late at the most, and what is begun and not earned.
+/// The most lateness of one wake-up, and pieces that are begun and not earned.
 const SLACK: Moment = 30 * MS;
 
 fn bucket(rate: u64) -> Arc<Bucket> {
@@ -19,7 +19,7 @@ fn shaper(buckets: &[Arc<Bucket>], line: &Rc<Line>) -> Option<Shaper> {
     Some(Shaper::new(buckets, line))
 }
 
-/// Lets time pass while anybody in `lines` waits, until `done`; says how much.
+/// Advances the clock while any task in `lines` waits, until `done`; returns the time.
 async fn pass(lines: &[&Rc<Line>], done: impl Fn() -> bool) -> Moment {
     let begun = lines[0].now();
     while !done() {
@@ -31,7 +31,7 @@ async fn pass(lines: &[&Rc<Line>], done: impl Fn() -> bool) -> Moment {
     lines[0].now() - begun
 }
 
-/// What so many bytes take at a rate, with the burst that is saved at the beginning.
+/// The time of this many bytes at a rate, with the burst that is saved at the beginning.
 fn takes(bytes: usize, rate: u64) -> std::ops::Range<Moment> {
     let time = bytes as u64 * 1_000 / rate * MS;
     time - BURST - SLACK..time - BURST + SLACK
@@ -73,7 +73,7 @@ fn each_direction_has_its_rate_and_half_close_survives() {
             let took = pass(&[&line], || at_origin.is_finished()).await;
             assert!(takes(4_000_000, TEN).contains(&took), "{took}");
             assert!(at_origin.await.unwrap() == up);
-            // The client has finished, and is answered.
+            // The client has finished, and gets a response.
             sending(&origin, down.clone());
             let at_client = receiving(&client);
             let took = pass(&[&line], || task.is_finished()).await;
@@ -86,7 +86,7 @@ fn each_direction_has_its_rate_and_half_close_survives() {
                 (meter.received.get(), meter.sent.get()),
                 (4_000_000, 1_000_000)
             );
-            // All of that time somebody waited for tokens, and nobody does now.
+            // The relay waited for tokens all that time, and does not now.
             assert!(!meter.held.get());
             assert!(
                 meter.held_for.get() + 2 * SLACK > 4_000_000_000 / 10 - BURST,
@@ -97,7 +97,7 @@ fn each_direction_has_its_rate_and_half_close_survives() {
     }
 }
 
-/// Carries `data` downward while time passes; says whether a pipe was used, and what arrived.
+/// Sends `data` downward while time passes; returns whether a pipe was used, and the received data.
 async fn carry(bench: &mut Bench, line: &Rc<Line>, data: &[u8]) -> (bool, Vec<u8>) {
     let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
     let mut buffer = vec![0; 1 << 20];
@@ -121,11 +121,11 @@ async fn carry(bench: &mut Bench, line: &Rc<Line>, data: &[u8]) -> (bool, Vec<u8
 #[test]
 fn plain_tcp_that_is_shaped_is_spliced_all_the_same() {
     run(async {
-        // A piece of the first rate is smaller than what one read asks for in bulk.
+        // A piece of the first rate is smaller than a read in bulk.
         for rate in [TEN, 10 * TEN] {
             let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
             bench.relay.shape(None, shaper(&[bucket(rate)], &line));
-            // Reads that are filled, but not two in a row.
+            // Full reads, but not two in a row.
             for len in [65_536, 1, 131_072, 1] {
                 carry(&mut bench, &line, &bytes(len)).await;
             }
@@ -156,7 +156,7 @@ fn two_workers_together_hold_the_rate_of_all() {
     run(async {
         let total = bucket(TEN);
         let lines = [Line::stopped(), Line::stopped()];
-        // Two connections in each worker, and one of them may not have more than a tenth.
+        // Two connections in each worker; one of them has a limit of a tenth.
         let running: Vec<_> = [(0, 10 * TEN), (0, TEN / 10), (1, 10 * TEN), (1, 10 * TEN)]
             .into_iter()
             .map(|(worker, own)| {
@@ -206,7 +206,7 @@ fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
             } = settled_pair(terms);
             let mut bench = Bench::new(unix_sockets, Some(down), None, Preface::default());
             let line = Line::stopped();
-            // A packet at a time, of which it takes eleven for a record.
+            // A packet at a time: a record takes eleven.
             bench.relay.shape(
                 shaper(&[bucket(20_000)], &line),
                 shaper(&[bucket(20_000)], &line),
@@ -225,8 +225,8 @@ fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
             let at_origin = receiving(&origin);
             let took = pass(&[&line], || at_origin.is_finished()).await;
             assert!(at_origin.await.unwrap() == bytes(100_000), "{terms:?}");
-            // A record is delivered when all of it has come, and owed for from then on; the end
-            // comes behind that.
+            // A record is delivered when all of it has come, and its tokens are owed from then on;
+            // the end follows.
             let (least, most) = ((100_000 - 18_000 - 1_500) / 20, (100_000 + 3_000) / 20);
             assert!((least * MS..most * MS).contains(&took), "{took}");
             sending(&origin, bytes(10));

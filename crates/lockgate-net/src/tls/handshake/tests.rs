@@ -1,5 +1,4 @@
-//! Handshakes in memory, for the tests of everything that follows one, and over sockets, for their
-//! own.
+//! Handshakes in memory, for the tests of later stages, and over sockets, for their own.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock};
@@ -22,7 +21,7 @@ use crate::tls::{
     ServerSettings, TicketRing,
 };
 
-/// What a handshake agrees on.
+/// The parameters of a handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) version: &'static SupportedProtocolVersion,
@@ -137,9 +136,9 @@ fn name() -> ServerName<'static> {
 /// rustls' buffered connections, of either end, as bytes in and bytes out.
 pub(crate) trait Rustls {
     fn take_sent(&mut self) -> Vec<u8>;
-    /// The data in `wire`.
+    /// Opens the data in `wire`.
     fn receive(&mut self, wire: &[u8]) -> Result<Vec<u8>, Error>;
-    /// `data` in records.
+    /// Seals `data` in records.
     fn protect(&mut self, data: &[u8]) -> Vec<u8>;
     fn close(&mut self) -> Vec<u8>;
 }
@@ -187,7 +186,7 @@ rustls_end!(ServerConnection);
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
     pub(crate) session: Box<Session>,
-    /// What the client has not been sent yet: the tickets of TLS 1.3.
+    /// Unsent bytes for the client: the tickets of TLS 1.3.
     pub(crate) unsent: Vec<u8>,
 }
 
@@ -225,7 +224,7 @@ pub(crate) fn client_pair(
     let mut server = ServerConnection::new(server.clone()).unwrap();
     let (keys, secrets) = ask(client.clone(), |question| {
         server.receive(question).unwrap();
-        // The tickets come with the Finished in TLS 1.2 and are a later test's in TLS 1.3.
+        // The tickets come with the Finished in TLS 1.2, and are tested elsewhere in TLS 1.3.
         if server.is_handshaking() || server.protocol_version() == Some(ProtocolVersion::TLSv1_2) {
             server.take_sent()
         } else {
@@ -278,7 +277,7 @@ pub(crate) fn twins(terms: Terms) -> (Twin, Twin) {
     )
 }
 
-/// Steps until rustls wants more or has finished; says whether it has.
+/// Steps until rustls needs more bytes or has finished; returns whether it has.
 fn step_through(
     mut step: impl FnMut(&mut Rest, &mut Vec<u8>) -> Step,
     outgoing: &mut Vec<u8>,
@@ -350,7 +349,7 @@ fn ask(
     (Keys::Client(kernel), secrets)
 }
 
-/// Runs a test as a worker runs its connections: one thread, IO, no timers.
+/// Runs a test like a worker's connections: one thread, IO, no timers.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -389,7 +388,7 @@ pub(crate) async fn send_all(socket: &Socket, mut bytes: &[u8]) {
     }
 }
 
-/// What comes next, in whatever size; empty at the end.
+/// The next bytes, of any number; empty at the end.
 pub(crate) async fn receive_some(socket: &Socket) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 65536];
     let received = poll_fn(|cx| socket.poll_recv(cx, &mut bytes)).await?;
@@ -408,7 +407,7 @@ pub(crate) async fn receive_all(socket: &Socket) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Our two ends as the product sets them up, from files.
+/// Our two ends as in production, from files.
 struct Site {
     acceptor: Acceptor,
     connector: Connector,
@@ -445,7 +444,7 @@ fn site(change: impl FnOnce(&Folder, &Ca, &mut ServerSettings)) -> Site {
     }
 }
 
-/// A client of rustls over a socket: shakes hands, and has its first data leave with its last
+/// A client of rustls over a socket: does the handshake, and sends its first data with its last
 /// flight.
 async fn rustls_client(
     socket: &Socket,
@@ -721,13 +720,13 @@ fn a_close_that_comes_with_the_last_flight_is_kept() {
     });
 }
 
-/// A ticket has the client's certificates in it, of which a client may send 64 KB.
+/// A ticket contains the client's certificates, of which a client may send 64 KB.
 #[test]
 fn a_client_with_many_certificates_gets_long_tickets() {
     assert!(longest_tickets().len() > 40_000);
 }
 
-/// The tickets of a client that shows 50 KB of certificates.
+/// The tickets of a client with 50 KB of certificates.
 pub(crate) fn longest_tickets() -> Vec<u8> {
     run(async {
         let clients = Ca::new("clients");

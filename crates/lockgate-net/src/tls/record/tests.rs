@@ -1,9 +1,9 @@
-//! One record at a time: what is opened, what is refused, and that nothing else ever comes out.
+//! Single records: opened, refused, and never any other plaintext.
 
 use super::*;
 use crate::tls::handshake::tests::{TERMS, TLS12_TERMS, TLS13_TERMS, Terms, twins};
 
-/// What a client seals and its server opens.
+/// A client's sealer and its server's opener.
 fn ends(terms: Terms) -> (Sealer, Opener) {
     let (server, client) = twins(terms);
     let version = terms.version.version;
@@ -26,7 +26,7 @@ fn open(opener: &mut Opener, record: &[u8]) -> Result<(ContentType, Vec<u8>), Re
     Ok((opened.kind, plain[..opened.len].to_vec()))
 }
 
-/// A record of TLS 1.3 with this inner plaintext (RFC 8446 §5.2), whatever it is.
+/// A record of TLS 1.3 with any inner plaintext (RFC 8446 §5.2).
 fn seal_inner(sealer: &mut Sealer, inner: &[u8]) -> Vec<u8> {
     let key = &mut sealer.0;
     let body = (inner.len() + TAG) as u16;
@@ -112,7 +112,7 @@ fn data_is_cut_into_records_that_fit_their_bound() {
     }
 }
 
-/// RFC 8446 §5.2 for the header; everything else is what an AEAD is for.
+/// RFC 8446 §5.2 for the header; the AEAD protects the rest.
 #[test]
 fn a_changed_byte_anywhere_is_refused() {
     for terms in TERMS {
@@ -124,7 +124,7 @@ fn a_changed_byte_anywhere_is_refused() {
                 let mut tampered = record.clone();
                 tampered[at] ^= change;
                 let result = match opener.frame(&tampered) {
-                    // More is waited for, and what comes then does not authenticate.
+                    // More bytes are needed, and then the record does not authenticate.
                     Ok(Some(len)) if len > tampered.len() => {
                         tampered.resize(len, 0);
                         open(&mut opener, &tampered)
@@ -134,15 +134,14 @@ fn a_changed_byte_anywhere_is_refused() {
                 };
                 match (at, terms.is_13()) {
                     (0 | 1, true) | (1, false) => assert_eq!(result, Err(RecordError::Malformed)),
-                    // Another type that there is, is one under which the record does not
-                    // authenticate.
+                    // Under another valid type the record does not authenticate.
                     (0, false) => {
                         assert!(matches!(
                             result,
                             Err(RecordError::Malformed | RecordError::BadMac)
                         ))
                     }
-                    // The minor version of TLS 1.2 is ours in what is authenticated.
+                    // The minor version of TLS 1.2 is ours in the authenticated data.
                     (2, false) => {
                         assert_eq!(
                             result,
@@ -307,8 +306,7 @@ fn more_plaintext_than_a_record_may_have_is_refused() {
     assert_eq!(open(&mut opener, &longer), Err(RecordError::Overflow));
 }
 
-/// RFC 8446 §5: a protected change_cipher_spec is an unexpected message; and so is a type that
-/// nobody knows.
+/// RFC 8446 §5: a protected change_cipher_spec is an unexpected message; and so is an unknown type.
 #[test]
 fn an_inner_type_that_may_not_be_protected_is_refused() {
     let (mut sealer, mut opener) = ends(TLS13_TERMS);

@@ -1,4 +1,5 @@
-//! Sessions against rustls at the other end, and against our own where rustls would not misbehave.
+//! Sessions against rustls at the other end, and against our own for violations that rustls would
+//! not commit.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::tls::handshake::tests::{
     server_config, settled_pair, twins,
 };
 
-/// What came of bytes that are fed as the relay feeds them.
+/// The data of bytes that are fed as the relay feeds them.
 fn feed(session: &mut Session, wire: &[u8]) -> Result<Vec<u8>, SessionError> {
     let mut whole = session.take_partial();
     whole.extend_from_slice(wire);
@@ -246,7 +247,7 @@ fn many_requests_for_a_key_update_get_one_answer() {
     assert!(!client.owes() && !server.owes());
 }
 
-/// What `seal_owed` does after its message.
+/// The sender's part of `seal_owed` after its message.
 fn rekey_sender(session: &mut Session) {
     let next = match &mut session.keys {
         Keys::Server(kernel) => kernel.update_tx_secret(),
@@ -358,7 +359,8 @@ fn a_message_that_is_too_long_is_refused_by_its_header() {
 
 #[test]
 fn a_message_that_has_no_place_after_the_handshake_is_refused() {
-    // A client must not send tickets, and nobody a hello, a certificate request or a Finished.
+    // A client must not send tickets, and neither side a hello, a certificate request or a
+    // Finished.
     for message in [
         &[NEW_SESSION_TICKET, 0, 0, 0][..],
         &[1, 0, 0, 0],
@@ -402,7 +404,7 @@ fn a_ticket_that_cannot_be_read_costs_only_the_resumption() {
     );
 }
 
-/// RFC 5246 §7.2.2: who does not renegotiate says so by a warning.
+/// RFC 5246 §7.2.2: renegotiation is refused by a warning.
 #[test]
 fn renegotiation_is_refused() {
     let (mut server, mut client) = sessions(TLS12_TERMS);
@@ -416,7 +418,7 @@ fn renegotiation_is_refused() {
     assert_eq!(feed(&mut client, &alert), Ok(Vec::new()), "a warning");
 }
 
-/// RFC 5246 §7.4.1.1: a client may pass over the request; but not for ever.
+/// RFC 5246 §7.4.1.1: a client may ignore the request; but not for ever.
 #[test]
 fn a_request_to_renegotiate_is_passed_over() {
     let (mut server, mut client) = sessions(TLS12_TERMS);
@@ -477,7 +479,7 @@ fn what_follows_a_close_is_ignored() {
     }
 }
 
-/// Or else whoever reads what waits before the end would read for ever.
+/// Otherwise a reader of waiting data would never reach the end.
 #[test]
 fn nothing_waits_after_a_close() {
     for follows in [&b"\x17\x03\x03\x00\x01\x00"[..], b"garbage"] {

@@ -1,4 +1,4 @@
-//! Which of several acceptors a client gets.
+//! The choice between several acceptors.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ fn the_most_specific_name_chooses_the_rules() {
         ("b.example", Some(2)),
         ("x.example", Some(2)),
         ("x.b.example", Some(3)),
-        // Below it however deep, as hosts of sites are; whether a certificate is for it is another
-        // question.
+        // At any depth below it, as for hosts of sites; whether a certificate is valid for it is
+        // another question.
         ("x.c.b.example", Some(3)),
         ("x.y.b.example", None),
         ("elsewhere.test", None),

@@ -1,4 +1,4 @@
-//! What is said of files, good and bad.
+//! Errors and warnings about files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

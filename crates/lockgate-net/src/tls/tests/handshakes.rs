@@ -1,4 +1,4 @@
-//! What a client gets: which certificate, which parameters, and when it is refused.
+//! The certificate and the parameters that a client gets, and its refusal.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,7 @@ impl Pair {
     }
 }
 
-/// Carries bytes both ways until neither end has more to say.
+/// Exchanges bytes until neither end has any to send.
 pub(super) fn shake(client: ClientConfig, acceptor: &Acceptor, sni: &str) -> Result<Pair, Error> {
     shake_shared(&Arc::new(client), acceptor, sni)
 }
@@ -246,7 +246,7 @@ fn ecdsa_is_shown_to_clients_that_know_it_and_rsa_to_the_others() {
     }
 }
 
-/// The CA signs by ECDSA, which a client of RSA only cannot verify: it is told to believe.
+/// The CA signs with ECDSA, which a client with RSA only cannot verify: verification is disabled.
 fn shake_unverified(mut client: ClientConfig, acceptor: &Acceptor) -> Pair {
     let provider = client.crypto_provider().clone();
     client
@@ -342,7 +342,7 @@ fn both_versions_are_spoken_and_the_server_chooses_aes_128() {
             ),
             suite
         );
-        // What the handshake room needs: secrets for an own record layer.
+        // The handshake module needs the secrets for our record layer.
         assert!(pair.server.dangerous_extract_secrets().is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! When a ticket is good, and when it must not be.
+//! The validity of session tickets.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ fn a_ticket_is_good_at_every_listener_of_the_same_site_and_at_no_other() {
     let other = folder.write("other.pem", ca.issue(&["other.example"]).both());
     let one = acceptor(with_tickets(&cert, &ring));
     let same = acceptor(with_tickets(&cert, &ring));
-    // It would answer for a name that it has no certificate for.
+    // It would pose as a name without having the certificate.
     let posing = acceptor(ServerSettings {
         tickets: Some(ring.clone()),
         ..settings(&[], Some(&other))

@@ -1,0 +1,49 @@
+//! Tasks of the repository. `measure` prints figures about the sources of a checkout.
+
+mod measure;
+
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use measure::Workspace;
+
+const USAGE: &str = "usage: cargo run -p xtask -- measure [ROOT] [--cycles] [--names] [--words]";
+
+fn main() -> ExitCode {
+    let printed = run(std::env::args().skip(1))
+        .and_then(|text| Ok(std::io::stdout().write_all(text.as_bytes())?));
+    match printed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The text that the command prints.
+fn run(mut args: impl Iterator<Item = String>) -> Result<String, Box<dyn Error>> {
+    if args.next().as_deref() != Some("measure") {
+        return Err(USAGE.into());
+    }
+    let mut root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let mut lists: Vec<fn(&Workspace) -> String> = Vec::new();
+    for arg in args {
+        match arg.as_str() {
+            "--cycles" => lists.push(Workspace::list_cycles),
+            "--names" => lists.push(Workspace::list_names),
+            "--words" => lists.push(Workspace::list_words),
+            path if !path.starts_with('-') => root = PathBuf::from(path),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    let workspace = Workspace::read(&root)?;
+    let mut text = workspace.table();
+    for list in lists {
+        text.push('\n');
+        text.push_str(&list(&workspace));
+    }
+    Ok(text)
+}
