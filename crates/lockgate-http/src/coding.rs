@@ -170,7 +170,7 @@ mod tests {
 
     /// RFC 9110 §12.5.3.
     #[test]
-    fn the_one_that_is_wanted_most_is_chosen() {
+    fn accept_encoding_with_the_highest_weight_wins() {
         for (value, best) in [
             ("gzip", Some(Gzip)),
             ("x-gzip", Some(Gzip)),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_ask_gets_no_coding() {
+    fn without_accept_encoding_the_response_is_identity() {
         assert_eq!(Accepted::of(&fields(&[])), Accepted::IDENTITY);
         assert_eq!(Accepted::of(&fields(&[("X", "gzip")])), Accepted::IDENTITY);
         for value in ["", ",", " , ,"] {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_wanted_alike_the_servers_first_is_chosen() {
+    fn equal_accept_encoding_weights_fall_back_to_server_order() {
         let accepted = of("gzip, br, zstd");
         assert_eq!(accepted.best(&[Gzip, Br, Identity]), Some(Gzip));
         assert_eq!(accepted.best(&[Br, Gzip, Identity]), Some(Br));
@@ -244,7 +244,7 @@ mod tests {
 
     /// RFC 9110 §12.4.2: `qvalue = ( "0" [ "." 0*3DIGIT ] ) / ( "1" [ "." 0*3("0") ] )`.
     #[test]
-    fn an_element_with_a_malformed_weight_is_passed_over() {
+    fn an_accept_encoding_element_with_a_malformed_weight_is_ignored() {
         for value in [
             "gzip;",
             "gzip;q",
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_the_same_on_several_lines() {
+    fn accept_encoding_may_be_split_over_several_lines() {
         let of = |lines: &[(&str, &str)]| Accepted::of(&fields(lines));
         let lines = [
             ("Accept-Encoding", "gzip;q=0.5"),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_megabyte_is_read_once() {
+    fn a_megabyte_of_accept_encoding_is_read_once() {
         for (many, best) in [
             ("gzip;q=0.5,", Gzip),
             (",", Br),
@@ -331,7 +331,7 @@ mod tests {
 
     /// RFC 9110 §12.5.5.
     #[test]
-    fn vary_says_a_name_once() {
+    fn vary_names_a_field_once() {
         let name = b"Accept-Encoding";
         for (lines, count) in [
             (&[][..], 1),

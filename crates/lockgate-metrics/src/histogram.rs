@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_duration_there_is_does_no_harm() {
+    fn the_longest_duration_does_not_overflow_a_histogram() {
         let histogram = Histogram::new(BOUNDS);
         histogram.record(Duration::MAX);
         assert_eq!(histogram.snapshot().count(), 1);
     }
 
     #[test]
-    fn many_durations_at_once_are_as_many_and_lose_nothing_of_their_sum() {
+    fn record_many_adds_count_and_sum_of_equal_durations() {
         let histogram = Histogram::new(BOUNDS);
         histogram.record_many(Duration::from_nanos(1_500), 1_000);
         histogram.record_many(Duration::from_millis(5), 2);

@@ -282,7 +282,7 @@ mod tests {
 
     /// RFC 1035 §4.1.1, §4.1.2.
     #[test]
-    fn a_question_is_one_that_is_followed_to_its_end() {
+    fn an_srv_query_is_encoded_and_invalid_names_are_refused() {
         assert_eq!(asked()[..12], [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(
             &asked()[12..],
@@ -314,7 +314,7 @@ mod tests {
 
     /// RFC 2782.
     #[test]
-    fn records_say_where_a_service_is() {
+    fn srv_records_name_target_and_port() {
         let one = Srv {
             priority: 1,
             weight: 2,
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_from_one_that_says_no() {
+    fn a_dns_response_must_match_its_query() {
         let good = answered(0x8180, 1, &srv(1, 2, 80, TARGET));
         let with = |at: usize, byte: u8| {
             let mut message = good.clone();
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_wherever_it_ends() {
+    fn malformed_dns_responses_are_refused_at_every_length() {
         let good = answered(0x8180, 1, &srv(1, 2, 80, TARGET));
         for end in asked().len()..good.len() {
             assert_eq!(

@@ -34,7 +34,7 @@ fn expected() -> Answer {
 }
 
 #[test]
-fn a_scripted_client_and_a_whole_origin_understand_each_other() {
+fn a_scripted_client_talks_to_the_h2_origin() {
     let origin = Origin::plain(|_| whole());
     let mut peer = Peer::connect(origin.socket_address());
     let head = [
@@ -75,7 +75,7 @@ fn a_scripted_client_and_a_whole_origin_understand_each_other() {
 }
 
 #[test]
-fn a_whole_client_and_a_scripted_origin_understand_each_other() {
+fn the_h2_client_talks_to_a_scripted_origin() {
     let listener = Listener::tcp();
     let client = Client::connect(listener.socket_address());
     let mut origin = Peer::accept(listener.accept(), &[(setting::MAX_CONCURRENT_STREAMS, 7)]);
@@ -103,7 +103,7 @@ fn a_whole_client_and_a_scripted_origin_understand_each_other() {
 }
 
 #[test]
-fn both_speak_tls() {
+fn h2_client_and_origin_speak_tls() {
     let authority = Authority::new("Test Authority");
     let origin = Origin::tls(&authority.issue(&["app.test"]), |asked| {
         match asked.path.as_str() {
@@ -142,7 +142,7 @@ fn both_speak_tls() {
 }
 
 #[test]
-fn an_origin_leaves_falls_silent_and_dies_as_it_is_told() {
+fn an_origin_sends_goaway_freezes_and_drops_on_command() {
     let origin = Origin::plain(|_| Reply::ok("x"));
     let mut peer = Peer::connect(origin.socket_address());
     peer.get(1, "/");
@@ -171,7 +171,7 @@ fn an_origin_leaves_falls_silent_and_dies_as_it_is_told() {
 }
 
 #[test]
-fn streams_go_both_ways_at_once() {
+fn h2_streams_go_both_ways_at_once() {
     let origin = Origin::echo();
     let client = Client::connect(origin.socket_address());
     let mut socket = client.connect_protocol("websocket", "/ws");
@@ -197,7 +197,7 @@ fn streams_go_both_ways_at_once() {
 /// The bytes of a request that no encoder would make arrive as they are: the h2 crate says what is
 /// wrong with them.
 #[test]
-fn a_scripted_client_writes_what_is_wrong() {
+fn a_scripted_client_sends_malformed_header_blocks() {
     let origin = Origin::plain(|_| Reply::ok(""));
     let mut peer = Peer::connect(origin.socket_address());
     let section = [hpack::indexed(2), hpack::never_indexed("connection", "b")].concat();

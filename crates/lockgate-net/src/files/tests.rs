@@ -13,7 +13,7 @@ fn opened(folder: &Path, symlinks: Symlinks) -> Root {
 }
 
 #[test]
-fn what_leads_out_of_the_root_is_not_found_by_any_path() {
+fn no_path_or_symlink_leads_out_of_the_root() {
     let folder = tempfile::tempdir().unwrap();
     let (root, outside) = (folder.path().join("root"), folder.path().join("outside"));
     fs::create_dir_all(root.join("a")).unwrap();
@@ -82,7 +82,7 @@ fn only_files_are_opened() {
 }
 
 #[test]
-fn a_stamp_tells_every_change_from_what_was_before() {
+fn a_file_stamp_changes_when_the_file_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, "one").unwrap();

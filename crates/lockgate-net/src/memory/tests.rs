@@ -77,7 +77,7 @@ fn a_socket_holds_less_unsent_the_smaller_the_limit() {
 }
 
 #[test]
-fn marks_measure_what_a_thread_took_between_them() {
+fn allocator_marks_measure_a_threads_allocations_between_them() {
     let before = mark();
     let charge = Charge::new(Kind::Kernel, 1000);
     lend(24);

@@ -59,7 +59,7 @@ fn within(moved: u64, expected: u64, percent: u64) {
 }
 
 #[test]
-fn a_rate_holds_over_ten_seconds_whoever_takes() {
+fn a_rate_holds_for_any_number_of_takers() {
     for bytes in [
         10_000,
         1_000_000,
@@ -77,7 +77,7 @@ fn a_rate_holds_over_ten_seconds_whoever_takes() {
 }
 
 #[test]
-fn nobody_who_waits_is_left_behind() {
+fn a_token_bucket_is_shared_fairly() {
     for bytes in [1_000_000, 100_000_000] {
         for takers in [2, 10, 100] {
             let bucket = Bucket::new(rate(bytes));
@@ -97,7 +97,7 @@ fn nobody_who_waits_is_left_behind() {
 }
 
 #[test]
-fn of_a_chain_the_slowest_decides_and_the_others_lose_nothing() {
+fn a_chain_of_buckets_runs_at_its_slowest() {
     let total = Bucket::new(rate(10_000_000));
     let chain = |own: u64| vec![Bucket::new(rate(own)), Arc::clone(&total)];
     // The first three may have 1 MB/s each, and the fourth what is left of ten.
@@ -112,7 +112,7 @@ fn of_a_chain_the_slowest_decides_and_the_others_lose_nothing() {
 }
 
 #[test]
-fn what_is_saved_is_a_twentieth_of_a_second() {
+fn the_burst_is_a_twentieth_of_a_second() {
     let bucket = Bucket::new(rate(1_000_000));
     let mut now = 0;
     for _ in 0..2 {
@@ -125,14 +125,14 @@ fn what_is_saved_is_a_twentieth_of_a_second() {
 }
 
 #[test]
-fn a_slow_rate_moves_a_packet_at_a_time() {
+fn a_slow_rate_grants_one_packet_at_a_time() {
     let bucket = Bucket::new(rate(1_000));
     assert_eq!(reserve(&bucket, BEGIN), (LEAST, BEGIN));
     assert_eq!(reserve(&bucket, BEGIN), (LEAST, BEGIN + 1_500 * MS));
 }
 
 #[test]
-fn where_many_wait_turns_come_round_sooner() {
+fn with_many_waiting_connections_grants_are_smaller() {
     let bucket = Bucket::new(rate(100_000_000));
     let pieces: Vec<_> = (0..1_000).map(|_| reserve(&bucket, BEGIN)).collect();
     assert_eq!(pieces[0].0, 2_000_000);
@@ -142,7 +142,7 @@ fn where_many_wait_turns_come_round_sooner() {
 }
 
 #[test]
-fn two_workers_that_take_at_once_both_pay() {
+fn two_workers_taking_tokens_at_once_both_pay() {
     let bucket = Bucket::new(rate(1_000_000));
     let take = || {
         for _ in 0..10_000 {
@@ -187,7 +187,7 @@ fn poll(shaper: &mut Shaper) -> Option<usize> {
 }
 
 #[test]
-fn what_is_used_up_is_waited_for() {
+fn an_exhausted_bucket_makes_the_shaper_wait() {
     with_line(|line| {
         let mut one = Shaper::new([Bucket::new(rate(1_000_000))], &line);
         assert!(!one.is_asked());
@@ -209,7 +209,7 @@ fn what_is_used_up_is_waited_for() {
 }
 
 #[test]
-fn what_was_not_moved_is_given_back() {
+fn unspent_tokens_are_given_back() {
     with_line(|line| {
         let bucket = Bucket::new(rate(1_000_000));
         let chain = [Arc::clone(&bucket)];
@@ -226,7 +226,7 @@ fn what_was_not_moved_is_given_back() {
 }
 
 #[test]
-fn who_leaves_the_line_gives_his_turn_back() {
+fn a_dropped_waiter_gives_its_reservation_back() {
     with_line(|line| {
         let bucket = Bucket::new(rate(1_000_000));
         bucket.reserve(50_000, line.now());
@@ -246,7 +246,7 @@ fn who_leaves_the_line_gives_his_turn_back() {
 }
 
 #[test]
-fn what_was_moved_beyond_what_was_granted_is_owed() {
+fn bytes_moved_beyond_the_grant_are_owed() {
     with_line(|line| {
         let mut one = Shaper::new([Bucket::new(rate(1_000_000))], &line);
         assert_eq!(poll(&mut one), Some(20_000));
@@ -262,7 +262,7 @@ fn what_was_moved_beyond_what_was_granted_is_owed() {
 }
 
 #[test]
-fn the_alarm_wakes_whose_turn_it_is() {
+fn the_timer_wakes_waiting_shapers_in_turn() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build_local(Default::default())
@@ -291,7 +291,7 @@ fn the_alarm_wakes_whose_turn_it_is() {
 }
 
 #[test]
-fn those_who_wait_for_a_rate_of_their_own_take_nothing_of_what_is_shared() {
+fn waiting_on_an_own_rate_takes_no_shared_tokens() {
     with_line(|line| {
         let (own, total) = (Bucket::new(rate(2_000)), Bucket::new(rate(100_000)));
         let mut waiting: Vec<_> = (0..1_000)

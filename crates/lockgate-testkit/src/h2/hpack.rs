@@ -221,7 +221,7 @@ mod tests {
     /// RFC 7541 C.6.1 to C.6.3: a table of 256 bytes that forgets, Huffman strings, indexed names.
     #[test]
     #[rustfmt::skip]
-    fn the_answers_of_the_rfc_are_decoded() {
+    fn the_hpack_response_examples_of_the_rfc_are_decoded() {
         let mut decoder = Decoder::new(256);
         let first = [
             0x48, 0x82, 0x64, 0x02, 0x58, 0x85, 0xae, 0xc3, 0x77, 0x1a, 0x4b, 0x61, 0x96, 0xd0, 0x7a, 0xbe, 0x94, 0x10,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_hpack_fields_are_decoded_again() {
         let long = "x".repeat(100_000);
         let fields = [
             (":method", "GET"),

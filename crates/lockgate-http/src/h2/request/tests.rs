@@ -81,7 +81,7 @@ fn the_scheme_is_kept_where_there_is_one() {
 }
 
 #[test]
-fn a_request_is_one_of_http_1() {
+fn an_h2_request_becomes_an_http_1_head() {
     let head = read(
         &GET,
         &[(b"x-b", b"1"), (b"accept", b""), (b"x-a", b"z\tz \xff")],
@@ -104,7 +104,7 @@ fn a_request_is_one_of_http_1() {
 }
 
 #[test]
-fn a_head_may_be_used_again() {
+fn a_request_head_may_be_reused() {
     let mut head = RequestHead::default();
     let before = b"POST /before HTTP/1.0\r\nContent-Length: 3\r\nConnection: close\r\n\r\n";
     parse::request(before, &mut Progress::default(), &LIMITS, &mut head)
@@ -198,7 +198,7 @@ fn pseudo_header_fields_are_complete() {
 
 /// What each of them may not say, so that it cannot say more than one thing in HTTP/1.
 #[test]
-fn nothing_is_injected_through_a_pseudo_header_field() {
+fn crlf_in_pseudo_header_fields_is_refused() {
     let tail = b" HTTP/1.1\r\nX: y";
     let with = |text: &[u8]| [text, tail].concat();
     // RFC 9110 §9.1: a token.
@@ -352,7 +352,7 @@ fn nothing_is_injected_through_a_pseudo_header_field() {
 }
 
 #[test]
-fn methods_paths_and_schemes_are_those_of_http_1() {
+fn method_path_and_scheme_pseudo_headers_become_a_request_line() {
     let of = |pseudo| of(&pseudo, &[]);
     assert_eq!(
         of(Pseudo {
@@ -388,7 +388,7 @@ fn methods_paths_and_schemes_are_those_of_http_1() {
 /// field that identifies an entity that differs from the entity in the ":authority" pseudo-header
 /// field. The values of fields need to be normalized to compare them".
 #[test]
-fn there_is_one_authority() {
+fn authority_and_host_must_agree() {
     let one = is("GET /a?b HTTP/1.1\nHost: a.example\n");
     let with = |authority: Option<&'static [u8]>, hosts: &[&[u8]]| {
         let fields: Vec<_> = hosts.iter().map(|host| (&b"host"[..], *host)).collect();
@@ -448,7 +448,7 @@ fn there_is_one_authority() {
 
 /// RFC 9113 §8.2.1, and RFC 9110 §5.1, §5.5.
 #[test]
-fn what_is_no_field_is_refused() {
+fn malformed_h2_request_fields_are_refused() {
     for (name, value, error) in [
         (&b""[..], &b""[..], HeadError::FieldName),
         (b"Accept", b"", HeadError::FieldName),
@@ -495,7 +495,7 @@ fn what_is_no_field_is_refused() {
 
 /// RFC 9113 §8.2.2.
 #[test]
-fn fields_of_connections_are_refused() {
+fn connection_specific_fields_in_h2_requests_are_refused() {
     for (name, value) in [
         (&b"connection"[..], &b"close"[..]),
         (b"connection", b""),
@@ -528,7 +528,7 @@ fn fields_of_connections_are_refused() {
 /// RFC 9113 §8.2.3: "these MUST be concatenated into a single octet string using the two-octet
 /// delimiter of 0x3b, 0x20 [...] before being passed into a non-HTTP/2 context".
 #[test]
-fn lines_of_cookie_become_one() {
+fn cookie_lines_are_joined_into_one() {
     let crumbs = |crumbs: &[&[u8]]| {
         let mut fields: Vec<_> = crumbs
             .iter()
@@ -555,7 +555,7 @@ fn lines_of_cookie_become_one() {
 
 /// RFC 9113 §8.1.1, RFC 9110 §8.6.
 #[test]
-fn a_content_length_is_one_number() {
+fn h2_content_length_is_a_single_number() {
     let with = |values: &[&[u8]]| {
         let fields: Vec<_> = values
             .iter()
@@ -598,7 +598,7 @@ fn a_content_length_is_one_number() {
 /// RFC 9113 §8.1.1: "A request or response is also malformed if the value of a content-length
 /// header field does not equal the sum of the DATA frame payload lengths that form the content".
 #[test]
-fn a_body_is_as_long_as_its_stream_or_its_content_length() {
+fn an_h2_request_body_length_follows_content_length_or_stream() {
     let of = |value: Option<&[u8]>, ended| {
         let field = value.map(|value| (&b"content-length"[..], value));
         length(
@@ -627,7 +627,7 @@ fn a_body_is_as_long_as_its_stream_or_its_content_length() {
 
 /// RFC 9113 §8.5.
 #[test]
-fn connect_asks_for_an_authority() {
+fn h2_connect_needs_an_authority_with_port() {
     let head = read(&CONNECT, &[]).unwrap();
     assert_eq!(
         (head.method, head.target()),
@@ -662,7 +662,7 @@ fn connect_asks_for_an_authority() {
 
 /// RFC 8441 §5.
 #[test]
-fn extended_connect_becomes_the_get_of_a_websocket() {
+fn extended_connect_becomes_a_websocket_get() {
     let fields: [(&[u8], &[u8]); 4] = [
         (b"sec-websocket-version", b"13"),
         (b"sec-websocket-key", b"dGhlIHNhbXBsZSBub25jZQ=="),
@@ -718,7 +718,7 @@ fn extended_connect_becomes_the_get_of_a_websocket() {
 
 /// RFC 9113 §6.5.2: a field has the size of its name and value, and 32 bytes more.
 #[test]
-fn limits_hold_to_the_byte_and_to_the_line() {
+fn h2_head_limits_hold_to_the_byte_and_line() {
     // :method GET, :scheme https, :authority a.example, :path /a?b
     let pseudo = 7 + 3 + 7 + 5 + 10 + 9 + 5 + 4 + 4 * 32;
     let fits = LIMITS.head - pseudo - 32 - 1;
@@ -767,7 +767,7 @@ fn limits_hold_to_the_byte_and_to_the_line() {
 
 /// RFC 3875 §4.1.18: what an origin that sees fields as variables cannot tell apart.
 #[test]
-fn strangers_cannot_say_who_they_are_by_another_spelling() {
+fn untrusted_h2_clients_cannot_respell_x_forwarded_for() {
     let client = Client::new("192.0.2.7".to_owned(), true, false);
     let lies: [&[u8]; 12] = [
         b"x-forwarded-for",

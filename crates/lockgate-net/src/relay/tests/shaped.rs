@@ -119,7 +119,7 @@ async fn carry(bench: &mut Bench, line: &Rc<Line>, data: &[u8]) -> (bool, Vec<u8
 }
 
 #[test]
-fn plain_tcp_that_is_shaped_is_spliced_all_the_same() {
+fn shaped_plain_tcp_is_still_spliced() {
     run(async {
         // A piece of the first rate is smaller than what one read asks for in bulk.
         for rate in [TEN, 10 * TEN] {
@@ -142,7 +142,7 @@ fn plain_tcp_that_is_shaped_is_spliced_all_the_same() {
 }
 
 #[test]
-fn small_pieces_of_a_slow_rate_are_copied() {
+fn small_pieces_at_a_slow_rate_are_copied() {
     run(async {
         let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
         bench.relay.shape(None, shaper(&[bucket(TEN / 10)], &line));
@@ -152,7 +152,7 @@ fn small_pieces_of_a_slow_rate_are_copied() {
 }
 
 #[test]
-fn two_workers_together_hold_the_rate_of_all() {
+fn two_workers_together_hold_the_shared_rate() {
     run(async {
         let total = bucket(TEN);
         let lines = [Line::stopped(), Line::stopped()];
@@ -196,7 +196,7 @@ fn two_workers_together_hold_the_rate_of_all() {
 }
 
 #[test]
-fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
+fn under_tls_the_rate_counts_plaintext_and_close_notify_passes() {
     for terms in TERMS {
         run(async {
             let Pair {
@@ -246,7 +246,7 @@ fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
 }
 
 #[test]
-fn who_has_nothing_to_say_takes_nothing_from_others() {
+fn an_idle_connection_takes_no_tokens_from_others() {
     run(async {
         let (total, line) = (bucket(TEN), Line::stopped());
         let mut silent = Vec::new();

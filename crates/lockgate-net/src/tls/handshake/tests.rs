@@ -473,7 +473,7 @@ fn trusting(ca: &Ca) -> rustls::ConfigBuilder<ClientConfig, rustls::client::Want
 }
 
 #[test]
-fn our_two_ends_agree_and_resume_over_a_socket() {
+fn our_client_and_server_handshake_and_resume_over_a_socket() {
     run(async {
         let site = Arc::new(site(|_, _, settings| settings.alpn = vec![b"h2".to_vec()]));
         for resumed in [false, true] {
@@ -542,7 +542,7 @@ async fn read_data(session: &mut Session, socket: &Socket) -> Vec<u8> {
 }
 
 #[test]
-fn data_that_comes_with_the_last_flight_is_not_lost_and_tickets_wait_for_its_answer() {
+fn data_read_with_the_last_handshake_flight_is_kept() {
     for versions in [&version::TLS12, &version::TLS13] {
         run(async {
             let site = site(|_, _, _| {});
@@ -578,7 +578,7 @@ fn data_that_comes_with_the_last_flight_is_not_lost_and_tickets_wait_for_its_ans
 }
 
 #[test]
-fn a_hello_that_was_read_before_is_used_whole_or_in_part() {
+fn a_client_hello_read_before_is_used_whole_or_partly() {
     run(async {
         let site = site(|_, _, _| {});
         let (near, far) = unix_sockets();
@@ -604,7 +604,7 @@ fn a_hello_that_was_read_before_is_used_whole_or_in_part() {
 }
 
 #[test]
-fn a_peer_that_speaks_no_tls_is_told_so() {
+fn a_peer_that_speaks_no_tls_gets_an_alert() {
     run(async {
         let site = site(|_, _, _| {});
         for garbage in [
@@ -624,7 +624,7 @@ fn a_peer_that_speaks_no_tls_is_told_so() {
 }
 
 #[test]
-fn a_peer_that_leaves_early_has_closed() {
+fn a_peer_that_closes_early_has_closed() {
     run(async {
         let site = site(|_, _, _| {});
         let mut client =
@@ -642,7 +642,7 @@ fn a_peer_that_leaves_early_has_closed() {
 }
 
 #[test]
-fn an_endpoint_with_the_certificate_of_another_is_refused_and_told() {
+fn an_endpoint_with_another_hosts_certificate_is_refused() {
     run(async {
         let site = Arc::new(site(|_, _, settings| {
             settings.default = settings.certs.first().cloned()
@@ -661,7 +661,7 @@ fn an_endpoint_with_the_certificate_of_another_is_refused_and_told() {
 }
 
 #[test]
-fn a_preface_goes_before_the_hello_in_plain() {
+fn a_preface_is_sent_in_plain_before_the_client_hello() {
     run(async {
         let site = Arc::new(site(|_, _, _| {}));
         let (near, far) = unix_sockets();
@@ -691,7 +691,7 @@ fn a_preface_goes_before_the_hello_in_plain() {
 }
 
 #[test]
-fn a_close_that_comes_with_the_last_flight_is_kept() {
+fn a_close_notify_with_the_last_flight_is_kept() {
     run(async {
         let site = site(|_, _, _| {});
         let (near, far) = unix_sockets();
@@ -723,7 +723,7 @@ fn a_close_that_comes_with_the_last_flight_is_kept() {
 
 /// A ticket has the client's certificates in it, of which a client may send 64 KB.
 #[test]
-fn a_client_with_many_certificates_gets_long_tickets() {
+fn a_client_with_many_certificates_gets_long_session_tickets() {
     assert!(longest_tickets().len() > 40_000);
 }
 
@@ -769,7 +769,7 @@ pub(crate) fn longest_tickets() -> Vec<u8> {
 /// A client with Nagle's algorithm on may send the rest of its flight only when the first piece is
 /// acknowledged.
 #[test]
-fn a_flight_that_comes_in_pieces_is_acknowledged_at_once() {
+fn a_handshake_flight_in_pieces_is_acknowledged_at_once() {
     for versions in [&version::TLS12, &version::TLS13] {
         run(async {
             let site = site(|_, _, _| {});
