@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_or_a_problem_is_for_whom_names_its_type() {
+    fn accept_selects_html_json_or_text_error_pages() {
         for (accept, expected) in [
             (&[][..], Form::Text),
             (&[""], Form::Text),

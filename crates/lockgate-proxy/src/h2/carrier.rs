@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_an_answer_are_acknowledged_at_once_and_whole_ones_not() {
+    fn partial_h2_responses_are_acknowledged_at_once() {
         let head = frame(frames::HEADERS, frames::END_HEADERS, 1, b"\x88");
         let data = frame(frames::DATA, 0, 1, b"da");
         let last = frame(frames::DATA, frames::END_STREAM, 1, b"ta");

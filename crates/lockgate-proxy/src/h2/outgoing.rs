@@ -206,7 +206,7 @@ mod tests {
     /// Else a page over a slow link loses its images: they wait for as long as what goes before
     /// them takes.
     #[test]
-    fn who_waits_behind_others_does_not_wait_for_the_client() {
+    fn waiting_behind_other_streams_is_not_waiting_for_the_client() {
         let turns = Turns::new();
         let cx = &mut Context::from_waker(Waker::noop());
         let mut outgoing = Outgoing::default();

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_while_many_heads_wait() {
+    fn reading_stops_while_many_heads_wait() {
         let mut sections = Sections::new(64 * 1024, 128);
         come(&mut sections, 1, &literal(b"x", &[b'x'; 4_000]));
         for stream in [3, 5, 7, 9, 11] {
@@ -432,7 +432,7 @@ mod tests {
 
     /// RFC 9113 §8.2.2, §8.3, §8.3.1, in whatever pieces a head comes.
     #[test]
-    fn what_is_malformed_in_a_head_is_told() {
+    fn a_malformed_request_head_is_reported() {
         for (head, wrong) in [
             (
                 &[0x82, 0x86, 0x04, 3, b'/', b'#', b'x'][..],
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_for_streams_that_are_over_are_of_no_use() {
+    fn headers_for_closed_streams_are_useless() {
         let mut sections = Sections::new(1_024, 128);
         come(&mut sections, 5, GET);
         assert_eq!(come(&mut sections, 3, GET), Use::None, "below the highest");
@@ -469,7 +469,7 @@ mod tests {
 
     /// The crate says what is wrong with it, in its own time.
     #[test]
-    fn what_cannot_be_followed_is_known_to_be_lost() {
+    fn an_undecodable_field_section_is_known_to_be_lost() {
         let mut sections = Sections::new(1_024, 128);
         come(&mut sections, 1, &[0x80 | 62]);
         assert!(sections.is_lost());
@@ -483,7 +483,7 @@ mod tests {
     /// What the crate reads behind a section that it has not decoded may be another request than
     /// the client's.
     #[test]
-    fn streams_behind_a_section_that_was_lost_are_not_served() {
+    fn streams_after_an_undecodable_section_are_not_served() {
         let mut sections = Sections::new(1_024, 128);
         come(&mut sections, 1, GET);
         sections.begins(3);

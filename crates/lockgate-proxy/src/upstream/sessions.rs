@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_until_a_day_after_it_was_made_or_resumed() {
+    fn a_tls_session_is_remembered_for_a_day() {
         let sessions = Sessions::default();
         assert_eq!(sessions.find(&id(1), 0), None);
         sessions.learn(&id(1), 3, 0);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_of_every_length_are_told_apart_and_none_is_none() {
+    fn session_ids_of_every_length_are_distinguished() {
         let sessions = Sessions::default();
         (1..=32).for_each(|len| sessions.learn(&vec![7; len], len, 0));
         for len in 1..=32 {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_has_no_room_in_a_word_is_not_kept() {
+    fn a_member_index_too_large_for_a_slot_is_dropped() {
         let sessions = Sessions::default();
         let last = (1 << MEMBER_BITS) - 1;
         for (member, found) in [(last, Some(last)), (last + 1, None), (usize::MAX, None)] {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_there_are_the_newest_are_kept_in_the_same_memory() {
+    fn the_session_table_keeps_the_newest_in_constant_memory() {
         let sessions = Sessions::default();
         let all = 10 * SLOTS;
         let at = |number: usize| (number * 16 / SLOTS) as u64 * MINUTE;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_answers_is_heard_in_any_pieces_and_no_further_than_its_hello() {
+    fn a_session_id_is_read_from_a_fragmented_server_hello() {
         let hello = |extensions: &[u8]| {
             let body = [
                 &[3, 3][..],
