@@ -38,7 +38,7 @@ fn greeted(gate: &Lockgate) -> (Wire, String) {
 }
 
 #[test]
-fn a_backup_answers_while_no_other_endpoint_is_up() {
+fn a_backup_serves_requests_while_no_other_endpoint_is_up() {
     let (address, backup) = (deserted(), named("backup"));
     let endpoints = format!(
         "endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]",
@@ -58,7 +58,7 @@ fn a_backup_answers_while_no_other_endpoint_is_up() {
 }
 
 #[test]
-fn a_backup_takes_relays_while_no_other_endpoint_is_up() {
+fn a_backup_serves_relays_while_no_other_endpoint_is_up() {
     let (address, backup) = (deserted(), greeting("b"));
     let endpoints = format!(
         "endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]",
@@ -81,7 +81,7 @@ fn a_backup_takes_relays_while_no_other_endpoint_is_up() {
 }
 
 #[test]
-fn endpoints_that_are_full_are_waited_for_rather_than_replaced_by_a_backup() {
+fn a_full_endpoint_is_waited_for_before_a_backup() {
     let (first, backup) = (Origin::tcp(), greeting("b"));
     let gate = lockgate().start(&relayed(&format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}, {{ addr = \"{}\", backup = true }}]\nqueue = {{ wait = \"60s\" }}",
@@ -98,7 +98,7 @@ fn endpoints_that_are_full_are_waited_for_rather_than_replaced_by_a_backup() {
 }
 
 #[test]
-fn relays_take_turns_by_weight_where_their_pool_says_so() {
+fn relays_use_weighted_round_robin_where_configured() {
     let (a, b) = (greeting("a"), greeting("b"));
     let gate = lockgate().workers(2).start(&relayed(&format!(
         "endpoints = [\"{}\", {{ addr = \"{}\", weight = 2 }}]\nbalance = \"round-robin\"",
@@ -110,7 +110,7 @@ fn relays_take_turns_by_weight_where_their_pool_says_so() {
 }
 
 #[test]
-fn an_endpoint_of_relays_is_seen_to_be_up_or_down_as_one_of_sites_is() {
+fn health_checks_cover_endpoints_of_relays_and_sites_once() {
     let (origin, nobody) = (named("a"), deserted());
     let toml = format!(
         "[pool.app]\nendpoints = [\"{}\", \"{nobody}\"]\nhealth = {{ tcp = true, every = \"50ms\", fall = 1 }}\n\
@@ -135,7 +135,7 @@ fn an_endpoint_of_relays_is_seen_to_be_up_or_down_as_one_of_sites_is() {
 }
 
 #[test]
-fn relays_wait_in_the_queue_of_their_pool_and_no_longer_than_it_says() {
+fn relays_wait_in_the_pool_queue_within_its_limits() {
     for (queue, detail) in [
         ("{ max = 0, wait = \"60s\" }", "the queue is full"),
         (
@@ -179,7 +179,7 @@ fn statuses(gate: &Lockgate, requests: usize) -> Vec<u16> {
 }
 
 #[test]
-fn an_endpoint_that_says_again_and_again_that_it_cannot_serve_is_ejected_where_that_is_asked_for() {
+fn consecutive_failure_statuses_eject_an_endpoint() {
     for (keys, count, status) in [
         ("eject = { statuses = [\"503\"] }", 5, 503),
         (
@@ -220,7 +220,7 @@ fn an_endpoint_that_says_again_and_again_that_it_cannot_serve_is_ejected_where_t
 }
 
 #[test]
-fn failures_are_counted_in_a_row_and_an_answer_of_another_kind_ends_it() {
+fn a_status_outside_the_eject_list_resets_the_failure_count() {
     for (statuses, ejected) in [
         ([503, 503, 500], false),
         ([503, 503, 404], false),
@@ -244,7 +244,7 @@ fn failures_are_counted_in_a_row_and_an_answer_of_another_kind_ends_it() {
 }
 
 #[test]
-fn whoever_knows_a_url_that_answers_an_error_cannot_take_an_endpoint_away_by_it() {
+fn error_responses_alone_eject_no_endpoint() {
     for status in [500, 502, 503, 504] {
         let origin = |name: &'static str| {
             Origin::tcp().answering(move |seen| {
@@ -274,7 +274,7 @@ fn whoever_knows_a_url_that_answers_an_error_cannot_take_an_endpoint_away_by_it(
 }
 
 #[test]
-fn without_ejections_an_endpoint_keeps_its_turn_whatever_it_answers() {
+fn with_eject_false_an_endpoint_keeps_its_turn() {
     let bad =
         Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
     let good = named("good");
@@ -287,7 +287,7 @@ fn without_ejections_an_endpoint_keeps_its_turn_whatever_it_answers() {
 }
 
 #[test]
-fn where_all_fail_none_is_at_fault_and_all_are_asked() {
+fn no_further_endpoint_is_ejected_when_all_fail() {
     let bad =
         || Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
     let (one, other, alone) = (bad(), bad(), bad());
@@ -305,7 +305,7 @@ fn where_all_fail_none_is_at_fault_and_all_are_asked() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_in_time_or_not_what_can_be_read_is_ejected() {
+fn timeouts_and_unreadable_responses_eject_an_endpoint() {
     let silent = Origin::tcp().serve(Wire::wait_closed);
     let garbage = Origin::tcp().answering(|_| b"SSH-2.0-OpenSSH_9.9\r\n\r\n".to_vec());
     let good = named("good");
@@ -330,7 +330,7 @@ fn an_endpoint_that_does_not_answer_in_time_or_not_what_can_be_read_is_ejected()
 }
 
 #[test]
-fn an_ejected_endpoint_is_asked_again_when_its_time_is_over() {
+fn an_ejected_endpoint_returns_after_its_time() {
     let well = Arc::new(AtomicBool::new(false));
     let is_well = Arc::clone(&well);
     let origin = Origin::tcp().answering(move |_| match is_well.load(Ordering::SeqCst) {
@@ -381,7 +381,7 @@ fn spread<N: Ord>(names: impl Iterator<Item = [N; 3]>) {
 }
 
 #[test]
-fn requests_with_the_same_key_go_to_the_same_endpoint_by_whatever_worker_and_lockgate() {
+fn consistent_hashing_agrees_across_workers_and_processes() {
     for (key, field) in [
         ("header:X-User", "X-User: "),
         ("cookie:id", "Cookie: a=b; id="),
@@ -402,7 +402,7 @@ fn requests_with_the_same_key_go_to_the_same_endpoint_by_whatever_worker_and_loc
 }
 
 #[test]
-fn requests_of_the_same_address_go_to_the_same_endpoint() {
+fn ip_hash_sends_an_address_to_one_endpoint() {
     let (_origins, keys) = four("balance = { hash = \"client\" }");
     let gate = lockgate().workers(2).start(&pooled(&keys));
     spread((1..30).map(|host| {
@@ -417,7 +417,7 @@ fn requests_of_the_same_address_go_to_the_same_endpoint() {
 }
 
 #[test]
-fn relays_of_the_same_address_or_name_go_to_the_same_endpoint() {
+fn relays_hash_by_client_address_or_sni() {
     let origins = ["a", "b", "c", "d"].map(greeting);
     let keys = |key| {
         format!(
@@ -448,7 +448,7 @@ fn relays_of_the_same_address_or_name_go_to_the_same_endpoint() {
 }
 
 #[test]
-fn who_belongs_to_an_endpoint_that_cannot_be_reached_goes_to_another_and_returns() {
+fn hashed_requests_of_an_unreachable_endpoint_move_and_return() {
     let (address, other) = (deserted(), named("other"));
     let balance = "balance = { hash = \"header:x-user\" }";
     let gate = lockgate().workers(2).start(&pooled(format!(
@@ -473,7 +473,7 @@ fn who_belongs_to_an_endpoint_that_cannot_be_reached_goes_to_another_and_returns
 }
 
 #[test]
-fn a_connection_that_one_client_owns_is_left_where_its_request_belongs_elsewhere() {
+fn a_dedicated_upstream_connection_is_left_when_the_hash_differs() {
     let origins = ["a", "b", "c", "d"].map(|name| {
         Origin::tcp().serve(move |wire| {
             let mut http = Http::over(wire.another());
@@ -525,7 +525,7 @@ fn pair(set: &str) -> &str {
 }
 
 #[test]
-fn a_client_stays_with_the_endpoint_that_its_cookie_names_in_every_worker_and_lockgate() {
+fn a_sticky_cookie_holds_across_workers_and_processes() {
     let (_origins, keys) = four("balance = { sticky = \"cookie:lg\" }");
     let gates = [2, 1, 2].map(|workers| lockgate().workers(workers).start(&pooled(&keys)));
     let mut seen = BTreeSet::new();
@@ -548,7 +548,7 @@ fn a_client_stays_with_the_endpoint_that_its_cookie_names_in_every_worker_and_lo
 }
 
 #[test]
-fn over_tls_the_cookie_is_for_tls_only() {
+fn over_tls_the_sticky_cookie_is_secure() {
     let (_origins, keys) = four("balance = { sticky = \"cookie:lg\" }");
     let site = Site::new();
     let toml = format!("[pool.app]\n{keys}\n") + &secure_site(&site.cert, "pool:app");
@@ -569,7 +569,7 @@ fn over_tls_the_cookie_is_for_tls_only() {
 }
 
 #[test]
-fn an_endpoint_sees_all_cookies_but_ours() {
+fn the_sticky_cookie_is_not_forwarded_to_endpoints() {
     let origin = Origin::tcp();
     let toml = pooled(format!(
         "endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}",
@@ -612,7 +612,7 @@ fn an_endpoint_sees_all_cookies_but_ours() {
 }
 
 #[test]
-fn a_client_whose_endpoint_cannot_be_reached_gets_another_and_its_cookie() {
+fn an_unreachable_endpoint_gets_its_sticky_cookie_replaced() {
     let address = deserted();
     let other = named("other");
     let keys = format!(
@@ -643,7 +643,7 @@ fn a_client_whose_endpoint_cannot_be_reached_gets_another_and_its_cookie() {
 }
 
 #[test]
-fn a_client_whose_endpoint_is_ejected_gets_another() {
+fn an_ejected_endpoint_gets_its_sticky_cookie_replaced() {
     let bad = Arc::new(AtomicBool::new(false));
     let is_bad = Arc::clone(&bad);
     let one = Origin::tcp().answering(move |_| match is_bad.load(Ordering::SeqCst) {
@@ -668,7 +668,7 @@ fn a_client_whose_endpoint_is_ejected_gets_another() {
 }
 
 #[test]
-fn a_client_whose_endpoint_is_full_waits_for_it() {
+fn a_sticky_request_waits_for_its_full_endpoint() {
     let (release, released) = mpsc::channel();
     let released = Mutex::new(released);
     let full = Origin::tcp().answering(move |request| {
@@ -715,7 +715,7 @@ fn a_client_whose_endpoint_is_full_waits_for_it() {
 }
 
 #[test]
-fn a_websocket_gets_the_cookie_too() {
+fn a_websocket_upgrade_gets_the_sticky_cookie() {
     let origin = Origin::tcp();
     let toml = pooled(format!(
         "endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}",
@@ -736,7 +736,7 @@ fn a_websocket_gets_the_cookie_too() {
 }
 
 #[test]
-fn over_http_2_cookies_come_and_go_as_over_http_1() {
+fn sticky_cookies_work_over_http2() {
     let origin = h2::Origin::plain(|_| h2::Reply::ok("ok"));
     let gate = lockgate().start(&format!(
         "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\n{}\
