@@ -34,7 +34,7 @@ fn www() -> Www {
 }
 
 #[test]
-fn files_are_asked_about_each_time_but_those_with_a_hash_in_their_names() {
+fn only_hashed_file_names_get_an_immutable_cache_control() {
     let www = www();
     let forever = Some("public, max-age=31536000, immutable");
     let served = Served::start(&www, "");
@@ -53,7 +53,7 @@ fn files_are_asked_about_each_time_but_those_with_a_hash_in_their_names() {
 }
 
 #[test]
-fn a_path_wins_over_a_type_and_that_over_the_rest() {
+fn cache_control_by_path_precedes_by_type_and_default() {
     let www = www();
     let keys = "cache = { \"/assets/*\" = \"1y immutable\", \"/assets/deep/*\" = \"5m\", \"/a.png\" = false, \
                 \"text/css\" = \"1d\", \"text/*\" = \"no-store\", \"image/*\" = \"2d private\" }";
@@ -88,7 +88,7 @@ fn a_path_wins_over_a_type_and_that_over_the_rest() {
 }
 
 #[test]
-fn pages_in_place_of_what_is_not_there_are_not_to_be_kept_as_that() {
+fn error_pages_get_no_cache_control_of_their_file() {
     let www = www();
     check(
         &Served::start(&www, "cache = \"1h\"\nnot_found = \"/lost.html\""),
@@ -117,7 +117,7 @@ fn pages_in_place_of_what_is_not_there_are_not_to_be_kept_as_that() {
 
 /// RFC 9110 §15.4.5: it says what the 200 would have said.
 #[test]
-fn what_is_not_modified_may_be_kept_on() {
+fn a_304_repeats_cache_control() {
     let www = www();
     let served = Served::start(&www, "");
     for way in WAYS {
@@ -167,7 +167,7 @@ fn origin() -> Serving {
 }
 
 #[test]
-fn what_an_origin_says_itself_stays_and_its_errors_get_nothing() {
+fn cache_control_of_the_origin_is_kept() {
     let origin = origin();
     let served = Served::by(&proxied(&origin, "cache = \"1h\""));
     check(
@@ -196,7 +196,7 @@ fn what_an_origin_says_itself_stays_and_its_errors_get_nothing() {
 }
 
 #[test]
-fn an_origins_answers_are_told_apart_by_type_and_path() {
+fn cache_control_for_proxied_responses_depends_on_type_and_path() {
     let origin = origin();
     let keys = "cache = { \"*\" = \"no-cache\", \"text/css\" = \"1d\", \"/201\" = \"2d\" }";
     let served = Served::by(&proxied(&origin, keys));
@@ -218,7 +218,7 @@ fn an_origins_answers_are_told_apart_by_type_and_path() {
 
 /// RFC 9111 §4.3.4: what a 304 says takes the place of what the 200 said. It need not say the type.
 #[test]
-fn an_origins_304_says_nothing_that_its_200_did_not() {
+fn a_proxied_304_adds_no_cache_control_its_200_lacked() {
     let origin = origin();
     let keys = "cache = { \"*\" = \"no-cache\", \"text/css\" = \"1d\", \"/304/x/*\" = \"2d\" }";
     let served = Served::by(&proxied(&origin, keys));

@@ -53,7 +53,7 @@ fn every_choice(served: &Served, expected: &[u8], vary: Option<&str>) {
 }
 
 #[test]
-fn a_file_is_compressed_as_who_asks_likes_it_best() {
+fn a_file_is_compressed_with_the_preferred_coding() {
     let www = Www::new();
     // Held in memory, held as a descriptor, and compressed while it is sent.
     for size in [5_000, 200_000, 1_100_000] {
@@ -65,7 +65,7 @@ fn a_file_is_compressed_as_who_asks_likes_it_best() {
 }
 
 #[test]
-fn an_origins_answer_is_compressed_as_who_asks_likes_it_best() {
+fn a_proxied_response_is_compressed_with_the_preferred_coding() {
     let content = text(300_000);
     let origin = saying("Content-Type: text/css\r\n", content.clone());
     let served = Served::by(&proxied(&origin, "compress = true"));
@@ -73,7 +73,7 @@ fn an_origins_answer_is_compressed_as_who_asks_likes_it_best() {
 }
 
 #[test]
-fn an_origins_answer_is_left_alone_unless_that_is_wanted() {
+fn proxied_responses_are_not_compressed_by_default() {
     let content = text(10_000);
     let origin = saying("Content-Type: text/css\r\nETag: \"a\"\r\n", content.clone());
     let www = Www::with(&[("a.css", &content)]);
@@ -92,7 +92,7 @@ fn an_origins_answer_is_left_alone_unless_that_is_wanted() {
 }
 
 #[test]
-fn only_the_codings_that_are_configured_are_offered_and_in_their_order() {
+fn only_configured_codings_are_offered_in_their_order() {
     let www = Www::with(&[("a.css", &text(10_000))]);
     let cases = [
         ("[\"gzip\", \"zstd\"]", "zstd, br, gzip", Some("gzip")),
@@ -111,7 +111,7 @@ fn only_the_codings_that_are_configured_are_offered_and_in_their_order() {
 }
 
 #[test]
-fn what_is_short_or_of_another_type_goes_as_it_is() {
+fn short_files_and_other_types_are_not_compressed() {
     let www = Www::new();
     let types = [
         "css", "html", "js", "json", "svg", "wasm", "xml", "png", "woff2", "zip", "mp4", "unknown",
@@ -215,7 +215,7 @@ fn of_origins() -> Vec<(&'static str, String, bool)> {
 }
 
 #[test]
-fn what_an_origin_has_compressed_or_fixed_or_is_not_worth_it_passes_unchanged() {
+fn coded_or_unsuitable_proxied_responses_are_not_compressed() {
     for (fields, body, compressed) in of_origins() {
         let origin = saying(fields, body.clone());
         let served = Served::by(&proxied(&origin, "compress = true"));
@@ -242,7 +242,7 @@ fn what_an_origin_has_compressed_or_fixed_or_is_not_worth_it_passes_unchanged() 
 }
 
 #[test]
-fn what_is_no_whole_representation_passes_unchanged() {
+fn partial_and_bodiless_proxied_responses_are_not_compressed() {
     let css = "Content-Type: text/css\r\nETag: \"a\"\r\n";
     let origin = Origin::tcp().answering(move |request| {
         let status = request
@@ -311,7 +311,7 @@ fn what_is_no_whole_representation_passes_unchanged() {
 }
 
 #[test]
-fn an_empty_answer_has_no_coding() {
+fn an_empty_response_has_no_content_encoding() {
     let origin = saying("Content-Type: text/html\r\n", "");
     for keys in [
         "compress = { min = \"0B\" }",
@@ -335,7 +335,7 @@ fn an_empty_answer_has_no_coding() {
 
 /// RFC 9110 §8.8.1, §13.1.2: a weak tag is enough to see that nothing has changed.
 #[test]
-fn a_compressed_file_has_a_tag_of_its_own_by_which_it_is_known_again() {
+fn each_content_coding_of_a_file_has_its_own_etag() {
     for size in [5_000, 1_100_000] {
         let www = Www::with(&[("a.css", &text(size))]);
         let served = Served::start(&www, "");
@@ -383,7 +383,7 @@ fn a_compressed_file_has_a_tag_of_its_own_by_which_it_is_known_again() {
 }
 
 #[test]
-fn an_origins_tag_is_weak_when_its_answer_was_compressed() {
+fn the_etag_of_a_compressed_proxied_response_is_weak() {
     for (tag, sent) in [
         ("\"a\"", "W/\"a\""),
         ("W/\"a\"", "W/\"a\""),
@@ -411,7 +411,7 @@ fn an_origins_tag_is_weak_when_its_answer_was_compressed() {
 /// RFC 9110 §15.4.5: a 304 has the tag that the 200 would have had, or who has that cannot tell
 /// what is still good.
 #[test]
-fn an_origin_that_knows_the_tag_again_is_heard_as_it_was_heard_before() {
+fn a_304_from_the_origin_carries_the_weakened_etag() {
     let origin = Origin::tcp().answering(|request| {
         let tags = request.field("if-none-match").unwrap_or_default();
         let fields = "Content-Type: text/css\r\nETag: \"a\"\r\n";
@@ -438,7 +438,7 @@ fn an_origin_that_knows_the_tag_again_is_heard_as_it_was_heard_before() {
 
 /// RFC 9110 §14.2: a part is one of what stays the same.
 #[test]
-fn a_range_is_one_of_what_is_not_compressed() {
+fn a_range_request_gets_the_uncompressed_file() {
     for size in [5_000, 1_100_000] {
         let content = text(size);
         let www = Www::with(&[("a.css", &content)]);
@@ -479,7 +479,7 @@ fn a_range_is_one_of_what_is_not_compressed() {
 }
 
 #[test]
-fn the_head_of_a_compressed_file_is_that_of_the_answer() {
+fn head_of_a_compressed_file_matches_get() {
     for size in [5_000, 200_000, 1_100_000] {
         let www = Www::with(&[("a.css", &text(size))]);
         let served = Served::start(&www, "");
@@ -518,7 +518,7 @@ fn the_head_of_a_compressed_file_is_that_of_the_answer() {
 
 /// What an origin says of bytes is not true of others (RFC 9110 §8.8.1, RFC 9530, RFC 1864).
 #[test]
-fn digests_of_an_origins_bytes_go_with_them() {
+fn digest_fields_are_removed_when_a_response_is_compressed() {
     let digests = "Content-MD5: Q2hlY2sgSW50ZWdyaXR5IQ==\r\nDigest: sha-256=a\r\nContent-Digest: sha-256=:YQ==:\r\n\
                    Accept-Ranges: bytes\r\n";
     let origin = saying(&format!("Content-Type: text/css\r\n{digests}"), text(5_000));
@@ -536,7 +536,7 @@ fn digests_of_an_origins_bytes_go_with_them() {
 
 /// Server-sent events: each is there, decoded, before the origin sends the next.
 #[test]
-fn what_has_come_is_compressed_and_sent_before_more_comes() {
+fn server_sent_events_are_compressed_without_delay() {
     let origin = Origin::tcp();
     let keys = format!(
         "proxy = \"{}\"\ncompress = {{ min = \"1MB\" }}",
@@ -575,7 +575,7 @@ fn what_has_come_is_compressed_and_sent_before_more_comes() {
 }
 
 #[test]
-fn events_arrive_at_once_over_http_2_as_well() {
+fn server_sent_events_are_compressed_without_delay_over_http2() {
     let origin = Origin::tcp();
     let served = Served::by(&format!(
         "proxy = \"{}\"\ncompress = true",
@@ -620,7 +620,7 @@ fn events_arrive_at_once_over_http_2_as_well() {
 
 /// RFC 9112 §6.1: no chunks for who does not know them; the close is the end.
 #[test]
-fn clients_of_http_1_0_get_a_compressed_body_up_to_the_close() {
+fn http_1_0_clients_get_compressed_bodies_until_close() {
     let content = text(1_100_000);
     let origin = saying("Content-Type: text/css\r\n", content.clone());
     let www = Www::with(&[("a.css", &content)]);
@@ -700,7 +700,7 @@ fn trailers_follow_a_compressed_body() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_never_taken_for_the_whole() {
+fn a_truncated_proxied_response_ends_without_the_last_chunk() {
     let origin = Origin::tcp();
     let served = Served::by(&format!(
         "proxy = \"{}\"\ncompress = true",

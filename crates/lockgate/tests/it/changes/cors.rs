@@ -33,7 +33,7 @@ fn kinds() -> (Www, Serving, Vec<String>) {
 }
 
 #[test]
-fn an_answer_says_who_may_read_it() {
+fn cors_allows_only_configured_origins() {
     let (_www, _origin, actions) = kinds();
     for action in &actions {
         let served = Served::by(&format!("{action}\ncors = \"{APP}\""));
@@ -79,7 +79,7 @@ fn an_answer_says_who_may_read_it() {
 }
 
 #[test]
-fn subdomains_are_what_is_below_a_name_and_nothing_that_looks_like_it() {
+fn a_cors_subdomain_wildcard_matches_only_subdomains() {
     let keys = "respond = \"x\"\ncors = [\"https://*.example.org\", \"https://app.example:8443\", \"http://localhost:3000\"]";
     let gate = Served::by(keys).gate;
     for (origin, allowed) in [
@@ -133,7 +133,7 @@ fn preflight(origin: &str) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn browsers_are_told_what_they_may_ask() {
+fn cors_preflight_lists_methods_and_headers() {
     let (_www, _origin, actions) = kinds();
     for action in &actions {
         let served = Served::by(&format!("{action}\ncors = \"{APP}\""));
@@ -170,7 +170,7 @@ fn browsers_are_told_what_they_may_ask() {
 }
 
 #[test]
-fn what_is_configured_is_what_is_told() {
+fn cors_preflight_uses_the_configured_values() {
     let keys = format!(
         "respond = \"x\"\ncors = {{ origins = [\"{APP}\"], methods = [\"GET\", \"REPORT\"], headers = [\"x-a\", \"x-b\"], \
          expose = [\"x-total\", \"etag\"], credentials = true, max_age = \"10m\" }}"
@@ -213,7 +213,7 @@ fn what_is_configured_is_what_is_told() {
 
 /// Any page could act as whoever is logged in.
 #[test]
-fn credentials_for_every_origin_are_a_mistake() {
+fn cors_credentials_for_every_origin_are_a_configuration_error() {
     let toml = "[site.\":0\"]\nrespond = \"x\"\ncors = { origins = \"*\", credentials = true }\n";
     let ended = crate::scene::lockgate().fail(toml);
     assert!(
@@ -224,7 +224,7 @@ fn credentials_for_every_origin_are_a_mistake() {
 }
 
 #[test]
-fn other_requests_by_options_are_the_applications() {
+fn options_without_preflight_fields_reach_the_application() {
     let origin = saying("X-From: origin\r\n", "said");
     let served = Served::by(&proxied(&origin, &format!("cors = \"{APP}\"")));
     for fields in [
@@ -252,7 +252,7 @@ fn other_requests_by_options_are_the_applications() {
 
 /// Fetch §3.2.2: browsers ask without credentials, and a script reads why it may not come.
 #[test]
-fn a_password_is_asked_for_behind_the_preflight_and_the_refusal_can_be_read() {
+fn cors_preflight_needs_no_password_and_401_is_readable() {
     let www = Www::with(&[("htpasswd", "")]);
     let file = www.write(
         "htpasswd",
@@ -295,7 +295,7 @@ fn a_password_is_asked_for_behind_the_preflight_and_the_refusal_can_be_read() {
 }
 
 #[test]
-fn errors_can_be_read_as_well() {
+fn error_responses_carry_cors_fields() {
     let www = Www::with(&[("a.txt", "a")]);
     let files = Served::start(&www, &format!("cors = \"{APP}\""));
     let gone = Served::by(&format!(
@@ -344,7 +344,7 @@ fn errors_can_be_read_as_well() {
 }
 
 #[test]
-fn what_an_application_says_of_it_is_replaced() {
+fn cors_fields_of_the_application_are_replaced() {
     let fields = "Access-Control-Allow-Origin: *\r\naccess-control-ALLOW-origin: https://attacker\r\n\
                   Access-Control-Allow-Credentials: true\r\nAccess-Control-Expose-Headers: x\r\nVary: origin, Accept\r\n\
                   Access-Control-Allow-Private-Network: true\r\nX-Access-Control-Allow-Origin: stays\r\n";
@@ -377,7 +377,7 @@ fn what_an_application_says_of_it_is_replaced() {
 
 /// What methods a path has is not what a browser asks with.
 #[test]
-fn a_route_of_one_method_is_asked_about_with_that_method() {
+fn cors_preflight_matches_the_route_of_the_requested_method() {
     let keys = format!(
         "respond = \"site\"\npath.\"PUT /own\" = {{ respond = \"own\", cors = \"{APP}\" }}\n\
          path.\"GET /own\" = {{ respond = \"got\", cors = \"https://other.example\" }}\n\

@@ -18,7 +18,7 @@ fn page(lines: usize, name: &str, end: &str) -> String {
 }
 
 #[test]
-fn a_page_of_an_origin_is_changed_however_it_comes() {
+fn a_proxied_page_is_rewritten_in_any_chunks() {
     let content = page(500, "@name@", "");
     let origin = Origin::tcp().answering(move |request| {
         let path = request
@@ -52,7 +52,7 @@ fn a_page_of_an_origin_is_changed_however_it_comes() {
 }
 
 #[test]
-fn what_is_said_of_an_origins_page_is_true_of_the_changed_one() {
+fn validators_and_digests_of_a_rewritten_page_are_removed() {
     let fields = format!(
         "{HTML}ETag: \"a\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nAccept-Ranges: bytes\r\nContent-MD5: x\r\n\
          Content-Digest: sha-256=:YQ==:\r\nX-Own: stays\r\n"
@@ -82,7 +82,7 @@ fn what_is_said_of_an_origins_page_is_true_of_the_changed_one() {
 }
 
 #[test]
-fn what_an_origin_has_coded_is_decoded_and_changed() {
+fn a_compressed_proxied_page_is_decoded_and_rewritten() {
     for (name, coding) in [
         ("gzip", Some(Coding::Gzip)),
         ("x-gzip", Some(Coding::Gzip)),
@@ -122,7 +122,7 @@ fn what_an_origin_has_coded_is_decoded_and_changed() {
 }
 
 #[test]
-fn what_cannot_or_must_not_be_changed_passes_unchanged() {
+fn pages_that_must_not_be_rewritten_pass_unchanged() {
     let content = page(10, "@name@", "");
     for (status, fields) in [
         (
@@ -177,7 +177,7 @@ fn what_cannot_or_must_not_be_changed_passes_unchanged() {
 }
 
 #[test]
-fn values_of_a_request_are_text_in_an_origins_page() {
+fn request_values_in_a_rewritten_page_are_escaped() {
     let body = "<p title=\"@name@\">@name@</p>";
     let origin = saying(HTML, body);
     let served = Served::by(&proxied(&origin, RULES));
@@ -195,7 +195,7 @@ fn values_of_a_request_are_text_in_an_origins_page() {
 
 /// What is changed is on its way before more comes, but for what may be the beginning of a match.
 #[test]
-fn an_origins_page_is_changed_as_it_comes() {
+fn a_proxied_page_is_rewritten_while_it_streams() {
     let origin = Origin::tcp();
     let served = Served::by(&format!(
         "proxy = \"{}\"\n{RULES}\ncompress = true",
@@ -222,7 +222,7 @@ fn an_origins_page_is_changed_as_it_comes() {
 }
 
 #[test]
-fn trailers_follow_a_changed_body_whatever_http_it_crosses() {
+fn trailers_follow_a_rewritten_body_over_http1_and_http2() {
     let content = page(300, "@name@", "");
     let coded = encode_all(Coding::Gzip, 6, content.as_bytes());
     let (body, sent) = (coded.clone(), coded);
@@ -334,7 +334,7 @@ fn broken_off(served: &Served, reason: &str, most: usize) {
 }
 
 #[test]
-fn a_page_that_grows_beyond_what_it_may_is_broken_off_and_the_log_says_why() {
+fn a_rewritten_page_over_its_maximum_is_cut_off() {
     let origin = saying(HTML, "a".repeat(20_000));
     let with = "b".repeat(1_000);
     let rules = format!(
@@ -348,7 +348,7 @@ fn a_page_that_grows_beyond_what_it_may_is_broken_off_and_the_log_says_why() {
 }
 
 #[test]
-fn what_is_not_in_the_coding_that_it_says_is_broken_off() {
+fn a_page_with_wrong_content_encoding_is_cut_off() {
     let mut coded = encode_all(Coding::Gzip, 6, page(5_000, "@name@", "").as_bytes());
     let middle = coded.len() / 2;
     for (fields, reason, cut) in [
@@ -385,7 +385,7 @@ fn bomb(coding: Coding) -> Vec<u8> {
 }
 
 #[test]
-fn a_bomb_ends_its_answer_and_takes_no_memory() {
+fn a_decompression_bomb_is_cut_off_within_bounded_memory() {
     for (name, coding) in [
         ("gzip", Coding::Gzip),
         ("br", Coding::Brotli),
@@ -422,7 +422,7 @@ fn a_bomb_ends_its_answer_and_takes_no_memory() {
 
 /// Nobody reads: what comes of a few bytes waits where it was.
 #[test]
-fn a_client_that_takes_nothing_holds_no_memory() {
+fn a_stalled_client_of_a_rewritten_page_holds_little_memory() {
     let coded = bomb(Coding::Zstd);
     let origin = saying(&format!("{HTML}Content-Encoding: zstd\r\n"), coded);
     let rules = "rewrite_body = { max = \"1GB\", rules = [{ text = \"@name@\", with = \"x\" }] }";

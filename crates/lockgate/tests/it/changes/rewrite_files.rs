@@ -17,7 +17,7 @@ fn ruled(rules: &str) -> String {
 }
 
 #[test]
-fn texts_patterns_and_elements_are_replaced() {
+fn texts_patterns_and_elements_are_replaced_in_files() {
     let www = www();
     for (rules, from, to) in [
         ("{ text = \"@name@\", with = \"World\" }", "@name@", "World"),
@@ -100,7 +100,7 @@ fn texts_patterns_and_elements_are_replaced() {
 }
 
 #[test]
-fn other_types_stay_what_they_are_unless_they_are_named() {
+fn rewrite_body_applies_to_html_unless_types_are_configured() {
     let www = Www::with(&[
         ("a.html", "a"),
         ("a.txt", "a"),
@@ -135,7 +135,7 @@ fn other_types_stay_what_they_are_unless_they_are_named() {
 }
 
 #[test]
-fn every_request_has_its_own_values() {
+fn rewritten_pages_have_values_per_request() {
     let www = Www::with(&[("index.html", "<p>@</p>"), ("app.html", "<p>@</p>")]);
     let with = "{method}|{client}|{scheme}|{host}|{path}|{query}|{counter}|{id}|{time}|{none}";
     let served = Served::start(
@@ -182,7 +182,7 @@ fn every_request_has_its_own_values() {
 
 /// What a request brings stands in the page as text, whatever it is.
 #[test]
-fn values_can_neither_become_tags_nor_end_attributes() {
+fn values_cannot_inject_tags_or_attributes() {
     let page = "<html><head></head><body><p title=\"@\" class='@'>@</p></body></html>";
     let www = Www::with(&[("app.html", page)]);
     let rules = "{ text = \"@\", with = \"{path}?{query}&{host}\" }, \
@@ -258,7 +258,7 @@ fn values_can_neither_become_tags_nor_end_attributes() {
 
 /// RFC 9110 §8.8: what is another each time cannot be known again, and has no parts.
 #[test]
-fn a_page_with_values_has_no_validators_and_no_ranges() {
+fn a_page_with_request_values_has_no_etag_or_ranges() {
     let www = www();
     let served = Served::start(&www, &ruled("{ text = \"@name@\", with = \"{id}\" }"));
     for way in WAYS {
@@ -284,7 +284,7 @@ fn a_page_with_values_has_no_validators_and_no_ranges() {
 }
 
 #[test]
-fn a_page_that_is_the_same_for_all_keeps_its_tag_and_its_ranges() {
+fn a_rewritten_page_without_request_values_keeps_etag_and_ranges() {
     let www = www();
     let rules = ruled("{ text = \"@name@\", with = \"World\" }");
     let expected = PAGE.replace("@name@", "World");
@@ -354,7 +354,7 @@ fn a_page_that_is_the_same_for_all_keeps_its_tag_and_its_ranges() {
 }
 
 #[test]
-fn a_page_in_which_nothing_is_found_stays_what_it_was() {
+fn a_page_without_matches_is_served_unchanged() {
     let www = www();
     let unruled = get(&www.start(""), "/", &[]);
     let gate = www.start(ruled(
@@ -367,7 +367,7 @@ fn a_page_in_which_nothing_is_found_stays_what_it_was() {
 
 /// RFC 9110 §9.3.2, §8.6.
 #[test]
-fn the_head_of_a_changed_page_is_that_of_the_page() {
+fn head_of_a_rewritten_page_matches_get() {
     let www = Www::with(&[("index.html", &PAGE.repeat(20))]);
     for value in ["World", "{client}", "{id}"] {
         let served = Served::start(
@@ -389,7 +389,7 @@ fn the_head_of_a_changed_page_is_that_of_the_page() {
 }
 
 #[test]
-fn what_is_changed_is_compressed_afterwards() {
+fn a_rewritten_page_is_compressed_afterwards() {
     let page = PAGE.repeat(20);
     let www = Www::with(&[("index.html", &page)]);
     // What was compressed before is of the page as it was.
@@ -434,7 +434,7 @@ fn what_is_changed_is_compressed_afterwards() {
 }
 
 #[test]
-fn a_file_that_is_changed_on_the_disk_is_changed_anew() {
+fn a_changed_file_is_rewritten_again() {
     let www = www();
     for (value, shown) in [("World", "World"), ("{client}", "127.0.0.1")] {
         www.write("index.html", PAGE);
@@ -463,7 +463,7 @@ fn a_file_that_is_changed_on_the_disk_is_changed_anew() {
 }
 
 #[test]
-fn pages_that_stand_for_others_are_changed_too() {
+fn index_and_error_pages_are_rewritten_too() {
     let www = Www::with(&[
         ("app.html", "app @name@"),
         ("lost.html", "lost @name@"),
@@ -501,7 +501,7 @@ fn pages_that_stand_for_others_are_changed_too() {
 }
 
 #[test]
-fn a_page_may_have_many_places_for_values() {
+fn a_rewritten_page_may_hold_many_values() {
     let www = Www::with(&[("index.html", &"<p>@</p>".repeat(20_000))]);
     let served = Served::start(&www, &ruled("{ text = \"@\", with = \"{query}\" }"));
     for way in WAYS {
@@ -524,7 +524,7 @@ fn a_page_may_have_many_places_for_values() {
 }
 
 #[test]
-fn a_page_that_becomes_too_long_is_an_error_and_the_log_says_why() {
+fn a_rewritten_file_over_its_maximum_is_a_500() {
     let www = Www::with(&[
         ("index.html", &"a".repeat(20_000)),
         ("short.html", &"a".repeat(999)),
@@ -550,7 +550,7 @@ fn a_page_that_becomes_too_long_is_an_error_and_the_log_says_why() {
 
 /// The page has 20,000 places, and who asks has 4 KB for each of them.
 #[test]
-fn no_value_of_a_client_makes_a_page_longer_than_it_may_be() {
+fn long_request_values_cannot_exceed_the_rewrite_maximum() {
     let www = Www::with(&[("index.html", &"@".repeat(20_000))]);
     let keys = "rewrite_body = { max = \"1MB\", rules = [{ text = \"@\", with = \"{query}\" }] }";
     let served = Served::start(&www, keys);

@@ -15,7 +15,7 @@ const CAREFUL: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn all_of_them_are_said_and_of_tls_over_tls_only() {
+fn secure_headers_are_added_and_hsts_over_tls_only() {
     let www = Www::with(&[("a.txt", "a"), ("lost.html", "lost")]);
     let origin = saying("", "said");
     for keys in [
@@ -50,7 +50,7 @@ fn all_of_them_are_said_and_of_tls_over_tls_only() {
 }
 
 #[test]
-fn each_gives_way_to_an_entry_of_its_own() {
+fn configured_headers_override_secure_headers() {
     let keys = "respond = \"x\"\nheaders = { secure = true, x-frame-options = \"DENY\", permissions-policy = false, \
                 referrer-policy = { add = \"no-referrer\" } }";
     let served = Served::by(keys);
@@ -72,7 +72,7 @@ fn each_gives_way_to_an_entry_of_its_own() {
 }
 
 #[test]
-fn each_gives_way_to_what_an_application_says() {
+fn headers_of_the_application_override_secure_headers() {
     let fields = "X-FRAME-options: ALLOW-ALL\r\nStrict-Transport-Security: max-age=5\r\nReferrer-Policy: a\r\n";
     let origin = saying(fields, "said");
     let served = Served::by(&proxied(&origin, "headers = { secure = true }"));
@@ -99,7 +99,7 @@ fn each_gives_way_to_what_an_application_says() {
 }
 
 #[test]
-fn how_long_and_how_wide_tls_is_asked_for_is_configured() {
+fn hsts_max_age_and_subdomains_are_configurable() {
     for (secure, expected) in [
         ("{ hsts = \"30d\" }", Some("max-age=2592000")),
         (
