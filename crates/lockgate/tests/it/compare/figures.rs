@@ -79,7 +79,7 @@ fn whole(kind: &str, scheme: &str) -> String {
 }
 
 #[test]
-fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
+fn compare_measures_each_program_per_round_and_reports_failures() {
     for (kind, scheme) in [("http", "http"), ("tls-to-tcp", "https")] {
         let folder = file(&whole(kind, scheme));
         let files = [
@@ -175,7 +175,7 @@ fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
 }
 
 #[test]
-fn only_what_was_chosen_is_measured() {
+fn compare_measures_only_selected_programs_and_loads() {
     let folder = file(&whole("http", "http"));
     let output = compare(
         folder.path(),
@@ -199,7 +199,7 @@ fn only_what_was_chosen_is_measured() {
 }
 
 #[test]
-fn a_run_without_any_program_fails() {
+fn compare_without_any_working_program_fails() {
     let folder = file(&whole("http", "http"));
     let output = compare(folder.path(), &["--programs", "absent"]);
     let (_, stderr) = said(&output);
@@ -208,7 +208,7 @@ fn a_run_without_any_program_fails() {
 }
 
 #[test]
-fn failures_take_a_programs_verdict() {
+fn compare_reports_failed_requests_by_program_and_round() {
     let text = whole("http", "http").replace("-n 100", "-n 100 --expect-status 404 --anyway");
     let output = compare(
         file(&text).path(),
@@ -222,7 +222,7 @@ fn failures_take_a_programs_verdict() {
 }
 
 #[test]
-fn options_that_a_load_does_not_have_are_mistakes_of_the_file() {
+fn an_unknown_load_option_is_reported_with_its_load() {
     let text = WHOLE.replace("KIND", "http").replace("SCHEME", "http");
     let output = compare(
         file(&text.replace("-n 100", "--no-such-option")).path(),
@@ -237,7 +237,7 @@ fn options_that_a_load_does_not_have_are_mistakes_of_the_file() {
 }
 
 #[test]
-fn a_result_that_cannot_be_written_is_told_before_anything_is_measured() {
+fn an_unwritable_report_fails_before_anything_is_measured() {
     let folder = file(&WHOLE.replace("KIND", "http").replace("SCHEME", "http"));
     std::fs::write(folder.path().join("old.json"), "of yesterday").unwrap();
     let output = compare(
@@ -257,7 +257,7 @@ fn a_result_that_cannot_be_written_is_told_before_anything_is_measured() {
 }
 
 #[test]
-fn a_file_is_checked_without_starting_anything() {
+fn compare_check_starts_nothing() {
     let right = file(&WHOLE.replace("KIND", "http"));
     let output = compare(right.path(), &["--check"]);
     assert_eq!(

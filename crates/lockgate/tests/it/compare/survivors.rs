@@ -82,7 +82,7 @@ fn assert_nothing_is_left_in(folder: &Path) {
 }
 
 #[test]
-fn after_a_program_that_does_not_start() {
+fn no_process_survives_a_program_that_does_not_start() {
     let (folder, child, daemon) = begun("read go < {here}/go; echo the reason; exit 3");
     go(folder.path());
     let output = child.wait_with_output().unwrap();
@@ -98,7 +98,7 @@ fn after_a_program_that_does_not_start() {
 }
 
 #[test]
-fn after_ctrl_c_and_after_term() {
+fn no_process_survives_ctrl_c_or_term() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let (folder, child, daemon) = begun("exec sleep 1000");
         kill_process(Pid::from_child(&child), signal).unwrap();
@@ -112,7 +112,7 @@ fn after_ctrl_c_and_after_term() {
 }
 
 #[test]
-fn after_it_was_killed() {
+fn no_process_survives_a_killed_compare() {
     let (_folder, mut child, daemon) = begun("exec sleep 1000");
     kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
@@ -120,7 +120,7 @@ fn after_it_was_killed() {
 }
 
 #[test]
-fn after_its_guard_was_killed() {
+fn no_process_survives_a_killed_guard() {
     let (folder, child, daemon) = begun("exec sleep 1000");
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     let guard: i32 = std::fs::read_to_string(children)
@@ -136,7 +136,7 @@ fn after_its_guard_was_killed() {
 }
 
 #[test]
-fn after_an_origin_that_does_not_start() {
+fn no_process_survives_an_origin_that_does_not_start() {
     let folder = file("exec sleep 1000");
     let path = folder.path().join("compare.toml");
     let plan = std::fs::read_to_string(&path).unwrap();
