@@ -97,7 +97,7 @@ fn http_end<S: std::io::Read + Write>(http: &mut Http<S>, len: usize) -> Vec<u8>
 }
 
 #[test]
-fn a_file_that_is_replaced_while_it_is_sent_is_sent_whole() {
+fn a_file_replaced_during_a_download_is_sent_whole() {
     let www = Www::new();
     let (old, new) = (bytes(1, LARGE), bytes(2, LARGE));
     let served = Served::start(&www, "");
@@ -125,7 +125,7 @@ fn a_file_that_is_replaced_while_it_is_sent_is_sent_whole() {
 }
 
 #[test]
-fn a_file_that_is_cut_while_it_is_sent_is_broken_off_and_never_padded() {
+fn a_file_truncated_during_a_download_is_cut_off() {
     let www = Www::new();
     let content = bytes(1, LARGE);
     let served = Served::start(&www, "");
@@ -161,7 +161,7 @@ fn a_file_that_is_cut_while_it_is_sent_is_broken_off_and_never_padded() {
 }
 
 #[test]
-fn a_file_that_is_overwritten_while_it_is_sent_is_broken_off() {
+fn a_file_overwritten_during_a_download_is_cut_off() {
     let www = Www::new();
     let content = bytes(1, LARGE);
     let served = Served::start(&www, "");
@@ -182,7 +182,7 @@ fn a_file_that_is_overwritten_while_it_is_sent_is_broken_off() {
 /// What is written to all the time is never what it was before and after at once, and what was
 /// written last is seen.
 #[test]
-fn a_file_that_never_holds_still_does_no_harm() {
+fn a_constantly_changing_file_does_no_harm() {
     const SIZE: usize = 60_000;
     let www = Www::new();
     www.write("a.bin", vec![b'a'; SIZE]);
@@ -228,7 +228,7 @@ fn a_file_that_never_holds_still_does_no_harm() {
 
 /// RFC 9110 §8.8.3: of two contents no tag is the same, even if all else is.
 #[test]
-fn a_roll_back_is_seen_and_has_a_tag_of_its_own() {
+fn a_rolled_back_file_has_a_new_etag() {
     let www = Www::new();
     for (name, size) in [("small", 10), ("large", 100_000)] {
         let contents = ["1", "2", "1", "3"].map(|letter| letter.repeat(size));
@@ -266,7 +266,7 @@ fn a_roll_back_is_seen_and_has_a_tag_of_its_own() {
 }
 
 #[test]
-fn what_is_made_or_removed_is_seen() {
+fn created_and_removed_files_are_noticed() {
     let www = Www::with(&[("a", "a"), ("folder/index.html", "index")]);
     let gate = www.start("clean_urls = true");
     check(
@@ -300,7 +300,7 @@ fn what_is_made_or_removed_is_seen() {
 /// What was read while it was written is read again: a change within the same tick of the clock has
 /// the same time.
 #[test]
-fn a_file_that_is_written_now_is_looked_at_again() {
+fn a_file_written_within_the_clock_tick_is_read_again() {
     let www = Www::new();
     let path = www.path("a");
     fs::write(&path, "1").unwrap();

@@ -41,7 +41,7 @@ fn same(found: &[u8], expected: &[u8], what: &str) {
 }
 
 #[test]
-fn every_file_arrives_byte_for_byte_and_head_has_the_same_fields() {
+fn files_of_every_size_arrive_exactly_and_head_agrees() {
     let (_www, served) = all_sizes();
     for way in WAYS {
         let mut client = served.connect(way);
@@ -76,7 +76,7 @@ fn every_file_arrives_byte_for_byte_and_head_has_the_same_fields() {
 
 /// RFC 9110 §14.2, §14.4, §15.3.7, §15.5.17.
 #[test]
-fn a_part_of_every_file_arrives_byte_for_byte() {
+fn a_range_of_every_file_arrives_exactly() {
     let (_www, served) = all_sizes();
     for way in WAYS {
         let mut client = served.connect(way);
@@ -190,7 +190,7 @@ fn parts(answer: &Answer) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn several_parts_arrive_as_a_multipart_whose_length_is_known() {
+fn several_ranges_arrive_as_multipart_with_content_length() {
     let (_www, served) = all_sizes();
     for way in WAYS {
         let mut client = served.connect(way);
@@ -223,7 +223,7 @@ fn several_parts_arrive_as_a_multipart_whose_length_is_known() {
 
 /// CVE-2011-3192. RFC 9110 §14.2: a server may pass over many small or overlapping ranges.
 #[test]
-fn ten_thousand_ranges_are_passed_over() {
+fn ten_thousand_ranges_are_ignored() {
     let www = Www::new();
     www.write("a", content("a", 100_000));
     let served = Served::start(&www, "");
@@ -253,7 +253,7 @@ fn ten_thousand_ranges_are_passed_over() {
 /// RFC 9110 §13.2.2: If-Match, If-Unmodified-Since, If-None-Match, If-Modified-Since, If-Range, in
 /// this order.
 #[test]
-fn conditions_are_looked_at_in_their_order() {
+fn preconditions_are_evaluated_in_order() {
     let (_www, served) = all_sizes();
     for way in WAYS {
         // From memory, and from a descriptor.
@@ -411,7 +411,7 @@ fn conditions_are_looked_at_in_their_order() {
 
 /// RFC 9110 §13.1.5: a part of a file that has changed would not fit to what the client has.
 #[test]
-fn parts_of_a_file_that_was_replaced_are_not_sent_for_the_old_one() {
+fn if_range_never_mixes_parts_of_a_replaced_file() {
     let www = Www::new();
     www.write("a", "first content");
     let gate = www.start("");
@@ -458,7 +458,7 @@ fn last_modified_is_never_later_than_date() {
 
 /// RFC 6585 §5.
 #[test]
-fn a_megabyte_of_accept_encoding_is_too_much() {
+fn a_megabyte_of_accept_encoding_is_refused() {
     let www = Www::with(&[("a.txt", "a"), ("a.txt.gz", "not really")]);
     let served = Served::start(&www, "");
     let long = "gzip;q=0.001,".repeat(80_000);

@@ -5,7 +5,7 @@ use lockgate_content::coding::{Coded, decode_all};
 use super::*;
 
 #[test]
-fn a_media_type_is_that_of_the_extension_or_of_the_path() {
+fn the_content_type_follows_the_extension_or_a_path_rule() {
     let www = Www::new();
     let names = [
         "a.html",
@@ -75,7 +75,7 @@ fn a_media_type_is_that_of_the_extension_or_of_the_path() {
 }
 
 #[test]
-fn the_charset_of_text_is_what_is_configured() {
+fn the_charset_of_text_is_configurable() {
     let www = Www::with(&[("a.html", "x"), ("a.png", "x")]);
     for (keys, html) in [
         ("", "text/html; charset=utf-8"),
@@ -93,7 +93,7 @@ fn the_charset_of_text_is_what_is_configured() {
 
 /// The page in place of what is asked for has its own type, not that of what is not there.
 #[test]
-fn a_page_that_stands_for_another_path_has_its_own_type() {
+fn error_and_spa_pages_have_their_own_content_type() {
     let www = Www::with(&[("lost.html", "lost"), ("app.html", "app")]);
     let types = "types = { \"/feed/*\" = \"application/rss+xml\" }\n";
     let html = Some("text/html; charset=utf-8");
@@ -117,7 +117,7 @@ fn compressed() -> Www {
 
 /// RFC 9110 §12.5.3.
 #[test]
-fn a_sibling_is_sent_to_whom_it_suits_best() {
+fn a_precompressed_sibling_is_chosen_by_accept_encoding() {
     let www = compressed();
     let served = Served::start(&www, "");
     for way in WAYS {
@@ -207,7 +207,7 @@ fn a_sibling_is_sent_to_whom_it_suits_best() {
 
 /// RFC 9110 §14.2: ranges are of what is sent, and that is compressed.
 #[test]
-fn parts_of_a_sibling_are_counted_in_its_own_bytes() {
+fn ranges_of_a_precompressed_sibling_count_its_own_bytes() {
     let www = compressed();
     let served = Served::start(&www, "");
     for way in WAYS {
@@ -243,7 +243,7 @@ fn parts_of_a_sibling_are_counted_in_its_own_bytes() {
 }
 
 #[test]
-fn siblings_that_are_no_forms_of_the_file_are_left_alone() {
+fn unsuitable_precompressed_siblings_are_ignored() {
     let gzip = ("Accept-Encoding", "gzip, br, zstd");
     let www = Www::with(&[
         ("stale.js", "new"),
@@ -296,7 +296,7 @@ fn siblings_that_are_no_forms_of_the_file_are_left_alone() {
 }
 
 #[test]
-fn without_precompressed_siblings_are_files_as_any() {
+fn without_precompressed_the_siblings_are_ordinary_files() {
     let www = compressed();
     let gate = www.start("precompressed = false\ncompress = false");
     let answer = get(&gate, "/small.js", &[("Accept-Encoding", "gzip")]);
@@ -334,7 +334,7 @@ fn decoded(answer: &Answer) -> Vec<u8> {
 /// RFC 9110 §8.4, §8.8.3.3, §9.3.2, §12.5.5, §14.2: below what is worth it, kept, kept from a
 /// descriptor, and on its way.
 #[test]
-fn what_is_compressed_here_is_the_same_file() {
+fn a_file_compressed_on_the_fly_has_a_weak_etag() {
     let www = Www::new();
     let sizes = [
         ("/tiny.txt", 10),
@@ -437,7 +437,7 @@ fn what_is_compressed_here_is_the_same_file() {
 
 /// A compressed form is of the file as it is now.
 #[test]
-fn what_was_compressed_is_made_anew_with_the_file() {
+fn a_changed_file_is_compressed_again() {
     let www = Www::new();
     for (name, size) in [("small.txt", 5_000), ("medium.txt", 200_000)] {
         let path = format!("/{name}");
@@ -470,7 +470,7 @@ fn what_was_compressed_is_made_anew_with_the_file() {
 
 /// Nobody is sent what he cannot read.
 #[test]
-fn a_client_without_words_for_codings_gets_the_file() {
+fn a_client_without_accept_encoding_gets_the_plain_file() {
     let www = Www::new();
     www.write("a.txt", lines(5_000));
     www.write("a.png", lines(5_000));

@@ -15,7 +15,7 @@ const PAGES: [(&str, &str); 9] = [
 ];
 
 #[test]
-fn a_path_leads_to_its_file_and_a_folder_to_its_index() {
+fn a_path_maps_to_a_file_or_folder_index() {
     let www = Www::with(&PAGES);
     let gate = www.start("");
     check(
@@ -43,7 +43,7 @@ fn a_path_leads_to_its_file_and_a_folder_to_its_index() {
 
 /// RFC 3986 §4.2: what begins with two slashes names a host.
 #[test]
-fn a_folder_without_its_slash_is_redirected_and_never_to_another_host() {
+fn a_trailing_slash_redirect_never_leads_to_another_host() {
     let www = Www::with(&PAGES);
     let gate = www.start("");
     check(
@@ -64,7 +64,7 @@ fn a_folder_without_its_slash_is_redirected_and_never_to_another_host() {
 }
 
 #[test]
-fn clean_urls_have_one_spelling_for_each_page() {
+fn clean_urls_have_one_spelling_per_page() {
     let www = Www::with(&PAGES);
     let gate = www.start("clean_urls = true");
     check(
@@ -95,7 +95,7 @@ fn clean_urls_have_one_spelling_for_each_page() {
 }
 
 #[test]
-fn below_a_prefix_redirects_keep_it() {
+fn trailing_slash_redirects_keep_a_stripped_prefix() {
     let www = Www::with(&PAGES);
     let gate = lockgate().start(&format!(
         "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"site\"\n\
@@ -121,7 +121,7 @@ fn below_a_prefix_redirects_keep_it() {
 }
 
 #[test]
-fn the_first_index_that_is_there_is_sent() {
+fn the_first_existing_index_file_is_sent() {
     let www = Www::with(&[
         ("a/index.htm", "htm"),
         ("b/index.html", "html"),
@@ -146,7 +146,7 @@ fn the_first_index_that_is_there_is_sent() {
 }
 
 #[test]
-fn what_is_tried_goes_in_its_order() {
+fn try_files_are_tried_in_order() {
     let www = Www::with(&[
         ("page.html", "page"),
         ("both", "file"),
@@ -189,7 +189,7 @@ fn what_is_tried_goes_in_its_order() {
 
 /// What one path has led to is not what another one gets for which the same is left of it.
 #[test]
-fn what_is_tried_depends_on_all_of_the_path() {
+fn try_files_use_the_whole_path() {
     let www = Www::with(&[("anna/x", "anna's"), ("bert/x", "bert's")]);
     let gate = lockgate().start(&format!(
         "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"site\"\n\
@@ -211,7 +211,7 @@ fn what_is_tried_depends_on_all_of_the_path() {
 }
 
 #[test]
-fn an_application_has_the_paths_that_no_file_has() {
+fn spa_serves_its_page_for_paths_without_a_file() {
     let www = Www::with(&[
         ("index.html", "index"),
         ("app.html", "app"),
@@ -252,7 +252,7 @@ fn an_application_has_the_paths_that_no_file_has() {
 }
 
 #[test]
-fn what_is_not_there_may_have_a_page_that_is_never_taken_for_it() {
+fn a_not_found_page_has_status_404_and_no_validators() {
     let www = Www::with(&[("404.html", "lost"), ("here", "here")]);
     let gate = www.start("not_found = \"/404.html\"");
     for fields in [
@@ -298,7 +298,7 @@ fn what_is_not_there_may_have_a_page_that_is_never_taken_for_it() {
 
 /// RFC 8615: `.well-known` is for everybody.
 #[test]
-fn names_that_begin_with_a_dot_are_not_served_unless_asked_for() {
+fn dot_files_are_hidden_unless_configured() {
     let www = Www::with(&[
         (".env", "secret"),
         (".git/config", "secret"),
@@ -335,7 +335,7 @@ fn names_that_begin_with_a_dot_are_not_served_unless_asked_for() {
 }
 
 #[test]
-fn symbolic_links_lead_nowhere_else_unless_they_may() {
+fn symlinks_leave_the_root_only_if_configured() {
     let www = Www::with(&[("a/real.txt", "real")]);
     www.link("real.txt", "a/beside.txt");
     www.link("a/real.txt", "down.txt");
@@ -387,7 +387,7 @@ fn symbolic_links_lead_nowhere_else_unless_they_may() {
 }
 
 #[test]
-fn methods_beside_get_and_head_are_not_allowed() {
+fn methods_other_than_get_and_head_are_405() {
     let www = Www::with(&[("a.txt", "a")]);
     let gate = www.start("");
     for method in ["POST", "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "get"] {

@@ -84,7 +84,7 @@ fn memory_is_bounded_however_many_larger_files_pass_through_it() {
 
 /// What is not there has a page, and every path that is made up is another one.
 #[test]
-fn memory_is_bounded_however_many_paths_are_made_up() {
+fn memory_is_bounded_however_many_missing_paths_are_requested() {
     let www = Www::new();
     www.write("404.html", bytes(1, 60_000));
     let gate = www.start("not_found = \"/404.html\"\ncompress = false");
@@ -143,7 +143,7 @@ fn allow_descriptors(gate: &Lockgate, limit: usize) {
 }
 
 #[test]
-fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
+fn descriptor_exhaustion_refuses_files_with_503_until_it_ends() {
     let www = many(100, 70_000);
     www.write("small.txt", "small");
     let gate = lockgate()
@@ -183,7 +183,7 @@ fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
 
 /// Files that are kept open leave descriptors for clients.
 #[test]
-fn with_few_descriptors_many_files_are_served_and_clients_too() {
+fn few_descriptors_serve_many_files_and_clients() {
     let www = many(400, 70_000);
     let gate = lockgate()
         .through(&["prlimit", "--nofile=400:400"])
