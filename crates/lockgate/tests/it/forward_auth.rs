@@ -41,7 +41,7 @@ fn ask(gate: &Lockgate, lines: &str) -> Message {
 }
 
 #[test]
-fn a_service_is_asked_by_a_get_that_says_what_the_request_is() {
+fn forward_auth_sends_a_get_describing_the_request() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let toml = guarded(
         origin.address(),
@@ -82,7 +82,7 @@ fn a_service_is_asked_by_a_get_that_says_what_the_request_is() {
 
 /// What a gateway that is trusted says of the client is kept; what is asked for, we say.
 #[test]
-fn a_gateway_that_is_trusted_speaks_for_its_client_and_not_for_the_request() {
+fn a_trusted_proxy_sets_forwarding_fields_for_forward_auth() {
     let (service, told) = telling(NO);
     let toml =
         "trusted = [\"127.0.0.1\"]\n".to_owned() + &guarded(deserted(), service.address(), "");
@@ -103,7 +103,7 @@ fn a_gateway_that_is_trusted_speaks_for_its_client_and_not_for_the_request() {
 }
 
 #[test]
-fn fields_are_copied_from_the_service_and_never_from_the_client() {
+fn forward_auth_fields_are_copied_from_the_service_only() {
     let said = "HTTP/1.1 200 OK\r\nRemote-User: ann\r\nRemote-Groups: a\r\nRemote-Groups: b\r\nX-Other: 1\r\n\
                 Authorization: Bearer inner\r\nContent-Length: 5\r\n\r\nhello";
     let (service, asked) = telling(said);
@@ -154,7 +154,7 @@ fn fields_are_copied_from_the_service_and_never_from_the_client() {
 }
 
 #[test]
-fn any_other_answer_goes_to_the_client_as_it_is() {
+fn any_other_forward_auth_response_goes_to_the_client() {
     let (origin, told) = telling(OK);
     let mut answers = Vec::new();
     for status in [
@@ -213,7 +213,7 @@ fn any_other_answer_goes_to_the_client_as_it_is() {
 }
 
 #[test]
-fn without_a_good_answer_nobody_is_let_in_and_the_client_is_told_why() {
+fn forward_auth_failures_are_5xx_and_admit_no_request() {
     let (origin, told) = telling(OK);
     let long = format!(
         "HTTP/1.1 403 Forbidden\r\nContent-Length: 65537\r\n\r\n{}",
@@ -299,7 +299,7 @@ fn deserted_text() -> Service {
 }
 
 #[test]
-fn a_service_that_takes_too_long_lets_nobody_in() {
+fn a_forward_auth_timeout_is_504_and_admits_no_request() {
     let (origin, told) = telling(OK);
     let silent = Origin::tcp();
     // One says nothing, one a status and no more, one a part of the body.
@@ -336,7 +336,7 @@ fn a_service_that_takes_too_long_lets_nobody_in() {
 }
 
 #[test]
-fn a_body_is_not_touched_before_it_may_come() {
+fn a_request_body_is_not_read_before_forward_auth_admits() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let gate = lockgate().start(&guarded(origin.address(), service.address(), ""));
     let mut client = Http::connect(gate.address());
@@ -374,7 +374,7 @@ fn a_body_is_not_touched_before_it_may_come() {
 }
 
 #[test]
-fn a_client_that_leaves_is_not_asked_about_any_longer() {
+fn a_client_that_leaves_cancels_its_forward_auth_request() {
     let service = Origin::tcp();
     let gate = lockgate().start(&guarded(deserted(), service.address(), ""));
     let mut client = Http::connect(gate.address());
@@ -388,7 +388,7 @@ fn a_client_that_leaves_is_not_asked_about_any_longer() {
 }
 
 #[test]
-fn whatever_answers_is_asked_for_only_by_whom_it_may_be() {
+fn forward_auth_protects_every_kind_of_action() {
     let folder = Folder::new();
     folder.write("page.html", "page");
     let service = Origin::tcp().answering(|request| {
@@ -450,7 +450,7 @@ fn whatever_answers_is_asked_for_only_by_whom_it_may_be() {
 }
 
 #[test]
-fn websockets_are_asked_about_as_other_requests_are() {
+fn websocket_upgrades_pass_forward_auth() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let gate = lockgate().start(&guarded(
         origin.address(),
@@ -484,7 +484,7 @@ fn websockets_are_asked_about_as_other_requests_are() {
 }
 
 #[test]
-fn requests_of_http2_are_asked_about_each_for_itself() {
+fn each_http2_stream_passes_forward_auth() {
     let service = Origin::tcp().answering(|request| match request.field("x-forwarded-uri") {
         Some("/yes") => b"HTTP/1.1 200 OK\r\nX-User: ann\r\nContent-Length: 0\r\n\r\n".to_vec(),
         _ => NO.as_bytes().to_vec(),
@@ -513,7 +513,7 @@ fn requests_of_http2_are_asked_about_each_for_itself() {
 }
 
 #[test]
-fn services_may_be_a_pool_that_has_its_own_protocol_and_page() {
+fn forward_auth_may_use_a_pool_with_maintenance() {
     let toml = format!(
         "[pool.auth]\nendpoints = [\"{}\"]\nhealth = {{ every = \"10ms\", fall = 1 }}\n\
          maintenance = {{ status = 200, body = \"later\" }}\n{}",
@@ -527,7 +527,7 @@ fn services_may_be_a_pool_that_has_its_own_protocol_and_page() {
 }
 
 #[test]
-fn secrets_of_who_is_asked_about_are_in_no_log() {
+fn credentials_of_forward_auth_are_in_no_log() {
     let said =
         "HTTP/1.1 401 Unauthorized\r\nSet-Cookie: inner-secret=1\r\nContent-Length: 0\r\n\r\n";
     let (service, _told) = telling(said);
@@ -542,7 +542,7 @@ fn secrets_of_who_is_asked_about_are_in_no_log() {
 }
 
 #[test]
-fn a_service_is_spoken_to_as_its_pool_says() {
+fn forward_auth_uses_the_protocol_of_its_pool() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let service = h2::Origin::tls(&site.issued, |asked| match asked.field("cookie") {
@@ -583,7 +583,7 @@ fn a_service_is_spoken_to_as_its_pool_says() {
 }
 
 #[test]
-fn a_service_may_be_told_of_the_client_by_a_proxy_header() {
+fn forward_auth_may_receive_a_proxy_protocol_header() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let pool = format!(
         "[pool.auth]\nendpoints = [\"{}\"]\nproxy_protocol = \"v1\"\n",
@@ -604,7 +604,7 @@ fn a_service_may_be_told_of_the_client_by_a_proxy_header() {
 
 /// Of an answer that lets somebody in, nobody needs the body.
 #[test]
-fn a_long_answer_lets_in_as_a_short_one_does() {
+fn a_long_forward_auth_response_admits_as_a_short_one() {
     let service = Origin::tcp().answering(|_| {
         let body = "x".repeat(200_000);
         format!(
