@@ -44,7 +44,7 @@ fn websocket(gate: &Lockgate, origin: &Origin) -> (Peer, Http) {
 /// An application that does not react to the end of what it is sent is not held for a client that
 /// is no more.
 #[test]
-fn a_tunnel_ends_with_a_client_that_goes_after_it_has_said_all() {
+fn a_half_closed_websocket_stream_ends_with_its_client() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for resets in [true, false] {
@@ -63,7 +63,7 @@ fn a_tunnel_ends_with_a_client_that_goes_after_it_has_said_all() {
 
 /// RFC 9113 §5.4.2: it does not have to wait until the endpoint takes what it was sent.
 #[test]
-fn an_upload_that_is_taken_back_ends_though_the_endpoint_takes_none_of_it() {
+fn rst_stream_of_an_upload_resets_the_stalled_upstream_stream() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&format!(
         "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n{}",
@@ -95,7 +95,7 @@ fn an_upload_that_is_taken_back_ends_though_the_endpoint_takes_none_of_it() {
 
 /// Our goodbye does not reach it, and what it did is said all the same.
 #[test]
-fn a_client_that_breaks_the_rules_and_reads_nothing_is_named() {
+fn a_flooding_client_that_reads_nothing_is_logged() {
     let origin = Origin::tcp();
     let few = "http2 = { control = \"1/s burst 10\" }\n".to_owned();
     let gate = lockgate().start(&(few + &plain_site(origin.address())));
@@ -121,7 +121,7 @@ fn a_client_that_breaks_the_rules_and_reads_nothing_is_named() {
 
 /// RFC 9113 §6.8: which requests were looked at, and may not be sent again without thought.
 #[test]
-fn what_is_cut_at_the_deadline_of_a_drain_hears_which_request_was_the_last() {
+fn goaway_at_the_drain_deadline_names_the_last_stream() {
     let origin = Origin::tcp();
     let toml = "drain = { deadline = \"1s\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
@@ -139,7 +139,7 @@ fn what_is_cut_at_the_deadline_of_a_drain_hears_which_request_was_the_last() {
 
 /// As over HTTP/1, where it is the connection's own line.
 #[test]
-fn a_tunnel_that_is_over_has_a_line_with_its_bytes_and_its_end() {
+fn a_websocket_stream_has_a_log_line_with_its_bytes() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let (mut peer, mut upstream) = websocket(&gate, &origin);
@@ -160,7 +160,7 @@ fn a_tunnel_that_is_over_has_a_line_with_its_bytes_and_its_end() {
 /// Where endpoints are told of the client, streams at once need a connection each. Afterwards one
 /// is enough.
 #[test]
-fn a_clients_own_connections_that_it_needs_no_more_are_closed_before_its_own_is() {
+fn surplus_dedicated_upstream_connections_close_before_the_client() {
     const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let origin = Origin::tcp();
     let gate = lockgate().start(&format!(

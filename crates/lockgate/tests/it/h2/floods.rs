@@ -146,54 +146,54 @@ fn ended_as_it_should(
 
 /// CVE-2023-44487.
 #[test]
-fn requests_that_are_taken_back_at_once_end_the_connection() {
+fn rapid_reset_ends_the_connection() {
     repelled(&[attacks::RAPID_RESET, attacks::RAPID_RESET_OF_UPLOADS]);
 }
 
 /// CVE-2025-8671, "MadeYouReset".
 #[test]
-fn mistakes_that_make_us_take_requests_back_end_the_connection() {
+fn made_you_reset_ends_the_connection() {
     repelled(&attacks::MADE_YOU_RESET);
 }
 
 /// CVE-2024-27316 (httpd) and its kind in others.
 #[test]
-fn field_sections_without_an_end_end_the_connection() {
+fn continuation_floods_end_the_connection() {
     repelled(&attacks::CONTINUATIONS);
 }
 
 /// CVE-2016-6581 (hpack): few bytes that stand for many.
 #[test]
-fn field_sections_that_unfold_end_the_connection() {
+fn hpack_bombs_end_the_connection() {
     repelled(&attacks::BOMBS);
 }
 
 /// CVE-2019-9512, CVE-2019-9515, CVE-2019-9517.
 #[test]
-fn frames_that_want_answers_end_the_connection_read_or_not() {
+fn ping_and_settings_floods_end_the_connection() {
     repelled(&attacks::ANSWERED);
 }
 
 /// CVE-2019-9513, CVE-2019-9518.
 #[test]
-fn frames_that_carry_nothing_end_the_connection() {
+fn empty_frame_floods_end_the_connection() {
     repelled(&attacks::IDLE);
 }
 
 /// CVE-2019-9511, from the client's side.
 #[test]
-fn bodies_in_single_bytes_cost_nobody_else_anything() {
+fn one_byte_data_frame_floods_harm_no_other_client() {
     repelled(&attacks::SMALL);
 }
 
 #[test]
-fn streams_that_are_over_or_never_go_on_cost_nobody_else_anything() {
+fn closed_and_stalled_stream_floods_harm_no_other_client() {
     repelled(&attacks::STREAMS);
 }
 
 /// What still waits for an answer does not keep the connection that it came over.
 #[test]
-fn floods_before_an_application_that_never_answers_end_as_well() {
+fn floods_before_a_silent_application_end_too() {
     let deaf = Origin::tcp();
     repelled_before(
         &deaf.address(),
@@ -205,7 +205,7 @@ fn floods_before_an_application_that_never_answers_end_as_well() {
 }
 
 #[test]
-fn floods_over_tls_end_as_well() {
+fn floods_over_tls_end_too() {
     let (tls, attacked, probed) = (Site::new(), application(), application());
     let gate =
         lockgate().start(&(site(&attacked, &probed) + &secure_site(&tls.cert, attacked.address())));
@@ -231,7 +231,7 @@ fn floods_over_tls_end_as_well() {
 
 /// Who is disconnected comes again, and is not alone.
 #[test]
-fn many_attackers_that_come_again_and_again_hold_up_nobody() {
+fn reconnecting_attackers_do_not_delay_other_clients() {
     let (attacked, probed) = (application(), application());
     let gate = lockgate().workers(2).start(&site(&attacked, &probed));
     let address = gate.address();
@@ -263,7 +263,7 @@ fn many_attackers_that_come_again_and_again_hold_up_nobody() {
 /// Requests of all clients share connections to an endpoint that speaks HTTP/2: what one takes back
 /// must not make the endpoint disconnect the others.
 #[test]
-fn floods_do_not_reach_others_through_a_connection_that_they_share() {
+fn floods_do_not_cross_shared_upstream_connections() {
     let endpoint = h2::Origin::plain(|_| Reply::ok("ok"));
     let gate = lockgate().start(&format!(
         "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n{}",

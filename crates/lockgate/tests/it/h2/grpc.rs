@@ -27,7 +27,7 @@ fn site(keys: &str) -> String {
 
 /// gRPC over HTTP2, "Responses": Trailers-Only.
 #[test]
-fn errors_of_ours_end_grpc_calls_with_a_grpc_status() {
+fn error_responses_to_grpc_calls_have_a_grpc_status() {
     let folder = Folder::new();
     let users = folder.write("users", "");
     let page = folder.write("502.html", "<h1>sorry</h1>");
@@ -108,7 +108,7 @@ fn errors_of_ours_end_grpc_calls_with_a_grpc_status() {
 
 /// What the configuration says to everybody, and what a service that is asked denies, too.
 #[test]
-fn answers_of_the_configuration_end_grpc_calls_with_a_grpc_status() {
+fn configured_responses_to_grpc_calls_have_a_grpc_status() {
     let service = lockgate_testkit::Origin::tcp().answering(|_| {
         b"HTTP/1.1 403 Forbidden\r\nX-Why: no\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nno"
             .to_vec()

@@ -260,7 +260,7 @@ fn sent(peer: &mut Peer, stream: u32, fields: &Fields) -> Result<String, String>
 }
 
 #[test]
-fn nothing_malformed_crosses_into_http1() {
+fn no_malformed_http2_head_reaches_http1() {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
     let origin = Origin::tcp().answering(move |request| {
@@ -283,7 +283,7 @@ fn nothing_malformed_crosses_into_http1() {
 
 /// RFC 9113 §8.1: trailers are fields like others, and have no pseudo-fields.
 #[test]
-fn nothing_malformed_crosses_into_http1_behind_a_body() {
+fn no_malformed_http2_head_behind_a_body_reaches_http1() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let requests = Arc::clone(&seen);
     let origin = Origin::tcp().answering(move |request| {
@@ -332,7 +332,7 @@ fn nothing_malformed_crosses_into_http1_behind_a_body() {
 }
 
 #[test]
-fn what_is_only_unusual_crosses_as_it_is() {
+fn unusual_but_valid_http2_fields_are_forwarded() {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
     let origin = Origin::tcp().answering(move |request| {
@@ -372,7 +372,7 @@ fn what_is_only_unusual_crosses_as_it_is() {
 /// RFC 9113 §10.5.1, RFC 6585 §5: what is longer than we take is refused by an answer, and the next
 /// request is served.
 #[test]
-fn a_head_that_is_too_long_is_answered_431_or_414() {
+fn an_oversized_http2_head_is_a_431_or_414() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&plain_site(origin.address()));
@@ -435,7 +435,7 @@ fn in_frames(stream: u32, section: &[u8]) -> Vec<u8> {
 /// RFC 6585 §5: one field that is longer than all of a head may be is its stream's end, and not the
 /// connection's.
 #[test]
-fn a_field_that_is_too_long_is_answered_431_and_the_connection_goes_on() {
+fn an_oversized_http2_field_is_a_431() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&(SHORT.to_owned() + &plain_site(origin.address())));
@@ -475,7 +475,7 @@ fn a_field_that_is_too_long_is_answered_431_and_the_connection_goes_on() {
 /// RFC 9113 §10.5.1: what would cost more than a few heads to decode ends the connection, under its
 /// name.
 #[test]
-fn a_field_that_is_much_too_long_ends_the_connection_as_a_violation() {
+fn an_excessive_http2_field_ends_the_connection() {
     let gate = lockgate().start(&(SHORT.to_owned() + &plain_site(Origin::tcp().address())));
     let large = hpack::section(&[("x", &"x".repeat(16_000)), ("y", &"y".repeat(20_000))]);
     for (more, code, reason, count) in [
@@ -514,7 +514,7 @@ fn a_field_that_is_much_too_long_ends_the_connection_as_a_violation() {
 /// RFC 9110 §9.3.2, and each is a request of its own: what users quote from an error page is in one
 /// line of the log.
 #[test]
-fn requests_that_cannot_be_read_are_answered_and_counted_one_by_one() {
+fn malformed_http2_requests_are_logged_one_by_one() {
     let origin = Origin::tcp().answering(|_| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".into());
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut peer = Peer::connect(gate.address());

@@ -142,7 +142,7 @@ impl Scene {
 }
 
 #[test]
-fn style_sheets_and_scripts_go_before_images_that_were_asked_for_first() {
+fn style_sheets_and_scripts_precede_images_by_default_priority() {
     let mut scene = Scene::crowd("/large.png", &[]);
     let wanted = [scene.ask("/app.js", &[]), scene.ask("/all.css", &[])];
     scene.assert_first(&wanted);
@@ -150,21 +150,21 @@ fn style_sheets_and_scripts_go_before_images_that_were_asked_for_first() {
 
 /// One that another imports is found late, and nothing is shown without it.
 #[test]
-fn a_style_sheet_goes_before_scripts_that_were_asked_for_first() {
+fn style_sheets_precede_scripts_by_default_priority() {
     let mut scene = Scene::crowd("/large.js", &[]);
     let wanted = [scene.ask("/imported.css", &[])];
     scene.assert_first(&wanted);
 }
 
 #[test]
-fn what_a_client_says_goes_before_what_things_are() {
+fn the_priority_field_overrides_default_priorities() {
     let mut scene = Scene::crowd("/large.css", &[("priority", "u=6")]);
     let wanted = [scene.ask("/a.png", &[("priority", "u=4")])];
     scene.assert_first(&wanted);
 }
 
 #[test]
-fn a_client_may_say_later_that_something_is_wanted_sooner() {
+fn priority_update_raises_a_running_response() {
     let mut scene = Scene::crowd("/large", &[]);
     let wanted = scene.ask("/a", &[("priority", "u=7")]);
     scene.update(wanted, "u=0");
@@ -172,7 +172,7 @@ fn a_client_may_say_later_that_something_is_wanted_sooner() {
 }
 
 #[test]
-fn a_client_may_say_before_it_asks_that_something_is_wanted_sooner() {
+fn priority_update_may_precede_its_request() {
     let mut scene = Scene::crowd("/large", &[]);
     scene.update(scene.next, "u=0");
     let wanted = scene.ask("/a", &[("priority", "u=7")]);
@@ -181,7 +181,7 @@ fn a_client_may_say_before_it_asks_that_something_is_wanted_sooner() {
 
 /// What begins late is behind no more than what had left already.
 #[test]
-fn what_began_before_may_be_wanted_later() {
+fn priority_update_lowers_running_responses() {
     let mut scene = Scene::crowd("/large", &[]);
     for stream in [1, 3, 5] {
         scene.update(stream, "u=6, i");

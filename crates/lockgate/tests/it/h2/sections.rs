@@ -48,7 +48,7 @@ fn resets(frames: &[Frame]) -> Vec<(u32, u32)> {
 /// RFC 9113 §8.1: a stream error, also where all of the request comes at once. The connection
 /// serves others.
 #[test]
-fn request_trailers_with_pseudo_fields_are_refused() {
+fn pseudo_header_fields_in_request_trailers_are_refused() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let requests = Arc::clone(&seen);
     let origin = Origin::tcp().answering(move |request| {
@@ -122,7 +122,7 @@ const MALFORMED: [&[(&str, &str)]; 10] = [
 
 /// RFC 9113 §8.1.1: a stream error. The connection serves others.
 #[test]
-fn malformed_heads_that_are_split_within_a_field_are_answered_400() {
+fn malformed_heads_split_across_frames_are_a_400() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let requests = Arc::clone(&seen);
     let origin = Origin::tcp().answering(move |request| {
@@ -176,7 +176,7 @@ fn malformed_heads_that_are_split_within_a_field_are_answered_400() {
 
 /// RFC 9113 §8.1, §8.2.2: as in a head, and no pseudo-field at all.
 #[test]
-fn malformed_trailers_that_are_split_within_a_field_are_refused() {
+fn malformed_trailers_split_across_frames_are_refused() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&plain_site(origin.address()));
@@ -211,7 +211,7 @@ fn answered(peer: &mut Peer) -> String {
 
 /// RFC 9113 §8.3.1: `:path` is a path and a query. HTTP/1 answers 400 as well.
 #[test]
-fn a_path_with_a_fragment_is_answered_400() {
+fn a_path_with_a_fragment_is_a_400() {
     let origin = Origin::tcp();
     let gate = site(&origin);
     let mut peer = Peer::connect(gate.address());
@@ -296,7 +296,7 @@ fn heads_of_open_streams_take_bounded_memory() {
 
 /// RFC 9113 §5.1: they are decoded for nobody, since the codec must know the table.
 #[test]
-fn headers_for_streams_that_are_over_end_the_connection() {
+fn headers_for_closed_streams_end_the_connection() {
     let origin = Origin::tcp();
     let gate = site(&origin);
     let mut peer = Peer::connect(gate.address());
@@ -323,7 +323,7 @@ fn headers_for_streams_that_are_over_end_the_connection() {
 /// RFC 7540 §5.3.1. The crate resets the stream and does not decode its fields, so that its table
 /// and the client's differ: what refers to them is served for nobody (RFC 9113 §4.3).
 #[test]
-fn headers_that_depend_on_their_own_stream_end_the_connection() {
+fn a_self_dependent_stream_ends_the_connection() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let requests = Arc::clone(&seen);
     let origin = Origin::tcp().answering(move |request| {
@@ -381,7 +381,7 @@ fn headers_that_depend_on_their_own_stream_end_the_connection() {
 
 /// RFC 9113 §5.1.2: a client may open streams before it has seen how many it may.
 #[test]
-fn streams_beyond_the_limit_before_settings_are_refused_one_by_one() {
+fn streams_beyond_the_limit_before_settings_get_refused_stream() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&plain_site(origin.address()));

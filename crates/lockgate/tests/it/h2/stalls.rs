@@ -65,7 +65,7 @@ fn ends(gate: &Lockgate, mut peer: Peer, before: usize, probe: Probe) {
 /// CVE-2019-9511, CVE-2019-9517: answers that nobody lets come, by the window of each stream or by
 /// the connection's.
 #[test]
-fn windows_that_never_open_hold_little_and_end() {
+fn closed_flow_control_windows_hold_little_memory_and_time_out() {
     let (attacked, probed) = (large(), application());
     let gate = start(&attacked, &probed);
     for window in [0, u32::MAX >> 1] {
@@ -82,7 +82,7 @@ fn windows_that_never_open_hold_little_and_end() {
 
 /// "Slowloris" by streams: heads whose bodies never come.
 #[test]
-fn bodies_that_never_come_hold_little_and_end() {
+fn stalled_request_bodies_hold_little_memory_and_time_out() {
     let (attacked, probed) = (application(), application());
     let gate = start(&attacked, &probed);
     let probe = Probe::start(gate.address());
@@ -103,7 +103,7 @@ fn bodies_that_never_come_hold_little_and_end() {
 /// Slow read (Shekyan 2012) with windows that are open: what we hold is bounded by us, not by what
 /// the client allows.
 #[test]
-fn answers_that_nobody_reads_hold_little_and_end() {
+fn slow_read_responses_hold_little_memory_and_time_out() {
     let (attacked, probed) = (large(), application());
     let gate = start(&attacked, &probed);
     let probe = Probe::start(gate.address());
@@ -130,7 +130,7 @@ fn answers_that_nobody_reads_hold_little_and_end() {
 /// CVE-2019-9517: bodies for an application that takes none of them are held up to the window of
 /// the connection, which is 8 MB.
 #[test]
-fn uploads_that_the_application_does_not_take_hold_no_more_than_a_window() {
+fn stalled_uploads_hold_no_more_than_the_connection_window() {
     // Its connections wait to be accepted for ever.
     let (deaf, probed) = (Origin::tcp(), application());
     let gate = lockgate().start(&site_for(&deaf.address(), &probed));
@@ -180,7 +180,7 @@ fn uploads_that_the_application_does_not_take_hold_no_more_than_a_window() {
 
 /// RFC 7541 §4.2: how much our encoder remembers for a client is for us to say.
 #[test]
-fn a_client_that_offers_a_huge_table_makes_us_remember_no_more() {
+fn a_huge_header_table_size_does_not_grow_our_encoder() {
     let (probed, reflecting) = (
         application(),
         Origin::tcp().answering(|request| {
@@ -206,7 +206,7 @@ fn a_client_that_offers_a_huge_table_makes_us_remember_no_more() {
 /// been on its way. Whoever goes on beyond that means no good, though each byte is within the
 /// window of the connection.
 #[test]
-fn data_for_streams_that_are_over_ends_the_connection() {
+fn data_for_closed_streams_ends_the_connection() {
     const MOST: u32 = 512 * 1024 * 1024;
     let (attacked, probed) = (application(), application());
     let gate = lockgate().start(&site(&attacked, &probed));
