@@ -45,7 +45,7 @@ fn settle(peer: &mut Peer) {
 
 /// What clients of HTTP/1 send, and the status that they get; 0 where they leave before one.
 #[test]
-fn what_http1_clients_send_ejects_no_http2_endpoint() {
+fn no_http1_client_request_ejects_an_http2_endpoint() {
     let (one, other) = (origin(), origin());
     let gate = lockgate().start(&pooled(&[&one.address(), &other.address()], STRICT));
     let host = "Host: app.test\r\n";
@@ -127,7 +127,7 @@ fn what_http1_clients_send_ejects_no_http2_endpoint() {
 
 /// RFC 9113 §8.3.1: an endpoint is told its own name where the client has named nobody.
 #[test]
-fn a_request_without_host_names_the_endpoint_as_authority() {
+fn without_host_the_authority_is_the_endpoint() {
     let origin = origin();
     let gate = lockgate().start(&pooled(&[&origin.address()], STRICT));
     assert_eq!(
@@ -145,7 +145,7 @@ fn a_request_without_host_names_the_endpoint_as_authority() {
 }
 
 #[test]
-fn what_http2_clients_send_ejects_no_http2_endpoint() {
+fn no_http2_client_request_ejects_an_http2_endpoint() {
     let (one, other) = (origin(), origin());
     let gate = lockgate().start(&pooled(&[&one.address(), &other.address()], STRICT));
     let post = [
@@ -212,7 +212,7 @@ fn what_http2_clients_send_ejects_no_http2_endpoint() {
 
 /// RFC 9110 §10.1.1: an endpoint that does not say 100 waits for the body, and the client has it.
 #[test]
-fn a_client_that_holds_its_body_back_ejects_nobody() {
+fn a_client_withholding_its_body_ejects_no_endpoint() {
     for protocol in ["http1", "h2c"] {
         let is_h2 = protocol == "h2c";
         let silent = move |wire: &mut Wire| {
@@ -246,7 +246,7 @@ fn a_client_that_holds_its_body_back_ejects_nobody() {
 /// A reset is an answer, which counts as the 502 that the client is told: only where the operator
 /// says that answers may.
 #[test]
-fn an_endpoint_that_resets_every_stream_is_ejected_where_502_is_a_failure() {
+fn rst_stream_counts_as_502_for_ejection() {
     let eject = |statuses: &str| {
         format!(
             "balance = \"round-robin\"\nretry = false\neject = {{ errors = 3, for = \"60s\"{statuses} }}"

@@ -21,7 +21,7 @@ fn asking(to: std::net::SocketAddr, requests: u32) -> Peer {
 /// CVE-2023-44487: endpoints end the connection of everybody where many requests are taken back
 /// before they are looked at. The h2 crate bears 20 of them.
 #[test]
-fn many_requests_that_are_cancelled_at_once_do_not_end_the_connection_for_others() {
+fn many_cancelled_requests_do_not_end_the_shared_connection() {
     let origin = Origin::plain(|_| Reply::ok("ok"));
     let gate = in_front_of(&origin);
     assert_eq!(ask(&gate, get("/")).status(), 200);
@@ -41,7 +41,7 @@ fn many_requests_that_are_cancelled_at_once_do_not_end_the_connection_for_others
 
 /// An application that computes for nobody is told so, however many requests these are.
 #[test]
-fn all_requests_that_are_cancelled_are_taken_back_as_the_endpoint_reads() {
+fn cancelled_requests_send_rst_stream_as_the_endpoint_reads() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let leaving = asking(gate.address(), 80);

@@ -646,7 +646,7 @@ fn play(gate: &Lockgate, case: &Case, number: usize, origin: &Scripted) -> Vec<S
 }
 
 #[test]
-fn endpoints_that_break_the_rules_of_http2_harm_nobody_else() {
+fn misbehaving_http2_endpoints_harm_no_other_request() {
     let good = Origin::plain(|_| Reply::ok("good"));
     let origins: Vec<_> = CASES.iter().map(|_| Scripted::tcp()).collect();
     let addresses: Vec<_> = origins.iter().map(Scripted::address).collect();
@@ -667,7 +667,7 @@ fn endpoints_that_break_the_rules_of_http2_harm_nobody_else() {
 
 /// An endpoint that never says what it allows is one that does not answer.
 #[test]
-fn an_endpoint_without_settings_is_ejected_and_another_asked() {
+fn an_endpoint_without_settings_is_ejected_and_the_request_retried() {
     for settings in [None, Some(0)] {
         let origin = Scripted::tcp();
         let good = Origin::plain(|_| Reply::ok("good"));
@@ -689,7 +689,7 @@ fn an_endpoint_without_settings_is_ejected_and_another_asked() {
 /// RFC 9113 §6.8: what is above the last stream was not looked at, whatever its method; what is
 /// below goes on. §6.5.2: streams beyond a limit that was lowered go on as well.
 #[test]
-fn goaway_and_lower_limits_in_the_middle_of_requests_lose_none() {
+fn goaway_and_lowered_stream_limits_lose_no_request() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&super::pooled(
         &[&origin.address()],
