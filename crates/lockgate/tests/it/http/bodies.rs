@@ -33,7 +33,7 @@ fn chunked(data: &[u8]) -> Vec<u8> {
 
 /// RFC 9112 §7.1: chunks, and the pieces in which they come, mean nothing.
 #[test]
-fn chunked_bodies_pass_both_ways_in_any_pieces_with_their_trailers() {
+fn chunked_bodies_with_trailers_pass_in_any_pieces() {
     let origin = Origin::tcp();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     for (len, steps) in [
@@ -76,7 +76,7 @@ fn chunked_bodies_pass_both_ways_in_any_pieces_with_their_trailers() {
 
 /// What a route sets or removes is not the peer's to say, be it in the head or behind the body.
 #[test]
-fn trailers_that_a_route_would_take_out_of_a_head_do_not_pass() {
+fn trailers_matching_a_header_rule_are_dropped() {
     let origin = Origin::tcp();
     let rules = "request_headers = { x-user = \"nobody\", x-drop = false, x-both = { add = \"2\" } }\n\
                  headers = { server = false, x-frame = \"DENY\" }\n";
@@ -105,7 +105,7 @@ fn trailers_that_a_route_would_take_out_of_a_head_do_not_pass() {
 }
 
 #[test]
-fn bodies_of_five_megabytes_pass_unchanged_over_tls_on_both_sides_and_without() {
+fn five_megabyte_bodies_pass_unchanged_with_and_without_tls() {
     const LEN: usize = 5 * 1024 * 1024;
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
@@ -173,7 +173,7 @@ fn bodies_of_five_megabytes_pass_unchanged_over_tls_on_both_sides_and_without() 
 
 /// The client's bytes arrive as they come, not when the body is whole; and so do the origin's.
 #[test]
-fn bodies_are_not_gathered() {
+fn request_and_response_bodies_are_streamed() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -202,7 +202,7 @@ fn bodies_are_not_gathered() {
 /// RFC 9112 §9.6: a client that sends all of its body before it reads must find the answer, not a
 /// reset.
 #[test]
-fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
+fn an_early_response_arrives_whole_despite_a_long_upload() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate()
@@ -257,7 +257,7 @@ fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
 /// RFC 9112 §9.3: who stays on the connection reads the whole request, also one that it has
 /// answered already.
 #[test]
-fn an_origin_that_answers_first_and_stays_gets_the_rest_of_the_body() {
+fn an_endpoint_answering_early_still_gets_the_request_body() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -287,7 +287,7 @@ fn an_origin_that_answers_first_and_stays_gets_the_rest_of_the_body() {
 /// Else an endpoint that stands still would keep what its clients have long given up: it has half a
 /// minute.
 #[test]
-fn an_upload_that_nobody_takes_is_given_up_when_its_answer_is_there() {
+fn a_stalled_upload_is_dropped_after_its_response() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -307,7 +307,7 @@ fn an_upload_that_nobody_takes_is_given_up_when_its_answer_is_there() {
 
 /// RFC 9110 §10.1.1: who waits for 100 and gets another answer sends no body.
 #[test]
-fn a_body_that_was_never_asked_for_is_not_waited_for() {
+fn a_body_never_requested_by_100_continue_is_not_awaited() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -326,7 +326,7 @@ fn a_body_that_was_never_asked_for_is_not_waited_for() {
 }
 
 #[test]
-fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
+fn a_truncated_response_stays_truncated() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
@@ -424,7 +424,7 @@ fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
 }
 
 #[test]
-fn a_request_that_is_cut_off_never_looks_whole_to_the_origin() {
+fn a_truncated_request_never_looks_complete_to_the_origin() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let cases = [
@@ -464,7 +464,7 @@ fn a_request_that_is_cut_off_never_looks_whole_to_the_origin() {
 /// What breaks off in the middle of the body is nobody's second chance when it is seen to fail:
 /// neither the client's connection nor the origin's is used again.
 #[test]
-fn a_body_that_is_malformed_ends_both_connections() {
+fn a_malformed_chunked_body_ends_both_connections() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -486,7 +486,7 @@ fn a_body_that_is_malformed_ends_both_connections() {
 /// The endpoint takes nothing, so that nothing is read from the client either: its reset is behind
 /// data.
 #[test]
-fn a_reset_behind_an_upload_that_its_endpoint_does_not_take_is_seen() {
+fn a_client_reset_behind_a_stalled_upload_is_noticed() {
     let origin = Origin::tcp();
     let gate = lockgate()
         .start(&("timeouts = { response = \"1h\" }\n".to_owned() + &plain_site(origin.address())));

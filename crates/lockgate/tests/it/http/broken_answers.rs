@@ -87,7 +87,7 @@ fn closed_and_reset_endpoints_have_their_own_causes() {
 }
 
 #[test]
-fn a_body_that_is_closed_or_reset_has_its_cause() {
+fn a_closed_or_reset_response_body_has_its_cause() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     for (end, cause) in [
@@ -110,7 +110,7 @@ fn a_body_that_is_closed_or_reset_has_its_cause() {
 }
 
 #[test]
-fn a_get_whose_answer_head_is_cut_is_retried_elsewhere() {
+fn a_get_with_a_truncated_response_head_is_retried() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let mut gate = lockgate().start(&two(&origins));
     let mut client = asked(&gate, get("/"));
@@ -123,7 +123,7 @@ fn a_get_whose_answer_head_is_cut_is_retried_elsewhere() {
 }
 
 #[test]
-fn an_endpoint_that_cuts_an_answer_head_is_avoided() {
+fn an_endpoint_that_truncates_a_response_head_is_avoided() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let gate = lockgate().start(&two(&origins));
     let mut client = asked(&gate, with_body("POST", b"pay"));
@@ -141,7 +141,7 @@ fn an_endpoint_that_cuts_an_answer_head_is_avoided() {
 
 /// A kept connection may be closed at any time; one on which an answer has begun was not stale.
 #[test]
-fn a_post_whose_answer_head_is_cut_on_a_kept_connection_is_not_repeated() {
+fn a_post_with_a_truncated_response_head_is_not_retried() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = asked(&gate, get("/"));

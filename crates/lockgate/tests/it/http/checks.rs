@@ -62,7 +62,7 @@ impl App {
 }
 
 #[test]
-fn an_endpoint_falls_and_rises_after_exactly_as_many_checks_as_it_says() {
+fn health_checks_count_fall_and_rise() {
     let app = Origin::tcp();
     let health = Origin::tcp();
     let port = health.socket_address().port();
@@ -121,7 +121,7 @@ fn an_endpoint_falls_and_rises_after_exactly_as_many_checks_as_it_says() {
 }
 
 #[test]
-fn an_endpoint_that_is_down_gets_no_request_until_it_is_up_again() {
+fn a_down_endpoint_gets_no_requests_until_it_is_up() {
     let (one, other) = (App::new("one", true), App::new("other", false));
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [\"{}\", \"{}\"]\nbalance = \"round-robin\"\n\
@@ -143,7 +143,7 @@ fn an_endpoint_that_is_down_gets_no_request_until_it_is_up_again() {
 }
 
 #[test]
-fn while_no_endpoint_is_up_the_client_is_told_and_so_is_the_log() {
+fn without_a_healthy_endpoint_requests_get_503() {
     let app = App::new("app", false);
     let mut gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [\"{}\"]\nhealth = {{ path = \"/health\", every = \"10ms\", timeout = \"60s\", rise = 1 }}",
@@ -172,7 +172,7 @@ fn while_no_endpoint_is_up_the_client_is_told_and_so_is_the_log() {
 }
 
 #[test]
-fn maintenance_is_what_is_answered_while_no_endpoint_is_up_and_then_only() {
+fn maintenance_is_served_only_while_no_endpoint_is_up() {
     let app = App::new("app", false);
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\"]\nhealth = {{ path = \"/health\", every = \"10ms\", timeout = \"60s\", rise = 1, fall = 1 }}\n\
@@ -198,7 +198,7 @@ fn maintenance_is_what_is_answered_while_no_endpoint_is_up_and_then_only() {
 }
 
 #[test]
-fn a_failure_while_the_endpoint_is_up_is_no_maintenance() {
+fn a_failure_of_a_healthy_endpoint_is_no_maintenance() {
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\"]\nmaintenance = {{ body = \"back soon\" }}",
         deserted()
@@ -227,7 +227,7 @@ fn judged(health: &str, answer: &[u8]) -> (bool, String) {
 }
 
 #[test]
-fn what_a_check_wants_is_what_it_says() {
+fn a_health_check_expects_its_configured_status_and_body() {
     for (health, answer, well) in [
         (
             "path = \"/\"",
@@ -295,7 +295,7 @@ fn what_a_check_wants_is_what_it_says() {
 }
 
 #[test]
-fn a_check_by_connection_wants_no_more_than_that() {
+fn a_tcp_health_check_only_connects() {
     let origin = Origin::tcp();
     let nobody = deserted().to_string();
     let gate = lockgate().start(&pooled(format!(
@@ -312,7 +312,7 @@ fn a_check_by_connection_wants_no_more_than_that() {
 }
 
 #[test]
-fn an_endpoint_that_takes_the_check_and_never_answers_is_down() {
+fn a_health_check_timeout_marks_the_endpoint_down() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\"]\nhealth = {{ path = \"/\", every = \"10ms\", timeout = \"50ms\", fall = 1 }}",
@@ -323,7 +323,7 @@ fn an_endpoint_that_takes_the_check_and_never_answers_is_down() {
 }
 
 #[test]
-fn a_check_speaks_to_the_endpoint_as_requests_do() {
+fn a_health_check_uses_the_settings_of_the_pool() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let origin = Origin::tcp();
@@ -344,7 +344,7 @@ fn a_check_speaks_to_the_endpoint_as_requests_do() {
 }
 
 #[test]
-fn each_kind_of_check_goes_the_way_of_its_pool_to_a_port_of_its_own() {
+fn health_checks_use_tls_proxy_protocol_and_their_port() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let config = server_config(&site.issued, None);
@@ -388,7 +388,7 @@ fn each_kind_of_check_goes_the_way_of_its_pool_to_a_port_of_its_own() {
 }
 
 #[test]
-fn an_endpoint_that_says_something_else_than_what_is_expected_is_down_also_for_relays() {
+fn a_health_check_of_relays_expects_its_configured_text() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&format!(
         "[pool.db]\nendpoints = [\"{}\"]\nhealth = {{ send = \"PING\\r\\n\", expect = \"+PONG\", every = \"10ms\", timeout = \"60s\", fall = 1, rise = 1 }}\n\
@@ -484,7 +484,7 @@ fn tick(gate: &mut Lockgate) {
 }
 
 #[test]
-fn what_waits_at_an_endpoint_that_falls_is_asked_of_another_if_it_is_idempotent() {
+fn a_pending_idempotent_request_of_a_falling_endpoint_is_retried() {
     let (held, other) = (Held::new(), App::new("other", true));
     let mut gate = lockgate().start(&falling(&[&held.serving, &other.serving], ""));
     for request in [
@@ -521,7 +521,7 @@ fn what_waits_at_an_endpoint_that_falls_is_asked_of_another_if_it_is_idempotent(
 /// A check may fail because the endpoint is busy: what may not be asked twice, or of nobody else,
 /// is waited for.
 #[test]
-fn what_waits_at_an_endpoint_that_falls_and_cannot_go_elsewhere_waits_on() {
+fn a_pending_request_that_cannot_be_retried_keeps_waiting() {
     for (method, more, alone) in [
         ("POST", "", false),
         ("GET", "retry = false", false),
@@ -546,7 +546,7 @@ fn what_waits_at_an_endpoint_that_falls_and_cannot_go_elsewhere_waits_on() {
 }
 
 #[test]
-fn a_place_that_becomes_free_at_an_endpoint_that_fell_meanwhile_is_no_place() {
+fn a_free_connection_at_a_fallen_endpoint_is_not_used() {
     let held = Held::new();
     let address = format!("\"{}\"", held.serving.address());
     let toml = falling(&[&held.serving], "queue = { wait = \"60s\" }");
@@ -573,7 +573,7 @@ fn a_place_that_becomes_free_at_an_endpoint_that_fell_meanwhile_is_no_place() {
 }
 
 #[test]
-fn what_waits_at_an_endpoint_that_falls_goes_elsewhere_as_soon_as_another_has_room() {
+fn a_pending_request_moves_once_another_endpoint_has_room() {
     let (held, other) = (Held::new(), Held::new());
     let toml = falling(&[&held.serving, &other.serving], "queue = { max = 0 }");
     let second = format!("\"{}\"", other.serving.address());

@@ -71,7 +71,7 @@ fn a_dead_endpoint_is_logged_once_and_shown_as_down() {
 }
 
 #[test]
-fn a_pool_without_an_endpoint_that_answers_is_logged_once() {
+fn a_pool_without_a_reachable_endpoint_is_logged_once() {
     let dead = [deserted().to_string(), deserted().to_string()];
     let gate = lockgate().workers(2).start(&pool(&dead, ""));
     for _ in 0..30 {
@@ -100,7 +100,7 @@ fn a_pool_without_an_endpoint_that_answers_is_logged_once() {
 }
 
 #[test]
-fn an_endpoint_that_serves_again_is_logged_and_up() {
+fn a_recovered_endpoint_is_logged_and_up() {
     let address: SocketAddr = deserted();
     let gate = lockgate().start(&pool(&[address.to_string()], ""));
     assert_eq!(ask(&gate).status(), 502);
@@ -123,7 +123,7 @@ fn an_endpoint_that_serves_again_is_logged_and_up() {
 }
 
 #[test]
-fn an_endpoint_that_breaks_off_is_logged_and_passed_over() {
+fn an_endpoint_that_resets_is_logged_and_passed_over() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let addresses = origins.each_ref().map(Origin::address);
     let gate = lockgate().start(&pool(&addresses, ""));
@@ -149,7 +149,7 @@ fn an_endpoint_that_breaks_off_is_logged_and_passed_over() {
 }
 
 #[test]
-fn a_relay_without_an_endpoint_that_answers_is_logged_once() {
+fn a_relay_without_a_reachable_endpoint_is_logged_once() {
     let dead = deserted().to_string();
     let gate = lockgate().start(&plain(&dead));
     for _ in 0..10 {
@@ -177,7 +177,7 @@ fn a_relay_without_an_endpoint_that_answers_is_logged_once() {
 
 /// A target of a tunnel is what a client has named: no line of the operator log.
 #[test]
-fn targets_of_tunnels_are_not_logged_as_dead_endpoints() {
+fn tunnel_targets_are_not_logged_as_dead_endpoints() {
     let dead = deserted();
     let toml = format!(
         "[tunnel.\"127.0.0.1:0\"]\nallow = [\"{}/32:*\"]\nforward = true\n",

@@ -9,7 +9,7 @@ use crate::scene::{NAME, Site, lockgate};
 const GET: &str = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n";
 
 #[test]
-fn a_request_in_flight_is_answered_whole_and_its_connection_not_kept() {
+fn drain_finishes_requests_in_flight_and_closes_their_connections() {
     let site = Site::new();
     let origin = Origin::tcp();
     let sites = plain_site(origin.address()) + &secure_site(&site.cert, origin.address());
@@ -63,7 +63,7 @@ fn a_request_in_flight_is_answered_whole_and_its_connection_not_kept() {
 }
 
 #[test]
-fn kept_connections_end_and_a_request_that_crosses_the_end_is_answered() {
+fn drain_closes_keep_alive_connections_and_serves_crossing_requests() {
     let site = Site::new();
     let origin = Origin::tcp().answering(|_| OK.into());
     let gate = lockgate()
@@ -94,7 +94,7 @@ fn kept_connections_end_and_a_request_that_crosses_the_end_is_answered() {
 }
 
 #[test]
-fn what_is_not_over_by_the_deadline_is_cut() {
+fn the_drain_deadline_cuts_unfinished_exchanges() {
     let origin = Origin::tcp();
     let mut gate = lockgate()
         .start(&("drain = { deadline = \"1s\" }\n".to_owned() + &plain_site(origin.address())));

@@ -10,7 +10,7 @@ const TOLD: &str = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-F
                     Forwarded: for=127.0.0.1;proto=http;host=\"a.test\"\r\nX-Request-Id: ID\r\nVia: 1.1 lockgate\r\n";
 
 #[test]
-fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
+fn a_request_is_forwarded_unchanged_except_hop_by_hop_fields() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let cases: &[(&str, &str, &str)] = &[
@@ -135,7 +135,7 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
 }
 
 #[test]
-fn a_request_of_http_1_0_goes_on_as_one_of_http_1_1() {
+fn an_http10_request_is_forwarded_as_http11() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let told = TOLD.replace("Via: 1.1", "Via: 1.0");
@@ -176,7 +176,7 @@ fn a_request_of_http_1_0_goes_on_as_one_of_http_1_1() {
 }
 
 #[test]
-fn a_request_over_tls_is_told_as_https() {
+fn x_forwarded_proto_is_https_over_tls() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(&secure_site(&site.cert, origin.address()));
@@ -196,7 +196,7 @@ fn a_request_over_tls_is_told_as_https() {
 }
 
 #[test]
-fn what_a_trusted_proxy_tells_is_kept_and_ours_added() {
+fn x_forwarded_for_of_a_trusted_proxy_is_extended() {
     let origin = Origin::tcp();
     let gate = lockgate()
         .start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &plain_site(origin.address())));
@@ -212,7 +212,7 @@ fn what_a_trusted_proxy_tells_is_kept_and_ours_added() {
 }
 
 #[test]
-fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
+fn a_response_is_forwarded_unchanged_except_hop_by_hop_fields() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let cases: &[(&str, &str, &str)] = &[
@@ -348,7 +348,7 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
 }
 
 #[test]
-fn answers_before_the_answer_are_handed_on_as_they_come() {
+fn interim_responses_are_forwarded_as_they_come() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -384,7 +384,7 @@ fn answers_before_the_answer_are_handed_on_as_they_come() {
 /// RFC 9112 §9.3.2: what is pipelined is a request of its own, and never the body of one that has
 /// none, nor is a body a request.
 #[test]
-fn pipelined_requests_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let origin = Origin::tcp().answering(|request| {
         let path = request.first_line().split(' ').nth(1).unwrap();
         let body = format!("{path} {}", request.text());
@@ -431,7 +431,7 @@ fn pipelined_requests_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_client_that_has_finished_sending_is_answered_all_the_same() {
+fn a_half_closed_client_still_gets_its_response() {
     let site = Site::new();
     let origin = Origin::tcp();
     let sites = plain_site(origin.address()) + &secure_site(&site.cert, origin.address());

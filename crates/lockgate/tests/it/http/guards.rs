@@ -87,7 +87,7 @@ fn ask(client: &mut Http, lines: &str) -> Message {
 }
 
 #[test]
-fn each_kind_of_hash_lets_in_who_knows_the_password() {
+fn basic_auth_accepts_every_password_hash_format() {
     let (folder, origin) = (Folder::new(), ok());
     let gate = lockgate()
         .workers(2)
@@ -128,7 +128,7 @@ fn each_kind_of_hash_lets_in_who_knows_the_password() {
 }
 
 #[test]
-fn who_brings_no_good_credentials_is_asked_for_them_and_stays_connected() {
+fn basic_auth_refuses_bad_credentials_and_keeps_the_connection() {
     let (folder, origin) = (Folder::new(), ok());
     let gate = lockgate().start(&guarded(origin.address(), &users(&folder)));
     let mut client = Http::connect(gate.address());
@@ -184,7 +184,7 @@ fn who_brings_no_good_credentials_is_asked_for_them_and_stays_connected() {
 }
 
 #[test]
-fn a_file_of_users_that_changes_is_read_again_and_one_with_a_mistake_is_not_taken() {
+fn a_changed_htpasswd_file_is_reloaded_unless_it_is_wrong() {
     let (folder, origin) = (Folder::new(), ok());
     let file = users(&folder);
     let gate = lockgate()
@@ -210,7 +210,7 @@ fn slow_user(folder: &Folder) -> PathBuf {
 }
 
 #[test]
-fn a_password_that_takes_long_to_check_keeps_nobody_else_waiting() {
+fn a_slow_password_hash_blocks_no_other_client() {
     let (folder, origin) = (Folder::new(), ok());
     let toml = guarded(origin.address(), &slow_user(&folder))
         + "[site.\":0\".path.\"/open\"]\nauth = false\n";
@@ -232,7 +232,7 @@ fn a_password_that_takes_long_to_check_keeps_nobody_else_waiting() {
 }
 
 #[test]
-fn passwords_past_what_may_wait_are_refused_at_once() {
+fn excess_password_checks_get_503_at_once() {
     let (folder, origin) = (Folder::new(), ok());
     let gate = lockgate()
         .workers(2)
@@ -259,7 +259,7 @@ const FOR_SOME: &str = "trusted = [\"127.0.0.1/32\", \"10.0.0.0/8\"]\n[site.\":0
     respond = \"{client}\"\nallow = [\"192.0.2.0/24\", \"2001:db8::/32\", \"127.0.0.9\"]\ndeny = [\"192.0.2.66\"]\n";
 
 #[test]
-fn a_client_is_the_last_hop_that_nobody_trusts() {
+fn the_client_is_the_last_untrusted_x_forwarded_for_hop() {
     let gate = lockgate().start(FOR_SOME);
     let mut trusted = Http::connect(gate.address());
     let mut stranger = Http::over(Wire::connect_from([127, 0, 0, 2].into(), gate.address()));
@@ -316,7 +316,7 @@ fn a_client_is_the_last_hop_that_nobody_trusts() {
 }
 
 #[test]
-fn a_client_is_who_the_proxy_header_says_and_may_itself_be_trusted() {
+fn the_client_address_comes_from_the_proxy_protocol_header() {
     let toml = FOR_SOME.to_owned() + "accept_proxy = \"require\"\n";
     let gate = lockgate().start(&toml);
     for (source, hops, client) in [
@@ -355,7 +355,7 @@ fn a_client_is_who_the_proxy_header_says_and_may_itself_be_trusted() {
 }
 
 #[test]
-fn a_client_of_ipv4_is_one_also_on_a_listener_of_ipv6() {
+fn an_ipv4_client_on_an_ipv6_listener_is_ipv4() {
     let toml = "[site.\":0\"]\nrespond = \"{client}\"\nallow = [\"127.0.0.0/8\"]\n";
     let gate = lockgate().start(toml);
     let mut client = Http::connect(gate.address());
@@ -375,7 +375,7 @@ fn a_client_of_ipv4_is_one_also_on_a_listener_of_ipv6() {
 }
 
 #[test]
-fn a_path_may_be_closed_to_whom_its_site_is_open() {
+fn a_path_may_deny_clients_that_its_site_admits() {
     let toml = "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = 200\n[site.\":0\".path.\"/admin/*\"]\ndeny = [\"127.0.0.0/8\"]\n";
     let gate = lockgate().start(toml);
     // RFC 3986 §6.2.2.1: paths are told apart by case. For other spellings see `hostile_clients`.

@@ -31,7 +31,7 @@ fn status(gate: &Lockgate, target: &str) -> u16 {
 /// and CVE-2008-2938 (overlong UTF-8); "Breaking Parser Logic" (Tsai 2018). Whatever an origin
 /// could read as a path below `/admin/` is guarded or refused.
 #[test]
-fn no_spelling_of_a_path_goes_around_its_rule() {
+fn no_spelling_of_a_path_evades_its_rule() {
     let origin = told();
     let toml = plain_site(origin.address())
         + "[site.\":0\".path.\"/admin/*\"]\ndeny = [\"127.0.0.0/8\"]\n[site.\":0\".path.\"/raw/*\"]\npaths = \"as-is\"\n";
@@ -133,7 +133,7 @@ fn no_spelling_of_a_path_goes_around_its_rule() {
 /// RFC 9110 §17.5, CWE-113, CWE-117, CWE-79, CWE-601: nothing of a request begins a line, a tag or
 /// a host of its own.
 #[test]
-fn nothing_of_a_request_becomes_more_than_it_was() {
+fn crlf_in_a_request_injects_nothing() {
     let origin = Origin::tcp();
     let toml = plain_site(origin.address())
         + "[site.\":0\".path.\"/to/*\"]\nredirect = \"/{*}\"\n\
@@ -212,7 +212,7 @@ fn nothing_of_a_request_becomes_more_than_it_was() {
 /// CVE-2023-25690 (httpd): what a rule takes out of a path stays as it came where it is put into
 /// the target or a field of the origin's request. Decoded, it would begin a request of its own.
 #[test]
-fn what_a_rule_makes_of_a_request_begins_no_line_of_its_own() {
+fn rewritten_paths_and_fields_cannot_inject_crlf() {
     let origin = Origin::tcp();
     let toml = plain_site(origin.address())
         + "request_headers = { x-path = \"{path}\", x-query = \"{query}\" }\n\
@@ -237,7 +237,7 @@ fn what_a_rule_makes_of_a_request_begins_no_line_of_its_own() {
 /// RFC 6585 §5, RFC 9112 §7.1.1: each flood ends by an answer with a cause, and the next client is
 /// served.
 #[test]
-fn floods_are_refused_with_a_cause() {
+fn request_floods_are_refused_with_a_cause() {
     let origin = told();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let post = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -342,7 +342,7 @@ fn floods_are_refused_with_a_cause() {
 /// RFC 9110 §15.5.9; "Slowloris" (2009), R-U-Dead-Yet, slow read (Shekyan 2012): each ends, and
 /// others are served meanwhile.
 #[test]
-fn slow_clients_end_and_others_are_served_meanwhile() {
+fn slowloris_clients_are_cut_while_others_are_served() {
     let big = "x".repeat(16 * 1024 * 1024);
     let origin = Origin::tcp().answering(move |request| match request.first_line() {
         "GET /big HTTP/1.1" => format!(
@@ -409,7 +409,7 @@ fn slow_clients_end_and_others_are_served_meanwhile() {
 /// CVE-2007-6750 (httpd, "Slowloris"): a head that has begun costs what has come of it, and not a
 /// buffer.
 #[test]
-fn connections_that_stall_within_a_head_take_little_memory() {
+fn connections_stalled_within_a_head_take_little_memory() {
     const COUNT: usize = 2_000;
     let origin = told();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
@@ -451,7 +451,7 @@ fn connections_that_stall_within_a_head_take_little_memory() {
 
 /// A client that breaks off at any byte leaves nothing behind that another could notice.
 #[test]
-fn a_reset_at_any_moment_harms_nobody() {
+fn a_reset_at_any_byte_harms_no_other_client() {
     let origin = told();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let request = "POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n";
@@ -472,7 +472,7 @@ fn a_reset_at_any_moment_harms_nobody() {
 /// RFC 9112 §9.6: closing over bytes that still come would reset the connection, and the reset
 /// could overtake the answer.
 #[test]
-fn who_says_goodbye_in_a_request_without_a_certain_end_is_listened_to() {
+fn lingering_close_follows_a_refused_request_with_connection_close() {
     let origin = told();
     let gate = lockgate().start(&plain_site(origin.address()));
     let lengths = "Content-Length: 1\r\nContent-Length: 2\r\n";

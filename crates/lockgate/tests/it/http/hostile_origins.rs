@@ -34,7 +34,7 @@ fn closed(upstream: &mut Http, what: &str) {
 /// Desync Attacks" (Kettle 2019), "HTTP: The Sequel" (2021: response queue poisoning);
 /// CVE-2023-46846 (Squid), CVE-2024-1135.
 #[test]
-fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
+fn an_ambiguous_response_head_is_a_502_with_its_cause() {
     let origin = Origin::tcp();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let ok = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\nhello");
@@ -145,7 +145,7 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
 /// RFC 9110 §9.3.2, §15.3.5, §15.4.5; RFC 9112 §6.3: what has no body has none, whatever follows
 /// it; and what follows is not the answer to the next request, which is another client's.
 #[test]
-fn what_follows_an_answer_is_nobodys() {
+fn bytes_after_a_response_reach_no_other_client() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let stolen = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen";
@@ -222,7 +222,7 @@ fn what_follows_an_answer_is_nobodys() {
 /// A second answer that comes while nobody waits ends its connection: RFC 9112 §9.2; "HTTP/2: The
 /// Sequel is Always Worse" (Kettle 2021: response queue poisoning).
 #[test]
-fn an_answer_that_nobody_asked_for_ends_the_idle_connection() {
+fn an_unsolicited_response_closes_the_idle_connection() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -240,7 +240,7 @@ fn an_answer_that_nobody_asked_for_ends_the_idle_connection() {
 /// An answer of less than it says is delivered as that: never ended as if it were whole (RFC 9112
 /// §8).
 #[test]
-fn a_truncated_answer_is_delivered_as_truncated() {
+fn a_truncated_response_is_forwarded_as_truncated() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for (answer, error) in [
@@ -304,7 +304,7 @@ fn a_truncated_answer_is_delivered_as_truncated() {
 
 /// RFC 9112 §2.2: a message is a sequence of bytes, and may come in any pieces.
 #[test]
-fn an_answer_may_come_byte_by_byte() {
+fn a_response_may_arrive_byte_by_byte() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -330,7 +330,7 @@ fn an_answer_may_come_byte_by_byte() {
 
 /// RFC 9110 §15.2: any number of them may come, but no request has a reason for more than some.
 #[test]
-fn a_flood_of_interim_answers_is_an_error() {
+fn a_flood_of_interim_responses_is_an_error() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let hint = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -369,7 +369,7 @@ fn a_flood_of_interim_answers_is_an_error() {
 
 /// A head may be 64 KB and have 128 lines; trailers likewise. RFC 9209 §2.3.19.
 #[test]
-fn a_head_that_is_too_large_is_a_502_with_its_cause() {
+fn an_oversized_response_head_is_a_502_with_its_cause() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let end = "Content-Length: 0\r\n\r\n";
@@ -409,7 +409,7 @@ fn a_head_that_is_too_large_is_a_502_with_its_cause() {
 
 /// RFC 9112 §7.1.1, §7.1.2; CVE-2023-39326 (Go: extensions that cost more than data).
 #[test]
-fn floods_around_chunks_end_the_answer() {
+fn chunk_extension_and_trailer_floods_end_the_response() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -449,7 +449,7 @@ fn floods_around_chunks_end_the_answer() {
 /// RFC 9110 §5.5: what an origin was talked into putting into a field ends with it; a status is
 /// three digits.
 #[test]
-fn what_passes_is_written_anew() {
+fn hop_by_hop_fields_of_a_response_are_not_forwarded() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let answer = "HTTP/1.0 299 \u{e4}<script>\r\nkeep-alive: timeout=5\r\nConnection: keep-alive, x-gone\r\nX-Gone: 1\r\n\

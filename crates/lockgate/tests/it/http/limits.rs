@@ -48,7 +48,7 @@ fn served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync
 }
 
 #[test]
-fn a_rate_of_each_client_holds_for_all_workers() {
+fn a_rate_limit_per_client_holds_across_workers() {
     let gate = lockgate().workers(2).start(&own("limit = \"1/h burst 7\""));
     assert_eq!(served(&gate, 10, &|_| String::new()), 7);
     // Another client has its own.
@@ -72,7 +72,7 @@ fn a_rate_of_each_client_holds_for_all_workers() {
 }
 
 #[test]
-fn a_rate_of_each_value_of_a_field_holds_for_all_workers() {
+fn a_rate_limit_per_header_value_holds_across_workers() {
     let gate = lockgate()
         .workers(2)
         .start(&own("limit = \"1/h per header:X-Key burst 3\""));
@@ -86,7 +86,7 @@ fn a_rate_of_each_value_of_a_field_holds_for_all_workers() {
 }
 
 #[test]
-fn a_rate_of_a_route_is_everybodys_and_is_shared_by_who_inherits_it() {
+fn a_rate_limit_per_route_is_shared_by_all_clients() {
     let toml = own("limit = { rate = \"1/h\", per = \"route\", burst = 5, status = 503 }")
         + "[site.\":0\".path.\"/own/*\"]\nlimit = \"1/h per route\"\n[site.\":0\".path.\"/free\"]\nlimit = false\n\
            [site.\":0\".path.\"/like\"]\nrespond = \"like\"\n";
@@ -123,7 +123,7 @@ fn a_rate_of_a_route_is_everybodys_and_is_shared_by_who_inherits_it() {
 
 /// RFC 4291 §2.5.4: within its /64 it chooses its address freely.
 #[test]
-fn a_client_of_ipv6_is_its_network() {
+fn a_rate_limit_counts_an_ipv6_client_by_its_network() {
     let toml = "trusted = [\"127.0.0.1\"]\n".to_owned() + &own("limit = \"1/h burst 2\"");
     let gate = lockgate().start(&toml);
     let mut balancer = Http::connect(gate.address());
@@ -144,7 +144,7 @@ fn a_client_of_ipv6_is_its_network() {
 
 /// CWE-770: keys are what clients make of them.
 #[test]
-fn a_hundred_thousand_keys_take_bounded_memory_and_everybody_is_served() {
+fn a_hundred_thousand_rate_limit_keys_take_bounded_memory() {
     const KEYS: usize = 100_000;
     let toml = "access_log = false\n".to_owned() + &own("limit = \"1/h per header:x-key\"");
     let gate = lockgate().workers(2).start(&toml);
@@ -174,7 +174,7 @@ fn a_hundred_thousand_keys_take_bounded_memory_and_everybody_is_served() {
 }
 
 #[test]
-fn the_last_request_of_a_connection_is_told_so() {
+fn the_last_request_of_a_connection_gets_connection_close() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let toml = "limits = { requests = 3 }\n".to_owned()
@@ -205,7 +205,7 @@ fn the_last_request_of_a_connection_is_told_so() {
 }
 
 #[test]
-fn connections_of_a_client_past_its_limit_wait_for_the_first_to_end() {
+fn connections_beyond_per_client_wait_for_an_earlier_to_end() {
     let toml = "limits = { per_client = 2 }\n".to_owned() + &own("");
     let gate = lockgate().workers(2).start(&toml);
     let mut here: Vec<Http> = (0..2).map(|_| Http::connect(gate.address())).collect();
@@ -229,7 +229,7 @@ fn connections_of_a_client_past_its_limit_wait_for_the_first_to_end() {
 }
 
 #[test]
-fn a_head_past_its_limits_is_refused_and_the_connection_ends() {
+fn an_oversized_request_head_is_a_431() {
     let toml = "limits = { head = \"2KB\", fields = 10 }\n".to_owned() + &own("");
     let gate = lockgate().start(&toml);
     let long = format!("X-Long: {}\r\n", "x".repeat(2_100));
@@ -262,7 +262,7 @@ fn a_head_past_its_limits_is_refused_and_the_connection_ends() {
 }
 
 #[test]
-fn a_body_that_says_it_is_too_long_is_refused_before_the_origin_is_asked() {
+fn content_length_beyond_body_max_is_a_413_without_upstream() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + "body = { max = \"10B\" }\n"));
     for lines in [
@@ -289,7 +289,7 @@ fn a_body_that_says_it_is_too_long_is_refused_before_the_origin_is_asked() {
 }
 
 #[test]
-fn a_chunked_body_that_becomes_too_long_is_cut_and_never_ended() {
+fn a_chunked_body_beyond_body_max_is_a_413() {
     let whole = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n5\r\nghijx\r\n0\r\n\r\n";
     for step in [usize::MAX, 1] {
         let origin = Origin::tcp();
@@ -353,7 +353,7 @@ fn with_slow(origin: &Origin) -> (String, Origin) {
 }
 
 #[test]
-fn an_upload_below_the_rate_is_answered_by_408() {
+fn an_upload_below_min_in_is_a_408() {
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
@@ -367,7 +367,7 @@ fn an_upload_below_the_rate_is_answered_by_408() {
 }
 
 #[test]
-fn whoever_waits_for_a_pausing_origin_is_not_slow() {
+fn a_client_waiting_for_a_pausing_origin_is_not_slow() {
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
@@ -400,7 +400,7 @@ fn whoever_waits_for_a_pausing_origin_is_not_slow() {
 
 /// RFC 9110 §10.1.1
 #[test]
-fn whoever_waits_to_be_told_to_go_on_is_not_slow_and_then_may_be() {
+fn waiting_for_100_continue_is_not_slow() {
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
@@ -432,7 +432,7 @@ fn whoever_waits_to_be_told_to_go_on_is_not_slow_and_then_may_be() {
 }
 
 #[test]
-fn a_head_that_comes_too_slowly_is_answered_by_408_and_an_idle_connection_ends_without_a_word() {
+fn a_slow_head_is_a_408_and_idle_ends_silently() {
     let gate = lockgate()
         .start(&("timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned() + &own("")));
     let mut client = Http::connect(gate.address());
@@ -463,7 +463,7 @@ fn a_head_that_comes_too_slowly_is_answered_by_408_and_an_idle_connection_ends_w
 }
 
 #[test]
-fn an_upload_that_the_origin_does_not_read_is_not_slow() {
+fn an_upload_stalled_by_the_origin_is_not_slow() {
     const LEN: usize = 32 << 20;
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
@@ -488,7 +488,7 @@ fn an_upload_that_the_origin_does_not_read_is_not_slow() {
 }
 
 #[test]
-fn a_client_that_does_not_take_its_answer_is_cut_and_its_endpoint_let_go() {
+fn a_client_reading_below_min_out_is_cut() {
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
@@ -514,7 +514,7 @@ fn a_client_that_does_not_take_its_answer_is_cut_and_its_endpoint_let_go() {
 }
 
 #[test]
-fn own_answers_to_who_does_not_read_them_are_cut_too() {
+fn a_client_not_reading_local_responses_is_cut() {
     let toml = HASTY.to_owned()
         + &own(&format!(
             "headers = {{ x-long = \"{}\" }}",
@@ -535,7 +535,7 @@ fn own_answers_to_who_does_not_read_them_are_cut_too() {
 }
 
 #[test]
-fn an_origin_that_does_not_answer_in_time_is_told_and_the_connection_kept() {
+fn a_response_timeout_is_a_504_and_keep_alive_holds() {
     let origin = Origin::tcp();
     let gate = lockgate().start(
         &("timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address())),

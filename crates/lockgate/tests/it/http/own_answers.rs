@@ -6,7 +6,7 @@ use super::{OK, passed, plain_site, settled};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 #[test]
-fn the_plain_port_of_a_site_sends_its_clients_to_the_other() {
+fn the_http_port_redirects_to_https() {
     let site = Site::new();
     let origin = Origin::tcp();
     let toml = format!(
@@ -81,7 +81,7 @@ request_headers = { x-set = "{host}{path}", x-drop = false }
 "#;
 
 #[test]
-fn own_answers_are_whole_messages_and_keep_the_connection() {
+fn local_responses_are_complete_and_keep_the_connection() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + TABLES));
     let cases: &[(&str, &str)] = &[
@@ -154,7 +154,7 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
 }
 
 #[test]
-fn refusals_keep_the_connection_where_the_request_was_whole() {
+fn refusals_keep_the_connection_after_a_complete_request() {
     let address = deserted();
     let toml = format!(
         "[site.\"a.test:0\"]\nlisten = [\"127.0.0.1\"]\n[site.\"a.test:0\".path.\"POST /only\"]\n\
@@ -225,7 +225,7 @@ fn refusals_keep_the_connection_where_the_request_was_whole() {
 }
 
 #[test]
-fn what_is_asked_of_the_origin_is_what_the_rules_make_of_it() {
+fn rewrite_and_header_rules_shape_the_upstream_request() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + TABLES));
     for (asked, expected) in [
@@ -260,7 +260,7 @@ fn what_is_asked_of_the_origin_is_what_the_rules_make_of_it() {
 /// What the tus protocol rests on: an upload is made, and its address told, by an origin that does
 /// not know its own.
 #[test]
-fn locations_are_told_as_clients_can_reach_them() {
+fn location_is_rewritten_to_the_public_url() {
     let site = Site::new();
     let origin = Origin::tcp();
     let toml = format!(
@@ -325,7 +325,7 @@ fn locations_are_told_as_clients_can_reach_them() {
 /// What a route guards is behind its TLS. The way there tells nothing but the name, which the
 /// certificate tells anybody, and a password that was asked for here would come unencrypted.
 #[test]
-fn the_redirect_to_tls_asks_for_nothing_and_counts_nobody() {
+fn the_https_redirect_precedes_auth_deny_and_rate_limit() {
     let site = Site::new();
     let users = site.folder.write("users", "# nobody\n");
     let gate = lockgate().start(&format!(
@@ -348,7 +348,7 @@ fn the_redirect_to_tls_asks_for_nothing_and_counts_nobody() {
 
 /// RFC 9110 §7.6.2.
 #[test]
-fn a_request_that_may_go_no_further_is_answered_here() {
+fn max_forwards_zero_is_answered_here() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -368,7 +368,7 @@ fn a_request_that_may_go_no_further_is_answered_here() {
 
 /// RFC 9110 §7.4.
 #[test]
-fn what_is_https_is_misdirected_without_tls() {
+fn an_https_target_without_tls_is_a_421() {
     let origin = Origin::tcp();
     let site = plain_site(origin.address());
     let request = "GET https://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n";
@@ -383,7 +383,7 @@ fn what_is_https_is_misdirected_without_tls() {
 }
 
 #[test]
-fn a_file_of_redirects_goes_before_what_else_answers_but_not_before_a_password() {
+fn a_redirect_file_precedes_actions_but_not_basic_auth() {
     let folder = Folder::new();
     let map =
         "/old/* /new/{*} 301\n/caf%C3%A9 https://{host}/tea?{query}\n/locked/a /open\n/a /b 302\n";
@@ -423,7 +423,7 @@ fn a_file_of_redirects_goes_before_what_else_answers_but_not_before_a_password()
 }
 
 #[test]
-fn secure_fields_are_added_where_the_application_has_none() {
+fn secure_headers_are_added_where_the_application_has_none() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + "headers = { secure = true }\n"));
     let answer = "HTTP/1.1 200 OK\r\nX-Frame-Options: DENY\r\nContent-Length: 0\r\n\r\n";
@@ -448,7 +448,7 @@ fn secure_fields_are_added_where_the_application_has_none() {
 }
 
 #[test]
-fn rules_for_fields_hold_for_what_goes_wrong_and_none_makes_it_be_kept() {
+fn header_rules_apply_to_error_pages_but_not_caching() {
     let rules = "headers = { secure = true, x-path = \"{path}\", cache-control = \"max-age=60\", content-type = \"a/b\", \
                  proxy-status = false, allow = false }\n";
     let gate = lockgate().start(&(plain_site(deserted()) + rules + "body = { max = \"1B\" }\n"));

@@ -36,7 +36,7 @@ fn error(answer: &Message) -> (u16, String) {
 }
 
 #[test]
-fn an_endpoint_that_is_not_there_yet_is_an_error_with_its_cause_until_it_is() {
+fn a_missing_endpoint_is_a_502_until_it_appears() {
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let address = deserted();
@@ -83,13 +83,13 @@ fn an_endpoint_that_is_not_there_yet_is_an_error_with_its_cause_until_it_is() {
 }
 
 #[test]
-fn a_name_that_does_not_resolve_is_an_error_with_its_cause() {
+fn an_unresolvable_endpoint_name_is_a_dns_error() {
     let gate = lockgate().start(&plain_site("no-such-host.invalid:80"));
     assert_eq!(error(&ask(&gate)), (502, "dns_error".to_owned()));
 }
 
 #[test]
-fn a_name_is_whatever_it_stands_for() {
+fn an_endpoint_may_be_a_host_name() {
     let origin = named("by name");
     let port = origin.address().rsplit_once(':').unwrap().1.to_owned();
     let gate = lockgate().start(&plain_site(format!("localhost:{port}")));
@@ -97,7 +97,7 @@ fn a_name_is_whatever_it_stands_for() {
 }
 
 #[test]
-fn one_endpoint_that_refuses_fails_no_request() {
+fn one_refusing_endpoint_fails_no_request() {
     let (one, other) = (named("one"), named("other"));
     for balance in ["p2c", "least", "round-robin"] {
         let gate = lockgate().workers(2).start(&pooled(format!(
@@ -111,7 +111,7 @@ fn one_endpoint_that_refuses_fails_no_request() {
 }
 
 #[test]
-fn of_more_endpoints_than_can_be_told_apart_all_may_refuse() {
+fn a_hundred_refusing_endpoints_are_a_502() {
     let nobody = deserted();
     let many: Vec<_> = (0..100)
         .map(|port| format!("\"{}:{}\"", nobody.ip(), 1 + port))
@@ -137,7 +137,7 @@ fn closed_loop(gate: &Lockgate, clients: usize, requests: usize) {
 }
 
 #[test]
-fn turns_are_taken_in_order_by_all_workers_together() {
+fn round_robin_order_is_shared_by_all_workers() {
     let (a, b, c) = (named("a"), named("b"), named("c"));
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [\"{}\", {{ addr = \"{}\", weight = 2 }}, \"{}\"]\nbalance = \"round-robin\"",
@@ -150,7 +150,7 @@ fn turns_are_taken_in_order_by_all_workers_together() {
 }
 
 #[test]
-fn the_least_busy_is_the_one_with_the_fewest_requests_for_its_weight() {
+fn least_conn_weighs_requests_in_flight() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [{{ addr = \"{}\", weight = 2 }}, \"{}\"]\nbalance = \"least\"",
@@ -180,7 +180,7 @@ fn the_least_busy_is_the_one_with_the_fewest_requests_for_its_weight() {
 }
 
 #[test]
-fn a_connection_is_used_again_by_whoever_comes_next() {
+fn an_idle_upstream_connection_is_reused_by_another_client() {
     let origin = named("app");
     let gate = lockgate().start(&plain_site(origin.address()));
     for _ in 0..10 {
@@ -193,7 +193,7 @@ fn a_connection_is_used_again_by_whoever_comes_next() {
 }
 
 #[test]
-fn a_connection_carries_no_more_requests_than_it_may() {
+fn idle_requests_limits_the_requests_of_a_connection() {
     for (idle, connections) in [
         ("{ max = 0 }", 9),
         ("{ requests = 4 }", 3),
@@ -225,7 +225,7 @@ fn a_connection_carries_no_more_requests_than_it_may() {
 }
 
 #[test]
-fn a_connection_that_nobody_uses_is_closed_in_time_also_when_no_client_is_left() {
+fn idle_upstream_connections_time_out_without_clients() {
     let origin = Origin::tcp();
     let toml = pooled(format!(
         "endpoints = [\"{}\"]\nidle = {{ for = \"1s\" }}",
@@ -261,7 +261,7 @@ fn busy(most: &Arc<AtomicUsize>) -> Serving {
 }
 
 #[test]
-fn an_endpoint_is_asked_no_more_at_once_than_it_may_be_by_all_workers_together() {
+fn endpoint_max_holds_across_workers() {
     let most = Arc::default();
     let origin = busy(&most);
     let gate = lockgate().workers(2).start(&pooled(format!(
@@ -273,7 +273,7 @@ fn an_endpoint_is_asked_no_more_at_once_than_it_may_be_by_all_workers_together()
 }
 
 #[test]
-fn who_waits_for_an_endpoint_is_served_in_the_order_of_coming() {
+fn queued_requests_are_served_in_order() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {{ wait = \"60s\" }}",
@@ -303,7 +303,7 @@ fn who_waits_for_an_endpoint_is_served_in_the_order_of_coming() {
 }
 
 #[test]
-fn a_queue_that_is_full_or_takes_too_long_is_an_error_with_its_cause() {
+fn a_full_queue_or_queue_timeout_is_a_503() {
     for (queue, detail) in [
         ("{ max = 0, wait = \"60s\" }", "the queue is full"),
         (
@@ -336,7 +336,7 @@ fn a_queue_that_is_full_or_takes_too_long_is_an_error_with_its_cause() {
 }
 
 #[test]
-fn a_client_that_leaves_the_queue_leaves_its_place() {
+fn a_client_that_leaves_frees_its_queue_position() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {{ max = 1, wait = \"60s\" }}",
@@ -362,7 +362,7 @@ fn a_client_that_leaves_the_queue_leaves_its_place() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_its_endpoint_too() {
+fn a_client_that_leaves_mid_response_closes_the_upstream_connection() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -379,7 +379,7 @@ fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_its_endpoint_too() {
 }
 
 #[test]
-fn an_endpoint_that_is_killed_under_load_fails_no_request_that_may_be_repeated() {
+fn an_endpoint_killed_under_load_fails_no_idempotent_request() {
     let killed = Arc::new(AtomicBool::new(false));
     let (dead, hit) = (Arc::clone(&killed), Arc::new(Barrier::new(2)));
     let shot = Arc::clone(&hit);
@@ -435,7 +435,7 @@ impl Stop {
 }
 
 #[test]
-fn an_endpoint_that_is_stopped_loses_its_requests_before_the_first_is_late() {
+fn a_hanging_endpoint_loses_traffic_before_its_timeout() {
     let (stop, count) = (Arc::new(Stop::default()), Arc::new(AtomicUsize::new(0)));
     let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&count));
     let one = Origin::tcp().answering(move |_| {
@@ -518,7 +518,7 @@ impl Race {
 }
 
 #[test]
-fn an_endpoint_that_is_slow_gets_few_requests() {
+fn a_slow_endpoint_gets_few_requests() {
     let race = Arc::new(Race::default());
     let [ours, theirs] = [&race, &race].map(Arc::clone);
     let slow = Origin::tcp().answering(move |_| {
@@ -552,7 +552,7 @@ fn an_endpoint_that_is_slow_gets_few_requests() {
 }
 
 #[test]
-fn a_connection_that_begins_with_a_client_is_of_that_client_alone() {
+fn with_proxy_protocol_upstream_connections_belong_to_one_client() {
     for (version, header) in [
         ("v1", b"PROXY TCP4 127.0.0.".as_slice()),
         ("v2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11"),
@@ -607,7 +607,7 @@ fn a_connection_that_begins_with_a_client_is_of_that_client_alone() {
 }
 
 #[test]
-fn tls_to_an_endpoint_is_verified_before_anything_is_sent() {
+fn upstream_tls_is_verified_before_anything_is_sent() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let other = text(
@@ -653,7 +653,7 @@ fn tls_to_an_endpoint_is_verified_before_anything_is_sent() {
 }
 
 #[test]
-fn an_endpoint_that_speaks_no_tls_is_an_error_with_its_cause() {
+fn an_endpoint_that_speaks_no_tls_is_a_502() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let origin = Origin::tcp();
@@ -672,7 +672,7 @@ fn an_endpoint_that_speaks_no_tls_is_an_error_with_its_cause() {
 }
 
 #[test]
-fn a_unix_socket_that_is_replaced_is_found_by_the_next_connection() {
+fn a_replaced_unix_socket_is_found_by_the_next_connection() {
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let old = Origin::unix(&path);
@@ -693,7 +693,7 @@ fn a_unix_socket_that_is_replaced_is_found_by_the_next_connection() {
 }
 
 #[test]
-fn of_connections_that_are_too_many_the_rest_is_closed() {
+fn idle_max_closes_surplus_connections() {
     let together = Arc::new(Barrier::new(6));
     let origin = Origin::tcp().answering(move |_| {
         together.wait();
@@ -710,7 +710,7 @@ fn of_connections_that_are_too_many_the_rest_is_closed() {
 }
 
 #[test]
-fn a_place_at_an_endpoint_is_given_back_however_its_request_has_ended() {
+fn an_endpoint_slot_is_freed_however_the_request_ends() {
     let origin = Origin::tcp();
     let toml = pooled(format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {{ max = 0 }}",

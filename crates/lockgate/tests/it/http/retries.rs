@@ -57,7 +57,7 @@ fn expect_broken(answer: &Message) {
 }
 
 #[test]
-fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
+fn a_stale_keep_alive_connection_fails_no_request() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let body = bytes(1, 3_000);
@@ -87,7 +87,7 @@ fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
 /// RFC 9112 §9.3.1: a client may repeat on a new connection what is idempotent; RFC 9110 §9.2.2:
 /// which that is.
 #[test]
-fn a_kept_connection_that_closes_as_the_request_arrives_costs_the_idempotent_nothing() {
+fn idempotent_requests_on_a_closing_connection_are_retried() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let (small, large) = (bytes(1, 3_000), bytes(2, 60_000));
@@ -127,7 +127,7 @@ fn a_kept_connection_that_closes_as_the_request_arrives_costs_the_idempotent_not
 }
 
 #[test]
-fn a_post_that_has_arrived_is_never_sent_again() {
+fn a_delivered_post_is_never_retried() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for request in [
@@ -156,7 +156,7 @@ fn a_post_that_has_arrived_is_never_sent_again() {
 }
 
 #[test]
-fn a_body_that_is_not_whole_yet_goes_on_over_the_second_connection() {
+fn an_unfinished_body_continues_on_the_retry() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let (mut client, mut upstream) = kept(&gate, &origin);
@@ -177,7 +177,7 @@ fn a_body_that_is_not_whole_yet_goes_on_over_the_second_connection() {
 }
 
 #[test]
-fn a_body_of_which_more_than_64_kilobytes_were_sent_is_not_sent_again() {
+fn a_body_beyond_64_kilobytes_is_not_retried() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let (mut client, mut upstream) = kept(&gate, &origin);
@@ -198,7 +198,7 @@ fn two(origins: &[Origin; 2], more: &str) -> String {
 }
 
 #[test]
-fn what_one_endpoint_breaks_off_is_asked_of_another_if_it_is_idempotent() {
+fn an_idempotent_request_is_retried_on_another_endpoint() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let mut gate = lockgate().start(&two(&origins, ""));
     let mut client = Http::connect(gate.address());
@@ -224,7 +224,7 @@ fn what_one_endpoint_breaks_off_is_asked_of_another_if_it_is_idempotent() {
 }
 
 #[test]
-fn a_post_that_an_endpoint_breaks_off_is_asked_of_nobody_else() {
+fn a_post_is_not_retried_on_another_endpoint() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let mut gate = lockgate().start(&two(&origins, ""));
     let mut client = Http::connect(gate.address());
@@ -246,7 +246,7 @@ fn a_post_that_an_endpoint_breaks_off_is_asked_of_nobody_else() {
 }
 
 #[test]
-fn a_post_of_which_nothing_could_be_sent_goes_elsewhere() {
+fn an_unsent_post_is_retried_on_another_endpoint() {
     let served = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&served);
     let origin = Origin::tcp().answering(move |_| {
@@ -268,7 +268,7 @@ fn a_post_of_which_nothing_could_be_sent_goes_elsewhere() {
 }
 
 #[test]
-fn where_there_is_no_other_endpoint_the_client_learns_what_the_only_one_did() {
+fn without_another_endpoint_the_client_gets_the_first_error() {
     let (origin, count) = breaking();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -285,7 +285,7 @@ fn where_there_is_no_other_endpoint_the_client_learns_what_the_only_one_did() {
 }
 
 #[test]
-fn without_retries_only_a_kept_connection_is_made_good() {
+fn without_retries_only_stale_keep_alive_connections_are_replaced() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let gate = lockgate().start(&two(&origins, "retry = false"));
     let (mut client, mut upstream) = kept(&gate, &origins[0]);
@@ -303,7 +303,7 @@ fn without_retries_only_a_kept_connection_is_made_good() {
 }
 
 #[test]
-fn a_pool_in_trouble_is_not_buried_under_retries() {
+fn the_retry_budget_protects_a_failing_pool() {
     let ((one, first), (other, second)) = (breaking(), breaking());
     let toml = pooled(format!(
         "endpoints = [\"{}\", \"{}\"]\nretry = {{ times = 3, budget = \"10%\" }}",
@@ -322,7 +322,7 @@ fn a_pool_in_trouble_is_not_buried_under_retries() {
 }
 
 #[test]
-fn what_was_on_its_way_to_an_endpoint_that_dies_is_asked_of_another_however_much_it_is() {
+fn all_pending_requests_of_a_dying_endpoint_are_retried() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let gate = lockgate().start(&two(&origins, ""));
     let mut clients: Vec<_> = (0..80).map(|_| Http::connect(gate.address())).collect();
@@ -350,7 +350,7 @@ fn what_was_on_its_way_to_an_endpoint_that_dies_is_asked_of_another_however_much
 }
 
 #[test]
-fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
+fn a_response_timeout_is_a_504_or_a_retry() {
     let timeout = "timeouts = { response = \"300ms\" }\n";
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&(timeout.to_owned() + &plain_site(origin.address())));
@@ -388,7 +388,7 @@ fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
 /// RFC 9110 §15.6.5: the head of an answer has its time as a whole, however often a byte of it
 /// comes.
 #[test]
-fn an_endpoint_that_trickles_the_head_of_its_answer_is_a_timeout() {
+fn a_trickled_response_head_is_a_timeout() {
     let origin = Origin::tcp();
     let toml = "timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
@@ -415,7 +415,7 @@ fn an_endpoint_that_trickles_the_head_of_its_answer_is_a_timeout() {
 }
 
 #[test]
-fn an_endpoint_that_stops_taking_the_body_is_a_timeout() {
+fn an_endpoint_that_stops_reading_the_body_is_a_timeout() {
     let origin = Origin::tcp();
     let toml = "timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
@@ -442,7 +442,7 @@ fn an_endpoint_that_stops_taking_the_body_is_a_timeout() {
 }
 
 #[test]
-fn an_answer_before_the_whole_request_says_nothing_of_how_quick_an_endpoint_is() {
+fn an_early_response_does_not_count_as_latency() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -470,7 +470,7 @@ fn an_answer_before_the_whole_request_says_nothing_of_how_quick_an_endpoint_is()
 }
 
 #[test]
-fn an_endpoint_that_closes_after_every_answer_without_a_word_fails_nobody() {
+fn an_endpoint_closing_silently_after_each_response_fails_nothing() {
     let origin = Origin::tcp().serve(|wire| {
         let mut http = Http::over(wire.another());
         if let Some(request) = http.next_request() {
@@ -506,7 +506,7 @@ fn an_endpoint_that_closes_after_every_answer_without_a_word_fails_nobody() {
 }
 
 #[test]
-fn a_kept_connection_under_tls_is_no_other() {
+fn a_stale_keep_alive_connection_under_tls_fails_no_request() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let served = server_config(&site.issued, None);
@@ -559,7 +559,7 @@ fn a_kept_connection_under_tls_is_no_other() {
 }
 
 #[test]
-fn what_is_repeated_to_an_endpoint_that_is_told_of_its_client_begins_with_the_header() {
+fn a_retry_repeats_the_proxy_protocol_header() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\"]\nproxy_protocol = \"v1\"",
@@ -586,7 +586,7 @@ fn what_is_repeated_to_an_endpoint_that_is_told_of_its_client_begins_with_the_he
 }
 
 #[test]
-fn what_an_endpoint_that_is_told_of_its_client_does_not_answer_is_asked_of_another() {
+fn a_timeout_behind_proxy_protocol_is_retried_elsewhere() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let timeout = "timeouts = { response = \"300ms\" }\n";
     let gate = lockgate().start(&(timeout.to_owned() + &two(&origins, "proxy_protocol = \"v1\"")));
@@ -615,7 +615,7 @@ fn what_an_endpoint_that_is_told_of_its_client_does_not_answer_is_asked_of_anoth
 }
 
 #[test]
-fn a_body_that_waits_to_be_asked_for_goes_to_whoever_asks_last() {
+fn expect_100_continue_is_followed_on_the_retry() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let (mut client, mut upstream) = kept(&gate, &origin);
@@ -635,7 +635,7 @@ fn a_body_that_waits_to_be_asked_for_goes_to_whoever_asks_last() {
 }
 
 #[test]
-fn requests_that_came_together_are_each_answered_once_and_in_order() {
+fn pipelined_requests_are_answered_once_and_in_order() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -667,7 +667,7 @@ fn requests_that_came_together_are_each_answered_once_and_in_order() {
 }
 
 #[test]
-fn a_request_of_http_1_0_is_made_good_as_any_other() {
+fn an_http_1_0_request_is_retried_like_any_other() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let (_client, mut upstream) = kept(&gate, &origin);

@@ -17,7 +17,7 @@ fn asked(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> Http 
 }
 
 #[test]
-fn a_connection_whose_exchange_has_ended_serves_whoever_is_next() {
+fn keep_alive_upstream_connections_are_reused_after_complete_responses() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let answers = [
@@ -62,7 +62,7 @@ fn a_connection_whose_exchange_has_ended_serves_whoever_is_next() {
 /// RFC 9112 §9.3: where the origin says that it closes, or does not say that it does not. For what
 /// stands behind an answer see `hostile_origins`.
 #[test]
-fn a_connection_that_its_origin_will_close_serves_nobody_else() {
+fn connection_close_of_the_origin_prevents_reuse() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for answer in [
@@ -85,7 +85,7 @@ fn a_connection_that_its_origin_will_close_serves_nobody_else() {
 
 /// What an origin says unasked is nobody's answer ("response queue poisoning").
 #[test]
-fn what_an_origin_says_between_two_requests_is_nobodys_answer() {
+fn unsolicited_bytes_of_the_origin_prevent_reuse() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
@@ -134,7 +134,7 @@ fn what_an_origin_says_between_two_requests_is_nobodys_answer() {
 
 /// An origin that has not read all of a body would take the rest of it for a request.
 #[test]
-fn a_connection_with_an_unfinished_upload_serves_nobody_else() {
+fn an_unfinished_upload_prevents_reuse() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let rest = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -172,7 +172,7 @@ fn a_connection_with_an_unfinished_upload_serves_nobody_else() {
 /// A client that leaves in the middle of an answer takes the connection with it: the rest is still
 /// to come there.
 #[test]
-fn a_connection_whose_answer_nobody_reads_to_its_end_serves_nobody_else() {
+fn an_unread_response_prevents_reuse() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());

@@ -60,7 +60,7 @@ fn adds_up(line: &Value) {
 }
 
 #[test]
-fn a_request_is_one_line_with_all_that_happened() {
+fn an_exchange_is_one_access_log_line() {
     let origin = hello();
     let toml = format!(
         "[pool.app]\nendpoints = [\"{0}\"]\n{1}[site.\":0\".path.\"POST /api/{{id}}\"]\nproxy = \"{0}\"\n",
@@ -183,7 +183,7 @@ fn a_request_is_one_line_with_all_that_happened() {
 }
 
 #[test]
-fn a_request_over_tls_is_a_line_with_what_was_agreed() {
+fn a_tls_exchange_logs_version_cipher_sni_and_alpn() {
     let (site, origin) = (Site::new(), hello());
     let toml = plain_site(origin.address()) + &format!("tls = \"{}\"\n", site.cert);
     let mut gate = lockgate().start(&toml);
@@ -214,7 +214,7 @@ fn a_request_over_tls_is_a_line_with_what_was_agreed() {
 }
 
 #[test]
-fn a_request_that_was_tried_twice_says_so_and_its_parts_add_up() {
+fn a_retried_exchange_logs_retries_and_consistent_durations() {
     let (dead, origin) = (deserted(), Origin::tcp());
     let breaks = Origin::tcp().serve(|wire| {
         Http::over(wire.another()).head();
@@ -260,7 +260,7 @@ fn id_in(answer: &Message) -> String {
 }
 
 #[test]
-fn every_error_says_its_cause_and_id_in_log_field_and_page() {
+fn error_responses_carry_cause_and_request_id() {
     let origin = Origin::tcp().answering(|request| match request.first_line() {
         line if line.contains("/bad") => b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n".to_vec(),
         _ => b"nonsense\r\n\r\n".to_vec(),
@@ -400,7 +400,7 @@ fn every_error_says_its_cause_and_id_in_log_field_and_page() {
 }
 
 #[test]
-fn pages_of_the_configuration_take_the_place_of_ours_also_where_no_route_has_the_request() {
+fn configured_error_pages_replace_local_ones() {
     let folder = Folder::new();
     let page = |name: &str, body: &str| text(&folder.write(name, body));
     let (gone, teapot) = (
@@ -443,7 +443,7 @@ fn pages_of_the_configuration_take_the_place_of_ours_also_where_no_route_has_the
 }
 
 #[test]
-fn the_id_of_a_request_is_taken_from_whom_we_trust_only() {
+fn x_request_id_is_taken_from_trusted_clients_only() {
     let origin = Origin::tcp().answering(|request| {
         let id = request.field("x-request-id").unwrap_or("none").to_owned();
         format!(
@@ -489,7 +489,7 @@ fn the_id_of_a_request_is_taken_from_whom_we_trust_only() {
 }
 
 #[test]
-fn a_line_may_be_combined_or_logfmt_or_left_out_and_addresses_masked() {
+fn the_access_log_format_sampling_and_masking_are_configurable() {
     let origin = hello();
     let start = |log: &str| {
         let toml = format!("access_log = {{ {log} }}\n{}", plain_site(origin.address()));
@@ -533,7 +533,7 @@ fn a_line_may_be_combined_or_logfmt_or_left_out_and_addresses_masked() {
 }
 
 #[test]
-fn who_leaves_before_there_is_an_answer_is_told_apart() {
+fn a_client_that_leaves_early_is_logged_as_499() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -579,7 +579,7 @@ fn who_leaves_before_there_is_an_answer_is_told_apart() {
 }
 
 #[test]
-fn an_upgraded_connection_is_a_line_of_its_request_and_one_of_its_own() {
+fn an_upgraded_connection_has_two_access_log_lines() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -612,7 +612,7 @@ fn an_upgraded_connection_is_a_line_of_its_request_and_one_of_its_own() {
 }
 
 #[test]
-fn counters_of_sites_and_endpoints_are_exact() {
+fn site_and_endpoint_counters_are_exact() {
     let origin = hello();
     let toml = format!(
         "[pool.app]\nendpoints = [\"{}\"]\n[site.\"a.test:0\"]\nalias = [\"*.a.test\"]\nlisten = [\"127.0.0.1\"]\nproxy = \"pool:app\"\n\
@@ -711,7 +711,7 @@ fn listed(gate: &Lockgate, list: &str, name: &str) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn hosts_pages_and_referers_are_listed_the_most_first() {
+fn top_hosts_pages_and_referers_are_sorted() {
     let toml = "[site.\"a.test:0\"]\nlisten = [\"127.0.0.1\"]\nrespond = 200\n\
                 [site.\"b.test:0\"]\nlisten = [\"127.0.0.1\"]\nrespond = 404\n";
     let gate = lockgate().workers(2).start(toml);
@@ -757,7 +757,7 @@ fn hosts_pages_and_referers_are_listed_the_most_first() {
 /// RFC 9110 §4.2.3 and RFC 3986 §3.2.2 (case), RFC 1034 §3.1 (the root's dot), RFC 9110 §4.2.4
 /// (userinfo), §7.2.
 #[test]
-fn a_hundred_and_fifty_hosts_are_told_apart_however_they_are_written() {
+fn a_hundred_and_fifty_hosts_match_in_every_spelling() {
     let mut toml = String::new();
     for number in 0..150 {
         let _ = write!(
@@ -823,7 +823,7 @@ fn a_hundred_and_fifty_hosts_are_told_apart_however_they_are_written() {
 }
 
 #[test]
-fn a_site_has_a_log_of_its_own_in_its_own_form_or_none() {
+fn a_site_may_have_its_own_access_log() {
     let folder = Folder::new();
     let file = folder.path("own.log");
     let site = |port: &str, more: &str| {

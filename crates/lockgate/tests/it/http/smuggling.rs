@@ -84,7 +84,7 @@ fn posted(fields: &str) -> Vec<u8> {
 /// before the name, no colon), CVE-2020-8287 (Node.js, the field twice), CVE-2023-30589
 /// (Node.js, CR alone).
 #[test]
-fn lengths_that_could_be_read_in_two_ways_are_refused() {
+fn ambiguous_content_length_and_transfer_encoding_are_refused() {
     let cases: &[(&str, u16)] = &[
         // CL.TE and TE.CL.
         ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", 400),
@@ -194,7 +194,7 @@ fn lengths_that_could_be_read_in_two_ways_are_refused() {
 
 /// RFC 9112 §2.2, §3, §6.1; RFC 9110 §2.5.
 #[test]
-fn lines_and_versions_that_could_be_read_in_two_ways_are_refused() {
+fn ambiguous_lines_and_versions_are_refused() {
     let cases: &[(&str, u16)] = &[
         (
             "POST / HTTP/1.0\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -235,7 +235,7 @@ fn lines_and_versions_that_could_be_read_in_two_ways_are_refused() {
 
 /// RFC 9112 §3.2, §3.2.2; RFC 9110 §4.2.4 (userinfo), §7.2; "Host of Troubles" (CCS 2016).
 #[test]
-fn a_request_that_could_be_for_two_hosts_is_refused() {
+fn a_request_with_ambiguous_host_is_refused() {
     let head = |host: &str| format!("GET / HTTP/1.1\r\n{host}\r\n{SMUGGLED}").into_bytes();
     let hosts = [
         "",
@@ -307,7 +307,7 @@ fn a_request_that_could_be_for_two_hosts_is_refused() {
 /// (httpd), CVE-2024-24795; CVE-2013-2028 (nginx, sizes that overflow), CVE-2025-22871 (Go, bare
 /// LF), CVE-2021-22960 and CVE-2025-55315 (Node.js and Kestrel, line ends within extensions).
 #[test]
-fn a_body_that_is_not_in_chunks_is_refused_whether_it_comes_with_its_head_or_later() {
+fn malformed_chunked_bodies_are_refused_early_or_late() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let head = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -372,7 +372,7 @@ fn a_body_that_is_not_in_chunks_is_refused_whether_it_comes_with_its_head_or_lat
 
 /// What was let through has one reading: ours, written anew (RFC 9112 §6.1, §7.1.1).
 #[test]
-fn the_origin_gets_framing_of_ours() {
+fn the_origin_gets_our_own_framing() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -505,7 +505,7 @@ fn an_unread_body_is_never_the_next_request() {
 /// before it has the body may never read it, so the connection to it is not used again; what the
 /// client still sends is no request.
 #[test]
-fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
+fn a_body_after_an_early_response_is_never_a_request() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for (method, expect) in [
@@ -573,7 +573,7 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
 /// CVE-2022-22720 (httpd): who gives up on a body gives up on its connection, on both sides. What
 /// comes after the pause is still the body.
 #[test]
-fn a_body_that_pauses_until_it_is_given_up_is_never_the_next_request() {
+fn a_body_after_a_pause_is_never_a_request() {
     let origin = Origin::tcp();
     let toml = "rates = { min_in = \"1KB/s\", grace = \"1s\" }\n".to_owned()
         + &plain_site(origin.address());
@@ -602,7 +602,7 @@ const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r
 /// RFC 9110 §7.8, RFC 6455 §4.4; "What's wrong with WebSocket APIs? Request smuggling" (Egorov
 /// 2019): a proxy that takes the wish for the deed hands on, unread, what should have been refused.
 #[test]
-fn bytes_behind_an_upgrade_that_was_refused_are_requests_like_any_other() {
+fn bytes_behind_a_refused_upgrade_are_parsed_as_requests() {
     let origin = Origin::tcp();
     let toml = plain_site(origin.address())
         + "[site.\":0\".path.\"/smuggled\"]\ndeny = [\"127.0.0.0/8\"]\n";
@@ -635,7 +635,7 @@ fn bytes_behind_an_upgrade_that_was_refused_are_requests_like_any_other() {
 /// RFC 9110 §7.8: a 101 is for who asked, and to what it asked for; not before the request is
 /// whole.
 #[test]
-fn a_switch_that_was_not_agreed_on_is_an_error() {
+fn a_101_that_was_not_requested_is_an_error() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let websocket =
@@ -726,7 +726,7 @@ fn a_switch_that_was_not_agreed_on_is_an_error() {
 /// X-Forwarded-For) and CVE-2022-1388 (BIG-IP: a field that was set) are what came of taking it at
 /// its word.
 #[test]
-fn connection_cannot_remove_what_we_say() {
+fn the_connection_field_cannot_remove_x_forwarded_for() {
     let origin = Origin::tcp();
     let toml = plain_site(origin.address())
         + "request_headers = { \"x-internal\" = \"yes\" }\nheaders = { \"x-policy\" = \"strict\" }\n";
@@ -769,7 +769,7 @@ fn connection_cannot_remove_what_we_say() {
 /// fields of the head, do not pass: who merges them would be told by a client what only we say
 /// ("Trailer merging", 2025).
 #[test]
-fn trailers_cannot_say_what_heads_do() {
+fn trailers_cannot_set_framing_routing_or_credentials() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -794,7 +794,7 @@ fn trailers_cannot_say_what_heads_do() {
 /// Applications that are told of fields as variables cannot tell `-` from `_` (RFC 3875 §4.1.18):
 /// by such names, what is refused or replaced in its usual spelling would come back.
 #[test]
-fn names_with_underscores_do_not_stand_for_ours() {
+fn field_names_with_underscores_cannot_imitate_ours() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -818,7 +818,7 @@ fn names_with_underscores_do_not_stand_for_ours() {
 
 /// RFC 9112 §3.2.2: then Host is passed over, and what the origin gets is made of the target.
 #[test]
-fn an_absolute_target_goes_over_host() {
+fn an_absolute_form_target_overrides_host() {
     let origin = Origin::tcp();
     let address = origin.address();
     let toml = format!(

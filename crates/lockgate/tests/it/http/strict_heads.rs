@@ -7,7 +7,7 @@ use super::{OK, plain_site};
 use crate::scene::lockgate;
 
 #[test]
-fn connection_with_thousands_of_tokens_is_refused_from_clients_and_endpoints() {
+fn a_connection_field_with_thousands_of_tokens_is_refused() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let tokens = |count: usize| {
@@ -69,7 +69,7 @@ fn a_method_of_more_than_64_bytes_is_501() {
 
 /// CVE-2016-5385 and its like ("httpoxy"): CGI makes HTTP_PROXY of it.
 #[test]
-fn the_proxy_field_is_removed() {
+fn the_proxy_field_is_removed_against_httpoxy() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());

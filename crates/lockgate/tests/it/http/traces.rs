@@ -26,7 +26,7 @@ fn sent(gate: &Lockgate, origin: &Origin, lines: &str) -> (Message, Option<Strin
 }
 
 #[test]
-fn what_is_valid_goes_on_as_it_came_and_nothing_else_does() {
+fn only_a_valid_traceparent_is_forwarded() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let (seen, trace) = sent(
@@ -61,7 +61,7 @@ fn what_is_valid_goes_on_as_it_came_and_nothing_else_does() {
 }
 
 #[test]
-fn a_trace_begins_where_there_is_none_and_is_in_the_log() {
+fn a_trace_begins_without_traceparent_and_is_logged() {
     let origin = Origin::tcp();
     let gate = lockgate()
         .workers(2)
@@ -95,7 +95,7 @@ fn a_trace_begins_where_there_is_none_and_is_in_the_log() {
 }
 
 #[test]
-fn of_a_share_so_many_are_to_be_recorded() {
+fn the_sampled_flag_follows_the_configured_share() {
     let origin = Origin::tcp().answering(|request| {
         let body = request.field("traceparent").unwrap_or_default();
         format!(

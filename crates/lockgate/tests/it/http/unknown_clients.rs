@@ -86,7 +86,7 @@ fn allow_and_deny_refuse_an_unknown_client_of_a_trusted_proxy() {
 }
 
 #[test]
-fn a_rate_limit_has_one_bucket_for_unknown_clients() {
+fn unknown_clients_share_one_rate_limit_bucket() {
     let gate = lockgate()
         .workers(2)
         .start(&saying("limit = \"1/h burst 3\""));
@@ -177,7 +177,7 @@ fn logs_and_metrics_show_unknown_clients() {
 
 /// What the proxy has said goes on as it came, and the service decides.
 #[test]
-fn a_forward_auth_service_sees_the_unknown_client() {
+fn forward_auth_gets_the_unknown_client() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let toml = format!(
         "trusted = [\"127.0.0.1/32\"]\n{}auth = {{ forward = \"{}\" }}\nrequest_headers = {{ \"X-Client\" = \"{{client}}\" }}\n",
@@ -203,7 +203,7 @@ fn a_forward_auth_service_sees_the_unknown_client() {
 
 /// A PROXY header is about the connection, whose other end is the proxy.
 #[test]
-fn proxy_headers_to_endpoints_name_the_connection() {
+fn proxy_protocol_to_endpoints_names_the_connection() {
     let origin = Origin::tcp();
     let toml = format!(
         "trusted = [\"127.0.0.1/32\"]\n[pool.app]\nendpoints = [\"{}\"]\nproxy_protocol = \"v1\"\n{}",

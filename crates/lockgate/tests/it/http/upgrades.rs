@@ -38,7 +38,7 @@ fn talk(client: &mut Http<impl Read + Write>, upstream: &mut Http<impl Read + Wr
 }
 
 #[test]
-fn an_upgrade_is_offered_and_agreed_on_and_then_bytes_pass_both_ways() {
+fn a_websocket_upgrade_passes_bytes_both_ways() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -82,7 +82,7 @@ fn an_upgrade_is_offered_and_agreed_on_and_then_bytes_pass_both_ways() {
 /// RFC 9110 §7.8: what is right behind the heads belongs to the new protocol. It must neither be
 /// lost nor come too early: an origin that refuses would take it for a request.
 #[test]
-fn bytes_right_behind_the_heads_belong_to_the_new_protocol() {
+fn bytes_behind_the_upgrade_heads_reach_the_new_protocol() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
@@ -136,7 +136,7 @@ fn bytes_right_behind_the_heads_belong_to_the_new_protocol() {
 
 /// RFC 9110 §7.8: a server ignores it.
 #[test]
-fn an_offer_by_http_1_0_is_none() {
+fn an_upgrade_over_http_1_0_is_ignored() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -157,7 +157,7 @@ fn an_offer_by_http_1_0_is_none() {
 /// RFC 9110 §7.8: the offer's own body goes first, whole and in its framing. An origin that
 /// switches before has not read it.
 #[test]
-fn an_origin_may_only_switch_when_all_was_said() {
+fn a_101_before_the_request_ended_is_a_502() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for (framing, half, rest) in [
@@ -197,7 +197,7 @@ fn an_origin_may_only_switch_when_all_was_said() {
 }
 
 #[test]
-fn an_upgraded_connection_on_which_nothing_moves_ends_by_its_own_limit() {
+fn an_idle_upgraded_connection_ends_by_tunnel_idle() {
     let origin = Origin::tcp();
     let toml = "timeouts = { tunnel_idle = \"1s\", idle = \"1h\" }\n".to_owned()
         + &plain_site(origin.address());
@@ -212,7 +212,7 @@ fn an_upgraded_connection_on_which_nothing_moves_ends_by_its_own_limit() {
 }
 
 #[test]
-fn a_reset_of_an_upgraded_connection_reaches_the_other_end() {
+fn a_reset_of_an_upgraded_connection_is_passed_on() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let (client, mut upstream) = switched(&gate, &origin);
