@@ -131,7 +131,7 @@ fn get(to: SocketAddr, path: &str) {
 }
 
 #[test]
-fn tls_clients_that_read_no_file_are_cut_for_memory() {
+fn tls_clients_not_reading_files_are_cut_for_memory() {
     let (www, site) = (www(), Site::new());
     let gate = lockgate().workers(2).start(&files(
         &www,
@@ -153,7 +153,7 @@ fn tls_clients_that_read_no_file_are_cut_for_memory() {
 }
 
 #[test]
-fn http2_streams_that_nobody_reads_are_cut_for_memory() {
+fn unread_http2_streams_are_cut_for_memory() {
     let www = www();
     let gate = lockgate()
         .workers(2)
@@ -171,7 +171,7 @@ fn http2_streams_that_nobody_reads_are_cut_for_memory() {
 }
 
 #[test]
-fn plain_clients_that_read_no_answer_are_cut_for_memory() {
+fn plain_clients_not_reading_responses_are_cut_for_memory() {
     let (www, origin) = (www(), endless());
     let more = format!(
         "[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n",
@@ -207,7 +207,7 @@ fn survives_readers_of_none(keys: &str, field: &str) {
 }
 
 #[test]
-fn clients_that_read_no_answer_compressed_by_zstd_are_cut_for_memory() {
+fn clients_not_reading_zstd_responses_are_cut_for_memory() {
     let origin = endless();
     survives_readers_of_none(
         &format!("proxy = \"{}\"\ncompress = true", origin.address()),
@@ -216,7 +216,7 @@ fn clients_that_read_no_answer_compressed_by_zstd_are_cut_for_memory() {
 }
 
 #[test]
-fn clients_that_read_no_answer_changed_by_rewrite_body_are_cut_for_memory() {
+fn clients_not_reading_rewritten_responses_are_cut_for_memory() {
     let origin = endless();
     let rules = "rewrite_body = [{ text = \"some\", with = \"more\" }]";
     survives_readers_of_none(
@@ -226,7 +226,7 @@ fn clients_that_read_no_answer_changed_by_rewrite_body_are_cut_for_memory() {
 }
 
 #[test]
-fn clients_that_read_no_answer_of_an_endpoint_behind_tls_are_cut_for_memory() {
+fn clients_not_reading_tls_upstream_responses_are_cut_for_memory() {
     let site = Site::new();
     let (config, ca) = (
         server_config(&site.issued, None),
@@ -249,7 +249,7 @@ fn clients_that_read_no_answer_of_an_endpoint_behind_tls_are_cut_for_memory() {
 }
 
 #[test]
-fn relays_to_clients_that_read_nothing_are_cut_for_memory() {
+fn relays_to_clients_not_reading_are_cut_for_memory() {
     let (www, origin) = (www(), endless());
     let relay = format!("[tcp.\"127.0.0.2:0\"]\nproxy = \"{}\"\n", origin.address());
     let gate = lockgate().start(&files(&www, &relay));
@@ -263,7 +263,7 @@ fn relays_to_clients_that_read_nothing_are_cut_for_memory() {
 }
 
 #[test]
-fn uploads_that_no_endpoint_takes_are_cut_for_memory() {
+fn uploads_that_no_endpoint_reads_are_cut_for_memory() {
     // Its connections wait to be accepted for ever.
     let (www, deaf) = (www(), Origin::tcp());
     let more = format!(
@@ -346,7 +346,7 @@ fn trusted_peers_are_not_cut_for_memory() {
 }
 
 #[test]
-fn while_memory_is_scarce_answers_are_not_compressed() {
+fn under_memory_pressure_responses_are_not_compressed() {
     let www = www();
     www.write("text.txt", "many words ".repeat(2_000));
     let (gate, origin) = (lockgate(), endless());
@@ -377,7 +377,7 @@ fn while_memory_is_scarce_answers_are_not_compressed() {
 }
 
 #[test]
-fn memory_is_measured_and_cut_for_while_a_drain_goes_on() {
+fn memory_cuts_continue_during_a_drain() {
     let (www, origin) = (www(), endless());
     let more = format!(
         "[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n",
@@ -401,7 +401,7 @@ fn memory_is_measured_and_cut_for_while_a_drain_goes_on() {
 }
 
 #[test]
-fn the_start_says_how_much_memory_there_may_be_and_why() {
+fn the_start_logs_the_memory_limit_and_its_source() {
     let www = www();
     let gate = lockgate().start(&files(&www, ""));
     let ready = gate.says("ready");
