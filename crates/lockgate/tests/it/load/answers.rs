@@ -28,7 +28,7 @@ fn opened_for(answer: &'static str, method: &str) -> u64 {
 }
 
 #[test]
-fn answers_without_a_body_end_with_their_heads() {
+fn load_ends_bodiless_responses_with_their_heads() {
     for (answer, method) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", "HEAD"),
         (
@@ -50,7 +50,7 @@ fn answers_without_a_body_end_with_their_heads() {
 }
 
 #[test]
-fn connections_stay_where_both_versions_say_so() {
+fn load_keeps_connections_by_version_and_connection_field() {
     for (answer, opened) in [
         (PAGE, 1),
         (
@@ -80,7 +80,7 @@ fn connections_stay_where_both_versions_say_so() {
 }
 
 #[test]
-fn an_answer_may_come_in_any_pieces() {
+fn load_reads_a_response_in_any_pieces() {
     let answer = "HTTP/1.1 103 x\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n012\r\n0\r\nA: b\r\n\r\n";
     let server = Origin::tcp().serve(move |wire| {
         let mut http = Http::over(wire.another());
@@ -97,7 +97,7 @@ fn an_answer_may_come_in_any_pieces() {
 }
 
 #[test]
-fn an_answer_until_the_connection_closes_is_whole() {
+fn load_reads_a_response_until_close() {
     for head in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n"] {
         let server = Origin::tcp().serve(move |wire| {
             let mut http = Http::over(wire.another());
@@ -118,7 +118,7 @@ fn an_answer_until_the_connection_closes_is_whole() {
 /// RFC 9112 §9.5: either side may close a connection at any time. The end that came with an answer
 /// is known before the next request.
 #[test]
-fn a_connection_that_the_server_has_closed_is_opened_anew() {
+fn load_reopens_a_closed_connection() {
     let server = Origin::tcp().serve(|wire| {
         let mut http = Http::over(wire.another());
         http.request();
@@ -139,7 +139,7 @@ fn a_connection_that_the_server_has_closed_is_opened_anew() {
 }
 
 #[test]
-fn an_answer_before_the_request_has_ended_counts_and_its_connection_is_not_used_again() {
+fn load_counts_an_early_response_and_reopens() {
     let server = Origin::tcp().serve(|wire| {
         let mut http = Http::over(wire.another());
         http.head();
@@ -167,7 +167,7 @@ fn an_answer_before_the_request_has_ended_counts_and_its_connection_is_not_used_
 
 /// Who only sends before it reads waits for ever: buffers between both are smaller.
 #[test]
-fn a_large_body_comes_back_while_it_is_sent() {
+fn load_reads_a_large_response_while_sending() {
     const SIZE: usize = 8 << 20;
     let server = Origin::tcp().serve(|wire| {
         let mut http = Http::over(wire.another());
@@ -198,7 +198,7 @@ fn a_large_body_comes_back_while_it_is_sent() {
 /// RFC 9110 §9.3.2 and §15.3.5: neither has a body, whatever comes; what comes all the same belongs
 /// to nothing.
 #[test]
-fn a_body_where_none_can_be_is_too_much() {
+fn load_counts_a_body_where_none_is_allowed_as_length() {
     for (method, answer) in [
         ("HEAD", PAGE),
         ("GET", "HTTP/1.1 204 No Content\r\n\r\n0123456789"),

@@ -15,7 +15,7 @@ use super::{PAGE, asks, at, refused, run, text};
 use crate::scene::{deserted, lockgate};
 
 #[test]
-fn a_first_answer_that_is_no_page_is_told() {
+fn an_unexpected_first_response_stops_the_run() {
     for (answer, says) in [
         (
             "HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc",
@@ -58,7 +58,7 @@ fn a_first_answer_that_is_no_page_is_told() {
 }
 
 #[test]
-fn a_target_that_is_not_there_or_never_answers_is_told() {
+fn an_unreachable_or_silent_target_stops_the_run() {
     let address = deserted();
     let told = refused(&asks(&[&format!("http://{address}/")], 1));
     assert!(
@@ -82,7 +82,7 @@ fn a_target_that_is_not_there_or_never_answers_is_told() {
 }
 
 #[test]
-fn a_certificate_that_nobody_trusts_or_of_somebody_else_is_told() {
+fn an_untrusted_or_mismatched_certificate_stops_the_run() {
     let folder = Folder::new();
     let (authority, stranger) = (Authority::new("Test Authority"), Authority::new("Stranger"));
     let trusted = folder.write("ca.pem", authority.pem());
@@ -128,7 +128,7 @@ fn a_certificate_that_nobody_trusts_or_of_somebody_else_is_told() {
 }
 
 #[test]
-fn the_first_answer_says_what_was_agreed_on() {
+fn the_first_response_reports_the_tls_version() {
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["127.0.0.1"]), None);
     let server = Origin::tcp().serve(move |wire| {
@@ -160,7 +160,7 @@ fn the_first_answer_says_what_was_agreed_on() {
 }
 
 #[test]
-fn of_several_targets_the_one_that_fails_is_named() {
+fn the_failing_target_of_several_is_named() {
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().answering(move |_| match place.fetch_add(1, Ordering::SeqCst) {
         0 => PAGE.into(),
@@ -172,7 +172,7 @@ fn of_several_targets_the_one_that_fails_is_named() {
 }
 
 #[test]
-fn descriptors_that_are_missing_are_told_before_anything_is_asked() {
+fn missing_descriptors_are_reported_before_the_first_request() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let url = at("http", &server);
     let launch = lockgate().through(&["prlimit", "--nofile=100:100"]);
@@ -189,7 +189,7 @@ fn descriptors_that_are_missing_are_told_before_anything_is_asked() {
 }
 
 #[test]
-fn connections_without_ports_for_them_are_told() {
+fn too_few_local_ports_are_reported() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let told = refused(&Options {
         connections: 70_000,
@@ -203,7 +203,7 @@ fn connections_without_ports_for_them_are_told() {
 }
 
 #[test]
-fn a_cpu_that_is_not_there_ends_the_run_at_once() {
+fn pinning_to_a_missing_cpu_ends_the_run() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     for cpu in [1023, 5000] {
         let options = Options {
@@ -221,7 +221,7 @@ fn a_cpu_that_is_not_there_ends_the_run_at_once() {
 }
 
 #[test]
-fn a_watched_process_must_be_there() {
+fn a_watched_process_must_exist() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let server = Origin::tcp().answering(|_| PAGE.into());
@@ -251,7 +251,7 @@ fn ramp() -> Profile {
 }
 
 #[test]
-fn options_that_contradict_each_other_make_no_plan() {
+fn contradictory_load_options_make_no_plan() {
     let plain = || asks(&["http://127.0.0.1:1"], 1);
     let bytes = || Options {
         body: text("x"),
@@ -420,7 +420,7 @@ fn options_that_contradict_each_other_make_no_plan() {
 }
 
 #[test]
-fn nothing_is_begun_that_was_ended_before() {
+fn a_run_stopped_before_it_began_sends_nothing() {
     let server = Origin::tcp().serve(|wire| wire.wait_closed());
     let plan = asks(&[&at("http", &server)], 1).plan().unwrap();
     let stop = std::sync::Arc::new(lockgate_load::Stop::default());

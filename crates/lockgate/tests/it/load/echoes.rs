@@ -97,7 +97,7 @@ fn messages(server: &Serving, body: Body, count: u64) -> Options {
 }
 
 #[test]
-fn messages_come_back_on_connections_that_stay() {
+fn websocket_messages_are_echoed_on_kept_connections() {
     let server = serving(|http, payload| http.send(frame(0x82, &payload)));
     for body in [
         text(""),
@@ -131,7 +131,7 @@ fn messages_come_back_on_connections_that_stay() {
 }
 
 #[test]
-fn bytes_of_handshakes_and_frames_are_counted() {
+fn websocket_handshake_and_frame_bytes_are_counted() {
     let (received, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (arrived, left) = (Arc::clone(&received), Arc::clone(&sent));
     let server = Origin::tcp().serve(move |wire| {
@@ -155,7 +155,7 @@ fn bytes_of_handshakes_and_frames_are_counted() {
 }
 
 #[test]
-fn pings_are_answered_and_pieces_are_put_together() {
+fn websocket_pings_are_answered_and_fragments_joined() {
     let server = serving(|http, payload| {
         let (head, tail) = payload.split_at(payload.len() / 2);
         http.send(frame(0x02, head));
@@ -188,7 +188,7 @@ fn pings_are_answered_and_pieces_are_put_together() {
 }
 
 #[test]
-fn pings_between_two_messages_are_answered_before_the_next() {
+fn websocket_pings_between_messages_are_answered_first() {
     let server = serving(|http, payload| {
         http.send([frame(0x82, &payload), frame(0x89, b"there?")].concat());
         if let Some(answer) = framed(http) {
@@ -206,7 +206,7 @@ fn pings_between_two_messages_are_answered_before_the_next() {
 }
 
 #[test]
-fn a_web_socket_that_is_closed_between_two_messages_is_opened_again() {
+fn a_closed_websocket_is_reopened() {
     let server = serving(|http, payload| {
         http.send([frame(0x82, &payload), frame(0x88, b"\x03\xe8")].concat());
     });
@@ -221,7 +221,7 @@ fn a_web_socket_that_is_closed_between_two_messages_is_opened_again() {
 }
 
 #[test]
-fn a_message_that_nobody_asked_for_is_a_failure_of_the_one_before() {
+fn an_unsolicited_websocket_message_is_a_failure() {
     let server = serving(|http, payload| {
         http.send([frame(0x82, &payload), frame(0x82, &payload)].concat());
     });
@@ -236,7 +236,7 @@ fn a_message_that_nobody_asked_for_is_a_failure_of_the_one_before() {
 }
 
 #[test]
-fn another_message_than_was_sent_is_none() {
+fn a_different_websocket_echo_is_a_failure() {
     for (answer, kind) in [
         (frame(0x82, b"hellO"), Failure::Body),
         (frame(0x82, b"hell"), Failure::Length),
@@ -278,7 +278,7 @@ fn another_message_than_was_sent_is_none() {
 }
 
 #[test]
-fn a_web_socket_that_is_not_granted_says_so() {
+fn a_refused_websocket_is_reported() {
     let server =
         Origin::tcp().answering(|_| b"HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".to_vec());
     let mut options = messages(&server, text("hello"), 3);
@@ -300,7 +300,7 @@ fn a_web_socket_that_is_not_granted_says_so() {
 
 /// What is expected may be another message than was sent.
 #[test]
-fn a_server_that_says_something_else_may_be_what_is_measured() {
+fn a_configured_websocket_response_may_differ_from_the_message() {
     let server = serving(|http, _| http.send(frame(0x81, b"notice")));
     let mut options = messages(&server, text("hello"), 3);
     for length in [Length::Any, Length::Exactly(6)] {
@@ -310,7 +310,7 @@ fn a_server_that_says_something_else_may_be_what_is_measured() {
 }
 
 #[test]
-fn messages_go_under_tls_too() {
+fn websocket_messages_pass_under_tls() {
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["127.0.0.1"]), None);
     let server = Origin::tcp().serve(move |wire| {
@@ -347,7 +347,7 @@ fn bytes(server: &Serving, scheme: &str, body: Body, length: Length, count: u64)
 }
 
 #[test]
-fn bytes_come_back_on_connections_that_stay() {
+fn tcp_bytes_are_echoed_on_kept_connections() {
     let server = Origin::tcp().echo();
     for size in [1, 64, 8 << 20] {
         let options = bytes(
@@ -374,7 +374,7 @@ fn bytes_come_back_on_connections_that_stay() {
 }
 
 #[test]
-fn bytes_come_back_under_tls_without_naming_a_protocol() {
+fn tcp_echo_under_tls_offers_no_alpn() {
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["127.0.0.1"]), None);
     let mut speaks = (*served).clone();
@@ -406,7 +406,7 @@ fn bytes_come_back_under_tls_without_naming_a_protocol() {
 }
 
 #[test]
-fn as_many_bytes_as_were_said_must_come() {
+fn a_tcp_exchange_expects_the_configured_length() {
     // Answers each ten bytes by these.
     let server = |answer: &'static str, close: bool| {
         Origin::tcp().serve(move |wire| {
@@ -450,7 +450,7 @@ fn as_many_bytes_as_were_said_must_come() {
 
 /// Both sides' buffers are full: who reads no more until all is sent hangs.
 #[test]
-fn too_much_is_found_while_there_is_still_something_to_send() {
+fn an_oversized_tcp_response_is_found_while_sending() {
     let server = Origin::tcp().echo();
     let options = Options {
         anyway: true,

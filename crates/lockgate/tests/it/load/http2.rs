@@ -129,7 +129,7 @@ fn streams(url: &str, connections: usize, streams: usize, count: u64) -> Options
 }
 
 #[test]
-fn requests_connections_and_bytes_are_those_that_the_server_saw() {
+fn http2_load_counts_agree_with_the_server() {
     for (connections, threads, at_once, per_connection, count) in [
         (1, 1, 1, None, 1),
         (1, 1, 10, None, 100),
@@ -196,7 +196,7 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
 
 /// None is answered before all are there.
 #[test]
-fn a_connection_has_as_many_requests_under_way_as_it_has_streams() {
+fn streams_option_sets_the_concurrent_http2_requests() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| {
         // The first of all is asked for alone.
@@ -222,7 +222,7 @@ fn a_connection_has_as_many_requests_under_way_as_it_has_streams() {
 }
 
 #[test]
-fn a_request_says_what_was_asked_for() {
+fn an_http2_request_carries_the_configured_fields() {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
     let server = over_tcp(move |peer| {
@@ -266,7 +266,7 @@ fn a_request_says_what_was_asked_for() {
 
 /// 20 bytes a stream: nothing more comes before the server gives more.
 #[test]
-fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
+fn http2_bodies_respect_flow_control_windows() {
     const SIZE: usize = 100;
     let bodies = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&bodies);
@@ -334,7 +334,7 @@ fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
 }
 
 #[test]
-fn a_body_of_a_megabyte_goes_both_ways() {
+fn a_megabyte_body_passes_both_ways_over_http2() {
     const SIZE: usize = 1_000_000;
     let server = over_tcp(|peer| {
         let mut taken = 0;
@@ -378,7 +378,7 @@ fn a_body_of_a_megabyte_goes_both_ways() {
 
 /// The h2 crate, which keeps every rule, as what is asked.
 #[test]
-fn a_server_of_another_make_understands_all_of_it() {
+fn http2_load_works_against_the_h2_crate() {
     let server = lockgate_testkit::h2::Origin::echo();
     for size in [0, 1, 1000, 300_000] {
         let mut options = streams(&format!("http://{}/echo", server.address()), 2, 5, 20);
@@ -398,7 +398,7 @@ fn a_server_of_another_make_understands_all_of_it() {
 }
 
 #[test]
-fn answers_come_in_every_form_that_there_is() {
+fn http2_responses_are_accepted_in_every_form() {
     let forms: [fn(&mut Peer<Wire>, u32); 6] = [
         |peer, stream| peer.answer(stream),
         // After a word beforehand (RFC 9110 §15.2), and with other frames around it.
@@ -501,7 +501,7 @@ fn assert_two_are(
 }
 
 #[test]
-fn a_stream_that_fails_is_a_failure_of_its_kind_and_the_connection_goes_on() {
+fn a_failed_http2_stream_leaves_the_connection_open() {
     let reset = |code: u32| {
         move |peer: &mut Peer<Wire>, stream| {
             peer.send(RST_STREAM, 0, stream, &code.to_be_bytes());
@@ -553,7 +553,7 @@ fn a_stream_that_fails_is_a_failure_of_its_kind_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
+fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
     for half in [0, 1, 2] {
         let text = assert_two_are(Failure::Closed, 3, move |peer, stream| {
             if half > 0 {
@@ -608,7 +608,7 @@ fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
 }
 
 #[test]
-fn what_a_server_says_it_did_nothing_about_is_asked_of_another_connection() {
+fn requests_behind_goaway_move_to_another_connection() {
     // Each connection answers five, and says that it does no more; what came meanwhile was not
     // looked at.
     let server = over_tcp(|peer| {
@@ -637,7 +637,7 @@ fn what_a_server_says_it_did_nothing_about_is_asked_of_another_connection() {
 
 /// Nothing is said to any before there is another.
 #[test]
-fn who_waits_for_another_connection_does_not_wait_for_this_one() {
+fn connecting_anew_does_not_wait_for_the_old_connection() {
     let place = AtomicUsize::new(0);
     let both = std::sync::Barrier::new(2);
     let server = Origin::tcp().serve(move |wire| {
@@ -658,7 +658,7 @@ fn who_waits_for_another_connection_does_not_wait_for_this_one() {
 }
 
 #[test]
-fn who_is_sent_back_twice_has_failed() {
+fn a_request_refused_twice_by_goaway_fails() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| {
         if place.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -680,7 +680,7 @@ fn who_is_sent_back_twice_has_failed() {
 }
 
 #[test]
-fn a_stream_that_stalls_is_given_up_and_the_others_go_on() {
+fn a_stalled_http2_stream_is_cancelled_and_others_go_on() {
     let place = AtomicUsize::new(0);
     let reset = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&reset);
@@ -711,7 +711,7 @@ fn a_stream_that_stalls_is_given_up_and_the_others_go_on() {
 
 /// Nothing comes any more, not even of others: it may be dead.
 #[test]
-fn a_connection_that_says_nothing_any_more_is_not_asked_again() {
+fn a_silent_http2_connection_is_not_reused() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| match place.fetch_add(1, Ordering::SeqCst) {
         1 => while peer.next().is_some() {},
@@ -728,7 +728,7 @@ fn a_connection_that_says_nothing_any_more_is_not_asked_again() {
 
 /// The server takes one at a time: the others wait, and do not fail.
 #[test]
-fn more_streams_than_the_server_takes_wait_for_each_other() {
+fn streams_beyond_max_concurrent_streams_wait() {
     let server = Origin::tcp().serve(|wire| {
         let mut peer = Peer::greet(wire.another(), &[(setting::MAX_CONCURRENT_STREAMS, 1)]);
         // Until then nobody knows (RFC 9113 §6.5.3).
@@ -768,7 +768,7 @@ fn more_streams_than_the_server_takes_wait_for_each_other() {
 }
 
 #[test]
-fn requests_that_are_due_take_a_free_stream() {
+fn due_requests_take_a_free_http2_stream() {
     let server = over_tcp(|peer| peer.serve());
     let rates = Rates::One(Rate::new(1000.0).unwrap());
     let mut options = streams(&at("http", &server), 2, 3, 100);
@@ -788,7 +788,7 @@ fn requests_that_are_due_take_a_free_stream() {
 /// A call is answered with a message and `grpc-status`, behind it or alone (gRPC over HTTP/2,
 /// Responses).
 #[test]
-fn a_call_of_grpc_succeeds_by_its_own_status() {
+fn a_grpc_call_succeeds_by_grpc_status() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| {
         let mut body = Vec::new();
@@ -870,7 +870,7 @@ fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
 }
 
 #[test]
-fn over_tls_it_is_agreed_on() {
+fn http2_over_tls_is_negotiated_by_alpn() {
     let server = over_tls(&[b"h2"]);
     let tally = tally(&streams(&at("https", &server), 3, 4, 200));
     assert_eq!(
@@ -887,7 +887,7 @@ fn over_tls_it_is_agreed_on() {
 }
 
 #[test]
-fn a_server_that_speaks_something_else_is_told_apart() {
+fn a_server_that_speaks_no_http2_is_reported() {
     let server = Origin::tcp().serve(|wire| {
         wire.exactly(24);
         wire.send(PAGE);
@@ -903,7 +903,7 @@ fn a_server_that_speaks_something_else_is_told_apart() {
 }
 
 #[test]
-fn what_http2_has_not_is_refused() {
+fn options_that_http2_lacks_are_refused() {
     for (change, says) in [
         (
             (|options| options.urls = vec!["ws://127.0.0.1:1".into()]) as fn(&mut Options),
@@ -949,7 +949,7 @@ fn what_http2_has_not_is_refused() {
 }
 
 #[test]
-fn the_program_says_what_it_spoke() {
+fn the_load_report_names_http2_and_streams() {
     let server = over_tcp(|peer| peer.serve());
     let url = at("http", &server);
     let arguments = [

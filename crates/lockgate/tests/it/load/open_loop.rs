@@ -32,7 +32,7 @@ fn rate(per_second: f64) -> Rate {
 }
 
 #[test]
-fn a_count_at_a_rate_is_asked_for_to_the_request() {
+fn a_count_at_a_rate_is_sent_exactly() {
     for (connections, threads, count) in [(1, 1, 20), (4, 2, 101), (5, 5, 3)] {
         let server = Origin::tcp().answering(|_| PAGE.into());
         let options = Options {
@@ -58,7 +58,7 @@ fn a_count_at_a_rate_is_asked_for_to_the_request() {
 /// One connection, and a server that answers the first request only when all are due: each counts
 /// from when it was due, and takes no time itself.
 #[test]
-fn latency_counts_from_when_a_request_was_due() {
+fn open_loop_latency_counts_from_the_due_time() {
     const COUNT: u64 = 50;
     let answered = Arc::new(Mutex::new(None));
     let (gate, told) = (
@@ -117,7 +117,7 @@ fn latency_counts_from_when_a_request_was_due() {
 }
 
 #[test]
-fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
+fn requests_due_but_unsent_are_a_failure_kind() {
     // Holds the first request until the client gives up, which is when those behind it are too late
     // too.
     let place = AtomicUsize::new(0);
@@ -149,7 +149,7 @@ fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
 }
 
 #[test]
-fn an_absurd_rate_ends_when_it_must_and_everything_is_counted() {
+fn an_absurd_rate_ends_on_time_with_all_counted() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let duration = Some(Duration::from_millis(200));
     let options = Options {
@@ -169,7 +169,7 @@ fn an_absurd_rate_ends_when_it_must_and_everything_is_counted() {
 }
 
 #[test]
-fn a_ladder_has_a_stage_for_each_rate_and_a_ramp_and_a_spike_are_one() {
+fn rate_ladders_have_stages_and_ramps_and_spikes_one() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let options = |profile| Options {
         profile: Some(profile),

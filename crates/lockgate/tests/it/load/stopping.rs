@@ -71,7 +71,7 @@ fn rate(per_second: f64) -> Option<Profile> {
 }
 
 #[test]
-fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
+fn an_interrupted_run_reports_completed_and_cut_requests() {
     for shape in [
         (|_| ()) as fn(&mut Options),
         |options| options.count = Some(1_000_000),
@@ -101,7 +101,7 @@ fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
 }
 
 #[test]
-fn a_warm_up_that_is_ended_leaves_nothing_measured() {
+fn an_interrupted_warm_up_measures_nothing() {
     let (report, _) = ended_while_four_wait(|options| options.warm_up = Duration::from_secs(3600));
     assert_eq!(
         (report.end, report.stages.len(), report.uncounted),
@@ -110,7 +110,7 @@ fn a_warm_up_that_is_ended_leaves_nothing_measured() {
 }
 
 #[test]
-fn a_first_answer_that_is_awaited_is_let_go() {
+fn an_interrupt_abandons_the_first_response() {
     let (held, waits) = mpsc::channel();
     let (server, _) = holding_after(0, held);
     let plan = asks(&[&at("http", &server)], 1).plan().unwrap();
@@ -128,7 +128,7 @@ fn a_first_answer_that_is_awaited_is_let_go() {
 }
 
 #[test]
-fn an_answer_of_a_status_that_was_said_ends_the_run() {
+fn stop_on_status_ends_the_run() {
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().answering(move |_| match place.fetch_add(1, Ordering::SeqCst) {
         0..=20 => PAGE.into(),
@@ -150,7 +150,7 @@ fn an_answer_of_a_status_that_was_said_ends_the_run() {
 /// Nobody listens there, and that is found out without a wait: it must not keep the thread to
 /// itself.
 #[test]
-fn a_server_that_is_away_and_an_absurd_rate_can_be_ended() {
+fn an_absurd_rate_against_a_missing_server_can_be_interrupted() {
     let folder = Folder::new();
     let stop = Arc::new(Stop::default());
     let options = Options {
@@ -173,7 +173,7 @@ fn a_server_that_is_away_and_an_absurd_rate_can_be_ended() {
 }
 
 #[test]
-fn signals_end_the_program_with_a_report_and_their_exit_code() {
+fn signals_end_load_with_report_and_exit_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let (held, waits) = mpsc::channel();
         let (server, _) = holding_after(11, held);
@@ -203,7 +203,7 @@ fn signals_end_the_program_with_a_report_and_their_exit_code() {
 
 /// The report goes where nobody reads it: a first signal ends the run, and the program waits on.
 #[test]
-fn a_second_signal_ends_the_program_at_once() {
+fn a_second_signal_ends_load_at_once() {
     let folder = Folder::new();
     let nobody = text(&folder.path("nobody-reads"));
     assert!(

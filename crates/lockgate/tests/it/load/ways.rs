@@ -11,7 +11,7 @@ use lockgate_testkit::{Authority, Folder, Http, Origin, Serving, Tls, Wire, serv
 use super::{PAGE, asks, at, example, failures, refused, run, tally};
 
 #[test]
-fn a_unix_socket_is_asked_whatever_the_url_says() {
+fn load_over_a_unix_socket_keeps_the_url_host() {
     let folder = Folder::new();
     let path = folder.path("socket");
     let hosts = Arc::new(Mutex::new(Vec::new()));
@@ -68,7 +68,7 @@ fn through(proxy: &Serving) -> Options {
 }
 
 #[test]
-fn a_proxy_is_asked_to_connect_to_the_targets_name() {
+fn load_through_a_proxy_sends_connect() {
     for answer in [
         "HTTP/1.1 200 Connection established\r\n\r\n",
         "HTTP/1.0 200 OK\r\n\r\n",
@@ -95,7 +95,7 @@ fn a_proxy_is_asked_to_connect_to_the_targets_name() {
 }
 
 #[test]
-fn a_proxy_that_wants_a_password_gets_it_or_is_a_failure_of_its_own() {
+fn load_authenticates_to_a_proxy_and_counts_its_refusals() {
     let (server, heads) = proxy("HTTP/1.1 200 OK\r\n\r\n");
     let options = Options {
         proxy_user: Some("Aladdin:open sesame".into()),
@@ -168,7 +168,7 @@ fn preface(wire: &mut Wire, version: Version) -> String {
 }
 
 #[test]
-fn a_proxy_header_goes_before_everything_else_on_each_connection() {
+fn a_proxy_protocol_header_begins_each_load_connection() {
     let authority = Authority::new("Test Authority");
     for version in [Version::V1, Version::V2] {
         for secure in [false, true] {
@@ -239,7 +239,7 @@ fn secure(issued: &lockgate_testkit::Issued, clients: Option<&Authority>) -> (Se
 }
 
 #[test]
-fn sessions_are_resumed_unless_they_must_not_be() {
+fn load_resumes_tls_sessions_unless_disabled() {
     let authority = Authority::new("Test Authority");
     for version in ["1.2", "1.3"] {
         for resume in [true, false] {
@@ -274,7 +274,7 @@ fn sessions_are_resumed_unless_they_must_not_be() {
 }
 
 #[test]
-fn the_name_that_was_said_is_asked_for_and_looked_for() {
+fn tls_name_sets_sni_and_the_verified_name() {
     let folder = Folder::new();
     let authority = Authority::new("Test Authority");
     let (server, agreed) = secure(&authority.issue(&["app.test"]), None);
@@ -294,7 +294,7 @@ fn the_name_that_was_said_is_asked_for_and_looked_for() {
 }
 
 #[test]
-fn a_certificate_is_shown_to_who_asks_for_one() {
+fn load_presents_a_client_certificate() {
     let folder = Folder::new();
     let (authority, clients) = (Authority::new("Test Authority"), Authority::new("Clients"));
     let (server, _) = secure(&authority.issue(&["127.0.0.1"]), Some(&clients));
@@ -318,7 +318,7 @@ fn a_certificate_is_shown_to_who_asks_for_one() {
 
 /// TLS goes through the tunnel, to the target's name and not to the proxy's.
 #[test]
-fn tls_goes_through_a_tunnel() {
+fn load_speaks_tls_through_a_connect_tunnel() {
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["app.test"]), None);
     let server = Origin::tcp().serve(move |wire| {
@@ -351,7 +351,7 @@ fn tls_goes_through_a_tunnel() {
 }
 
 #[test]
-fn an_address_of_ipv6_is_connected_to_and_named_in_certificates() {
+fn load_connects_to_an_ipv6_address_with_tls() {
     let folder = Folder::new();
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["::1"]), None);

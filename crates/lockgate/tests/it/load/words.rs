@@ -7,7 +7,7 @@ use super::{PAGE, at};
 use crate::scene::{deserted, lockgate, text};
 
 #[test]
-fn exit_codes_tell_a_run_from_one_that_failed_or_never_began() {
+fn load_exit_codes_distinguish_failed_runs() {
     let good = Origin::tcp().answering(|_| PAGE.into());
     let bad = Origin::tcp().answering(|_| PAGE.replace("200", "404").into());
     let (good, bad) = (at("http", &good), at("http", &bad));
@@ -71,7 +71,7 @@ fn exit_codes_tell_a_run_from_one_that_failed_or_never_began() {
 }
 
 #[test]
-fn a_report_goes_where_it_was_sent() {
+fn load_reports_go_to_stdout_or_files() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let url = at("http", &server);
     let folder = Folder::new();
@@ -106,7 +106,7 @@ fn a_report_goes_where_it_was_sent() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_told_before_anything_is_asked() {
+fn an_unwritable_report_is_reported_before_the_run() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let ended = lockgate().run(&[
         "load",
@@ -125,7 +125,7 @@ fn a_report_that_cannot_be_written_is_told_before_anything_is_asked() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_costs_no_other_and_no_judgement() {
+fn an_unwritable_report_spares_other_reports_and_thresholds() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let url = at("http", &server);
     let folder = Folder::new();
