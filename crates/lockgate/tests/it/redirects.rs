@@ -38,7 +38,7 @@ const MAP: &str = "# moved in May\n/a /b\n/a/* https://b.test/x/{*}\n/caf%c3%a9%
                    /see /other 303\n/keep /kept 307\n";
 
 #[test]
-fn a_file_of_redirects_is_before_proxied_files_and_fixed_answers() {
+fn a_redirect_file_precedes_every_kind_of_action() {
     let folder = Folder::new();
     let map = text(&folder.write("map", MAP));
     let root = folder.path("root");
@@ -94,7 +94,7 @@ fn a_file_of_redirects_is_before_proxied_files_and_fixed_answers() {
 }
 
 #[test]
-fn what_has_not_moved_is_answered_as_ever_and_no_redirect_leads_to_itself() {
+fn unmatched_paths_pass_and_redirects_never_loop() {
     let folder = Folder::new();
     let map = text(&folder.write("map", "/old/* /new/{*}\n/docs/* /docs\n/a%2eb /b\n"));
     let origin = Origin::tcp().answering(|request| {
