@@ -10,7 +10,7 @@ use super::{MEGABYTE, echo_once, plain2, write_until_blocked};
 use crate::scene::{NAME, Site, VERSIONS, lockgate, plain, text};
 
 #[test]
-fn a_reset_by_the_client_reaches_the_origin_and_the_log() {
+fn a_client_reset_reaches_origin_and_log() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain(&origin.address()));
     let mut client = Wire::connect(gate.address());
@@ -50,7 +50,7 @@ fn a_reset_by_the_client_reaches_the_origin_and_the_log() {
 }
 
 #[test]
-fn a_reset_by_the_origin_reaches_the_client_and_the_log() {
+fn an_origin_reset_reaches_client_and_log() {
     let site = Site::new();
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&(site.tls(&origin.address(), "") + &plain2(&origin)));
@@ -88,7 +88,7 @@ fn a_reset_by_the_origin_reaches_the_client_and_the_log() {
 }
 
 #[test]
-fn a_reset_in_the_middle_of_the_handshake_is_a_reset_by_the_client() {
+fn a_reset_during_the_handshake_is_a_client_reset() {
     let site = Site::new();
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&site.tls(&origin.address(), ""));
@@ -120,7 +120,7 @@ fn a_reset_in_the_middle_of_the_handshake_is_a_reset_by_the_client() {
 }
 
 #[test]
-fn a_connection_on_which_nothing_moves_ends_as_idle() {
+fn an_idle_relay_ends_by_tunnel_idle() {
     let site = Site::new();
     let origin = Origin::tcp();
     let toml = "timeouts = { tunnel_idle = \"1s\" }\n".to_owned()
@@ -148,7 +148,7 @@ fn a_connection_on_which_nothing_moves_ends_as_idle() {
 }
 
 #[test]
-fn a_connection_that_has_lived_long_enough_ends_however_busy() {
+fn max_lifetime_ends_a_busy_relay() {
     let origin = Origin::tcp().echo();
     let toml = plain(origin.address()) + "max_lifetime = \"1s\"\n";
     let mut gate = lockgate().start(&toml);
@@ -168,7 +168,7 @@ fn a_connection_that_has_lived_long_enough_ends_however_busy() {
 }
 
 #[test]
-fn an_endpoint_whose_tls_is_cut_off_is_told_apart_from_one_that_closes() {
+fn upstream_tls_without_close_notify_is_upstream_reset() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
@@ -209,7 +209,7 @@ fn an_endpoint_whose_tls_is_cut_off_is_told_apart_from_one_that_closes() {
 }
 
 #[test]
-fn a_client_that_closes_without_close_notify_may_still_be_answered() {
+fn a_client_without_close_notify_may_still_get_data() {
     let site = Site::new();
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&site.tls(&origin.address(), ""));

@@ -152,7 +152,7 @@ impl Scene {
 }
 
 #[test]
-fn an_end_is_handed_on_and_the_other_direction_lives() {
+fn half_close_is_passed_on_over_every_transport() {
     let scene = Scene::new();
     let bulk = lockgate_testkit::bytes(7, 300_000);
     for way in [

@@ -35,7 +35,7 @@ fn told(answer: &[u8]) {
 }
 
 #[test]
-fn who_speaks_http_is_told_in_plain_and_under_tls() {
+fn a_relay_without_endpoints_answers_http_with_503() {
     let site = Site::new();
     let mut gate = down(&site);
     let request = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n";
@@ -72,7 +72,7 @@ fn who_speaks_http_is_told_in_plain_and_under_tls() {
 }
 
 #[test]
-fn everybody_else_is_closed_without_a_word() {
+fn a_relay_without_endpoints_closes_other_protocols_silently() {
     let site = Site::new();
     let mut gate = down(&site);
     for (listener, said) in [

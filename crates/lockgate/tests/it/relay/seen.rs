@@ -12,7 +12,7 @@ fn number(line: &Value, field: &str) -> f64 {
 }
 
 #[test]
-fn the_line_says_when_each_direction_began_and_ended_and_how_fast_it_was() {
+fn a_relay_log_line_times_both_directions() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain(&origin.address()));
     let mut client = Wire::connect(gate.address());
@@ -45,7 +45,7 @@ fn the_line_says_when_each_direction_began_and_ended_and_how_fast_it_was() {
 }
 
 #[test]
-fn a_direction_that_was_cut_has_no_end_and_one_without_bytes_no_beginning() {
+fn a_cut_direction_has_no_end_time_in_the_log() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(
         &("timeouts = { tunnel_idle = \"300ms\" }\n".to_owned() + &plain(&origin.address())),
@@ -75,7 +75,7 @@ fn a_direction_that_was_cut_has_no_end_and_one_without_bytes_no_beginning() {
 }
 
 #[test]
-fn a_line_of_what_was_never_relayed_has_no_directions() {
+fn a_failed_relay_has_no_directions_in_the_log() {
     let mut gate = lockgate().start(&plain(&crate::scene::deserted().to_string()));
     let mut client = Wire::connect(gate.address());
     client.send("hello");
@@ -89,7 +89,7 @@ fn a_line_of_what_was_never_relayed_has_no_directions() {
 }
 
 #[test]
-fn relays_are_counted_by_listener_and_pool_over_all_workers() {
+fn relays_are_counted_by_listener_and_pool() {
     let (one, other) = (Origin::tcp().echo(), Origin::tcp().echo());
     let gate = lockgate().workers(2).start(&format!(
         "[pool.one]\nendpoints = [\"{}\"]\n[tcp.\"127.0.0.1:0\"]\nproxy = \"pool:one\"\n\
