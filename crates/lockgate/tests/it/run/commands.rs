@@ -18,7 +18,7 @@ fn written(toml: &str) -> (Folder, String) {
 }
 
 #[test]
-fn exit_codes_tell_success_failure_and_misuse_apart() {
+fn exit_codes_distinguish_success_failure_and_usage() {
     let (_good_folder, good) = written(&plain("127.0.0.1:9"));
     let (_bad_folder, bad) = written("[tcp.\"127.0.0.1:0\"]\nproxi = \"127.0.0.1:9\"\n");
     for (arguments, code) in [
@@ -51,7 +51,7 @@ fn exit_codes_tell_success_failure_and_misuse_apart() {
 }
 
 #[test]
-fn check_tells_every_mistake_at_once_with_its_place() {
+fn check_reports_every_mistake_with_its_position() {
     let (_folder, file) = written(
         "workerz = 2\n[tcp.\"127.0.0.1:0\"]\nproxy = \"127.0.0.1\"\ntimeouts = { connect = 5 }\n\
          [tcp.\"127.0.0.2:0\"]\ntls = \"/nonexistent.pem\"\nproxy = \"127.0.0.1:9\"\n",
@@ -82,7 +82,7 @@ fn check_tells_every_mistake_at_once_with_its_place() {
 }
 
 #[test]
-fn check_speaks_json_to_programs() {
+fn check_prints_json() {
     let (_folder, file) = written("[tcp.\"127.0.0.1:0\"]\nproxi = \"127.0.0.1:9\"\n");
     let ended = lockgate().run(&["check", "--json", "-c", &file]);
     assert_eq!(ended.code, Some(1));
@@ -101,7 +101,7 @@ fn check_speaks_json_to_programs() {
 }
 
 #[test]
-fn warnings_fail_a_check_only_when_it_is_strict() {
+fn check_strict_fails_on_warnings() {
     let site = Site::new();
     let expired = site
         .folder
@@ -124,7 +124,7 @@ fn warnings_fail_a_check_only_when_it_is_strict() {
 }
 
 #[test]
-fn check_in_detail_tells_what_a_client_will_get() {
+fn check_verbose_shows_certificates_and_tls_settings() {
     let site = Site::new();
     let (_folder, file) = written(&site.tls("127.0.0.1:9", ", alpn = [\"h2\"]"));
     let ended = lockgate().run(&["check", "-v", "-c", &file]);
@@ -163,7 +163,7 @@ fn check_binds_and_writes_nothing() {
 }
 
 #[test]
-fn the_configuration_may_be_named_by_the_environment() {
+fn the_configuration_file_may_be_named_by_the_environment() {
     let (_folder, file) = written(&plain("127.0.0.1:9"));
     let ended = lockgate()
         .variable("LOCKGATE_CONFIG", &file)
@@ -311,7 +311,7 @@ fn demo_serves_a_page_an_application_and_a_relay() {
 }
 
 #[test]
-fn demo_prints_what_to_try_with_its_addresses() {
+fn demo_prints_commands_to_try_with_its_addresses() {
     let gate = lockgate().command(&[
         "demo",
         "--listen",
@@ -338,7 +338,7 @@ fn demo_prints_what_to_try_with_its_addresses() {
 }
 
 #[test]
-fn proxy_terminates_tls_without_a_file() {
+fn proxy_command_terminates_tls_without_a_file() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().command(&["proxy", "127.0.0.1:0", origin.address(), "--tls", "self"]);
     let mut client = trusting_anybody(&address_said(&gate, "listening"), &[]);
@@ -349,7 +349,7 @@ fn proxy_terminates_tls_without_a_file() {
 }
 
 #[test]
-fn proxy_takes_a_certificate_or_none() {
+fn proxy_command_takes_a_certificate_or_none() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let cert = text(&site.folder.write("one.crt", site.issued.pem()));

@@ -23,7 +23,7 @@ fn info(gate: &Lockgate) -> String {
 }
 
 #[test]
-fn a_changed_file_is_reported_on_hup_and_not_taken_up() {
+fn hup_reports_a_changed_configuration_without_loading_it() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&plain(origin.address()));
     let file = gate.configuration();
@@ -59,7 +59,7 @@ fn a_changed_file_is_reported_on_hup_and_not_taken_up() {
 }
 
 #[test]
-fn mistakes_in_the_file_are_logged_on_hup() {
+fn hup_logs_mistakes_of_the_configuration_file() {
     let folder = Folder::new();
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&plain(origin.address()));
@@ -91,7 +91,7 @@ fn mistakes_in_the_file_are_logged_on_hup() {
 }
 
 #[test]
-fn a_file_of_many_mistakes_fills_no_log() {
+fn hup_with_many_mistakes_keeps_the_log_short() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&plain(origin.address()));
     let lines: String = (0..150)
@@ -111,7 +111,7 @@ fn a_file_of_many_mistakes_fills_no_log() {
 }
 
 #[test]
-fn the_status_for_systemd_says_what_hup_found() {
+fn the_systemd_status_reports_the_result_of_hup() {
     let folder = Folder::new();
     let origin = Origin::tcp().echo();
     let path = folder.path("notify");
@@ -153,7 +153,7 @@ fn the_status_for_systemd_says_what_hup_found() {
 }
 
 #[test]
-fn a_hup_after_root_is_dropped_reports_no_mistake_of_root_files() {
+fn hup_after_dropping_root_reports_no_unreadable_root_files() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: only root can give up root");
     }
