@@ -23,7 +23,7 @@ fn crowded(connections: usize, more: &str) -> Lockgate {
 }
 
 #[test]
-fn idle_connections_give_way_to_the_next_client_long_before_their_timeout() {
+fn idle_connections_are_evicted_for_new_clients() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let gate = crowded(8, &plain_site(origin.address()));
     let mut idle: Vec<_> = (0..8)
@@ -37,7 +37,7 @@ fn idle_connections_give_way_to_the_next_client_long_before_their_timeout() {
 }
 
 #[test]
-fn with_300_descriptors_101_idle_connections_give_way() {
+fn with_300_descriptors_101_idle_connections_are_evicted() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let toml = "timeouts = { idle = \"1h\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate()
@@ -57,7 +57,7 @@ fn with_300_descriptors_101_idle_connections_give_way() {
 }
 
 #[test]
-fn clients_that_have_said_nothing_give_way() {
+fn silent_clients_are_evicted_for_new_ones() {
     let site = Site::new();
     let origin = Origin::tcp().answering(|_| OK.into());
     let toml = "trusted = [\"127.0.0.1/32\"]\n".to_owned()
@@ -80,7 +80,7 @@ fn clients_that_have_said_nothing_give_way() {
 }
 
 #[test]
-fn a_connection_that_is_over_gives_way_though_its_client_goes_on_sending() {
+fn a_lingering_connection_is_evicted_though_its_client_still_sends() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let gate = crowded(
         1,
@@ -97,7 +97,7 @@ fn a_connection_that_is_over_gives_way_though_its_client_goes_on_sending() {
 }
 
 #[test]
-fn none_gives_way_for_connections_that_were_given_up_in_the_backlog() {
+fn connections_abandoned_in_the_backlog_evict_none() {
     let site = Site::new();
     let origin = Origin::tcp().answering(|_| OK.into());
     let gate = crowded(
@@ -116,7 +116,7 @@ fn none_gives_way_for_connections_that_were_given_up_in_the_backlog() {
 }
 
 #[test]
-fn an_idle_http2_connection_gives_way_by_goaway() {
+fn an_idle_http2_connection_is_evicted_by_goaway() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let toml = plain_site(origin.address()) + "protocols = [\"h2c\", \"http1\"]\n";
     let gate = crowded(1, &toml);
@@ -128,7 +128,7 @@ fn an_idle_http2_connection_gives_way_by_goaway() {
 }
 
 #[test]
-fn what_is_under_way_does_not_give_way() {
+fn active_exchanges_are_not_evicted() {
     let (origin, echo) = (Origin::tcp(), Origin::tcp().echo());
     // Of a trusted client nothing gives way either that stands still, however long this test takes.
     let toml = "trusted = [\"127.0.0.1/32\"]\n".to_owned()
@@ -161,7 +161,7 @@ fn what_is_under_way_does_not_give_way() {
 }
 
 #[test]
-fn requests_that_stand_still_give_way_where_their_client_has_more_than_its_part() {
+fn stalled_requests_beyond_a_clients_share_are_evicted() {
     let (slow, echo) = (Origin::tcp(), Origin::tcp().echo());
     let gate = crowded(
         4,
@@ -188,7 +188,7 @@ fn requests_that_stand_still_give_way_where_their_client_has_more_than_its_part(
 /// What stood in the way of others: an honest connection that waits for its next request went
 /// before handshakes of a client that had most of all places.
 #[test]
-fn connections_of_clients_with_few_give_way_last() {
+fn connections_of_clients_with_few_are_evicted_last() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let gate = crowded(6, &plain_site(origin.address()));
     let mut honest = stranger(&gate, "127.0.0.1:0", 8);
@@ -207,7 +207,7 @@ fn connections_of_clients_with_few_give_way_last() {
 }
 
 #[test]
-fn heads_that_are_never_whole_give_way_where_their_client_has_more_than_its_part() {
+fn slowloris_heads_beyond_a_clients_share_are_evicted() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let gate = crowded(4, &plain_site(origin.address()));
     let slow: Vec<_> = (0..4)
@@ -223,7 +223,7 @@ fn heads_that_are_never_whole_give_way_where_their_client_has_more_than_its_part
 }
 
 #[test]
-fn handshakes_that_wait_for_their_clients_hold_up_no_other() {
+fn stalled_handshakes_delay_no_other_client() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let toml = "limits = { handshakes = 4 }\ntimeouts = { handshake = \"1h\" }\n".to_owned()
@@ -250,7 +250,7 @@ fn handshakes_that_wait_for_their_clients_hold_up_no_other() {
 }
 
 #[test]
-fn a_silent_client_is_accepted_long_before_its_deadline() {
+fn a_silent_client_is_accepted_before_its_handshake_timeout() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let toml = "timeouts = { handshake = \"1h\" }\n".to_owned() + &site.tls(origin.address(), "");

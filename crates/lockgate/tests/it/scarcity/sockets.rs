@@ -72,7 +72,7 @@ fn together(count: usize) -> Serving {
 }
 
 #[test]
-fn idle_sockets_of_other_pools_give_way_in_bursts_over_five_sites() {
+fn idle_upstream_sockets_of_other_pools_are_evicted() {
     const BURST: usize = 60;
     let origins: Vec<_> = (0..5).map(|_| together(BURST)).collect();
     let at = |site: usize| format!("127.0.0.{}", site + 1);
@@ -108,7 +108,7 @@ fn idle_sockets_of_other_pools_give_way_in_bursts_over_five_sites() {
 }
 
 #[test]
-fn one_http2_client_leaves_sockets_for_other_clients_of_a_site_and_a_relay() {
+fn one_http2_client_leaves_sockets_for_other_clients() {
     let (slow, opens) = hanging();
     let (origin, echo) = (quick(), Origin::tcp().echo());
     let toml = site("127.0.0.1", slow.address())
@@ -144,7 +144,7 @@ fn one_http2_client_leaves_sockets_for_other_clients_of_a_site_and_a_relay() {
 }
 
 #[test]
-fn streams_beyond_the_share_wait_and_all_are_answered() {
+fn streams_beyond_the_socket_share_wait_and_are_answered() {
     let origin = quick();
     let toml = "[pool.app]\nqueue = { wait = \"1h\" }\n".to_owned()
         + &format!("endpoints = [\"{}\"]\n", origin.address())
@@ -170,7 +170,7 @@ fn streams_beyond_the_share_wait_and_all_are_answered() {
 }
 
 #[test]
-fn a_stream_that_waits_too_long_for_a_socket_is_503_by_the_limit() {
+fn a_stream_waiting_too_long_for_a_socket_gets_503() {
     let (origin, opens) = hanging();
     let toml = "[pool.app]\nqueue = { wait = \"50ms\" }\n".to_owned()
         + &format!("endpoints = [\"{}\"]\n", origin.address())
@@ -194,7 +194,7 @@ fn a_stream_that_waits_too_long_for_a_socket_is_503_by_the_limit() {
 }
 
 #[test]
-fn websockets_over_http2_are_held_to_the_share_as_long_as_they_last() {
+fn http2_websockets_count_against_the_socket_share() {
     let origin = Origin::tcp().serve(|wire| {
         let mut http = Http::over(wire.another());
         let head = lockgate_testkit::Message {
@@ -232,7 +232,7 @@ fn websockets_over_http2_are_held_to_the_share_as_long_as_they_last() {
 }
 
 #[test]
-fn hanging_requests_of_a_client_that_has_most_end_for_another_client() {
+fn hanging_requests_of_the_largest_client_are_preempted() {
     let (slow, opens) = hanging();
     let quick = quick();
     let toml = "limits = { connections = 150 }\n".to_owned()
@@ -270,7 +270,7 @@ fn trusted_peers_may_use_every_socket() {
 }
 
 #[test]
-fn a_client_is_who_the_proxy_header_says_where_shares_are_counted() {
+fn socket_shares_count_the_proxy_protocol_client() {
     let (slow, opens) = hanging();
     let toml = "trusted = [\"127.0.0.1/32\"]\n".to_owned()
         + &format!(
@@ -295,7 +295,7 @@ fn a_client_is_who_the_proxy_header_says_where_shares_are_counted() {
 
 /// The peer is a balancer that is trusted and would have no share itself.
 #[test]
-fn a_client_of_a_proxy_header_has_the_share_of_its_address() {
+fn a_proxy_protocol_client_has_its_own_socket_share() {
     let gates = Arc::new(Gate::default());
     let opens = Arc::clone(&gates);
     let origin = Origin::tcp().answering(move |request| {
@@ -336,7 +336,7 @@ fn a_client_of_a_proxy_header_has_the_share_of_its_address() {
 }
 
 #[test]
-fn where_the_system_has_no_descriptor_idle_sockets_give_way_and_requests_wait() {
+fn descriptor_exhaustion_evicts_idle_upstream_sockets() {
     let (one, other) = (together(20), together(20));
     let toml = site("127.0.0.1", one.address()) + &site("127.0.0.2", other.address());
     let gate = with_descriptors(300, &toml);
