@@ -148,7 +148,7 @@ fn ask(client: &mut Http) -> (u16, String) {
 }
 
 #[test]
-fn those_of_the_best_priority_get_requests_by_their_weights() {
+fn srv_records_are_used_by_priority_and_weight() {
     let ((_one, one), (_two, two), (_spare, spare)) = (named("one"), named("two"), named("spare"));
     let server = NameServer::start(&[(7, 50, spare), (1, 10, one), (1, 30, two)]);
     let gate = lockgate()
@@ -169,7 +169,7 @@ fn those_of_the_best_priority_get_requests_by_their_weights() {
 }
 
 #[test]
-fn endpoints_come_and_go_with_their_records_and_no_request_fails() {
+fn srv_endpoints_follow_their_records_without_failures() {
     let ((_one, one), (_two, two)) = (named("one"), named("two"));
     let server = NameServer::start(&[(1, 1, one)]);
     let gate = lockgate()
@@ -205,7 +205,7 @@ fn endpoints_come_and_go_with_their_records_and_no_request_fails() {
 }
 
 #[test]
-fn where_a_service_is_not_found_the_last_records_stay_and_where_it_is_gone_none_do() {
+fn srv_lookup_failures_keep_records_and_a_root_target_clears() {
     let (_one, one) = named("one");
     let server = NameServer::start(&[(1, 1, one)]);
     let gate = lockgate().start(&pooled(&server, ""));
@@ -232,7 +232,7 @@ fn where_a_service_is_not_found_the_last_records_stay_and_where_it_is_gone_none_
 }
 
 #[test]
-fn it_starts_without_a_name_server_and_asks_the_next_one() {
+fn an_unanswering_name_server_is_skipped() {
     let (_one, one) = named("one");
     let server = NameServer::start(&[(1, 1, one)]);
     // To the first nobody listens.
@@ -258,7 +258,7 @@ fn it_starts_without_a_name_server_and_asks_the_next_one() {
 }
 
 #[test]
-fn what_is_too_long_for_a_datagram_is_asked_for_by_tcp() {
+fn a_truncated_srv_response_is_repeated_over_tcp() {
     let (_one, one) = named("one");
     let server = NameServer::start(&[(1, 1, one)]);
     server.set(|zone| zone.truncated = true);
@@ -270,7 +270,7 @@ fn what_is_too_long_for_a_datagram_is_asked_for_by_tcp() {
 }
 
 #[test]
-fn each_record_is_checked_for_itself() {
+fn each_srv_record_has_its_own_health_check() {
     let (_good, good) = named("good");
     let bad = Origin::tcp();
     let port = bad.socket_address().port();
@@ -295,7 +295,7 @@ fn each_record_is_checked_for_itself() {
 }
 
 #[test]
-fn relays_lead_to_services_too() {
+fn relays_may_use_srv_endpoints() {
     let origin = Origin::tcp();
     let port = origin.socket_address().port();
     let _echo = origin.echo();
@@ -312,7 +312,7 @@ fn relays_lead_to_services_too() {
 }
 
 #[test]
-fn a_cookie_names_the_record_and_not_its_place() {
+fn the_sticky_cookie_of_srv_endpoints_identifies_the_record() {
     let ((_one, one), (_two, two)) = (named("one"), named("two"));
     let keys = "balance = { sticky = \"cookie:lg\" }";
     let servers = [[(1, 1, one), (1, 1, two)], [(1, 1, two), (1, 1, one)]].map(|records| {
@@ -355,7 +355,7 @@ fn a_cookie_names_the_record_and_not_its_place() {
 }
 
 #[test]
-fn half_of_the_records_that_are_there_stays_where_one_keeps_failing() {
+fn at_least_half_of_the_srv_endpoints_is_never_ejected() {
     let (_good, good) = named("good");
     let bad = Origin::tcp();
     let port = bad.socket_address().port();

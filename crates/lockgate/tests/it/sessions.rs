@@ -52,7 +52,7 @@ fn told(mut tls: Tls) -> (String, bool) {
 }
 
 #[test]
-fn a_session_of_tls_1_2_is_resumed_from_any_address_by_any_worker() {
+fn tls_1_2_session_affinity_holds_across_addresses_and_workers() {
     let site = Site::new();
     let endpoints = four(&site.issued);
     let gate = lockgate()
@@ -79,7 +79,7 @@ fn a_session_of_tls_1_2_is_resumed_from_any_address_by_any_worker() {
 }
 
 #[test]
-fn by_address_alone_or_over_tls_1_3_a_session_is_not_found_again() {
+fn without_session_affinity_or_with_tls_1_3_resumption_scatters() {
     let site = Site::new();
     let endpoints = four(&site.issued);
     for (balance, version) in [("{ hash = \"client\" }", &TLS12), (STICKY, &TLS13)] {
@@ -93,7 +93,7 @@ fn by_address_alone_or_over_tls_1_3_a_session_is_not_found_again() {
 }
 
 #[test]
-fn among_names_and_behind_a_proxy_it_is_the_same() {
+fn session_affinity_works_with_sni_and_proxy_protocol() {
     let site = Site::new();
     let endpoints = four(&site.issued);
     let toml = format!(
@@ -117,7 +117,7 @@ fn among_names_and_behind_a_proxy_it_is_the_same() {
 }
 
 #[test]
-fn while_its_endpoint_is_down_another_one_makes_a_session_and_has_it_from_then_on() {
+fn session_affinity_moves_while_its_endpoint_is_down() {
     let site = Site::new();
     let mut endpoints = four(&site.issued);
     let gate = lockgate()
@@ -186,7 +186,7 @@ fn led(hello: &[u8], answer: &[u8]) -> HashSet<u8> {
 }
 
 #[test]
-fn an_answer_in_single_bytes_is_understood_and_one_of_tls_1_3_says_nothing() {
+fn session_affinity_reads_server_hellos_of_tls_1_2_only() {
     let site = Site::new();
     // RFC 8446 §4.1.2: one that offers 1.3 has an identifier, which one that chooses 1.2 may know.
     let hello = client_hello(&site.client().build(), NAME);
@@ -200,7 +200,7 @@ fn an_answer_in_single_bytes_is_understood_and_one_of_tls_1_3_says_nothing() {
 }
 
 #[test]
-fn what_is_not_tls_goes_by_address_and_who_waits_for_a_greeting_gets_one() {
+fn session_affinity_falls_back_to_the_address_without_tls() {
     let greets = |name: &'static str| {
         Origin::tcp().serve(move |wire| {
             wire.send(name);
@@ -239,7 +239,7 @@ fn what_is_not_tls_goes_by_address_and_who_waits_for_a_greeting_gets_one() {
 }
 
 #[test]
-fn check_says_it_and_refuses_it_where_sessions_are_ours() {
+fn check_shows_session_affinity_and_refuses_it_with_tls_termination() {
     let site = Site::new();
     let check = |toml: &str| {
         let file = text(&site.folder.write("lockgate.toml", toml));
