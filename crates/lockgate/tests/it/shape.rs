@@ -37,7 +37,7 @@ pub(crate) fn held_for(gate: &Lockgate) -> f64 {
 }
 
 #[test]
-fn everything_arrives_at_the_rate_of_its_connection_and_half_close_survives() {
+fn a_connection_rate_holds_and_half_close_survives() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(
@@ -78,7 +78,7 @@ fn everything_arrives_at_the_rate_of_its_connection_and_half_close_survives() {
 }
 
 #[test]
-fn two_workers_hold_the_rate_of_all_together() {
+fn two_workers_together_hold_the_total_rate() {
     let origin = sends(100_000);
     let gate = lockgate().workers(2).start(&shaped(
         origin.address(),
@@ -95,7 +95,7 @@ fn two_workers_hold_the_rate_of_all_together() {
 }
 
 #[test]
-fn the_connections_of_one_client_share_its_rate_and_others_have_theirs() {
+fn per_client_rate_is_shared_by_a_clients_connections() {
     let origin = sends(100_000);
     let gate = lockgate()
         .workers(2)
@@ -118,7 +118,7 @@ fn the_connections_of_one_client_share_its_rate_and_others_have_theirs() {
 }
 
 #[test]
-fn what_is_held_back_is_cut_when_the_connection_has_lived_long_enough() {
+fn max_lifetime_cuts_a_rate_limited_connection() {
     let origin = sends(100_000);
     let toml = shaped(origin.address(), "\"1500B/s\"") + "max_lifetime = \"300ms\"\n";
     let mut gate = lockgate().start(&toml);
