@@ -28,7 +28,7 @@ fn tcp(lines: &str) -> String {
 }
 
 #[test]
-fn each_name_goes_to_its_endpoint_with_its_tls_untouched() {
+fn sni_routes_each_name_with_its_tls_untouched() {
     let site = Site::new();
     let issued = site.authority.issue(&[
         "mail.test",
@@ -92,7 +92,7 @@ fn each_name_goes_to_its_endpoint_with_its_tls_untouched() {
 }
 
 #[test]
-fn without_a_default_an_unknown_name_is_refused_counted_and_logged() {
+fn without_default_an_unknown_sni_is_refused_and_logged() {
     let site = Site::new();
     let mail = secure(&site.issued, "mail");
     let mut gate = lockgate().start(&tcp(&format!("sni.\"mail.test\" = \"{}\"", mail.address())));
@@ -121,7 +121,7 @@ fn without_a_default_an_unknown_name_is_refused_counted_and_logged() {
 }
 
 #[test]
-fn what_comes_right_behind_the_hello_is_not_lost() {
+fn bytes_behind_the_client_hello_are_forwarded() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(&tcp(&format!("default = \"{}\"", origin.address())));
@@ -136,7 +136,7 @@ fn what_comes_right_behind_the_hello_is_not_lost() {
 }
 
 #[test]
-fn the_header_of_a_table_is_sent_to_all_and_an_entry_may_say_another_one() {
+fn proxy_protocol_of_an_sni_entry_overrides_the_table() {
     let site = Site::new();
     let (one, other) = (Origin::tcp(), Origin::tcp());
     let gate = lockgate().start(&tcp(&format!(
@@ -182,7 +182,7 @@ fn shared(site: &Site, lines: &str) -> String {
 }
 
 #[test]
-fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
+fn one_port_passes_through_terminates_and_serves_by_sni() {
     let site = Site::new();
     let issued = site
         .authority
@@ -270,7 +270,7 @@ fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
 
 /// The certificate of the only site is not for every name where other names lead elsewhere.
 #[test]
-fn an_unknown_name_is_refused_beside_the_certificate_of_one_site() {
+fn an_unknown_sni_is_refused_beside_a_single_site() {
     let site = Site::new();
     let mail = secure(&site.issued, "mail");
     let gate = lockgate().start(&format!(
@@ -294,7 +294,7 @@ fn an_unknown_name_is_refused_beside_the_certificate_of_one_site() {
 }
 
 #[test]
-fn beside_sites_a_default_takes_every_other_name() {
+fn a_default_beside_sites_takes_every_other_sni() {
     let site = Site::new();
     let issued = site.authority.issue(&["nobody.test"]);
     let rest = secure(&issued, "rest");
@@ -324,7 +324,7 @@ fn beside_sites_a_default_takes_every_other_name() {
 }
 
 #[test]
-fn check_says_where_each_name_leads() {
+fn check_shows_the_target_of_each_sni_name() {
     let site = Site::new();
     let file = site.folder.write(
         "lockgate.toml",
@@ -387,7 +387,7 @@ fn check_says_where_each_name_leads() {
 }
 
 #[test]
-fn a_renewed_certificate_of_one_name_is_taken_up() {
+fn a_renewed_certificate_of_an_sni_entry_is_loaded() {
     let site = Site::new();
     let app = Origin::tcp().echo();
     let toml = tcp(&format!(
@@ -405,7 +405,7 @@ fn a_renewed_certificate_of_one_name_is_taken_up() {
 }
 
 #[test]
-fn a_header_tells_the_client_of_every_name_and_of_sites() {
+fn accept_proxy_applies_to_sni_entries_and_sites() {
     let site = Site::new();
     let mail = Origin::tcp();
     let lines = format!(

@@ -55,7 +55,7 @@ fn started(origin: &Origin, more: &str) -> Lockgate {
 }
 
 #[test]
-fn a_hello_arrives_whole_however_it_comes() {
+fn a_client_hello_is_forwarded_whole_in_any_pieces() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = started(&origin, "");
@@ -87,7 +87,7 @@ fn a_hello_arrives_whole_however_it_comes() {
 }
 
 #[test]
-fn what_is_no_proper_hello_is_closed_with_the_right_alert_and_reaches_nobody() {
+fn a_malformed_client_hello_gets_its_alert() {
     let origin = Origin::tcp();
     let mut gate = started(&origin, "");
     let alert = |description: u8| vec![21, 3, 3, 0, 2, 2, description];
@@ -166,7 +166,7 @@ fn what_is_no_proper_hello_is_closed_with_the_right_alert_and_reaches_nobody() {
 }
 
 #[test]
-fn a_hello_that_never_ends_takes_bounded_memory_and_time() {
+fn an_endless_client_hello_takes_bounded_memory_and_time() {
     let origin = Origin::tcp();
     let mut gate = started(&origin, "timeouts = { handshake = \"300ms\" }\n");
     // It announces 16 MB, in records as they are allowed.
