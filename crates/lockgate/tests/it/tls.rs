@@ -23,7 +23,7 @@ fn shown<'a>(tls: &Tls, issued: &[(&'a str, &lockgate_testkit::Issued)]) -> &'a 
 }
 
 #[test]
-fn an_exact_name_wins_over_a_wildcard_and_both_over_the_default() {
+fn exact_sni_beats_wildcard_and_wildcard_beats_default() {
     let site = Site::new();
     let make = |name: &str, names: &[&str]| {
         let issued = site.authority.issue(names);
@@ -80,7 +80,7 @@ fn an_exact_name_wins_over_a_wildcard_and_both_over_the_default() {
 }
 
 #[test]
-fn without_a_default_an_unknown_name_is_refused_by_an_alert() {
+fn without_a_default_certificate_an_unknown_sni_is_refused() {
     let site = Site::new();
     let origin = Origin::tcp();
     let toml = format!(
@@ -120,7 +120,7 @@ fn without_a_default_an_unknown_name_is_refused_by_an_alert() {
 }
 
 #[test]
-fn of_the_protocols_that_both_speak_the_listener_prefers_its_first() {
+fn server_order_decides_alpn() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let toml = site.tls(origin.address(), ", alpn = [\"h2\", \"http/1.1\"]")
@@ -165,7 +165,7 @@ fn of_the_protocols_that_both_speak_the_listener_prefers_its_first() {
 }
 
 #[test]
-fn keys_of_every_kind_serve() {
+fn every_private_key_type_serves() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let mut toml = String::new();
@@ -188,7 +188,7 @@ fn keys_of_every_kind_serve() {
 }
 
 #[test]
-fn of_two_certificates_of_one_name_the_client_gets_the_kind_that_it_can_check() {
+fn an_rsa_only_client_gets_the_rsa_certificate() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let rsa = site
@@ -239,7 +239,7 @@ fn openssl(arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn a_client_that_can_gets_the_post_quantum_group() {
+fn a_capable_client_negotiates_the_post_quantum_group() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&site.tls(origin.address(), ""));
@@ -256,7 +256,7 @@ fn a_client_that_can_gets_the_post_quantum_group() {
 }
 
 #[test]
-fn a_policy_leaves_only_what_it_names() {
+fn a_tls_policy_restricts_versions_suites_and_groups() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let toml = site.listener("127.0.0.1:0", origin.address(), ", policy = \"modern\"")
@@ -316,7 +316,7 @@ fn a_policy_leaves_only_what_it_names() {
 }
 
 #[test]
-fn where_client_certificates_are_required_only_the_right_ones_come_in() {
+fn required_client_certificates_are_verified() {
     let site = Site::new();
     let clients = Authority::new("Clients");
     let ca = text(&site.folder.write("clients.pem", clients.pem()));
@@ -383,7 +383,7 @@ fn refusal(connected: std::io::Result<Tls>) -> Option<AlertDescription> {
 }
 
 #[test]
-fn a_file_of_authorities_that_is_missing_or_empty_fails_the_start() {
+fn a_missing_or_empty_client_ca_file_fails_the_start() {
     let site = Site::new();
     let empty = site.folder.write("empty.pem", "");
     let text_only = site.folder.write("text.pem", "no certificate here\n");
@@ -403,7 +403,7 @@ fn a_file_of_authorities_that_is_missing_or_empty_fails_the_start() {
 }
 
 #[test]
-fn an_endpoint_that_wants_a_certificate_of_ours_is_a_failed_connect() {
+fn an_endpoint_requiring_a_client_certificate_is_connect_failed() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let origin = Origin::tcp();

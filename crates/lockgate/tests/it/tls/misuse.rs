@@ -48,7 +48,7 @@ fn record(kind: u8, content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn plain_http_on_a_tls_port_gets_an_answer_that_people_can_read() {
+fn plain_http_on_a_tls_port_gets_a_readable_400() {
     let site = Site::new();
     let (_origin, mut gate) = started(&site);
     for request in [
@@ -77,7 +77,7 @@ fn plain_http_on_a_tls_port_gets_an_answer_that_people_can_read() {
 }
 
 #[test]
-fn garbage_ends_the_connection_and_nothing_else() {
+fn garbage_on_a_tls_port_closes_only_its_connection() {
     let site = Site::new();
     let (_origin, mut gate) = started(&site);
     let random = bytes(12, 4096);
@@ -109,7 +109,7 @@ fn garbage_ends_the_connection_and_nothing_else() {
 }
 
 #[test]
-fn a_client_hello_that_is_cut_off_is_closed_by_the_client() {
+fn a_truncated_client_hello_is_closed_by_the_client() {
     let site = Site::new();
     let (_origin, mut gate) = started(&site);
     let hello = client_hello(&site.client().build(), NAME);
@@ -128,7 +128,7 @@ fn a_client_hello_that_is_cut_off_is_closed_by_the_client() {
 }
 
 #[test]
-fn a_client_that_stops_in_the_middle_of_its_hello_is_too_slow() {
+fn a_stalled_client_hello_is_too_slow() {
     let site = Site::new();
     let (_origin, mut gate) = hasty(&site);
     let hello = client_hello(&site.client().build(), NAME);
@@ -149,7 +149,7 @@ fn a_client_that_stops_in_the_middle_of_its_hello_is_too_slow() {
 
 /// Over a Unix socket: over TCP the kernel keeps such clients from us (TCP_DEFER_ACCEPT).
 #[test]
-fn a_client_that_never_says_a_word_is_counted_and_not_logged() {
+fn a_silent_tls_client_is_counted_and_not_logged() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let path = site.folder.path("tls.sock");
@@ -182,7 +182,7 @@ fn a_client_that_never_says_a_word_is_counted_and_not_logged() {
 
 /// The deadline is for the whole of it: a byte now and then does not move it.
 #[test]
-fn a_client_that_trickles_its_hello_is_too_slow() {
+fn a_trickled_client_hello_is_too_slow() {
     let site = Site::new();
     let (_origin, mut gate) = hasty(&site);
     let hello = client_hello(&site.client().build(), NAME);
@@ -220,7 +220,7 @@ impl Write for ByteByByte {
 }
 
 #[test]
-fn a_handshake_in_segments_of_one_byte_succeeds() {
+fn a_handshake_in_one_byte_segments_succeeds() {
     let site = Site::new();
     let (_origin, gate) = started(&site);
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
@@ -281,7 +281,7 @@ fn padded(hello: &[u8], len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_hello_of_sixteen_kilobytes_is_answered() {
+fn a_client_hello_of_16_kilobytes_is_answered() {
     let site = Site::new();
     let (_origin, gate) = started(&site);
     let hello = client_hello(&site.client().build(), NAME);
@@ -296,7 +296,7 @@ fn a_client_hello_of_sixteen_kilobytes_is_answered() {
 }
 
 #[test]
-fn a_record_that_is_too_long_or_does_not_open_ends_the_connection_by_its_alert() {
+fn an_oversized_or_undecryptable_record_gets_its_alert() {
     let site = Site::new();
     let (_origin, mut gate) = started(&site);
     for version in VERSIONS {
@@ -326,7 +326,7 @@ fn a_record_that_is_too_long_or_does_not_open_ends_the_connection_by_its_alert()
 }
 
 #[test]
-fn a_damaged_record_in_the_middle_of_data_never_reaches_the_origin() {
+fn a_damaged_record_never_reaches_the_origin() {
     let site = Site::new();
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&site.tls(&origin.address(), ""));
@@ -346,7 +346,7 @@ fn a_damaged_record_in_the_middle_of_data_never_reaches_the_origin() {
 }
 
 #[test]
-fn keys_may_be_updated_in_the_middle_of_data() {
+fn key_updates_work_in_the_middle_of_data() {
     let site = Site::new();
     let (_origin, gate) = started(&site);
     let mut client = site.connect(&gate);
@@ -441,7 +441,7 @@ fn renegotiation_is_refused() {
 }
 
 #[test]
-fn the_end_of_the_origin_is_told_to_the_client_by_close_notify() {
+fn the_origins_fin_becomes_close_notify() {
     let site = Site::new();
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&site.tls(&origin.address(), ""));
@@ -461,7 +461,7 @@ fn the_end_of_the_origin_is_told_to_the_client_by_close_notify() {
 }
 
 #[test]
-fn a_client_that_refuses_our_certificate_is_counted_as_such() {
+fn a_client_rejecting_our_certificate_is_counted() {
     let site = Site::new();
     let (_origin, mut gate) = started(&site);
     let suspicious = ClientSettings::trusting(&lockgate_testkit::Authority::new("Other"));
@@ -475,7 +475,7 @@ fn a_client_that_refuses_our_certificate_is_counted_as_such() {
 }
 
 #[test]
-fn many_slow_clients_stall_nobody() {
+fn slow_handshakes_block_no_other_client() {
     let site = Site::new();
     let (_origin, gate) = started(&site);
     let hello = client_hello(&site.client().build(), NAME);
@@ -495,7 +495,7 @@ fn many_slow_clients_stall_nobody() {
 }
 
 #[test]
-fn a_client_that_leaves_right_after_the_handshake_harms_nobody() {
+fn a_client_leaving_after_the_handshake_harms_no_other() {
     let site = Site::new();
     let (_origin, mut gate) = started(&site);
     for version in VERSIONS {

@@ -29,7 +29,7 @@ fn lives(open: &mut Tls) {
 }
 
 #[test]
-fn a_file_that_is_renamed_into_place_is_taken_up() {
+fn a_renamed_certificate_file_is_reloaded() {
     let site = Site::new();
     let (_origin, gate, mut open) = started(&site);
     for _ in 0..2 {
@@ -46,7 +46,7 @@ fn a_file_that_is_renamed_into_place_is_taken_up() {
 }
 
 #[test]
-fn certificate_and_key_in_two_files_are_taken_up_together() {
+fn certificate_and_key_files_are_reloaded_together() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let write = |issued: &Issued| {
@@ -68,7 +68,7 @@ fn certificate_and_key_in_two_files_are_taken_up_together() {
 }
 
 #[test]
-fn a_link_that_is_swapped_two_links_away_is_taken_up() {
+fn a_certificate_behind_swapped_symlinks_is_reloaded() {
     let site = Site::new();
     // As Kubernetes mounts secrets: app.pem -> ..data/app.pem, ..data -> ..2026_01.
     let put = |version: &str, issued: &Issued| {
@@ -101,7 +101,7 @@ fn a_link_that_is_swapped_two_links_away_is_taken_up() {
 }
 
 #[test]
-fn a_hangup_has_the_files_read_and_says_that_the_configuration_was_not() {
+fn hup_reloads_certificates_but_not_the_configuration() {
     let site = Site::new();
     let (_origin, gate, mut open) = started(&site);
     let renewed = site.authority.issue(&[NAME]);
@@ -113,7 +113,7 @@ fn a_hangup_has_the_files_read_and_says_that_the_configuration_was_not() {
 }
 
 #[test]
-fn a_bad_file_keeps_the_old_certificate_and_says_so() {
+fn a_bad_certificate_file_keeps_the_old_one_and_logs() {
     let site = Site::new();
     let (_origin, gate, mut open) = started(&site);
     let stranger = site.authority.issue(&[NAME]);
@@ -156,7 +156,7 @@ fn a_bad_file_keeps_the_old_certificate_and_says_so() {
 }
 
 #[test]
-fn a_bad_file_of_client_authorities_is_told_as_such() {
+fn a_bad_client_ca_file_is_logged_and_ignored() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let authorities = text(&site.folder.write("clients.pem", site.authority.pem()));
@@ -173,7 +173,7 @@ fn a_bad_file_of_client_authorities_is_told_as_such() {
 }
 
 #[test]
-fn no_handshake_fails_while_certificates_are_swapped() {
+fn no_handshake_fails_during_certificate_reloads() {
     let site = Site::new();
     let (_origin, gate, mut open) = started(&site);
     let config = site.client().build();

@@ -35,7 +35,7 @@ fn keys(numbers: &[u8]) -> String {
 }
 
 #[test]
-fn a_session_is_resumed_on_whichever_worker() {
+fn sessions_resume_on_any_worker() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let mut gate = lockgate().workers(2).start(&site.tls(origin.address(), ""));
@@ -60,7 +60,7 @@ fn a_session_is_resumed_on_whichever_worker() {
 }
 
 #[test]
-fn without_tickets_every_handshake_is_a_full_one() {
+fn without_session_tickets_every_handshake_is_full() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&site.tls(origin.address(), ", tickets = false"));
@@ -72,7 +72,7 @@ fn without_tickets_every_handshake_is_a_full_one() {
 }
 
 #[test]
-fn with_a_key_file_sessions_survive_a_restart_and_without_one_they_do_not() {
+fn a_ticket_key_file_lets_sessions_survive_a_restart() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let file = text(&site.folder.write("tickets", keys(&[1])));
@@ -98,7 +98,7 @@ fn with_a_key_file_sessions_survive_a_restart_and_without_one_they_do_not() {
 }
 
 #[test]
-fn sessions_survive_a_rotation_of_the_key_file_until_their_key_is_gone() {
+fn sessions_survive_ticket_key_rotation_until_the_key_is_gone() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let file = text(&site.folder.write("tickets", keys(&[1])));
@@ -152,7 +152,7 @@ fn read_again(gate: &Lockgate, first: usize) {
 }
 
 #[test]
-fn a_ticket_is_no_good_where_other_client_certificates_are_asked_for() {
+fn session_tickets_never_resume_across_client_certificate_rules() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let (one, other) = (Authority::new("One"), Authority::new("Other"));
@@ -193,7 +193,7 @@ fn a_ticket_is_no_good_where_other_client_certificates_are_asked_for() {
 }
 
 #[test]
-fn a_resumed_client_is_still_known_by_its_certificate() {
+fn a_resumed_client_keeps_its_client_certificate_name() {
     let site = Site::new();
     let clients = Authority::new("Clients");
     let ca = text(&site.folder.write("clients.pem", clients.pem()));
