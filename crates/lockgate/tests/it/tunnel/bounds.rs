@@ -8,7 +8,7 @@ use super::{connect, opened, talk, tunnels};
 use crate::scene::lockgate;
 
 #[test]
-fn one_on_which_nothing_moves_ends() {
+fn an_idle_connect_tunnel_is_closed() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels("timeouts = { tunnel_idle = \"300ms\" }"));
     let (mut client, mut upstream) = opened(&gate, &origin);
@@ -19,7 +19,7 @@ fn one_on_which_nothing_moves_ends() {
 }
 
 #[test]
-fn one_that_has_lived_as_long_as_it_may_ends_whatever_it_carries() {
+fn max_lifetime_ends_a_busy_connect_tunnel() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels("max_lifetime = \"300ms\""));
     let (client, upstream) = opened(&gate, &origin);
@@ -33,7 +33,7 @@ fn one_that_has_lived_as_long_as_it_may_ends_whatever_it_carries() {
 }
 
 #[test]
-fn one_that_has_moved_as_much_as_it_may_ends() {
+fn max_bytes_ends_a_connect_tunnel() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels("max_bytes = \"100KB\""));
     let (mut client, mut upstream) = opened(&gate, &origin);
@@ -55,7 +55,7 @@ fn one_that_has_moved_as_much_as_it_may_ends() {
 }
 
 #[test]
-fn one_that_is_quick_moves_no_more_than_it_may() {
+fn a_fast_connect_tunnel_moves_at_most_max_bytes() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels("max_bytes = \"10MB\""));
     let (client, upstream) = opened(&gate, &origin);
@@ -74,7 +74,7 @@ fn one_that_is_quick_moves_no_more_than_it_may() {
 }
 
 #[test]
-fn a_target_is_told_the_client_before_anything_else() {
+fn a_connect_target_gets_the_proxy_protocol_header_first() {
     for early in ["", "early"] {
         let origin = Origin::tcp();
         let gate = lockgate().start(&tunnels("proxy_protocol = \"v1\""));
@@ -94,7 +94,7 @@ fn a_target_is_told_the_client_before_anything_else() {
 }
 
 #[test]
-fn a_target_that_does_not_answer_is_a_504() {
+fn an_unanswering_connect_target_is_a_504() {
     let origin = Origin::tcp();
     // Its queue is full (listen(2)): what comes then is not answered.
     let full: Vec<_> = std::iter::from_fn(|| {
@@ -117,7 +117,7 @@ fn a_target_that_does_not_answer_is_a_504() {
 }
 
 #[test]
-fn a_client_that_leaves_while_it_waits_is_not_waited_for() {
+fn a_client_leaving_cancels_the_connect_attempt() {
     let origin = Origin::tcp();
     let full: Vec<_> = std::iter::from_fn(|| {
         std::net::TcpStream::connect_timeout(&origin.socket_address(), Duration::from_millis(200))

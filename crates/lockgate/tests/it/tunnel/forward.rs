@@ -21,7 +21,7 @@ fn got(origin: &Origin) -> (Http, Message) {
 }
 
 #[test]
-fn a_request_goes_to_whom_its_url_names_without_what_is_between_client_and_proxy() {
+fn a_forwarded_request_loses_its_hop_by_hop_fields() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding(""));
     let mut client = Http::connect(gate.address());
@@ -72,7 +72,7 @@ fn a_request_goes_to_whom_its_url_names_without_what_is_between_client_and_proxy
 }
 
 #[test]
-fn a_connection_of_a_client_has_many_requests_each_of_which_is_judged() {
+fn every_request_of_a_forward_proxy_connection_is_checked() {
     let (one, other) = (Origin::tcp(), Origin::tcp());
     let gate = lockgate().start(&forwarding("deny = [\"127.0.0.9\"]"));
     let mut client = Http::connect(gate.address());
@@ -111,7 +111,7 @@ fn a_connection_of_a_client_has_many_requests_each_of_which_is_judged() {
 }
 
 #[test]
-fn without_a_port_it_is_80_which_is_allowed_where_nothing_is_said() {
+fn forward_proxy_uses_port_80_which_needs_no_allow() {
     let gate = lockgate().start("[tunnel.\"127.0.0.1:0\"]\nforward = true\n");
     let mut client = Http::connect(gate.address());
     for (url, error) in [
@@ -134,7 +134,7 @@ fn without_a_port_it_is_80_which_is_allowed_where_nothing_is_said() {
 }
 
 #[test]
-fn curl_asks_for_http_without_a_tunnel() {
+fn curl_uses_the_forward_proxy_without_a_tunnel() {
     let origin = Origin::tcp().answering(|request| {
         let said = request.first_line().to_owned();
         format!(
@@ -165,7 +165,7 @@ fn curl_asks_for_http_without_a_tunnel() {
 }
 
 #[test]
-fn over_http_2_the_scheme_says_what_is_asked_for() {
+fn over_http2_forward_proxy_requests_have_a_scheme() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding("protocols = [\"h2c\"]"));
     let client = Client::connect(gate.address());
@@ -205,7 +205,7 @@ fn over_http_2_the_scheme_says_what_is_asked_for() {
 }
 
 #[test]
-fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
+fn a_truncated_forwarded_response_stays_truncated() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding(""));
     let mut client = Http::connect(gate.address());
@@ -233,7 +233,7 @@ fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
 }
 
 #[test]
-fn a_target_has_the_global_deadline_for_its_answer() {
+fn a_forwarded_response_has_the_global_timeout() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&format!(
         "timeouts = {{ response = \"100ms\" }}\n{}",
@@ -256,7 +256,7 @@ fn a_target_has_the_global_deadline_for_its_answer() {
 }
 
 #[test]
-fn what_a_request_switches_to_is_a_tunnel_and_bounded_like_one() {
+fn a_forwarded_upgrade_counts_as_a_tunnel() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding("max_per_client = 1\nmax_bytes = \"1KB\""));
     let ask = format!(

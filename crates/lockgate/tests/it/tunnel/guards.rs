@@ -58,7 +58,7 @@ fn answer(gate: &Lockgate, target: &str, fields: &str) -> Message {
 
 /// RFC 9110 §11.7, §15.5.8.
 #[test]
-fn a_password_is_asked_for_by_407_and_whose_it_was_is_in_the_log() {
+fn proxy_basic_auth_uses_407_and_logs_the_user() {
     let origin = Origin::tcp();
     let guarded = guarded("");
     let mut gate = lockgate().start(&guarded.toml);
@@ -111,7 +111,7 @@ fn a_password_is_asked_for_by_407_and_whose_it_was_is_in_the_log() {
 }
 
 #[test]
-fn targets_are_told_to_nobody_without_a_password() {
+fn without_a_password_no_target_is_disclosed() {
     let guarded = guarded("deny = [\"*:1\"]");
     let gate = lockgate().start(&guarded.toml);
     assert_eq!(answer(&gate, "127.0.0.1:1", "").status(), 407);
@@ -127,7 +127,7 @@ fn targets_are_told_to_nobody_without_a_password() {
 }
 
 #[test]
-fn a_client_has_so_many_tunnels_at_once_on_all_workers() {
+fn max_per_client_limits_tunnels_across_workers() {
     let origin = Origin::tcp();
     let gate = lockgate().workers(2).start(&tunnels("max_per_client = 4"));
     let mut open: Vec<_> = (0..4).map(|_| opened(&gate, &origin)).collect();
@@ -150,7 +150,7 @@ fn a_client_has_so_many_tunnels_at_once_on_all_workers() {
 }
 
 #[test]
-fn a_user_has_so_many_tunnels_at_once_on_all_workers_and_another_has_his_own() {
+fn max_per_user_limits_tunnels_across_workers() {
     // It ends when its client does.
     let origin = Origin::tcp().echo();
     let guarded = guarded("max_per_user = 2");
@@ -182,7 +182,7 @@ fn a_user_has_so_many_tunnels_at_once_on_all_workers_and_another_has_his_own() {
 }
 
 #[test]
-fn what_could_not_be_opened_takes_no_place() {
+fn a_failed_tunnel_frees_its_slot() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels("max_per_client = 1\ndeny = [\"127.0.0.9\"]"));
     for _ in 0..3 {
@@ -193,7 +193,7 @@ fn what_could_not_be_opened_takes_no_place() {
 }
 
 #[test]
-fn a_rate_holds_for_all_workers() {
+fn a_tunnel_rate_limit_holds_across_workers() {
     let origin = Origin::tcp();
     let gate = lockgate()
         .workers(2)
@@ -210,7 +210,7 @@ fn a_rate_holds_for_all_workers() {
 }
 
 #[test]
-fn connections_of_a_client_are_limited_as_everywhere() {
+fn limits_per_client_applies_to_tunnel_connections() {
     let origin = Origin::tcp();
     let gate = lockgate()
         .workers(2)

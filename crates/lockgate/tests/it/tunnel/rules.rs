@@ -35,7 +35,7 @@ const DENIED: (u16, &str) = (403, "http_request_denied");
 const PRIVATE: (u16, &str) = (403, "destination_ip_prohibited");
 
 #[test]
-fn without_a_word_only_https_is_open_and_nothing_that_is_not_public() {
+fn by_default_tunnels_reach_only_public_https_targets() {
     let gate = lockgate().start(&listener(""));
     for (target, expected) in [
         ("1.1.1.1:22", DENIED),
@@ -62,7 +62,7 @@ fn without_a_word_only_https_is_open_and_nothing_that_is_not_public() {
 }
 
 #[test]
-fn a_name_is_judged_by_the_addresses_that_it_has() {
+fn a_connect_target_name_is_checked_by_its_addresses() {
     let origin = Origin::tcp();
     let port = origin.socket_address().port();
     // A name that is allowed leads to no private address, unless that is allowed as well.
@@ -93,7 +93,7 @@ fn a_name_is_judged_by_the_addresses_that_it_has() {
 }
 
 #[test]
-fn deny_wins() {
+fn deny_overrides_allow_for_connect_targets() {
     let (origin, other) = (Origin::tcp(), deserted());
     let (port, other) = (origin.socket_address().port(), other.port());
     let keys = format!(
@@ -114,7 +114,7 @@ fn deny_wins() {
 }
 
 #[test]
-fn a_name_that_does_not_resolve_is_a_502() {
+fn an_unresolvable_connect_target_is_a_502() {
     let gate = lockgate().start(&listener("allow = [\"*.invalid:443\"]"));
     // RFC 6761 §6.4. Where there is no name server that is not said in time.
     let (status, error, _) = refused(&gate, "no.such.host.invalid:443");
@@ -128,7 +128,7 @@ fn a_name_that_does_not_resolve_is_a_502() {
 }
 
 #[test]
-fn who_is_no_neighbour_brings_a_password_or_stays_outside() {
+fn tunnel_clients_must_be_private_or_listed() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels("clients = [\"127.0.0.2\"]"));
     let (status, error, _) = refused(&gate, &origin.address());
@@ -160,7 +160,7 @@ fn who_is_no_neighbour_brings_a_password_or_stays_outside() {
 
 /// What a proxy between would say is not for a proxy that clients know of: it is meant for targets.
 #[test]
-fn who_asks_for_a_tunnel_is_who_is_connected() {
+fn x_forwarded_for_is_ignored_for_tunnel_clients() {
     let gate = lockgate().start(
         &("trusted = [\"127.0.0.1\"]\n".to_owned() + &tunnels("clients = [\"192.0.2.0/24\"]")),
     );
