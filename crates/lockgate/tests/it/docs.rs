@@ -77,7 +77,7 @@ fn mistakes(text: &str) -> Option<String> {
 }
 
 #[test]
-fn the_line_of_a_relay_in_the_readme_has_the_fields_of_a_real_one() {
+fn the_relay_log_line_in_the_readme_has_real_fields() {
     let site = Site::new();
     let origin = Origin::unix(&site.folder.path("app.sock"));
     let mut gate = lockgate().start(&site.tls(&origin.address(), ""));
@@ -128,7 +128,7 @@ fn every_toml_block_is_a_valid_configuration() {
 }
 
 #[test]
-fn every_command_of_the_program_in_the_documentation_exists() {
+fn every_documented_command_exists() {
     let verbs = [
         "run", "check", "demo", "proxy", "serve", "tunnel", "load", "compare", "version",
     ];

@@ -204,7 +204,7 @@ fn document(families: &[Parsed]) -> String {
 }
 
 #[test]
-fn the_reference_of_metrics_fields_and_causes_is_what_the_program_shows() {
+fn observe_md_matches_the_metrics_log_fields_and_causes() {
     let (gate, _peers) = everything();
     let text = document(&families(&gate));
     let path = root().join("docs/observe.md");
@@ -225,7 +225,7 @@ fn named(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn alert_rules_and_dashboard_query_metrics_that_exist() {
+fn alert_rules_and_dashboard_query_existing_metrics() {
     let (gate, _peers) = everything();
     let mut exposed = BTreeSet::new();
     for family in families(&gate) {

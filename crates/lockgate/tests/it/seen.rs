@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::scene::{NAME, Site, VERSIONS, echoes, lockgate, plain, text};
 
 #[test]
-fn a_connection_over_tls_is_one_line_with_all_that_happened() {
+fn a_tls_relay_is_one_access_log_line() {
     let site = Site::new();
     let clients = Authority::new("Clients");
     let ca = text(&site.folder.write("clients.pem", clients.pem()));
@@ -71,7 +71,7 @@ fn a_connection_over_tls_is_one_line_with_all_that_happened() {
 }
 
 #[test]
-fn a_connection_that_ends_without_a_byte_is_counted_and_not_logged() {
+fn a_connection_without_a_byte_is_counted_not_logged() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&(site.tls(origin.address(), "") + &plain_at(2, origin.address())));
@@ -96,7 +96,7 @@ fn a_connection_that_ends_without_a_byte_is_counted_and_not_logged() {
 }
 
 #[test]
-fn a_probe_that_ends_by_a_reset_is_not_logged_either() {
+fn a_probe_ending_by_reset_is_counted_not_logged() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&plain(origin.address()));
     Wire::connect(gate.address()).reset();
@@ -113,7 +113,7 @@ fn plain_at(host: u8, proxy: &str) -> String {
 }
 
 #[test]
-fn addresses_are_masked_where_that_is_wanted() {
+fn mask_ip_masks_client_addresses() {
     let origin = Origin::tcp().echo();
     let toml = "access_log = { mask_ip = true }\n".to_owned() + &plain(origin.address());
     let mut gate = lockgate().start(&toml);
@@ -148,7 +148,7 @@ fn addresses_are_masked_where_that_is_wanted() {
 }
 
 #[test]
-fn nothing_is_logged_where_nothing_is_wanted() {
+fn access_log_false_logs_nothing() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&("access_log = false\n".to_owned() + &plain(origin.address())));
     echoes(&mut Wire::connect(gate.address()), "hello");
@@ -182,7 +182,7 @@ fn logging(
 }
 
 #[test]
-fn after_a_rename_the_log_is_opened_anew_on_usr1() {
+fn usr1_reopens_a_renamed_access_log() {
     let folder = Folder::new();
     let (_origin, gate, file) = logging(&folder, "");
     echoes(&mut Wire::connect(gate.address()), "one");
@@ -206,7 +206,7 @@ fn after_a_rename_the_log_is_opened_anew_on_usr1() {
 }
 
 #[test]
-fn a_log_is_rotated_by_size_and_only_so_many_are_kept() {
+fn the_access_log_is_rotated_by_size() {
     let folder = Folder::new();
     let (_origin, gate, file) = logging(&folder, ", rotate = { size = \"1KB\", keep = 2 }");
     for round in 0..20_u32 {
@@ -243,7 +243,7 @@ fn a_log_is_rotated_by_size_and_only_so_many_are_kept() {
 }
 
 #[test]
-fn a_full_disk_stalls_nobody_and_losses_are_counted() {
+fn a_full_disk_loses_log_lines_without_blocking() {
     let origin = Origin::tcp().echo();
     let toml = "access_log = \"/dev/full\"\n".to_owned() + &plain(origin.address());
     let gate = lockgate().workers(2).start(&toml);
@@ -258,7 +258,7 @@ fn a_full_disk_stalls_nobody_and_losses_are_counted() {
 }
 
 #[test]
-fn a_reader_of_the_log_that_sleeps_stalls_nobody() {
+fn a_fifo_log_without_reader_blocks_nothing() {
     let folder = Folder::new();
     let fifo = folder.path("log");
     rustix::fs::mknodat(
@@ -285,7 +285,7 @@ fn a_reader_of_the_log_that_sleeps_stalls_nobody() {
 }
 
 #[test]
-fn handshakes_are_counted_by_version_protocol_and_resumption() {
+fn tls_handshakes_are_counted_by_version_alpn_and_resumption() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let gate = lockgate()
@@ -343,7 +343,7 @@ fn handshakes_are_counted_by_version_protocol_and_resumption() {
 }
 
 #[test]
-fn the_metrics_tell_the_build_the_limits_and_when_certificates_expire() {
+fn metrics_show_build_info_limits_and_certificate_expiry() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let day = |at: SystemTime| {
@@ -397,7 +397,7 @@ fn the_metrics_tell_the_build_the_limits_and_when_certificates_expire() {
 }
 
 #[test]
-fn an_open_connection_shows_while_it_runs() {
+fn an_open_connection_is_visible_in_the_metrics() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(&site.tls(&origin.address(), ""));
@@ -428,7 +428,7 @@ fn an_open_connection_shows_while_it_runs() {
 }
 
 #[test]
-fn the_traffic_of_each_client_is_listed_the_most_first() {
+fn top_clients_are_listed_by_traffic() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().workers(2).start(&plain(origin.address()));
     for (host, len) in [(11_u8, 1_000), (12, 50_000), (13, 10_000)] {
@@ -455,7 +455,7 @@ fn the_traffic_of_each_client_is_listed_the_most_first() {
 }
 
 #[test]
-fn health_and_readiness_are_told_and_nothing_else_is() {
+fn the_metrics_address_serves_health_and_ready_only() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&plain(origin.address()));
     assert_eq!(gate.get("/health"), (200, "ok\n".to_owned()));
@@ -466,7 +466,7 @@ fn health_and_readiness_are_told_and_nothing_else_is() {
 }
 
 #[test]
-fn the_metrics_may_be_served_on_a_unix_socket() {
+fn metrics_may_be_served_on_a_unix_socket() {
     let folder = Folder::new();
     let path = folder.path("metrics.sock");
     let origin = Origin::tcp().echo();

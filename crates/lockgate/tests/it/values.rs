@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::scene::{lockgate, text};
 
 #[test]
-fn a_page_shows_what_was_had_last_and_what_cannot_be_had_is_said_once() {
+fn a_page_shows_the_last_values_that_were_fetched() {
     let origin = Origin::tcp();
     let folder = Folder::new();
     folder.write("index.html", "<p>@motd@, @version@, @none@</p>");
