@@ -1,8 +1,8 @@
 //! `lockgate compare`: programs side by side, and that nothing of them is left.
 
-mod figures;
+mod cleanup;
 mod guard;
-mod survivors;
+mod measurements;
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

@@ -1,14 +1,14 @@
 //! Sites that serve files: real files in a directory that is gone after the test, over real
 //! sockets.
 
-mod changes;
 mod connections;
 mod exchanges;
-mod forms;
-mod found;
 mod hostile;
 mod limits;
 mod listing;
+mod lookup;
+mod modified;
+mod representations;
 
 use std::fmt::Display;
 use std::fs;

@@ -2,14 +2,14 @@
 
 mod attacks;
 mod connections;
-mod endings;
 mod exchanges;
+mod field_sections;
 mod floods;
 mod grpc;
 mod injection;
 mod priorities;
-mod sections;
 mod stalls;
+mod termination;
 
 use std::fmt::Display;
 

@@ -1,24 +1,24 @@
 //! Sites that are proxied, over HTTP/1.
 
+mod access_control;
+mod access_log;
 mod bodies;
-mod broken_answers;
-mod checks;
 mod dead_endpoints;
 mod draining;
 mod exchanges;
-mod guards;
+mod health_checks;
 mod hostile_clients;
 mod hostile_origins;
 mod limits;
-mod own_answers;
+mod local_responses;
 mod pools;
 mod request_rules;
 mod retries;
 mod reuse;
-mod seen;
 mod smuggling;
 mod strict_heads;
 mod traces;
+mod truncated_responses;
 mod unknown_clients;
 mod upgrades;
 

@@ -3,16 +3,16 @@
 //! Most tests make the run in this process, where the report is at hand as it is; exit codes,
 //! signals and words are those of the program.
 
-mod answers;
-mod beginning;
+mod command_line;
 mod counts;
-mod echoes;
+mod echo;
 mod failures;
 mod http2;
 mod open_loop;
+mod responses;
+mod startup;
 mod stopping;
-mod ways;
-mod words;
+mod transports;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

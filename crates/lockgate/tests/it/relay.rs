@@ -1,10 +1,10 @@
 //! Bytes through a listener to an endpoint and back.
 
-mod endings;
+mod access_log;
 mod endpoints;
 mod half_close;
 mod maintenance;
-mod seen;
+mod termination;
 
 use std::io::{ErrorKind, Write};
 use std::net::Shutdown;

@@ -2,7 +2,7 @@
 
 mod commands;
 mod failures;
-mod hangup;
+mod hup;
 mod serve;
 mod stderr;
 mod tunnel;

@@ -1,7 +1,7 @@
 //! Connections told apart by what their ClientHello asks for: passed through, decrypted, or served
 //! by sites.
 
-mod hellos;
+mod client_hello;
 
 use lockgate_testkit::{Issued, Origin, Tls, Wire, server_config};
 use rustls::AlertDescription;

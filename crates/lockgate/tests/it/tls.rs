@@ -1,7 +1,7 @@
 //! TLS with clients: certificates by name, versions, groups, client certificates, and what is
 //! refused.
 
-mod misuse;
+mod hostile_clients;
 mod reload;
 mod resumption;
 

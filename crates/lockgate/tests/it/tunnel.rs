@@ -1,12 +1,12 @@
 //! Tunnels: clients say where their bytes go (CONNECT, RFC 9110 §9.3.6).
 
-mod bounds;
+mod access_control;
 mod exchanges;
 mod forward;
-mod guards;
 mod http2;
-mod rules;
+mod limits;
 mod shape;
+mod targets;
 
 use lockgate_testkit::Http;
 

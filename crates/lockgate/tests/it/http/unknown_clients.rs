@@ -35,7 +35,7 @@ fn ask(gate: &Lockgate, client: &str) -> Message {
 }
 
 #[test]
-fn x_forwarded_for_with_ports_brackets_and_quotes_names_the_client() {
+fn x_forwarded_for_may_have_ports_brackets_and_quotes() {
     let gate = lockgate().start(&saying("allow = [\"192.0.2.0/24\", \"2001:db8::/32\"]"));
     for (hop, client) in [
         ("192.0.2.1:4711", Some("192.0.2.1")),
@@ -59,7 +59,7 @@ fn x_forwarded_for_with_ports_brackets_and_quotes_names_the_client() {
 }
 
 #[test]
-fn allow_and_deny_refuse_an_unknown_client_of_a_trusted_proxy() {
+fn allow_and_deny_refuse_unknown_clients_of_trusted_proxies() {
     for keys in [
         "allow = [\"127.0.0.0/8\"]",
         "allow = [\"0.0.0.0/0\", \"::/0\"]",
