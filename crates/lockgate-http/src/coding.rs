@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(accepted.best(&[Br, Gzip, Identity]), Some(Br));
         assert_eq!(accepted.best(&[Identity]), Some(Identity));
         assert_eq!(accepted.best(&[]), None);
-        // Where identity is not named, whatever is offered before or behind it is wanted more.
+        // Where identity is not named, every other coding that is offered is preferred.
         assert_eq!(accepted.best(&[Identity, Gzip]), Some(Gzip));
         assert_eq!(of("*").best(&[Identity, Gzip]), Some(Identity));
         assert_eq!(of("gzip;q=0.5, *;q=0").best(&[Br, Identity]), None);

@@ -515,7 +515,7 @@ mod tests {
             told(&client, "a.example:80", &lies),
             [
                 "X_Other: 1",
-                // It says nothing of who asks.
+                // It does not name the client.
                 "If_Match: *",
                 "X-Forwarded-For: 192.0.2.7",
                 "X-Forwarded-Proto: http",

@@ -396,7 +396,7 @@ mod tests {
             answer(&answered(0x8180, 1, &record(1, 1, &[1, 2, 3, 4])), &asked()),
             Err(DnsError::NoRecord)
         );
-        // Who does not read questions does not repeat them.
+        // Some servers answer FORMERR without the question.
         assert_eq!(
             answer(&[0x12, 0x34, 0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0], &asked()),
             Err(DnsError::Refused(5))

@@ -9,7 +9,7 @@ pub use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A certificate authority that nobody else trusts.
+/// A certificate authority that only tests trust.
 pub struct Authority {
     certificate: rcgen::Certificate,
     issuer: Issuer<'static, KeyPair>,
@@ -142,8 +142,8 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// Writes a file as tools do that care: beside it first, then renamed into place; nobody else
-    /// may read it.
+    /// Writes a file as careful tools do: beside it first, then renamed into place, readable by its
+    /// owner only.
     ///
     /// # Panics
     /// When the disk is full.

@@ -47,7 +47,7 @@ impl Message {
         status.unwrap_or_else(|| panic!("no status: {}", self.head))
     }
 
-    /// The values of a field, in whatever spelling, one after the other.
+    /// The values of a field, spelled in any case, one after the other.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let fields = self
             .head
@@ -83,7 +83,7 @@ impl Http<Wire> {
     /// Connects as a client.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When there is no listener.
     pub fn connect(to: SocketAddr) -> Self {
         Self::over(Wire::connect(to))
     }
@@ -234,7 +234,7 @@ impl<S: Read + Write> Http<S> {
         head
     }
 
-    /// The next chunk's data; `None` is the last, whose trailers are still to be read.
+    /// The next chunk's data; `None` is the last, with its trailers still to be read.
     ///
     /// # Panics
     /// When what comes is no chunk.
@@ -311,7 +311,7 @@ impl<S: Read + Write> Http<S> {
         answer
     }
 
-    /// The body of a message whose head is there.
+    /// The body of a message after its head.
     ///
     /// # Panics
     /// When it does not come whole.

@@ -1,6 +1,6 @@
 //! Lines that a program writes, collected as they come.
 //!
-//! Does not interpret them, but for those who ask for JSON.
+//! Does not interpret them, except where a test asks for JSON.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! What Lockgate connects to: a listening socket whose connections a test drives, or that serves by
-//! itself.
+//! What Lockgate connects to: a listening socket; its connections are driven by a test or served by
+//! it.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -117,7 +117,7 @@ impl Origin {
                 std::thread::spawn(move || {
                     let here = Here(&shared.open);
                     serve(&mut wire);
-                    // Before the close: whoever sees that may connect anew at once.
+                    // Before the close: a client that sees it may connect again at once.
                     drop(here);
                 });
             }
@@ -129,7 +129,7 @@ impl Origin {
         }
     }
 
-    /// Sends back whatever comes, until it ends.
+    /// Echoes every byte until the end.
     pub fn echo(self) -> Serving {
         self.serve(|wire| {
             let mut writer = wire.another();
@@ -205,7 +205,7 @@ impl Drop for Serving {
             Some(path) => std::os::unix::net::UnixStream::connect(path).is_ok(),
             None => std::net::TcpStream::connect(&self.address).is_ok(),
         };
-        // Where the file of the socket was replaced nobody can be woken by it.
+        // A thread that accepts on a replaced socket file cannot be woken through that file.
         if let (true, Some(thread)) = (woken, self.thread.take()) {
             let _ = thread.join();
         }

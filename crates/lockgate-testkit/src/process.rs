@@ -233,7 +233,7 @@ impl Lockgate {
         self.get("/metrics").1
     }
 
-    /// The sum of the samples of metric `name` whose labels contain all of `labels`, each as
+    /// The sum of the samples of metric `name` with all of `labels` among their labels, each as
     /// `key="value"`.
     ///
     /// # Panics
@@ -435,7 +435,7 @@ impl Lockgate {
     /// # Panics
     /// When it does not end.
     pub fn ended(mut self) -> Ended {
-        // Its outputs close with it; nobody else has them.
+        // Its outputs close with it; no other process has them.
         let ended = self.stdout.ended() && self.stderr.ended();
         assert!(
             ended,

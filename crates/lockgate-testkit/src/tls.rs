@@ -1,6 +1,6 @@
 //! One TLS connection of a scripted peer, from either end, by rustls.
 //!
-//! Says what is expected of it by panicking, except for handshakes, whose failures tests look at.
+//! Panics when an expectation fails, except in handshakes: tests look at their failures.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use rustls::{
 use crate::authority::{Authority, Issued};
 use crate::wire::{Wire, shown, until_end};
 
-/// How a client speaks TLS; sessions are kept for resumption by whoever keeps the [`ClientConfig`].
+/// TLS settings of a client; sessions are kept for resumption as long as the [`ClientConfig`].
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
     roots: Vec<CertificateDer<'static>>,

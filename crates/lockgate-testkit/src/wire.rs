@@ -29,7 +29,7 @@ impl Wire {
     /// Connects over TCP.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When there is no listener.
     pub fn connect(to: SocketAddr) -> Self {
         TcpStream::connect_timeout(&to, DEADLINE)
             .expect("somebody listens")
@@ -39,7 +39,7 @@ impl Wire {
     /// Connects over TCP from the address `from`: all of 127.0.0.0/8 is this machine.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When there is no listener.
     pub fn connect_from(from: IpAddr, to: SocketAddr) -> Self {
         let family = if to.is_ipv4() {
             AddressFamily::INET
@@ -58,7 +58,7 @@ impl Wire {
     /// KB.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When there is no listener.
     pub fn connect_narrow(to: SocketAddr) -> Self {
         let family = if to.is_ipv4() {
             AddressFamily::INET
@@ -77,7 +77,7 @@ impl Wire {
     /// Connects to a Unix socket.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When there is no listener.
     pub fn connect_unix(to: &Path) -> Self {
         UnixStream::connect(to).expect("somebody listens").into()
     }
@@ -106,7 +106,7 @@ impl Wire {
         );
     }
 
-    /// Sends zeros until nobody takes any more: all buffers on the way are full.
+    /// Sends zeros until no more are taken: all buffers on the way are full.
     ///
     /// # Panics
     /// When the connection breaks.

@@ -1,4 +1,4 @@
-//! What rules make of documents, whichever way they run and however the document arrives.
+//! Results of rules on documents, by plan and by stream, in any pieces.
 
 use super::*;
 use crate::Progress;

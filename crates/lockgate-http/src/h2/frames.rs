@@ -534,7 +534,7 @@ mod tests {
         }
     }
 
-    /// A flood of frames whose payload never comes is counted all the same.
+    /// A flood of frames without their payload is counted all the same.
     #[test]
     fn an_h2_frame_is_reported_as_soon_as_its_header() {
         let ping = frame(PING, 0, 0, &[0; 8]);

@@ -59,7 +59,7 @@ fn versions(list: &[u16]) -> Vec<u8> {
     )
 }
 
-/// A hello whose parts a test replaces by wrong ones.
+/// A hello with parts that a test replaces by wrong ones.
 #[derive(Clone)]
 struct Build {
     kind: u8,

@@ -109,7 +109,7 @@ mod tests {
         (listener, address)
     }
 
-    /// Nobody answers there: its queue of one is full (listen(2)).
+    /// An address that does not answer: its queue of one is full (listen(2)).
     fn silent() -> (Vec<std::net::TcpStream>, rustix::fd::OwnedFd, SocketAddr) {
         use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
         let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

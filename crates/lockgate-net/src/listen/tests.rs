@@ -1,4 +1,4 @@
-//! Binding: who shares an address, who may not, and what is found out about those who connect.
+//! Binding: which listeners may share an address, and the addresses of accepted clients.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -28,7 +28,7 @@ fn refusal(address: &Address) -> io::ErrorKind {
     bind(address, &PLAIN, 2).unwrap_err().kind()
 }
 
-/// The next connection of whichever socket has one.
+/// The next connection of any socket that has one.
 fn accept_any(listeners: &[Listener]) -> (usize, Peer) {
     for (place, listener) in listeners.iter().enumerate().cycle() {
         if let Some((_, peer)) = listener.accept().unwrap() {
@@ -262,8 +262,7 @@ fn a_unix_socket_with_a_listener_is_refused() {
     foreign.accept().unwrap();
 }
 
-/// Connecting to a file that is no socket is refused by the kernel just as one that nobody listens
-/// on.
+/// The kernel refuses to connect to a file that is no socket, as to a socket without a listener.
 #[test]
 fn a_file_that_is_no_socket_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -347,7 +346,7 @@ fn a_trial_bind_finds_errors_and_leaves_no_socket() {
         Err(io::ErrorKind::AddrInUse),
         "our own sockets share their port"
     );
-    // A documentation address (RFC 5737) is nobody's.
+    // A documentation address (RFC 5737) is on no host.
     let foreign = Address::Ip("192.0.2.1:443".parse().unwrap());
     assert_eq!(
         tried(&foreign, Trial::Address),

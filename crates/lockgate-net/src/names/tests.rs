@@ -123,8 +123,8 @@ fn an_unreachable_name_is_looked_up_again() {
     block_on(async {
         let (names, asked) = counting();
         let first = names.look_up("a.test", HOUR, ()).await.unwrap();
-        // What is a moment old is not doubted: who tries again and again would have the name server
-        // asked as often.
+        // A fresh answer is not doubted: a client that retries again and again would otherwise send
+        // as many queries to the name server.
         names.doubt("a.test");
         assert_eq!(names.known("a.test", HOUR), Some(Ok(first)));
         if let Some(Entry::Known { at, .. }) = names.kept().young.get_mut("a.test") {

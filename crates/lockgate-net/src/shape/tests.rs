@@ -1,4 +1,4 @@
-//! Buckets on simulated time, with one and with many who take from them.
+//! Buckets on simulated time, with one taker and with many.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,7 +25,7 @@ fn reserve(bucket: &Arc<Bucket>, now: Moment) -> (u64, Moment) {
 fn moved(chains: &[Vec<Arc<Bucket>>], time: Moment) -> Vec<u64> {
     let mut moved = vec![0; chains.len()];
     let mut late = (1..).map(|n: u64| n * 7_919 % 5_000_000);
-    // (when it wakes, who, what it waits for, of how many buckets that is earned then)
+    // (when it wakes, which taker, what it waits for, of how many buckets that is earned then)
     let mut events: BinaryHeap<Reverse<(Moment, usize, u64, usize)>> = (0..chains.len())
         .map(|who| Reverse((BEGIN, who, 0, chains[who].len())))
         .collect();
@@ -84,7 +84,7 @@ fn a_token_bucket_is_shared_fairly() {
             let chains = vec![vec![bucket]; takers];
             let moved = moved(&chains, 20 * SECOND);
             let fair = 20 * bytes / takers as u64;
-            // What was saved at the beginning goes to whoever comes first.
+            // The burst that was saved at the beginning goes to the first takers.
             let most = fair * 11 / 10 + bytes / 20;
             assert!(
                 moved

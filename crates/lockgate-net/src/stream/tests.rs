@@ -283,7 +283,7 @@ fn a_worker_lends_the_same_block_again() {
     });
 }
 
-/// Edge-triggered readiness: what a read has left in the socket is announced by nobody.
+/// Edge-triggered readiness: data that a read has left in the socket causes no event.
 #[test]
 fn data_beyond_the_buffer_is_read_without_another_event() {
     run(async {

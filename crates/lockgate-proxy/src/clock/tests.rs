@@ -12,7 +12,7 @@ fn clock() -> Rc<Clock> {
     Clock::new(Pulse::new())
 }
 
-/// As if the clock, and all who are watched, had been there for this long.
+/// As if the clock and all watched connections had been there for this long.
 fn pass(clock: &Clock, time: Duration) {
     let passed = millis(time);
     let earlier = |at: &Cell<u64>| {
@@ -322,7 +322,7 @@ fn many_connections_are_checked_within_ten_ticks() {
             });
             assert!(looked <= 501, "{looked}");
             if churn {
-                // The newest leaves: nobody else changes place.
+                // The newest leaves: no other connection changes place.
                 guards.pop();
             }
         }
@@ -393,7 +393,7 @@ fn all_waiters_for_a_tick_are_woken_by_it() {
     );
 }
 
-/// Whoever waits for something else beside the tick is polled in between.
+/// A task that waits for something else beside the tick is polled in between.
 #[test]
 fn a_repolled_wait_for_a_tick_still_waits() {
     let clock = clock();

@@ -234,8 +234,8 @@ mod tests {
         .concat()
     }
 
-    /// Field sections are under no flow control: who takes none of them would have us hold all that
-    /// are sent.
+    /// Field sections are under no flow control: a client that reads none of them would make us
+    /// hold all that are sent.
     #[test]
     fn response_field_sections_of_one_request_are_bounded() {
         let mut answers = Answers::new(1_024);

@@ -430,7 +430,7 @@ mod tests {
         );
     }
 
-    /// RFC 9113 §8.2.2, §8.3, §8.3.1, in whatever pieces a head comes.
+    /// RFC 9113 §8.2.2, §8.3, §8.3.1, for a head in any pieces.
     #[test]
     fn a_malformed_request_head_is_reported() {
         for (head, wrong) in [

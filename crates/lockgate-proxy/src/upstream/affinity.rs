@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_affinity_hash_is_stable_and_spreads_similar_keys() {
-        // Who belongs where must survive a new version: these are not to be changed.
+        // Affinity must survive a new version: these values must not change.
         let known = [
             hash(b""),
             hash(b"a"),

@@ -45,7 +45,7 @@ impl Client {
     /// Connects to where HTTP/2 is known to be spoken.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When there is no listener.
     pub fn connect(to: SocketAddr) -> Self {
         Self::connect_with(to, &Builder::new())
     }
@@ -95,7 +95,7 @@ impl Client {
             .expect("the peer takes the preface");
         let (tell, ended) = oneshot::channel();
         runtime.spawn(async move {
-            // Whoever does not ask does not mind how it ended.
+            // A test that does not read it ignores how the stream ended.
             let _ = tell.send(connection.await);
         });
         Self {
@@ -252,7 +252,7 @@ impl Exchange<'_> {
         self.request.send_reset(Reason::from(code));
     }
 
-    /// Waits for the head of the answer, and whatever is said before it.
+    /// Waits for the head of the response, and interim responses before it.
     ///
     /// # Errors
     /// When the stream or the connection ends before.

@@ -29,7 +29,8 @@ const STATIC: [(&str, &str); 61] = [
     ("user-agent", ""), ("vary", ""), ("via", ""), ("www-authenticate", ""),
 ];
 
-/// A number with `bits` bits left in its first byte, whose others are `first` (§5.1).
+/// A number with `bits` bits left in its first byte; the other bits of that byte are `first`
+/// (§5.1).
 pub fn number(first: u8, bits: u8, value: usize) -> Vec<u8> {
     let most = (1 << bits) - 1;
     if value < most {
@@ -90,7 +91,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder whose settings said this table size; without any it is 4,096.
+    /// A decoder with this table size in its settings; without any it is 4,096.
     pub fn new(allowed: usize) -> Self {
         Self {
             table: VecDeque::new(),

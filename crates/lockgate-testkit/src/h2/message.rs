@@ -202,7 +202,7 @@ impl Reply {
         }
     }
 
-    /// 200 with this body, whose length is said.
+    /// 200 with this body and its Content-Length.
     pub fn ok(body: impl Into<Bytes>) -> Self {
         let body = body.into();
         Self::new(200)

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! `frame` are frames and their numbers, `hpack` and `huffman` are the fields in them; [`Peer`] is
-//! one end of a connection whose every frame is written by hand. [`Client`] and [`Origin`] keep the
+//! one end of a connection, with every frame written by hand. [`Client`] and [`Origin`] keep the
 //! rules; the h2 crate keeps them for both, over a `runtime` of their own thread, so that tests
 //! stay without `async`.
 

@@ -251,7 +251,7 @@ async fn serve<S>(
             }
         }
         tokio::select! {
-            biased; // an order goes before whatever was sent after it
+            biased; // an order precedes everything sent after it
             changed = order.changed() => if changed.is_err() { return },
             next = connection.accept() => match next {
                 Some(Ok((request, respond))) => {

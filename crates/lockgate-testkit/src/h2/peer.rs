@@ -42,7 +42,7 @@ impl Peer<Wire> {
     /// SETTINGS.
     ///
     /// # Panics
-    /// When nobody listens there.
+    /// When there is no listener.
     pub fn connect(to: SocketAddr) -> Self {
         let mut peer = Self::over(Wire::connect(to));
         peer.hello(&[]);
@@ -147,7 +147,7 @@ impl<S: Read + Write> Peer<S> {
             .and_then(|()| self.stream.flush())
     }
 
-    /// Sends a frame, whatever it is.
+    /// Sends any frame.
     ///
     /// # Panics
     /// When the peer does not take it.

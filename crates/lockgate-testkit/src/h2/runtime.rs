@@ -23,7 +23,7 @@ impl Runtime {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
-            // Whoever drops the sender stops it as well.
+            // Dropping the sender stops it as well.
             let _ = runtime.block_on(stopped);
         });
         Self {

@@ -1,5 +1,5 @@
-//! Which endpoint of a pool a request or a relay goes to, beyond whose turn it is: backups, those
-//! that were ejected, those that a client belongs to.
+//! Which endpoint of a pool a request or a relay gets, beyond the order of turns: backups, ejected
+//! endpoints, and affinity of a client.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -30,7 +30,7 @@ fn relayed(keys: &str) -> String {
     format!("[pool.app]\n{keys}\n[tcp.\"127.0.0.1:0\"]\nproxy = \"pool:app\"\n")
 }
 
-/// Who greets a client of a relay whose origins have names of one letter.
+/// The one-letter name with which the origin greets a client of a relay.
 fn greeted(gate: &Lockgate) -> (Wire, String) {
     let mut client = Wire::connect(gate.address());
     let name = String::from_utf8(client.exactly(1)).unwrap();
@@ -167,7 +167,7 @@ fn relays_wait_in_the_pool_queue_within_its_limits() {
     }
 }
 
-/// A pool whose requests are answered by turns, the first of which is that of `first`.
+/// A pool with requests in turn, the first of which goes to `first`.
 fn by_turns(first: &str, second: &str, keys: &str) -> String {
     pooled(format!(
         "endpoints = [\"{first}\", \"{second}\"]\nbalance = \"round-robin\"\nretry = false\n{keys}"
@@ -364,13 +364,13 @@ fn addresses(origins: &[Serving]) -> String {
         .join(", ")
 }
 
-/// Who answers a request with these fields.
+/// The name of the origin that answers a request with these fields.
 fn answered(client: &mut Http, fields: &str) -> String {
     client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"));
     client.answer().text().to_owned()
 }
 
-/// Each of many gets to the same one each time, and all four are somebody's.
+/// Each of many clients gets the same origin each time, and all four origins get some.
 fn spread<N: Ord>(names: impl Iterator<Item = [N; 3]>) {
     let mut seen = BTreeSet::new();
     for [first, second, third] in names {
@@ -542,7 +542,7 @@ fn a_sticky_cookie_holds_across_workers_and_processes() {
         }
     }
     assert_eq!(seen.len(), 4, "one cookie for each endpoint: {seen:?}");
-    // One that names nobody is replaced.
+    // A cookie that names no endpoint is replaced.
     let answer = with_cookie(gates[0].address(), "lg=0123456789abcdef");
     assert!(cookie_set(&answer).is_some());
 }

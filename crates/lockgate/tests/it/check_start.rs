@@ -211,7 +211,7 @@ fn check_without_root_names_the_files_it_could_not_read() {
     let site = Site::new();
     let folder = Folder::new();
     let mode = PermissionsExt::from_mode;
-    // As somebody who may read the configuration and the certificate, and not the key.
+    // As a user that may read the configuration and the certificate, but not the key.
     let cert = folder.write("app.crt", site.issued.pem());
     let key = folder.write("app.key", site.issued.key_pem());
     let toml = format!(

@@ -13,7 +13,7 @@ const SOCKETS: &str = "lockgate_upstream_sockets";
 /// Requests and relays that had to wait for one; labels are the reasons.
 const WAITED: &str = "lockgate_upstream_sockets_waited_total";
 
-/// An answer whose connection may be kept.
+/// A response that keeps its connection.
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n";
 

@@ -203,7 +203,7 @@ impl Asking {
     }
 }
 
-/// An answer, in whatever way it came.
+/// A response over any of the ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -1,4 +1,4 @@
-//! Who may come, where a service is asked that.
+//! Forward authentication: a service decides whether a request is admitted.
 
 use std::fmt::Display;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ fn telling(answer: &'static str) -> (Serving, Receiver<Message>) {
     let (asked, told) = channel();
     let asked = Mutex::new(asked);
     let serving = Origin::tcp().answering(move |request| {
-        // Where nobody listens any more, the test is over.
+        // When the receiver is gone, the test is over.
         let _ = asked.lock().unwrap().send(request.clone());
         answer.as_bytes().to_vec()
     });
@@ -271,7 +271,7 @@ fn forward_auth_failures_are_5xx_and_admit_no_request() {
                 .starts_with("the auth service: "),
             "{line}"
         );
-        // Whoever reads the page must not look at the application.
+        // The error page must not blame the application.
         for text in [said, got.text()] {
             assert!(text.contains("the auth service"), "{text}");
             assert!(!text.contains("the application"), "{text}");
@@ -342,7 +342,7 @@ fn a_request_body_is_not_read_before_forward_auth_admits() {
     let mut client = Http::connect(gate.address());
     let head =
         "PUT / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
-    // RFC 9110 §10.1.1: it is not asked for before it is known whether anybody wants it.
+    // RFC 9110 §10.1.1: no 100 before the request is admitted.
     client.send(head);
     let mut asked = service.http();
     let question = asked.request();
@@ -602,7 +602,7 @@ fn forward_auth_may_receive_a_proxy_protocol_header() {
     assert_eq!(client.answer().text(), "ok");
 }
 
-/// Of an answer that lets somebody in, nobody needs the body.
+/// The body of a response that admits a request is not needed.
 #[test]
 fn a_long_forward_auth_response_admits_as_a_short_one() {
     let service = Origin::tcp().answering(|_| {

@@ -1,4 +1,4 @@
-//! Sites whose endpoints are spoken to by HTTP/2.
+//! Sites with endpoints that speak HTTP/2.
 
 mod cancellation;
 mod causes;

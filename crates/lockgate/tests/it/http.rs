@@ -87,7 +87,7 @@ pub(crate) fn pooled(keys: impl Display) -> String {
     format!("[pool.app]\n{keys}\n") + &plain_site("pool:app")
 }
 
-/// An answer whose connection may be kept.
+/// A response that keeps its connection.
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// Asks for `/` on a connection of its own.

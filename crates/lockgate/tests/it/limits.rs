@@ -130,7 +130,7 @@ fn per_client_counts_the_proxy_protocol_client() {
         + &plain(origin.address())
         + "accept_proxy = \"require\"\n";
     let gate = lockgate().workers(2).start(&toml);
-    // All from one balancer, which is nobody's fault.
+    // All from one balancer: its address must not count.
     let mut clients: Vec<Wire> = (0..8).map(|_| Wire::connect(gate.address())).collect();
     for (host, client) in clients.iter_mut().enumerate() {
         client.send(format!("PROXY TCP4 192.0.2.{host} 192.0.2.99 4711 443\r\n"));
@@ -191,7 +191,8 @@ fn three_hundred_descriptors_serve_four_hundred_clients_in_turn() {
     assert!(said.lines().count() < 20, "the log stays short: {said}");
 }
 
-/// Asks until a client is served; who is turned away for want of descriptors tries again.
+/// Requests until a client is served; a client that is turned away for want of descriptors tries
+/// again.
 fn service_comes_back(gate: &Lockgate, opening: &str) {
     eventually("service comes back", || {
         let mut client = Wire::connect(gate.address());
@@ -231,7 +232,7 @@ fn descriptor_exhaustion_keeps_the_log_short_and_recovers() {
         .status()
         .unwrap();
     assert!(lowered.success());
-    // Who has begun to say who it is costs one descriptor until it has ended. Nobody does.
+    // An unfinished PROXY header costs one descriptor until it is complete. None is completed.
     let clients: Vec<Wire> = (0..200)
         .map(|_| {
             let mut client = Wire::connect(gate.address());
@@ -253,7 +254,7 @@ fn descriptor_exhaustion_is_not_blamed_on_endpoints() {
         .workers(2)
         .through(&["prlimit", "--nofile=60:60"])
         .start(&toml);
-    // All of them are connected to the endpoint at once, if they can be. Whoever is served stays.
+    // All of them are connected to the endpoint at once, if possible. Clients that are served stay.
     let mut clients: Vec<Wire> = (0..200).map(|_| Wire::connect(gate.address())).collect();
     eventually("somebody is not served", || {
         let mut client = Wire::connect(gate.address());

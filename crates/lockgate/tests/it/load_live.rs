@@ -78,7 +78,7 @@ fn an_unread_stderr_does_not_block_the_report() {
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
     let (nobody, stderr) = std::io::pipe().unwrap();
     let mut full = stderr.try_clone().unwrap();
-    // Ends when nobody could read it any more.
+    // Ends when the pipe has no reader any more.
     thread::spawn(move || while full.write_all(&[b'x'; 4096]).is_ok() {});
     let mut program = Command::new(env!("CARGO_BIN_EXE_lockgate"))
         .args([

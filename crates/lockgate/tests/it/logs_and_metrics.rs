@@ -269,7 +269,7 @@ fn a_fifo_log_without_reader_blocks_nothing() {
         0,
     )
     .unwrap();
-    // Open for reading and writing, so that nobody waits for the other end; never read from.
+    // Open for reading and writing, so that neither end waits for the other; never read from.
     let _reader = std::fs::File::options()
         .read(true)
         .write(true)

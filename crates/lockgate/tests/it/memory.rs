@@ -78,7 +78,7 @@ fn honest() -> IpAddr {
     [127, 0, 0, 9].into()
 }
 
-/// Has a crowd come of which nobody reads: some are cut, the log says why, `serves` holds
+/// Brings a crowd of clients that do not read: some are cut, the log says why, `serves` holds
 /// meanwhile, and when all have left nothing of it is held.
 fn survives(gate: &Lockgate, join: impl FnMut() -> Box<dyn Any>, serves: impl Fn()) {
     survives_up_to(CROWD, gate, join, serves);
@@ -94,8 +94,8 @@ fn survives_up_to(
     serves();
     let before = counted(gate);
     let mut crowd: Vec<_> = (0..CROWD).map(|_| join()).collect();
-    // How much the kernel takes, on whichever side, is not always the same: more come until memory
-    // is full.
+    // How much the kernel takes, on each side, is not always the same: more come until memory is
+    // full.
     eventually("some are cut", || {
         let cut = gate.sample("lockgate_memory_cut_total", &[]) > 0.5;
         if !cut && crowd.len() < most && gate.sample("lockgate_memory_level", &[]) < 1.5 {
@@ -187,7 +187,8 @@ fn plain_clients_not_reading_responses_are_cut_for_memory() {
     survives(&gate, join, || get(to, "/small"));
 }
 
-/// Clients that read none of an endless answer that is made by `keys`, and whose head has `field`.
+/// Clients that read none of an endless response that is made by `keys` and has `field` in its
+/// head.
 fn survives_readers_of_none(keys: &str, field: &str) {
     let www = www();
     let gate = lockgate().start(&files(
@@ -276,7 +277,7 @@ fn uploads_that_no_endpoint_reads_are_cut_for_memory() {
     let join = || -> Box<dyn Any> {
         let mut client = Wire::connect(to);
         client.send("PUT /up HTTP/1.1\r\nHost: app.test\r\nContent-Length: 1000000000\r\n\r\n");
-        // The kernel takes all of it, on whichever side, unless the client is cut first.
+        // The kernel takes all of it, on one side or the other, unless the client is cut first.
         let _ = client.write_all(&piece);
         Box::new(Resets(Some(client)))
     };
@@ -309,8 +310,8 @@ fn a_burst_of_uploads_leaves_memory_for_others() {
     assert_eq!(gate.sample("lockgate_memory_refused_total", &[]), 0.0);
 }
 
-/// A client that resets its connection when it leaves: a close alone is not seen by who waits for
-/// the endpoint.
+/// A client that resets its connection when it leaves: while an exchange waits for the endpoint, a
+/// close alone is not noticed.
 struct Resets(Option<Wire>);
 
 impl Drop for Resets {

@@ -453,7 +453,7 @@ fn accept_proxy_optional_reads_headers_of_trusted_peers_only() {
     origin.accept().expect(own + "GET / HTTP/1.1\r\n");
     drop(client);
     assert_eq!(gate.next_line()["client"], "127.0.0.1");
-    // To a stranger's header nobody listens: it is data.
+    // The header of an untrusted peer is not read: it is data.
     let mut stranger = Wire::connect_from([127, 0, 0, 2].into(), gate.address());
     stranger.send(LINE);
     let port = stranger.local_address().port();
@@ -493,7 +493,7 @@ fn headers() -> Vec<Vec<u8>> {
         b"PROXY UNKNOWN and what not\r\n".to_vec(),
         version2(from, to, &[]),
         version2(from, to, &tlvs),
-        // LOCAL, with bytes that nobody looks at.
+        // LOCAL, with bytes that are ignored.
         [SIGNATURE, &[0x20, 0x00, 0, 3, 1, 2, 3]].concat(),
     ]
 }

@@ -1,4 +1,4 @@
-//! Redirects from a file, before whatever answers otherwise.
+//! Redirects from a file, before every other action.
 
 use std::fs;
 
@@ -138,7 +138,7 @@ fn unmatched_paths_pass_and_redirects_never_loop() {
             "{target}"
         );
     }
-    // Who may not come is not told where it went.
+    // A client that is refused does not learn where it went.
     let answer = ask("/old/closed/x");
     assert_eq!((answer.status(), answer.field("location")), (403, None));
 }

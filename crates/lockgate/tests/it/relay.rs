@@ -230,8 +230,7 @@ fn an_origin_that_never_reads_backpressures_the_client() {
         grown < 8 * MEGABYTE,
         "{grown} bytes more for one connection"
     );
-    // Before the client closes: the kernel may reset a socket that nobody owns when memory is
-    // short.
+    // Before the client closes: the kernel may reset an orphaned socket when memory is short.
     assert!(
         upstream.exactly(taken) == offered[..taken],
         "what was taken arrives"

@@ -227,7 +227,7 @@ fn every_thread_drops_root_privileges() {
     .unwrap();
     let site = Site::new();
     let origin = Origin::tcp().echo();
-    // The key belongs to root, and nobody else may read it.
+    // The key belongs to root, and no other user may read it.
     let toml = "user = \"nobody\"\n".to_owned() + &site.tls(origin.address(), "");
     let gate = lockgate().workers(2).start(&toml);
     // What root alone may read cannot be renewed: said at once, not when the certificate has

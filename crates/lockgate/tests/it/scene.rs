@@ -1,5 +1,5 @@
-//! What most tests begin with: the program, a certificate that clients trust, an address where
-//! nobody is.
+//! What most tests begin with: the program, a certificate that clients trust, an address without a
+//! listener.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -98,7 +98,7 @@ pub(crate) fn own_host() -> Ipv4Addr {
     Ipv4Addr::new(127, 1, network, host)
 }
 
-/// An address where nobody listens, and nobody will by chance.
+/// An address without a listener, now and later.
 pub(crate) fn deserted() -> SocketAddr {
     TcpListener::bind((own_host(), 0))
         .unwrap()
@@ -152,7 +152,7 @@ fn connections() -> Vec<Connection> {
     lines.collect()
 }
 
-/// Sends `word`, and reads it back from whoever echoes it.
+/// Sends `word`, and reads it back from the endpoint that echoes it.
 pub(crate) fn echoes(wire: &mut Wire, word: &str) {
     wire.send(word);
     wire.expect(word);

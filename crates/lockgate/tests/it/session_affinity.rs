@@ -1,4 +1,5 @@
-//! TLS that is passed through, whose sessions lead back to the endpoint that has made them.
+//! Affinity of TLS sessions that are passed through: they lead back to the endpoint that has made
+//! them.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +15,7 @@ use crate::sni::secure;
 /// With this many addresses four endpoints are never taken for one, but once in millions of runs.
 const CLIENTS: u8 = 12;
 
-/// Four endpoints that say who they are, each with sessions of its own, by their identifiers and
+/// Four endpoints that send their names, each with sessions of its own, by their identifiers and
 /// without tickets.
 fn four(issued: &Issued) -> Vec<Serving> {
     ["a", "b", "c", "d"].map(|name| secure(issued, name)).into()
@@ -72,7 +73,7 @@ fn tls_1_2_session_affinity_holds_across_addresses_and_workers() {
         }
         met.insert(home);
     }
-    // Who has no session yet is led by the address, always to the same.
+    // A client without a session is led by its address, always to the same endpoint.
     assert!(met.len() > 1, "{met:?}");
     let fresh = |n| visit(&gate, &site.client().version(&TLS12).build(), n).0;
     assert_eq!(fresh(1), fresh(1));

@@ -1,8 +1,8 @@
-//! Rates that bytes are held to: all of them arrive, and none before its time.
+//! Bandwidth rates: all bytes arrive, and none before its time.
 //!
-//! What is asserted of time is a lower bound, of nothing but the rate: however slow or busy the
-//! machine, bytes come later for it and never sooner. How close they come to the rate, and who is
-//! not idle meanwhile, is tested on time that stands still: `net::shape::tests`,
+//! The tests assert a lower bound of time, from the rate alone: on a slow or busy machine bytes
+//! come later and never sooner. How close they come to the rate, and which connections are not idle
+//! meanwhile, is tested on time that stands still: `net::shape::tests`,
 //! `net::relay::tests::shaped`, `proxy::clock::tests`.
 
 mod sites;
@@ -13,7 +13,7 @@ use lockgate_testkit::{Lockgate, Origin, Serving, Wire, bytes};
 
 use crate::scene::{Site, lockgate};
 
-/// Sends so much to whoever connects, and ends.
+/// Sends so many bytes to each client, and ends.
 fn sends(len: usize) -> Serving {
     Origin::tcp().serve(move |wire| {
         wire.send(bytes(7, len));
@@ -22,7 +22,7 @@ fn sends(len: usize) -> Serving {
     })
 }
 
-/// A listener on 127.0.0.1 whose bytes are shaped.
+/// A listener on 127.0.0.1 with a bandwidth rate.
 fn shaped(proxy: &str, shape: &str) -> String {
     format!("[tcp.\"127.0.0.1:0\"]\nproxy = \"{proxy}\"\nshape = {shape}\n")
 }

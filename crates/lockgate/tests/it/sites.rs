@@ -60,8 +60,8 @@ fn tls_rules_follow_the_sni_host() {
 fn a_host_with_other_tls_rules_is_a_421() {
     let site = Site::new();
     let gate = lockgate().start(&two_rules(&site));
-    // Who names one host to TLS and another to HTTP does not get around the certificate (RFC 9110
-    // §7.4).
+    // A client that names one host in SNI and another in HTTP does not get around the certificate
+    // (RFC 9110 §7.4).
     for (client, name, host) in [
         (site.client(), "open.test", "inner.test"),
         (
@@ -139,7 +139,7 @@ fn an_https_redirect_does_not_decide_protocols() {
     };
     let both = gate("[\"http1\", \"h2c\"]");
     assert!(plain(&both, "127.0.0.3:0", "app.test", "").starts_with("HTTP/1.1 308 "));
-    // RFC 9113 §3.4: who does not begin as HTTP/2 does is not answered in HTTP/1.
+    // RFC 9113 §3.4: a client that does not begin with the preface gets no response in HTTP/1.
     let only = gate("[\"h2c\"]");
     let answer = Wire::connect(only.at("127.0.0.3:0")).exchange(get("app.test", ""));
     assert!(

@@ -9,7 +9,7 @@ use rustls::version::{TLS12, TLS13};
 
 use crate::scene::{NAME, Site, lockgate};
 
-/// An endpoint that speaks TLS itself and says who it is.
+/// An endpoint that speaks TLS itself and sends its name.
 pub(crate) fn secure(issued: &Issued, name: &'static str) -> lockgate_testkit::Serving {
     let config = server_config(issued, None);
     Origin::tcp().serve(move |wire| {
@@ -66,7 +66,7 @@ fn sni_routes_each_name_with_its_tls_untouched() {
                 .connect(gate.address(), name)
                 .unwrap();
             assert_eq!(client.rest(), expected.as_bytes(), "{name}");
-            // The certificate is the endpoint's: nobody has decrypted anything.
+            // The certificate is the endpoint's: the bytes were not decrypted.
             assert_eq!(
                 client.agreed().peer_certificates().unwrap()[0],
                 issued.der()

@@ -21,7 +21,7 @@ struct Zone {
     truncated: bool,
 }
 
-/// Answers whatever it is asked by what its zone says, by UDP and by TCP.
+/// Answers every query by what its zone says, over UDP and TCP.
 struct NameServer {
     address: SocketAddr,
     zone: Arc<Mutex<Zone>>,
@@ -235,7 +235,7 @@ fn srv_lookup_failures_keep_records_and_a_root_target_clears() {
 fn an_unanswering_name_server_is_skipped() {
     let (_one, one) = named("one");
     let server = NameServer::start(&[(1, 1, one)]);
-    // To the first nobody listens.
+    // No server listens at the first address.
     let nobody = UdpSocket::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -275,7 +275,7 @@ fn each_srv_record_has_its_own_health_check() {
     let bad = Origin::tcp();
     let port = bad.socket_address().port();
     let bad = bad.answering(|request| {
-        // Who asks says whom.
+        // A check names its host.
         assert!(request.field("host").unwrap().starts_with("127.0.0.1:"));
         b"HTTP/1.1 500 Broken\r\nContent-Length: 6\r\n\r\nbroken".to_vec()
     });

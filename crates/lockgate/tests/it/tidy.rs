@@ -1,5 +1,5 @@
-//! The rules of the house that a reader of the sources can check: who imports whom, and what no
-//! file has.
+//! The rules of the house that a reader of the sources can check: which module imports which, and
+//! what no file has.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -516,7 +516,7 @@ fn every_dependency_has_a_comment() {
             used.insert(name);
         }
     }
-    // What everybody knows, or comes with another one, needs no words.
+    // A crate that is widely known, or comes with another one, needs no comment.
     let known = [
         "tokio",
         "thiserror",

@@ -55,7 +55,7 @@ fn exact_sni_beats_wildcard_and_wildcard_beats_default() {
         let tls = client.connect(gate.address(), name).unwrap();
         assert_eq!(shown(&tls, &issued), expected, "{name}");
     }
-    // A name of nobody's is shown the default, which the client refuses.
+    // An unknown name gets the default, which the client refuses.
     let refused = client.connect(gate.address(), "other.test").unwrap_err();
     assert!(
         refused.to_string().contains("not valid for name"),

@@ -84,7 +84,7 @@ fn no_byte_of_a_line_is_parsed_twice() {
     );
 }
 
-/// RFC 9112 §2.2: at least one empty line is passed over. More than one is nobody's habit.
+/// RFC 9112 §2.2: at least one empty line is skipped. No client is known to send more.
 #[test]
 fn one_empty_line_may_precede_a_request() {
     assert_eq!(read(b"\r\nGET / HTTP/1.1\r\n\r\n").unwrap().unwrap().0, 20);

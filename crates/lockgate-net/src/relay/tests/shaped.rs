@@ -1,4 +1,4 @@
-//! Relays whose rates are limited, on time that passes only while somebody waits for tokens.
+//! Relays with limited rates, on time that passes only while a shaper waits for tokens.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn shaper(buckets: &[Arc<Bucket>], line: &Rc<Line>) -> Option<Shaper> {
     Some(Shaper::new(buckets, line))
 }
 
-/// Lets time pass while anybody in `lines` waits, until `done`; says how much.
+/// Lets time pass while a shaper in `lines` waits, until `done`; returns how much.
 async fn pass(lines: &[&Rc<Line>], done: impl Fn() -> bool) -> Moment {
     let begun = lines[0].now();
     while !done() {
@@ -86,7 +86,7 @@ fn each_direction_has_its_rate_and_half_close_survives() {
                 (meter.received.get(), meter.sent.get()),
                 (4_000_000, 1_000_000)
             );
-            // All of that time somebody waited for tokens, and nobody does now.
+            // All of that time a shaper waited for tokens, and none does now.
             assert!(!meter.held.get());
             assert!(
                 meter.held_for.get() + 2 * SLACK > 4_000_000_000 / 10 - BURST,

@@ -389,7 +389,7 @@ pub(crate) async fn send_all(socket: &Socket, mut bytes: &[u8]) {
     }
 }
 
-/// What comes next, in whatever size; empty at the end.
+/// The next bytes, of any length; empty at the end.
 pub(crate) async fn receive_some(socket: &Socket) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 65536];
     let received = poll_fn(|cx| socket.poll_recv(cx, &mut bytes)).await?;

@@ -26,7 +26,7 @@ fn open(opener: &mut Opener, record: &[u8]) -> Result<(ContentType, Vec<u8>), Re
     Ok((opened.kind, plain[..opened.len].to_vec()))
 }
 
-/// A record of TLS 1.3 with this inner plaintext (RFC 8446 §5.2), whatever it is.
+/// A record of TLS 1.3 with this inner plaintext (RFC 8446 §5.2), valid or not.
 fn seal_inner(sealer: &mut Sealer, inner: &[u8]) -> Vec<u8> {
     let key = &mut sealer.0;
     let body = (inner.len() + TAG) as u16;
@@ -307,8 +307,7 @@ fn more_plaintext_than_a_record_may_have_is_refused() {
     assert_eq!(open(&mut opener, &longer), Err(RecordError::Overflow));
 }
 
-/// RFC 8446 §5: a protected change_cipher_spec is an unexpected message; and so is a type that
-/// nobody knows.
+/// RFC 8446 §5: a protected change_cipher_spec is an unexpected message; so is an unknown type.
 #[test]
 fn a_forbidden_inner_content_type_is_refused() {
     let (mut sealer, mut opener) = ends(TLS13_TERMS);

@@ -358,7 +358,8 @@ fn a_too_long_handshake_message_is_refused_by_its_header() {
 
 #[test]
 fn an_unexpected_handshake_message_is_refused() {
-    // A client must not send tickets, and nobody a hello, a certificate request or a Finished.
+    // A client must not send tickets, and neither side a hello, a certificate request or a
+    // Finished.
     for message in [
         &[NEW_SESSION_TICKET, 0, 0, 0][..],
         &[1, 0, 0, 0],
@@ -402,7 +403,7 @@ fn an_unreadable_session_ticket_only_prevents_resumption() {
     );
 }
 
-/// RFC 5246 §7.2.2: who does not renegotiate says so by a warning.
+/// RFC 5246 §7.2.2: a peer that does not renegotiate sends a warning.
 #[test]
 fn renegotiation_is_refused() {
     let (mut server, mut client) = sessions(TLS12_TERMS);
@@ -477,7 +478,7 @@ fn data_after_close_notify_is_ignored() {
     }
 }
 
-/// Or else whoever reads what waits before the end would read for ever.
+/// Otherwise the reader of the bytes before the end would read forever.
 #[test]
 fn nothing_waits_after_close_notify() {
     for follows in [&b"\x17\x03\x03\x00\x01\x00"[..], b"garbage"] {
@@ -541,7 +542,7 @@ fn warning_alerts_are_ignored_until_they_flood() {
             Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE))
         );
     }
-    // RFC 8446 §6: in TLS 1.3 every other alert is an error, whatever its level.
+    // RFC 8446 §6: in TLS 1.3 every other alert is an error at any level.
     let (mut server, mut client) = sessions(TLS13_TERMS);
     let warning = raw(&mut client, ContentType::Alert, &[1, 112]);
     assert_eq!(feed(&mut server, &warning), Err(SessionError::Alerted(112)));

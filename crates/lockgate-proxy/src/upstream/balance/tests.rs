@@ -50,7 +50,7 @@ impl Script {
         }
     }
 
-    /// The same, where who comes back does so in so many milliseconds.
+    /// The same with a slow start of so many milliseconds.
     fn slowly(balance: Balance, weights: &[u32], slow_start: u64) -> Self {
         let pool = Self::new(balance, weights);
         Self {
@@ -179,7 +179,7 @@ fn huge_round_robin_weights_are_scaled() {
         assert!(turns.len() <= 2 * MAX_TURNS as usize);
         assert!((0..weights.len()).all(|at| turns.contains(&(at as u32))));
     }
-    // One who has nearly all turns is down: the rest are found, and in turn.
+    // The endpoint with nearly all turns is down: the others are found, and in turn.
     let pool = Script::new(Balance::RoundRobin, &[1, 1000, 1]);
     pool.members[1].fall();
     let sequence = pool.sequence(40);
@@ -336,7 +336,7 @@ fn a_backup_is_used_only_when_no_other_is_up() {
         );
         pool.members[0].fall();
         assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
-        // It was tried for this request, and nobody else is left.
+        // It was tried for this request, and no other is left.
         assert!(
             pool.choose(|at| at != 1).is_some_and(|at| at > 1),
             "{balance:?}"

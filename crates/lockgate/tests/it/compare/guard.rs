@@ -1,4 +1,4 @@
-//! The guard: whatever ends, all that the command has started ends with it.
+//! The guard: when it or its parent ends, all that the command has started ends.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};

@@ -67,7 +67,7 @@ fn silent_clients_are_evicted_for_new_ones() {
     let gate = crowded(4, &toml);
     for listener in ["127.0.0.1:0", "127.0.0.2:0"] {
         let silent: Vec<_> = (0..4).map(|_| Wire::connect(gate.at(listener))).collect();
-        // The kernel keeps them back for a moment, whatever their deadline is.
+        // The kernel keeps them back for a moment, independent of their deadline.
         gate.wait_for_sample("lockgate_connections", &[], 4.0);
         let mut tls = site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap();
         tls.send("GET / HTTP/1.1\r\nHost: app.test\r\n\r\n");

@@ -208,7 +208,7 @@ fn a_client_leaving_mid_download_leaks_no_descriptor() {
     );
 }
 
-/// HTTP/1.0, and who asks for it, gets its answer and the end.
+/// HTTP/1.0 and `Connection: close` get the response and then the end.
 #[test]
 fn connection_close_and_http_1_0_close_after_the_body() {
     let (_www, served) = start();

@@ -273,7 +273,7 @@ fn an_unreadable_file_is_403_and_that_is_not_cached() {
     mode("a.txt", 0o000);
     mode("folder", 0o000);
     if fs::read(www.path("a.txt")).is_ok() {
-        // Whoever may read everything, as root may, finds nothing forbidden.
+        // For a user that may read everything, as root may, nothing is forbidden.
         return;
     }
     let gate = www.start("");

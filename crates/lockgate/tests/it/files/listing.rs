@@ -221,7 +221,7 @@ fn a_directory_listing_is_limited_to_ten_thousand_names() {
     for number in 0..100_000 {
         fs::File::create(www.path(format!("many/{number:06}"))).unwrap();
     }
-    // Names that are not shown take nobody's place.
+    // Names that are not shown do not count for the limit.
     for number in 0..20_000 {
         fs::write(www.path(format!("many/.{number}")), "").unwrap();
     }

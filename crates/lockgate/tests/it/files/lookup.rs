@@ -35,7 +35,7 @@ fn a_path_maps_to_a_file_or_folder_index() {
             ("/nothing", 404, ""),
             ("/post", 404, ""),
             ("/empty/", 404, ""),
-            // To a redirect to nothing nobody is sent.
+            // No redirect leads to a path that has nothing.
             ("/empty", 404, ""),
         ],
     );
@@ -170,7 +170,7 @@ fn try_files_are_tried_in_order() {
             ("/folder", 308, "/folder/"),
         ],
     );
-    // Where nobody is sent: the path of what is tried is no path of the site.
+    // No redirect here: the path that is tried is no path of the site.
     let www = Www::with(&[
         ("x/folder/index.html", "x"),
         ("folder/index.html", "folder"),
@@ -296,7 +296,7 @@ fn a_not_found_page_has_status_404_and_no_validators() {
     assert_ne!(answer.text(), "lost");
 }
 
-/// RFC 8615: `.well-known` is for everybody.
+/// RFC 8615: `.well-known` is public.
 #[test]
 fn dot_files_are_hidden_unless_configured() {
     let www = Www::with(&[

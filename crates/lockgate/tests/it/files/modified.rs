@@ -87,7 +87,7 @@ impl<'a> Slow<'a> {
     }
 }
 
-/// Reads `len` bytes or until the connection ends, whichever comes first.
+/// Reads `len` bytes, or fewer if the connection ends before.
 fn http_end<S: std::io::Read + Write>(http: &mut Http<S>, len: usize) -> Vec<u8> {
     let mut read = Vec::new();
     while read.len() < len && http.has_more() {

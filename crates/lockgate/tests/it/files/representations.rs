@@ -148,7 +148,7 @@ fn a_precompressed_sibling_is_chosen_by_accept_encoding() {
                 (Some("gzip;q=x"), None),
                 (Some("deflate"), None),
                 (Some("gzipp, brr"), None),
-                // §15.5.7: rather than 406, what everybody can read.
+                // §15.5.7: rather than 406, the form that every client can read.
                 (Some("identity;q=0, deflate"), None),
             ] {
                 let fields: Vec<_> = accepted
@@ -307,7 +307,7 @@ fn without_precompressed_the_siblings_are_ordinary_files() {
     assert_eq!(answer.field("vary"), None);
 }
 
-/// Text that compression makes much smaller, and whose places can be told apart.
+/// Text that compresses well and has no two equal parts.
 fn lines(size: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(size + 32);
     let mut line = 0_u64;
@@ -407,7 +407,7 @@ fn a_file_compressed_on_the_fly_has_a_weak_etag() {
                         "{what}"
                     );
                     assert_eq!(again.field("vary"), plain.field("vary"), "§15.4.5: {what}");
-                    // A part is one of the file, by whose strong tag it is asked for.
+                    // A range is one of the file, requested by the file's strong tag.
                     let strong = plain.field("etag").unwrap();
                     let part = client.get(
                         path,
@@ -468,7 +468,7 @@ fn a_changed_file_is_compressed_again() {
     }
 }
 
-/// Nobody is sent what he cannot read.
+/// No client is sent a coding that it cannot read.
 #[test]
 fn a_client_without_accept_encoding_gets_the_plain_file() {
     let www = Www::new();

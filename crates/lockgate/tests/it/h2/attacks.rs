@@ -95,8 +95,8 @@ pub(super) fn flood(attack: &Attack, to: SocketAddr, most: u32) -> Outcome {
     }
 }
 
-/// The same without reading anything before the end, over whatever the peer speaks, for an attack
-/// that begins with nothing; the peer's goodbye.
+/// The same without reading before the end, over any transport, for an attack that begins with
+/// nothing; the peer's GOAWAY.
 pub(super) fn flood_unread<S: Read + Write>(
     attack: &Attack,
     peer: &mut Peer<S>,
@@ -217,8 +217,8 @@ fn unfinished() -> Vec<u8> {
     frame(kind::HEADERS, flag::END_STREAM, 1, section)
 }
 
-/// A request whose fields are as many references to one entry of 4,000 bytes as a frame has room
-/// for: 16 KB that stand for 62 MB.
+/// A request with as many references to one entry of 4,000 bytes as a frame has room for: 16 KB
+/// that stand for 62 MB.
 fn bomb(stream: u32, name: &str) -> Vec<u8> {
     let mut section = hpack::section(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]);
     section.extend(hpack::remembered(name, "x".repeat(4_000)));

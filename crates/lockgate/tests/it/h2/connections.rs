@@ -24,7 +24,7 @@ fn secure(site: &Site, origin: &Serving, keys: &str) -> Lockgate {
     lockgate().start(&(secure_site(&site.cert, origin.address()) + keys))
 }
 
-/// RFC 9113 §3.2: whoever offers it gets it; others are served as ever.
+/// RFC 9113 §3.2: a client that offers h2 gets it; others are served as before.
 #[test]
 fn alpn_selects_http2() {
     let (site, origin) = (Site::new(), application());
@@ -204,7 +204,7 @@ fn slowloris_http2_connections_are_closed() {
     gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
 }
 
-/// From the first byte on it is a head that is waited for, whichever HTTP it may become.
+/// From the first byte on the head timeout applies, for HTTP/1 and HTTP/2 alike.
 #[test]
 fn a_partial_preface_has_only_the_head_timeout() {
     let origin = application();

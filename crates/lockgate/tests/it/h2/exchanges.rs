@@ -451,8 +451,8 @@ fn the_request_body_continues_after_an_early_response() {
     }
 }
 
-/// A stream of small messages, as gRPC has them, for an application that is not ready yet: within
-/// its windows a client may send them in whatever pieces it has.
+/// A stream of small messages, as in gRPC, for an application that is not ready yet: within its
+/// windows a client may send them in any pieces.
 #[test]
 fn small_data_frames_of_a_stalled_upload_are_no_flood() {
     let origin = Origin::tcp();

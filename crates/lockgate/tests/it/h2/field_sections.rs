@@ -294,7 +294,7 @@ fn heads_of_open_streams_take_bounded_memory() {
     assert_eq!(resets(&frames), []);
 }
 
-/// RFC 9113 §5.1: they are decoded for nobody, since the codec must know the table.
+/// RFC 9113 §5.1: they are decoded without a stream, since the codec must know the table.
 #[test]
 fn headers_for_closed_streams_end_the_connection() {
     let origin = Origin::tcp();
@@ -321,7 +321,7 @@ fn headers_for_closed_streams_end_the_connection() {
 }
 
 /// RFC 7540 §5.3.1. The crate resets the stream and does not decode its fields, so that its table
-/// and the client's differ: what refers to them is served for nobody (RFC 9113 §4.3).
+/// and the client's differ: no request that refers to them is served (RFC 9113 §4.3).
 #[test]
 fn a_self_dependent_stream_ends_the_connection() {
     let seen = Arc::new(Mutex::new(Vec::new()));

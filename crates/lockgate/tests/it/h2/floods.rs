@@ -14,7 +14,7 @@ use super::{VIOLATIONS, plain_site};
 use crate::http::secure_site;
 use crate::scene::{NAME, Site, lockgate};
 
-/// As many steps as an attacker takes that nobody stops.
+/// As many steps as an attacker takes that is not stopped.
 const STEPS: u32 = 100_000;
 /// What all attacks of a test together may cost.
 const MEMORY: usize = 16 * 1024 * 1024;
@@ -62,9 +62,9 @@ pub(super) fn application() -> Serving {
     Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec())
 }
 
-/// A site in front of an application that is attacked. The probe asks another one: how many
-/// connections may wait for an application to accept them is no matter of ours, and who finds no
-/// place is late by a second.
+/// A site in front of an application that is attacked. The probe requests another application: the
+/// number of connections that wait for an application to accept them is not ours to limit, and a
+/// connection that finds no place is a second late.
 pub(super) fn site(attacked: &Serving, probed: &Serving) -> String {
     site_for(attacked.address(), probed)
 }
@@ -78,8 +78,8 @@ pub(super) fn site_for(attacked: &str, probed: &Serving) -> String {
     plain_site(attacked) + &path
 }
 
-/// Runs the attacks one after the other, and checks that each ends as it should, that whoever
-/// watches can tell why, and that it costs nobody else anything.
+/// Runs the attacks one after the other, and checks that each ends as it should, that an operator
+/// can see why, and that no other client is affected.
 fn repelled(attacks: &[Attack]) {
     let attacked = application();
     repelled_before(attacked.address(), attacks);
@@ -229,7 +229,7 @@ fn floods_over_tls_end_too() {
     probe.stop();
 }
 
-/// Who is disconnected comes again, and is not alone.
+/// A disconnected attacker comes again, and is not alone.
 #[test]
 fn reconnecting_attackers_do_not_delay_other_clients() {
     let (attacked, probed) = (application(), application());

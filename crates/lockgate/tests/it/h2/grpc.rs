@@ -106,7 +106,7 @@ fn error_responses_to_grpc_calls_have_a_grpc_status() {
     assert_eq!((got.status(), got.field("grpc-status")), (502, None));
 }
 
-/// What the configuration says to everybody, and what a service that is asked denies, too.
+/// Responses of the configuration, and refusals of an auth service.
 #[test]
 fn configured_responses_to_grpc_calls_have_a_grpc_status() {
     let service = lockgate_testkit::Origin::tcp().answering(|_| {

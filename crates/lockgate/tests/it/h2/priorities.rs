@@ -1,5 +1,5 @@
-//! Whose answer goes first on a connection (RFC 9218), as a client sees it that takes less than
-//! there is for it.
+//! The order of responses on a connection (RFC 9218), as a client sees it that reads less than
+//! there is.
 
 use std::sync::mpsc::{Receiver, channel};
 

@@ -16,7 +16,7 @@ const STREAMS: u32 = 100;
 /// What they may hold together.
 const MEMORY: usize = 24 * 1024 * 1024;
 
-/// An application whose answers are too much for any buffer.
+/// An application with responses that are too large for any buffer.
 fn large() -> Serving {
     let big = "x".repeat(8 * 1024 * 1024);
     Origin::tcp().answering(move |_| {
@@ -33,8 +33,7 @@ fn start(attacked: &Serving, probed: &Serving) -> Lockgate {
     lockgate().start(&(rates.to_owned() + &site(attacked, probed)))
 }
 
-/// Waits until every stream has ended, each in whatever way, while others are served; checks what
-/// they cost.
+/// Waits until every stream has ended in some way, while others are served; checks what they cost.
 fn ends(gate: &Lockgate, mut peer: Peer, before: usize, probe: Probe) {
     let mut ended = 0;
     while let Ok(Some(frame)) = peer.try_next() {
@@ -62,8 +61,8 @@ fn ends(gate: &Lockgate, mut peer: Peer, before: usize, probe: Probe) {
     });
 }
 
-/// CVE-2019-9511, CVE-2019-9517: answers that nobody lets come, by the window of each stream or by
-/// the connection's.
+/// CVE-2019-9511, CVE-2019-9517: responses held up by a closed window of each stream or of the
+/// connection.
 #[test]
 fn closed_flow_control_windows_hold_little_memory_and_time_out() {
     let (attacked, probed) = (large(), application());
@@ -80,7 +79,7 @@ fn closed_flow_control_windows_hold_little_memory_and_time_out() {
     }
 }
 
-/// "Slowloris" by streams: heads whose bodies never come.
+/// "Slowloris" by streams: heads without their bodies.
 #[test]
 fn stalled_request_bodies_hold_little_memory_and_time_out() {
     let (attacked, probed) = (application(), application());
@@ -202,8 +201,8 @@ fn a_huge_header_table_size_does_not_grow_our_encoder() {
     assert!(more < 8 * 1024 * 1024, "{more} bytes");
 }
 
-/// RFC 9113 §5.1: what comes for a stream that is over is let pass for a while, since it may have
-/// been on its way. Whoever goes on beyond that means no good, though each byte is within the
+/// RFC 9113 §5.1: frames for a closed stream are accepted for a while, since they may have been
+/// under way. A client that goes on beyond that is an attacker, though each byte is within the
 /// window of the connection.
 #[test]
 fn data_for_closed_streams_ends_the_connection() {

@@ -18,8 +18,8 @@ fn asking(to: std::net::SocketAddr, requests: u32) -> Peer {
     peer
 }
 
-/// CVE-2023-44487: endpoints end the connection of everybody where many requests are taken back
-/// before they are looked at. The h2 crate bears 20 of them.
+/// CVE-2023-44487: endpoints end the connection of all clients when many requests are cancelled
+/// before they are looked at. The h2 crate tolerates 20 of them.
 #[test]
 fn many_cancelled_requests_do_not_end_the_shared_connection() {
     let origin = Origin::plain(|_| Reply::ok("ok"));
@@ -39,7 +39,7 @@ fn many_cancelled_requests_do_not_end_the_shared_connection() {
     assert_eq!(origin.accepted(), 1);
 }
 
-/// An application that computes for nobody is told so, however many requests these are.
+/// An application gets a reset for each client that is gone, however many these are.
 #[test]
 fn cancelled_requests_send_rst_stream_as_the_endpoint_reads() {
     let origin = Scripted::tcp();

@@ -1,5 +1,5 @@
-//! Nothing that a client sends counts against an endpoint: where it did, whoever knows how could
-//! take half of a pool away.
+//! No client may cause the ejection of an endpoint: otherwise an attacker could take half of a pool
+//! away.
 
 use lockgate_testkit::h2::frame::{self, code, flag, kind, setting};
 use lockgate_testkit::h2::{Client, Origin, Peer, Reply, hpack};
@@ -125,7 +125,7 @@ fn no_http1_client_request_ejects_an_http2_endpoint() {
     assert_none_is_ejected(&gate, "all of them");
 }
 
-/// RFC 9113 §8.3.1: an endpoint is told its own name where the client has named nobody.
+/// RFC 9113 §8.3.1: an endpoint gets its own name as authority where the client names no host.
 #[test]
 fn without_host_the_authority_is_the_endpoint() {
     let origin = origin();

@@ -1,4 +1,4 @@
-//! Requests that do not go well: who is asked again, who is told, and that nothing is left behind.
+//! Requests that fail: which are retried, what the client gets, and that nothing is left behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -572,7 +572,7 @@ fn unread_small_data_frames_stay_within_memory() {
     assert!(grown < 60_000_000, "{grown}");
 }
 
-/// Whoever can make an endpoint send too much does not take the answers of the others away.
+/// A client that makes an endpoint send too much does not take away the responses of others.
 #[test]
 fn a_connection_broken_by_a_response_head_retries_other_requests() {
     let origin = Scripted::tcp();

@@ -183,8 +183,7 @@ const CASES: &[Case] = &[
         },
         ..FAILS
     },
-    // Windows.
-    // The crate resets the stream and tells nobody: it is waited for.
+    // Windows. The crate resets the stream without an error: the timeout ends the request.
     Case {
         name: "window of the stream overflows",
         script: |peer, stream| peer.window_update(stream, u32::MAX >> 1),
@@ -362,7 +361,7 @@ const CASES: &[Case] = &[
         },
         ..BREAKS
     },
-    // Streams that are nobody's.
+    // Streams that do not exist.
     Case {
         name: "an answer to nobody",
         script: |peer, stream| peer.headers(stream + 2, OK, true),
@@ -686,8 +685,8 @@ fn an_endpoint_without_settings_is_ejected_and_the_request_retried() {
     }
 }
 
-/// RFC 9113 §6.8: what is above the last stream was not looked at, whatever its method; what is
-/// below goes on. §6.5.2: streams beyond a limit that was lowered go on as well.
+/// RFC 9113 §6.8: streams above the last one were not looked at, for any method; streams below go
+/// on. §6.5.2: streams beyond a lowered limit go on as well.
 #[test]
 fn goaway_and_lowered_stream_limits_lose_no_request() {
     let origin = Scripted::tcp();

@@ -307,7 +307,7 @@ fn a_response_is_forwarded_while_its_request_continues() {
     sender.join().unwrap();
 }
 
-/// Whoever takes nothing stops its own answer, and nobody else's.
+/// A client that reads nothing stops its own response only.
 #[test]
 fn a_slow_client_does_not_block_other_shared_streams() {
     let origin = Origin::plain(|asked| match asked.path.as_str() {

@@ -1,4 +1,4 @@
-//! WebSockets whose endpoints speak HTTP/2 (RFC 8441).
+//! WebSockets to endpoints that speak HTTP/2 (RFC 8441).
 
 use h2::server::Builder;
 use lockgate_testkit::h2::frame::{kind, setting};

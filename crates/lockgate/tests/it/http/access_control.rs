@@ -1,4 +1,4 @@
-//! Who may come: passwords, networks, and whose word about a client is taken.
+//! Access control: passwords, networks, and trust in forwarded addresses.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use lockgate_testkit::{Folder, Http, Message, Origin, Serving, Wire, eventually}
 use super::{get, plain_site};
 use crate::scene::{lockgate, text};
 
-/// One password for everybody, hashed by `htpasswd -B`, crypt(3) and the reference implementation
-/// of argon2.
+/// The same password for all users, hashed by `htpasswd -B`, crypt(3) and the reference
+/// implementation of argon2.
 const PASSWORD: &str = "open sesame";
 const USERS: [(&str, &str); 4] = [
     (
@@ -39,7 +39,7 @@ fn users(folder: &Folder) -> PathBuf {
     folder.write("users", lines.concat())
 }
 
-/// A site in front of `origin` for who is in the file.
+/// A site in front of `origin` for the users of the file.
 fn guarded(origin: &str, file: &Path) -> String {
     plain_site(origin)
         + &format!(
@@ -203,7 +203,7 @@ fn a_changed_htpasswd_file_is_reloaded_unless_it_is_wrong() {
     assert_eq!(status("carol"), 200);
 }
 
-/// One whose password takes seconds to check, whatever it is.
+/// A user with a hash that takes seconds to check, for any password.
 fn slow_user(folder: &Folder) -> PathBuf {
     let hash = USERS[2].1.replace("rounds=1000$", "rounds=10000000$");
     folder.write("slow", format!("slow:{hash}\n"))
@@ -254,7 +254,7 @@ fn excess_password_checks_get_503_at_once() {
     assert!(guesses.len() < 64, "{} may wait", guesses.len());
 }
 
-/// A site that says who the client is, for some of them.
+/// A site for some clients that responds with the client's address.
 const FOR_SOME: &str = "trusted = [\"127.0.0.1/32\", \"10.0.0.0/8\"]\n[site.\":0\"]\nlisten = [\"127.0.0.1\"]\n\
     respond = \"{client}\"\nallow = [\"192.0.2.0/24\", \"2001:db8::/32\", \"127.0.0.9\"]\ndeny = [\"192.0.2.66\"]\n";
 

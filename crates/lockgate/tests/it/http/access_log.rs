@@ -243,7 +243,7 @@ fn a_retried_exchange_logs_retries_and_consistent_durations() {
     gate.lines().iter().for_each(adds_up);
 }
 
-/// The id on the page of an error, in whichever form.
+/// The id on an error page, in any form.
 fn id_in(answer: &Message) -> String {
     let body = answer.text();
     let digits = |text: &str| {
@@ -366,7 +366,7 @@ fn error_responses_carry_cause_and_request_id() {
             "{logged}"
         );
         assert_eq!(logged["sent_bytes"], answer.body.len(), "{logged}");
-        // Where the head could not be read, nobody knows what its client likes.
+        // Where the head could not be read, the client's preference is unknown.
         if logged.get("method").is_some() {
             let media = answer.field("content-type").unwrap();
             let expected = match accept {
@@ -391,7 +391,7 @@ fn error_responses_carry_cause_and_request_id() {
         let logged = gate.line("it", |logged| logged["id"] == id.as_str());
         assert_eq!(logged["status"], status);
     }
-    // Nobody is told what is behind us; the log is.
+    // Error pages do not name the endpoint; the log does.
     let logged = gate.line("the dead one", |logged| logged["target"] == "/dead");
     assert!(
         logged["pool"].is_string() && logged["detail"].is_string(),
@@ -520,7 +520,7 @@ fn the_access_log_format_sampling_and_masking_are_configurable() {
     let gate = start("sample = \"1%\", mask_ip = true");
     let mut client = Http::connect(gate.address());
     (0..200).for_each(|_| assert_eq!(ask(&mut client, "GET /", "").status(), 200));
-    // What went wrong is told whatever the sample.
+    // Errors are logged at any sampling rate.
     assert_eq!(ask(&mut client, "GET /closed", "").status(), 403);
     let line = gate.line("the error", |line| line["status"] == 403);
     assert_eq!(
@@ -743,7 +743,7 @@ fn top_hosts_pages_and_referers_are_sorted() {
     eventually("all of them", || {
         (listed(&gate, "hosts", "host") == hosts).then_some(())
     });
-    // Only what is there is a page, and its query is nobody's business.
+    // Only the path counts as a page, without its query.
     assert_eq!(
         listed(&gate, "pages", "page"),
         owned(&[("a.test:0/x", 6), ("a.test:0/y", 3)])

@@ -254,7 +254,7 @@ fn an_early_response_arrives_whole_despite_a_long_upload() {
     }
 }
 
-/// RFC 9112 §9.3: who stays on the connection reads the whole request, also one that it has
+/// RFC 9112 §9.3: an origin that keeps the connection reads the whole request, also one that it has
 /// answered already.
 #[test]
 fn an_endpoint_answering_early_still_gets_the_request_body() {
@@ -298,14 +298,14 @@ fn a_stalled_upload_is_dropped_after_its_response() {
     upstream.head();
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone");
     assert_eq!(client.answer().text(), "done");
-    // All that the sockets on the way hold; whoever is stuck waits for the origin from here on.
+    // All that the sockets on the way hold; from here on the exchange waits for the origin.
     client.stream.fill();
     client.stream.reset();
     assert_eq!(gate.next_line()["status"], 200);
     drop(upstream);
 }
 
-/// RFC 9110 §10.1.1: who waits for 100 and gets another answer sends no body.
+/// RFC 9110 §10.1.1: a client that waits for 100 and gets another response sends no body.
 #[test]
 fn a_body_never_requested_by_100_continue_is_not_awaited() {
     let origin = Origin::tcp();
@@ -461,8 +461,8 @@ fn a_truncated_request_never_looks_complete_to_the_origin() {
     }
 }
 
-/// What breaks off in the middle of the body is nobody's second chance when it is seen to fail:
-/// neither the client's connection nor the origin's is used again.
+/// A body that breaks off ends both connections: neither the client's nor the origin's is used
+/// again.
 #[test]
 fn a_malformed_chunked_body_ends_both_connections() {
     let origin = Origin::tcp();

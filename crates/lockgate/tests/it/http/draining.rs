@@ -14,7 +14,8 @@ fn drain_finishes_requests_in_flight_and_closes_their_connections() {
     let origin = Origin::tcp();
     let sites = plain_site(origin.address()) + &secure_site(&site.cert, origin.address());
     let gate = lockgate().start(&sites);
-    // One whose answer has not begun, one in the middle of it, one in the middle of its request.
+    // Three clients: one before its response, one in the middle of it, one in the middle of its
+    // request.
     let mut waiting = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
     waiting.send(GET);
     let mut waiting_at = origin.http();

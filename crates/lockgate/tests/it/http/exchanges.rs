@@ -42,7 +42,7 @@ fn a_request_is_forwarded_unchanged_except_hop_by_hop_fields() {
             "GET /?q HTTP/1.1\r\nHost: a.test\r\n",
             "",
         ),
-        // The query is nobody's but the application's, and so are escapes and odd bytes of a path.
+        // The query belongs to the application, and so do escapes and odd bytes of a path.
         (
             "GET /a%20b/%C3%A9;p=1/~?x=%2f%00%zz/../&y=|\"{}^`\\&?&a=b=c HTTP/1.1\r\nHost: a.test\r\n\r\n",
             "GET /a%20b/%C3%A9;p=1/~?x=%2f%00%zz/../&y=|\"{}^`\\&?&a=b=c HTTP/1.1\r\nHost: a.test\r\n",
@@ -72,7 +72,7 @@ fn a_request_is_forwarded_unchanged_except_hop_by_hop_fields() {
             "GET / HTTP/1.1\r\nHost: a.test\r\n",
             "TE: trailers\r\nConnection: TE\r\n",
         ),
-        // Nobody may say for whom he speaks unless he is trusted, and nobody names our requests.
+        // Only a trusted client may name another client or set the request id.
         (
             "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 1.1.1.1\r\nx-forwarded-proto: https\r\n\
              X-Forwarded-Host: evil\r\nForwarded: for=1.1.1.1\r\nX-Request-ID: mine\r\nVia: 1.0 before\r\n\r\n",
@@ -112,7 +112,7 @@ fn a_request_is_forwarded_unchanged_except_hop_by_hop_fields() {
             "GET / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n",
             "",
         ),
-        // Methods that nobody knows are methods (RFC 9110 §9.1).
+        // Unknown methods are methods (RFC 9110 §9.1).
         (
             "PROPFIND / HTTP/1.1\r\nHost: a.test\r\n\r\n",
             "PROPFIND / HTTP/1.1\r\nHost: a.test\r\n",
@@ -321,7 +321,7 @@ fn a_response_is_forwarded_unchanged_except_hop_by_hop_fields() {
             "HTTP/1.1 426 Upgrade Required\r\nDate: NOW\r\nContent-Length: 2\r\nUpgrade: websocket, x/1\r\n\
              Upgrade: y\r\nConnection: Upgrade\r\n\r\nok",
         ),
-        // Statuses that nobody knows are statuses (RFC 9110 §15).
+        // Unknown statuses are statuses (RFC 9110 §15).
         (
             "GET 1.1",
             "HTTP/1.1 799 Odd\r\nContent-Length: 0\r\n\r\n",

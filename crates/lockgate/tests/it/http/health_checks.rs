@@ -362,7 +362,7 @@ fn health_checks_use_tls_proxy_protocol_and_their_port() {
             "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
         ),
     ] {
-        // Nobody is where requests would go.
+        // No endpoint is where requests would go.
         let (endpoint, checked) = ("127.0.0.1:1", Origin::tcp());
         let gate = lockgate().workers(2).start(&pooled(format!(
             "endpoints = [\"{endpoint}\"]\nproxy_protocol = \"v1\"\ntls = {{ name = \"{NAME}\", ca = \"{ca}\" }}\n\
@@ -410,8 +410,7 @@ fn a_health_check_of_relays_expects_its_configured_text() {
     assert_eq!(down["why"], "what it says lacks what is expected", "{down}");
 }
 
-/// One whose requests a test answers, while its checks are answered by whether it is said to be
-/// well.
+/// An origin with requests that a test answers; its health checks are answered by its state.
 struct Held {
     serving: Serving,
     well: Arc<AtomicBool>,
@@ -431,7 +430,7 @@ impl Held {
                 ("GET /health HTTP/1.1", true) => http.send(ok("fine")),
                 ("GET /health HTTP/1.1", false) => http.send(BAD),
                 _ => {
-                    // Nobody asks any more where the test is over.
+                    // When the receiver is gone, the test is over.
                     let _ = pass.lock().unwrap().send((request, http));
                 }
             }
@@ -518,8 +517,8 @@ fn a_pending_idempotent_request_of_a_falling_endpoint_is_retried() {
     gate.wait_for_sample("lockgate_upstream_failures_total", &reason, 2.0);
 }
 
-/// A check may fail because the endpoint is busy: what may not be asked twice, or of nobody else,
-/// is waited for.
+/// A check may fail because the endpoint is busy: a request that may not be retried, or not
+/// elsewhere, waits on.
 #[test]
 fn a_pending_request_that_cannot_be_retried_keeps_waiting() {
     for (method, more, alone) in [

@@ -28,8 +28,8 @@ fn status(gate: &Lockgate, target: &str) -> u16 {
 }
 
 /// CWE-22, CWE-180, CWE-288; CVE-2021-41773 (httpd), CVE-2020-5902 (BIG-IP, `..;`), CVE-2000-0884
-/// and CVE-2008-2938 (overlong UTF-8); "Breaking Parser Logic" (Tsai 2018). Whatever an origin
-/// could read as a path below `/admin/` is guarded or refused.
+/// and CVE-2008-2938 (overlong UTF-8); "Breaking Parser Logic" (Tsai 2018). Every path that an
+/// origin could read as one below `/admin/` is guarded or refused.
 #[test]
 fn no_spelling_of_a_path_evades_its_rule() {
     let origin = told();
@@ -440,7 +440,7 @@ fn connections_stalled_within_a_head_take_little_memory() {
         })
         .collect();
     gate.wait_for_sample("lockgate_connections", &["listener="], COUNT as f64);
-    // Whoever comes now is served, after all of them were read.
+    // A client that comes now is served after all of them were read.
     assert_eq!(status(&gate, "/"), 200);
     let each = memory(&gate).saturating_sub(before) / COUNT;
     assert!(each < 8 * 1024, "{each} bytes a connection");

@@ -1,5 +1,5 @@
-//! Origins that answer what cannot be read, or more than they were asked for: their clients are
-//! told, and nobody else gets what was meant for another.
+//! Origins that send responses that cannot be read, or more than was requested: their clients get
+//! an error, and no other client gets bytes that were not for it.
 
 use lockgate_testkit::{Http, Lockgate, Origin};
 
@@ -100,7 +100,7 @@ fn an_ambiguous_response_head_is_a_502_with_its_cause() {
         ("<html>\n".to_owned(), "CR LF"),
         ("HTTP/1.1 200 OK\n\n".to_owned(), "CR LF"),
         ("\u{16}\u{3}\u{3}\n".to_owned(), "CR LF"),
-        // A switch that nobody asked for: the fault says it all.
+        // A switch that was not requested: the fault names the reason.
         (
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n".to_owned(),
             "",
@@ -142,8 +142,9 @@ fn an_ambiguous_response_head_is_a_502_with_its_cause() {
     }
 }
 
-/// RFC 9110 §9.3.2, §15.3.5, §15.4.5; RFC 9112 §6.3: what has no body has none, whatever follows
-/// it; and what follows is not the answer to the next request, which is another client's.
+/// RFC 9110 §9.3.2, §15.3.5, §15.4.5; RFC 9112 §6.3: a response without a body has none, even if
+/// bytes follow it; and these bytes are not the response to the next request, which is another
+/// client's.
 #[test]
 fn bytes_after_a_response_reach_no_other_client() {
     let origin = Origin::tcp();
@@ -219,7 +220,7 @@ fn bytes_after_a_response_reach_no_other_client() {
     }
 }
 
-/// A second answer that comes while nobody waits ends its connection: RFC 9112 §9.2; "HTTP/2: The
+/// A second response that comes without a request ends its connection: RFC 9112 §9.2; "HTTP/2: The
 /// Sequel is Always Worse" (Kettle 2021: response queue poisoning).
 #[test]
 fn an_unsolicited_response_closes_the_idle_connection() {

@@ -80,7 +80,7 @@ fn a_rate_limit_per_header_value_holds_across_workers() {
         served(&gate, 20, &|number| format!("x-key: {}\r\n", number % 4)),
         12
     );
-    // Who leaves it out is counted as a client, and an empty one is a value.
+    // A request without the field counts by its client; an empty value is a value.
     assert_eq!(served(&gate, 2, &|_| String::new()), 3);
     assert_eq!(served(&gate, 2, &|_| "X-KEY: \r\n".to_owned()), 3);
 }
@@ -169,7 +169,7 @@ fn a_hundred_thousand_rate_limit_keys_take_bounded_memory() {
     });
     let grown = gate.resident().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown} bytes");
-    // Who was here at last is remembered.
+    // The latest keys are remembered.
     assert_eq!(served(&gate, 1, &|_| "x-key: 3-249-99\r\n".to_owned()), 0);
 }
 
@@ -195,7 +195,7 @@ fn the_last_request_of_a_connection_gets_connection_close() {
         }
         client.expect_end();
     }
-    // Whoever closes it himself is not asked to.
+    // A client that closes the connection itself gets no hint.
     let mut client = Http::connect(gate.address());
     assert_eq!(
         ask(&mut client, "Connection: close\r\n").field("connection"),
@@ -237,7 +237,7 @@ fn an_oversized_request_head_is_a_431() {
     for (lines, status) in [("X: y\r\n".repeat(9), 200), (many, 431), (long, 431)] {
         for step in [usize::MAX, 1] {
             let mut client = Http::connect(gate.address());
-            // Where it is refused in the middle, what follows it may find nobody.
+            // Where it is refused in the middle, the rest of it may meet a closed connection.
             let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
             for part in request.as_bytes().chunks(step) {
                 if client.stream.write_all(part).is_err() {
@@ -329,7 +329,7 @@ fn a_chunked_body_beyond_body_max_is_a_413() {
 /// Clients that keep us waiting are cut after a second.
 const HASTY: &str = "rates = { min_in = \"100KB/s\", min_out = \"100KB/s\", grace = \"1s\" }\n";
 
-/// Lets more time pass than slow clients have: one that comes after whoever is waited for is cut.
+/// Lets more time pass than slow clients have: another slow client comes and is cut meanwhile.
 fn grace_passes(gate: &Lockgate) {
     let mut slow = Http::connect(gate.address());
     slow.send("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nbut");
@@ -340,8 +340,8 @@ fn grace_passes(gate: &Lockgate) {
     );
 }
 
-/// A site in front of `origin`, and where it sends what is for `/slow`: nobody accepts there, so
-/// that the kernel takes a little.
+/// A site in front of `origin`, and a backlog for `/slow`: no connection is accepted there, so that
+/// the kernel takes a little.
 fn with_slow(origin: &Origin) -> (String, Origin) {
     let slow = Origin::tcp();
     let toml = format!(

@@ -119,7 +119,7 @@ fn local_responses_are_complete_and_keep_the_connection() {
         assert_eq!(settled(got), head, "{line}");
         client.expect(body);
     }
-    // A body that nobody asked for ends it, whether it is there or still to come: it is never a
+    // An unwanted body ends the connection, whether it is there or still to come: it is never a
     // request.
     let body = "GET /smuggled HTTP/1.1\r\n\r\n";
     let head = format!(
@@ -322,8 +322,8 @@ fn location_is_rewritten_to_the_public_url() {
     }
 }
 
-/// What a route guards is behind its TLS. The way there tells nothing but the name, which the
-/// certificate tells anybody, and a password that was asked for here would come unencrypted.
+/// The rules of a route apply behind its TLS. The redirect discloses only the name, which the
+/// certificate discloses as well, and a password for it would be sent unencrypted.
 #[test]
 fn the_https_redirect_precedes_auth_deny_and_rate_limit() {
     let site = Site::new();

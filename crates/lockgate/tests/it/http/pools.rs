@@ -478,7 +478,7 @@ struct Answers {
     quick: usize,
     /// Requests that the slow one holds.
     held: usize,
-    /// Whether it has let one go: before, nobody can know that it is slow.
+    /// Whether a request has ended: before that its latency is unknown.
     is_known: bool,
     /// What it was asked since then.
     slow: usize,
@@ -489,7 +489,8 @@ impl Race {
     const LAP: usize = 1_000;
     /// Answers of the quick one, until which the race goes.
     const END: usize = 4_000;
-    /// The slow one answers at once when it holds so many: somebody must ask the quick one.
+    /// The slow one answers at once when it holds so many: otherwise the quick one would get no
+    /// request.
     const HELD: usize = 4;
 
     fn quick_answers(&self) {
@@ -542,7 +543,7 @@ fn a_slow_endpoint_gets_few_requests() {
         }
     });
     let answers = race.0.lock().unwrap();
-    // As many as the other, if nobody looked.
+    // Without regard to latency it would get as many as the other.
     assert!(
         answers.is_known && answers.slow <= Race::END / 10,
         "{} of {}",

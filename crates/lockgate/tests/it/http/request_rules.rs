@@ -32,8 +32,8 @@ const RULES: [&str; 9] = [
     "rewrite_body = [{ text = \"@@\", with = \"##\" }]\n",
 ];
 
-/// An origin whose answers show its name and the head that it has got; where the request has
-/// `X-Location`, they have that as Location.
+/// An origin that responds with its name and the head that it has received; a request's
+/// `X-Location` comes back as Location.
 fn shows(name: &'static str) -> Serving {
     Origin::tcp().answering(move |request| {
         let body = format!("{name} @@\n{}{}", request.head, "x".repeat(5_000));
@@ -329,8 +329,8 @@ fn an_endpoint_gets_the_request_as_rewritten_by_rules() {
     }
 }
 
-/// RFC 9112 §3.2.2: the target goes over Host, and a rule over both, whatever the client has as
-/// Host.
+/// RFC 9112 §3.2.2: the target overrides Host, and a rule overrides both, for any Host of the
+/// client.
 #[test]
 fn a_host_rule_overrides_an_absolute_form_target() {
     let scene = Scene::new(RULES[1]);

@@ -1,5 +1,4 @@
-//! Requests that an endpoint does not answer: who may be asked again, and that nothing is done
-//! twice.
+//! Requests that an endpoint does not answer: which are retried, and that nothing is done twice.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -145,7 +144,7 @@ fn a_delivered_post_is_never_retried() {
                 drop(upstream);
             }
             expect_broken(&client.answer());
-            // Whatever comes next is the next request.
+            // The next bytes are the next request.
             client.send(get("/next"));
             let mut upstream = origin.http();
             assert_eq!(upstream.request().first_line(), "GET /next HTTP/1.1");
@@ -370,7 +369,7 @@ fn a_response_timeout_is_a_504_or_a_retry() {
             answer.head
         );
         assert_eq!(gate.next_line()["cause"], "too_slow");
-        // What it was sent is not called back, but nobody listens any more.
+        // The request that was sent is not called back, but its connection is closed.
         assert!(upstream.rest().is_empty());
     }
     let origins = [Origin::tcp(), Origin::tcp()];
@@ -605,7 +604,7 @@ fn a_timeout_behind_proxy_protocol_is_retried_elsewhere() {
         assert_eq!(client.answer().text(), "first");
         upstreams.push(upstream);
     }
-    // Its own connection, to the one whose turn it is next.
+    // Its own connection, to the endpoint of the next turn.
     clients[0].send(get("/second"));
     assert_eq!(upstreams[0].request().first_line(), "GET /second HTTP/1.1");
     let mut upstream = introduced(&origins[1]);

@@ -83,7 +83,7 @@ fn connection_close_of_the_origin_prevents_reuse() {
     asked(&gate, &origin, &get("/"), OK);
 }
 
-/// What an origin says unasked is nobody's answer ("response queue poisoning").
+/// Unsolicited bytes of an origin are no client's response ("response queue poisoning").
 #[test]
 fn unsolicited_bytes_of_the_origin_prevent_reuse() {
     let site = Site::new();
@@ -151,7 +151,7 @@ fn an_unfinished_upload_prevents_reuse() {
         upstream.expect("half");
         upstream.send(refusal);
         client.answer();
-        // What is sent behind it is the rest of the body, whatever it looks like: here, and there.
+        // The bytes behind it are the rest of the body, however they look: here, and there.
         client.send(rest);
         let (got, _) = upstream.end();
         assert_eq!(

@@ -11,7 +11,7 @@ use lockgate_testkit::{Http, Lockgate, Origin};
 use super::plain_site;
 use crate::scene::lockgate;
 
-/// What an attacker wants somebody to take for a request of its own.
+/// The bytes that an attacker wants to be parsed as a request.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
 /// Sends `request` in pieces of `len` bytes; it must be refused by one answer, after which the
@@ -518,7 +518,7 @@ fn a_body_after_an_early_response_is_never_a_request() {
         ("POST", "Expect: y\r\n"),
     ] {
         for together in [false, true] {
-            // Expectations of whoever has sent the body already are met.
+            // An expectation is met once the body has been sent.
             if together && expect.is_empty() {
                 continue;
             }
@@ -538,12 +538,12 @@ fn a_body_after_an_early_response_is_never_a_request() {
             assert_eq!(client.answer().status(), 417);
             if !together {
                 client.send(SMUGGLED);
-                // The body of whoever expects nothing is still wanted.
+                // Without an expectation the body is still wanted.
                 if !expect.is_empty() {
                     client.expect_end();
                 }
             }
-            // Whatever of the body was sent: nothing follows it.
+            // After any part of the body: nothing follows it.
             let (got, _) = upstream.end();
             assert!(
                 SMUGGLED.as_bytes().starts_with(&got),
@@ -570,8 +570,8 @@ fn a_body_after_an_early_response_is_never_a_request() {
 }
 
 /// RFC 9112 §9.5; "Browser-Powered Desync Attacks" (Kettle 2022: pause-based desync),
-/// CVE-2022-22720 (httpd): who gives up on a body gives up on its connection, on both sides. What
-/// comes after the pause is still the body.
+/// CVE-2022-22720 (httpd): a server that gives up on a body gives up on its connection, on both
+/// sides. The bytes after the pause are still the body.
 #[test]
 fn a_body_after_a_pause_is_never_a_request() {
     let origin = Origin::tcp();
@@ -632,8 +632,7 @@ fn bytes_behind_a_refused_upgrade_are_parsed_as_requests() {
     }
 }
 
-/// RFC 9110 §7.8: a 101 is for who asked, and to what it asked for; not before the request is
-/// whole.
+/// RFC 9110 §7.8: a 101 needs a request for that protocol, and not before the request is whole.
 #[test]
 fn a_101_that_was_not_requested_is_an_error() {
     let origin = Origin::tcp();
@@ -765,9 +764,9 @@ fn the_connection_field_cannot_remove_x_forwarded_for() {
     );
 }
 
-/// RFC 9110 §6.5.1: trailers that would be framing, routing, credentials or who asks, were they
-/// fields of the head, do not pass: who merges them would be told by a client what only we say
-/// ("Trailer merging", 2025).
+/// RFC 9110 §6.5.1: trailers that would be framing, routing, credentials or the client's address as
+/// fields of the head do not pass: an application that merges them would take a client's word for
+/// ours ("Trailer merging", 2025).
 #[test]
 fn trailers_cannot_set_framing_routing_or_credentials() {
     let origin = Origin::tcp();

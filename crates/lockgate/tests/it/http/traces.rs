@@ -67,7 +67,7 @@ fn a_trace_begins_without_traceparent_and_is_logged() {
         .workers(2)
         .start(&(plain_site(origin.address()) + "trace = true\n"));
     let mut traces = HashSet::new();
-    // Nobody has it taken out, or says of another that it is this one.
+    // No client can have it removed, or pass another one off as this one.
     let hidden = format!("Connection: traceparent\r\nTraceparent: {GOOD}\r\nTracestate: a=1\r\n");
     for lines in [
         "",

@@ -1,5 +1,5 @@
-//! Trusted proxies whose X-Forwarded-For has ports, brackets or quotes, or names no address: then
-//! the client is unknown, and is never taken for the proxy.
+//! Trusted proxies with ports, brackets or quotes in X-Forwarded-For, or no address: then the
+//! client is unknown, and is never taken for the proxy.
 
 use lockgate_testkit::{Http, Lockgate, Message, Origin, Wire};
 
@@ -19,7 +19,7 @@ const UNKNOWN: [&str; 9] = [
     "192.0.2.1:99999",
 ];
 
-/// A site that says who the client is, to which 127.0.0.1 is a proxy.
+/// A site that responds with the client's address; 127.0.0.1 is a trusted proxy.
 fn saying(keys: &str) -> String {
     format!(
         "trusted = [\"127.0.0.1/32\"]\n[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"{{client}}\"\n{keys}\n"
@@ -201,7 +201,7 @@ fn forward_auth_gets_the_unknown_client() {
     assert_eq!(proxy.answer().status(), 200);
 }
 
-/// A PROXY header is about the connection, whose other end is the proxy.
+/// A PROXY header is about the connection; its other end is the proxy.
 #[test]
 fn proxy_protocol_to_endpoints_names_the_connection() {
     let origin = Origin::tcp();

@@ -1,4 +1,4 @@
-//! WebSocket and whatever else is agreed on by an Upgrade (RFC 9110 §7.8).
+//! Upgrades, to WebSocket and to other protocols (RFC 9110 §7.8).
 
 use std::io::{Read, Write};
 use std::time::Duration;

@@ -21,7 +21,7 @@ struct Moved {
     sent: AtomicU64,
 }
 
-/// Answers whatever has a head and no body by a page, and counts the bytes as they are.
+/// Answers every request with a page, and counts the bytes as they are.
 fn counting(moved: &Arc<Moved>) -> Serving {
     let moved = Arc::clone(moved);
     Origin::tcp().serve(move |wire| {

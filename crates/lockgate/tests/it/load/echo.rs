@@ -167,7 +167,7 @@ fn websocket_pings_are_answered_and_fragments_joined() {
             ]
             .concat(),
         );
-        // Whoever pings may want to know that somebody is there before it goes on.
+        // A server that pings may wait for the pong before it goes on.
         let mut answers = Vec::new();
         while answers.last().is_none_or(|last| last != b"two") {
             let (first, answer) = framed(http).unwrap();
@@ -378,7 +378,7 @@ fn tcp_echo_under_tls_offers_no_alpn() {
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["127.0.0.1"]), None);
     let mut speaks = (*served).clone();
-    // Who speaks something else only would break off, were it asked for HTTP.
+    // A server with another protocol only would refuse the handshake if HTTP were offered.
     speaks.alpn_protocols = vec![b"mine".to_vec()];
     let speaks = Arc::new(speaks);
     let server = Origin::tcp().serve(move |wire| {
@@ -448,7 +448,7 @@ fn a_tcp_exchange_expects_the_configured_length() {
     }
 }
 
-/// Both sides' buffers are full: who reads no more until all is sent hangs.
+/// Both sides' buffers are full: a client that reads only after it has sent all hangs.
 #[test]
 fn an_oversized_tcp_response_is_found_while_sending() {
     let server = Origin::tcp().echo();

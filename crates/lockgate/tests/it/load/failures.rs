@@ -373,8 +373,7 @@ fn an_unreachable_server_counts_each_attempt() {
     assert!(says.contains("cannot connect"), "{says}");
 }
 
-/// What was asked of a server that was away at first is not held against an answer that nobody
-/// gave.
+/// The expectation from a server that was away at first is not its error response.
 #[test]
 fn a_failed_first_response_is_not_the_expectation() {
     let place = AtomicUsize::new(0);

@@ -95,7 +95,7 @@ impl<S: Read + Write> Peer<S> {
             .collect()
     }
 
-    /// Whoever has gone takes nothing.
+    /// A peer that has gone reads nothing.
     fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let frame = frame::frame(kind, flags, stream, payload);
         let _ = self.wire.write_all(&frame).and_then(|()| self.wire.flush());
@@ -440,7 +440,7 @@ fn http2_responses_are_accepted_in_every_form() {
             }
             peer.send(DATA, END_STREAM, stream, b"");
         },
-        // What was answered is over, whatever is said of it.
+        // A complete response stands, even if frames follow it.
         |peer, stream| {
             peer.answer(stream);
             peer.send(RST_STREAM, 0, stream, &[0; 4]);
@@ -600,7 +600,7 @@ fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
     for (kind, flags, stream, payload) in frames {
         assert_two_are(Failure::Garbage, 3, move |peer, _| {
             peer.send(kind, flags, stream, payload);
-            // Nobody is there any more, or says why.
+            // Until the peer is gone, perhaps after its reason.
             while peer.next().is_some() {}
             false
         });
@@ -731,7 +731,7 @@ fn a_silent_http2_connection_is_not_reused() {
 fn streams_beyond_max_concurrent_streams_wait() {
     let server = Origin::tcp().serve(|wire| {
         let mut peer = Peer::greet(wire.another(), &[(setting::MAX_CONCURRENT_STREAMS, 1)]);
-        // Until then nobody knows (RFC 9113 §6.5.3).
+        // Until then the limit is unknown (RFC 9113 §6.5.3).
         let mut is_known = false;
         let mut early = Vec::new();
         while let Some(frame) = peer.next() {
@@ -744,7 +744,7 @@ fn streams_beyond_max_concurrent_streams_wait() {
                     }
                 }
                 (HEADERS, _) if is_known => {
-                    // Whatever was there before this comes back would come before it.
+                    // Everything sent before this PING would arrive before its acknowledgement.
                     peer.send(PING, 0, 0, &[0; 8]);
                     assert_eq!(
                         peer.next().map(|frame| frame.kind),

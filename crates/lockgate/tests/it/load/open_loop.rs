@@ -1,4 +1,4 @@
-//! Open loops: requests are due by a schedule, whatever the answers do.
+//! Open loops: requests are due by a schedule, independent of responses.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};

@@ -165,7 +165,7 @@ fn load_counts_an_early_response_and_reopens() {
     assert_eq!((tally.opened, tally.reused), (3, 0));
 }
 
-/// Who only sends before it reads waits for ever: buffers between both are smaller.
+/// A client that sends all before it reads waits forever: the buffers between both are smaller.
 #[test]
 fn load_reads_a_large_response_while_sending() {
     const SIZE: usize = 8 << 20;
@@ -195,8 +195,7 @@ fn load_reads_a_large_response_while_sending() {
     assert!(tally.sent > 2 * SIZE as u64 && tally.received > 2 * SIZE as u64);
 }
 
-/// RFC 9110 §9.3.2 and §15.3.5: neither has a body, whatever comes; what comes all the same belongs
-/// to nothing.
+/// RFC 9110 §9.3.2 and §15.3.5: neither has a body; bytes that come all the same belong to nothing.
 #[test]
 fn load_counts_a_body_where_none_is_allowed_as_length() {
     for (method, answer) in [

@@ -211,7 +211,7 @@ fn pinning_to_a_missing_cpu_ends_the_run() {
             threads: 2,
             connections: 2,
             count: None,
-            // Nobody waits for that: the other thread is told.
+            // The run does not wait for that: the other thread is stopped.
             duration: Some(Duration::from_secs(3600)),
             ..asks(&[&at("http", &server)], 1)
         };

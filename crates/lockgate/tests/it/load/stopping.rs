@@ -147,8 +147,7 @@ fn stop_on_status_ends_the_run() {
     assert!(tally.statuses[&503] >= 1);
 }
 
-/// Nobody listens there, and that is found out without a wait: it must not keep the thread to
-/// itself.
+/// Each connect fails at once: the failures must not keep the thread busy.
 #[test]
 fn an_absurd_rate_against_a_missing_server_can_be_interrupted() {
     let folder = Folder::new();
@@ -201,7 +200,8 @@ fn signals_end_load_with_report_and_exit_code() {
     }
 }
 
-/// The report goes where nobody reads it: a first signal ends the run, and the program waits on.
+/// The report goes to a pipe without a reader: a first signal ends the run, and the program waits
+/// on.
 #[test]
 fn a_second_signal_ends_load_at_once() {
     let folder = Folder::new();

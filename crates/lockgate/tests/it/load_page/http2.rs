@@ -129,7 +129,7 @@ fn page_objects_found_together_are_requested_at_once() {
         let page = next(peer);
         peer.headers(page, &[(":status", "200")], false);
         peer.data(page, "<img src=a><img src=b><img src=c>", true);
-        // Nobody has an answer before all have asked.
+        // No request is answered before all have arrived.
         let images = [next(peer), next(peer), next(peer)];
         for image in images {
             peer.headers(image, &[(":status", "200")], false);

@@ -1,4 +1,4 @@
-//! Endpoints that are absent, replaced, several, full or not who they should be.
+//! Endpoints that are absent, replaced, several, full or have the wrong certificate.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -237,7 +237,7 @@ fn a_queued_client_that_resets_blocks_no_other() {
     third.send("third");
     third.finish();
     held.reset();
-    // Who has gone may have its turn first, and ends at once.
+    // The client that has gone may have its turn first, and ends at once.
     let mut said = Vec::new();
     for _ in 0..2 {
         said = origin.accept().end().0;

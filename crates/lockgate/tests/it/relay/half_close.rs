@@ -1,11 +1,11 @@
-//! Whoever ends first still hears the other to its end: every kind of client, endpoint and header,
-//! either side first.
+//! The side that ends first still gets the other's bytes to their end: every kind of client,
+//! endpoint and header, either side first.
 
 use lockgate_testkit::{Authority, Issued, Lockgate, Origin, Tls, Wire, server_config};
 
 use crate::scene::{NAME, Site, lockgate, text};
 
-/// Either end of a connection, whatever is under it.
+/// Either end of a connection, over any transport.
 enum Peer {
     Plain(Wire),
     Tls(Box<Tls>),
@@ -48,7 +48,7 @@ const PASSED: &[u8] = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
 /// The keys of a table under which it is.
 const PASS: &str = "accept_proxy = \"require\"\nproxy_protocol = \"pass\"\n";
 
-/// Who speaks TLS on a way.
+/// Which sides of a relay speak TLS.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Nobody,
@@ -171,7 +171,7 @@ fn half_close_is_passed_on_over_every_transport() {
             let gate = scene.start(way, header);
             for client_first in [true, false] {
                 let (mut client, mut endpoint) = scene.join(&gate, way, header);
-                // Each has heard the other before anybody ends.
+                // Each has heard the other before one ends.
                 client.send(b"hello");
                 endpoint.expect(b"hello");
                 endpoint.send(b"well met");
@@ -188,8 +188,7 @@ fn half_close_is_passed_on_over_every_transport() {
                     b"my last word",
                     "{way:?} {header} {client_first}"
                 );
-                // More than any buffer on the way holds, to one who has said long ago that he is
-                // done.
+                // More than any buffer on the way holds, to a side that has half-closed long ago.
                 std::thread::scope(|scope| {
                     let heard = scope.spawn(|| first.rest());
                     second.send(&bulk);

@@ -1,11 +1,11 @@
-//! What a relay says while nobody is up: the pool's answer to who speaks HTTP, nothing to everybody
-//! else.
+//! Responses of a relay while no endpoint is up: the pool's maintenance response over HTTP, nothing
+//! over other protocols.
 
 use lockgate_testkit::{Lockgate, Tls, Wire, client_hello};
 
 use crate::scene::{NAME, Site, deserted, lockgate};
 
-/// 127.0.0.1 in plain, .2 with TLS taken off, .3 with TLS passed through; none of them has anybody.
+/// 127.0.0.1 in plain, .2 with TLS terminated, .3 with TLS passed through; no endpoint is up.
 fn down(site: &Site) -> Lockgate {
     let gate = lockgate().workers(2).start(&format!(
         "[pool.app]\nendpoints = [\"{}\"]\nhealth = {{ every = \"10ms\", fall = 1 }}\n\

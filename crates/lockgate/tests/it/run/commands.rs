@@ -171,7 +171,7 @@ fn the_configuration_file_may_be_named_by_the_environment() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
-/// Believes every certificate: one that was made for the occasion is nobody else's business.
+/// A verifier that accepts every certificate: these are made for the occasion.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
@@ -220,7 +220,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// A TLS connection to whoever is at `address`, which offers these protocols.
+/// A TLS connection to the server at `address`, which offers these protocols.
 pub(super) fn trusting_anybody(address: &str, alpn: &[&str]) -> Tls {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -161,7 +161,7 @@ fn hup_after_dropping_root_reports_no_unreadable_root_files() {
     let origin = Origin::tcp().echo();
     let gate =
         lockgate().start(&("user = \"nobody\"\n".to_owned() + &site.tls(origin.address(), "")));
-    // The file can be read by nobody, the key by root alone.
+    // The user `nobody` can read the file, only root the key.
     let file = gate.configuration();
     let mode = std::os::unix::fs::PermissionsExt::from_mode;
     std::fs::set_permissions(file.parent().unwrap(), mode(0o755)).unwrap();

@@ -1,5 +1,4 @@
-//! The same for sites: bodies both ways, whatever HTTP they come in, files, and what WebSockets
-//! carry.
+//! Bandwidth rates of sites: bodies both ways over HTTP/1 and HTTP/2, files, and WebSockets.
 
 use std::time::Instant;
 

@@ -1,5 +1,4 @@
-//! What is no proper TLS: refused by the right alert, with a cause in the log, and nobody else
-//! notices.
+//! Malformed TLS: refused by the right alert, with a cause in the log, and no other client notices.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

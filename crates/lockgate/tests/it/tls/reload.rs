@@ -148,7 +148,7 @@ fn a_bad_certificate_file_keeps_the_old_one_and_logs() {
             .is_some_and(|error| error.contains("no such file"))
     });
     site.connect(&gate);
-    // Then somebody mends it.
+    // Then the file is mended.
     let renewed = site.authority.issue(&[NAME]);
     site.folder.certificate("app.pem", &renewed);
     wait_until_shown(&site, &gate, &renewed);

@@ -136,7 +136,7 @@ fn a_304_repeats_cache_control() {
     }
 }
 
-/// An origin whose path says the status, and whose query the fields.
+/// An origin with the status in its path and the fields in its query.
 fn origin() -> Serving {
     Origin::tcp().answering(|request| {
         let target = request.first_line().split(' ').nth(1).unwrap();

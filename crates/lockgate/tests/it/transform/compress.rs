@@ -1,4 +1,5 @@
-//! Answers are compressed for who takes that: files without a word, those of an origin on request.
+//! Responses are compressed for clients that accept it: files by default, those of an origin on
+//! request.
 
 use lockgate_testkit::Lockgate;
 use lockgate_testkit::h2::{self, Client, Reply};
@@ -408,8 +409,8 @@ fn the_etag_of_a_compressed_proxied_response_is_weak() {
     }
 }
 
-/// RFC 9110 §15.4.5: a 304 has the tag that the 200 would have had, or who has that cannot tell
-/// what is still good.
+/// RFC 9110 §15.4.5: a 304 has the tag that the 200 would have had, or a cache with that tag cannot
+/// tell what is still good.
 #[test]
 fn a_304_from_the_origin_carries_the_weakened_etag() {
     let origin = Origin::tcp().answering(|request| {
@@ -618,7 +619,7 @@ fn server_sent_events_are_compressed_without_delay_over_http2() {
     }
 }
 
-/// RFC 9112 §6.1: no chunks for who does not know them; the close is the end.
+/// RFC 9112 §6.1: a client of HTTP/1.0 gets no chunks; the close is the end.
 #[test]
 fn http_1_0_clients_get_compressed_bodies_until_close() {
     let content = text(1_100_000);

@@ -54,7 +54,7 @@ fn cors_allows_only_configured_origins() {
                 assert_eq!(said(&answer), expected, "{way:?} {action} {origin}");
                 assert!(answer.status < 400, "whoever asks, it is answered");
             }
-            // Who says no origin would give others what was kept of it.
+            // Without Vary for a request without Origin, a cache would give its response to others.
             assert_eq!(
                 said(&client.get("/", &[])),
                 [("vary", "Origin")],
@@ -115,7 +115,7 @@ fn a_cors_subdomain_wildcard_matches_only_subdomains() {
         assert_eq!(answer.field(ALLOW), allowed.then_some(origin), "{origin}");
         assert_eq!(answer.field("vary"), Some("Origin"), "{origin}");
     }
-    // Two are said by nobody who is honest (RFC 6454 §7.3).
+    // No browser sends two (RFC 6454 §7.3).
     for origins in [
         ["https://a.example.org", "https://attacker"],
         ["https://a.example.org"; 2],
@@ -211,7 +211,7 @@ fn cors_preflight_uses_the_configured_values() {
     assert_eq!(answer.field(ALLOW), Some("*"));
 }
 
-/// Any page could act as whoever is logged in.
+/// Any page could act as the user that is logged in.
 #[test]
 fn cors_credentials_for_every_origin_are_a_configuration_error() {
     let toml = "[site.\":0\"]\nrespond = \"x\"\ncors = { origins = \"*\", credentials = true }\n";
@@ -289,7 +289,7 @@ fn cors_preflight_needs_no_password_and_401_is_readable() {
         );
         let answer = client.get("/", &[("Origin", "https://other.example")]);
         assert_eq!((answer.status, answer.field(ALLOW)), (401, None), "{way:?}");
-        // Who asks without an origin asks for something else.
+        // Without an Origin it is an ordinary request.
         assert_eq!(client.ask("OPTIONS", "/", &[]).status, 401, "{way:?}");
     }
 }

@@ -420,7 +420,7 @@ fn a_decompression_bomb_is_cut_off_within_bounded_memory() {
     }
 }
 
-/// Nobody reads: what comes of a few bytes waits where it was.
+/// The client does not read: what a few bytes unfold to waits where it was.
 #[test]
 fn a_stalled_client_of_a_rewritten_page_holds_little_memory() {
     let coded = bomb(Coding::Zstd);

@@ -11,7 +11,7 @@ fn www() -> Www {
     Www::with(&[("index.html", PAGE)])
 }
 
-/// A site whose page is changed by these rules.
+/// A site with a page that is changed by these rules.
 fn ruled(rules: &str) -> String {
     format!("rewrite_body = [{rules}]")
 }
@@ -180,7 +180,7 @@ fn rewritten_pages_have_values_per_request() {
     assert_eq!(seen.len(), 9, "every request has a name of its own");
 }
 
-/// What a request brings stands in the page as text, whatever it is.
+/// Values of a request stand in the page as text.
 #[test]
 fn values_cannot_inject_tags_or_attributes() {
     let page = "<html><head></head><body><p title=\"@\" class='@'>@</p></body></html>";
@@ -325,7 +325,7 @@ fn a_rewritten_page_without_request_values_keeps_etag_and_ranges() {
     tags.dedup();
     assert_eq!(tags.len(), 1, "the same rules make the same tag");
     assert_ne!(tags[0], unruled);
-    // Other rules make another page of the same file: nobody keeps the old one for it.
+    // Other rules make another page of the same file: no cache keeps the old one for it.
     for other in [
         "{ text = \"@name@\", with = \"Moon\" }",
         "{ regex = \"@name@\", with = \"World\" }",
@@ -548,7 +548,7 @@ fn a_rewritten_file_over_its_maximum_is_a_500() {
     assert!(detail.contains("too long"), "{line}");
 }
 
-/// The page has 20,000 places, and who asks has 4 KB for each of them.
+/// The page has 20,000 places, and a client has 4 KB for each of them.
 #[test]
 fn long_request_values_cannot_exceed_the_rewrite_maximum() {
     let www = Www::with(&[("index.html", &"@".repeat(20_000))]);

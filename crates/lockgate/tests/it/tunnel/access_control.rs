@@ -1,4 +1,4 @@
-//! Who may have tunnels, how often and how many; all of it holds for the process.
+//! Access to tunnels: clients, passwords, rates and counts; all of it holds for the process.
 
 use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, eventually};
 

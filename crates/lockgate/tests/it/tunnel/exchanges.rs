@@ -71,7 +71,7 @@ fn bytes_behind_the_connect_head_are_forwarded() {
     client.head();
     client.expect("heard");
     talk(&mut client, &mut upstream);
-    // In whatever pieces.
+    // In any pieces.
     let mut client = Http::connect(gate.address());
     client.send_in(1, connect(&origin.address()) + "early");
     let mut upstream = Http::over(origin.accept());
@@ -170,7 +170,7 @@ fn malformed_connect_targets_are_a_400() {
         );
         assert_eq!(answer.status(), 400, "{target}");
         assert_eq!(answer.field("connection"), Some("close"), "{target}");
-        // Who wrote a password there means it to stay secret.
+        // A password in the target stays secret.
         let shown = if target.contains('@') {
             "***@a.test:443"
         } else {

@@ -17,7 +17,7 @@ const CREDENTIALS: [&str; 2] = [
     "Basic Ym9iOm9wZW4gc2VzYW1l",
 ];
 
-/// Sends so much to whoever connects, and ends.
+/// Sends so many bytes to each client, and ends.
 fn sends(len: usize) -> Serving {
     Origin::tcp().serve(move |wire| {
         wire.send(bytes(7, len));

@@ -1,4 +1,4 @@
-//! Where tunnels may lead, and who may have them.
+//! Targets that tunnels may reach, and clients that may have them.
 
 use lockgate_testkit::{Http, Lockgate, Origin, Wire};
 
@@ -76,7 +76,7 @@ fn a_connect_target_name_is_checked_by_its_addresses() {
     ] {
         let gate = lockgate().start(&listener(&keys));
         let mut client = Http::connect(gate.address());
-        // In whatever spelling.
+        // In any spelling.
         client.send(connect(&format!("LocalHost.:{port}")));
         client.head();
         talk(&mut client, &mut Http::over(origin.accept()));
@@ -85,7 +85,7 @@ fn a_connect_target_name_is_checked_by_its_addresses() {
         "private = true\nallow = [\"*:*\"]\ndeny = [\"127.0.0.1:{port}\"]"
     )));
     let (status, error, _) = refused(&gate, &format!("localhost:{port}"));
-    // It may have ::1 as well, where nobody listens.
+    // It may have ::1 as well, without a listener there.
     assert!(
         (status, error.as_str()) == DENIED || status == 502,
         "{status} {error}"
@@ -137,7 +137,7 @@ fn tunnel_clients_must_be_private_or_listed() {
     client.send(connect(&origin.address()));
     client.head();
     talk(&mut client, &mut Http::over(origin.accept()));
-    // By default neighbours may: a PROXY header says who is none.
+    // By default private networks may: a PROXY header brings a client from outside.
     let gate = lockgate().start(
         &("trusted = [\"127.0.0.1\"]\n".to_owned() + &tunnels("accept_proxy = \"require\"")),
     );
