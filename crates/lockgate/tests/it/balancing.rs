@@ -12,7 +12,7 @@ use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Wire, eventuall
 use crate::http::{ask, ok, plain_site, pooled, secure_site};
 use crate::scene::{NAME, Site, deserted, lockgate};
 
-/// An origin that answers every request by its name.
+/// An origin that answers every request with its name.
 fn named(name: &'static str) -> Serving {
     Origin::tcp().answering(move |_| ok(name))
 }
@@ -349,7 +349,7 @@ fn an_ejected_endpoint_returns_after_its_time() {
     );
 }
 
-/// Four origins that answer by their names, and a pool of them with these keys.
+/// Four origins that answer with their names, and a pool of them with these keys.
 fn four(keys: &str) -> ([Serving; 4], String) {
     let origins = ["a", "b", "c", "d"].map(named);
     let keys = format!("endpoints = [{}]\n{keys}", addresses(&origins));
@@ -364,7 +364,7 @@ fn addresses(origins: &[Serving]) -> String {
         .join(", ")
 }
 
-/// The name of the origin that answers a request with these fields.
+/// The name of the origin that serves a request with these fields.
 fn answered(client: &mut Http, fields: &str) -> String {
     client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"));
     client.answer().text().to_owned()
@@ -500,7 +500,7 @@ fn a_dedicated_upstream_connection_is_left_when_the_hash_differs() {
     assert_eq!(alone, together);
 }
 
-/// The cookie `lg` that an answer sets, with everything behind it.
+/// The cookie `lg` that a response sets, with everything behind it.
 fn cookie_set(answer: &Message) -> Option<&str> {
     let mut set = answer
         .all("set-cookie")
@@ -510,7 +510,7 @@ fn cookie_set(answer: &Message) -> Option<&str> {
     cookie
 }
 
-/// The answer to a request with this line of cookies.
+/// The response to a request with this Cookie line.
 fn with_cookie(to: std::net::SocketAddr, cookies: &str) -> Message {
     let mut client = Http::connect(to);
     client.send(format!(
@@ -519,7 +519,7 @@ fn with_cookie(to: std::net::SocketAddr, cookies: &str) -> Message {
     client.answer()
 }
 
-/// What of a `Set-Cookie` line a client sends back.
+/// The name and value of a `Set-Cookie` line, which a client sends back.
 fn pair(set: &str) -> &str {
     set.split(';').next().unwrap()
 }

@@ -1,5 +1,5 @@
-//! What `check` says of sites: the table that each address will serve, and mistakes that only show
-//! when everything is put together.
+//! Output of `check` about sites: the route table of each address, and mistakes that only show when
+//! everything is put together.
 
 use lockgate_testkit::{Ended, Folder};
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ fn described(toml: &str) -> Value {
     said["listeners"].clone()
 }
 
-/// Checks that a configuration is refused with this code once, and that all of this is said of it.
+/// Checks that a configuration is refused once with this code, and that the message has all of
+/// these parts.
 fn refused(toml: &str, code: &str, said: &[&str]) {
     let ended = check(toml, &[]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);

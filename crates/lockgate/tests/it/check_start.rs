@@ -177,7 +177,7 @@ fn check_tests_log_and_state_paths_as_the_configured_user() {
             );
         }
     }
-    // A start with it keeps no last good configuration, and says so as a warning.
+    // A start with it keeps no last good configuration, and warns of that.
     let toml = format!(
         "user = \"nobody\"\nstate = \"{dir}\"\n{}",
         plain("127.0.0.1:9")
@@ -248,7 +248,7 @@ fn check_without_root_names_the_files_it_could_not_read() {
         "{}",
         ended.stderr
     );
-    // A start by that user would fail, and says why.
+    // A start by that user would fail, with a reason.
     let ended = unprivileged.run(&["run", &text(&file)]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("only root can"), "{}", ended.stderr);
@@ -395,7 +395,7 @@ fn a_certificate_glob_skips_ca_files() {
     );
     let gate = lockgate().start(&toml);
     site.connect(&gate);
-    // One that is named by its path is meant to be served.
+    // A certificate named by its path is meant to be served.
     let ended = check(&toml.replace("*.pem", "internal-ca.pem"), &[]);
     assert!(ended.stderr.contains("error[E0102]"), "{}", ended.stderr);
 }

@@ -17,7 +17,7 @@ fn cpu() -> String {
     (0..1024).map(|cpu| cpu.to_string()).find(is_ours).unwrap()
 }
 
-/// A process of which we want to know whether it is still there.
+/// A process that the test checks for life.
 struct Witness {
     pid: Pid,
     descriptor: OwnedFd,

@@ -58,9 +58,9 @@ fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
     blocks
 }
 
-/// What is wrong with a block; files and variables that it names need not be there.
+/// The mistakes of a block; files and variables that it names need not exist.
 fn mistakes(text: &str) -> Option<String> {
-    // The reference shows one key at a time: what else a file needs is added.
+    // The reference shows one key at a time: the rest of a valid file is added.
     let whole = if text.contains("[tcp.") || text.contains("[tunnel.") || text.contains("\n[site") {
         text.to_owned()
     } else {
@@ -156,7 +156,7 @@ fn every_documented_command_exists() {
                     continue;
                 };
                 // As the first word of a command only: `useradd lockgate` and `-p lockgate` are
-                // others' business.
+                // other commands.
                 let first = words[..at]
                     .iter()
                     .all(|word| ["$", "sudo", "./target/release/lockgate"].contains(word));

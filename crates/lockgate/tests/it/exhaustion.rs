@@ -1,5 +1,5 @@
-//! What happens when sockets, places for connections or handshakes are scarce: idle ones give way,
-//! clients have shares, and what finds none waits.
+//! Scarcity of sockets, connection slots or handshakes: idle ones are evicted, clients have shares,
+//! and a request that finds none waits.
 
 mod clients;
 mod sockets;
@@ -28,7 +28,7 @@ fn stranger(gate: &Lockgate, listener: &str, last: u8) -> Http {
     Http::over(Wire::connect_from(from, gate.at(listener)))
 }
 
-/// One request and its answer, which is 200; the connection stays.
+/// One request and its response, which is 200; the connection stays.
 fn served(client: &mut Http) {
     client.send(GET);
     assert_eq!(client.answer().status(), 200);

@@ -16,12 +16,13 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const YES: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 const NO: &str = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno";
 
-/// A site in front of `origin` where `service` is asked; more keys of `auth` begin with a comma.
+/// A site in front of `origin` with `service` for authentication; more keys of `auth` begin with a
+/// comma.
 fn guarded(origin: impl Display, service: impl Display, more: &str) -> String {
     plain_site(origin) + &format!("auth = {{ forward = \"{service}\"{more} }}\n")
 }
 
-/// Answers everything by `answer`, and hands on what it was asked.
+/// Answers everything with `answer`, and hands on the requests.
 fn telling(answer: &'static str) -> (Serving, Receiver<Message>) {
     let (asked, told) = channel();
     let asked = Mutex::new(asked);
@@ -33,7 +34,7 @@ fn telling(answer: &'static str) -> (Serving, Receiver<Message>) {
     (serving, told)
 }
 
-/// Sends a request for `/` with these lines, and reads its answer.
+/// Sends a request for `/` with these lines, and reads its response.
 fn ask(gate: &Lockgate, lines: &str) -> Message {
     let mut client = Http::connect(gate.address());
     client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n"));
@@ -75,12 +76,13 @@ fn forward_auth_sends_a_get_describing_the_request() {
     );
     upstream.send(OK);
     assert_eq!(client.answer().text(), "ok");
-    // The connection to the service is kept for the next one.
+    // The connection to the service is reused for the next request.
     client.send("GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(asked.request().field("x-forwarded-uri"), Some("/next"));
 }
 
-/// What a gateway that is trusted says of the client is kept; what is asked for, we say.
+/// Forwarding fields of a trusted proxy about the client are kept; those about the request are
+/// ours.
 #[test]
 fn a_trusted_proxy_sets_forwarding_fields_for_forward_auth() {
     let (service, told) = telling(NO);
@@ -134,7 +136,7 @@ fn forward_auth_fields_are_copied_from_the_service_only() {
         (seen.field("remote-email"), seen.field("x-other")),
         (None, None)
     );
-    // What it knows its people by, it is shown.
+    // The service gets the credentials of its users.
     ask(&gate, "Authorization: Bearer outer\r\n");
     assert_eq!(
         asked.recv().unwrap().field("authorization"),
@@ -248,7 +250,7 @@ fn forward_auth_failures_are_5xx_and_admit_no_request() {
             Service::Serving(Origin::tcp().serve(move |wire| {
                 let mut http = Http::over(wire.another());
                 http.request();
-                // Of one that is too long not everything is taken.
+                // A response that is too long is not read to its end.
                 let _ = std::io::Write::write_all(&mut http.stream, answer.as_bytes());
                 http.stream.finish();
                 http.wait_closed();
@@ -302,7 +304,7 @@ fn deserted_text() -> Service {
 fn a_forward_auth_timeout_is_504_and_admits_no_request() {
     let (origin, told) = telling(OK);
     let silent = Origin::tcp();
-    // One says nothing, one a status and no more, one a part of the body.
+    // One sends nothing, one a status and no more, one a part of the body.
     for (said, attempts) in [
         ("", 2),
         ("HTTP/1.1 200 OK\r\n", 2),
@@ -313,7 +315,7 @@ fn a_forward_auth_timeout_is_504_and_admits_no_request() {
         let gate = lockgate().start(&toml);
         let mut client = Http::connect(gate.address());
         client.send("GET /fixed HTTP/1.1\r\nHost: a.test\r\n\r\n");
-        // It is asked once more where there was no answer.
+        // A request without a response is sent once more.
         let mut held: Vec<Http> = Vec::new();
         for _ in 0..attempts {
             let mut asked = silent.http();
@@ -433,14 +435,14 @@ fn forward_auth_protects_every_kind_of_action() {
                 if may { status } else { 403 },
                 "{target} {cookie}"
             );
-            // A script must be able to read what is wrong.
+            // A script must be able to read the error.
             assert_eq!(
                 answer.field("access-control-allow-origin"),
                 Some("https://b.test")
             );
         }
     }
-    // What is refused here is not asked about.
+    // A request that is refused here is not sent to the service.
     let before = service.accepted();
     client.send("POST /once HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nab");
     assert_eq!(

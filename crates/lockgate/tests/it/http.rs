@@ -62,13 +62,13 @@ pub(crate) fn passed(
     (stable(seen), got)
 }
 
-/// The message with what differs each time replaced.
+/// The message with everything that varies replaced.
 pub(crate) fn stable(mut message: Message) -> Message {
     message.head = settled(message.head);
     message
 }
 
-/// Text of messages with what differs each time replaced.
+/// Text of messages with everything that varies replaced.
 pub(crate) fn settled(text: impl Into<Vec<u8>>) -> String {
     let text = String::from_utf8(text.into()).unwrap();
     let mut lines: Vec<String> = text.split("\r\n").map(str::to_owned).collect();
@@ -90,7 +90,7 @@ pub(crate) fn pooled(keys: impl Display) -> String {
 /// A response that keeps its connection.
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Asks for `/` on a connection of its own.
+/// Requests `/` on a connection of its own.
 pub(crate) fn ask(gate: &Lockgate) -> Message {
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
@@ -111,7 +111,7 @@ fn with_body(method: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// The answer 200 with this body.
+/// A response 200 with this body.
 pub(crate) fn ok(body: &str) -> Vec<u8> {
     format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",

@@ -1,5 +1,4 @@
-//! What is promised for the process: with two workers each of these limits still holds once, not
-//! twice.
+//! Limits of the process: with two workers each of these limits still holds once, not twice.
 
 use std::io::{Read, Write};
 use std::net::IpAddr;
@@ -20,7 +19,8 @@ fn answering() -> Serving {
     })
 }
 
-/// Connects `count` clients at once; each asks, reads its answer and leaves. All must be served.
+/// Connects `count` clients at once; each sends a request, reads its response and leaves. All must
+/// be served.
 fn crowd(gate: &Lockgate, count: usize) {
     let together = Barrier::new(count);
     std::thread::scope(|scope| {
@@ -79,8 +79,8 @@ fn beyond_per_client_connections_wait_then_are_closed() {
     for client in &mut served {
         echoes(client, "one of two");
     }
-    // Two may wait: they are not answered, and not closed either. How many have come is counted
-    // when they are.
+    // Two may wait: they are not served, and not closed either. How many have come is counted when
+    // they are.
     let mut waiting: Vec<Wire> = (0..2).map(|_| Wire::connect(gate.address())).collect();
     for client in &mut waiting {
         client.send("patience");
@@ -202,7 +202,7 @@ fn service_comes_back(gate: &Lockgate, opening: &str) {
     });
 }
 
-/// Two workers that have said so, each every ten seconds, beside what every start says.
+/// Two workers that have logged it, each every ten seconds, beside the lines of every start.
 fn the_log_is_short(gate: &Lockgate, since: Instant) {
     let said = gate.stderr().text();
     let most = 10 + 2 * (1 + since.elapsed().as_secs() / 10);
@@ -222,7 +222,7 @@ fn descriptor_exhaustion_keeps_the_log_short_and_recovers() {
         .workers(2)
         .through(&["prlimit", "--nofile=300:300"])
         .start(&toml);
-    // The system takes back what it has promised: nothing can be accepted with what is left.
+    // The descriptor limit falls: nothing can be accepted with the rest.
     let open = std::fs::read_dir(format!("/proc/{}/fd", gate.pid()))
         .unwrap()
         .count();

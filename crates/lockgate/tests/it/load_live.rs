@@ -1,4 +1,4 @@
-//! What `load` shows and pushes while it goes on.
+//! Output and pushes of `load` during the run.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};

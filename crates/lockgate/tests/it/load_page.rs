@@ -1,5 +1,5 @@
-//! `load --page` and `--link` against scripted origins: what is fetched, in which order, over how
-//! many connections, and how fast at the most.
+//! `load --page` and `--link` against scripted origins: the objects that are fetched, their order,
+//! the number of connections, and the highest speed.
 
 mod http2;
 
@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use lockgate_testkit::{Ended, Launch, Origin, Serving, Signal};
 use serde_json::Value;
 
-/// What an origin has: bodies by their targets. Others are 404. What it was asked for comes by the
-/// channel.
+/// An origin's content: bodies by their targets. Others are 404. Its requests come by the channel.
 fn site(bodies: &[(&str, &str)]) -> (Serving, Receiver<String>) {
     let bodies: HashMap<String, String> = bodies
         .iter()
@@ -73,7 +72,7 @@ fn whole() -> (Serving, Receiver<String>) {
 fn a_page_load_fetches_each_object_once_by_priority() {
     let (origin, asked) = whole();
     let report = report(&origin, &["-c", "1"]);
-    // Over one connection, so that what is asked for is in the order in which it is wanted.
+    // Over one connection, so that requests come in the order of their priority.
     let order: Vec<String> = asked.try_iter().collect();
     let expected = [
         "/",
@@ -280,8 +279,8 @@ fn options_that_page_load_lacks_are_refused() {
     );
 }
 
-/// A lower bound that is arithmetic: what must pass takes its time, but for one piece and the depth
-/// of the bucket.
+/// A lower bound by arithmetic: the bytes take their time, except for one piece and the depth of
+/// the bucket.
 fn least(bytes: u64) -> Duration {
     Duration::from_secs_f64((bytes - 1500) as f64 / 128_000.0) - Duration::from_millis(2)
 }

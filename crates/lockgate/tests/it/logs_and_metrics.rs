@@ -1,5 +1,4 @@
-//! What the program lets its operators see: the access log, the metrics address, and what happens
-//! when neither works.
+//! Observability: the access log, the metrics address, and failures of both.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -131,7 +130,7 @@ fn mask_ip_masks_client_addresses() {
             "{line}"
         );
     }
-    // One network has moved what both have, in /top as in the metrics.
+    // One network has the sum of both, in /top as in the metrics.
     gate.wait_for_sample(
         "lockgate_client_bytes",
         &["client=\"127.0.0.0\"", "direction=\"received\""],
@@ -214,7 +213,7 @@ fn the_access_log_is_rotated_by_size() {
             &mut Wire::connect(gate.address()),
             &"x".repeat(1 + round as usize),
         );
-        // One by one: what comes in one buffer stays in one file.
+        // One by one: lines of one buffer stay in one file.
         eventually("its line", || {
             let last = lines(&file).last()?["received_bytes"].as_u64()?;
             (last == u64::from(round) + 1).then_some(())

@@ -1,4 +1,4 @@
-//! The memory of the process as a budget: clients that ask for much and take nothing are cut, and
+//! The memory of the process as a budget: clients that request much and read nothing are cut, and
 //! others are served.
 
 use std::any::Any;
@@ -16,17 +16,17 @@ use rustls::Connection;
 use crate::files::Www;
 use crate::scene::{NAME, Site, lockgate, text};
 
-/// Clients that take nothing: each is worth some 60 KB at first.
+/// Clients that read nothing: each costs some 60 KB at first.
 const CROWD: usize = 250;
-/// As many more where the kernel may take much of what they send.
+/// As many more where the kernel may take much of their data.
 const MOST: usize = 4 * CROWD;
-/// What the process may keep for later when all have left.
+/// Memory that the process may keep for later when all have left.
 const KEPT: f64 = 6e6;
 /// Little more than the process has by itself.
 const LIMITS: &str = "limits = { memory = \"24MB\" }\n";
 const REQUEST: &str = "GET /big HTTP/1.1\r\nHost: app.test\r\n\r\n";
 
-/// A folder with one file that no buffer takes, and one that any does.
+/// A folder with one file larger than any buffer, and a small one.
 fn www() -> Www {
     let www = Www::with(&[("small", "served")]);
     std::fs::File::create(www.path("big"))
@@ -56,8 +56,7 @@ fn answer_without_end(client: &mut (impl Read + Write)) {
     while client.write_all(&NOISE).is_ok() {}
 }
 
-/// Letters at random, more than any coding remembers: what is compressed of them is not much
-/// shorter.
+/// Random letters, more than any coding remembers: they hardly compress.
 static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     bytes(14, 4 << 20)
         .into_iter()
@@ -65,7 +64,7 @@ static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         .collect()
 });
 
-/// What is counted, but for what was only measured.
+/// Counted memory, without kinds that are only measured.
 fn counted(gate: &Lockgate) -> f64 {
     ["heap", "coding", "kernel"]
         .iter()
@@ -73,7 +72,7 @@ fn counted(gate: &Lockgate) -> f64 {
         .sum()
 }
 
-/// From another address than those that are in the way.
+/// From another address than the crowd.
 fn honest() -> IpAddr {
     [127, 0, 0, 9].into()
 }
@@ -371,7 +370,7 @@ fn under_memory_pressure_responses_are_not_compressed() {
         crowd.push(client);
         assert!(crowd.len() < 10 * CROWD, "memory is never scarce");
     }
-    // Forms that were made before are sent as long as they are kept: a tick later nothing is.
+    // Cached compressed forms are sent as long as they are there: a tick later none is.
     eventually("what was kept is let go", || {
         coding().is_none().then_some(())
     });

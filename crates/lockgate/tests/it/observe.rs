@@ -1,5 +1,5 @@
-//! `docs/observe.md`, the alert rules and the dashboard: made from the program, or held against
-//! what it shows.
+//! `docs/observe.md`, the alert rules and the dashboard: made from the program, or compared with
+//! it.
 //!
 //! `LOCKGATE_WRITE_DOCS=1 cargo test -p lockgate --test it observe` writes the document anew.
 
@@ -19,7 +19,7 @@ use crate::docs::root;
 use crate::http::{plain_site, secure_site};
 use crate::scene::{NAME, Site, deserted, lockgate};
 
-/// What stands before the tables.
+/// The text before the tables.
 const BEGINNING: &str = "\
 # What Lockgate shows
 
@@ -46,10 +46,10 @@ Three questions that come up most:
   `limit`.
 ";
 
-/// Labels that every histogram's buckets have, and no reader asks for.
+/// Labels of every histogram's buckets, which readers do not need.
 const BUCKET: &str = "le";
 
-/// An application that takes a WebSocket at `/chat` and answers everything else.
+/// An application that accepts a WebSocket at `/chat` and answers everything else.
 fn application() -> Serving {
     Origin::tcp().answering(|request| match request.first_line().split(' ').nth(1) {
         Some("/chat") => {
@@ -134,7 +134,7 @@ fn labels(family: &Parsed) -> Vec<&str> {
     names
 }
 
-/// What a scrape shows once each family has a sample: some wait for a tick, others for a check.
+/// A scrape once each family has a sample: some wait for a tick, others for a check.
 fn families(gate: &Lockgate) -> Vec<Parsed> {
     let mut missing = Vec::new();
     eventually("every family has a sample", || {

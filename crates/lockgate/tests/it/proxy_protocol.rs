@@ -1,4 +1,4 @@
-//! The PROXY header, as it is sent to endpoints and taken from balancers in front.
+//! The PROXY header, as it is sent to endpoints and read from balancers in front.
 //!
 //! Sections are those of the specification, `proxy-protocol.txt` of HAProxy.
 
@@ -191,7 +191,7 @@ fn the_proxy_header_precedes_tls_to_an_endpoint() {
     upstream.expect("data");
 }
 
-/// A listener that takes headers from 127.0.0.1 only, and hands them on.
+/// A listener that accepts headers from 127.0.0.1 only, and hands them on.
 fn accepting(expected: &str, origin: &Origin) -> Lockgate {
     let toml = format!(
         "trusted = [\"127.0.0.1/32\"]\ntimeouts = {{ handshake = \"500ms\" }}\n\
@@ -549,7 +549,7 @@ fn proxy_protocol_pass_generates_a_header_where_none_came() {
              proxy = \"{}\"\n",
             origin.address()
         ));
-        // What a stranger says of itself is data behind our own word.
+        // The header of an untrusted peer is data behind our own header.
         let said = if trusted == "127.0.0.0/8" {
             "data"
         } else {

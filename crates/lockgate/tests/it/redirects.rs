@@ -7,7 +7,7 @@ use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin};
 use crate::http::plain_site;
 use crate::scene::{lockgate, text};
 
-/// What one request is answered with: a status and a Location, and nothing behind the head.
+/// The response to one request: a status and a Location, and nothing behind the head.
 fn asked(client: &mut Http, line: &str, more: &str) -> (u16, Option<String>) {
     client.send(format!("{line} HTTP/1.1\r\nHost: a.test\r\n{more}\r\n"));
     let head = client.head();
@@ -63,18 +63,17 @@ fn a_redirect_file_precedes_every_kind_of_action() {
                 ("GET /a/", 308, "https://b.test/x/"),
                 ("GET /a/b%20c//d?e", 308, "https://b.test/x/b%20c//d?e"),
                 ("GET /ab", 302, "/all/ab"),
-                // Paths are decoded before they are looked up, and what is filled in is as it
-                // came.
+                // Paths are decoded before they are looked up, and filled in as they came.
                 ("GET /%61", 308, "/b"),
                 ("GET /%61/%62", 308, "https://b.test/x/%62"),
                 ("GET /caf%C3%A9%20x", 301, "/coffee"),
                 ("GET //a", 308, "/b"),
-                // RFC 9110 §15.4: whether the method may change is what the status says.
+                // RFC 9110 §15.4: the status decides whether the method may change.
                 ("HEAD /a", 308, "/b"),
                 ("DELETE /keep", 307, "/kept"),
                 ("PATCH /see", 303, "/other"),
                 ("OPTIONS /a", 308, "/b"),
-                // CWE-601: what looks like a host is part of the path.
+                // CWE-601: a part that looks like a host is part of the path.
                 ("GET //evil.test/", 302, "/all//evil.test/"),
             ],
         );

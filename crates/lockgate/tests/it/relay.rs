@@ -279,7 +279,7 @@ fn echo_once(client: &mut Wire, upstream: &mut Wire) {
     upstream.expect("ping");
 }
 
-/// How much `write`, which has a limit of time, took until it would wait. What is taken in part has
+/// How many bytes `write`, which has a time limit, took until it would wait. A partial write has
 /// waited already.
 fn write_until_blocked(
     offered: &[u8],

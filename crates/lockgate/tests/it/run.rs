@@ -1,4 +1,4 @@
-//! How the program starts, stops, and what it says when it cannot do either.
+//! Start and stop of the program, and its messages when it cannot do either.
 
 mod commands;
 mod failures;
@@ -203,7 +203,7 @@ fn the_last_good_configuration_is_kept_in_state() {
     let first = std::fs::read_to_string(&kept[0]).unwrap();
     assert!(first.contains(origin.address()), "{first}");
     let port = gate.address();
-    // One that cannot start leaves it as it was, and says where it is.
+    // A configuration that cannot start leaves it as it was, and the message names it.
     let ended = lockgate().fail(&(top + &format!("[tcp.\"{port}\"]\nproxy = \"127.0.0.1:9\"\n")));
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains(&text(&kept[0])), "{}", ended.stderr);
@@ -230,8 +230,8 @@ fn every_thread_drops_root_privileges() {
     // The key belongs to root, and no other user may read it.
     let toml = "user = \"nobody\"\n".to_owned() + &site.tls(origin.address(), "");
     let gate = lockgate().workers(2).start(&toml);
-    // What root alone may read cannot be renewed: said at once, not when the certificate has
-    // expired.
+    // A file that only root may read cannot be renewed: logged at once, not when the certificate
+    // has expired.
     assert!(
         gate.stderr().text().contains("W0105"),
         "{}",

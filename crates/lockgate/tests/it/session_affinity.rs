@@ -12,7 +12,7 @@ use rustls::{ClientConfig, HandshakeKind};
 use crate::scene::{NAME, Site, lockgate, text};
 use crate::sni::secure;
 
-/// With this many addresses four endpoints are never taken for one, but once in millions of runs.
+/// With this many addresses all four endpoints are used, except once in millions of runs.
 const CLIENTS: u8 = 12;
 
 /// Four endpoints that send their names, each with sessions of its own, by their identifiers and
@@ -154,7 +154,7 @@ fn server_hello(session: &[u8], extensions: &[u8]) -> Vec<u8> {
     [&[22, 3, 3, 0, length(&message)][..], &message].concat()
 }
 
-/// The endpoint that each address is led to, of four which answer the same hello byte by byte.
+/// The endpoint of each address, out of four which answer the same hello byte by byte.
 fn led(hello: &[u8], answer: &[u8]) -> HashSet<u8> {
     let endpoints: Vec<Serving> = (b'a'..=b'd')
         .map(|name| {
@@ -189,7 +189,8 @@ fn led(hello: &[u8], answer: &[u8]) -> HashSet<u8> {
 #[test]
 fn session_affinity_reads_server_hellos_of_tls_1_2_only() {
     let site = Site::new();
-    // RFC 8446 §4.1.2: one that offers 1.3 has an identifier, which one that chooses 1.2 may know.
+    // RFC 8446 §4.1.2: a client that offers 1.3 has an identifier, which a server that chooses 1.2
+    // may know.
     let hello = client_hello(&site.client().build(), NAME);
     let session = &hello[44..76];
     assert_eq!(hello[43], 32);
@@ -225,13 +226,13 @@ fn session_affinity_falls_back_to_the_address_without_tls() {
             assert_eq!(client.rest(), [before, "and more"].concat().as_bytes());
             name
         };
-        // Half a hello, plain HTTP, a hello of SSL 2.0, what is none, and nothing.
+        // Half a hello, plain HTTP, a hello of SSL 2.0, no hello, and nothing.
         let names: HashSet<u8> = ["\x16\x03\x01\x02\x00\x01", "GET / ", "PING\r\n", ""]
             .map(visit)
             .into();
         assert_eq!(names.len(), 1, "from {n}");
         met.extend(names);
-        // One that has said all it has to say before there was a hello.
+        // A client that half-closes before a hello.
         let mut client = from(n, gate.address());
         client.finish();
         assert_eq!(client.rest().len(), 1);

@@ -27,7 +27,7 @@ fn shaped(proxy: &str, shape: &str) -> String {
     format!("[tcp.\"127.0.0.1:0\"]\nproxy = \"{proxy}\"\nshape = {shape}\n")
 }
 
-/// What `rate` bytes a second let through at the soonest, with what is saved at the beginning.
+/// The shortest time for so many bytes at `rate` bytes a second, with the burst at the beginning.
 pub(crate) fn least(bytes: u64, rate: u64) -> Duration {
     Duration::from_millis((bytes - rate / 20) * 1_000 / rate)
 }

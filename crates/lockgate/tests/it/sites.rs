@@ -1,5 +1,5 @@
-//! Sites from the configuration to the wire: rules of TLS by host, what is redirected, users and
-//! pages in their files.
+//! Sites from the configuration to the wire: TLS rules by host, redirects, users and pages in their
+//! files.
 
 use lockgate_testkit::{ClientSettings, Lockgate, Origin, Tls, Wire, eventually};
 use rustls::AlertDescription;
@@ -23,7 +23,7 @@ fn secure(gate: &Lockgate, client: &ClientSettings, name: &str, host: &str) -> S
     String::from_utf8(answer).unwrap()
 }
 
-/// One address of TLS with two sites, of which one wants certificates of its clients.
+/// One TLS address with two sites, one of which requires client certificates.
 fn two_rules(site: &Site) -> String {
     let both = site.folder.certificate(
         "both.pem",

@@ -1,5 +1,4 @@
-//! Connections told apart by what their ClientHello asks for: passed through, decrypted, or served
-//! by sites.
+//! Connections routed by their ClientHello: passed through, decrypted, or served by sites.
 
 mod client_hello;
 
@@ -168,7 +167,7 @@ fn proxy_protocol_of_an_sni_entry_overrides_the_table() {
     upstream.expect(&said);
 }
 
-/// Site "site.test" and names of `[tcp]` on one address: what is asked for chooses.
+/// Site "site.test" and names of `[tcp]` on one address: the SNI name chooses.
 fn shared(site: &Site, lines: &str) -> String {
     let all = site
         .authority
@@ -245,7 +244,7 @@ fn one_port_passes_through_terminates_and_serves_by_sni() {
     h2.headers(1, &get, true);
     let answer = h2.answer(1);
     assert_eq!((answer.status, answer.text()), (200, "site"));
-    // What the name leads elsewhere with is no site (RFC 9110 §7.4).
+    // A name that is routed elsewhere is no site (RFC 9110 §7.4).
     let mut client = site
         .client()
         .alpn(&["http/1.1"])
@@ -253,7 +252,7 @@ fn one_port_passes_through_terminates_and_serves_by_sni() {
         .unwrap();
     client.send("GET / HTTP/1.1\r\nHost: mail.test\r\nConnection: close\r\n\r\n");
     assert!(client.rest().starts_with(b"HTTP/1.1 421 "));
-    // A protocol goes before every name.
+    // A route by ALPN precedes routes by name.
     for name in ["mail.test", "site.test"] {
         let asked = site.client().alpn(&["acme-tls/1"]).build();
         let Ok(mut client) = Tls::connect(&asked, Wire::connect(address), name) else {

@@ -10,12 +10,12 @@ use lockgate_testkit::{Http, Origin, Serving, eventually};
 use crate::http::plain_site;
 use crate::scene::{echoes, lockgate, plain};
 
-/// What is known of a service.
+/// The zone of a service.
 #[derive(Clone, Default)]
 struct Zone {
     /// Priority, weight, port.
     records: Vec<(u16, u16, u16)>,
-    /// The code of the answer (RFC 1035 §4.1.1).
+    /// The response code (RFC 1035 §4.1.1).
     code: u8,
     /// Whether datagrams have room for nothing.
     truncated: bool,
@@ -121,7 +121,7 @@ fn answer(asked: &[u8], zone: &Zone, truncated: bool) -> Vec<u8> {
     answer
 }
 
-/// One that answers by its name, and the port that it has.
+/// An origin that answers with its name, and its port.
 fn named(name: &'static str) -> (Serving, u16) {
     let origin = Origin::tcp();
     let port = origin.socket_address().port();
@@ -198,7 +198,7 @@ fn srv_endpoints_follow_their_records_without_failures() {
     until(&["one", "two"]);
     server.set(|zone| zone.records.retain(|record| record.2 == two));
     until(&["two"]);
-    // RFC 2782: those of another priority are asked when none of the best can be.
+    // RFC 2782: records of a lower priority are used when none of the best is reachable.
     server.set(|zone| zone.records = vec![(0, 1, 1), (9, 1, one)]);
     until(&["one"]);
     gate.says("127.0.0.1:1 is there, at [127.0.0.1:1]");
@@ -283,7 +283,7 @@ fn each_srv_record_has_its_own_health_check() {
     let keys = "health = { path = \"/\", every = \"10ms\", fall = 1, rise = 1 }";
     let gate = lockgate().workers(2).start(&pooled(&server, keys));
     gate.says("the endpoint is down");
-    // Those that are not there are not shown.
+    // Endpoints without a record are not shown.
     assert_eq!(gate.metrics().matches("lockgate_upstream_up{").count(), 2);
     assert_eq!(gate.top()["checks"].as_array().unwrap().len(), 2);
     let before = bad.accepted();

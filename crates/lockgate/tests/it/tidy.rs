@@ -31,7 +31,7 @@ impl Source {
         self.path.starts_with(folder)
     }
 
-    /// Lines of code, numbered, without what is a comment from its first character on.
+    /// Lines of code, numbered, without lines that are comments.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.code().lines().enumerate();
         lines
@@ -160,7 +160,7 @@ fn unsafe_is_only_in_syscall_and_allocator() {
     }));
 }
 
-/// What the manifest of a crate of ours depends on, outside tests.
+/// The dependencies in the manifest of a crate of ours, outside tests.
 fn dependencies(name: &str) -> BTreeSet<String> {
     let manifest =
         std::fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
@@ -284,8 +284,8 @@ fn only_assemble_uses_both_config_and_proxy() {
         .iter()
         .filter(|source| source.is_in("crates/lockgate/src") && !source.is_test())
         .filter(|source| {
-            // The supervisor and its rooms start what the assembly made, by settings that are only
-            // theirs.
+            // The supervisor and its modules start what the assembly made, by settings that are
+            // only theirs.
             let starts = ["assemble.rs", "supervisor.rs", "check.rs", "start.rs"];
             let rooms = ["/assemble/", "/check/", "/supervisor/"];
             let may = starts.iter().any(|name| source.path.ends_with(name))
@@ -363,7 +363,7 @@ fn workers_share_no_lock_but_the_limit_tables() {
 
 #[test]
 fn no_file_contains_todo_or_dbg() {
-    // Put together here, so that this file does not have what it forbids.
+    // Put together here, so that this file does not contain them.
     let words = [
         ["TO", "DO"],
         ["FIX", "ME"],

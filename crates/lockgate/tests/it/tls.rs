@@ -1,5 +1,4 @@
-//! TLS with clients: certificates by name, versions, groups, client certificates, and what is
-//! refused.
+//! TLS with clients: certificates by name, versions, groups, client certificates, and refusals.
 
 mod hostile_clients;
 mod reload;
@@ -153,7 +152,7 @@ fn server_order_decides_alpn() {
             Some(AlertDescription::NoApplicationProtocol)
         );
         assert_eq!(gate.next_line()["cause"], "handshake_failed");
-        // Where nothing is said about it, offers are ignored.
+        // Without `alpn`, offers are ignored.
         let mut tls = client
             .alpn(&["h2"])
             .connect(gate.at("127.0.0.2:0"), NAME)
@@ -219,8 +218,8 @@ fn an_rsa_only_client_gets_the_rsa_certificate() {
     }
 }
 
-/// What `openssl s_client` prints about a connection; `None`, with a word about it, where there is
-/// none.
+/// Output of `openssl s_client` for a connection; `None`, with a message, where it is not
+/// installed.
 fn openssl(arguments: &[&str]) -> Option<String> {
     let output = std::process::Command::new("openssl")
         .arg("s_client")

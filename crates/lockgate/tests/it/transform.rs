@@ -1,5 +1,4 @@
-//! What is changed of answers on their way: compressed, kept, shown to other sites, made careful,
-//! rewritten.
+//! Changes to responses: compression, Cache-Control, CORS, security headers, rewritten bodies.
 
 mod caching;
 mod compress;
@@ -17,7 +16,7 @@ use crate::scene::NAME;
 /// The longest that a body of these tests is.
 const MOST: u64 = 1 << 30;
 
-/// A text that compresses well, and is told from one that lacks a piece.
+/// A text that compresses well; a missing piece is noticed.
 fn text(len: usize) -> String {
     let mut text = String::with_capacity(len + 16);
     let mut line = 0;
@@ -29,7 +28,7 @@ fn text(len: usize) -> String {
     text
 }
 
-/// What an answer's coding stands for.
+/// The decoded body of a response.
 #[track_caller]
 fn decoded(answer: &Answer) -> Vec<u8> {
     match answer.field("content-encoding") {
@@ -41,7 +40,7 @@ fn decoded(answer: &Answer) -> Vec<u8> {
     }
 }
 
-/// Bytes of a coding that have come so far, and what they stand for.
+/// Coded bytes that have come so far, and their decoder.
 struct Reader(Decoder);
 
 impl Reader {
@@ -58,13 +57,13 @@ impl Reader {
     }
 }
 
-/// An origin that answers every request by these fields, lines with their ends, and this body.
+/// An origin that answers every request with these fields, lines with their ends, and this body.
 fn saying(fields: &str, body: impl Into<Vec<u8>>) -> Serving {
     let (fields, body) = (fields.to_owned(), body.into());
     Origin::tcp().answering(move |request| reply(request, 200, &fields, &body))
 }
 
-/// An answer with its length, as an origin writes it.
+/// A response with its length, as an origin writes it.
 fn reply(request: &Message, status: u16, fields: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 {status} Said\r\nContent-Length: {}\r\n{fields}\r\n",
@@ -78,7 +77,7 @@ fn reply(request: &Message, status: u16, fields: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// An answer in chunks of this many bytes.
+/// A response in chunks of this many bytes.
 fn chunked(fields: &str, body: &[u8], size: usize, trailers: &str) -> Vec<u8> {
     let mut answer =
         format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{fields}\r\n").into_bytes();

@@ -1,4 +1,4 @@
-//! Values that are looked for while it runs, and the pages that show them.
+//! Values that are fetched at run time, and the pages that show them.
 
 use lockgate_testkit::{Folder, Http, Origin};
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn a_page_shows_the_last_values_that_were_fetched() {
             "HTTP/1.1 {status} X\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n"
         ));
     };
-    // One of them has no answer yet, and the others do not wait for it.
+    // One of them has no response yet, and the others do not wait for it.
     assert_eq!(page(), "<p>nothing yet, 1.2 <b>new</b>, -</p>");
     [500, 503, 200].into_iter().for_each(answer);
     gate.says("the value is had again");

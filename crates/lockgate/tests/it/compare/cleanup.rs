@@ -11,9 +11,9 @@ use super::Witness;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lockgate");
 
-/// A file in which the program starts a daemon and then does as `then` says. The daemon forked
-/// twice, ignores TERM, and writes its number to the pipe `daemon` beside the file; what reads the
-/// pipe `go` waits for [`go`].
+/// A file in which the program starts a daemon and then runs `then`. The daemon forked twice,
+/// ignores TERM, and writes its number to the pipe `daemon` beside the file; a reader of the pipe
+/// `go` waits for [`go`].
 fn file(then: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let pipes = ["daemon", "go"].map(|name| folder.path().join(name));

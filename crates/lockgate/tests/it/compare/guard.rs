@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::Witness;
 
-/// Says the number of a daemon that forked twice, is in a session of its own, and ignores TERM.
+/// Prints the number of a daemon that forked twice, is in a session of its own, and ignores TERM.
 const DAEMON: &str = "(setsid sh -c 'trap \"\" TERM INT HUP; echo $$; exec sleep 1000 >&- 2>&-' &)";
 
 struct Running {

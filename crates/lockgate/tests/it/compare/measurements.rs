@@ -68,7 +68,7 @@ fn said(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// That file, of a job and what is spoken in it.
+/// That file, for a kind of job and a scheme.
 fn whole(kind: &str, scheme: &str) -> String {
     let text = WHOLE.replace("KIND", kind).replace("SCHEME", scheme);
     if scheme == "http" {

@@ -1,5 +1,5 @@
-//! Places for clients: connections that wait for nothing give way, and handshakes that wait for
-//! their clients hold none.
+//! Slots for clients: idle connections are evicted, and handshakes that wait for their clients hold
+//! none.
 
 use std::io::Write as _;
 
@@ -130,7 +130,7 @@ fn an_idle_http2_connection_is_evicted_by_goaway() {
 #[test]
 fn active_exchanges_are_not_evicted() {
     let (origin, echo) = (Origin::tcp(), Origin::tcp().echo());
-    // Of a trusted client nothing gives way either that stands still, however long this test takes.
+    // Stalled exchanges of a trusted client are not evicted either, however long this test takes.
     let toml = "trusted = [\"127.0.0.1/32\"]\n".to_owned()
         + &plain_site(origin.address())
         + "protocols = [\"h2c\", \"http1\"]\n"
@@ -185,8 +185,8 @@ fn stalled_requests_beyond_a_clients_share_are_evicted() {
     drop(still);
 }
 
-/// What stood in the way of others: an honest connection that waits for its next request went
-/// before handshakes of a client that had most of all places.
+/// A regression test: an honest connection that waited for its next request was evicted before
+/// handshakes of the client with most slots.
 #[test]
 fn connections_of_clients_with_few_are_evicted_last() {
     let origin = Origin::tcp().answering(|_| OK.into());
@@ -234,7 +234,7 @@ fn stalled_handshakes_delay_no_other_client() {
         .map(|_| {
             let mut client = Wire::connect(gate.at("127.0.0.1:0"));
             client.send(&hello);
-            // It has been answered, and says no more.
+            // It has got our flight, and sends no more.
             client.exactly(1);
             client
         })

@@ -32,7 +32,7 @@ fn quick() -> Serving {
     Origin::tcp().answering(|_| OK.into())
 }
 
-/// What holds answers back until it is opened.
+/// A gate that holds responses back until it is opened.
 #[derive(Default)]
 struct Gate(Mutex<bool>, Condvar);
 
@@ -62,7 +62,7 @@ fn hanging() -> (Serving, Arc<Gate>) {
     (origin, gate)
 }
 
-/// All answers of an origin come when so many requests are there.
+/// An origin that answers all requests at once when so many are there.
 fn together(count: usize) -> Serving {
     let barrier = Barrier::new(count);
     Origin::tcp().answering(move |_| {
@@ -202,7 +202,7 @@ fn http2_websockets_count_against_the_socket_share() {
             ..Default::default()
         };
         if head.field("upgrade").is_none() {
-            // One answer on each connection: it is not for the next request.
+            // One response on each connection: no connection is reused.
             http.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
         } else {
             let accept = crate::h2::accept(head.field("sec-websocket-key").unwrap());
@@ -225,7 +225,7 @@ fn http2_websockets_count_against_the_socket_share() {
     for last in [1, 8, 9] {
         served(&mut stranger(&gate, "127.0.0.1:0", last));
     }
-    // One that ends leaves its place to the next.
+    // A WebSocket that ends frees its slot for the next.
     assert_eq!(sockets[0].head().unwrap().status, 200);
     sockets.clear();
     gate.wait_for_sample("lockgate_upstream_sockets_waiting", &[], 0.0);
@@ -285,7 +285,7 @@ fn socket_shares_count_the_proxy_protocol_client() {
             host % 2
         ));
     }
-    // Two clients, and not one that is the balancer.
+    // Two clients, and not the balancer as a single one.
     gate.wait_for_sample("lockgate_clients", &[], 2.0);
     opens.open();
     for client in clients {
@@ -356,8 +356,8 @@ fn descriptor_exhaustion_evicts_idle_upstream_sockets() {
     };
     let first = burst("127.0.0.1:0");
     gate.wait_for_sample(SOCKETS, &["state=\"idle\""], 20.0);
-    // Another part of the system has taken what the program counts on: there are 25 left for the
-    // second burst, 20 for clients.
+    // Another process has taken descriptors that the program counts on: there are 25 left for the
+    // second burst, 20 of them for clients.
     let open = std::fs::read_dir(format!("/proc/{}/fd", gate.pid()))
         .unwrap()
         .count();

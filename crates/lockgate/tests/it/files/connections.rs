@@ -1,4 +1,4 @@
-//! Connections on which files are asked for: what comes after an answer, and what does not.
+//! Connections for requests of files: bytes behind a response, and requests that follow.
 
 use lockgate_testkit::{Wire, bytes};
 
@@ -106,7 +106,7 @@ fn pipelined_requests_for_files_are_answered_in_order() {
     assert_eq!(client.answer().text(), "a");
 }
 
-/// CWE-444: what a request has as its body is never taken for the next one.
+/// CWE-444: the body of a request is never parsed as the next one.
 #[test]
 fn an_unread_request_body_is_never_parsed_as_a_request() {
     let (_www, served) = start();
@@ -138,7 +138,7 @@ fn an_unread_request_body_is_never_parsed_as_a_request() {
             }
         }
     }
-    // One that never comes is not waited for.
+    // A body that never comes is not waited for.
     let mut client = Http::connect(served.gate.address());
     client.send(format!(
         "GET /a.txt HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1000000\r\n\r\n"

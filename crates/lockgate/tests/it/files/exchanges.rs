@@ -1,10 +1,11 @@
-//! Whole files, parts of them, and conditions (RFC 9110 §13, §14), in every way and of every size.
+//! Whole files, ranges of them, and conditions (RFC 9110 §13, §14), over every transport and of
+//! every size.
 
 use lockgate_testkit::bytes;
 
 use super::*;
 
-/// Name and size: around what is held in memory, what is read at once, and what is not.
+/// Name and size: around the limits of what is held in memory and what is read at once.
 const SIZES: [(&str, usize); 6] = [
     ("/0.bin", 0),
     ("/1.bin", 1),
@@ -93,7 +94,7 @@ fn a_range_of_every_file_arrives_exactly() {
                 (format!("bytes=-{}", size + 100), 0, end),
                 (format!("bytes={}-{}", size / 3, middle), size / 3, middle),
                 ("BYTES=0-0".to_owned(), 0, 0),
-                // Of several only one can be had.
+                // Of several ranges only one is satisfiable.
                 (format!("bytes=0-0,{size}-"), 0, 0),
             ] {
                 let what = format!("{way:?} {path} {range}");
@@ -144,7 +145,7 @@ fn a_range_of_every_file_arrives_exactly() {
     }
 }
 
-/// Takes what stands before `until`, and that itself.
+/// Takes the text before `until`, and `until` itself.
 fn take<'a>(rest: &mut &'a [u8], until: &[u8]) -> &'a [u8] {
     let at = rest
         .windows(until.len())
@@ -155,7 +156,7 @@ fn take<'a>(rest: &mut &'a [u8], until: &[u8]) -> &'a [u8] {
     taken
 }
 
-/// Takes a multipart apart (RFC 2046 §5.1, RFC 9110 §14.6): the Content-Range and the content of
+/// Parses a multipart body (RFC 2046 §5.1, RFC 9110 §14.6): the Content-Range and the content of
 /// each part.
 fn parts(answer: &Answer) -> Vec<(String, Vec<u8>)> {
     let said = answer.field("content-type").unwrap();
@@ -360,7 +361,7 @@ fn preconditions_are_evaluated_in_order() {
                     206 => same(&answer.body, &whole.body[..1], &what),
                     304 => {
                         assert_eq!(answer.body, b"");
-                        // §15.4.5: what a 200 would have had of these.
+                        // §15.4.5: the fields that a 200 would have had.
                         for name in [
                             "etag",
                             "vary",
@@ -394,7 +395,7 @@ fn preconditions_are_evaluated_in_order() {
                     ),
                 }
             }
-            // HEAD is answered as GET, but for parts of it.
+            // HEAD is answered as GET, except for ranges.
             for (fields, status) in cases
                 .iter()
                 .filter(|(_, status)| matches!(status, 200 | 304 | 412))
@@ -409,7 +410,7 @@ fn preconditions_are_evaluated_in_order() {
     }
 }
 
-/// RFC 9110 §13.1.5: a part of a file that has changed would not fit to what the client has.
+/// RFC 9110 §13.1.5: a part of a changed file would not fit to the parts that the client has.
 #[test]
 fn if_range_never_mixes_parts_of_a_replaced_file() {
     let www = Www::new();
@@ -426,7 +427,7 @@ fn if_range_never_mixes_parts_of_a_replaced_file() {
     assert_eq!(get(&gate, "/a", &[("If-Match", &etag), part]).status, 412);
 }
 
-/// RFC 9110 §8.8.2.1: what was changed tomorrow was not.
+/// RFC 9110 §8.8.2.1: a modification date in the future is not sent.
 #[test]
 fn last_modified_is_never_later_than_date() {
     let www = Www::with(&[("a.txt", "a")]);
@@ -438,7 +439,7 @@ fn last_modified_is_never_later_than_date() {
         answer.field("last-modified"),
         Some("Fri, 01 Jan 2100 00:00:00 GMT")
     );
-    // Beyond what HTTP can say, and before 1970.
+    // Beyond the dates of HTTP, and before 1970.
     for seconds in [i64::MAX / 1_000_000_000, -1_000_000_000] {
         let time = match u64::try_from(seconds) {
             Ok(after) => SystemTime::UNIX_EPOCH + Duration::from_secs(after),
@@ -472,7 +473,7 @@ fn a_megabyte_of_accept_encoding_is_refused() {
             "{way:?}"
         );
     }
-    // What fits is read once.
+    // A field within the limit is read once.
     let long = "gzip;q=0.001,br;q=x,".repeat(1_500);
     for way in WAYS {
         let answer = served

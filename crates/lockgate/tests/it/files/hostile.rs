@@ -22,8 +22,7 @@ fn tempting() -> Www {
     www
 }
 
-/// CWE-22, CWE-35, CWE-158, CWE-180: every published spelling of a way up, and what other systems
-/// take for one.
+/// CWE-22, CWE-35, CWE-158, CWE-180: every published spelling of `..`, and those of other systems.
 #[test]
 fn path_traversal_fails_in_every_spelling() {
     let www = tempting();
@@ -125,7 +124,7 @@ fn path_traversal_fails_in_every_spelling() {
     }
 }
 
-/// Asks by a connection of its own, since what is malformed closes it.
+/// Requests over a connection of its own, since a malformed request closes it.
 fn refused(gate: &Lockgate, path: &str) {
     let mut client = Http::connect(gate.address());
     client.send(format!(
@@ -146,7 +145,7 @@ fn refused(gate: &Lockgate, path: &str) {
     );
 }
 
-/// What other systems take for a file's name is not the file.
+/// A spelling that other systems accept for a file's name is not the file.
 #[test]
 fn only_the_exact_name_leads_to_a_file() {
     let www = tempting();

@@ -1,11 +1,11 @@
-//! What files cost: bounded memory and descriptors, however many are served, and what happens when
-//! there are none.
+//! Costs of files: bounded memory and descriptors, however many are served, and behaviour without
+//! descriptors.
 
 use lockgate_testkit::bytes;
 
 use super::*;
 
-/// What a worker keeps of files: two generations of 16 MB, as `action/files/cache.rs` has it.
+/// The files that a worker caches: two generations of 16 MB, as in `action/files/cache.rs`.
 const KEPT: usize = 32 << 20;
 /// What the allocator may need on top, and buffers.
 const SLACK: usize = 16 << 20;
@@ -25,7 +25,7 @@ fn path(number: usize) -> String {
     format!("/{}/{number}.bin", number % 100)
 }
 
-/// Asks for all of them and says by how much the process has grown.
+/// Requests all of them and returns by how much the process has grown.
 fn grown(
     gate: &Lockgate,
     client: &mut Asking,
@@ -33,7 +33,7 @@ fn grown(
     size: usize,
     fields: &[Line<'_>],
 ) -> usize {
-    // What is made with the first request is not the files'.
+    // Memory that the first request needs does not count.
     client.get(&path(0), fields);
     let before = gate.resident();
     for number in 0..count {
@@ -63,7 +63,7 @@ fn memory_is_bounded_however_many_small_files_are_served() {
     assert!(grown < KEPT + SLACK, "{} MB", grown >> 20);
 }
 
-/// Over TLS and HTTP/2 larger files pass through memory, and may be kept there.
+/// Over TLS and HTTP/2 larger files pass through memory, and may be cached there.
 #[test]
 fn memory_is_bounded_however_many_larger_files_pass_through_it() {
     let www = many(120, 1_000_000);
@@ -82,7 +82,7 @@ fn memory_is_bounded_however_many_larger_files_pass_through_it() {
     }
 }
 
-/// What is not there has a page, and every path that is made up is another one.
+/// A missing path has a page, and every invented path is another one.
 #[test]
 fn memory_is_bounded_however_many_missing_paths_are_requested() {
     let www = Www::new();
@@ -166,7 +166,7 @@ fn descriptor_exhaustion_refuses_files_with_503_until_it_ends() {
         (&"limit".into(), &"lockgate".into()),
         "{line}"
     );
-    // One that comes now waits.
+    // A client that comes now waits.
     let mut second = Http::connect(gate.address());
     second.send("GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n");
     gate.says("cannot accept");
@@ -181,7 +181,7 @@ fn descriptor_exhaustion_refuses_files_with_503_until_it_ends() {
     assert_eq!(second.answer().text(), "small");
 }
 
-/// Files that are kept open leave descriptors for clients.
+/// Open files leave descriptors for clients.
 #[test]
 fn few_descriptors_serve_many_files_and_clients() {
     let www = many(400, 70_000);

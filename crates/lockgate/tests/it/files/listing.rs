@@ -172,7 +172,7 @@ fn a_directory_listing_escapes_names_and_links_work() {
             .iter()
             .filter(|entry| entry["type"] == "file")
         {
-            // What a reference begins with is never a scheme.
+            // No reference begins with a scheme.
             let url = entry["url"].as_str().unwrap().strip_prefix("./").unwrap();
             let answer = get(&gate, &format!("{path}{url}"), &[]);
             assert_eq!(

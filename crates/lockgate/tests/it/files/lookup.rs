@@ -41,7 +41,7 @@ fn a_path_maps_to_a_file_or_folder_index() {
     );
 }
 
-/// RFC 3986 §4.2: what begins with two slashes names a host.
+/// RFC 3986 §4.2: a reference that begins with two slashes names a host.
 #[test]
 fn a_trailing_slash_redirect_never_leads_to_another_host() {
     let www = Www::with(&PAGES);
@@ -187,7 +187,7 @@ fn try_files_are_tried_in_order() {
     );
 }
 
-/// What one path has led to is not what another one gets for which the same is left of it.
+/// A cached lookup of one path is not used for another with the same rest.
 #[test]
 fn try_files_use_the_whole_path() {
     let www = Www::with(&[("anna/x", "anna's"), ("bert/x", "bert's")]);
@@ -222,7 +222,7 @@ fn spa_serves_its_page_for_paths_without_a_file() {
     const SCRIPT: (&str, &str) = ("Accept", "*/*");
     for (keys, page) in [("spa = true", "index"), ("spa = \"/app.html\"", "app")] {
         let gate = www.start(keys);
-        // On one connection, so that what one request has led to does not stand for the other.
+        // On one connection, so that a cached lookup of one request is not used for the other.
         let mut client = Http::connect(gate.address());
         for (path, accept, status, content) in [
             ("/a.js", SCRIPT, 200, "script"),

@@ -10,10 +10,10 @@ use lockgate_testkit::{Tls, Wire, bytes, eventually};
 
 use super::*;
 
-/// More than lies in any buffer on the way of an answer.
+/// More than fits into all buffers on the way of a response.
 const LARGE: usize = 32 << 20;
 
-/// An answer that is read as slowly as its reader likes.
+/// A response that is read as slowly as the test likes.
 enum Slow<'a> {
     Plain(Http),
     Secure(Box<Http<Tls>>),
@@ -21,7 +21,7 @@ enum Slow<'a> {
 }
 
 impl<'a> Slow<'a> {
-    /// Asks for the file, and reads the first of its bytes.
+    /// Requests the file, and reads the first of its bytes.
     fn begin(served: &Served, client: &'a Asking, path: &str) -> (Self, Vec<u8>) {
         let begun = |head: String, len: &str| {
             assert!(
@@ -61,7 +61,7 @@ impl<'a> Slow<'a> {
         }
     }
 
-    /// Reads the rest behind what was `read`, and says whether that was all.
+    /// Reads the rest behind `read`, and returns whether the body was complete.
     fn end(self, mut read: Vec<u8>) -> (Vec<u8>, bool) {
         match self {
             Self::Plain(mut http) => read.extend(http_end(&mut http, LARGE - read.len())),
@@ -130,8 +130,8 @@ fn a_file_truncated_during_a_download_is_cut_off() {
     let content = bytes(1, LARGE);
     let served = Served::start(&www, "");
     for way in WAYS {
-        // Of what is on its way already the kernel has the very pages, and blanks the one that it
-        // cuts: not of these.
+        // The kernel shares the file's own pages with bytes under way, and blanks the page that it
+        // cuts: the test does not cut within them.
         for len in [0, LARGE as u64 - 1] {
             let name = format!("{way:?}-{len}.bin");
             let file = www.write(&name, &content);
@@ -179,8 +179,8 @@ fn a_file_overwritten_during_a_download_is_cut_off() {
     }
 }
 
-/// What is written to all the time is never what it was before and after at once, and what was
-/// written last is seen.
+/// A file under constant writes never has the same stamp before and after a read, and its last
+/// content is seen.
 #[test]
 fn a_constantly_changing_file_does_no_harm() {
     const SIZE: usize = 60_000;
@@ -208,8 +208,8 @@ fn a_constantly_changing_file_does_no_harm() {
         });
         let mut client = Http::connect(gate.address());
         for number in 0..500 {
-            // By another name it is looked at anew. Its length is what was said, or reading the
-            // next answer fails.
+            // A new name is not cached. The length of its head is exact, or reading the next
+            // response fails.
             let answer = ask_over(&mut client, "GET", &format!("/{number}.bin"), &[]);
             assert!(
                 matches!(answer.status, 200 | 503),
@@ -297,8 +297,8 @@ fn created_and_removed_files_are_noticed() {
     check(&gate, &[("/c", 200, "b")]);
 }
 
-/// What was read while it was written is read again: a change within the same tick of the clock has
-/// the same time.
+/// A file that was read while it was written is read again: a change within the same tick of the
+/// clock has the same time.
 #[test]
 fn a_file_written_within_the_clock_tick_is_read_again() {
     let www = Www::new();

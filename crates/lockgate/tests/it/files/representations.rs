@@ -63,7 +63,7 @@ fn the_content_type_follows_the_extension_or_a_path_rule() {
     ] {
         let answer = get(&gate, path, &[]);
         let said = answer.field("content-type").unwrap();
-        // Whether XML in other words is told a charset is not looked at here.
+        // The charset of other XML types is not tested here.
         let said = if media_type.contains(';') {
             said
         } else {
@@ -91,7 +91,7 @@ fn the_charset_of_text_is_configurable() {
     }
 }
 
-/// The page in place of what is asked for has its own type, not that of what is not there.
+/// The page for a missing path has its own type, not the type of that path.
 #[test]
 fn error_and_spa_pages_have_their_own_content_type() {
     let www = Www::with(&[("lost.html", "lost"), ("app.html", "app")]);
@@ -105,7 +105,7 @@ fn error_and_spa_pages_have_their_own_content_type() {
 
 fn compressed() -> Www {
     let www = Www::new();
-    // Larger than what is held in memory, and smaller; what is in it is not looked at.
+    // Larger than files that are held in memory, and smaller; their content does not matter.
     for (name, size) in [("small.js", 1_000), ("large.js", 200_000)] {
         www.write(name, "i".repeat(size));
         for (extension, letter) in [("zst", "z"), ("br", "b"), ("gz", "g")] {
@@ -133,7 +133,7 @@ fn a_precompressed_sibling_is_chosen_by_accept_encoding() {
                 (Some("GZIP"), Some("gzip")),
                 (Some("br"), Some("br")),
                 (Some("zstd"), Some("zstd")),
-                // What browsers send.
+                // As browsers send it.
                 (Some("gzip, deflate, br, zstd"), Some("zstd")),
                 (Some("gzip, deflate, br"), Some("br")),
                 (Some("gzip, deflate"), Some("gzip")),
@@ -192,7 +192,7 @@ fn a_precompressed_sibling_is_chosen_by_accept_encoding() {
                 let answer = client.get(path, &[accepted, ("If-None-Match", etag)]);
                 assert_eq!((answer.status, answer.field("etag")), (304, Some(&**etag)));
                 assert_eq!(answer.field("vary"), Some("Accept-Encoding"), "§15.4.5");
-                // That of another coding is not what the client has.
+                // The ETag of another coding does not match.
                 let other = &etags.iter().find(|(other, _)| other != coding).unwrap().1;
                 assert_eq!(
                     client
@@ -205,7 +205,7 @@ fn a_precompressed_sibling_is_chosen_by_accept_encoding() {
     }
 }
 
-/// RFC 9110 §14.2: ranges are of what is sent, and that is compressed.
+/// RFC 9110 §14.2: ranges are of the representation that is sent, here the compressed one.
 #[test]
 fn ranges_of_a_precompressed_sibling_count_its_own_bytes() {
     let www = compressed();
@@ -283,7 +283,7 @@ fn unsuitable_precompressed_siblings_are_ignored() {
     );
     assert_eq!(answer.field("content-type"), Some("application/gzip"));
     assert_eq!(get(&gate, "/lone.js", &[gzip]).status, 404);
-    // One that is made anew is seen, and one that is taken away is missed.
+    // A new sibling is noticed, and so is a removed one.
     www.write("stale.js.gz", "made");
     touch(&www.path("stale.js.gz"), CHANGED + 1_001);
     lockgate_testkit::eventually("the new sibling", || {
@@ -319,7 +319,7 @@ fn lines(size: usize) -> Vec<u8> {
     text
 }
 
-/// What a client reads.
+/// The content that a client decodes.
 fn decoded(answer: &Answer) -> Vec<u8> {
     let coded = match answer.field("content-encoding") {
         None => return answer.body.clone(),
@@ -331,8 +331,8 @@ fn decoded(answer: &Answer) -> Vec<u8> {
     decode_all(coded, &answer.body, 1 << 30).unwrap()
 }
 
-/// RFC 9110 §8.4, §8.8.3.3, §9.3.2, §12.5.5, §14.2: below what is worth it, kept, kept from a
-/// descriptor, and on its way.
+/// RFC 9110 §8.4, §8.8.3.3, §9.3.2, §12.5.5, §14.2: below the minimum size, cached, cached as a
+/// descriptor, and streamed.
 #[test]
 fn a_file_compressed_on_the_fly_has_a_weak_etag() {
     let www = Www::new();
@@ -354,7 +354,7 @@ fn a_file_compressed_on_the_fly_has_a_weak_etag() {
             for coding in ["zstd", "br", "gzip"] {
                 let what = format!("{way:?} {path} {coding}");
                 let accept = ("Accept-Encoding", coding);
-                // The second time it is kept.
+                // The second time it is cached.
                 for _ in 0..2 {
                     let answer = client.get(path, &[accept]);
                     assert_eq!(answer.status, 200, "{what}");
@@ -492,7 +492,7 @@ fn a_client_without_accept_encoding_gets_the_plain_file() {
         (None, None),
         "it is compressed as it is"
     );
-    // HTTP/1.0 has no chunks: what has no length ends with the connection.
+    // HTTP/1.0 has no chunks: a body without a length ends with the connection.
     www.write("large.txt", lines(3 << 20));
     let mut client = Http::connect(gate.address());
     client.send("GET /large.txt HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n");

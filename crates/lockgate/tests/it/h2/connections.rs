@@ -1,4 +1,4 @@
-//! Connections that speak HTTP/2: how it is agreed on, what they allow, how they end.
+//! Connections over HTTP/2: negotiation, limits and their end.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ fn h2c_prior_knowledge_needs_configuration() {
     client.expect_end();
 }
 
-/// RFC 9113 §5.1.2: what is beyond the limit is refused unharmed, and the rest is served.
+/// RFC 9113 §5.1.2: a stream beyond the limit is refused unharmed, and the rest is served.
 #[test]
 fn max_concurrent_streams_is_configurable() {
     let origin = Origin::tcp();
@@ -124,7 +124,7 @@ fn max_concurrent_streams_is_configurable() {
         ended += usize::from(frame.ends_stream());
     }
     peer.get(7, "/");
-    // On one of the connections that are kept.
+    // On one of the idle connections.
     eventually("the next request arrives", || {
         upstreams
             .iter()
@@ -133,7 +133,7 @@ fn max_concurrent_streams_is_configurable() {
     });
 }
 
-/// RFC 9113 §6.8: what has begun is finished, and nothing new is taken.
+/// RFC 9113 §6.8: open streams are finished, and no new ones are accepted.
 #[test]
 fn drain_sends_goaway_and_finishes_open_streams() {
     let origin = Origin::tcp();
@@ -147,7 +147,7 @@ fn drain_sends_goaway_and_finishes_open_streams() {
     let mut idle = Peer::connect(gate.address());
     idle.settle();
     gate.signal(Signal::TERM);
-    // The first goodbye lets what is on its way arrive; the second says which was the last.
+    // The first GOAWAY lets streams under way arrive; the second names the last one.
     let goaway = peer.read_until(kind::GOAWAY);
     assert_eq!(goaway.number(4), code::NO_ERROR);
     assert_eq!(idle.goodbye().code, code::NO_ERROR);
@@ -243,8 +243,7 @@ fn a_slow_basic_auth_check_ends_with_the_head_timeout() {
     assert_eq!(client.begin(request, true).answer().status, 503);
 }
 
-/// The time for a head is over with it, also of a request that comes in the same packet as the
-/// preface.
+/// The head timeout is over with the head, also for a request in the same packet as the preface.
 #[test]
 fn a_response_may_take_longer_than_the_head_timeout() {
     let origin = Origin::tcp();
@@ -264,7 +263,7 @@ fn a_response_may_take_longer_than_the_head_timeout() {
     upstream.request();
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
     assert_eq!(peer.read_until(kind::DATA).payload, b"half");
-    // One that came later and has nothing to say has had its time.
+    // A client that came later and sends nothing has had its time.
     let mut silent = Http::connect(gate.address());
     silent.send("GET / HTTP/1.1\r\n");
     assert_eq!(silent.answer().status(), 408);
@@ -326,7 +325,7 @@ fn a_websocket_over_http2_reaches_an_http1_application() {
     assert_eq!(socket.answer().text(), "onetwothreelast");
 }
 
-/// What a WebSocket's server answers to a key (RFC 6455 §4.2.2).
+/// The `Sec-WebSocket-Accept` for a key (RFC 6455 §4.2.2).
 pub(crate) fn accept(key: &str) -> String {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
     use base64ct::{Base64, Encoding};

@@ -1,4 +1,4 @@
-//! Requests over HTTP/2 and their answers, in front of an application that speaks HTTP/1.
+//! Requests over HTTP/2 and their responses, in front of an application that speaks HTTP/1.
 
 use http::Method;
 use lockgate_testkit::h2::frame::{code, flag, frame, kind};
@@ -30,7 +30,7 @@ fn owned(fields: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Answers with what it was sent.
+/// Echoes the request's body.
 fn mirror(request: &Message) -> Vec<u8> {
     let mut answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
@@ -316,13 +316,13 @@ fn large_http2_bodies_pass_both_ways_at_once() {
     );
 }
 
-/// What the client no longer wants is not asked of the application any longer.
+/// A request that the client has cancelled does not stay with the application.
 #[test]
 fn rst_stream_of_the_client_closes_the_upstream_connection() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
-    // Before the answer, in the middle of it, and in the middle of the request.
+    // Before the response, in the middle of it, and in the middle of the request.
     let mut waiting = client.begin(request(Method::GET, &[]), true);
     let mut upstream = origin.http();
     upstream.request();
@@ -355,7 +355,7 @@ fn rst_stream_of_the_client_closes_the_upstream_connection() {
     }
 }
 
-/// RFC 9113 §8.1.1, RFC 9112 §8: an answer that was cut must not look whole.
+/// RFC 9113 §8.1.1, RFC 9112 §8: a truncated response must not look whole.
 #[test]
 fn an_aborted_upstream_response_resets_the_stream() {
     let origin = Origin::tcp();
@@ -375,7 +375,7 @@ fn an_aborted_upstream_response_resets_the_stream() {
             "{answer:?}"
         );
     }
-    // Before the answer there is one of ours; the connection goes on either way.
+    // Before the head there is a local response; the connection goes on either way.
     let exchange = client.begin(request(Method::POST, &[("content-length", "0")]), true);
     let mut upstream = origin.http();
     upstream.request();
@@ -383,7 +383,7 @@ fn an_aborted_upstream_response_resets_the_stream() {
     assert_eq!(exchange.answer().status, 502);
 }
 
-/// RFC 9113 §8.1: an answer before the request's end is passed, and the rest of the request is no
+/// RFC 9113 §8.1: a response before the request's end is passed, and the rest of the request is no
 /// longer wanted.
 #[test]
 fn an_early_response_is_complete_then_rst_stream_no_error() {
@@ -417,7 +417,7 @@ fn an_early_response_is_complete_then_rst_stream_no_error() {
     assert_eq!(peer.answer(3).status, 200);
 }
 
-/// RFC 9113 §8.1: the rest is unwanted only where that is said. A program that answers first may
+/// RFC 9113 §8.1: the rest is unwanted only with RST_STREAM. An application that answers first may
 /// read it afterwards.
 #[test]
 fn the_request_body_continues_after_an_early_response() {
@@ -469,7 +469,7 @@ fn small_data_frames_of_a_stalled_upload_are_no_flood() {
         .flat_map(|at| frame(kind::DATA, 0, 1, format!("message {at:04}, not long\n")))
         .collect();
     peer.send(messages);
-    // All of it is within the first windows, and has been looked at.
+    // All of it is within the first windows, and has been read.
     assert!(!peer.settle().iter().any(|frame| frame.kind == kind::GOAWAY));
     peer.data(1, "", true);
     let mut upstream = origin.http();
@@ -479,8 +479,8 @@ fn small_data_frames_of_a_stalled_upload_are_no_flood() {
     assert_eq!(peer.answer(1).status, 200);
 }
 
-/// RFC 9113 §8.1: the reset that tells a client to stop may overtake the answer in it, so it can
-/// send its body to the end.
+/// RFC 9113 §8.1: the reset that tells a client to stop may overtake the response, so the client
+/// can send its body to the end.
 #[test]
 fn a_response_before_the_request_ends_causes_no_rst_stream() {
     let origin = Origin::tcp();
@@ -509,7 +509,7 @@ fn a_response_before_the_request_ends_causes_no_rst_stream() {
     origin.http().request();
 }
 
-/// What has come of an answer is delivered before it is broken off.
+/// The received part of a response is delivered before the stream is reset.
 #[test]
 fn data_before_an_upstream_abort_is_delivered() {
     let origin = Origin::tcp();

@@ -1,5 +1,5 @@
-//! Field sections that the h2 crate takes and that are refused all the same, and what heads may
-//! take together.
+//! Field sections that the h2 crate accepts and that are refused all the same, and how much memory
+//! heads may take together.
 
 use std::sync::{Arc, Mutex};
 
@@ -76,7 +76,7 @@ fn pseudo_header_fields_in_request_trailers_are_refused() {
             }
             peer.frame(kind::HEADERS, end, 1, hpack::section(trailers));
             let answer = answered(&mut peer);
-            // What HPACK itself refuses ends the connection.
+            // A section that HPACK itself refuses ends the connection.
             assert!(
                 ["400", "RST_STREAM 1", "GOAWAY 1"].contains(&&*answer),
                 "{trailers:?}: {answer}"
@@ -196,7 +196,7 @@ fn malformed_trailers_split_across_frames_are_refused() {
     }
 }
 
-/// The first that is said of a request: a status, a reset or a goodbye with its code.
+/// The first reply to a request: a status, a reset or a GOAWAY with its code.
 fn answered(peer: &mut Peer) -> String {
     loop {
         let frame = peer.read();
@@ -245,7 +245,7 @@ fn a_path_with_a_fragment_is_a_400() {
 fn heads_of_open_streams_take_bounded_memory() {
     let origin = Origin::tcp();
     let gate = site(&origin);
-    // What the first request takes is there before.
+    // Memory of the first request is there before.
     let mut first = Peer::connect(gate.address());
     first.get(1, "/");
     let mut waits = origin.http();
@@ -260,7 +260,7 @@ fn heads_of_open_streams_take_bounded_memory() {
             bytes.extend(get(2 * number + 1, &hpack::indexed(62).repeat(14)));
         }
         peer.send(&bytes);
-        // Resets of streams may leave behind the answer to a PING.
+        // Resets of streams may leave after the acknowledgement of a PING.
         let frames = [peer.settle(), peer.settle()].concat();
         let resets = resets(&frames);
         assert!(

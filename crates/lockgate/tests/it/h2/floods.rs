@@ -1,5 +1,5 @@
-//! Clients that flood: each is disconnected and the cause is told, memory stays, and others are
-//! served meanwhile.
+//! Clients that flood: each is disconnected and the cause is logged, memory stays bounded, and
+//! others are served meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::scene::{NAME, Site, lockgate};
 
 /// As many steps as an attacker takes that is not stopped.
 const STEPS: u32 = 100_000;
-/// What all attacks of a test together may cost.
+/// The memory that all attacks of a test together may cost.
 const MEMORY: usize = 16 * 1024 * 1024;
 
-/// A client that asks again and again, by HTTP/1 and HTTP/2 in turn.
+/// A client that sends request after request, over HTTP/1 and HTTP/2 in turn.
 pub(super) struct Probe {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<usize>,
@@ -45,8 +45,8 @@ impl Probe {
     }
 
     /// Checks that every request of the probe was answered. None waits longer than the deadline of
-    /// the testkit's sockets; how long each took is the machine's matter as much as ours, so it
-    /// is measured by a benchmark and not asserted here.
+    /// the testkit's sockets; the time of each depends on the machine as much as on us, so it is
+    /// measured by a benchmark and not asserted here.
     pub(super) fn stop(self) {
         self.stop.store(true, Ordering::SeqCst);
         let count = self
@@ -90,7 +90,7 @@ fn repelled_before(attacked: &str, attacks: &[Attack]) {
     let probed = application();
     let gate = lockgate().start(&site_for(attacked, &probed));
     let address = gate.address();
-    // The memory of what is needed at all is there before.
+    // Memory that every connection needs is there before.
     let mut peer = Peer::connect(address);
     peer.get(1, "/probe");
     assert_eq!(peer.answer(1).status, 200);
@@ -191,7 +191,7 @@ fn closed_and_stalled_stream_floods_harm_no_other_client() {
     repelled(&attacks::STREAMS);
 }
 
-/// What still waits for an answer does not keep the connection that it came over.
+/// A stream that still waits for its response does not keep the connection.
 #[test]
 fn floods_before_a_silent_application_end_too() {
     let deaf = Origin::tcp();
@@ -260,8 +260,8 @@ fn reconnecting_attackers_do_not_delay_other_clients() {
     gate.wait_for_sample(VIOLATIONS, &[], 120.0);
 }
 
-/// Requests of all clients share connections to an endpoint that speaks HTTP/2: what one takes back
-/// must not make the endpoint disconnect the others.
+/// Requests of all clients share connections to an endpoint that speaks HTTP/2: cancelled requests
+/// of one client must not make the endpoint disconnect the others.
 #[test]
 fn floods_do_not_cross_shared_upstream_connections() {
     let endpoint = h2::Origin::plain(|_| Reply::ok("ok"));

@@ -91,7 +91,7 @@ fn error_responses_to_grpc_calls_have_a_grpc_status() {
         1.0,
     );
 
-    // Other clients have what they had.
+    // Other clients get what they got before.
     let client = Client::connect(gate.address());
     let got = client.get("/");
     assert_eq!(
@@ -153,7 +153,7 @@ fn configured_responses_to_grpc_calls_have_a_grpc_status() {
         (&200.into(), &7.into()),
         "{line}"
     );
-    // Other clients have what they had.
+    // Other clients get what they got before.
     let client = Client::connect(gate.address());
     let got = client.get("/");
     assert_eq!(

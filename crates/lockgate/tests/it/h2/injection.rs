@@ -42,7 +42,7 @@ fn pseudo(name: &str, value: &str) -> Fields {
     fields
 }
 
-/// What no value may have, in any place of it.
+/// Bytes that no value may have, at any position.
 fn spoilt(value: &str) -> Vec<String> {
     let inside = [
         "\r\nx: y",
@@ -59,7 +59,7 @@ fn spoilt(value: &str) -> Vec<String> {
         .collect()
 }
 
-/// Heads that must not be passed on, each with what is wrong.
+/// Heads that must not be forwarded, each with its mistake.
 fn malformed() -> Vec<(String, Fields)> {
     let mut all: Vec<(String, Fields)> = Vec::new();
     let mut add = |what: &str, fields: Fields| all.push((what.to_owned(), fields));
@@ -74,7 +74,7 @@ fn malformed() -> Vec<(String, Fields)> {
         add("cookie", with("cookie", &bad));
         add("content-length", with("content-length", &format!("0{bad}")));
     }
-    // Words of the first line.
+    // Parts of the request line.
     for bad in [
         "",
         "GET ",
@@ -196,7 +196,7 @@ fn malformed() -> Vec<(String, Fields)> {
     ] {
         add("of a connection", with(name, value));
     }
-    // Lengths that do not say one thing.
+    // Content-Length values that are ambiguous.
     for (first, second) in [("0", "1"), ("1", "2")] {
         add(
             "two lengths",
@@ -224,7 +224,7 @@ fn malformed() -> Vec<(String, Fields)> {
     all
 }
 
-/// Sends a head, and what would be the end of its stream; how that was refused, if it was.
+/// Sends a head and the end of its stream; returns how it was refused, if it was.
 fn sent(peer: &mut Peer, stream: u32, fields: &Fields) -> Result<String, String> {
     let section: Vec<u8> = fields
         .iter()
@@ -315,7 +315,7 @@ fn no_malformed_http2_head_behind_a_body_reaches_http1() {
         peer.headers(1, &head, false);
         peer.data(1, "body", false);
         peer.headers(1, trailers, true);
-        // An answer is fine where it is a refusal, or where the trailer was dropped.
+        // A response is fine if it is a refusal, or if the trailer was dropped.
         while let Ok(Some(frame)) = peer.try_next() {
             if matches!(frame.kind, kind::RST_STREAM | kind::GOAWAY) || frame.ends_stream() {
                 break;
@@ -369,8 +369,8 @@ fn unusual_but_valid_http2_fields_are_forwarded() {
     }
 }
 
-/// RFC 9113 §10.5.1, RFC 6585 §5: what is longer than we take is refused by an answer, and the next
-/// request is served.
+/// RFC 9113 §10.5.1, RFC 6585 §5: an oversized head is refused by a response, and the next request
+/// is served.
 #[test]
 fn an_oversized_http2_head_is_a_431_or_414() {
     let origin =
@@ -408,7 +408,7 @@ fn an_oversized_http2_head_is_a_431_or_414() {
     }
 }
 
-/// A field of up to 32 KB is looked at.
+/// A field of up to 32 KB is decoded.
 const SHORT: &str = "limits = { head = \"16KB\" }\n";
 
 /// A section in frames of 16 KB.
@@ -441,8 +441,8 @@ fn an_oversized_http2_field_is_a_431() {
     let gate = lockgate().start(&(SHORT.to_owned() + &plain_site(origin.address())));
     let mut peer = Peer::connect(gate.address());
     let remembered = |length| hpack::remembered("x-long", "x".repeat(length));
-    // "/" and 22,001 "#" in Huffman coding, of 12 bits each: of what the crate takes it tells
-    // nothing but the "/".
+    // "/" and 22,001 "#" in Huffman coding, of 12 bits each: the crate accepts it and reports only
+    // the "/".
     let mut bits = format!("011000{}", "111111111010".repeat(22_001));
     bits.push_str(&"1".repeat(bits.len().next_multiple_of(8) - bits.len()));
     let byte = |bits: &[u8]| u8::from_str_radix(std::str::from_utf8(bits).unwrap(), 2).unwrap();
@@ -472,8 +472,8 @@ fn an_oversized_http2_field_is_a_431() {
     assert_eq!(peer.answer(23).text(), "ok");
 }
 
-/// RFC 9113 §10.5.1: what would cost more than a few heads to decode ends the connection, under its
-/// name.
+/// RFC 9113 §10.5.1: a section that would cost more than a few heads to decode ends the connection,
+/// with its reason.
 #[test]
 fn an_excessive_http2_field_ends_the_connection() {
     let gate = lockgate().start(&(SHORT.to_owned() + &plain_site(Origin::tcp().address())));
@@ -511,8 +511,8 @@ fn an_excessive_http2_field_ends_the_connection() {
     }
 }
 
-/// RFC 9110 §9.3.2, and each is a request of its own: what users quote from an error page is in one
-/// line of the log.
+/// RFC 9110 §9.3.2, and each is a request of its own: the id on an error page is in one line of the
+/// log.
 #[test]
 fn malformed_http2_requests_are_logged_one_by_one() {
     let origin = Origin::tcp().answering(|_| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".into());

@@ -1,4 +1,4 @@
-//! Clients that begin much and let it lie: what they hold is little, and it ends.
+//! Clients that open many streams and then stall: they hold little, and they time out.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::scene::lockgate;
 
 /// Requests that one connection begins.
 const STREAMS: u32 = 100;
-/// What they may hold together.
+/// The memory that they may hold together.
 const MEMORY: usize = 24 * 1024 * 1024;
 
 /// An application with responses that are too large for any buffer.
@@ -99,8 +99,8 @@ fn stalled_request_bodies_hold_little_memory_and_time_out() {
     ends(&gate, peer, before, probe);
 }
 
-/// Slow read (Shekyan 2012) with windows that are open: what we hold is bounded by us, not by what
-/// the client allows.
+/// Slow read (Shekyan 2012) with open windows: the memory is bounded by us, not by the client's
+/// windows.
 #[test]
 fn slow_read_responses_hold_little_memory_and_time_out() {
     let (attacked, probed) = (large(), application());
@@ -126,7 +126,7 @@ fn slow_read_responses_hold_little_memory_and_time_out() {
     probe.stop();
 }
 
-/// CVE-2019-9517: bodies for an application that takes none of them are held up to the window of
+/// CVE-2019-9517: bodies for an application that reads none of them are held up to the window of
 /// the connection, which is 8 MB.
 #[test]
 fn stalled_uploads_hold_no_more_than_the_connection_window() {
@@ -144,7 +144,7 @@ fn stalled_uploads_hold_no_more_than_the_connection_window() {
         .find(|(id, _)| *id == setting::INITIAL_WINDOW_SIZE)
         .unwrap()
         .1;
-    // What may be sent: of the connection, then of each stream.
+    // Windows: of the connection, then of each stream.
     let mut allowed = [65_535, window, window, window, window];
     for stream in [1, 3, 5, 7] {
         let head = [
@@ -177,7 +177,7 @@ fn stalled_uploads_hold_no_more_than_the_connection_window() {
     probe.stop();
 }
 
-/// RFC 7541 §4.2: how much our encoder remembers for a client is for us to say.
+/// RFC 7541 §4.2: our encoder decides how much it remembers for a client.
 #[test]
 fn a_huge_header_table_size_does_not_grow_our_encoder() {
     let (probed, reflecting) = (
@@ -194,7 +194,7 @@ fn a_huge_header_table_size_does_not_grow_our_encoder() {
     let long = "x".repeat(6_000);
     for at in 0..4_000 {
         peer.get(2 * at + 1, &format!("/{at}{long}"));
-        // What it remembers is not understood here: only that an answer comes.
+        // The response is not decoded here: only its arrival counts.
         while !peer.read().ends_stream() {}
     }
     let more = gate.most_resident().saturating_sub(before);
@@ -211,8 +211,7 @@ fn data_for_closed_streams_ends_the_connection() {
     let gate = lockgate().start(&site(&attacked, &probed));
     let probe = Probe::start(gate.address());
     let mut peer = Peer::connect(gate.address());
-    // One that keeps the connection from being idle, and one that breaks the rules until it is
-    // reset.
+    // One stream keeps the connection from being idle, and one breaks the rules until it is reset.
     for stream in [1, 3] {
         let head = [
             (":method", "POST"),
@@ -235,7 +234,7 @@ fn data_for_closed_streams_ends_the_connection() {
                 end => panic!("no goodbye: {end:?} behind {sent} bytes"),
             }
         }
-        // A peer that has closed has said why.
+        // A peer that has closed has sent its reason.
         let _ = peer.try_send(frame::frame(kind::DATA, 0, 3, [b'x'; 16_384]));
         allowed = allowed.saturating_sub(16_384);
         sent += 16_384;

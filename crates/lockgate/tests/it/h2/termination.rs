@@ -1,4 +1,4 @@
-//! Clients that leave, or are sent away, in the middle of something.
+//! Clients that leave, or are disconnected, in the middle of an exchange.
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::connections::accept;
 use super::plain_site;
 use crate::scene::lockgate;
 
-/// What a window is opened to where it is not to matter.
+/// A window that is large enough not to matter.
 const WIDE: u32 = u32::MAX >> 1;
 
 /// A client's end of a WebSocket on stream 1, and the application's.
@@ -41,8 +41,8 @@ fn websocket(gate: &Lockgate, origin: &Origin) -> (Peer, Http) {
     (peer, upstream)
 }
 
-/// An application that does not react to the end of what it is sent is not held for a client that
-/// is no more.
+/// An application that ignores the end of its input does not keep a tunnel of a client that is
+/// gone.
 #[test]
 fn a_half_closed_websocket_stream_ends_with_its_client() {
     let origin = Origin::tcp();
@@ -61,7 +61,7 @@ fn a_half_closed_websocket_stream_ends_with_its_client() {
     }
 }
 
-/// RFC 9113 §5.4.2: it does not have to wait until the endpoint takes what it was sent.
+/// RFC 9113 §5.4.2: the reset does not wait until the endpoint takes the data before it.
 #[test]
 fn rst_stream_of_an_upload_resets_the_stalled_upstream_stream() {
     let origin = Origin::tcp();
@@ -93,7 +93,7 @@ fn rst_stream_of_an_upload_resets_the_stalled_upstream_stream() {
     );
 }
 
-/// Our goodbye does not reach it, and what it did is said all the same.
+/// Our GOAWAY does not reach it, and the violation is logged all the same.
 #[test]
 fn a_flooding_client_that_reads_nothing_is_logged() {
     let origin = Origin::tcp();
@@ -106,7 +106,7 @@ fn a_flooding_client_that_reads_nothing_is_logged() {
     let mut upstream = origin.http();
     upstream.request();
     upstream.send("HTTP/1.1 200 OK\r\n\r\n");
-    // When nothing more is taken, every buffer on the way is full.
+    // When no more is taken, every buffer on the way is full.
     upstream.stream.limit(Duration::from_secs(1));
     while upstream.stream.write_all(&[b'x'; 65_536]).is_ok() {}
     peer.send(frame(kind::SETTINGS, 0, 0, "").repeat(20));
@@ -119,7 +119,7 @@ fn a_flooding_client_that_reads_nothing_is_logged() {
     );
 }
 
-/// RFC 9113 §6.8: which requests were looked at, and may not be sent again without thought.
+/// RFC 9113 §6.8: the last stream tells which requests may have been processed.
 #[test]
 fn goaway_at_the_drain_deadline_names_the_last_stream() {
     let origin = Origin::tcp();
@@ -130,7 +130,7 @@ fn goaway_at_the_drain_deadline_names_the_last_stream() {
     let mut upstream = origin.http();
     upstream.request();
     gate.signal(Signal::TERM);
-    // A client that does not answer the PING behind the first goodbye gets no other before the
+    // A client that does not acknowledge the PING behind the first GOAWAY gets no other before the
     // deadline.
     assert_eq!(gate.ended().code, Some(3));
     let goodbye = peer.goodbye();
@@ -157,8 +157,7 @@ fn a_websocket_stream_has_a_log_line_with_its_bytes() {
     assert_eq!(line["endpoint"], origin.address(), "{line}");
 }
 
-/// Where endpoints are told of the client, streams at once need a connection each. Afterwards one
-/// is enough.
+/// With the PROXY protocol, concurrent streams need a connection each. Afterwards one is enough.
 #[test]
 fn surplus_dedicated_upstream_connections_close_before_the_client() {
     const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";

@@ -1,4 +1,4 @@
-//! Requests that clients take back, on a connection to an endpoint that others share.
+//! Cancelled requests, on a connection to an endpoint that others share.
 
 use http::Method;
 use lockgate_testkit::Origin as Scripted;
@@ -9,7 +9,7 @@ use super::failures::{accept, request};
 use super::{ask, client, get, in_front_of, pooled};
 use crate::scene::lockgate;
 
-/// A client with as many requests under way.
+/// A client with so many requests in flight.
 fn asking(to: std::net::SocketAddr, requests: u32) -> Peer {
     let mut peer = Peer::connect(to);
     for number in 0..requests {

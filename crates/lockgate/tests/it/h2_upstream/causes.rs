@@ -1,4 +1,4 @@
-//! Endpoints that end or reset a connection of HTTP/2 before they answer.
+//! Endpoints that close or reset an HTTP/2 connection before they answer.
 
 use lockgate_testkit::{Http, Origin};
 

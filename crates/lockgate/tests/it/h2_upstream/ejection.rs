@@ -17,7 +17,7 @@ fn assert_none_is_ejected(gate: &Lockgate, after: &str) {
     assert_eq!(ejections, 0.0, "after {after}");
 }
 
-/// Answers 200, but resets the streams of paths that end in the number of a code.
+/// Answers 200, but resets the streams of paths that end in an error code.
 fn origin() -> Origin {
     Origin::plain(|asked| {
         match asked
@@ -31,7 +31,7 @@ fn origin() -> Origin {
     })
 }
 
-/// Waits until all that was sent has been looked at, or the connection has ended for it.
+/// Waits until the peer has read all, or the connection has ended for it.
 fn settle(peer: &mut Peer) {
     for _ in 0..2 {
         let _ = peer.try_send(frame::frame(kind::PING, 0, 0, *b"settle??"));
@@ -43,7 +43,7 @@ fn settle(peer: &mut Peer) {
     }
 }
 
-/// What clients of HTTP/1 send, and the status that they get; 0 where they leave before one.
+/// Requests of HTTP/1 clients, and the status that they get; 0 where they leave before one.
 #[test]
 fn no_http1_client_request_ejects_an_http2_endpoint() {
     let (one, other) = (origin(), origin());
@@ -54,7 +54,7 @@ fn no_http1_client_request_ejects_an_http2_endpoint() {
         // RFC 9112 §3.2: HTTP/1.0 may do without, and in HTTP/1.1 it may be empty.
         ("GET / HTTP/1.0\r\n\r\n".to_owned(), 200),
         ("GET / HTTP/1.1\r\nHost:\r\n\r\n".to_owned(), 200),
-        // Three times as long when it is escaped, and longer than HTTP/2 takes it by the crate.
+        // Three times as long when it is escaped, and longer than the h2 crate takes it.
         (long("<", 25_000), 414),
         (long("<", 20_000), 200),
         (long("a", 60_000), 200),
@@ -98,7 +98,7 @@ fn no_http1_client_request_ejects_an_http2_endpoint() {
             format!("POST / HTTP/1.1\r\n{host}Content-Length: 10\r\nExpect: 100-continue\r\n\r\n"),
             0,
         ),
-        // An endpoint that breaks off a request and goes on has answered it in its way.
+        // An endpoint that resets a stream and goes on has answered it.
         (get("/reset/0"), 502),
         (get("/reset/1"), 502),
         (get("/reset/2"), 502),
@@ -118,7 +118,7 @@ fn no_http1_client_request_ejects_an_http2_endpoint() {
         }
         assert_none_is_ejected(&gate, &shown);
     }
-    // All of them have been looked at when these have.
+    // All of them have been read when these have.
     for _ in 0..4 {
         assert_eq!(ask(&gate, get("/")).text(), "app.test");
     }
@@ -210,7 +210,8 @@ fn no_http2_client_request_ejects_an_http2_endpoint() {
     assert_none_is_ejected(&gate, "all of them");
 }
 
-/// RFC 9110 §10.1.1: an endpoint that does not say 100 waits for the body, and the client has it.
+/// RFC 9110 §10.1.1: an endpoint that does not send 100 waits for the body, and the client
+/// withholds it.
 #[test]
 fn a_client_withholding_its_body_ejects_no_endpoint() {
     for protocol in ["http1", "h2c"] {
@@ -237,14 +238,13 @@ fn a_client_withholding_its_body_ejects_no_endpoint() {
             http.expect("HTTP/1.1 504 ");
         }
         assert_none_is_ejected(&gate, protocol);
-        // One that has the whole request and says nothing is to blame.
+        // An endpoint that has the whole request and sends nothing is to blame.
         assert_eq!(ask(&gate, post(b"whole")).status(), 504);
         gate.wait_for_sample("lockgate_upstream_ejections_total", &[], 1.0);
     }
 }
 
-/// A reset is an answer, which counts as the 502 that the client is told: only where the operator
-/// says that answers may.
+/// A reset counts as the 502 that the client gets: only where the operator configures statuses.
 #[test]
 fn rst_stream_counts_as_502_for_ejection() {
     let eject = |statuses: &str| {

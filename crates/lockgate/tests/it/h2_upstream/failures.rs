@@ -69,7 +69,7 @@ fn a_refused_stream_is_retried_for_any_method() {
         (2, 1),
         "on the same connection"
     );
-    // Twice is an answer.
+    // A second refusal is the response.
     let (origin, seen) = refusing(2, code::REFUSED_STREAM);
     let gate = in_front_of(&origin);
     expect_502(&ask(&gate, post(b"twice")), "connection_terminated");
@@ -123,7 +123,8 @@ fn requests_above_the_last_stream_of_goaway_are_retried() {
     end.unwrap();
 }
 
-/// The second endpoint takes little, and answers before it has got again what the first one had.
+/// The second endpoint reads little, and answers before it has got again as much as the first one
+/// had.
 #[test]
 fn a_retried_request_body_is_complete_despite_an_early_response() {
     let origin = Scripted::tcp();
@@ -163,7 +164,7 @@ fn a_retried_request_body_is_complete_despite_an_early_response() {
     assert!(got == body, "{} bytes of {}", got.len(), body.len());
 }
 
-/// A connection that was kept may be closed at any time.
+/// An idle connection may be closed at any time.
 #[test]
 fn a_stale_shared_http2_connection_fails_no_request() {
     let origin = Scripted::tcp();
@@ -234,7 +235,7 @@ fn an_endpoint_that_speaks_no_http2_is_a_502() {
     assert!(log.to_string().contains("no HTTP/2"), "{log}");
 }
 
-/// It would take our words for its own protocol's, and say nothing for a while.
+/// It would take our bytes for its own protocol, and send nothing for a while.
 #[test]
 fn an_endpoint_without_h2_in_alpn_is_a_502() {
     let site = Site::new();
@@ -272,7 +273,7 @@ fn a_truncated_http2_response_is_never_complete() {
     let answer = client(&gate)
         .begin(Client::request(Method::GET, "/"), true)
         .answer();
-    // A reset may overtake what was before it (RFC 9113 §6.4).
+    // A reset may overtake the data before it (RFC 9113 §6.4).
     assert_eq!(answer.reset, Some(code::INTERNAL_ERROR));
     assert!("half".starts_with(answer.text()));
 }
@@ -342,7 +343,7 @@ fn unread_response_data_returns_its_flow_control_window() {
     assert_eq!(origin.accepted(), 1);
 }
 
-/// A silent endpoint is asked whether it lives, long before the time for an answer is over.
+/// A silent endpoint gets a PING long before the response timeout.
 #[test]
 fn a_missing_ping_ack_fails_requests_of_the_connection() {
     let origin = Scripted::tcp();
@@ -455,7 +456,7 @@ fn a_malformed_http2_response_head_is_a_502() {
     }
 }
 
-/// An origin has not read the request to its end, and says that it need not (RFC 9113 §8.1).
+/// An origin has not read the request to its end, and does not need it (RFC 9113 §8.1).
 #[test]
 fn an_early_http2_response_is_forwarded() {
     let origin = Scripted::tcp();
@@ -606,7 +607,7 @@ fn a_connection_broken_by_a_response_head_retries_other_requests() {
     expect_502(&two.answer(), "connection_terminated");
 }
 
-/// A head that is longer than we take is refused by itself.
+/// An oversized head is refused by itself.
 #[test]
 fn a_long_response_head_fails_only_its_own_request() {
     let origin = Scripted::tcp();

@@ -70,7 +70,7 @@ fn health_checks_mark_a_resetting_http2_endpoint_down() {
     }
 }
 
-/// What an origin answers to `grpc.health.v1.Health/Check`.
+/// The response of an origin to `grpc.health.v1.Health/Check`.
 fn health(status: u8) -> Reply {
     let head = Reply::new(200).field("content-type", "application/grpc");
     match status {

@@ -1,4 +1,4 @@
-//! Requests and answers that go well: what crosses, and how it is shared.
+//! Requests and responses that succeed: their translation, and shared connections.
 
 use std::thread;
 
@@ -178,7 +178,7 @@ fn trailers_pass_both_ways_to_http2_endpoints() {
     assert_eq!(origin.next().trailer("x-sum"), Some("2"));
 }
 
-/// gRPC: the head of the answer says all, or the fields behind its body do.
+/// gRPC: the status is in the head, or in the trailers.
 #[test]
 fn grpc_status_survives_in_head_or_trailers() {
     let origin = Origin::plain(|asked| {
@@ -289,7 +289,7 @@ fn twenty_megabytes_pass_each_way_over_http2() {
     assert!(client(&gate).post("/", body.clone()).body == body);
 }
 
-/// Windows of both sides are full again and again, and each side is taken from meanwhile.
+/// Windows of both sides are full again and again, and each side is read from meanwhile.
 #[test]
 fn a_response_is_forwarded_while_its_request_continues() {
     let origin = Origin::echo();

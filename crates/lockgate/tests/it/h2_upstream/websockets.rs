@@ -91,7 +91,7 @@ fn a_refused_websocket_is_an_ordinary_response() {
     assert_eq!((answer.status(), answer.text()), (403, "no"));
 }
 
-/// Both hear of the end of the other.
+/// Each side gets the end of the other.
 #[test]
 fn the_end_of_a_websocket_by_the_endpoint_is_forwarded() {
     let origin = Scripted::tcp();

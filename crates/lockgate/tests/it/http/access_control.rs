@@ -80,7 +80,7 @@ fn basic(user: &str, password: &str) -> String {
     )
 }
 
-/// Asks for `/` with these lines of the head.
+/// Requests `/` with these lines of the head.
 fn ask(client: &mut Http, lines: &str) -> Message {
     client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n"));
     client.answer()
@@ -268,7 +268,7 @@ fn the_client_is_the_last_untrusted_x_forwarded_for_hop() {
         (&["192.0.2.1"][..], Some("192.0.2.1")),
         (&["192.0.2.66"], None),
         (&["203.0.113.9"], None),
-        // What the client itself has sent stands on the left.
+        // Addresses from the client itself stand on the left.
         (&["192.0.2.1, 203.0.113.9"], None),
         (&["192.0.2.1", "203.0.113.9"], None),
         (&["203.0.113.9, 192.0.2.1"], Some("192.0.2.1")),
@@ -281,7 +281,7 @@ fn the_client_is_the_last_untrusted_x_forwarded_for_hop() {
         (&["::ffff:192.0.2.7"], Some("192.0.2.7")),
         (&["2001:DB8:0::1"], Some("2001:db8::1")),
         (&["2001:db9::1"], None),
-        // What cannot be read hides the client, and all that stands before it.
+        // An unreadable element hides the client, and all that stands before it.
         (&["192.0.2.1, unknown"], None),
         (&["192.0.2.1, "], None),
         (&["192.0.2.1, 10.0.0.1, 999.1.1.1"], None),
@@ -323,7 +323,7 @@ fn the_client_address_comes_from_the_proxy_protocol_header() {
         ("TCP4 192.0.2.1 192.0.2.99", "", Some("192.0.2.1")),
         ("TCP4 192.0.2.66 192.0.2.99", "", None),
         ("TCP6 2001:db8::7 2001:db8::99", "", Some("2001:db8::7")),
-        // The one that is named is no proxy of ours: its word counts for nothing.
+        // The named client is no proxy of ours: its field counts for nothing.
         (
             "TCP4 203.0.113.9 192.0.2.99",
             "X-Forwarded-For: 192.0.2.1\r\n",
@@ -378,7 +378,7 @@ fn an_ipv4_client_on_an_ipv6_listener_is_ipv4() {
 fn a_path_may_deny_clients_that_its_site_admits() {
     let toml = "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = 200\n[site.\":0\".path.\"/admin/*\"]\ndeny = [\"127.0.0.0/8\"]\n";
     let gate = lockgate().start(toml);
-    // RFC 3986 §6.2.2.1: paths are told apart by case. For other spellings see `hostile_clients`.
+    // RFC 3986 §6.2.2.1: paths are case-sensitive. For other spellings see `hostile_clients`.
     for (path, status) in [
         ("/", 200),
         ("/admin/", 403),

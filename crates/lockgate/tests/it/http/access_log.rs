@@ -1,4 +1,4 @@
-//! What is said of requests: pages of errors, the access log, metrics and the accounts of `/top`.
+//! Records of requests: error pages, the access log, metrics and the accounts of `/top`.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::plain_site;
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
-/// An origin that answers `hello`, and of `POST` what it got.
+/// An origin that answers `hello`, and to `POST` its body.
 fn hello() -> Serving {
     Origin::tcp().answering(|request| {
         let body = if request.first_line().starts_with("POST") {
@@ -36,7 +36,7 @@ fn seconds(line: &Value, field: &str) -> f64 {
         .unwrap_or_else(|| panic!("{field} in {line}"))
 }
 
-/// Its parts are what it took.
+/// The parts of its duration add up.
 fn adds_up(line: &Value) {
     let parts = [
         "wait_seconds",
@@ -438,7 +438,7 @@ fn configured_error_pages_replace_local_ones() {
     client.send("HEAD /dead HTTP/1.1\r\nHost: a.test\r\n\r\n");
     let head = client.head();
     assert!(head.contains("\r\nContent-Length: 13\r\n"), "{head}");
-    // Nothing came behind it: the next answer is where it should be.
+    // Nothing came behind it: the next response is where it should be.
     assert_eq!(ask(&mut client, "GET /nowhere", "").status(), 404);
 }
 
@@ -560,7 +560,7 @@ fn a_client_that_leaves_early_is_logged_as_499() {
         (&line["status"], &line["received_bytes"]),
         (&499.into(), &4.into())
     );
-    // While the answer pauses.
+    // While the response pauses.
     let mut client = Http::connect(gate.address());
     client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut upstream = origin.http();

@@ -1,4 +1,4 @@
-//! Bodies as they pass: whole, cut off, in any pieces, both ways at once.
+//! Bodies as they pass: whole, truncated, in any pieces, both ways at once.
 
 use lockgate_testkit::{Http, Origin, Tls, bytes, server_config};
 
@@ -74,7 +74,7 @@ fn chunked_bodies_with_trailers_pass_in_any_pieces() {
     }
 }
 
-/// What a route sets or removes is not the peer's to say, be it in the head or behind the body.
+/// A field that a route sets or removes is not the peer's, neither in the head nor in the trailers.
 #[test]
 fn trailers_matching_a_header_rule_are_dropped() {
     let origin = Origin::tcp();
@@ -184,7 +184,7 @@ fn request_and_response_bodies_are_streamed() {
         client.send("4\r\nping\r\n");
         upstream.expect("4\r\nping\r\n");
     }
-    // An answer may begin before the request has ended, and both go on (RFC 9112 §9.5).
+    // A response may begin before the request has ended, and both go on (RFC 9112 §9.5).
     upstream.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     client.head();
     for _ in 0..3 {
@@ -199,7 +199,7 @@ fn request_and_response_bodies_are_streamed() {
     client.expect("0\r\n\r\n");
 }
 
-/// RFC 9112 §9.6: a client that sends all of its body before it reads must find the answer, not a
+/// RFC 9112 §9.6: a client that sends all of its body before it reads must find the response, not a
 /// reset.
 #[test]
 fn an_early_response_arrives_whole_despite_a_long_upload() {
@@ -211,7 +211,7 @@ fn an_early_response_arrives_whole_despite_a_long_upload() {
     let head = format!(
         "POST / HTTP/1.1\r\nHost: {NAME}\r\nConnection: close\r\nContent-Length: {len}\r\n\r\n"
     );
-    // A reset throws away what has not left the origin: it is sure to arrive where it fits into the
+    // A reset discards data that has not left the origin: it is sure to arrive if it fits into the
     // first window.
     for (ends, size) in [("by a close", 100_000), ("by a reset", 20_000)] {
         let refusal = format!(
@@ -284,8 +284,8 @@ fn an_endpoint_answering_early_still_gets_the_request_body() {
     assert_eq!(client.answer().status(), 204);
 }
 
-/// Else an endpoint that stands still would keep what its clients have long given up: it has half a
-/// minute.
+/// Otherwise an endpoint that stalls would keep exchanges that their clients have long given up: it
+/// has half a minute.
 #[test]
 fn a_stalled_upload_is_dropped_after_its_response() {
     let origin = Origin::tcp();
@@ -357,7 +357,7 @@ fn a_truncated_response_stays_truncated() {
         ),
     ];
     for (answer, expected) in cases {
-        // The end of the connection is the only word for it: behind plain TCP a close ...
+        // Only the end of the connection marks it: behind plain TCP a close ...
         let mut client = Http::connect(gate.address());
         client.send(request("/"));
         let mut upstream = origin.http();
@@ -391,8 +391,8 @@ fn a_truncated_response_stays_truncated() {
         end.expect_err("an answer that was cut off must not end like a whole one");
         gate.next_line();
     }
-    // RFC 9112 §9.8: without close_notify, what ends by the close of the connection was perhaps cut
-    // off.
+    // RFC 9112 §9.8: without close_notify, a body that ends by the close of the connection may be
+    // truncated.
     let mut client = Http::connect(gate.address());
     client.send(request("/tls"));
     let mut upstream = Http::over(Tls::accept(&served, secure.accept()).unwrap());
@@ -483,7 +483,7 @@ fn a_malformed_chunked_body_ends_both_connections() {
     assert_eq!(upstream.end().0, b"");
 }
 
-/// The endpoint takes nothing, so that nothing is read from the client either: its reset is behind
+/// The endpoint reads nothing, so that nothing is read from the client either: its reset is behind
 /// data.
 #[test]
 fn a_client_reset_behind_a_stalled_upload_is_noticed() {

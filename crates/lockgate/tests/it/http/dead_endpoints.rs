@@ -175,7 +175,7 @@ fn a_relay_without_a_reachable_endpoint_is_logged_once() {
     );
 }
 
-/// A target of a tunnel is what a client has named: no line of the operator log.
+/// A client chooses the target of a tunnel: no line of the operator log.
 #[test]
 fn tunnel_targets_are_not_logged_as_dead_endpoints() {
     let dead = deserted();

@@ -1,5 +1,4 @@
-//! The end of the process as clients see it: nothing that was begun is cut, and no connection is
-//! kept.
+//! The end of the process as clients see it: no exchange is cut, and no connection is kept.
 
 use lockgate_testkit::{Http, Origin, Signal};
 
@@ -33,7 +32,7 @@ fn drain_finishes_requests_in_flight_and_closes_their_connections() {
     sending_at.head();
     sending_at.expect("half");
 
-    // Ends when the worker has heard that it is to stop.
+    // Ends when the worker has begun to drain.
     let mut idle = Http::connect(gate.address());
     idle.send(GET);
     let mut idle_at = origin.http();
@@ -55,7 +54,8 @@ fn drain_finishes_requests_in_flight_and_closes_their_connections() {
     );
     waiting.expect_end();
     drop((waiting, sending));
-    // It was told that the connection would be kept; it ends all the same, behind the answer.
+    // Its head promised to keep the connection; the connection ends all the same, behind the
+    // response.
     reading_at.send("rest");
     reading.expect("rest");
     reading.expect_end();
@@ -78,7 +78,7 @@ fn drain_closes_keep_alive_connections_and_serves_crossing_requests() {
     let mut secure = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
     secure.send(GET);
     secure.answer();
-    // On their way when nothing was said yet: their clients cannot know.
+    // Sent before the end was announced: their clients cannot know.
     gate.signal(Signal::TERM);
     for client in idle.iter_mut().take(5) {
         client.send(GET);

@@ -1,11 +1,11 @@
-//! Heads of requests and answers as they pass, byte for byte.
+//! Heads of requests and responses as they pass, byte for byte.
 
 use lockgate_testkit::{Http, Origin};
 
 use super::{OK, passed, plain_site, secure_site, settled, stable};
 use crate::scene::{NAME, Site, lockgate};
 
-/// What is told of a client that asked for a.test.
+/// The forwarding fields for a client that requested a.test.
 const TOLD: &str = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test\r\n\
                     Forwarded: for=127.0.0.1;proto=http;host=\"a.test\"\r\nX-Request-Id: ID\r\nVia: 1.1 lockgate\r\n";
 
@@ -58,8 +58,8 @@ fn a_request_is_forwarded_unchanged_except_hop_by_hop_fields() {
             "GET //a//b HTTP/1.1\r\nHost: a.test\r\n",
             "",
         ),
-        // RFC 9110 §7.6.1: what is for the connection ends with it, and so does what Connection
-        // names; but not what routing and framing rest on ("hop-by-hop abuse").
+        // RFC 9110 §7.6.1: hop-by-hop fields end with the connection, and so do fields that
+        // Connection names; but not those that routing and framing rest on ("hop-by-hop abuse").
         (
             "POST / HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, X-Drop, Host, Content-Length, x-forwarded-for\r\n\
              Keep-Alive: timeout=5\r\nProxy-Connection: close\r\nx-drop: 1\r\nX-Keep: 1\r\nContent-Length: 2\r\n\r\nhi",
@@ -95,8 +95,7 @@ fn a_request_is_forwarded_unchanged_except_hop_by_hop_fields() {
             "PATCH / HTTP/1.1\r\nHost: a.test\r\nTrailer: x\r\n",
             "Transfer-Encoding: chunked\r\n",
         ),
-        // RFC 9110 §7.6.2: each that forwards these takes one off; of other methods it is nothing
-        // to us.
+        // RFC 9110 §7.6.2: each proxy decrements it; for other methods it is ignored.
         (
             "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 10\r\nX: 1\r\n\r\n",
             "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nX: 1\r\nMax-Forwards: 9\r\n",
@@ -263,7 +262,7 @@ fn a_response_is_forwarded_unchanged_except_hop_by_hop_fields() {
             "HTTP/1.0 204 No Content\r\n\r\n",
             "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n",
         ),
-        // RFC 9112 §7.1: chunks end where they came from; a client gets those that are made here.
+        // RFC 9112 §7.1: the origin's chunks end here; a client gets our own.
         (
             "GET 1.1",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a=b\r\no\r\n001\r\nk\r\n0;x\r\nT: 1\r\n\r\n",
@@ -290,7 +289,8 @@ fn a_response_is_forwarded_unchanged_except_hop_by_hop_fields() {
             "HTTP/1.0 200 OK\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nDate: NOW\r\nConnection: close\r\n\r\nok",
         ),
-        // RFC 9112 §9.3: HTTP/1.0 may be kept where it asks for that and the answer has a length.
+        // RFC 9112 §9.3: an HTTP/1.0 connection is kept where the client asks for it and the
+        // response has a length.
         (
             "GET 1.0 keep-alive",
             "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -306,14 +306,14 @@ fn a_response_is_forwarded_unchanged_except_hop_by_hop_fields() {
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
         ),
-        // RFC 9110 §7.6.1: what the origin says of its connection is not about the client's.
+        // RFC 9110 §7.6.1: the origin's Connection field is not about the client's connection.
         (
             "GET 1.1",
             "HTTP/1.1 200 OK\r\nConnection: close, x-hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\n\
              Content-Length: 2\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\n\r\nok",
         ),
-        // RFC 9110 §15.5.22: this one is told what to upgrade to.
+        // RFC 9110 §15.5.22: a 426 keeps its Upgrade.
         (
             "GET 1.1",
             "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket, x/1\r\nUpgrade: y\r\nConnection: upgrade\r\n\
@@ -381,8 +381,8 @@ fn interim_responses_are_forwarded_as_they_come() {
     assert_eq!(client.answer().text(), "ok");
 }
 
-/// RFC 9112 §9.3.2: what is pipelined is a request of its own, and never the body of one that has
-/// none, nor is a body a request.
+/// RFC 9112 §9.3.2: each pipelined request is a request of its own, and never the body of one that
+/// has none, nor is a body a request.
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let origin = Origin::tcp().answering(|request| {

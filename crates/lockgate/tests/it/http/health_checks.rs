@@ -1,8 +1,7 @@
-//! Active checks: what they ask, when they take an endpoint out of its pool and back, and what is
-//! answered meanwhile.
+//! Active health checks: their requests, when they take an endpoint out of its pool and back, and
+//! responses meanwhile.
 //!
-//! Checks of one endpoint follow each other, so what one has found is known when the next one
-//! comes.
+//! Checks of one endpoint follow each other, so the result of one is known when the next one comes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -22,7 +21,7 @@ fn up(gate: &Lockgate, endpoint: &str) -> f64 {
     )
 }
 
-/// Answers `/health` by whether it is said to be well, and everything else by its name.
+/// Answers `/health` by its state, and every other request with its name.
 struct App {
     serving: Serving,
     well: Arc<AtomicBool>,
@@ -71,7 +70,7 @@ fn health_checks_count_fall_and_rise() {
         app.address()
     )));
     let mut check = health.http();
-    // What the check before has found: nothing, before the first.
+    // The result of the check before: nothing, before the first.
     for (at, (answer, before)) in [
         ('+', 1.0),
         ('-', 1.0),
@@ -208,8 +207,8 @@ fn a_failure_of_a_healthy_endpoint_is_no_maintenance() {
     assert!(!answer.text().contains("back soon"));
 }
 
-/// A check by `health` of an origin that answers every one alike: whether it is up after the
-/// second.
+/// A check by `health` of an origin with the same response each time: whether the endpoint is up
+/// after the second.
 fn judged(health: &str, answer: &[u8]) -> (bool, String) {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
@@ -442,7 +441,7 @@ impl Held {
         }
     }
 
-    /// The next request that came, and where its answer goes.
+    /// The next request that came, and the connection for its response.
     fn next(&self) -> (Message, Http) {
         self.requests.recv_timeout(DEADLINE).unwrap()
     }
@@ -473,8 +472,8 @@ fn falling(endpoints: &[&Serving], more: &str) -> String {
     )
 }
 
-/// Lines of the log are written with the tick: one that was asked for now says that there was one
-/// since.
+/// Lines of the log are written with the tick: a line that was requested now proves that there was
+/// one since.
 fn tick(gate: &mut Lockgate) {
     let mut client = Http::connect(gate.address());
     client.send(get("/tick"));

@@ -1,5 +1,4 @@
-//! Clients that go around rules, flood, stall, or put into a request what should not come out of
-//! it.
+//! Clients that try to evade rules, flood, stall, or inject bytes into a request.
 
 use std::io::Write;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use lockgate_testkit::{Http, Lockgate, Origin};
 use super::{OK, get, passed, plain_site};
 use crate::scene::lockgate;
 
-/// An origin that answers by the request's first line.
+/// An origin that answers with the request's first line.
 fn told() -> lockgate_testkit::Serving {
     Origin::tcp().answering(|request| {
         let line = request.first_line();
@@ -209,8 +208,8 @@ fn crlf_in_a_request_injects_nothing() {
     }
 }
 
-/// CVE-2023-25690 (httpd): what a rule takes out of a path stays as it came where it is put into
-/// the target or a field of the origin's request. Decoded, it would begin a request of its own.
+/// CVE-2023-25690 (httpd): a part of the path that a rule puts into the target or a field of the
+/// origin's request stays encoded. Decoded, it would begin a request of its own.
 #[test]
 fn rewritten_paths_and_fields_cannot_inject_crlf() {
     let origin = Origin::tcp();
@@ -234,8 +233,8 @@ fn rewritten_paths_and_fields_cannot_inject_crlf() {
     }
 }
 
-/// RFC 6585 §5, RFC 9112 §7.1.1: each flood ends by an answer with a cause, and the next client is
-/// served.
+/// RFC 6585 §5, RFC 9112 §7.1.1: each flood ends with a response and a cause, and the next client
+/// is served.
 #[test]
 fn request_floods_are_refused_with_a_cause() {
     let origin = told();
@@ -267,7 +266,7 @@ fn request_floods_are_refused_with_a_cause() {
             "limit",
         ),
         ("y".repeat(100_000), 414, "limit"),
-        // What is no first line is refused before its end is there.
+        // A malformed first line is refused before its end is there.
         ("X: y\r\n".repeat(20_000), 400, "refused_by_rule"),
         (
             format!(
@@ -318,7 +317,7 @@ fn request_floods_are_refused_with_a_cause() {
             "{front:?}"
         );
     }
-    // What is just small enough passes; many small chunks and requests are nothing to refuse.
+    // Requests just within the limits pass; many small chunks and requests are nothing to refuse.
     let mut client = Http::connect(gate.address());
     client.send(format!(
         "GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n",
@@ -390,7 +389,7 @@ fn slowloris_clients_are_cut_while_others_are_served() {
         line["client_port"] == port && line["target"] == "/big"
     });
     assert_eq!(line["cause"], "too_slow", "{line}");
-    // It was cut, not ended: what is there is less than was said.
+    // It was cut, not ended: the body is shorter than its length.
     let (got, _) = reading.end();
     assert!(got.len() < 16 * 1024 * 1024);
     for client in [&head, &old, &length, &chunks] {
@@ -406,16 +405,15 @@ fn slowloris_clients_are_cut_while_others_are_served() {
     }
 }
 
-/// CVE-2007-6750 (httpd, "Slowloris"): a head that has begun costs what has come of it, and not a
-/// buffer.
+/// CVE-2007-6750 (httpd, "Slowloris"): a started head costs its bytes, and not a buffer.
 #[test]
 fn connections_stalled_within_a_head_take_little_memory() {
     const COUNT: usize = 2_000;
     let origin = told();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     assert_eq!(status(&gate, "/"), 200);
-    // Its own alone: what it shares with others of its kind, the program's text, is more for each
-    // when another one ends.
+    // Its private memory alone: its share of shared pages, the program's text, grows when another
+    // process ends.
     let memory = |gate: &Lockgate| {
         let rollup = gate.proc("smaps_rollup");
         let line = rollup
@@ -484,7 +482,7 @@ fn lingering_close_follows_a_refused_request_with_connection_close() {
         client.send(&request);
         assert!(matches!(client.answer().status(), 400 | 501), "{request:?}");
         client.expect_end();
-        // To the first of these a closed socket answers by a reset, which the second would meet.
+        // A closed socket would answer the first of these by a reset, which the second would meet.
         for _ in 0..2 {
             client.stream.write_all(b"x").expect("somebody listens");
         }

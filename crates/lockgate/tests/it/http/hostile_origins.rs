@@ -8,14 +8,14 @@ use crate::scene::lockgate;
 
 const ASKED: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// Asks on a connection of its own; the origin answers by these bytes, `step` at a time, and keeps
-/// its connection.
+/// Requests on a connection of its own; the origin answers with these bytes, `step` at a time, and
+/// keeps its connection.
 fn answered(gate: &Lockgate, origin: &Origin, answer: &[u8], step: usize) -> (Http, Http) {
     let mut client = Http::connect(gate.address());
     client.send(ASKED);
     let mut upstream = origin.http();
     upstream.request();
-    // It may have heard enough before all is sent.
+    // Lockgate may close before all is sent.
     for part in answer.chunks(step) {
         if std::io::Write::write_all(&mut upstream.stream, part).is_err() {
             break;
@@ -238,8 +238,7 @@ fn an_unsolicited_response_closes_the_idle_connection() {
     }
 }
 
-/// An answer of less than it says is delivered as that: never ended as if it were whole (RFC 9112
-/// §8).
+/// A truncated response is delivered as such: never ended as if it were whole (RFC 9112 §8).
 #[test]
 fn a_truncated_response_is_forwarded_as_truncated() {
     let origin = Origin::tcp();
@@ -286,7 +285,7 @@ fn a_truncated_response_is_forwarded_as_truncated() {
                 body.escape_ascii().to_string()
             );
             assert!(!body.ends_with(b"0\r\n\r\n"), "{says}");
-            // Without a length or chunks, only a reset says that something is missing.
+            // Without a length or chunks, only a reset tells that something is missing.
             let told = got.to_ascii_lowercase();
             let framed = told.contains("content-length") || told.contains("chunked");
             assert!(framed || end.is_err(), "{says}: {end:?}");
@@ -397,7 +396,7 @@ fn an_oversized_response_head_is_a_502_with_its_cause() {
             (&"limit".into(), &"upstream".into())
         );
     }
-    // What is just small enough passes.
+    // A response just within the limit passes.
     let fields = "X: y\r\n".repeat(127);
     let (mut client, _) = answered(
         &gate,
@@ -447,8 +446,8 @@ fn chunk_extension_and_trailer_floods_end_the_response() {
     assert_eq!(client.answer().status(), 204);
 }
 
-/// RFC 9110 §5.5: what an origin was talked into putting into a field ends with it; a status is
-/// three digits.
+/// RFC 9110 §5.5: bytes that were injected into an origin's field end with it; a status is three
+/// digits.
 #[test]
 fn hop_by_hop_fields_of_a_response_are_not_forwarded() {
     let origin = Origin::tcp();

@@ -9,7 +9,7 @@ use lockgate_testkit::{Http, Lockgate, Message, Origin, Wire, eventually};
 use super::plain_site;
 use crate::scene::lockgate;
 
-/// A site that answers by itself, with these keys.
+/// A site with local responses and these keys.
 fn own(keys: &str) -> String {
     format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"ok\"\n{keys}\n")
 }
@@ -19,8 +19,8 @@ fn ask(client: &mut Http, lines: &str) -> Message {
     client.answer()
 }
 
-/// How many of `each` requests on each of eight connections at once were answered by 200; all
-/// others must be 429.
+/// How many of `each` requests on each of eight connections at once got 200; all others must be
+/// 429.
 fn served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync)) -> usize {
     std::thread::scope(|scope| {
         let connection = |_| {
@@ -142,7 +142,7 @@ fn a_rate_limit_counts_an_ipv6_client_by_its_network() {
     }
 }
 
-/// CWE-770: keys are what clients make of them.
+/// CWE-770: clients make up the keys.
 #[test]
 fn a_hundred_thousand_rate_limit_keys_take_bounded_memory() {
     const KEYS: usize = 100_000;
@@ -183,7 +183,7 @@ fn the_last_request_of_a_connection_gets_connection_close() {
     let gate = lockgate().workers(2).start(&toml);
     for path in ["/", "/own", "/closed"] {
         let mut client = Http::connect(gate.address());
-        // Two more than there may be: they are not answered (RFC 9112 §9.3.2).
+        // Two more than the limit: they are not answered (RFC 9112 §9.3.2).
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").repeat(5));
         for last in [false, false, true] {
             let answer = client.answer();
@@ -302,7 +302,7 @@ fn a_chunked_body_beyond_body_max_is_a_413() {
             (413, Some("close"))
         );
         client.expect_end();
-        // What has come was handed on, or nothing was; an end was not.
+        // The received part was forwarded, or nothing was; an end was not.
         if origin.has_one(Duration::ZERO) {
             let (read, _) = origin.accept().end();
             let read = String::from_utf8(read).unwrap();
@@ -313,7 +313,7 @@ fn a_chunked_body_beyond_body_max_is_a_413() {
             (&line["cause"], &line["side"]),
             (&"limit".into(), &"lockgate".into())
         );
-        // One that is as long as it may be.
+        // A body of the maximum length.
         let mut client = Http::connect(gate.address());
         client.send_in(
             step.min(whole.len()),
@@ -371,7 +371,7 @@ fn a_client_waiting_for_a_pausing_origin_is_not_slow() {
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
-    // Server-sent events, in the middle of the answer.
+    // Server-sent events, in the middle of the response.
     let mut events = Http::connect(gate.address());
     events.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut source = origin.http();
@@ -379,7 +379,7 @@ fn a_client_waiting_for_a_pausing_origin_is_not_slow() {
     source.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n");
     events.head();
     assert_eq!(events.chunk().unwrap(), b"data: 1\n\n");
-    // A long poll, with nothing answered; its body came whole.
+    // A long poll, without a response yet; its body came whole.
     let mut poll = Http::connect(gate.address());
     poll.send("POST /poll HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
     let mut answering = origin.http();
@@ -423,7 +423,7 @@ fn waiting_for_100_continue_is_not_slow() {
             assert_eq!(client.answer().status(), 408);
         }
     }
-    // An origin that says nothing at all is the one that is late.
+    // An origin that sends nothing at all is the late one.
     let late = plain_site(origin.address());
     let gate = lockgate().start(&format!("timeouts = {{ response = \"300ms\" }}\n{late}"));
     let mut client = Http::connect(gate.address());
@@ -508,7 +508,7 @@ fn a_client_reading_below_min_out_is_cut() {
     endless.join().unwrap();
     let grown = gate.most_resident().saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes");
-    // What it gets is not a whole answer, and what it left in the kernel is given up.
+    // It gets no whole response, and the rest in the kernel is given up.
     let (got, end) = client.end();
     assert!(got.len() < 1_000_000_000 && end.is_err());
 }
@@ -523,7 +523,7 @@ fn a_client_not_reading_local_responses_is_cut() {
     let gate = lockgate().start(&toml);
     let mut client = Wire::connect(gate.address());
     client.limit(Duration::from_millis(20));
-    // Pipelined until nothing more is taken.
+    // Pipelined until no more is taken.
     let requests = "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1_000);
     while client.write_all(requests.as_bytes()).is_ok() {}
     gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);

@@ -1,4 +1,4 @@
-//! What is answered without asking an origin, and what rules change of what passes.
+//! Local responses without an origin, and rules that change requests and responses.
 
 use lockgate_testkit::{Folder, Http, Origin};
 
@@ -34,7 +34,7 @@ fn the_http_port_redirects_to_https() {
         assert_eq!(location, format!("https://app.test:{port}/a%20b?c=%2f&d"));
         assert!(head.contains("Content-Length: 0\r\n"), "{head}");
     }
-    // Never to where the client says, and no host is another's.
+    // Never to a host of the client's choice.
     client.send("GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n");
     assert_eq!(client.answer().status(), 404);
     client.send(format!(
@@ -141,7 +141,7 @@ fn local_responses_are_complete_and_keep_the_connection() {
         gate.address(),
         "GET /gone HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /hello HTTP/1.0\r\n\r\n",
     );
-    // RFC 9112 §3.2: one that names no host is for the address that it came to.
+    // RFC 9112 §3.2: a request without Host is for the address that it came to.
     let nameless = Http::ask(gate.address(), "GET /host HTTP/1.0\r\n\r\n");
     assert!(
         nameless.contains("\r\nLocation: https://127.0.0.1/\r\n"),
@@ -206,7 +206,7 @@ fn refusals_keep_the_connection_after_a_complete_request() {
     let head = client.head();
     assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
     client.expect_end();
-    // What cannot be read is the last that is read.
+    // An unreadable request is the last of its connection.
     for malformed in [
         "GET /%00 HTTP/1.1\r\nHost: a.test\r\n\r\n",
         "GET / HTTP/1.1\r\n\r\n",
@@ -257,8 +257,8 @@ fn rewrite_and_header_rules_shape_the_upstream_request() {
     );
 }
 
-/// What the tus protocol rests on: an upload is made, and its address told, by an origin that does
-/// not know its own.
+/// The tus protocol rests on this: an origin that does not know its own address creates an upload
+/// and returns its Location.
 #[test]
 fn location_is_rewritten_to_the_public_url() {
     let site = Site::new();
@@ -357,7 +357,7 @@ fn max_forwards_zero_is_answered_here() {
         settled(client.head()),
         "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n"
     );
-    // RFC 9110 §9.3.8: what it would show may be secret.
+    // RFC 9110 §9.3.8: the echoed fields may be secret.
     client.send("TRACE / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\nCookie: a=secret\r\n\r\n");
     let answer = client.answer();
     assert_eq!(answer.status(), 501);
@@ -376,7 +376,7 @@ fn an_https_target_without_tls_is_a_421() {
     let mut client = Http::connect(gate.address());
     client.send(request);
     assert_eq!(client.answer().status(), 421);
-    // A gateway that is trusted has taken the TLS off.
+    // A trusted proxy has terminated TLS.
     let gate = lockgate().start(&format!("trusted = [\"127.0.0.1\"]\n{site}"));
     let (seen, _) = passed(&gate, &origin, request, OK);
     assert_eq!(seen.first_line(), "GET / HTTP/1.1");

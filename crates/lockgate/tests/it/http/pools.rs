@@ -1,5 +1,5 @@
-//! Endpoints of a pool: which one is next, what is kept, how many may be asked at once, and what
-//! becomes of requests when one of them is not there.
+//! Endpoints of a pool: the choice of the next, idle connections, limits, and requests while one of
+//! them is absent.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
@@ -12,7 +12,7 @@ use lockgate_testkit::{
 use super::{ask, get, ok, plain_site, pooled};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
-/// An origin that answers everything by its name.
+/// An origin that answers everything with its name.
 fn named(name: &'static str) -> Serving {
     Origin::tcp().answering(move |_| ok(name))
 }
@@ -120,7 +120,7 @@ fn a_hundred_refusing_endpoints_are_a_502() {
     assert_eq!(error(&ask(&gate)), (502, "connection_refused".to_owned()));
 }
 
-/// So many clients ask so often each, one request after the other; every answer is 200.
+/// So many clients send so many requests each, one after the other; every response is 200.
 fn closed_loop(gate: &Lockgate, clients: usize, requests: usize) {
     let address = gate.address();
     let ask = || {
@@ -409,7 +409,7 @@ fn an_endpoint_killed_under_load_fails_no_idempotent_request() {
         hit.wait();
     });
     closed_loop(&gate, 8, 25);
-    // When it is there again, it is asked again.
+    // When it is there again, it gets requests again.
     let again = Origin::tcp_at(address.parse().unwrap()).answering(|_| ok("again"));
     eventually("its turn", || (ask(&gate).text() == "again").then_some(()));
     drop(again);
@@ -474,20 +474,20 @@ struct Race(Mutex<Answers>, Condvar);
 
 #[derive(Default)]
 struct Answers {
-    /// What the quick one has answered.
+    /// Responses of the quick one.
     quick: usize,
     /// Requests that the slow one holds.
     held: usize,
     /// Whether a request has ended: before that its latency is unknown.
     is_known: bool,
-    /// What it was asked since then.
+    /// Requests of the slow one since then.
     slow: usize,
 }
 
 impl Race {
-    /// So many answers of the quick one take as long as one of the slow one.
+    /// So many responses of the quick one take as long as one of the slow one.
     const LAP: usize = 1_000;
-    /// Answers of the quick one, until which the race goes.
+    /// Responses of the quick one, until which the race goes.
     const END: usize = 4_000;
     /// The slow one answers at once when it holds so many: otherwise the quick one would get no
     /// request.
@@ -597,7 +597,7 @@ fn with_proxy_protocol_upstream_connections_belong_to_one_client() {
         let [(client, mut upstream), (mut other, other_upstream)] = clients;
         drop(client);
         upstream.expect_end();
-        // One that was closed meanwhile is made anew for its client, with its header.
+        // A connection that was closed meanwhile is opened anew for its client, with its header.
         drop(other_upstream);
         other.send(get("/3"));
         let mut upstream = introduced(&origin, 3);

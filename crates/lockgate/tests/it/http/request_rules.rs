@@ -1,5 +1,5 @@
-//! Rules that change a request, beside each feature that reads one: features go by what the client
-//! has sent, endpoints get what the rules make of it.
+//! Rules that change a request, beside each feature that reads one: features use the received
+//! request, endpoints get the changed one.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::scene::{deserted, lockgate};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// What the client of every request says of itself.
+/// Fields of the client in every request.
 const SENT: &str = "User-Agent: browser/1\r\nReferer: https://from.test/\r\nAccept: text/html\r\nAccept-Encoding: gzip\r\n\
     Origin: https://page.test\r\nAuthorization: Basic YTpi\r\n\
     Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
@@ -109,7 +109,7 @@ impl Scene {
         }
     }
 
-    /// Asks for a path with these lines beside what is always sent.
+    /// Requests a path with these lines beside the usual ones.
     fn ask(&self, path: &str, lines: &str) -> Message {
         let mut client = Http::connect(self.gate.address());
         client.send(format!(
@@ -118,7 +118,7 @@ impl Scene {
         client.answer()
     }
 
-    /// The same without a coding, so that the answer's text can be read.
+    /// The same without a coding, so that the response's text can be read.
     fn text(&self, path: &str, lines: &str) -> String {
         let mut client = Http::connect(self.gate.address());
         let sent = SENT.replace("Accept-Encoding: gzip\r\n", "");
@@ -152,7 +152,7 @@ fn the_access_log_has_the_received_request_beside_each_rule() {
     });
 }
 
-/// RFC 7239 §5.3: the host that the client has asked for.
+/// RFC 7239 §5.3: the host of the client's request.
 #[test]
 fn x_forwarded_host_is_the_public_host_beside_each_rule() {
     beside_each_rule(|scene, rules| {
@@ -233,7 +233,7 @@ fn hashing_follows_the_received_header_beside_each_rule() {
                     .to_owned()
             })
             .collect();
-        // What the auth service says of the user takes the place of what the client says.
+        // A field of the auth service replaces the client's.
         let endpoints = if rules.starts_with("auth") { 1 } else { 2 };
         assert_eq!(answered.len(), endpoints, "{rules}");
     });
@@ -302,7 +302,7 @@ fn rewrite_body_works_beside_each_rule() {
     });
 }
 
-/// The other half: what the rules make of a request is what the endpoint gets.
+/// The other half: the endpoint gets the request as the rules make it.
 #[test]
 fn an_endpoint_gets_the_request_as_rewritten_by_rules() {
     for (rules, has, has_not) in [
@@ -363,7 +363,7 @@ fn a_request_without_host_gets_the_rules_host_only() {
     );
 }
 
-/// What a rule makes of Host is not the client's to choose: it strips the port, and an upgrade to
+/// A host that a rule sets is not the client's to choose: it strips the port, and an upgrade to
 /// https stays one.
 #[test]
 fn a_host_rule_keeps_an_https_redirect_of_the_endpoint() {

@@ -26,7 +26,7 @@ fn chunked(method: &str, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A client, and the origin's end of a connection that has served it and is kept.
+/// A client, and the origin's end of an idle connection that has served it.
 fn kept(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     let mut client = Http::connect(gate.address());
     client.send(get("/first"));
@@ -37,7 +37,7 @@ fn kept(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     (client, upstream)
 }
 
-/// Every answer is broken off before its first byte, once the request was read.
+/// Every response is broken off before its first byte, once the request was read.
 fn breaking() -> (Serving, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
@@ -83,8 +83,8 @@ fn a_stale_keep_alive_connection_fails_no_request() {
     }
 }
 
-/// RFC 9112 §9.3.1: a client may repeat on a new connection what is idempotent; RFC 9110 §9.2.2:
-/// which that is.
+/// RFC 9112 §9.3.1: a client may repeat an idempotent request on a new connection; RFC 9110 §9.2.2:
+/// which methods are idempotent.
 #[test]
 fn idempotent_requests_on_a_closing_connection_are_retried() {
     let origin = Origin::tcp();
@@ -188,7 +188,7 @@ fn a_body_beyond_64_kilobytes_is_not_retried() {
     assert_eq!(origin.http().request().first_line(), "GET /next HTTP/1.1");
 }
 
-/// Two endpoints of which the first is asked first.
+/// Two endpoints, the first of which gets the first request.
 fn two(origins: &[Origin; 2], more: &str) -> String {
     let [one, other] = origins.each_ref().map(Origin::address);
     pooled(format!(
@@ -384,7 +384,7 @@ fn a_response_timeout_is_a_504_or_a_retry() {
     assert_eq!(client.answer().text(), "other");
 }
 
-/// RFC 9110 §15.6.5: the head of an answer has its time as a whole, however often a byte of it
+/// RFC 9110 §15.6.5: the head of a response has its timeout as a whole, however often a byte of it
 /// comes.
 #[test]
 fn a_trickled_response_head_is_a_timeout() {
@@ -421,7 +421,7 @@ fn an_endpoint_that_stops_reading_the_body_is_a_timeout() {
     let mut client = Http::connect(gate.address());
     let mut sender = client.stream.another();
     let sending = std::thread::spawn(move || {
-        // More than any socket holds; that it is not taken is the point.
+        // More than any socket holds, so that it is not read.
         let _ = sender.write_all(&with_body("PUT", &bytes(1, 64 << 20)));
     });
     let mut upstream = origin.http();
@@ -515,7 +515,7 @@ fn a_stale_keep_alive_connection_under_tls_fails_no_request() {
         origin.address()
     )));
     let accept = || Http::over(Tls::accept(&served, origin.accept()).unwrap());
-    // It ends in an orderly way, by a mere close, or as the request arrives.
+    // It ends by close_notify, by a mere close, or as the request arrives.
     for (way, method) in [
         (0, "GET"),
         (0, "POST"),
@@ -651,7 +651,7 @@ fn pipelined_requests_are_answered_once_and_in_order() {
         ("POST / HTTP/1.1", "two"),
         ("GET /3 HTTP/1.1", "three"),
     ] {
-        // None says that it closes; that it has is seen before the next is sent.
+        // None announces that it closes; the close is seen before the next is sent.
         let mut upstream = origin.http();
         assert_eq!(upstream.request().first_line(), line);
         upstream.send(

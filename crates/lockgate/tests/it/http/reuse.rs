@@ -1,11 +1,11 @@
-//! Connections to origins that are used again, and those that must not be.
+//! Connections to origins that are reused, and those that must not be.
 
 use lockgate_testkit::{Http, Lockgate, Origin, Tls, server_config};
 
 use super::{OK, get, plain_site};
 use crate::scene::{NAME, Site, arrived, ended, lockgate, text};
 
-/// Asks by a connection of its own, and answers; gives the connection that the origin was asked by.
+/// Sends a request on a connection of its own, and answers it; returns the origin's connection.
 fn asked(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> Http {
     let mut client = Http::connect(gate.address());
     client.send(request);
@@ -42,7 +42,7 @@ fn keep_alive_upstream_connections_are_reused_after_complete_responses() {
         upstream.send_in(1, answer);
         while client.answer().status() < 200 {}
     }
-    // RFC 9110 §9.3.2: nothing follows an answer to HEAD.
+    // RFC 9110 §9.3.2: nothing follows a response to HEAD.
     let mut client = Http::connect(gate.address());
     client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     let upstream = upstream.as_mut().unwrap();
@@ -59,8 +59,8 @@ fn keep_alive_upstream_connections_are_reused_after_complete_responses() {
     );
 }
 
-/// RFC 9112 §9.3: where the origin says that it closes, or does not say that it does not. For what
-/// stands behind an answer see `hostile_origins`.
+/// RFC 9112 §9.3: the origin announces the close, or does not announce keep-alive. For bytes behind
+/// a response see `hostile_origins`.
 #[test]
 fn connection_close_of_the_origin_prevents_reuse() {
     let origin = Origin::tcp();
@@ -125,14 +125,14 @@ fn unsolicited_bytes_of_the_origin_prevent_reuse() {
     upstream.request();
     upstream.send(OK);
     assert_eq!(client.answer().text(), "ok");
-    // And one that was clean is used again.
+    // And a clean one is reused.
     client.send(get("/tls"));
     assert!(upstream.request().head.starts_with("GET /tls"));
     upstream.send(OK);
     assert_eq!(client.answer().text(), "ok");
 }
 
-/// An origin that has not read all of a body would take the rest of it for a request.
+/// An origin that has not read all of a body would parse the rest of it as a request.
 #[test]
 fn an_unfinished_upload_prevents_reuse() {
     let origin = Origin::tcp();
@@ -169,7 +169,7 @@ fn an_unfinished_upload_prevents_reuse() {
     }
 }
 
-/// A client that leaves in the middle of an answer takes the connection with it: the rest is still
+/// A client that leaves in the middle of a response takes the connection with it: the rest is still
 /// to come there.
 #[test]
 fn an_unread_response_prevents_reuse() {
@@ -179,7 +179,7 @@ fn an_unread_response_prevents_reuse() {
     client.send(get("/"));
     let mut upstream = origin.http();
     upstream.request();
-    // More than is written until the reset is met: the answer is never whole.
+    // More than is written until the reset is met: the response is never whole.
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nhalf");
     client.head();
     client.exactly(4);
@@ -190,7 +190,7 @@ fn an_unread_response_prevents_reuse() {
     });
     assert_eq!(gate.next_line()["side"], "downstream");
     asked(&gate, &origin, &get("/"), OK);
-    // While it waits for an answer.
+    // While it waits for a response.
     let mut client = Http::connect(gate.address());
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     let mut upstream = origin.http();

@@ -1,5 +1,5 @@
-//! Request smuggling: what two could read in two ways is refused, and what is let through, the
-//! origin gets in one way.
+//! Request smuggling: ambiguous requests are refused, and the others reach the origin in one
+//! reading.
 //!
 //! Each refused request brings another one behind it, which must never be served: neither by us nor
 //! by the origin.
@@ -14,7 +14,7 @@ use crate::scene::lockgate;
 /// The bytes that an attacker wants to be parsed as a request.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// Sends `request` in pieces of `len` bytes; it must be refused by one answer, after which the
+/// Sends `request` in pieces of `len` bytes; it must be refused by one response, after which the
 /// connection ends.
 fn refused(gate: &Lockgate, request: &[u8], len: usize) -> u16 {
     let mut client = Http::connect(gate.address());
@@ -110,7 +110,7 @@ fn ambiguous_content_length_and_transfer_encoding_are_refused() {
         ("X: y\r\n Content-Length: 5\r\n", 400),
         ("X: y\nContent-Length: 5\r\n", 400),
         ("X: y\rContent-Length: 5\r\n", 400),
-        // No number, or one that overflows.
+        // Not a number, or an overflow.
         ("Content-Length:\r\n", 400),
         ("Content-Length: +5\r\n", 400),
         ("Content-Length: -5\r\n", 400),
@@ -353,7 +353,7 @@ fn malformed_chunked_bodies_are_refused_early_or_late() {
             "{body:?}"
         );
         assert!(!origin.has_one(Duration::ZERO), "{body:?} was asked for");
-        // The origin has the head by now: what it gets of the body must not look like a whole one.
+        // The origin has the head by now: the part of the body that it gets must not look whole.
         let mut client = Http::connect(gate.address());
         client.send(head);
         let mut upstream = origin.http();
@@ -370,7 +370,7 @@ fn malformed_chunked_bodies_are_refused_early_or_late() {
     }
 }
 
-/// What was let through has one reading: ours, written anew (RFC 9112 §6.1, §7.1.1).
+/// A request that passes has one reading: ours, written anew (RFC 9112 §6.1, §7.1.1).
 #[test]
 fn the_origin_gets_our_own_framing() {
     let origin = Origin::tcp();
@@ -397,8 +397,8 @@ fn the_origin_gets_our_own_framing() {
             "chunked",
             "abcdefg",
         ),
-        // What Connection names is removed, never what framing or routing rests on ("hop-by-hop
-        // abuse").
+        // Fields that Connection names are removed, never those that framing or routing rests on
+        // ("hop-by-hop abuse").
         (
             "Connection: host, content-length, transfer-encoding\r\nContent-Length: 3\r\n\r\nabc",
             "content-length",
@@ -474,7 +474,7 @@ fn an_unread_body_is_never_the_next_request() {
             } else {
                 format!("{begin}\r\n{SMUGGLED}{end}")
             };
-            // With its head, or behind the answer.
+            // With its head, or behind the response.
             for together in [true, false] {
                 let mut client = Http::connect(gate.address());
                 client.send(if together {
@@ -491,7 +491,7 @@ fn an_unread_body_is_never_the_next_request() {
         }
     }
     assert!(!origin.has_one(Duration::ZERO));
-    // Where there is nothing to leave unread, it is kept.
+    // Where nothing is left unread, it is kept.
     let mut client = Http::connect(gate.address());
     for (path, status) in [("/no", 403), ("/there", 308), ("/own", 200), ("/no", 403)] {
         client.send(format!(
@@ -552,7 +552,7 @@ fn a_body_after_an_early_response_is_never_a_request() {
             );
         }
     }
-    // After a 100 the body was asked for, and the connection is as good as any.
+    // After a 100 the body was requested, and the connection is as good as any.
     let mut client = Http::connect(gate.address());
     client.send(
         "POST / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
@@ -600,7 +600,7 @@ const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r
                        Sec-WebSocket-Version: 777\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 /// RFC 9110 §7.8, RFC 6455 §4.4; "What's wrong with WebSocket APIs? Request smuggling" (Egorov
-/// 2019): a proxy that takes the wish for the deed hands on, unread, what should have been refused.
+/// 2019): a proxy that does not wait for the 101 forwards, unread, what should have been refused.
 #[test]
 fn bytes_behind_a_refused_upgrade_are_parsed_as_requests() {
     let origin = Origin::tcp();
@@ -657,7 +657,7 @@ fn a_101_that_was_not_requested_is_an_error() {
             true,
         ),
         ("Connection: Upgrade\r\nUpgrade: websocket\r\n", bare, true),
-        // What an origin would then be sent unread are requests (h2c smuggling; RFC 2817
+        // Bytes that the origin would then get unread are requests (h2c smuggling; RFC 2817
         // likewise).
         (
             "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n",
@@ -691,7 +691,7 @@ fn a_101_that_was_not_requested_is_an_error() {
             bare,
             false,
         ),
-        // The body has not come: what follows is still that.
+        // The body has not come: the bytes that follow are still the body.
         (body, websocket, true),
     ] {
         let mut client = Http::connect(gate.address());
@@ -721,9 +721,8 @@ fn a_101_that_was_not_requested_is_an_error() {
     }
 }
 
-/// RFC 9110 §7.6.1 lets a client name what ends at the next hop; CVE-2022-31813 (httpd:
-/// X-Forwarded-For) and CVE-2022-1388 (BIG-IP: a field that was set) are what came of taking it at
-/// its word.
+/// RFC 9110 §7.6.1 lets a client name fields that end at the next hop; CVE-2022-31813 (httpd:
+/// X-Forwarded-For) and CVE-2022-1388 (BIG-IP: a field that was set) resulted from removing ours.
 #[test]
 fn the_connection_field_cannot_remove_x_forwarded_for() {
     let origin = Origin::tcp();
@@ -790,8 +789,8 @@ fn trailers_cannot_set_framing_routing_or_credentials() {
     assert_eq!(client.answer().trailers, "X-Sum: 2\r\n");
 }
 
-/// Applications that are told of fields as variables cannot tell `-` from `_` (RFC 3875 §4.1.18):
-/// by such names, what is refused or replaced in its usual spelling would come back.
+/// Applications that get fields as variables cannot distinguish `-` from `_` (RFC 3875 §4.1.18):
+/// such names would bring back fields that are refused or replaced in their usual spelling.
 #[test]
 fn field_names_with_underscores_cannot_imitate_ours() {
     let origin = Origin::tcp();
@@ -815,7 +814,7 @@ fn field_names_with_underscores_cannot_imitate_ours() {
     }
 }
 
-/// RFC 9112 §3.2.2: then Host is passed over, and what the origin gets is made of the target.
+/// RFC 9112 §3.2.2: then Host is ignored, and the origin's Host is made from the target.
 #[test]
 fn an_absolute_form_target_overrides_host() {
     let origin = Origin::tcp();

@@ -1,5 +1,5 @@
-//! Heads that cost too much, name a host in another spelling, or carry what only servers behind us
-//! would believe.
+//! Heads that cost too much, name a host in another spelling, or carry fields that only servers
+//! behind us would believe.
 
 use lockgate_testkit::{Http, Origin};
 
@@ -87,7 +87,7 @@ fn the_proxy_field_is_removed_against_httpoxy() {
     assert_eq!(client.answer().status(), 200);
 }
 
-/// RFC 5952: an IPv6 host in another spelling is no way around the rules of its site.
+/// RFC 5952: an IPv6 host in another spelling does not evade the rules of its site.
 #[test]
 fn an_ipv6_host_is_the_same_site_in_every_spelling() {
     let gate = lockgate().start(

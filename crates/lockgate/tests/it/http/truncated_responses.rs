@@ -1,5 +1,5 @@
-//! Endpoints that end or reset their connection before or within an answer: cause, Proxy-Status,
-//! retry, and what follows for the endpoint.
+//! Endpoints that close or reset their connection before or within a response: cause, Proxy-Status,
+//! retry, and consequences for the endpoint.
 
 use lockgate_testkit::{Http, Lockgate, Origin};
 
@@ -12,7 +12,7 @@ enum End {
     Reset,
 }
 
-/// Sends `part` of an answer to the next connection's request and ends the connection.
+/// Sends `part` of a response to the next connection's request and ends the connection.
 fn break_off(origin: &Origin, part: &str, end: End) {
     let mut upstream = origin.http();
     upstream.request();
@@ -23,7 +23,7 @@ fn break_off(origin: &Origin, part: &str, end: End) {
     }
 }
 
-/// Two endpoints, the first of which is asked first.
+/// Two endpoints, the first of which gets the first request.
 fn two(origins: &[Origin; 2]) -> String {
     let [one, other] = origins.each_ref().map(Origin::address);
     pooled(format!(
@@ -139,7 +139,7 @@ fn an_endpoint_that_truncates_a_response_head_is_avoided() {
     }
 }
 
-/// A kept connection may be closed at any time; one on which an answer has begun was not stale.
+/// An idle connection may be closed at any time; one on which a response has begun was not stale.
 #[test]
 fn a_post_with_a_truncated_response_head_is_not_retried() {
     let origin = Origin::tcp();

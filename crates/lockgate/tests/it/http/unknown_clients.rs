@@ -75,7 +75,7 @@ fn allow_and_deny_refuse_unknown_clients_of_trusted_proxies() {
         let got = ask(&gate, hop);
         assert_eq!((got.status(), got.text()), (200, "unknown"), "{hop:?}");
     }
-    // What a client has sent itself stands before the address that its proxy adds.
+    // Addresses from the client itself stand before the one that its proxy adds.
     for hop in UNKNOWN {
         assert_eq!(
             ask(&gate, &format!("{hop}, 192.0.2.1")).text(),
@@ -175,7 +175,7 @@ fn logs_and_metrics_show_unknown_clients() {
     });
 }
 
-/// What the proxy has said goes on as it came, and the service decides.
+/// The proxy's field is forwarded as it came, and the service decides.
 #[test]
 fn forward_auth_gets_the_unknown_client() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());

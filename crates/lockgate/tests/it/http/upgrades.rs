@@ -18,7 +18,7 @@ fn upgrade(to: &str) -> String {
     )
 }
 
-/// Offers and agrees; both ends of what is spoken from there on.
+/// Requests an upgrade and accepts it; both ends of the new protocol.
 fn switched(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     let mut client = Http::connect(gate.address());
     client.send(upgrade("websocket"));
@@ -29,7 +29,7 @@ fn switched(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     (client, upstream)
 }
 
-/// Each says a word and hears the other's.
+/// Each side sends a word and gets the other's.
 fn talk(client: &mut Http<impl Read + Write>, upstream: &mut Http<impl Read + Write>) {
     client.send("ping");
     upstream.expect("ping");
@@ -79,8 +79,8 @@ fn a_websocket_upgrade_passes_bytes_both_ways() {
     assert_eq!(gate.next_line()["cause"], "client_closed");
 }
 
-/// RFC 9110 §7.8: what is right behind the heads belongs to the new protocol. It must neither be
-/// lost nor come too early: an origin that refuses would take it for a request.
+/// RFC 9110 §7.8: bytes right behind the heads belong to the new protocol. They must neither be
+/// lost nor come too early: an origin that refuses would parse them as a request.
 #[test]
 fn bytes_behind_the_upgrade_heads_reach_the_new_protocol() {
     let site = Site::new();
@@ -154,7 +154,7 @@ fn an_upgrade_over_http_1_0_is_ignored() {
     assert_eq!(upstream.end().0, b"");
 }
 
-/// RFC 9110 §7.8: the offer's own body goes first, whole and in its framing. An origin that
+/// RFC 9110 §7.8: the request's own body goes first, whole and in its framing. An origin that
 /// switches before has not read it.
 #[test]
 fn a_101_before_the_request_ended_is_a_502() {

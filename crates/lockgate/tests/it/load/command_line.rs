@@ -1,4 +1,4 @@
-//! What the program says and how it exits.
+//! Output and exit codes of the program.
 
 use lockgate_testkit::{Folder, Origin};
 use serde_json::Value;

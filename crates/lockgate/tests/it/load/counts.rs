@@ -1,5 +1,4 @@
-//! What is counted, beside what the server has seen: to the request, to the connection, to the
-//! byte.
+//! Counts beside those of the server: to the request, to the connection, to the byte.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
@@ -43,7 +42,7 @@ fn counting(moved: &Arc<Moved>) -> Serving {
     })
 }
 
-/// Answers by a page, and keeps what it was asked.
+/// Answers with a page, and keeps the requests.
 fn keeping(kept: &Arc<Mutex<Vec<Message>>>) -> Serving {
     let kept = Arc::clone(kept);
     Origin::tcp().answering(move |request| {
@@ -96,7 +95,7 @@ fn load_counts_agree_with_the_server() {
                 tally.opened
             ),
         }
-        // The first answer's are not counted, and all requests are alike.
+        // The first response's bytes are not counted, and all requests are alike.
         let received = moved.received.load(Ordering::SeqCst);
         assert_eq!(received, tally.sent / count * (count + 1), "{case}");
         assert_eq!(

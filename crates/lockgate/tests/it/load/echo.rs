@@ -38,7 +38,7 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The next frame of a client, which is masked: its first byte and what it has.
+/// The next frame of a client, which is masked: its first byte and its payload.
 fn framed(http: &mut Http<impl Read + Write>) -> Option<(u8, Vec<u8>)> {
     if !http.has_more() {
         return None;
@@ -65,7 +65,7 @@ fn framed(http: &mut Http<impl Read + Write>) -> Option<(u8, Vec<u8>)> {
     Some((first, payload))
 }
 
-/// Grants WebSockets and does with each message as it is told.
+/// Accepts WebSockets and calls a closure for each message.
 fn web_socket<S: Read + Write>(http: &mut Http<S>, message: impl Fn(&mut Http<S>, Vec<u8>)) {
     let request = http.request();
     assert_eq!(
@@ -148,7 +148,7 @@ fn websocket_handshake_and_frame_bytes_are_counted() {
         }
     });
     let tally = tally(&messages(&server, text("hello"), 10));
-    // That of the first answer has one handshake and one message more.
+    // The first response has one handshake and one message more.
     let handshake = (tally.sent - 10 * 11, tally.received - 10 * 7);
     assert_eq!(received.load(Ordering::SeqCst), 2 * handshake.0 + 11 * 11);
     assert_eq!(sent.load(Ordering::SeqCst), 2 * handshake.1 + 11 * 7);
@@ -298,7 +298,7 @@ fn a_refused_websocket_is_reported() {
     assert!(told.contains("Sec-WebSocket-Accept"), "{told}");
 }
 
-/// What is expected may be another message than was sent.
+/// The expected message may differ from the one that was sent.
 #[test]
 fn a_configured_websocket_response_may_differ_from_the_message() {
     let server = serving(|http, _| http.send(frame(0x81, b"notice")));
@@ -407,7 +407,7 @@ fn tcp_echo_under_tls_offers_no_alpn() {
 
 #[test]
 fn a_tcp_exchange_expects_the_configured_length() {
-    // Answers each ten bytes by these.
+    // Answers each ten bytes with these.
     let server = |answer: &'static str, close: bool| {
         Origin::tcp().serve(move |wire| {
             let mut ten = [0; 10];

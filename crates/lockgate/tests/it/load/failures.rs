@@ -1,4 +1,4 @@
-//! Answers that are none: each is a failure of its kind, and those around it are none.
+//! Failed responses: each is a failure of its kind, and the others are none.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, bytes, server_conf
 use super::{PAGE, asks, at, every_other, example, failures, tally};
 use crate::scene::deserted;
 
-/// Two of four requests are answered otherwise, and that is what two failures are.
+/// Two of four requests get a bad response: two failures.
 fn assert_two_are(kind: Failure, bad: impl Fn(&mut Http) + Send + Sync + 'static) -> String {
     let server = every_other(bad);
     let mut options = asks(&[&at("http", &server)], 4);
@@ -21,13 +21,13 @@ fn assert_two_are(kind: Failure, bad: impl Fn(&mut Http) + Send + Sync + 'static
     let tally = tally(&options);
     assert_eq!(failures(&tally), [(kind.name(), 2)], "{:?}", tally.examples);
     assert_eq!((tally.succeeded(), tally.failed.len()), (2, 2));
-    // Nothing more was asked for on a connection on which something went wrong.
+    // No more was requested on a connection after its failure.
     assert_eq!((tally.opened, tally.reused), (3, 1));
     assert_eq!(server.accepted(), 4, "with that of the first answer");
     example(&tally, kind).to_owned()
 }
 
-/// The same, of an answer behind which the server waits for the client to close.
+/// The same, of a response behind which the server waits for the client to close.
 fn assert_answer_is(kind: Failure, answer: impl AsRef<[u8]> + Send + Sync + 'static) -> String {
     assert_two_are(kind, move |http| {
         http.send(answer.as_ref());
@@ -87,7 +87,7 @@ fn bytes_behind_a_response_are_a_length_failure() {
     assert_answer_is(Failure::Length, format!("{chunked}{PAGE}"));
 }
 
-/// Whether it comes with the answer or a moment later.
+/// Bytes that come with the response or a moment later.
 #[test]
 fn late_bytes_behind_a_response_are_a_length_failure() {
     let place = AtomicUsize::new(0);
@@ -154,7 +154,7 @@ fn a_different_page_is_a_failure() {
     answered(Failure::Body, &PAGE.replace("0123", "4567"));
 }
 
-/// To open a connection for each of them would be another load than the one that was asked for.
+/// To open a connection for each of them would be another load than the configured one.
 #[test]
 fn a_connection_survives_an_unexpected_response() {
     let place = AtomicUsize::new(0);
@@ -320,7 +320,7 @@ fn handshake_errors_are_tls_failures() {
             "{place}: {:?}",
             tally.examples
         );
-        // What was never ready is not counted as opened.
+        // A connection that was never ready is not counted as opened.
         assert_eq!(tally.opened, 2);
     }
     let server = every_other_connection(plain, |wire| wire.wait_closed());

@@ -1,4 +1,4 @@
-//! HTTP/2, against servers that speak frames as they are told (RFC 9113).
+//! HTTP/2, against servers that send scripted frames (RFC 9113).
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ struct Peer<S> {
 }
 
 impl<S: Read + Write> Peer<S> {
-    /// Takes what a client says first, and says these settings.
+    /// Reads the client's preface and settings, and sends these settings.
     fn greet(wire: S, settings: &[(u16, u32)]) -> Self {
         let mut peer = Self {
             wire,
@@ -61,8 +61,7 @@ impl<S: Read + Write> Peer<S> {
         })
     }
 
-    /// The next frame of a request; settings are acknowledged, and what is about windows is passed
-    /// over.
+    /// The next frame of a request; settings are acknowledged, and window updates are skipped.
     fn next_of_request(&mut self) -> Option<Frame> {
         loop {
             let frame = self.next()?;
@@ -177,7 +176,7 @@ fn http2_load_counts_agree_with_the_server() {
                 tally.opened
             ),
         }
-        // The first of all is in no figure; it says what every first request of a connection says.
+        // The first of all is not counted; it has the head of every first request of a connection.
         let (requests, received) = *seen.lock().unwrap();
         assert_eq!(requests, count + 1, "{case}");
         let first = received - tally.sent;
@@ -199,7 +198,7 @@ fn http2_load_counts_agree_with_the_server() {
 fn streams_option_sets_the_concurrent_http2_requests() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| {
-        // The first of all is asked for alone.
+        // The first of all is sent alone.
         let at_once = if place.fetch_add(1, Ordering::SeqCst) == 0 {
             1
         } else {
@@ -211,7 +210,7 @@ fn streams_option_sets_the_concurrent_http2_requests() {
                 assert_eq!(asked.len(), 0);
                 return;
             }
-            // The last first: an answer belongs to its stream wherever it comes.
+            // The last first: a response belongs to its stream in any order.
             for (stream, _) in asked.into_iter().rev() {
                 peer.answer(stream);
             }
@@ -338,7 +337,7 @@ fn a_megabyte_body_passes_both_ways_over_http2() {
     const SIZE: usize = 1_000_000;
     let server = over_tcp(|peer| {
         let mut taken = 0;
-        // What a connection has by itself; it is given back when all of it is used up.
+        // The initial window of a connection; it is given back when all of it is used up.
         let mut window = 65_535;
         while let Some(frame) = peer.next_of_request() {
             assert!(matches!(frame.kind, HEADERS | DATA) && frame.payload.len() <= 16_384);
@@ -376,7 +375,7 @@ fn a_megabyte_body_passes_both_ways_over_http2() {
     assert!(tally.sent > 6 * SIZE as u64 && tally.received > 6 * SIZE as u64);
 }
 
-/// The h2 crate, which keeps every rule, as what is asked.
+/// The h2 crate, which keeps every rule, as the server.
 #[test]
 fn http2_load_works_against_the_h2_crate() {
     let server = lockgate_testkit::h2::Origin::echo();
@@ -401,7 +400,7 @@ fn http2_load_works_against_the_h2_crate() {
 fn http2_responses_are_accepted_in_every_form() {
     let forms: [fn(&mut Peer<Wire>, u32); 6] = [
         |peer, stream| peer.answer(stream),
-        // After a word beforehand (RFC 9110 §15.2), and with other frames around it.
+        // After an interim response (RFC 9110 §15.2), and with other frames around it.
         |peer, stream| {
             peer.send(HEADERS, END_HEADERS, stream, b"\x08\x03103");
             peer.send(0xbb, 0xff, stream, b"whatever");
@@ -464,7 +463,8 @@ fn http2_responses_are_accepted_in_every_form() {
     }
 }
 
-/// Answers every other request, over all connections, by a page, and those between as it is told.
+/// Answers every other request, over all connections, with a page, and those between with
+/// `otherwise`.
 fn every_other(bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'static) -> Serving {
     let place = AtomicUsize::new(0);
     over_tcp(move |peer| {
@@ -481,8 +481,8 @@ fn every_other(bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'stati
     })
 }
 
-/// Two of four are answered otherwise: two failures of that kind, on so many connections; what is
-/// said of the first.
+/// Two of four are answered otherwise: two failures of that kind, on so many connections; the
+/// message of the first.
 fn assert_two_are(
     kind: Failure,
     opened: u64,
@@ -528,8 +528,8 @@ fn a_failed_http2_stream_leaves_the_connection_open() {
         assert_two_are(Failure::Length, 1, says(b"\x88\x5c\x0211", b"0123456789"))
             .contains("said 11")
     );
-    // No status, two, one that is none, one behind another field, 101 (§8.1), a pseudo-field that
-    // there is not.
+    // No status, two, an invalid one, one behind another field, 101 (§8.1), an unknown
+    // pseudo-field.
     for head in [
         &b"\x5c\x0210"[..],
         b"\x88\x88",
@@ -571,7 +571,7 @@ fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
         ][half];
         assert!(text.contains(expected), "{text}");
     }
-    // Said to be over for a reason.
+    // GOAWAY with an error code.
     let text = assert_two_are(Failure::Goaway, 3, |peer, stream| {
         peer.send(
             GOAWAY,
@@ -582,7 +582,7 @@ fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
         false
     });
     assert!(text.contains("ENHANCE_YOUR_CALM"), "{text}");
-    // What is no HTTP/2 (§4.2, §4.3, §5.1, §6).
+    // Violations of HTTP/2 (§4.2, §4.3, §5.1, §6).
     let frames: [(u8, u8, u32, &[u8]); 12] = [
         (DATA, 0, 0, b"x"),
         (DATA, 0, 99, b"x"),
@@ -609,8 +609,8 @@ fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
 
 #[test]
 fn requests_behind_goaway_move_to_another_connection() {
-    // Each connection answers five, and says that it does no more; what came meanwhile was not
-    // looked at.
+    // Each connection answers five, and sends GOAWAY; requests that came meanwhile were not
+    // processed.
     let server = over_tcp(|peer| {
         for _ in 0..4 {
             let Some((stream, _)) = peer.next_request() else {
@@ -635,7 +635,7 @@ fn requests_behind_goaway_move_to_another_connection() {
     assert!(tally.opened >= 20, "{}", tally.opened);
 }
 
-/// Nothing is said to any before there is another.
+/// No connection is answered before there is another.
 #[test]
 fn connecting_anew_does_not_wait_for_the_old_connection() {
     let place = AtomicUsize::new(0);
@@ -726,7 +726,7 @@ fn a_silent_http2_connection_is_not_reused() {
     );
 }
 
-/// The server takes one at a time: the others wait, and do not fail.
+/// The server accepts one at a time: the others wait, and do not fail.
 #[test]
 fn streams_beyond_max_concurrent_streams_wait() {
     let server = Origin::tcp().serve(|wire| {

@@ -50,7 +50,7 @@ fn a_count_at_a_rate_is_sent_exactly() {
         assert_eq!((stage.rate, stage.name.as_str()), (Some(1000.0), "1000/s"));
         assert_eq!((tally.latency.len(), tally.service.len()), (count, count));
         assert!(tally.lateness.len() <= count);
-        // Nothing is sent before it is due: the last one when all before it have had their time.
+        // Nothing is sent before it is due: the last one after the time of all before it.
         assert!(begun.elapsed() >= Duration::from_millis(count - 1));
     }
 }
@@ -87,8 +87,8 @@ fn open_loop_latency_counts_from_the_due_time() {
     let begun = Instant::now();
     let report = std::thread::scope(|scope| {
         let running = scope.spawn(|| run(&options));
-        // All are due one after the other from the first on, which has come: that is what the
-        // server controls.
+        // All are due one after the other from the arrival of the first on: the server controls
+        // that.
         let first = lockgate_testkit::eventually("the first request", || *answered.lock().unwrap());
         let all_due = first + Duration::from_millis(2 * COUNT);
         lockgate_testkit::eventually("all are due", || (Instant::now() >= all_due).then_some(()));
@@ -118,7 +118,7 @@ fn open_loop_latency_counts_from_the_due_time() {
 
 #[test]
 fn requests_due_but_unsent_are_a_failure_kind() {
-    // Holds the first request until the client gives up, which is when those behind it are too late
+    // Holds the first request until the client gives up, when the requests behind it are too late,
     // too.
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().serve(move |wire| {

@@ -1,4 +1,4 @@
-//! Answers in every form that HTTP/1 has for one: all of them are successes.
+//! Responses in every form of HTTP/1: all of them are successes.
 
 use lockgate_load::expect::Length;
 use lockgate_load::options::Options;
@@ -7,8 +7,8 @@ use lockgate_testkit::{Http, Origin};
 
 use super::{PAGE, asks, at, failures, tally, text};
 
-/// Each request is answered by these bytes on a connection that stays; how many were opened for
-/// five of them.
+/// Answers each request with these bytes on a persistent connection; returns how many connections
+/// five requests needed.
 fn opened_for(answer: &'static str, method: &str) -> u64 {
     let server = Origin::tcp().answering(move |_| answer.into());
     let options = Options {
@@ -115,7 +115,7 @@ fn load_reads_a_response_until_close() {
     }
 }
 
-/// RFC 9112 §9.5: either side may close a connection at any time. The end that came with an answer
+/// RFC 9112 §9.5: either side may close a connection at any time. An end that came with a response
 /// is known before the next request.
 #[test]
 fn load_reopens_a_closed_connection() {
@@ -146,7 +146,7 @@ fn load_counts_an_early_response_and_reopens() {
         http.send(
             "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 3\r\n\r\nbig",
         );
-        // Nothing of the body is read until it is said that nothing more comes.
+        // Nothing of the body is read before the half-close.
         http.stream.finish();
         http.wait_closed();
     });

@@ -1,4 +1,4 @@
-//! What keeps a run from beginning: said before anything is measured, with what to do about it.
+//! Failures to begin a run: reported before anything is measured, with advice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -335,7 +335,7 @@ fn contradictory_load_options_make_no_plan() {
             },
             "control characters",
         ),
-        // What would be parsed and ignored.
+        // Options that would be parsed and ignored.
         (
             Options {
                 method: Some("PUT".into()),

@@ -1,4 +1,4 @@
-//! Runs that end early: what was measured until then is told, and adds up.
+//! Runs that end early: the figures up to then are reported, and add up.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::{PAGE, asks, at, run};
 use crate::scene::{lockgate, text};
 
-/// Answers so many requests over all connections and holds the others; tells of each that it holds.
+/// Answers so many requests over all connections and holds the others; reports each that it holds.
 fn holding_after(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<AtomicUsize>) {
     let seen = Arc::new(AtomicUsize::new(0));
     let place = Arc::clone(&seen);
@@ -88,7 +88,7 @@ fn an_interrupted_run_reports_completed_and_cut_requests() {
         );
         let tally = &report.stages[0].tally;
         assert_eq!((tally.succeeded(), tally.late), (10, 0));
-        // Where a schedule says when, what was due by then and had no connection is cut, too.
+        // With a schedule, requests that were due by then and had no connection are cut, too.
         let open = report.run.model == Model::Open;
         assert!(tally.cut == 4 || open && tally.cut > 4, "{}", tally.cut);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The way to a target: Unix sockets, a CONNECT proxy, the PROXY protocol, TLS.
+//! Transports to a target: Unix sockets, a CONNECT proxy, the PROXY protocol, TLS.
 
 use std::sync::{Arc, Mutex};
 
@@ -40,8 +40,8 @@ fn load_over_a_unix_socket_keeps_the_url_host() {
     assert!(hosts.len() == 51 && hosts.iter().all(|host| host == "app.test:81"));
 }
 
-/// A proxy that answers CONNECT by these bytes, and is the server itself where it agrees; what it
-/// was told.
+/// A proxy that answers CONNECT with these bytes, and is the server itself where it agrees; the
+/// heads that it got.
 fn proxy(answer: &'static str) -> (Serving, Arc<Mutex<Vec<String>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
@@ -139,7 +139,7 @@ fn load_authenticates_to_a_proxy_and_counts_its_refusals() {
     }
 }
 
-/// How a connection begins: what came before anything else.
+/// The first bytes of a connection.
 fn preface(wire: &mut Wire, version: Version) -> String {
     match version {
         Version::V1 => {
@@ -210,11 +210,10 @@ fn a_proxy_protocol_header_begins_each_load_connection() {
     }
 }
 
-/// Of each connection the name that was asked for, and whether a session was resumed.
+/// The SNI name of each connection, and whether its session was resumed.
 type Agreed = Arc<Mutex<Vec<(String, bool)>>>;
 
-/// A server of TLS; what it agreed on with each connection: the name it was asked for, and whether
-/// a session was resumed.
+/// A TLS server; of each connection the SNI name, and whether its session was resumed.
 fn secure(issued: &lockgate_testkit::Issued, clients: Option<&Authority>) -> (Serving, Agreed) {
     let agreed = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&agreed);

@@ -1,4 +1,4 @@
-//! Pages over HTTP/2: one connection, on which all that is found is asked for at once.
+//! Pages over HTTP/2: one connection, on which all found objects are requested at once.
 
 use lockgate_testkit::Launch;
 use lockgate_testkit::h2::frame::{code, kind, setting};

@@ -1,4 +1,4 @@
-//! What the log and the metrics say of relays: each direction by itself, by listener and pool.
+//! Log and metrics of relays: each direction by itself, by listener and pool.
 
 use lockgate_testkit::{Origin, Wire};
 use serde_json::Value;

@@ -250,7 +250,7 @@ fn a_queued_client_that_resets_blocks_no_other() {
 
 #[test]
 fn a_connect_timeout_is_connect_failed() {
-    // A backlog of nothing that is full: the kernel drops what else comes.
+    // A backlog of zero that is full: the kernel drops further SYNs.
     let listener = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&listener, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     rustix::net::listen(&listener, 0).unwrap();

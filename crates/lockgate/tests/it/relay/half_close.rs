@@ -41,8 +41,8 @@ impl Peer {
     }
 }
 
-/// What a client says of itself where headers are passed on; one is enough, `proxy_protocol` has
-/// the others.
+/// The client's header where headers are passed on; one version is enough, `proxy_protocol` has the
+/// others.
 const PASSED: &[u8] = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
 
 /// The keys of a table under which it is.
@@ -52,9 +52,9 @@ const PASS: &str = "accept_proxy = \"require\"\nproxy_protocol = \"pass\"\n";
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Nobody,
-    /// Taken off.
+    /// TLS terminated.
     Client,
-    /// Put on.
+    /// TLS originated.
     Endpoint,
     Both,
     /// From one to the other, undecrypted.
@@ -142,7 +142,7 @@ impl Scene {
                 }
             }
         };
-        // Both at once: what is passed through shakes hands with the endpoint.
+        // Both at once: a client that is passed through handshakes with the endpoint.
         std::thread::scope(|scope| {
             let endpoint = scope.spawn(endpoint);
             let client = client();

@@ -1,5 +1,4 @@
-//! How connections end: by resets, limits of time and TLS that is cut off, each with its cause in
-//! the log.
+//! Ends of connections: by resets, timeouts and truncated TLS, each with its cause in the log.
 
 use std::io::Write;
 use std::time::Duration;
@@ -24,7 +23,7 @@ fn a_client_reset_reaches_origin_and_log() {
         (&"client_reset".into(), &"downstream".into())
     );
 
-    // In the middle of an answer that it does not read.
+    // In the middle of a response that it does not read.
     let mut client = Wire::connect(gate.address());
     let mut upstream = origin.accept();
     client.send("question");
@@ -36,7 +35,7 @@ fn a_client_reset_reaches_origin_and_log() {
     upstream.expect_reset();
     assert_eq!(gate.next_line()["cause"], "client_reset");
 
-    // After it has said that it sends no more.
+    // After its half-close.
     let mut client = Wire::connect(gate.address());
     let mut upstream = origin.accept();
     client.send("question");
@@ -189,8 +188,7 @@ fn upstream_tls_without_close_notify_is_upstream_reset() {
     upstream.send("half an ans");
     client.expect("half an ans");
     drop(upstream); // closes TCP without close_notify
-    // TCP has no word for it but a reset, which would throw away what is still on its way: the log
-    // has.
+    // TCP can express it only by a reset, which would discard data under way: the log has it.
     assert_eq!(client.rest(), b"");
     drop(client);
     assert_eq!(gate.next_line()["cause"], "upstream_reset");

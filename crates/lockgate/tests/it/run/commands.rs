@@ -1,4 +1,4 @@
-//! The commands beside `run`: what they print and how they exit.
+//! The commands beside `run`: their output and exit codes.
 
 use std::sync::Arc;
 
@@ -238,7 +238,7 @@ pub(super) fn trusting_anybody(address: &str, alpn: &[&str]) -> Tls {
     .unwrap()
 }
 
-/// The address in the line of the operator log, which is text here, that has these words.
+/// The address in the line of the operator log, here as text, that has these words.
 pub(super) fn address_said(gate: &Lockgate, words: &str) -> String {
     gate.stderr().find(words, |line| {
         let (_, fields) = line.split_once(words)?;
@@ -247,7 +247,7 @@ pub(super) fn address_said(gate: &Lockgate, words: &str) -> String {
     })
 }
 
-/// The address of the listener that serves `what`, as the log says it.
+/// The address of the listener that serves `what`, from the log.
 fn listening(gate: &Lockgate, what: &str) -> String {
     gate.stderr().find(what, |line| {
         let (_, rest) = line.split_once("listening")?;
@@ -257,7 +257,7 @@ fn listening(gate: &Lockgate, what: &str) -> String {
     })
 }
 
-/// Asks over a connection of its own, and returns the answer.
+/// Sends a request over a connection of its own, and returns the response.
 fn asked(address: &str, request: &str) -> String {
     let mut client = trusting_anybody(address, &["http/1.1"]);
     client.send(request);

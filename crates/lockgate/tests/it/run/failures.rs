@@ -1,4 +1,4 @@
-//! Starts that must fail, and what they say: code, place, cause and cure.
+//! Starts that must fail, and their messages: code, position, cause and cure.
 
 use std::net::TcpListener;
 
@@ -48,7 +48,7 @@ fn a_port_in_use_with_reuseport_fails_the_start_too() {
 
 #[test]
 fn too_few_descriptors_for_the_workers_fail_the_start() {
-    // 60 workers want their own listening socket and three more descriptors each.
+    // 60 workers need their own listening socket and three more descriptors each.
     let few = lockgate()
         .workers(60)
         .through(&["prlimit", "--nofile=160:160"]);

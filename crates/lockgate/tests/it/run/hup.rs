@@ -1,4 +1,4 @@
-//! HUP: the file is checked and compared with what runs, and nothing of it is taken up.
+//! HUP: the file is checked and compared with the running configuration, and not loaded.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;

@@ -44,7 +44,7 @@ fn serve_serves_a_folder_and_prints_its_address() {
     });
     assert_eq!(get(&gate, "/", "").text(), "the page");
     assert_eq!(get(&gate, "/below/a.txt", "").text(), "a file");
-    // Nothing is listed, and nothing stands for what is not there, unless that is asked for.
+    // No listing and no fallback page unless requested.
     assert_eq!(get(&gate, "/below/", "").status(), 404);
     assert_eq!(get(&gate, "/some/page", "").status(), 404);
     let line = gate.line("the page", |line| line["target"] == "/");

@@ -9,7 +9,7 @@ fn tunnel(arguments: &[&str]) -> Lockgate {
     lockgate().command(&[&["tunnel", "127.0.0.1:0"][..], arguments].concat())
 }
 
-/// The first line that is answered to a CONNECT with these fields.
+/// The status line of the response to a CONNECT with these fields.
 fn ask(gate: &Lockgate, target: &str, fields: &str) -> (Http, String) {
     let mut client = Http::connect(address_said(gate, "listening").parse().unwrap());
     client.send(format!(

@@ -1,5 +1,4 @@
-//! ClientHellos in every form, on a port that tells connections apart by them: routed, or closed in
-//! the right way.
+//! ClientHellos in every form, on a port with SNI routing: routed, or closed with the right alert.
 
 use std::io::Write;
 

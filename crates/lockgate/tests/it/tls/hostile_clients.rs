@@ -17,7 +17,7 @@ fn started(site: &Site) -> (Serving, Lockgate) {
     (origin, gate)
 }
 
-/// One that waits for handshakes only briefly.
+/// A listener with a short handshake timeout.
 fn hasty(site: &Site) -> (Serving, Lockgate) {
     let origin = Origin::tcp().echo();
     let toml =
@@ -146,7 +146,7 @@ fn a_stalled_client_hello_is_too_slow() {
     );
 }
 
-/// Over a Unix socket: over TCP the kernel keeps such clients from us (TCP_DEFER_ACCEPT).
+/// Over a Unix socket: over TCP the kernel holds such clients back (TCP_DEFER_ACCEPT).
 #[test]
 fn a_silent_tls_client_is_counted_and_not_logged() {
     let site = Site::new();
@@ -381,7 +381,8 @@ fn key_updates_work_in_the_middle_of_data() {
         writer.finish();
         received.join().unwrap()
     });
-    // What came back is read only now: the keys of both directions have changed twenty times in it.
+    // The returned bytes are read only now: the keys of both directions have changed twenty times
+    // in them.
     let mut left = &sent[..];
     let mut read = Vec::new();
     while !left.is_empty() {

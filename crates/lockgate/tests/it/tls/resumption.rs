@@ -9,7 +9,7 @@ use rustls::{ClientConfig, HandshakeKind};
 
 use crate::scene::{NAME, Site, lockgate, text};
 
-/// Connects, and reads an answer: a ticket of TLS 1.3 comes with it. How the handshake went.
+/// Connects, and reads a response: a ticket of TLS 1.3 comes with it. The kind of the handshake.
 fn visit(config: &Arc<ClientConfig>, to: SocketAddr, name: &str) -> HandshakeKind {
     let mut tls = Tls::connect(config, Wire::connect(to), name).unwrap();
     tls.send("ping");
@@ -107,7 +107,7 @@ fn sessions_survive_ticket_key_rotation_until_the_key_is_gone() {
         &format!(", tickets = {{ keys = \"{file}\" }}"),
     );
     let gate = lockgate().start(&toml);
-    // One that returns after the first rotation, one that stayed away until its key is gone.
+    // One client that returns after the first rotation, one that stays away until its key is gone.
     let (returning, away) = (
         by_each_version(&site.client()),
         by_each_version(&site.client()),
@@ -138,8 +138,8 @@ fn sessions_survive_ticket_key_rotation_until_the_key_is_gone() {
     }
 }
 
-/// Has files read again, and waits until that is done: when a second hangup is answered, the first
-/// one is over.
+/// Has files read again, and waits until that is done: when a second HUP is handled, the first one
+/// is over.
 fn read_again(gate: &Lockgate, first: usize) {
     for number in [first, first + 1] {
         gate.signal(Signal::HUP);
@@ -169,7 +169,8 @@ fn session_tickets_never_resume_across_client_certificate_rules() {
         + &site.listener("127.0.0.5:0", origin.address(), "");
     let gate = lockgate().start(&toml);
     let at = |host: u8| gate.at(&format!("127.0.0.{host}:0"));
-    // Without a certificate: what was agreed on where none is needed opens no door where one is.
+    // Without a certificate: a session from a listener without client certificates does not resume
+    // where they are required.
     for config in by_each_version(&site.client()) {
         assert_eq!(visit(&config, at(1), NAME), HandshakeKind::Full);
         assert_eq!(

@@ -1,9 +1,9 @@
-//! How long answers may be kept: Cache-Control (RFC 9111 §5.2).
+//! Lifetimes of responses in caches: Cache-Control (RFC 9111 §5.2).
 
 use super::*;
 use crate::files::WAYS;
 
-/// What is said of each path.
+/// The Cache-Control of each path.
 #[track_caller]
 fn check(served: &Served, cases: &[(&str, u16, Option<&str>)]) {
     for way in WAYS {
@@ -67,7 +67,7 @@ fn cache_control_by_path_precedes_by_type_and_default() {
             ("/a.png", 200, None),
             ("/a.css", 200, Some("max-age=86400")),
             ("/a.html", 200, Some("no-store")),
-            // What is of no rule is as without any; what is of one type is not.
+            // A path without a rule has the default; a rule for one type does not apply to others.
             ("/app.3f2a9c1b.js", 200, Some("no-store")),
             ("/none.png", 404, Some("no-store")),
         ],
@@ -115,7 +115,7 @@ fn error_pages_get_no_cache_control_of_their_file() {
     );
 }
 
-/// RFC 9110 §15.4.5: it says what the 200 would have said.
+/// RFC 9110 §15.4.5: it has the field that the 200 would have had.
 #[test]
 fn a_304_repeats_cache_control() {
     let www = www();
@@ -188,7 +188,7 @@ fn cache_control_of_the_origin_is_kept() {
             ("/404?Cache-Control=no-cache", 404, Some("no-cache")),
         ],
     );
-    // Without a word nothing is said.
+    // Without a rule no field is added.
     check(
         &Served::by(&proxied(&origin, "")),
         &[("/200?Content-Type=text/html", 200, None)],
@@ -216,7 +216,7 @@ fn cache_control_for_proxied_responses_depends_on_type_and_path() {
     );
 }
 
-/// RFC 9111 §4.3.4: what a 304 says takes the place of what the 200 said. It need not say the type.
+/// RFC 9111 §4.3.4: fields of a 304 replace those of the 200. It need not have the type.
 #[test]
 fn a_proxied_304_adds_no_cache_control_its_200_lacked() {
     let origin = origin();

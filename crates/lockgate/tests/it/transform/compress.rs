@@ -8,7 +8,7 @@ use super::*;
 use crate::files::WAYS;
 use crate::scene::lockgate;
 
-/// What is asked for, and the coding that comes of it where all three are offered alike.
+/// Accept-Encoding, and the coding that is chosen where all three are offered.
 const CHOICES: &[(Option<&str>, Option<&str>)] = &[
     (None, None),
     (Some(""), None),
@@ -158,7 +158,7 @@ fn short_files_and_other_types_are_not_compressed() {
     assert!(!coding(&gate, "/a.css").0);
 }
 
-/// Fields of an origin's answer, its body, and whether it is compressed.
+/// Fields of an origin's response, its body, and whether it is compressed.
 fn of_origins() -> Vec<(&'static str, String, bool)> {
     let (long, short) = (text(5_000), text(999));
     vec![
@@ -280,7 +280,7 @@ fn partial_and_bodiless_proxied_responses_are_not_compressed() {
         assert_eq!((part.status, part.text()), (206, &*text(5_000)), "{way:?}");
         let found = ["content-encoding", "etag", "content-length"].map(|name| part.field(name));
         assert_eq!(found, [None, Some("\"a\""), Some("5000")], "{way:?}");
-        // RFC 9110 §9.3.2: the head of what GET would have got.
+        // RFC 9110 §9.3.2: the head of the response to GET.
         let (head, whole) = (ask("HEAD", "/200"), ask("GET", "/200"));
         let said = |answer: &Answer| {
             ["content-encoding", "vary", "etag"].map(|name| answer.field(name).map(str::to_owned))
@@ -437,7 +437,7 @@ fn a_304_from_the_origin_carries_the_weakened_etag() {
     }
 }
 
-/// RFC 9110 §14.2: a part is one of what stays the same.
+/// RFC 9110 §14.2: ranges need stable bytes.
 #[test]
 fn a_range_request_gets_the_uncompressed_file() {
     for size in [5_000, 1_100_000] {
@@ -456,7 +456,7 @@ fn a_range_request_gets_the_uncompressed_file() {
             assert_eq!(part.text(), &content[100..200], "{way:?}");
             let range = format!("bytes 100-199/{size}");
             assert_eq!(part.field("content-range"), Some(&*range), "{way:?}");
-            // The tag of the compressed form is not that of what the part is of (RFC 9110 §13.1.5).
+            // The tag of the compressed form is not that of the range (RFC 9110 §13.1.5).
             let whole = client.get("/a.css", &[gzip]);
             assert_eq!(whole.field("accept-ranges"), None, "{way:?}");
             let tag = whole.field("etag").unwrap();
@@ -503,7 +503,7 @@ fn head_of_a_compressed_file_matches_get() {
                         .collect::<Vec<_>>()
                 };
                 assert_eq!(without(&head), without(&whole), "{way:?} {coding}");
-                // RFC 9110 §8.6: the length of what GET would have got, or none.
+                // RFC 9110 §8.6: the length of the response to GET, or none.
                 let length = head
                     .field("content-length")
                     .map(|length| length.parse().unwrap());
@@ -517,7 +517,7 @@ fn head_of_a_compressed_file_matches_get() {
     }
 }
 
-/// What an origin says of bytes is not true of others (RFC 9110 §8.8.1, RFC 9530, RFC 1864).
+/// An origin's digest of its bytes is not that of others (RFC 9110 §8.8.1, RFC 9530, RFC 1864).
 #[test]
 fn digest_fields_are_removed_when_a_response_is_compressed() {
     let digests = "Content-MD5: Q2hlY2sgSW50ZWdyaXR5IQ==\r\nDigest: sha-256=a\r\nContent-Digest: sha-256=:YQ==:\r\n\

@@ -1,4 +1,4 @@
-//! Pages of other origins: what they may read, and what they must ask before (Fetch, §3.2).
+//! Pages of other origins: permission to read, and preflight requests (Fetch, §3.2).
 
 use super::*;
 use crate::files::WAYS;
@@ -6,7 +6,7 @@ use crate::files::WAYS;
 const ALLOW: &str = "access-control-allow-origin";
 const APP: &str = "https://app.example";
 
-/// The fields of an answer that are about it.
+/// The CORS fields of a response.
 fn said(answer: &Answer) -> Vec<(&str, &str)> {
     let fields = answer
         .fields
@@ -19,7 +19,7 @@ fn said(answer: &Answer) -> Vec<(&str, &str)> {
     said
 }
 
-/// All kinds of routes say the same: files, an origin, an answer of our own, a redirect.
+/// Routes of all kinds behave alike: files, an origin, a local response, a redirect.
 fn kinds() -> (Www, Serving, Vec<String>) {
     let www = Www::with(&[("index.html", "page")]);
     let origin = saying("Content-Type: text/plain\r\n", "said");
@@ -375,7 +375,7 @@ fn cors_fields_of_the_application_are_replaced() {
     );
 }
 
-/// What methods a path has is not what a browser asks with.
+/// The methods of a path are not the method of the preflight.
 #[test]
 fn cors_preflight_matches_the_route_of_the_requested_method() {
     let keys = format!(
@@ -394,7 +394,7 @@ fn cors_preflight_matches_the_route_of_the_requested_method() {
             None,
             "{way:?}"
         );
-        // What holds for the site does not hold for what says no.
+        // The site's setting does not hold for a route with `cors = false`.
         let post = [("Access-Control-Request-Method", "POST"), ("Origin", APP)];
         let closed = client.ask("OPTIONS", "/closed", &post);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `rewrite_body` on what an origin answers: decoded, changed and coded again as it streams by.
+//! `rewrite_body` on responses of an origin: decoded, changed and coded again as they stream by.
 
 use std::sync::Arc;
 
@@ -193,7 +193,7 @@ fn request_values_in_a_rewritten_page_are_escaped() {
     }
 }
 
-/// What is changed is on its way before more comes, but for what may be the beginning of a match.
+/// Changed bytes are sent before more come, except for the possible beginning of a match.
 #[test]
 fn a_proxied_page_is_rewritten_while_it_streams() {
     let origin = Origin::tcp();
@@ -294,7 +294,7 @@ fn trailers_follow_a_rewritten_body_over_http1_and_http2() {
     }
 }
 
-/// What was sent of an answer cannot be taken back: it ends without an end.
+/// A response that was partly sent cannot be taken back: it ends without the last chunk.
 fn broken_off(served: &Served, reason: &str, most: usize) {
     let mut client = Http::connect(served.gate.address());
     client.send(format!("GET /?n HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
@@ -308,7 +308,7 @@ fn broken_off(served: &Served, reason: &str, most: usize) {
     let mut client = Http::connect(served.gate.address());
     client.send("GET /?n HTTP/1.0\r\nHost: a\r\n\r\n");
     client.head();
-    // Where the close is the end, only a reset says that it is none.
+    // Where the close is the end, only a reset marks a truncation.
     assert!(client.end().1.is_err());
     let client = Client::connect_tls(&served.client(), served.gate.at("127.0.0.2:0"), NAME);
     let answer = client

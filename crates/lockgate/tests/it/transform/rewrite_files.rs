@@ -73,7 +73,7 @@ fn texts_patterns_and_elements_are_replaced_in_files() {
             "<h1 id=\"top\" class=\"big\">",
             "<h1 id=\"top\">",
         ),
-        // What a rule has put in is not changed by another.
+        // Text that a rule has put in is not changed by another.
         (
             "{ text = \"one\", with = \"two\" }, { text = \"two\", with = \"one\" }",
             "<p>one</p><p class='x'>two</p>",
@@ -125,7 +125,8 @@ fn rewrite_body_applies_to_html_unless_types_are_configured() {
     let gate = www.start(keys);
     for (path, expected) in [
         ("/a.txt?&\"b", "&%22b"),
-        // RFC 8259 §7: what would end the string, or the script that it is in, does not.
+        // RFC 8259 §7: characters that would end the string, or the script that it is in, are
+        // escaped.
         ("/a.json?&\"b", "\"\\u0026%22b\""),
         ("/a.js?$'b", "'\\u0024%27b'"),
         ("/a.svg?&<b", "<&amp;%3Cb/>"),
@@ -203,12 +204,12 @@ fn values_cannot_inject_tags_or_attributes() {
         let target = format!("/x{hostile}?{hostile}");
         let mut http = Http::connect(served.gate.address());
         let answer = ask_over(&mut http, "GET", &target, &[("Accept", "text/html")]);
-        // What is refused is not shown.
+        // A rejected value is not shown.
         if answer.status != 200 {
             assert_eq!(answer.status, 400, "{target}");
             continue;
         }
-        // As a URI has it (RFC 3986 §2.1), and then as HTML has that.
+        // Percent-encoded (RFC 3986 §2.1), and then escaped for HTML.
         let references = [
             ("\"", "%22"),
             ("<", "%3C"),
@@ -225,7 +226,7 @@ fn values_cannot_inject_tags_or_attributes() {
         let expected = format!(
             "<html><head><meta content=\"{harmless}\"></head><body><p title=\"{all}\" class='{all}' data-q=\"{harmless}\">{all}</p></body></html>"
         );
-        // `set` writes a start tag anew; what it says is looked at, not how.
+        // `set` writes a start tag anew; its meaning is tested, not its spelling.
         let plain = |text: &str| text.replace('\'', "\"");
         assert_eq!(plain(answer.text()), plain(&expected), "{target}");
         assert!(
@@ -256,7 +257,7 @@ fn values_cannot_inject_tags_or_attributes() {
     }
 }
 
-/// RFC 9110 §8.8: what is another each time cannot be known again, and has no parts.
+/// RFC 9110 §8.8: a page that differs each time has no validators and no ranges.
 #[test]
 fn a_page_with_request_values_has_no_etag_or_ranges() {
     let www = www();
@@ -392,7 +393,7 @@ fn head_of_a_rewritten_page_matches_get() {
 fn a_rewritten_page_is_compressed_afterwards() {
     let page = PAGE.repeat(20);
     let www = Www::with(&[("index.html", &page)]);
-    // What was compressed before is of the page as it was.
+    // A precompressed sibling is of the page as it was.
     www.write(
         "index.html.gz",
         encode_all(Coding::Gzip, 6, page.as_bytes()),

@@ -35,7 +35,7 @@ fn secure_headers_are_added_and_hsts_over_tls_only() {
                 for (name, value) in CAREFUL {
                     assert_eq!(answer.field(name), Some(value), "{way:?} {keys} {path}");
                 }
-                // RFC 6797 §7.2: not over what is not secure.
+                // RFC 6797 §7.2: not over plain HTTP.
                 let expected = (way != Way::Plain).then_some("max-age=31536000");
                 assert_eq!(answer.field(HSTS), expected, "{way:?} {keys} {path}");
             }

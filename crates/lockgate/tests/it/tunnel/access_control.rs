@@ -30,7 +30,7 @@ fn guarded(keys: &str) -> Guarded {
     }
 }
 
-/// Asks for a tunnel with these fields.
+/// Requests a tunnel with these fields.
 fn with(gate: &Lockgate, target: &str, fields: &str) -> (Http, String) {
     let mut client = Http::connect(gate.address());
     client.send(format!(

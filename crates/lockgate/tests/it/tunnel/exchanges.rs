@@ -1,4 +1,4 @@
-//! Tunnels over HTTP/1.1: how they are asked for, what they carry, how they end.
+//! Tunnels over HTTP/1.1: the request, the bytes, the end.
 
 use lockgate_testkit::{Http, Origin, Signal, bytes};
 use serde_json::Value;
@@ -126,7 +126,7 @@ fn a_reset_during_bulk_in_a_tunnel_is_passed_on() {
                 to.exactly(MUCH);
                 to.reset();
             });
-            // Much more than all buffers on the way take.
+            // Much more than fits into all buffers on the way.
             while std::io::Write::write_all(&mut from, &[7; 65_536]).is_ok() {}
         });
         let side = if by_client { "downstream" } else { "upstream" };
@@ -198,8 +198,8 @@ fn malformed_connect_targets_are_a_400() {
     );
 }
 
-/// RFC 9110 §9.3.6: "A CONNECT request message does not have content." That is what 0 says, and
-/// WinINET says it.
+/// RFC 9110 §9.3.6: "A CONNECT request message does not have content." A length of 0 means that,
+/// and WinINET sends it.
 #[test]
 fn connect_with_content_length_zero_is_accepted() {
     let (gate, origin) = (lockgate().start(&tunnels("")), Origin::tcp());
@@ -254,7 +254,7 @@ fn an_unreachable_connect_target_is_a_502() {
         "{}",
         answer.text()
     );
-    // Behind it may be what is no HTTP.
+    // The bytes behind it may not be HTTP.
     client.expect_end();
     let line = gate.next_line();
     assert_eq!(

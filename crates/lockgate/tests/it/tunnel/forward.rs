@@ -1,5 +1,4 @@
-//! What a proxy is asked for without a tunnel: requests for `http:` URLs, in absolute-form (RFC
-//! 9112 §3.2.2).
+//! A forward proxy without a tunnel: requests for `http:` URLs, in absolute-form (RFC 9112 §3.2.2).
 
 use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Http, Message, Origin};
@@ -36,7 +35,7 @@ fn a_forwarded_request_loses_its_hop_by_hop_fields() {
     for (field, value) in [
         ("host", Some(format!("LocalHost:{port}"))),
         ("authorization", Some("Basic aW5uZXI=".to_owned())),
-        // What a client says of itself is its own.
+        // Forwarding fields of the client pass unchanged.
         ("x-forwarded-for", Some("192.0.2.1".to_owned())),
         ("x-request-id", Some("theirs".to_owned())),
         ("via", Some("1.1 lockgate".to_owned())),
@@ -221,7 +220,7 @@ fn a_truncated_forwarded_response_stays_truncated() {
     assert_eq!(body, b"half");
     let line = gate.line("why", |line| line["method"] == "GET");
     assert_eq!(line["side"], "upstream", "{line}");
-    // One that says nothing is a failure of its own, and not asked again.
+    // A target that sends nothing is a failure of its own, and not retried.
     let mut client = Http::connect(gate.address());
     client.send(format!(
         "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",

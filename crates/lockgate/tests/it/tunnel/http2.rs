@@ -84,7 +84,7 @@ fn each_http2_stream_is_its_own_connect_tunnel() {
         let (one, other) = (Origin::tcp(), Origin::tcp());
         let mut first = client.begin(request(&one.address()), false);
         let mut second = client.begin(request(&other.address()), false);
-        // Before the answer is there.
+        // Before the response is there.
         first.send("early", false);
         let (mut at_first, mut at_second) = (Http::over(one.accept()), Http::over(other.accept()));
         at_first.expect("early");
@@ -94,7 +94,7 @@ fn each_http2_stream_is_its_own_connect_tunnel() {
         std::thread::scope(|scope| {
             scope.spawn(|| first.send(going.clone(), true));
             assert!(at_first.exactly(going.len()) == going);
-            // The end of one way leaves the other.
+            // The end of one direction leaves the other.
             at_first.expect_end();
         });
         at_second.send("second");

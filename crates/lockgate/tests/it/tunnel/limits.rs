@@ -1,4 +1,4 @@
-//! What tunnels are held to, and what their targets are told.
+//! Limits of tunnels, and the PROXY header to their targets.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn max_bytes_ends_a_connect_tunnel() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels("max_bytes = \"100KB\""));
     let (mut client, mut upstream) = opened(&gate, &origin);
-    // Both ways together.
+    // Both directions together.
     client.send([0; 60_000]);
     upstream.exactly(60_000);
     talk(&mut client, &mut upstream);
@@ -96,7 +96,7 @@ fn a_connect_target_gets_the_proxy_protocol_header_first() {
 #[test]
 fn an_unanswering_connect_target_is_a_504() {
     let origin = Origin::tcp();
-    // Its queue is full (listen(2)): what comes then is not answered.
+    // Its queue is full (listen(2)): further SYNs are not answered.
     let full: Vec<_> = std::iter::from_fn(|| {
         std::net::TcpStream::connect_timeout(&origin.socket_address(), Duration::from_millis(200))
             .ok()

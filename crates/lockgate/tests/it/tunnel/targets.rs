@@ -116,7 +116,7 @@ fn deny_overrides_allow_for_connect_targets() {
 #[test]
 fn an_unresolvable_connect_target_is_a_502() {
     let gate = lockgate().start(&listener("allow = [\"*.invalid:443\"]"));
-    // RFC 6761 §6.4. Where there is no name server that is not said in time.
+    // RFC 6761 §6.4. Without a name server the answer takes too long.
     let (status, error, _) = refused(&gate, "no.such.host.invalid:443");
     assert!(
         matches!(
@@ -158,7 +158,7 @@ fn tunnel_clients_must_be_private_or_listed() {
     }
 }
 
-/// What a proxy between would say is not for a proxy that clients know of: it is meant for targets.
+/// A forwarding field of a proxy in between is not for a forward proxy: it is meant for targets.
 #[test]
 fn x_forwarded_for_is_ignored_for_tunnel_clients() {
     let gate = lockgate().start(
