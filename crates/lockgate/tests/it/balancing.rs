@@ -13,12 +13,12 @@ use crate::http::{ask, ok, plain_site, pooled, secure_site};
 use crate::scene::{NAME, Site, deserted, lockgate};
 
 /// An origin that answers every request with its name.
-fn named(name: &'static str) -> Serving {
+fn origin_named(name: &'static str) -> Serving {
     Origin::tcp().answering(move |_| ok(name))
 }
 
 /// An origin that greets every connection by its name, and holds it.
-fn greeting(name: &'static str) -> Serving {
+fn greeting_origin(name: &'static str) -> Serving {
     Origin::tcp().serve(move |wire| {
         wire.send(name);
         wire.wait_closed();
@@ -26,12 +26,12 @@ fn greeting(name: &'static str) -> Serving {
 }
 
 /// A pool with these keys, and a relay in front of it.
-fn relayed(keys: &str) -> String {
+fn relay_to_pool(keys: &str) -> String {
     format!("[pool.app]\n{keys}\n[tcp.\"127.0.0.1:0\"]\nproxy = \"pool:app\"\n")
 }
 
 /// The one-letter name with which the origin greets a client of a relay.
-fn greeted(gate: &Lockgate) -> (Wire, String) {
+fn greeting_origin_of(gate: &Lockgate) -> (Wire, String) {
     let mut client = Wire::connect(gate.address());
     let name = String::from_utf8(client.exactly(1)).unwrap();
     (client, name)
@@ -39,7 +39,7 @@ fn greeted(gate: &Lockgate) -> (Wire, String) {
 
 #[test]
 fn a_backup_serves_requests_while_no_other_endpoint_is_up() {
-    let (address, backup) = (deserted(), named("backup"));
+    let (address, backup) = (deserted(), origin_named("backup"));
     let endpoints = format!(
         "endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]",
         backup.address()
@@ -59,22 +59,22 @@ fn a_backup_serves_requests_while_no_other_endpoint_is_up() {
 
 #[test]
 fn a_backup_serves_relays_while_no_other_endpoint_is_up() {
-    let (address, backup) = (deserted(), greeting("b"));
+    let (address, backup) = (deserted(), greeting_origin("b"));
     let endpoints = format!(
         "endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]",
         backup.address()
     );
-    let gate = lockgate().workers(2).start(&relayed(&endpoints));
-    let (mut held, name) = greeted(&gate);
+    let gate = lockgate().workers(2).start(&relay_to_pool(&endpoints));
+    let (mut held, name) = greeting_origin_of(&gate);
     assert_eq!(name, "b");
     let _first = Origin::tcp_at(address).serve(|wire| {
         wire.send("a");
         wire.wait_closed();
     });
     eventually("the first is back", || {
-        (greeted(&gate).1 == "a").then_some(())
+        (greeting_origin_of(&gate).1 == "a").then_some(())
     });
-    (0..20).for_each(|_| assert_eq!(greeted(&gate).1, "a"));
+    (0..20).for_each(|_| assert_eq!(greeting_origin_of(&gate).1, "a"));
     // What began at the backup stays there.
     held.send("still");
     assert!(held.is_quiet(Duration::ZERO));
@@ -82,8 +82,8 @@ fn a_backup_serves_relays_while_no_other_endpoint_is_up() {
 
 #[test]
 fn a_full_endpoint_is_waited_for_before_a_backup() {
-    let (first, backup) = (Origin::tcp(), greeting("b"));
-    let gate = lockgate().start(&relayed(&format!(
+    let (first, backup) = (Origin::tcp(), greeting_origin("b"));
+    let gate = lockgate().start(&relay_to_pool(&format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}, {{ addr = \"{}\", backup = true }}]\nqueue = {{ wait = \"60s\" }}",
         first.address(),
         backup.address()
@@ -99,19 +99,19 @@ fn a_full_endpoint_is_waited_for_before_a_backup() {
 
 #[test]
 fn relays_use_weighted_round_robin_where_configured() {
-    let (a, b) = (greeting("a"), greeting("b"));
-    let gate = lockgate().workers(2).start(&relayed(&format!(
+    let (a, b) = (greeting_origin("a"), greeting_origin("b"));
+    let gate = lockgate().workers(2).start(&relay_to_pool(&format!(
         "endpoints = [\"{}\", {{ addr = \"{}\", weight = 2 }}]\nbalance = \"round-robin\"",
         a.address(),
         b.address()
     )));
-    let names: String = (0..9).map(|_| greeted(&gate).1).collect();
+    let names: String = (0..9).map(|_| greeting_origin_of(&gate).1).collect();
     assert_eq!(names, "babbabbab");
 }
 
 #[test]
 fn health_checks_cover_endpoints_of_relays_and_sites_once() {
-    let (origin, nobody) = (named("a"), deserted());
+    let (origin, nobody) = (origin_named("a"), deserted());
     let toml = format!(
         "[pool.app]\nendpoints = [\"{}\", \"{nobody}\"]\nhealth = {{ tcp = true, every = \"50ms\", fall = 1 }}\n\
          [tcp.\"127.0.0.1:0\"]\nproxy = \"pool:app\"\n[tcp.\"127.0.0.2:0\"]\nproxy = \"pool:app\"\n",
@@ -144,7 +144,7 @@ fn relays_wait_in_the_pool_queue_within_its_limits() {
         ),
     ] {
         let origin = Origin::tcp();
-        let mut gate = lockgate().workers(2).start(&relayed(&format!(
+        let mut gate = lockgate().workers(2).start(&relay_to_pool(&format!(
             "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {queue}",
             origin.address()
         )));
@@ -168,7 +168,7 @@ fn relays_wait_in_the_pool_queue_within_its_limits() {
 }
 
 /// A pool with requests in turn, the first of which goes to `first`.
-fn by_turns(first: &str, second: &str, keys: &str) -> String {
+fn round_robin_pool(first: &str, second: &str, keys: &str) -> String {
     pooled(format!(
         "endpoints = [\"{first}\", \"{second}\"]\nbalance = \"round-robin\"\nretry = false\n{keys}"
     ))
@@ -192,10 +192,11 @@ fn consecutive_failure_statuses_eject_an_endpoint() {
         let bad = Origin::tcp().answering(move |_| {
             format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes()
         });
-        let good = named("good");
-        let gate = lockgate()
-            .workers(2)
-            .start(&by_turns(bad.address(), good.address(), keys));
+        let good = origin_named("good");
+        let gate =
+            lockgate()
+                .workers(2)
+                .start(&round_robin_pool(bad.address(), good.address(), keys));
         let expected: Vec<u16> = (0..20)
             .map(|at| {
                 if at % 2 == 0 && at / 2 < count {
@@ -231,8 +232,8 @@ fn a_status_outside_the_eject_list_resets_the_failure_count() {
             let status = statuses[turn.fetch_add(1, Ordering::SeqCst) % 3];
             format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes()
         });
-        let good = named("good");
-        let gate = lockgate().start(&by_turns(
+        let good = origin_named("good");
+        let gate = lockgate().start(&round_robin_pool(
             bad.address(),
             good.address(),
             "eject = { errors = 3, statuses = [\"502-504\"] }",
@@ -257,7 +258,7 @@ fn error_responses_alone_eject_no_endpoint() {
             })
         };
         let (one, other) = (origin("one"), origin("other"));
-        let gate = lockgate().start(&by_turns(
+        let gate = lockgate().start(&round_robin_pool(
             one.address(),
             other.address(),
             "eject = { errors = 1 }",
@@ -277,8 +278,12 @@ fn error_responses_alone_eject_no_endpoint() {
 fn with_eject_false_an_endpoint_keeps_its_turn() {
     let bad =
         Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
-    let good = named("good");
-    let gate = lockgate().start(&by_turns(bad.address(), good.address(), "eject = false"));
+    let good = origin_named("good");
+    let gate = lockgate().start(&round_robin_pool(
+        bad.address(),
+        good.address(),
+        "eject = false",
+    ));
     assert_eq!(statuses(&gate, 20), [503, 200].repeat(10));
     assert_eq!(
         gate.sample("lockgate_upstream_ejections_total", &[bad.address()]),
@@ -292,7 +297,7 @@ fn no_further_endpoint_is_ejected_when_all_fail() {
         || Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
     let (one, other, alone) = (bad(), bad(), bad());
     let keys = "eject = { errors = 1, statuses = [\"503\"] }";
-    let gate = lockgate().start(&by_turns(one.address(), other.address(), keys));
+    let gate = lockgate().start(&round_robin_pool(one.address(), other.address(), keys));
     assert_eq!(statuses(&gate, 10), [503; 10]);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[one.address()], 1.0);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[other.address()], 0.0);
@@ -308,9 +313,9 @@ fn no_further_endpoint_is_ejected_when_all_fail() {
 fn timeouts_and_unreadable_responses_eject_an_endpoint() {
     let silent = Origin::tcp().serve(Wire::wait_closed);
     let garbage = Origin::tcp().answering(|_| b"SSH-2.0-OpenSSH_9.9\r\n\r\n".to_vec());
-    let good = named("good");
+    let good = origin_named("good");
     for bad in [silent, garbage] {
-        let toml = by_turns(
+        let toml = round_robin_pool(
             bad.address(),
             good.address(),
             "eject = { errors = 2, for = \"60s\" }",
@@ -337,9 +342,9 @@ fn an_ejected_endpoint_returns_after_its_time() {
         true => ok("back"),
         false => b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec(),
     });
-    let good = named("good");
+    let good = origin_named("good");
     let keys = "eject = { errors = 1, for = \"300ms\", statuses = [\"503\"] }\nslow_start = \"1s\"";
-    let gate = lockgate().start(&by_turns(origin.address(), good.address(), keys));
+    let gate = lockgate().start(&round_robin_pool(origin.address(), good.address(), keys));
     assert_eq!(ask(&gate).status(), 503);
     well.store(true, Ordering::SeqCst);
     eventually("it is back", || (ask(&gate).text() == "back").then_some(()));
@@ -350,8 +355,8 @@ fn an_ejected_endpoint_returns_after_its_time() {
 }
 
 /// Four origins that answer with their names, and a pool of them with these keys.
-fn four(keys: &str) -> ([Serving; 4], String) {
-    let origins = ["a", "b", "c", "d"].map(named);
+fn four_origins(keys: &str) -> ([Serving; 4], String) {
+    let origins = ["a", "b", "c", "d"].map(origin_named);
     let keys = format!("endpoints = [{}]\n{keys}", addresses(&origins));
     (origins, keys)
 }
@@ -365,13 +370,13 @@ fn addresses(origins: &[Serving]) -> String {
 }
 
 /// The name of the origin that serves a request with these fields.
-fn answered(client: &mut Http, fields: &str) -> String {
+fn origin_for(client: &mut Http, fields: &str) -> String {
     client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"));
     client.answer().text().to_owned()
 }
 
 /// Each of many clients gets the same origin each time, and all four origins get some.
-fn spread<N: Ord>(names: impl Iterator<Item = [N; 3]>) {
+fn assert_spread<N: Ord>(names: impl Iterator<Item = [N; 3]>) {
     let mut seen = BTreeSet::new();
     for [first, second, third] in names {
         assert!(first == second && second == third);
@@ -386,29 +391,29 @@ fn consistent_hashing_agrees_across_workers_and_processes() {
         ("header:X-User", "X-User: "),
         ("cookie:id", "Cookie: a=b; id="),
     ] {
-        let (_origins, keys) = four(&format!("balance = {{ hash = \"{key}\" }}"));
+        let (_origins, keys) = four_origins(&format!("balance = {{ hash = \"{key}\" }}"));
         let gates = [2, 1, 2].map(|workers| lockgate().workers(workers).start(&pooled(&keys)));
-        spread((0..40).map(|user| {
+        assert_spread((0..40).map(|user| {
             let fields = format!("{field}user-{user}\r\n");
             gates
                 .each_ref()
-                .map(|gate| answered(&mut Http::connect(gate.address()), &fields))
+                .map(|gate| origin_for(&mut Http::connect(gate.address()), &fields))
         }));
         // Without it, by address: all of one client's go to one.
         let mut client = Http::connect(gates[0].address());
-        let first = answered(&mut client, "");
-        assert!((0..10).all(|_| answered(&mut client, "Cookie: id=\r\nX-User:\r\n") == first));
+        let first = origin_for(&mut client, "");
+        assert!((0..10).all(|_| origin_for(&mut client, "Cookie: id=\r\nX-User:\r\n") == first));
     }
 }
 
 #[test]
 fn ip_hash_sends_an_address_to_one_endpoint() {
-    let (_origins, keys) = four("balance = { hash = \"client\" }");
+    let (_origins, keys) = four_origins("balance = { hash = \"client\" }");
     let gate = lockgate().workers(2).start(&pooled(&keys));
-    spread((1..30).map(|host| {
+    assert_spread((1..30).map(|host| {
         let from = Ipv4Addr::new(127, 9, 9, host).into();
         [(); 3].map(|()| {
-            answered(
+            origin_for(
                 &mut Http::over(Wire::connect_from(from, gate.address())),
                 "",
             )
@@ -418,15 +423,15 @@ fn ip_hash_sends_an_address_to_one_endpoint() {
 
 #[test]
 fn relays_hash_by_client_address_or_sni() {
-    let origins = ["a", "b", "c", "d"].map(greeting);
+    let origins = ["a", "b", "c", "d"].map(greeting_origin);
     let keys = |key| {
         format!(
             "endpoints = [{}]\nbalance = {{ hash = \"{key}\" }}",
             addresses(&origins)
         )
     };
-    let gate = lockgate().workers(2).start(&relayed(&keys("client")));
-    spread((1..30).map(|host| {
+    let gate = lockgate().workers(2).start(&relay_to_pool(&keys("client")));
+    assert_spread((1..30).map(|host| {
         let from = Ipv4Addr::new(127, 9, 8, host).into();
         [(); 3].map(|()| Wire::connect_from(from, gate.address()).exactly(1))
     }));
@@ -435,8 +440,10 @@ fn relays_hash_by_client_address_or_sni() {
         .folder
         .certificate("names.pem", &site.authority.issue(&["*.app.test"]));
     let tls = format!("tls = {{ cert = \"{cert}\" }}\n");
-    let gate = lockgate().workers(2).start(&(relayed(&keys("sni")) + &tls));
-    spread((0..30).map(|name| {
+    let gate = lockgate()
+        .workers(2)
+        .start(&(relay_to_pool(&keys("sni")) + &tls));
+    assert_spread((0..30).map(|name| {
         let name = format!("{name}.app.test");
         [(); 3].map(|()| {
             site.client()
@@ -449,14 +456,14 @@ fn relays_hash_by_client_address_or_sni() {
 
 #[test]
 fn hashed_requests_of_an_unreachable_endpoint_move_and_return() {
-    let (address, other) = (deserted(), named("other"));
+    let (address, other) = (deserted(), origin_named("other"));
     let balance = "balance = { hash = \"header:x-user\" }";
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [\"{address}\", \"{}\"]\n{balance}",
         other.address()
     )));
     let ask = |user: u32| {
-        answered(
+        origin_for(
             &mut Http::connect(gate.address()),
             &format!("X-User: {user}\r\n"),
         )
@@ -490,12 +497,12 @@ fn a_dedicated_upstream_connection_is_left_when_the_hash_differs() {
     let users: Vec<String> = (0..20).map(|user| format!("X-User: {user}\r\n")).collect();
     let alone = users
         .iter()
-        .map(|user| answered(&mut Http::connect(gate.address()), user));
+        .map(|user| origin_for(&mut Http::connect(gate.address()), user));
     let alone: Vec<String> = alone.collect();
     let mut client = Http::connect(gate.address());
     let together: Vec<String> = users
         .iter()
-        .map(|user| answered(&mut client, user))
+        .map(|user| origin_for(&mut client, user))
         .collect();
     assert_eq!(alone, together);
 }
@@ -520,13 +527,13 @@ fn with_cookie(to: std::net::SocketAddr, cookies: &str) -> Message {
 }
 
 /// The name and value of a `Set-Cookie` line, which a client sends back.
-fn pair(set: &str) -> &str {
+fn cookie_pair(set: &str) -> &str {
     set.split(';').next().unwrap()
 }
 
 #[test]
 fn a_sticky_cookie_holds_across_workers_and_processes() {
-    let (_origins, keys) = four("balance = { sticky = \"cookie:lg\" }");
+    let (_origins, keys) = four_origins("balance = { sticky = \"cookie:lg\" }");
     let gates = [2, 1, 2].map(|workers| lockgate().workers(workers).start(&pooled(&keys)));
     let mut seen = BTreeSet::new();
     for _ in 0..40 {
@@ -534,9 +541,9 @@ fn a_sticky_cookie_holds_across_workers_and_processes() {
         let set = cookie_set(&first).unwrap();
         assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{set}");
         assert_eq!(first.field("cache-control"), Some("private"));
-        seen.insert((first.text().to_owned(), pair(set).to_owned()));
+        seen.insert((first.text().to_owned(), cookie_pair(set).to_owned()));
         for gate in &gates {
-            let again = with_cookie(gate.address(), &format!("a=b; {}", pair(set)));
+            let again = with_cookie(gate.address(), &format!("a=b; {}", cookie_pair(set)));
             assert_eq!((again.text(), cookie_set(&again)), (first.text(), None));
             assert_eq!(again.field("cache-control"), None);
         }
@@ -549,7 +556,7 @@ fn a_sticky_cookie_holds_across_workers_and_processes() {
 
 #[test]
 fn over_tls_the_sticky_cookie_is_secure() {
-    let (_origins, keys) = four("balance = { sticky = \"cookie:lg\" }");
+    let (_origins, keys) = four_origins("balance = { sticky = \"cookie:lg\" }");
     let site = Site::new();
     let toml = format!("[pool.app]\n{keys}\n") + &secure_site(&site.cert, "pool:app");
     let gate = lockgate().workers(2).start(&toml);
@@ -563,7 +570,7 @@ fn over_tls_the_sticky_cookie_is_secure() {
         set.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure"),
         "{set}"
     );
-    client.send(request(&format!("Cookie: {}\r\n", pair(set))));
+    client.send(request(&format!("Cookie: {}\r\n", cookie_pair(set))));
     let again = client.answer();
     assert_eq!((again.text(), cookie_set(&again)), (first.text(), None));
 }
@@ -614,7 +621,7 @@ fn the_sticky_cookie_is_not_forwarded_to_endpoints() {
 #[test]
 fn an_unreachable_endpoint_gets_its_sticky_cookie_replaced() {
     let address = deserted();
-    let other = named("other");
+    let other = origin_named("other");
     let keys = format!(
         "endpoints = [\"{address}\", \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\nidle = {{ max = 0 }}",
         other.address()
@@ -633,12 +640,12 @@ fn an_unreachable_endpoint_gets_its_sticky_cookie_replaced() {
         of("first").zip(of("other"))
     });
     drop(first);
-    let moved = with_cookie(gate.address(), pair(&mine));
+    let moved = with_cookie(gate.address(), cookie_pair(&mine));
     assert_eq!(
         (moved.text(), cookie_set(&moved)),
         ("other", Some(&*theirs))
     );
-    let stays = with_cookie(gate.address(), pair(&theirs));
+    let stays = with_cookie(gate.address(), cookie_pair(&theirs));
     assert_eq!((stays.text(), cookie_set(&stays)), ("other", None));
 }
 
@@ -650,7 +657,7 @@ fn an_ejected_endpoint_gets_its_sticky_cookie_replaced() {
         true => b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec(),
         false => ok("one"),
     });
-    let other = named("other");
+    let other = origin_named("other");
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\", \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\neject = {{ errors = 2, for = \"60s\", \
          statuses = [\"503\"] }}",
@@ -659,7 +666,7 @@ fn an_ejected_endpoint_gets_its_sticky_cookie_replaced() {
     )));
     let mine = eventually("it was chosen", || {
         let answer = ask(&gate);
-        (answer.text() == "one").then(|| pair(cookie_set(&answer).unwrap()).to_owned())
+        (answer.text() == "one").then(|| cookie_pair(cookie_set(&answer).unwrap()).to_owned())
     });
     bad.store(true, Ordering::SeqCst);
     let answers = [(); 3].map(|()| with_cookie(gate.address(), &mine));
@@ -677,7 +684,7 @@ fn a_sticky_request_waits_for_its_full_endpoint() {
         }
         ok("full")
     });
-    let free = named("free");
+    let free = origin_named("free");
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}, \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\n\
          queue = {{ wait = \"60s\" }}",
@@ -686,7 +693,7 @@ fn a_sticky_request_waits_for_its_full_endpoint() {
     )));
     let mine = eventually("it was chosen", || {
         let answer = ask(&gate);
-        (answer.text() == "full").then(|| pair(cookie_set(&answer).unwrap()).to_owned())
+        (answer.text() == "full").then(|| cookie_pair(cookie_set(&answer).unwrap()).to_owned())
     });
     let begin = |path: &str| {
         let mut client = Http::connect(gate.address());
@@ -767,8 +774,8 @@ fn sticky_cookies_work_over_http2() {
         "{set}"
     );
     assert_eq!(
-        ask(&["a=b", pair(&set), "c=d"]),
+        ask(&["a=b", cookie_pair(&set), "c=d"]),
         (None, Some("a=b; c=d".to_owned()))
     );
-    assert_eq!(ask(&[pair(&set)]), (None, None));
+    assert_eq!(ask(&[cookie_pair(&set)]), (None, None));
 }

@@ -23,13 +23,13 @@ fn relay(address: &str, proxy: &str) -> String {
 }
 
 /// A client at another address than that of most.
-fn stranger(gate: &Lockgate, listener: &str, last: u8) -> Http {
+fn other_client(gate: &Lockgate, listener: &str, last: u8) -> Http {
     let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
     Http::over(Wire::connect_from(from, gate.at(listener)))
 }
 
 /// One request and its response, which is 200; the connection stays.
-fn served(client: &mut Http) {
+fn assert_served(client: &mut Http) {
     client.send(GET);
     assert_eq!(client.answer().status(), 200);
 }

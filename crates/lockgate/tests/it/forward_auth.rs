@@ -9,7 +9,7 @@ use http::Method;
 use lockgate_testkit::h2::{self, Client, Reply};
 use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving, Wire};
 
-use crate::http::{plain_site, settled};
+use crate::http::{normalized_text, plain_site};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -23,7 +23,7 @@ fn guarded(origin: impl Display, service: impl Display, more: &str) -> String {
 }
 
 /// Answers everything with `answer`, and hands on the requests.
-fn telling(answer: &'static str) -> (Serving, Receiver<Message>) {
+fn recording_origin(answer: &'static str) -> (Serving, Receiver<Message>) {
     let (asked, told) = channel();
     let asked = Mutex::new(asked);
     let serving = Origin::tcp().answering(move |request| {
@@ -61,7 +61,7 @@ fn forward_auth_sends_a_get_describing_the_request() {
     );
     let mut asked = service.http();
     assert_eq!(
-        settled(asked.head()),
+        normalized_text(asked.head()),
         "GET /verify?role=admin HTTP/1.1\r\nHost: a.test:81\r\nAuthorization: Bearer x\r\nCookie: s=1\r\nX-Own: 1\r\n\
          X-Forwarded-Method: POST\r\nX-Forwarded-Uri: /a%20b?c=d\r\n\
          X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test:81\r\n\
@@ -85,7 +85,7 @@ fn forward_auth_sends_a_get_describing_the_request() {
 /// ours.
 #[test]
 fn a_trusted_proxy_sets_forwarding_fields_for_forward_auth() {
-    let (service, told) = telling(NO);
+    let (service, told) = recording_origin(NO);
     let toml =
         "trusted = [\"127.0.0.1\"]\n".to_owned() + &guarded(deserted(), service.address(), "");
     let gate = lockgate().start(&toml);
@@ -108,8 +108,8 @@ fn a_trusted_proxy_sets_forwarding_fields_for_forward_auth() {
 fn forward_auth_fields_are_copied_from_the_service_only() {
     let said = "HTTP/1.1 200 OK\r\nRemote-User: ann\r\nRemote-Groups: a\r\nRemote-Groups: b\r\nX-Other: 1\r\n\
                 Authorization: Bearer inner\r\nContent-Length: 5\r\n\r\nhello";
-    let (service, asked) = telling(said);
-    let (origin, told) = telling(OK);
+    let (service, asked) = recording_origin(said);
+    let (origin, told) = recording_origin(OK);
     let copy = ", copy = [\"remote-user\", \"Remote-Groups\", \"remote-email\", \"authorization\"]";
     let gate = lockgate()
         .workers(2)
@@ -157,7 +157,7 @@ fn forward_auth_fields_are_copied_from_the_service_only() {
 
 #[test]
 fn any_other_forward_auth_response_goes_to_the_client() {
-    let (origin, told) = telling(OK);
+    let (origin, told) = recording_origin(OK);
     let mut answers = Vec::new();
     for status in [
         "302 Found",
@@ -216,7 +216,7 @@ fn any_other_forward_auth_response_goes_to_the_client() {
 
 #[test]
 fn forward_auth_failures_are_5xx_and_admit_no_request() {
-    let (origin, told) = telling(OK);
+    let (origin, told) = recording_origin(OK);
     let long = format!(
         "HTTP/1.1 403 Forbidden\r\nContent-Length: 65537\r\n\r\n{}",
         "x".repeat(65_537)
@@ -296,13 +296,13 @@ impl Service {
     }
 }
 
-fn deserted_text() -> Service {
+fn unreachable_service() -> Service {
     Service::Nobody(deserted().to_string())
 }
 
 #[test]
 fn a_forward_auth_timeout_is_504_and_admits_no_request() {
-    let (origin, told) = telling(OK);
+    let (origin, told) = recording_origin(OK);
     let silent = Origin::tcp();
     // One sends nothing, one a status and no more, one a part of the body.
     for (said, attempts) in [
@@ -491,7 +491,7 @@ fn each_http2_stream_passes_forward_auth() {
         Some("/yes") => b"HTTP/1.1 200 OK\r\nX-User: ann\r\nContent-Length: 0\r\n\r\n".to_vec(),
         _ => NO.as_bytes().to_vec(),
     });
-    let (origin, told) = telling(OK);
+    let (origin, told) = recording_origin(OK);
     let toml = guarded(origin.address(), service.address(), ", copy = [\"x-user\"]")
         + "protocols = [\"h2c\", \"http1\"]\n";
     let gate = lockgate().start(&toml);
@@ -532,7 +532,7 @@ fn forward_auth_may_use_a_pool_with_maintenance() {
 fn credentials_of_forward_auth_are_in_no_log() {
     let said =
         "HTTP/1.1 401 Unauthorized\r\nSet-Cookie: inner-secret=1\r\nContent-Length: 0\r\n\r\n";
-    let (service, _told) = telling(said);
+    let (service, _told) = recording_origin(said);
     let gate = lockgate().start(&guarded(deserted(), service.address(), ""));
     ask(
         &gate,
@@ -553,7 +553,7 @@ fn forward_auth_uses_the_protocol_of_its_pool() {
             .field("www-authenticate", "Bearer")
             .piece("who are you?"),
     });
-    let (origin, told) = telling(OK);
+    let (origin, told) = recording_origin(OK);
     let pool = format!(
         "[pool.auth]\nendpoints = [\"{}\"]\nprotocol = \"h2\"\ntls = {{ name = \"{NAME}\", ca = \"{ca}\" }}\n",
         service.address()
@@ -615,7 +615,7 @@ fn a_long_forward_auth_response_admits_as_a_short_one() {
         )
         .into_bytes()
     });
-    let (origin, told) = telling(OK);
+    let (origin, told) = recording_origin(OK);
     let gate = lockgate().start(&guarded(
         origin.address(),
         service.address(),

@@ -43,7 +43,7 @@ pub(crate) fn secure_site(cert: &str, proxy: impl Display) -> String {
 
 /// One exchange on connections of its own: the request as it came to the origin, and all bytes that
 /// the client got for `answer`, after which the origin closes.
-pub(crate) fn passed(
+pub(crate) fn exchange_bytes(
     gate: &Lockgate,
     origin: &Origin,
     request: &str,
@@ -56,20 +56,20 @@ pub(crate) fn passed(
     let seen = upstream.request();
     upstream.send(answer);
     drop(upstream);
-    let got = settled(client.rest());
+    let got = normalized_text(client.rest());
     // The next request must not meet the connection that is being closed.
     ended(origin);
-    (stable(seen), got)
+    (normalized(seen), got)
 }
 
 /// The message with everything that varies replaced.
-pub(crate) fn stable(mut message: Message) -> Message {
-    message.head = settled(message.head);
+pub(crate) fn normalized(mut message: Message) -> Message {
+    message.head = normalized_text(message.head);
     message
 }
 
 /// Text of messages with everything that varies replaced.
-pub(crate) fn settled(text: impl Into<Vec<u8>>) -> String {
+pub(crate) fn normalized_text(text: impl Into<Vec<u8>>) -> String {
     let text = String::from_utf8(text.into()).unwrap();
     let mut lines: Vec<String> = text.split("\r\n").map(str::to_owned).collect();
     for line in &mut lines {

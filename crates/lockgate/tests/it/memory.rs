@@ -73,7 +73,7 @@ fn counted(gate: &Lockgate) -> f64 {
 }
 
 /// From another address than the crowd.
-fn honest() -> IpAddr {
+fn honest_address() -> IpAddr {
     [127, 0, 0, 9].into()
 }
 
@@ -121,7 +121,7 @@ fn survives_up_to(
 }
 
 fn get(to: SocketAddr, path: &str) {
-    let mut client = Http::over(Wire::connect_from(honest(), to));
+    let mut client = Http::over(Wire::connect_from(honest_address(), to));
     client.send(format!(
         "GET {path} HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n"
     ));
@@ -145,7 +145,8 @@ fn tls_clients_not_reading_files_are_cut_for_memory() {
         Box::new(client)
     };
     survives(&gate, join, || {
-        let mut client = Tls::connect(&config, Wire::connect_from(honest(), to), NAME).unwrap();
+        let mut client =
+            Tls::connect(&config, Wire::connect_from(honest_address(), to), NAME).unwrap();
         client.send("GET /small HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n");
         assert!(client.rest().ends_with(b"served"));
     });
@@ -358,7 +359,7 @@ fn under_memory_pressure_responses_are_not_compressed() {
     let to = gate.address();
     let coding = || {
         let ask = "GET /text.txt HTTP/1.1\r\nHost: app.test\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
-        let mut client = Http::over(Wire::connect_from(honest(), to));
+        let mut client = Http::over(Wire::connect_from(honest_address(), to));
         client.send(ask);
         client.answer().field("content-encoding").map(str::to_owned)
     };

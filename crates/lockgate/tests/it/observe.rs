@@ -219,7 +219,7 @@ fn observe_md_matches_the_metrics_log_fields_and_causes() {
 }
 
 /// The names that begin with `lockgate_` in a text.
-fn named(text: &str) -> BTreeSet<&str> {
+fn metric_names(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("lockgate_")).collect()
 }
@@ -236,7 +236,7 @@ fn alert_rules_and_dashboard_query_existing_metrics() {
         "packaging/grafana-dashboard.json",
     ] {
         let text = std::fs::read_to_string(root().join(file)).unwrap();
-        let named = named(&text);
+        let named = metric_names(&text);
         assert!(named.len() > 5, "{file} asks for {named:?}");
         let unknown: Vec<_> = named
             .iter()

@@ -34,7 +34,7 @@ fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
     [&[kind], &len[..], value].concat()
 }
 
-fn sending(version: &str, origin: &Origin) -> String {
+fn relay_sending_proxy(version: &str, origin: &Origin) -> String {
     format!(
         "[tcp.\"127.0.0.1:0\"]\nproxy = \"{}\"\nproxy_protocol = \"{version}\"\n",
         origin.address()
@@ -44,7 +44,7 @@ fn sending(version: &str, origin: &Origin) -> String {
 #[test]
 fn proxy_v1_is_sent_before_the_data() {
     let origin = Origin::tcp();
-    let gate = lockgate().start(&sending("v1", &origin));
+    let gate = lockgate().start(&relay_sending_proxy("v1", &origin));
     let mut client = Wire::connect(gate.address());
     let (from, to) = (client.local_address(), client.peer_address());
     client.send("data");
@@ -95,7 +95,7 @@ fn proxy_v1_is_sent_over_ipv6_and_from_unix_sockets() {
 #[test]
 fn proxy_v2_is_sent_before_data_even_from_silent_clients() {
     let origin = Origin::tcp();
-    let gate = lockgate().start(&sending("v2", &origin));
+    let gate = lockgate().start(&relay_sending_proxy("v2", &origin));
     let mut client = Wire::connect(gate.address());
     let mut upstream = origin.accept();
     upstream.expect(version2(client.local_address(), client.peer_address(), &[]));
@@ -192,7 +192,7 @@ fn the_proxy_header_precedes_tls_to_an_endpoint() {
 }
 
 /// A listener that accepts headers from 127.0.0.1 only, and hands them on.
-fn accepting(expected: &str, origin: &Origin) -> Lockgate {
+fn relay_accepting_proxy(expected: &str, origin: &Origin) -> Lockgate {
     let toml = format!(
         "trusted = [\"127.0.0.1/32\"]\ntimeouts = {{ handshake = \"500ms\" }}\n\
          [tcp.\"127.0.0.1:0\"]\naccept_proxy = \"{expected}\"\nproxy = \"{}\"\nproxy_protocol = \"v1\"\n",
@@ -206,7 +206,7 @@ const LINE: &str = "PROXY TCP4 203.0.113.9 198.51.100.1 41022 443\r\n";
 #[test]
 fn the_proxy_header_sets_the_client_in_log_and_upstream() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let binary = version2(
         "203.0.113.9:41022".parse().unwrap(),
         "198.51.100.1:443".parse().unwrap(),
@@ -247,7 +247,7 @@ fn the_proxy_header_sets_the_client_in_log_and_upstream() {
 #[test]
 fn a_proxy_header_may_arrive_in_any_pieces() {
     let origin = Origin::tcp();
-    let gate = accepting("require", &origin);
+    let gate = relay_accepting_proxy("require", &origin);
     let mut client = Wire::connect(gate.address());
     for byte in LINE.bytes() {
         client.send([byte]);
@@ -263,7 +263,7 @@ fn a_proxy_header_may_arrive_in_any_pieces() {
 #[test]
 fn a_proxy_local_header_names_the_balancer_itself() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let local = [SIGNATURE, &[0x20, 0x00, 0, 0]].concat();
     for header in [&local[..], b"PROXY UNKNOWN\r\n"] {
         let mut client = Wire::connect(gate.address());
@@ -312,7 +312,7 @@ fn refused(gate: &mut Lockgate, bytes: &[u8]) -> Value {
 #[test]
 fn a_malformed_proxy_header_closes_the_connection() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let v2 = |command: u8, family: u8, block: &[u8]| {
         let len = u16::try_from(block.len()).unwrap().to_be_bytes();
         [SIGNATURE, &[command, family], &len, block].concat()
@@ -376,7 +376,7 @@ fn a_malformed_proxy_header_closes_the_connection() {
 #[test]
 fn an_unfinished_proxy_header_is_closed_by_the_deadline() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let binary = version2(
         "192.0.2.1:1".parse().unwrap(),
         "192.0.2.2:2".parse().unwrap(),
@@ -401,7 +401,7 @@ fn an_unfinished_proxy_header_is_closed_by_the_deadline() {
 #[test]
 fn a_reset_within_the_proxy_header_harms_no_other_client() {
     let origin = Origin::tcp();
-    let gate = accepting("require", &origin);
+    let gate = relay_accepting_proxy("require", &origin);
     for cut in [1, 20, LINE.len() - 1] {
         let mut client = Wire::connect(gate.address());
         client.send(&LINE[..cut]);
@@ -416,7 +416,7 @@ fn a_reset_within_the_proxy_header_harms_no_other_client() {
 #[test]
 fn accept_proxy_require_refuses_untrusted_peers() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let mut stranger = Wire::connect_from([127, 0, 0, 2].into(), gate.address());
     stranger.send(LINE);
     stranger.wait_closed();
@@ -436,7 +436,7 @@ fn accept_proxy_require_refuses_untrusted_peers() {
 #[test]
 fn accept_proxy_optional_reads_headers_of_trusted_peers_only() {
     let origin = Origin::tcp();
-    let mut gate = accepting("optional", &origin);
+    let mut gate = relay_accepting_proxy("optional", &origin);
     // Trusted, with a header and without one.
     let mut client = Wire::connect(gate.address());
     client.send(LINE.to_owned() + "data");

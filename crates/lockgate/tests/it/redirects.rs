@@ -8,7 +8,7 @@ use crate::http::plain_site;
 use crate::scene::{lockgate, text};
 
 /// The response to one request: a status and a Location, and nothing behind the head.
-fn asked(client: &mut Http, line: &str, more: &str) -> (u16, Option<String>) {
+fn response_to(client: &mut Http, line: &str, more: &str) -> (u16, Option<String>) {
     client.send(format!("{line} HTTP/1.1\r\nHost: a.test\r\n{more}\r\n"));
     let head = client.head();
     assert!(head.contains("\r\nContent-Length: 0\r\n"), "{line}: {head}");
@@ -27,7 +27,7 @@ fn expect(gate: &Lockgate, cases: &[(&str, u16, &str)]) {
     let mut client = Http::connect(gate.address());
     for (line, status, location) in cases {
         assert_eq!(
-            asked(&mut client, line, ""),
+            response_to(&mut client, line, ""),
             (*status, Some((*location).to_owned())),
             "{line}"
         );

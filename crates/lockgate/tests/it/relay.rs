@@ -18,7 +18,7 @@ const MEGABYTE: usize = 1 << 20;
 
 /// Listeners: 127.0.0.1 and .2 in plain, .3 and .4 by TLS; the odd ones to `tcp`, the even ones to
 /// `unix`.
-fn four(site: &Site, tcp: &str, unix: &str) -> Lockgate {
+fn four_listeners(site: &Site, tcp: &str, unix: &str) -> Lockgate {
     let mut toml = String::new();
     for (host, proxy) in [(1, tcp), (2, unix)] {
         toml += &format!("[tcp.\"127.0.0.{host}:0\"]\nproxy = \"{proxy}\"\n");
@@ -33,7 +33,7 @@ fn four(site: &Site, tcp: &str, unix: &str) -> Lockgate {
 fn relays_connect_plain_or_tls_to_tcp_or_unix() {
     let site = Site::new();
     let origins = [Origin::tcp(), Origin::unix(&site.folder.path("app.sock"))];
-    let gate = four(&site, &origins[0].address(), &origins[1].address());
+    let gate = four_listeners(&site, &origins[0].address(), &origins[1].address());
     for (listener, origin) in [("127.0.0.1:0", &origins[0]), ("127.0.0.2:0", &origins[1])] {
         let mut client = Wire::connect(gate.at(listener));
         client.send("ping");
@@ -59,7 +59,7 @@ fn relays_connect_plain_or_tls_to_tcp_or_unix() {
 fn five_megabytes_each_way_at_once_arrive_unchanged() {
     let site = Site::new();
     let origins = [Origin::tcp(), Origin::unix(&site.folder.path("app.sock"))];
-    let gate = four(&site, &origins[0].address(), &origins[1].address());
+    let gate = four_listeners(&site, &origins[0].address(), &origins[1].address());
     let (up, down) = (bytes(1, 5 * MEGABYTE), bytes(2, 5 * MEGABYTE));
     let both = |origin: &Origin, exchange: &(dyn Fn() -> Vec<u8> + Sync)| {
         std::thread::scope(|scope| {

@@ -17,7 +17,7 @@ const CLIENTS: u8 = 12;
 
 /// Four endpoints that send their names, each with sessions of its own, by their identifiers and
 /// without tickets.
-fn four(issued: &Issued) -> Vec<Serving> {
+fn four_endpoints(issued: &Issued) -> Vec<Serving> {
     ["a", "b", "c", "d"].map(|name| secure(issued, name)).into()
 }
 
@@ -38,14 +38,14 @@ const ALONE: &str = "[tcp.\"127.0.0.1:0\"]\nproxy = \"pool:app\"\n";
 /// A connection from the `n`th address: the endpoint that it came to, and whether its session was
 /// resumed.
 fn visit(gate: &Lockgate, client: &Arc<ClientConfig>, n: u8) -> (String, bool) {
-    told(Tls::connect(client, from(n, gate.address()), NAME).unwrap())
+    endpoint_and_resumption(Tls::connect(client, from(n, gate.address()), NAME).unwrap())
 }
 
 fn from(n: u8, to: SocketAddr) -> Wire {
     Wire::connect_from(IpAddr::from([127, 0, 0, n]), to)
 }
 
-fn told(mut tls: Tls) -> (String, bool) {
+fn endpoint_and_resumption(mut tls: Tls) -> (String, bool) {
     let name = String::from_utf8(tls.rest()).unwrap();
     let resumed = tls.agreed().handshake_kind() == Some(HandshakeKind::Resumed);
     tls.finish();
@@ -55,7 +55,7 @@ fn told(mut tls: Tls) -> (String, bool) {
 #[test]
 fn tls_1_2_session_affinity_holds_across_addresses_and_workers() {
     let site = Site::new();
-    let endpoints = four(&site.issued);
+    let endpoints = four_endpoints(&site.issued);
     let gate = lockgate()
         .workers(2)
         .start(&(pool(&addresses(&endpoints), STICKY) + ALONE));
@@ -82,7 +82,7 @@ fn tls_1_2_session_affinity_holds_across_addresses_and_workers() {
 #[test]
 fn without_session_affinity_or_with_tls_1_3_resumption_scatters() {
     let site = Site::new();
-    let endpoints = four(&site.issued);
+    let endpoints = four_endpoints(&site.issued);
     for (balance, version) in [("{ hash = \"client\" }", &TLS12), (STICKY, &TLS13)] {
         let gate = lockgate()
             .workers(2)
@@ -96,7 +96,7 @@ fn without_session_affinity_or_with_tls_1_3_resumption_scatters() {
 #[test]
 fn session_affinity_works_with_sni_and_proxy_protocol() {
     let site = Site::new();
-    let endpoints = four(&site.issued);
+    let endpoints = four_endpoints(&site.issued);
     let toml = format!(
         "trusted = [\"127.0.0.0/8\"]\n{}[tcp.\"127.0.0.1:0\"]\naccept_proxy = \"require\"\nsni.\"{NAME}\" = \"pool:app\"\n\
          sni.\"other.test\" = \"127.0.0.1:1\"\n",
@@ -108,7 +108,7 @@ fn session_affinity_works_with_sni_and_proxy_protocol() {
         wire.send(format!(
             "PROXY TCP4 203.0.113.{n} 198.51.100.1 41022 443\r\n"
         ));
-        told(Tls::connect(client, wire, NAME).unwrap())
+        endpoint_and_resumption(Tls::connect(client, wire, NAME).unwrap())
     };
     let client = site.client().version(&TLS12).build();
     let (home, _) = visit(&client, 1);
@@ -120,7 +120,7 @@ fn session_affinity_works_with_sni_and_proxy_protocol() {
 #[test]
 fn session_affinity_moves_while_its_endpoint_is_down() {
     let site = Site::new();
-    let mut endpoints = four(&site.issued);
+    let mut endpoints = four_endpoints(&site.issued);
     let gate = lockgate()
         .workers(2)
         .start(&(pool(&addresses(&endpoints), STICKY) + ALONE));
@@ -155,7 +155,7 @@ fn server_hello(session: &[u8], extensions: &[u8]) -> Vec<u8> {
 }
 
 /// The endpoint of each address, out of four which answer the same hello byte by byte.
-fn led(hello: &[u8], answer: &[u8]) -> HashSet<u8> {
+fn endpoints_by_address(hello: &[u8], answer: &[u8]) -> HashSet<u8> {
     let endpoints: Vec<Serving> = (b'a'..=b'd')
         .map(|name| {
             let (len, said) = (hello.len(), answer.to_vec());
@@ -194,11 +194,16 @@ fn session_affinity_reads_server_hellos_of_tls_1_2_only() {
     let hello = client_hello(&site.client().build(), NAME);
     let session = &hello[44..76];
     assert_eq!(hello[43], 32);
-    assert_eq!(led(&hello, &server_hello(session, &[])).len(), 1);
+    assert_eq!(
+        endpoints_by_address(&hello, &server_hello(session, &[])).len(),
+        1
+    );
     // RFC 8446 §4.2.1
-    assert!(led(&hello, &server_hello(session, &[0, 6, 0, 43, 0, 2, 3, 4])).len() > 1);
-    assert!(led(&hello, &server_hello(&[], &[])).len() > 1);
-    assert!(led(&hello, b"\x15\x03\x03\0\x02\x02\x28").len() > 1);
+    assert!(
+        endpoints_by_address(&hello, &server_hello(session, &[0, 6, 0, 43, 0, 2, 3, 4])).len() > 1
+    );
+    assert!(endpoints_by_address(&hello, &server_hello(&[], &[])).len() > 1);
+    assert!(endpoints_by_address(&hello, b"\x15\x03\x03\0\x02\x02\x28").len() > 1);
 }
 
 #[test]

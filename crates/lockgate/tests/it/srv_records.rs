@@ -122,7 +122,7 @@ fn answer(asked: &[u8], zone: &Zone, truncated: bool) -> Vec<u8> {
 }
 
 /// An origin that answers with its name, and its port.
-fn named(name: &'static str) -> (Serving, u16) {
+fn origin_named(name: &'static str) -> (Serving, u16) {
     let origin = Origin::tcp();
     let port = origin.socket_address().port();
     let answer = format!(
@@ -149,7 +149,11 @@ fn ask(client: &mut Http) -> (u16, String) {
 
 #[test]
 fn srv_records_are_used_by_priority_and_weight() {
-    let ((_one, one), (_two, two), (_spare, spare)) = (named("one"), named("two"), named("spare"));
+    let ((_one, one), (_two, two), (_spare, spare)) = (
+        origin_named("one"),
+        origin_named("two"),
+        origin_named("spare"),
+    );
     let server = NameServer::start(&[(7, 50, spare), (1, 10, one), (1, 30, two)]);
     let gate = lockgate()
         .workers(2)
@@ -170,7 +174,7 @@ fn srv_records_are_used_by_priority_and_weight() {
 
 #[test]
 fn srv_endpoints_follow_their_records_without_failures() {
-    let ((_one, one), (_two, two)) = (named("one"), named("two"));
+    let ((_one, one), (_two, two)) = (origin_named("one"), origin_named("two"));
     let server = NameServer::start(&[(1, 1, one)]);
     let gate = lockgate()
         .workers(2)
@@ -206,7 +210,7 @@ fn srv_endpoints_follow_their_records_without_failures() {
 
 #[test]
 fn srv_lookup_failures_keep_records_and_a_root_target_clears() {
-    let (_one, one) = named("one");
+    let (_one, one) = origin_named("one");
     let server = NameServer::start(&[(1, 1, one)]);
     let gate = lockgate().start(&pooled(&server, ""));
     let mut client = Http::connect(gate.address());
@@ -224,7 +228,7 @@ fn srv_lookup_failures_keep_records_and_a_root_target_clears() {
     let line = gate.line("why", |line| line["status"] == 503);
     assert_eq!(line["cause"], "connect_failed", "{line}");
     server.set(|zone| zone.records = vec![(0, 0, one)]);
-    let (_two, two) = named("two");
+    let (_two, two) = origin_named("two");
     server.set(|zone| zone.records = vec![(0, 0, two)]);
     eventually("somebody is there again", || {
         (ask(&mut client).0 == 200).then_some(())
@@ -233,7 +237,7 @@ fn srv_lookup_failures_keep_records_and_a_root_target_clears() {
 
 #[test]
 fn an_unanswering_name_server_is_skipped() {
-    let (_one, one) = named("one");
+    let (_one, one) = origin_named("one");
     let server = NameServer::start(&[(1, 1, one)]);
     // No server listens at the first address.
     let nobody = UdpSocket::bind("127.0.0.1:0")
@@ -259,7 +263,7 @@ fn an_unanswering_name_server_is_skipped() {
 
 #[test]
 fn a_truncated_srv_response_is_repeated_over_tcp() {
-    let (_one, one) = named("one");
+    let (_one, one) = origin_named("one");
     let server = NameServer::start(&[(1, 1, one)]);
     server.set(|zone| zone.truncated = true);
     let gate = lockgate().start(&pooled(&server, ""));
@@ -271,7 +275,7 @@ fn a_truncated_srv_response_is_repeated_over_tcp() {
 
 #[test]
 fn each_srv_record_has_its_own_health_check() {
-    let (_good, good) = named("good");
+    let (_good, good) = origin_named("good");
     let bad = Origin::tcp();
     let port = bad.socket_address().port();
     let bad = bad.answering(|request| {
@@ -313,7 +317,7 @@ fn relays_may_use_srv_endpoints() {
 
 #[test]
 fn the_sticky_cookie_of_srv_endpoints_identifies_the_record() {
-    let ((_one, one), (_two, two)) = (named("one"), named("two"));
+    let ((_one, one), (_two, two)) = (origin_named("one"), origin_named("two"));
     let keys = "balance = { sticky = \"cookie:lg\" }";
     let servers = [[(1, 1, one), (1, 1, two)], [(1, 1, two), (1, 1, one)]].map(|records| {
         let server = NameServer::start(&records[..1]);
@@ -356,7 +360,7 @@ fn the_sticky_cookie_of_srv_endpoints_identifies_the_record() {
 
 #[test]
 fn at_least_half_of_the_srv_endpoints_is_never_ejected() {
-    let (_good, good) = named("good");
+    let (_good, good) = origin_named("good");
     let bad = Origin::tcp();
     let port = bad.socket_address().port();
     let _bad = bad.answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());

@@ -52,7 +52,7 @@ fn exact_sni_beats_wildcard_and_wildcard_beats_default() {
         ("default.test", "default"),
     ] {
         let tls = client.connect(gate.address(), name).unwrap();
-        assert_eq!(shown(&tls, &issued), expected, "{name}");
+        assert_eq!(shown_certificate(&tls, &issued), expected, "{name}");
     }
     // An unknown name gets the default, which the client refuses.
     let refused = client.connect(gate.address(), "other.test").unwrap_err();
@@ -70,7 +70,7 @@ fn exact_sni_beats_wildcard_and_wildcard_beats_default() {
     let mut nameless = site.client();
     nameless.names_server = false;
     assert_eq!(
-        shown(
+        shown_certificate(
             &nameless.connect(gate.address(), "default.test").unwrap(),
             &issued
         ),

@@ -58,7 +58,7 @@ impl Reader {
 }
 
 /// An origin that answers every request with these fields, lines with their ends, and this body.
-fn saying(fields: &str, body: impl Into<Vec<u8>>) -> Serving {
+fn origin_with(fields: &str, body: impl Into<Vec<u8>>) -> Serving {
     let (fields, body) = (fields.to_owned(), body.into());
     Origin::tcp().answering(move |request| reply(request, 200, &fields, &body))
 }

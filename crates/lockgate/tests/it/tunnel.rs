@@ -39,7 +39,7 @@ fn opened(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
 }
 
 /// Each side sends a word and gets the other's.
-fn talk(client: &mut Http, origin: &mut Http) {
+fn ping_pong(client: &mut Http, origin: &mut Http) {
     client.send("ping");
     origin.expect("ping");
     origin.send("pong");

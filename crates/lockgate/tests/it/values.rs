@@ -45,14 +45,17 @@ fn a_page_shows_the_last_values_that_were_fetched() {
         "the value cannot be had: the last one stays".to_owned(),
     );
     let again = ("INFO".to_owned(), "the value is had again".to_owned());
-    assert_eq!(told(&gate.stderr().json(), "motd"), [cannot.clone(), again]);
-    assert_eq!(told(&gate.stderr().json(), "none"), [cannot]);
-    assert_eq!(told(&gate.stderr().json(), "version"), []);
+    assert_eq!(
+        logged_about(&gate.stderr().json(), "motd"),
+        [cannot.clone(), again]
+    );
+    assert_eq!(logged_about(&gate.stderr().json(), "none"), [cannot]);
+    assert_eq!(logged_about(&gate.stderr().json(), "version"), []);
     assert_eq!(gate.stop().code, Some(0));
 }
 
 /// Level and message of each line that the operator log has of a value.
-fn told(lines: &[Value], value: &str) -> Vec<(String, String)> {
+fn logged_about(lines: &[Value], value: &str) -> Vec<(String, String)> {
     let of = lines.iter().filter(|line| line["value"] == value);
     let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
     of.map(|line| (text(line, "level"), text(line, "message")))

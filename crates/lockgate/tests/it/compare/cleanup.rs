@@ -62,7 +62,7 @@ fn begun(then: &str) -> (TempDir, Child, Witness) {
     (folder, child, daemon)
 }
 
-fn go(folder: &Path) {
+fn let_daemon_go(folder: &Path) {
     std::fs::write(folder.join("go"), "go\n").unwrap();
 }
 
@@ -84,7 +84,7 @@ fn assert_nothing_is_left_in(folder: &Path) {
 #[test]
 fn no_process_survives_a_program_that_does_not_start() {
     let (folder, child, daemon) = begun("read go < {here}/go; echo the reason; exit 3");
-    go(folder.path());
+    let_daemon_go(folder.path());
     let output = child.wait_with_output().unwrap();
     assert!(!daemon.is_alive());
     assert_eq!(output.status.code(), Some(1));
@@ -148,7 +148,7 @@ fn no_process_survives_an_origin_that_does_not_start() {
     std::fs::write(&path, plan + "[program.other]\ncommand = [\"true\"]\n").unwrap();
     let child = compare(folder.path()).spawn().unwrap();
     let daemon = daemon(folder.path());
-    go(folder.path());
+    let_daemon_go(folder.path());
     let output = child.wait_with_output().unwrap();
     assert!(!daemon.is_alive());
     assert_eq!(output.status.code(), Some(1));

@@ -63,7 +63,7 @@ fn compare(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn said(output: &Output) -> (String, String) {
+fn output_text(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
@@ -93,7 +93,7 @@ fn compare_measures_each_program_per_round_and_reports_failures() {
             "c.html",
         ];
         let output = compare(folder.path(), &files);
-        let (stdout, stderr) = said(&output);
+        let (stdout, stderr) = output_text(&output);
         assert_eq!(
             output.status.code(),
             Some(1),
@@ -181,7 +181,7 @@ fn compare_measures_only_selected_programs_and_loads() {
         folder.path(),
         &["--rounds", "1", "--programs", "second", "--only", "some"],
     );
-    let (stdout, stderr) = said(&output);
+    let (stdout, stderr) = output_text(&output);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("1 load, 1 program, 1 round\n"), "{stderr}");
     assert!(
@@ -194,7 +194,11 @@ fn compare_measures_only_selected_programs_and_loads() {
     ] {
         let output = compare(folder.path(), &[option, "sume"]);
         assert_eq!(output.status.code(), Some(1));
-        assert!(said(&output).1.contains(says), "{}", said(&output).1);
+        assert!(
+            output_text(&output).1.contains(says),
+            "{}",
+            output_text(&output).1
+        );
     }
 }
 
@@ -202,7 +206,7 @@ fn compare_measures_only_selected_programs_and_loads() {
 fn compare_without_any_working_program_fails() {
     let folder = file(&whole("http", "http"));
     let output = compare(folder.path(), &["--programs", "absent"]);
-    let (_, stderr) = said(&output);
+    let (_, stderr) = output_text(&output);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("no program could be measured"), "{stderr}");
 }
@@ -214,7 +218,7 @@ fn compare_reports_failed_requests_by_program_and_round() {
         file(&text).path(),
         &["--rounds", "1", "--programs", "first,second"],
     );
-    let (stdout, stderr) = said(&output);
+    let (stdout, stderr) = output_text(&output);
     assert!(
         stdout.contains("first had failures, round 1: 100 status"),
         "{stdout}{stderr}"
@@ -228,7 +232,7 @@ fn an_unknown_load_option_is_reported_with_its_load() {
         file(&text.replace("-n 100", "--no-such-option")).path(),
         &["--check"],
     );
-    let (_, stderr) = said(&output);
+    let (_, stderr) = output_text(&output);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr.contains("load some: error:") && stderr.contains("--no-such-option"),
@@ -244,7 +248,7 @@ fn an_unwritable_report_fails_before_anything_is_measured() {
         folder.path(),
         &["--json", "old.json", "--csv", "absent/c.csv"],
     );
-    let (stdout, stderr) = said(&output);
+    let (stdout, stderr) = output_text(&output);
     assert_eq!((output.status.code(), stdout.as_str()), (Some(1), ""));
     assert!(
         stderr.contains("absent/c.csv: No such file") && !stderr.contains("round"),
@@ -261,7 +265,7 @@ fn compare_check_starts_nothing() {
     let right = file(&WHOLE.replace("KIND", "http"));
     let output = compare(right.path(), &["--check"]);
     assert_eq!(
-        (output.status.code(), said(&output).0.as_str()),
+        (output.status.code(), output_text(&output).0.as_str()),
         (
             Some(0),
             "compare.toml is right: 1 load, 4 programs, 2 rounds\n"
@@ -269,7 +273,7 @@ fn compare_check_starts_nothing() {
     );
     let wrong = file(&WHOLE.replace("KIND", "htp").replace("rounds", "runds"));
     let output = compare(wrong.path(), &["--check"]);
-    let (_, stderr) = said(&output);
+    let (_, stderr) = output_text(&output);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stderr.contains("compare.toml:3:1: no key here is called `runds`: did you mean `rounds`?"),

@@ -7,7 +7,7 @@ use http::Method;
 use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Http, Lockgate, Origin, Wire, client_hello};
 
-use super::{GET, OK, relay, served, stranger};
+use super::{GET, OK, assert_served, other_client, relay};
 use crate::http::{plain_site, secure_site};
 use crate::scene::{NAME, Site, echoes, lockgate};
 
@@ -29,9 +29,9 @@ fn idle_connections_are_evicted_for_new_clients() {
     let mut idle: Vec<_> = (0..8)
         .map(|_| Http::connect(gate.at("127.0.0.1:0")))
         .collect();
-    idle.iter_mut().for_each(served);
+    idle.iter_mut().for_each(assert_served);
     for last in 1..=20 {
-        served(&mut stranger(&gate, "127.0.0.1:0", last));
+        assert_served(&mut other_client(&gate, "127.0.0.1:0", last));
     }
     assert!(gate.sample(EVICTED, &[]) > 0.0);
 }
@@ -47,11 +47,11 @@ fn with_300_descriptors_101_idle_connections_are_evicted() {
     let mut idle: Vec<_> = (0..101)
         .map(|_| {
             let mut client = Http::connect(gate.at("127.0.0.1:0"));
-            served(&mut client);
+            assert_served(&mut client);
             client
         })
         .collect();
-    served(&mut stranger(&gate, "127.0.0.1:0", 9));
+    assert_served(&mut other_client(&gate, "127.0.0.1:0", 9));
     assert!(gate.sample(EVICTED, &[]) > 0.0);
     idle.clear();
 }
@@ -91,7 +91,7 @@ fn a_lingering_connection_is_evicted_though_its_client_still_sends() {
     over.expect("HTTP/1.1 413 ");
     std::thread::scope(|scope| {
         scope.spawn(|| while over.write_all(b"x").is_ok() {});
-        served(&mut stranger(&gate, "127.0.0.1:0", 9));
+        assert_served(&mut other_client(&gate, "127.0.0.1:0", 9));
     });
     assert!(gate.sample(EVICTED, &[]) > 0.0);
 }
@@ -107,12 +107,12 @@ fn connections_abandoned_in_the_backlog_evict_none() {
     let mut idle: Vec<_> = (0..4)
         .map(|_| Http::connect(gate.at("127.0.0.1:0")))
         .collect();
-    idle.iter_mut().for_each(served);
+    idle.iter_mut().for_each(assert_served);
     let hello = client_hello(&site.client().build(), NAME);
     gate.paused(|| (0..20).for_each(|_| Wire::connect(gate.at("127.0.0.2:0")).send(&hello)));
     gate.wait_for_sample("lockgate_connections_abandoned_total", &[], 20.0);
     assert_eq!(gate.sample(EVICTED, &[]), 0.0);
-    idle.iter_mut().for_each(served);
+    idle.iter_mut().for_each(assert_served);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn an_idle_http2_connection_is_evicted_by_goaway() {
     let gate = crowded(1, &toml);
     let idle = Client::connect(gate.at("127.0.0.1:0"));
     assert_eq!(idle.get("/").status, 200);
-    served(&mut stranger(&gate, "127.0.0.1:0", 9));
+    assert_served(&mut other_client(&gate, "127.0.0.1:0", 9));
     // An end without GOAWAY would be an error.
     idle.ended().unwrap();
 }
@@ -146,7 +146,7 @@ fn active_exchanges_are_not_evicted() {
     shared.request();
     let mut relayed = Wire::connect(gate.at("127.0.0.3:0"));
     echoes(&mut relayed, "quiet from now on");
-    let mut next = stranger(&gate, "127.0.0.3:0", 9);
+    let mut next = other_client(&gate, "127.0.0.3:0", 9);
     next.send("next");
     // The tick looks for idle ones again and again, and finds none.
     gate.wait_for_sample("lockgate_connections", &[], 3.0);
@@ -176,7 +176,7 @@ fn stalled_requests_beyond_a_clients_share_are_evicted() {
             (client, upstream)
         })
         .collect();
-    let mut next = stranger(&gate, "127.0.0.3:0", 9);
+    let mut next = other_client(&gate, "127.0.0.3:0", 9);
     next.send("next");
     next.expect("next");
     assert!(gate.sample(EVICTED, &[]) > 0.0);
@@ -191,8 +191,8 @@ fn stalled_requests_beyond_a_clients_share_are_evicted() {
 fn connections_of_clients_with_few_are_evicted_last() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let gate = crowded(6, &plain_site(origin.address()));
-    let mut honest = stranger(&gate, "127.0.0.1:0", 8);
-    served(&mut honest);
+    let mut honest = other_client(&gate, "127.0.0.1:0", 8);
+    assert_served(&mut honest);
     let slow: Vec<_> = (0..5)
         .map(|_| {
             let mut client = Wire::connect(gate.at("127.0.0.1:0"));
@@ -201,8 +201,8 @@ fn connections_of_clients_with_few_are_evicted_last() {
         })
         .collect();
     gate.wait_for_sample("lockgate_connections", &[], 6.0);
-    served(&mut stranger(&gate, "127.0.0.1:0", 9));
-    served(&mut honest);
+    assert_served(&mut other_client(&gate, "127.0.0.1:0", 9));
+    assert_served(&mut honest);
     drop(slow);
 }
 
@@ -218,7 +218,7 @@ fn slowloris_heads_beyond_a_clients_share_are_evicted() {
         })
         .collect();
     gate.wait_for_sample("lockgate_connections", &[], 4.0);
-    served(&mut stranger(&gate, "127.0.0.1:0", 9));
+    assert_served(&mut other_client(&gate, "127.0.0.1:0", 9));
     drop(slow);
 }
 

@@ -7,7 +7,7 @@ use http::Method;
 use lockgate_testkit::h2::{Client, Peer};
 use lockgate_testkit::{Http, Lockgate, Origin, Serving, Wire};
 
-use super::{GET, OK, SOCKETS, WAITED, relay, served, stranger};
+use super::{GET, OK, SOCKETS, WAITED, assert_served, other_client, relay};
 use crate::scene::{NAME, echoes, lockgate};
 
 /// The program with two workers and so many descriptors.
@@ -130,8 +130,8 @@ fn one_http2_client_leaves_sockets_for_other_clients() {
         });
         let limit = gate.sample("lockgate_upstream_sockets_limit", &[]);
         for last in [7, 8, 9] {
-            served(&mut stranger(&gate, "127.0.0.2:0", last));
-            let mut relayed = stranger(&gate, "127.0.0.3:0", last);
+            assert_served(&mut other_client(&gate, "127.0.0.2:0", last));
+            let mut relayed = other_client(&gate, "127.0.0.3:0", last);
             echoes(&mut relayed.stream, "hello");
         }
         assert!(
@@ -223,7 +223,7 @@ fn http2_websockets_count_against_the_socket_share() {
     });
     // Others, and the same client on a connection of HTTP/1.
     for last in [1, 8, 9] {
-        served(&mut stranger(&gate, "127.0.0.1:0", last));
+        assert_served(&mut other_client(&gate, "127.0.0.1:0", last));
     }
     // A WebSocket that ends frees its slot for the next.
     assert_eq!(sockets[0].head().unwrap().status, 200);
@@ -242,14 +242,14 @@ fn hanging_requests_of_the_largest_client_are_preempted() {
         + &site("127.0.0.2", "pool:quick");
     let gate = with_descriptors(256, &toml);
     let limit = gate.sample("lockgate_upstream_sockets_limit", &[]);
-    let mut honest = stranger(&gate, "127.0.0.2:0", 9);
+    let mut honest = other_client(&gate, "127.0.0.2:0", 9);
     let mut hanging = Vec::new();
     while gate.sample(SOCKETS, &["state=\"used\""]) < limit {
         let mut client = Http::connect(gate.at("127.0.0.1:0"));
         client.send(GET);
         hanging.push(client);
     }
-    served(&mut honest);
+    assert_served(&mut honest);
     assert!(gate.sample("lockgate_upstream_sockets_preempted_total", &[]) > 0.0);
     opens.open();
 }

@@ -32,7 +32,7 @@ fn all_sizes() -> (Www, Served) {
 }
 
 #[track_caller]
-fn same(found: &[u8], expected: &[u8], what: &str) {
+fn assert_same_bytes(found: &[u8], expected: &[u8], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let differs = found
         .iter()
@@ -51,7 +51,7 @@ fn files_of_every_size_arrive_exactly_and_head_agrees() {
             let what = format!("{way:?} {path}");
             let answer = client.get(path, &[]);
             assert_eq!(answer.status, 200, "{what}");
-            same(&answer.body, &content(path, size), &what);
+            assert_same_bytes(&answer.body, &content(path, size), &what);
             assert_eq!(
                 answer.field("content-length"),
                 Some(&*size.to_string()),
@@ -107,7 +107,7 @@ fn a_range_of_every_file_arrives_exactly() {
                     Some("application/octet-stream"),
                     "{what}"
                 );
-                same(&answer.body, &whole[first..=last], &what);
+                assert_same_bytes(&answer.body, &whole[first..=last], &what);
                 assert!(
                     answer.field("etag").is_some() && answer.field("date").is_some(),
                     "§15.3.7: {what}"
@@ -216,7 +216,7 @@ fn several_ranges_arrive_as_multipart_with_content_length() {
             assert_eq!(parts.len(), expected.len(), "{what}");
             for ((range, found), (first, last)) in parts.iter().zip(expected) {
                 assert_eq!(*range, format!("bytes {first}-{last}/{size}"), "{what}");
-                same(found, &whole[first..=last], &what);
+                assert_same_bytes(found, &whole[first..=last], &what);
             }
         }
     }
@@ -246,7 +246,7 @@ fn ten_thousand_ranges_are_ignored() {
             }
             let what = format!("{way:?} {} bytes {:.20}", range.len(), range);
             assert_eq!(answer.status, 200, "{what}");
-            same(&answer.body, &content("a", 100_000), &what);
+            assert_same_bytes(&answer.body, &content("a", 100_000), &what);
         }
     }
 }
@@ -357,8 +357,8 @@ fn preconditions_are_evaluated_in_order() {
                 let answer = client.get(path, fields);
                 assert_eq!(answer.status, *status, "{what}");
                 match *status {
-                    200 => same(&answer.body, &whole.body, &what),
-                    206 => same(&answer.body, &whole.body[..1], &what),
+                    200 => assert_same_bytes(&answer.body, &whole.body, &what),
+                    206 => assert_same_bytes(&answer.body, &whole.body[..1], &what),
                     304 => {
                         assert_eq!(answer.body, b"");
                         // §15.4.5: the fields that a 200 would have had.

@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::*;
 
 /// A root with folders to climb out of, and the secret beside it under names that attacks hope for.
-fn tempting() -> Www {
+fn root_with_traps() -> Www {
     let www = Www::with(&[
         ("index.html", "home"),
         ("a/b/c.txt", "c"),
@@ -25,7 +25,7 @@ fn tempting() -> Www {
 /// CWE-22, CWE-35, CWE-158, CWE-180: every published spelling of `..`, and those of other systems.
 #[test]
 fn path_traversal_fails_in_every_spelling() {
-    let www = tempting();
+    let www = root_with_traps();
     let outside = www.folder.path().join("secret.txt").display().to_string();
     let gates = [
         www.start(""),
@@ -148,7 +148,7 @@ fn refused(gate: &Lockgate, path: &str) {
 /// A spelling that other systems accept for a file's name is not the file.
 #[test]
 fn only_the_exact_name_leads_to_a_file() {
-    let www = tempting();
+    let www = root_with_traps();
     let gate = www.start("");
     for path in [
         "/file.txt.",
@@ -193,7 +193,7 @@ fn only_the_exact_name_leads_to_a_file() {
 
 #[test]
 fn names_and_paths_of_any_length_are_404() {
-    let www = tempting();
+    let www = root_with_traps();
     let gate = www.start("clean_urls = true\nspa = true");
     let script = ("Accept", "*/*");
     for (path, statuses) in [

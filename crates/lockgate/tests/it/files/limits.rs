@@ -10,7 +10,7 @@ const KEPT: usize = 32 << 20;
 /// What the allocator may need on top, and buffers.
 const SLACK: usize = 16 << 20;
 
-fn many(count: usize, size: usize) -> Www {
+fn many_files(count: usize, size: usize) -> Www {
     let www = Www::new();
     for number in 0..count {
         www.write(
@@ -51,7 +51,7 @@ fn descriptors(gate: &Lockgate) -> usize {
 
 #[test]
 fn memory_is_bounded_however_many_small_files_are_served() {
-    let www = many(20_000, 2_048);
+    let www = many_files(20_000, 2_048);
     let served = Served::start(&www, "");
     let grown = grown(
         &served.gate,
@@ -66,7 +66,7 @@ fn memory_is_bounded_however_many_small_files_are_served() {
 /// Over TLS and HTTP/2 larger files pass through memory, and may be cached there.
 #[test]
 fn memory_is_bounded_however_many_larger_files_pass_through_it() {
-    let www = many(120, 1_000_000);
+    let www = many_files(120, 1_000_000);
     let served = Served::start(&www, "");
     for way in [Way::Secure, Way::Http2] {
         let mut client = served.connect(way);
@@ -102,7 +102,7 @@ fn memory_is_bounded_however_many_missing_paths_are_requested() {
 
 #[test]
 fn descriptors_are_bounded_however_many_large_files_are_served() {
-    let www = many(2_000, 70_000);
+    let www = many_files(2_000, 70_000);
     for number in 0..100 {
         for extension in ["gz", "br", "zst"] {
             www.write(
@@ -144,7 +144,7 @@ fn allow_descriptors(gate: &Lockgate, limit: usize) {
 
 #[test]
 fn descriptor_exhaustion_refuses_files_with_503_until_it_ends() {
-    let www = many(100, 70_000);
+    let www = many_files(100, 70_000);
     www.write("small.txt", "small");
     let gate = lockgate()
         .through(&["prlimit", "--nofile=300:300"])
@@ -184,7 +184,7 @@ fn descriptor_exhaustion_refuses_files_with_503_until_it_ends() {
 /// Open files leave descriptors for clients.
 #[test]
 fn few_descriptors_serve_many_files_and_clients() {
-    let www = many(400, 70_000);
+    let www = many_files(400, 70_000);
     let gate = lockgate()
         .through(&["prlimit", "--nofile=400:400"])
         .start(&www.site(""));

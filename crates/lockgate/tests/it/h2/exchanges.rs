@@ -31,7 +31,7 @@ fn owned(fields: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 /// Echoes the request's body.
-fn mirror(request: &Message) -> Vec<u8> {
+fn echo_body(request: &Message) -> Vec<u8> {
     let mut answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
         request.body.len()
@@ -256,7 +256,7 @@ fn split_http2_cookies_are_joined() {
 
 #[test]
 fn a_thousand_requests_use_one_http2_connection() {
-    let origin = Origin::tcp().answering(mirror);
+    let origin = Origin::tcp().answering(echo_body);
     let gate = lockgate().start(&plain_site(origin.address()));
     let client = Client::connect(gate.address());
     for at in 0..1_000 {
@@ -298,7 +298,7 @@ fn a_hundred_http2_streams_are_served_in_any_order() {
 #[test]
 fn large_http2_bodies_pass_both_ways_at_once() {
     const LEN: usize = 20_000_000;
-    let origin = Origin::tcp().answering(mirror);
+    let origin = Origin::tcp().answering(echo_body);
     let gate = lockgate().start(&plain_site(origin.address()));
     let client = Client::connect(gate.address());
     let body = bytes(7, LEN);

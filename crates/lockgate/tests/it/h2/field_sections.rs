@@ -75,7 +75,7 @@ fn pseudo_header_fields_in_request_trailers_are_refused() {
                 peer.settle();
             }
             peer.frame(kind::HEADERS, end, 1, hpack::section(trailers));
-            let answer = answered(&mut peer);
+            let answer = first_reply(&mut peer);
             // A section that HPACK itself refuses ends the connection.
             assert!(
                 ["400", "RST_STREAM 1", "GOAWAY 1"].contains(&&*answer),
@@ -186,7 +186,7 @@ fn malformed_trailers_split_across_frames_are_refused() {
         peer.data(1, "body", false);
         let section = hpack::section(&[more, &[("x-last", "value")]].concat());
         peer.send(split(1, flag::END_STREAM, &section));
-        let answer = answered(&mut peer);
+        let answer = first_reply(&mut peer);
         assert!(
             ["400", "RST_STREAM 1"].contains(&&*answer),
             "{more:?}: {answer}"
@@ -197,7 +197,7 @@ fn malformed_trailers_split_across_frames_are_refused() {
 }
 
 /// The first reply to a request: a status, a reset or a GOAWAY with its code.
-fn answered(peer: &mut Peer) -> String {
+fn first_reply(peer: &mut Peer) -> String {
     loop {
         let frame = peer.read();
         match frame.kind {

@@ -43,7 +43,7 @@ fn pseudo(name: &str, value: &str) -> Fields {
 }
 
 /// Bytes that no value may have, at any position.
-fn spoilt(value: &str) -> Vec<String> {
+fn forbidden_values(value: &str) -> Vec<String> {
     let inside = [
         "\r\nx: y",
         "\nx: y",
@@ -65,11 +65,11 @@ fn malformed() -> Vec<(String, Fields)> {
     let mut add = |what: &str, fields: Fields| all.push((what.to_owned(), fields));
     // Values.
     for (name, value) in GET {
-        for bad in spoilt(value) {
+        for bad in forbidden_values(value) {
             add("pseudo-field", pseudo(name, &bad));
         }
     }
-    for bad in spoilt("a") {
+    for bad in forbidden_values("a") {
         add("value", with("x", &bad));
         add("cookie", with("cookie", &bad));
         add("content-length", with("content-length", &format!("0{bad}")));

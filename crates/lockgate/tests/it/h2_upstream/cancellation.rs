@@ -10,7 +10,7 @@ use super::{ask, client, get, in_front_of, pooled};
 use crate::scene::lockgate;
 
 /// A client with so many requests in flight.
-fn asking(to: std::net::SocketAddr, requests: u32) -> Peer {
+fn client_with_requests(to: std::net::SocketAddr, requests: u32) -> Peer {
     let mut peer = Peer::connect(to);
     for number in 0..requests {
         peer.get(2 * number + 1, "/");
@@ -29,7 +29,7 @@ fn many_cancelled_requests_do_not_end_the_shared_connection() {
     origin.freeze();
     let client = client(&gate);
     let wanted = client.begin(Client::request(Method::POST, "/"), true);
-    let leaving = asking(gate.address(), 80);
+    let leaving = client_with_requests(gate.address(), 80);
     let in_flight = "lockgate_upstream_requests_in_flight";
     gate.wait_for_sample(in_flight, &[], 81.0);
     drop(leaving);
@@ -44,7 +44,7 @@ fn many_cancelled_requests_do_not_end_the_shared_connection() {
 fn cancelled_requests_send_rst_stream_as_the_endpoint_reads() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
-    let leaving = asking(gate.address(), 80);
+    let leaving = client_with_requests(gate.address(), 80);
     let mut endpoint = accept(&origin, 100);
     for _ in 0..80 {
         request(&mut endpoint);

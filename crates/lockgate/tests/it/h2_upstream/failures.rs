@@ -14,7 +14,7 @@ use super::{ask, client, get, in_front_of, pooled, post};
 use crate::scene::{NAME, Site, deserted, ended, lockgate, text};
 
 /// Refuses as many requests as `count` says, by this code, then answers.
-fn refusing(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
+fn refusing_origin(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
     let (left, seen) = (AtomicUsize::new(count), Arc::new(AtomicUsize::new(0)));
     let asked = Arc::clone(&seen);
     let origin = Origin::plain(move |_| {
@@ -61,7 +61,7 @@ fn expect_502(answer: &Message, error: &str) {
 
 #[test]
 fn a_refused_stream_is_retried_for_any_method() {
-    let (origin, seen) = refusing(1, code::REFUSED_STREAM);
+    let (origin, seen) = refusing_origin(1, code::REFUSED_STREAM);
     let gate = in_front_of(&origin);
     assert_eq!(ask(&gate, post(b"once")).text(), "ok");
     assert_eq!(
@@ -70,7 +70,7 @@ fn a_refused_stream_is_retried_for_any_method() {
         "on the same connection"
     );
     // A second refusal is the response.
-    let (origin, seen) = refusing(2, code::REFUSED_STREAM);
+    let (origin, seen) = refusing_origin(2, code::REFUSED_STREAM);
     let gate = in_front_of(&origin);
     expect_502(&ask(&gate, post(b"twice")), "connection_terminated");
     assert_eq!(seen.load(Ordering::SeqCst), 2);
@@ -78,7 +78,7 @@ fn a_refused_stream_is_retried_for_any_method() {
 
 #[test]
 fn a_refused_stream_is_retried_on_another_endpoint() {
-    let (refuses, _) = refusing(usize::MAX, code::REFUSED_STREAM);
+    let (refuses, _) = refusing_origin(usize::MAX, code::REFUSED_STREAM);
     let answers = Origin::plain(|_| Reply::ok("other"));
     let gate = lockgate().start(&pooled(
         &[&refuses.address(), &answers.address()],
@@ -92,7 +92,7 @@ fn a_refused_stream_is_retried_on_another_endpoint() {
 
 #[test]
 fn a_reset_request_that_may_have_run_is_not_retried() {
-    let (origin, seen) = refusing(1, code::INTERNAL_ERROR);
+    let (origin, seen) = refusing_origin(1, code::INTERNAL_ERROR);
     let gate = in_front_of(&origin);
     expect_502(&ask(&gate, post(b"once")), "connection_terminated");
     assert_eq!(seen.load(Ordering::SeqCst), 1);

@@ -40,7 +40,7 @@ fn users(folder: &Folder) -> PathBuf {
 }
 
 /// A site in front of `origin` for the users of the file.
-fn guarded(origin: &str, file: &Path) -> String {
+fn site_with_users(origin: &str, file: &Path) -> String {
     plain_site(origin)
         + &format!(
             "auth = {{ basic = \"{}\", realm = 'the \"inner\" ring' }}\n",
@@ -91,7 +91,7 @@ fn basic_auth_accepts_every_password_hash_format() {
     let (folder, origin) = (Folder::new(), ok());
     let gate = lockgate()
         .workers(2)
-        .start(&guarded(origin.address(), &users(&folder)));
+        .start(&site_with_users(origin.address(), &users(&folder)));
     let mut client = Http::connect(gate.address());
     // The second time it is remembered.
     for _ in 0..2 {
@@ -130,7 +130,7 @@ fn basic_auth_accepts_every_password_hash_format() {
 #[test]
 fn basic_auth_refuses_bad_credentials_and_keeps_the_connection() {
     let (folder, origin) = (Folder::new(), ok());
-    let gate = lockgate().start(&guarded(origin.address(), &users(&folder)));
+    let gate = lockgate().start(&site_with_users(origin.address(), &users(&folder)));
     let mut client = Http::connect(gate.address());
     let good = basic("bcrypt", PASSWORD);
     let coded = base64(b"bcrypt:open sesame");
@@ -189,7 +189,7 @@ fn a_changed_htpasswd_file_is_reloaded_unless_it_is_wrong() {
     let file = users(&folder);
     let gate = lockgate()
         .workers(2)
-        .start(&guarded(origin.address(), &file));
+        .start(&site_with_users(origin.address(), &file));
     let status =
         |user: &str| ask(&mut Http::connect(gate.address()), &basic(user, PASSWORD)).status();
     assert_eq!((status("bcrypt"), status("carol")), (200, 401));
@@ -212,7 +212,7 @@ fn slow_user(folder: &Folder) -> PathBuf {
 #[test]
 fn a_slow_password_hash_blocks_no_other_client() {
     let (folder, origin) = (Folder::new(), ok());
-    let toml = guarded(origin.address(), &slow_user(&folder))
+    let toml = site_with_users(origin.address(), &slow_user(&folder))
         + "[site.\":0\".path.\"/open\"]\nauth = false\n";
     let gate = lockgate().start(&toml);
     let mut slow = Http::connect(gate.address());
@@ -236,7 +236,7 @@ fn excess_password_checks_get_503_at_once() {
     let (folder, origin) = (Folder::new(), ok());
     let gate = lockgate()
         .workers(2)
-        .start(&guarded(origin.address(), &slow_user(&folder)));
+        .start(&site_with_users(origin.address(), &slow_user(&folder)));
     let mut guesses: Vec<Http> = Vec::new();
     let refused = eventually("a guess that is refused", || {
         let mut guess = Http::connect(gate.address());

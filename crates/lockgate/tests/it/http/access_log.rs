@@ -9,7 +9,7 @@ use super::plain_site;
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 /// An origin that answers `hello`, and to `POST` its body.
-fn hello() -> Serving {
+fn hello_origin() -> Serving {
     Origin::tcp().answering(|request| {
         let body = if request.first_line().starts_with("POST") {
             &request.body[..]
@@ -61,7 +61,7 @@ fn adds_up(line: &Value) {
 
 #[test]
 fn an_exchange_is_one_access_log_line() {
-    let origin = hello();
+    let origin = hello_origin();
     let toml = format!(
         "[pool.app]\nendpoints = [\"{0}\"]\n{1}[site.\":0\".path.\"POST /api/{{id}}\"]\nproxy = \"{0}\"\n",
         origin.address(),
@@ -184,7 +184,7 @@ fn an_exchange_is_one_access_log_line() {
 
 #[test]
 fn a_tls_exchange_logs_version_cipher_sni_and_alpn() {
-    let (site, origin) = (Site::new(), hello());
+    let (site, origin) = (Site::new(), hello_origin());
     let toml = plain_site(origin.address()) + &format!("tls = \"{}\"\n", site.cert);
     let mut gate = lockgate().start(&toml);
     let tls = site
@@ -490,7 +490,7 @@ fn x_request_id_is_taken_from_trusted_clients_only() {
 
 #[test]
 fn the_access_log_format_sampling_and_masking_are_configurable() {
-    let origin = hello();
+    let origin = hello_origin();
     let start = |log: &str| {
         let toml = format!("access_log = {{ {log} }}\n{}", plain_site(origin.address()));
         lockgate().start(&(toml + "[site.\":0\".path.\"/closed\"]\ndeny = [\"0.0.0.0/0\"]\n"))
@@ -613,7 +613,7 @@ fn an_upgraded_connection_has_two_access_log_lines() {
 
 #[test]
 fn site_and_endpoint_counters_are_exact() {
-    let origin = hello();
+    let origin = hello_origin();
     let toml = format!(
         "[pool.app]\nendpoints = [\"{}\"]\n[site.\"a.test:0\"]\nalias = [\"*.a.test\"]\nlisten = [\"127.0.0.1\"]\nproxy = \"pool:app\"\n\
          [site.\"b.test:0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"12345678\"\n",

@@ -14,7 +14,7 @@ fn pool(endpoints: &[String], more: &str) -> String {
     ))
 }
 
-fn up(gate: &Lockgate, endpoint: &str) -> f64 {
+fn endpoint_up(gate: &Lockgate, endpoint: &str) -> f64 {
     gate.sample(
         "lockgate_upstream_up",
         &["pool=\"app\"", &format!("endpoint=\"{endpoint}\"")],
@@ -35,11 +35,23 @@ fn a_dead_endpoint_is_logged_once_and_shown_as_down() {
     let gate = lockgate()
         .workers(2)
         .start(&pool(&[dead.clone(), alive.address().to_owned()], ""));
-    assert_eq!((up(&gate, &dead), up(&gate, alive.address())), (1.0, 1.0));
+    assert_eq!(
+        (
+            endpoint_up(&gate, &dead),
+            endpoint_up(&gate, alive.address())
+        ),
+        (1.0, 1.0)
+    );
     for _ in 0..20 {
         assert_eq!(ask(&gate).status(), 200);
     }
-    assert_eq!((up(&gate, &dead), up(&gate, alive.address())), (0.0, 1.0));
+    assert_eq!(
+        (
+            endpoint_up(&gate, &dead),
+            endpoint_up(&gate, alive.address())
+        ),
+        (0.0, 1.0)
+    );
     let line = gate.line("the request that went there first", |line| {
         line["tried"].is_string()
     });
@@ -78,7 +90,7 @@ fn a_pool_without_a_reachable_endpoint_is_logged_once() {
         assert_eq!(ask(&gate).status(), 502);
     }
     assert_eq!(
-        dead.each_ref().map(|endpoint| up(&gate, endpoint)),
+        dead.each_ref().map(|endpoint| endpoint_up(&gate, endpoint)),
         [0.0, 0.0]
     );
     let line = gate.line("a request", |line| line["status"] == 502);
@@ -106,7 +118,7 @@ fn a_recovered_endpoint_is_logged_and_up() {
     assert_eq!(ask(&gate).status(), 502);
     gate.says("cannot be reached");
     gate.says("no endpoint of the pool answers");
-    assert_eq!(up(&gate, &address.to_string()), 0.0);
+    assert_eq!(endpoint_up(&gate, &address.to_string()), 0.0);
     let origin = Origin::tcp_at(address).answering(|_| OK.into());
     assert_eq!(ask(&gate).status(), 200);
     let said = gate.says("the endpoint serves again");
@@ -116,7 +128,7 @@ fn a_recovered_endpoint_is_logged_and_up() {
         "{said}"
     );
     gate.says("the pool answers again");
-    assert_eq!(up(&gate, origin.address()), 1.0);
+    assert_eq!(endpoint_up(&gate, origin.address()), 1.0);
     assert_eq!(ask(&gate).status(), 200);
     let ended = gate.stop();
     assert_eq!(count(&ended.stderr, "again"), 2, "{}", ended.stderr);

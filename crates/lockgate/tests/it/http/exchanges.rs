@@ -2,7 +2,7 @@
 
 use lockgate_testkit::{Http, Origin};
 
-use super::{OK, passed, plain_site, secure_site, settled, stable};
+use super::{OK, exchange_bytes, normalized, normalized_text, plain_site, secure_site};
 use crate::scene::{NAME, Site, lockgate};
 
 /// The forwarding fields for a client that requested a.test.
@@ -124,7 +124,7 @@ fn a_request_is_forwarded_unchanged_except_hop_by_hop_fields() {
         ),
     ];
     for (request, before, after) in cases {
-        let (seen, _) = passed(&gate, &origin, request, OK);
+        let (seen, _) = exchange_bytes(&gate, &origin, request, OK);
         assert_eq!(
             seen.head,
             format!("{before}{TOLD}{after}\r\n"),
@@ -138,7 +138,7 @@ fn an_http10_request_is_forwarded_as_http11() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let told = TOLD.replace("Via: 1.1", "Via: 1.0");
-    let (seen, answer) = passed(
+    let (seen, answer) = exchange_bytes(
         &gate,
         &origin,
         "GET /x HTTP/1.0\r\nHost: a.test\r\n\r\n",
@@ -154,7 +154,7 @@ fn an_http10_request_is_forwarded_as_http11() {
         "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
     );
     // RFC 9112 §3.2: the origin must get a Host even so, if an empty one.
-    let (seen, _) = passed(&gate, &origin, "GET /x HTTP/1.0\r\n\r\n", OK);
+    let (seen, _) = exchange_bytes(&gate, &origin, "GET /x HTTP/1.0\r\n\r\n", OK);
     assert!(
         seen.head.starts_with("GET /x HTTP/1.1\r\nHost: \r\n"),
         "{}",
@@ -164,7 +164,7 @@ fn an_http10_request_is_forwarded_as_http11() {
     // heed it.
     let request =
         "POST /x HTTP/1.0\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi";
-    let (seen, answer) = passed(
+    let (seen, answer) = exchange_bytes(
         &gate,
         &origin,
         request,
@@ -183,7 +183,7 @@ fn x_forwarded_proto_is_https_over_tls() {
     client.send_in(1, format!("GET / HTTP/1.1\r\nHost: {NAME}:8443\r\n\r\n"));
     let mut upstream = origin.http();
     assert_eq!(
-        stable(upstream.request()).head,
+        normalized(upstream.request()).head,
         format!(
             "GET / HTTP/1.1\r\nHost: {NAME}:8443\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: https\r\n\
              X-Forwarded-Host: {NAME}:8443\r\nForwarded: for=127.0.0.1;proto=https;host=\"{NAME}:8443\"\r\n\
@@ -201,7 +201,7 @@ fn x_forwarded_for_of_a_trusted_proxy_is_extended() {
         .start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &plain_site(origin.address())));
     let request = "GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n\
                    X-Forwarded-Host: a.test\r\nX-Request-Id: from-the-edge\r\n\r\n";
-    let (seen, _) = passed(&gate, &origin, request, OK);
+    let (seen, _) = exchange_bytes(&gate, &origin, request, OK);
     assert_eq!(
         seen.head,
         "GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: a.test\r\n\
@@ -342,7 +342,7 @@ fn a_response_is_forwarded_unchanged_except_hop_by_hop_fields() {
             .map(|value| format!("Connection: {value}\r\n"))
             .unwrap_or_default();
         let request = format!("{method} / HTTP/{version}\r\nHost: a.test\r\n{connection}\r\n");
-        let (_, got) = passed(&gate, &origin, &request, answer);
+        let (_, got) = exchange_bytes(&gate, &origin, &request, answer);
         assert_eq!(got, *expected, "{request} answered by {answer}");
     }
 }
@@ -443,12 +443,12 @@ fn a_half_closed_client_still_gets_its_response() {
     let mut upstream = origin.http();
     upstream.request();
     upstream.send(OK);
-    assert!(settled(client.rest()).ends_with("ok"));
+    assert!(normalized_text(client.rest()).ends_with("ok"));
     let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
     client.send(&request);
     client.stream.finish();
     let mut upstream = origin.http();
     upstream.request();
     upstream.send(OK);
-    assert!(settled(client.rest()).ends_with("ok"));
+    assert!(normalized_text(client.rest()).ends_with("ok"));
 }

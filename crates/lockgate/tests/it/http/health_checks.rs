@@ -209,7 +209,7 @@ fn a_failure_of_a_healthy_endpoint_is_no_maintenance() {
 
 /// A check by `health` of an origin with the same response each time: whether the endpoint is up
 /// after the second.
-fn judged(health: &str, answer: &[u8]) -> (bool, String) {
+fn up_after_check(health: &str, answer: &[u8]) -> (bool, String) {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\"]\nhealth = {{ every = \"10ms\", fall = 1, rise = 1, {health} }}",
@@ -281,12 +281,12 @@ fn a_health_check_expects_its_configured_status_and_body() {
         ),
     ] {
         assert_eq!(
-            judged(health, answer.as_bytes()).0,
+            up_after_check(health, answer.as_bytes()).0,
             well,
             "{health}: {answer:?}"
         );
     }
-    let (well, asked) = judged(
+    let (well, asked) = up_after_check(
         "path = \"/\", method = \"HEAD\"",
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
     );

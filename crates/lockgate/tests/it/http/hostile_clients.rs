@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use lockgate_testkit::{Http, Lockgate, Origin};
 
-use super::{OK, get, passed, plain_site};
+use super::{OK, exchange_bytes, get, plain_site};
 use crate::scene::lockgate;
 
 /// An origin that answers with the request's first line.
-fn told() -> lockgate_testkit::Serving {
+fn first_line_origin() -> lockgate_testkit::Serving {
     Origin::tcp().answering(|request| {
         let line = request.first_line();
         format!(
@@ -31,7 +31,7 @@ fn status(gate: &Lockgate, target: &str) -> u16 {
 /// origin could read as one below `/admin/` is guarded or refused.
 #[test]
 fn no_spelling_of_a_path_evades_its_rule() {
-    let origin = told();
+    let origin = first_line_origin();
     let toml = plain_site(origin.address())
         + "[site.\":0\".path.\"/admin/*\"]\ndeny = [\"127.0.0.0/8\"]\n[site.\":0\".path.\"/raw/*\"]\npaths = \"as-is\"\n";
     let gate = lockgate().start(&toml);
@@ -223,7 +223,7 @@ fn rewritten_paths_and_fields_cannot_inject_crlf() {
         (format!("/v/{odd}"), format!("/x/{odd}?from=v")),
         (format!("/api/{odd}"), format!("/{odd}?{odd}")),
     ] {
-        let (seen, _) = passed(&gate, &origin, &get(&format!("{path}?{odd}")), OK);
+        let (seen, _) = exchange_bytes(&gate, &origin, &get(&format!("{path}?{odd}")), OK);
         assert_eq!(seen.first_line(), format!("GET {expected} HTTP/1.1"));
         assert_eq!(
             (seen.field("x-path"), seen.field("x-query")),
@@ -237,7 +237,7 @@ fn rewritten_paths_and_fields_cannot_inject_crlf() {
 /// is served.
 #[test]
 fn request_floods_are_refused_with_a_cause() {
-    let origin = told();
+    let origin = first_line_origin();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let post = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (request, status, cause) in [
@@ -409,7 +409,7 @@ fn slowloris_clients_are_cut_while_others_are_served() {
 #[test]
 fn connections_stalled_within_a_head_take_little_memory() {
     const COUNT: usize = 2_000;
-    let origin = told();
+    let origin = first_line_origin();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     assert_eq!(status(&gate, "/"), 200);
     // Its private memory alone: its share of shared pages, the program's text, grows when another
@@ -450,7 +450,7 @@ fn connections_stalled_within_a_head_take_little_memory() {
 /// A client that breaks off at any byte leaves nothing behind that another could notice.
 #[test]
 fn a_reset_at_any_byte_harms_no_other_client() {
-    let origin = told();
+    let origin = first_line_origin();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let request = "POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n";
     for end in 0..=request.len() {
@@ -471,7 +471,7 @@ fn a_reset_at_any_byte_harms_no_other_client() {
 /// could overtake the answer.
 #[test]
 fn lingering_close_follows_a_refused_request_with_connection_close() {
-    let origin = told();
+    let origin = first_line_origin();
     let gate = lockgate().start(&plain_site(origin.address()));
     let lengths = "Content-Length: 1\r\nContent-Length: 2\r\n";
     for request in [

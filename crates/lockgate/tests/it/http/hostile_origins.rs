@@ -10,7 +10,7 @@ const ASKED: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
 /// Requests on a connection of its own; the origin answers with these bytes, `step` at a time, and
 /// keeps its connection.
-fn answered(gate: &Lockgate, origin: &Origin, answer: &[u8], step: usize) -> (Http, Http) {
+fn client_and_origin(gate: &Lockgate, origin: &Origin, answer: &[u8], step: usize) -> (Http, Http) {
     let mut client = Http::connect(gate.address());
     client.send(ASKED);
     let mut upstream = origin.http();
@@ -25,7 +25,7 @@ fn answered(gate: &Lockgate, origin: &Origin, answer: &[u8], step: usize) -> (Ht
 }
 
 /// Lockgate has closed the connection to the origin.
-fn closed(upstream: &mut Http, what: &str) {
+fn assert_closed(upstream: &mut Http, what: &str) {
     let (got, _) = upstream.end();
     assert!(got.is_empty(), "{what}: {}", got.escape_ascii());
 }
@@ -113,7 +113,8 @@ fn an_ambiguous_response_head_is_a_502_with_its_cause() {
     let mut expected = Vec::new();
     for (answer, why) in &cases {
         for step in [usize::MAX, 1] {
-            let (mut client, mut upstream) = answered(&gate, &origin, answer.as_bytes(), step);
+            let (mut client, mut upstream) =
+                client_and_origin(&gate, &origin, answer.as_bytes(), step);
             let mut got = client.answer();
             if got.status() == 100 {
                 got = client.answer();
@@ -125,7 +126,7 @@ fn an_ambiguous_response_head_is_a_502_with_its_cause() {
                 "{status}"
             );
             assert!(!got.text().contains("hello"));
-            closed(&mut upstream, answer);
+            assert_closed(&mut upstream, answer);
             expected.push((client.stream.local_address().port(), answer, why));
         }
     }
@@ -209,7 +210,7 @@ fn bytes_after_a_response_reach_no_other_client() {
                 (status, body),
                 "{answer:?} {surplus:?}"
             );
-            closed(&mut upstream, answer);
+            assert_closed(&mut upstream, answer);
             // The client's own connection is as good as before.
             client.send("GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n");
             let mut upstream = origin.http();
@@ -234,7 +235,7 @@ fn an_unsolicited_response_closes_the_idle_connection() {
         upstream.send("HTTP/1.1 204 No Content\r\n\r\n");
         assert_eq!(client.answer().status(), 204);
         upstream.send("HTTP/1.1 408 Request Timeout\r\nContent-Length: 6\r\n\r\nstolen");
-        closed(&mut upstream, "unasked");
+        assert_closed(&mut upstream, "unasked");
     }
 }
 
@@ -360,7 +361,7 @@ fn a_flood_of_interim_responses_is_an_error() {
         // RFC 9110 §15.2: none is for HTTP/1.0.
         let expected = if version == "1.1" { 8..=64 } else { 0..=0 };
         assert!(expected.contains(&hints), "{hints}");
-        closed(&mut upstream, "interim answers");
+        assert_closed(&mut upstream, "interim answers");
         gate.line("the flood", |line| {
             line["detail"] == "too many interim answers"
         });
@@ -379,7 +380,8 @@ fn an_oversized_response_head_is_a_502_with_its_cause() {
         format!("HTTP/1.1 200 {}", "y".repeat(100 * 1024)),
         format!("HTTP/1.1 200 OK\r\n{}", "X: y\r\n".repeat(100_000)),
     ] {
-        let (mut client, mut upstream) = answered(&gate, &origin, head.as_bytes(), usize::MAX);
+        let (mut client, mut upstream) =
+            client_and_origin(&gate, &origin, head.as_bytes(), usize::MAX);
         let answer = client.answer();
         assert_eq!(answer.status(), 502);
         let status = answer.field("proxy-status").unwrap();
@@ -387,7 +389,7 @@ fn an_oversized_response_head_is_a_502_with_its_cause() {
             status.contains("http_response_header_section_size"),
             "{status}"
         );
-        closed(&mut upstream, "a head that is too large");
+        assert_closed(&mut upstream, "a head that is too large");
         let line = gate.line("a cause", |line| {
             line["client_port"] == client.stream.local_address().port()
         });
@@ -398,7 +400,7 @@ fn an_oversized_response_head_is_a_502_with_its_cause() {
     }
     // A response just within the limit passes.
     let fields = "X: y\r\n".repeat(127);
-    let (mut client, _) = answered(
+    let (mut client, _) = client_and_origin(
         &gate,
         &origin,
         format!("HTTP/1.1 200 OK\r\n{fields}{end}").as_bytes(),
@@ -422,7 +424,8 @@ fn chunk_extension_and_trailer_floods_end_the_response() {
         "f".repeat(64),
         "0".repeat(100_000),
     ] {
-        let (mut client, mut upstream) = answered(&gate, &origin, chunked.as_bytes(), usize::MAX);
+        let (mut client, mut upstream) =
+            client_and_origin(&gate, &origin, chunked.as_bytes(), usize::MAX);
         assert_eq!(client.head().split(' ').nth(1), Some("200"));
         let _ = std::io::Write::write_all(&mut upstream.stream, body.as_bytes());
         let (got, _) = client.end();
@@ -437,7 +440,7 @@ fn chunk_extension_and_trailer_floods_end_the_response() {
         );
     }
     // The next client is served.
-    let (mut client, _) = answered(
+    let (mut client, _) = client_and_origin(
         &gate,
         &origin,
         b"HTTP/1.1 204 No Content\r\n\r\n",
@@ -454,7 +457,7 @@ fn hop_by_hop_fields_of_a_response_are_not_forwarded() {
     let gate = lockgate().start(&plain_site(origin.address()));
     let answer = "HTTP/1.0 299 \u{e4}<script>\r\nkeep-alive: timeout=5\r\nConnection: keep-alive, x-gone\r\nX-Gone: 1\r\n\
                   Proxy-Connection: close\r\nUpgrade: h2c\r\nX:  y\t \r\nContent-Length: 0002\r\n\r\nok";
-    let (mut client, _) = answered(&gate, &origin, answer.as_bytes(), usize::MAX);
+    let (mut client, _) = client_and_origin(&gate, &origin, answer.as_bytes(), usize::MAX);
     let got = client.answer();
     assert_eq!(got.first_line(), "HTTP/1.1 299 \u{e4}<script>");
     assert_eq!(

@@ -10,7 +10,7 @@ use super::plain_site;
 use crate::scene::lockgate;
 
 /// A site with local responses and these keys.
-fn own(keys: &str) -> String {
+fn local_site(keys: &str) -> String {
     format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"ok\"\n{keys}\n")
 }
 
@@ -21,7 +21,7 @@ fn ask(client: &mut Http, lines: &str) -> Message {
 
 /// How many of `each` requests on each of eight connections at once got 200; all others must be
 /// 429.
-fn served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync)) -> usize {
+fn count_served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync)) -> usize {
     std::thread::scope(|scope| {
         let connection = |_| {
             scope.spawn(move || {
@@ -49,8 +49,10 @@ fn served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync
 
 #[test]
 fn a_rate_limit_per_client_holds_across_workers() {
-    let gate = lockgate().workers(2).start(&own("limit = \"1/h burst 7\""));
-    assert_eq!(served(&gate, 10, &|_| String::new()), 7);
+    let gate = lockgate()
+        .workers(2)
+        .start(&local_site("limit = \"1/h burst 7\""));
+    assert_eq!(count_served(&gate, 10, &|_| String::new()), 7);
     // Another client has its own.
     let mut other = Http::over(Wire::connect_from([127, 0, 0, 77].into(), gate.address()));
     assert_eq!(ask(&mut other, "").status(), 200);
@@ -75,19 +77,19 @@ fn a_rate_limit_per_client_holds_across_workers() {
 fn a_rate_limit_per_header_value_holds_across_workers() {
     let gate = lockgate()
         .workers(2)
-        .start(&own("limit = \"1/h per header:X-Key burst 3\""));
+        .start(&local_site("limit = \"1/h per header:X-Key burst 3\""));
     assert_eq!(
-        served(&gate, 20, &|number| format!("x-key: {}\r\n", number % 4)),
+        count_served(&gate, 20, &|number| format!("x-key: {}\r\n", number % 4)),
         12
     );
     // A request without the field counts by its client; an empty value is a value.
-    assert_eq!(served(&gate, 2, &|_| String::new()), 3);
-    assert_eq!(served(&gate, 2, &|_| "X-KEY: \r\n".to_owned()), 3);
+    assert_eq!(count_served(&gate, 2, &|_| String::new()), 3);
+    assert_eq!(count_served(&gate, 2, &|_| "X-KEY: \r\n".to_owned()), 3);
 }
 
 #[test]
 fn a_rate_limit_per_route_is_shared_by_all_clients() {
-    let toml = own("limit = { rate = \"1/h\", per = \"route\", burst = 5, status = 503 }")
+    let toml = local_site("limit = { rate = \"1/h\", per = \"route\", burst = 5, status = 503 }")
         + "[site.\":0\".path.\"/own/*\"]\nlimit = \"1/h per route\"\n[site.\":0\".path.\"/free\"]\nlimit = false\n\
            [site.\":0\".path.\"/like\"]\nrespond = \"like\"\n";
     let gate = lockgate().workers(2).start(&toml);
@@ -124,7 +126,7 @@ fn a_rate_limit_per_route_is_shared_by_all_clients() {
 /// RFC 4291 §2.5.4: within its /64 it chooses its address freely.
 #[test]
 fn a_rate_limit_counts_an_ipv6_client_by_its_network() {
-    let toml = "trusted = [\"127.0.0.1\"]\n".to_owned() + &own("limit = \"1/h burst 2\"");
+    let toml = "trusted = [\"127.0.0.1\"]\n".to_owned() + &local_site("limit = \"1/h burst 2\"");
     let gate = lockgate().start(&toml);
     let mut balancer = Http::connect(gate.address());
     for (client, status) in [
@@ -146,9 +148,9 @@ fn a_rate_limit_counts_an_ipv6_client_by_its_network() {
 #[test]
 fn a_hundred_thousand_rate_limit_keys_take_bounded_memory() {
     const KEYS: usize = 100_000;
-    let toml = "access_log = false\n".to_owned() + &own("limit = \"1/h per header:x-key\"");
+    let toml = "access_log = false\n".to_owned() + &local_site("limit = \"1/h per header:x-key\"");
     let gate = lockgate().workers(2).start(&toml);
-    assert_eq!(served(&gate, 1, &|_| "x-key: warm\r\n".to_owned()), 1);
+    assert_eq!(count_served(&gate, 1, &|_| "x-key: warm\r\n".to_owned()), 1);
     let before = gate.resident();
     std::thread::scope(|scope| {
         for connection in 0..4 {
@@ -170,7 +172,10 @@ fn a_hundred_thousand_rate_limit_keys_take_bounded_memory() {
     let grown = gate.resident().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown} bytes");
     // The latest keys are remembered.
-    assert_eq!(served(&gate, 1, &|_| "x-key: 3-249-99\r\n".to_owned()), 0);
+    assert_eq!(
+        count_served(&gate, 1, &|_| "x-key: 3-249-99\r\n".to_owned()),
+        0
+    );
 }
 
 #[test]
@@ -206,7 +211,7 @@ fn the_last_request_of_a_connection_gets_connection_close() {
 
 #[test]
 fn connections_beyond_per_client_wait_for_an_earlier_to_end() {
-    let toml = "limits = { per_client = 2 }\n".to_owned() + &own("");
+    let toml = "limits = { per_client = 2 }\n".to_owned() + &local_site("");
     let gate = lockgate().workers(2).start(&toml);
     let mut here: Vec<Http> = (0..2).map(|_| Http::connect(gate.address())).collect();
     here.iter_mut()
@@ -230,7 +235,7 @@ fn connections_beyond_per_client_wait_for_an_earlier_to_end() {
 
 #[test]
 fn an_oversized_request_head_is_a_431() {
-    let toml = "limits = { head = \"2KB\", fields = 10 }\n".to_owned() + &own("");
+    let toml = "limits = { head = \"2KB\", fields = 10 }\n".to_owned() + &local_site("");
     let gate = lockgate().start(&toml);
     let long = format!("X-Long: {}\r\n", "x".repeat(2_100));
     let many = "X: y\r\n".repeat(10);
@@ -433,8 +438,9 @@ fn waiting_for_100_continue_is_not_slow() {
 
 #[test]
 fn a_slow_head_is_a_408_and_idle_ends_silently() {
-    let gate = lockgate()
-        .start(&("timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned() + &own("")));
+    let gate = lockgate().start(
+        &("timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned() + &local_site("")),
+    );
     let mut client = Http::connect(gate.address());
     assert_eq!(ask(&mut client, "").status(), 200);
     client.send("GET /half HTTP/1.1\r\nHost:");
@@ -516,7 +522,7 @@ fn a_client_reading_below_min_out_is_cut() {
 #[test]
 fn a_client_not_reading_local_responses_is_cut() {
     let toml = HASTY.to_owned()
-        + &own(&format!(
+        + &local_site(&format!(
             "headers = {{ x-long = \"{}\" }}",
             "x".repeat(8_000)
         ));

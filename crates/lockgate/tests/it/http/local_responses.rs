@@ -2,7 +2,7 @@
 
 use lockgate_testkit::{Folder, Http, Origin};
 
-use super::{OK, passed, plain_site, settled};
+use super::{OK, exchange_bytes, normalized_text, plain_site};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 #[test]
@@ -116,7 +116,7 @@ fn local_responses_are_complete_and_keep_the_connection() {
         client.send(format!("{line}\r\nHost: a\r\n\r\n"));
         let got = client.head();
         let (head, body) = expected.split_at(expected.find("\r\n\r\n").unwrap() + 4);
-        assert_eq!(settled(got), head, "{line}");
+        assert_eq!(normalized_text(got), head, "{line}");
         client.expect(body);
     }
     // An unwanted body ends the connection, whether it is there or still to come: it is never a
@@ -237,7 +237,7 @@ fn rewrite_and_header_rules_shape_the_upstream_request() {
         ("/other?", "/other?"),
     ] {
         let request = format!("GET {asked} HTTP/1.1\r\nHost: a.test\r\n\r\n");
-        let (seen, answer) = passed(
+        let (seen, answer) = exchange_bytes(
             &gate,
             &origin,
             &request,
@@ -250,7 +250,7 @@ fn rewrite_and_header_rules_shape_the_upstream_request() {
         );
     }
     let request = "GET /set/it?q HTTP/1.1\r\nHost: a.test\r\nX-Drop: 1\r\nX-SET: theirs\r\n\r\n";
-    let (seen, _) = passed(&gate, &origin, request, OK);
+    let (seen, _) = exchange_bytes(&gate, &origin, request, OK);
     assert_eq!(
         (seen.field("x-set"), seen.field("x-drop")),
         (Some("a.test/set/it"), None)
@@ -354,7 +354,7 @@ fn max_forwards_zero_is_answered_here() {
     let mut client = Http::connect(gate.address());
     client.send("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n\r\n");
     assert_eq!(
-        settled(client.head()),
+        normalized_text(client.head()),
         "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n"
     );
     // RFC 9110 §9.3.8: the echoed fields may be secret.
@@ -378,7 +378,7 @@ fn an_https_target_without_tls_is_a_421() {
     assert_eq!(client.answer().status(), 421);
     // A trusted proxy has terminated TLS.
     let gate = lockgate().start(&format!("trusted = [\"127.0.0.1\"]\n{site}"));
-    let (seen, _) = passed(&gate, &origin, request, OK);
+    let (seen, _) = exchange_bytes(&gate, &origin, request, OK);
     assert_eq!(seen.first_line(), "GET / HTTP/1.1");
 }
 
@@ -427,7 +427,7 @@ fn secure_headers_are_added_where_the_application_has_none() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + "headers = { secure = true }\n"));
     let answer = "HTTP/1.1 200 OK\r\nX-Frame-Options: DENY\r\nContent-Length: 0\r\n\r\n";
-    let (_, answer) = passed(
+    let (_, answer) = exchange_bytes(
         &gate,
         &origin,
         "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",

@@ -13,12 +13,12 @@ use super::{ask, get, ok, plain_site, pooled};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 /// An origin that answers everything with its name.
-fn named(name: &'static str) -> Serving {
+fn origin_named(name: &'static str) -> Serving {
     Origin::tcp().answering(move |_| ok(name))
 }
 
 /// A pool of two.
-fn two(one: &Serving, other: &Serving) -> String {
+fn two_endpoints(one: &Serving, other: &Serving) -> String {
     pooled(format!(
         "endpoints = [\"{}\", \"{}\"]",
         one.address(),
@@ -26,7 +26,7 @@ fn two(one: &Serving, other: &Serving) -> String {
     ))
 }
 
-fn error(answer: &Message) -> (u16, String) {
+fn status_and_error(answer: &Message) -> (u16, String) {
     let status = answer.field("proxy-status").unwrap_or_default();
     let error = status.split("error=").nth(1).unwrap_or_default();
     (
@@ -47,7 +47,7 @@ fn a_missing_endpoint_is_a_502_until_it_appears() {
         let mut gate = lockgate().start(&plain_site(&endpoint));
         let answer = ask(&gate);
         assert_eq!(
-            error(&answer),
+            status_and_error(&answer),
             (502, "connection_refused".to_owned()),
             "{}",
             answer.head
@@ -85,12 +85,12 @@ fn a_missing_endpoint_is_a_502_until_it_appears() {
 #[test]
 fn an_unresolvable_endpoint_name_is_a_dns_error() {
     let gate = lockgate().start(&plain_site("no-such-host.invalid:80"));
-    assert_eq!(error(&ask(&gate)), (502, "dns_error".to_owned()));
+    assert_eq!(status_and_error(&ask(&gate)), (502, "dns_error".to_owned()));
 }
 
 #[test]
 fn an_endpoint_may_be_a_host_name() {
-    let origin = named("by name");
+    let origin = origin_named("by name");
     let port = origin.address().rsplit_once(':').unwrap().1.to_owned();
     let gate = lockgate().start(&plain_site(format!("localhost:{port}")));
     assert_eq!(ask(&gate).text(), "by name");
@@ -98,7 +98,7 @@ fn an_endpoint_may_be_a_host_name() {
 
 #[test]
 fn one_refusing_endpoint_fails_no_request() {
-    let (one, other) = (named("one"), named("other"));
+    let (one, other) = (origin_named("one"), origin_named("other"));
     for balance in ["p2c", "least", "round-robin"] {
         let gate = lockgate().workers(2).start(&pooled(format!(
             "endpoints = [\"{}\", \"{}\", \"{}\"]\nbalance = \"{balance}\"",
@@ -117,7 +117,10 @@ fn a_hundred_refusing_endpoints_are_a_502() {
         .map(|port| format!("\"{}:{}\"", nobody.ip(), 1 + port))
         .collect();
     let gate = lockgate().start(&pooled(format!("endpoints = [{}]", many.join(", "))));
-    assert_eq!(error(&ask(&gate)), (502, "connection_refused".to_owned()));
+    assert_eq!(
+        status_and_error(&ask(&gate)),
+        (502, "connection_refused".to_owned())
+    );
 }
 
 /// So many clients send so many requests each, one after the other; every response is 200.
@@ -138,7 +141,7 @@ fn closed_loop(gate: &Lockgate, clients: usize, requests: usize) {
 
 #[test]
 fn round_robin_order_is_shared_by_all_workers() {
-    let (a, b, c) = (named("a"), named("b"), named("c"));
+    let (a, b, c) = (origin_named("a"), origin_named("b"), origin_named("c"));
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [\"{}\", {{ addr = \"{}\", weight = 2 }}, \"{}\"]\nbalance = \"round-robin\"",
         a.address(),
@@ -181,7 +184,7 @@ fn least_conn_weighs_requests_in_flight() {
 
 #[test]
 fn an_idle_upstream_connection_is_reused_by_another_client() {
-    let origin = named("app");
+    let origin = origin_named("app");
     let gate = lockgate().start(&plain_site(origin.address()));
     for _ in 0..10 {
         assert_eq!(ask(&gate).text(), "app");
@@ -322,7 +325,7 @@ fn a_full_queue_or_queue_timeout_is_a_503() {
         upstream.request();
         for _ in 0..3 {
             assert_eq!(
-                error(&ask(&gate)),
+                status_and_error(&ask(&gate)),
                 (503, "connection_limit_reached".to_owned()),
                 "{queue}"
             );
@@ -398,9 +401,9 @@ fn an_endpoint_killed_under_load_fails_no_idempotent_request() {
             http.send(ok("doomed"));
         }
     });
-    let other = named("other");
+    let other = origin_named("other");
     let address = doomed.address().to_owned();
-    let gate = lockgate().workers(2).start(&two(&doomed, &other));
+    let gate = lockgate().workers(2).start(&two_endpoints(&doomed, &other));
     std::thread::scope(|scope| {
         scope.spawn(|| closed_loop(&gate, 8, 100));
         hit.wait();
@@ -443,8 +446,8 @@ fn a_hanging_endpoint_loses_traffic_before_its_timeout() {
         stopped.wait();
         ok("one")
     });
-    let other = named("other");
-    let gate = lockgate().workers(2).start(&two(&one, &other));
+    let other = origin_named("other");
+    let gate = lockgate().workers(2).start(&two_endpoints(&one, &other));
     closed_loop(&gate, 8, 25);
     stop.set(true);
     let before = count.load(Ordering::SeqCst);
@@ -530,7 +533,7 @@ fn a_slow_endpoint_gets_few_requests() {
         theirs.quick_answers();
         ok("quick")
     });
-    let gate = lockgate().workers(2).start(&two(&slow, &quick));
+    let gate = lockgate().workers(2).start(&two_endpoints(&slow, &quick));
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -644,7 +647,7 @@ fn upstream_tls_is_verified_before_anything_is_sent() {
             assert!(Tls::alert(&accepted.unwrap_err()).is_some());
             let answer = client.answer();
             assert_eq!(
-                error(&answer),
+                status_and_error(&answer),
                 (502, "tls_certificate_error".to_owned()),
                 "{}",
                 answer.head
@@ -667,7 +670,7 @@ fn an_endpoint_that_speaks_no_tls_is_a_502() {
     let mut upstream = origin.accept();
     upstream.send("HTTP/1.1 400 Bad Request\r\n\r\n");
     assert_eq!(
-        error(&client.answer()),
+        status_and_error(&client.answer()),
         (502, "tls_protocol_error".to_owned())
     );
 }

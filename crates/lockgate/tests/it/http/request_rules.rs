@@ -34,7 +34,7 @@ const RULES: [&str; 9] = [
 
 /// An origin that responds with its name and the head that it has received; a request's
 /// `X-Location` comes back as Location.
-fn shows(name: &'static str) -> Serving {
+fn head_showing_origin(name: &'static str) -> Serving {
     Origin::tcp().answering(move |request| {
         let body = format!("{name} @@\n{}{}", request.head, "x".repeat(5_000));
         let moved = request.field("x-location").map(|to| format!("Location: {to}\r\n"));
@@ -56,7 +56,7 @@ struct Scene {
 impl Scene {
     /// A route for each feature, with these rules beside it.
     fn new(rules: &str) -> Self {
-        let origins = [shows("first"), shows("second")];
+        let origins = [head_showing_origin("first"), head_showing_origin("second")];
         let service = Origin::tcp().answering(|request| match request.field("authorization") {
             Some("Basic YTpi") => b"HTTP/1.1 204 No Content\r\nX-User: vouched\r\n\r\n".to_vec(),
             _ => ok("who?"),

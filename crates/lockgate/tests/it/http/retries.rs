@@ -27,7 +27,7 @@ fn chunked(method: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// A client, and the origin's end of an idle connection that has served it.
-fn kept(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
+fn kept_alive(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     let mut client = Http::connect(gate.address());
     client.send(get("/first"));
     let mut upstream = origin.http();
@@ -38,7 +38,7 @@ fn kept(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
 }
 
 /// Every response is broken off before its first byte, once the request was read.
-fn breaking() -> (Serving, Arc<AtomicUsize>) {
+fn breaking_origin() -> (Serving, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
     let serving = Origin::tcp().serve(move |wire| {
@@ -66,7 +66,7 @@ fn a_stale_keep_alive_connection_fails_no_request() {
         chunked("POST", &body),
     ] {
         for reset in [false, true] {
-            let (mut client, upstream) = kept(&gate, &origin);
+            let (mut client, upstream) = kept_alive(&gate, &origin);
             if reset {
                 upstream.stream.reset();
             } else {
@@ -100,7 +100,7 @@ fn idempotent_requests_on_a_closing_connection_are_retried() {
         chunked("PUT", &large),
     ] {
         for reset in [false, true] {
-            let (mut client, mut upstream) = kept(&gate, &origin);
+            let (mut client, mut upstream) = kept_alive(&gate, &origin);
             client.send(&request);
             let first = upstream.request();
             if reset {
@@ -135,7 +135,7 @@ fn a_delivered_post_is_never_retried() {
         with_body("PATCH", &bytes(1, 30_000)),
     ] {
         for reset in [false, true] {
-            let (mut client, mut upstream) = kept(&gate, &origin);
+            let (mut client, mut upstream) = kept_alive(&gate, &origin);
             client.send(&request);
             upstream.request();
             if reset {
@@ -158,7 +158,7 @@ fn a_delivered_post_is_never_retried() {
 fn an_unfinished_body_continues_on_the_retry() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (mut client, mut upstream) = kept(&gate, &origin);
+    let (mut client, mut upstream) = kept_alive(&gate, &origin);
     let body = bytes(1, 200_000);
     let request = with_body("PUT", &body);
     let head = request.len() - body.len();
@@ -179,7 +179,7 @@ fn an_unfinished_body_continues_on_the_retry() {
 fn a_body_beyond_64_kilobytes_is_not_retried() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (mut client, mut upstream) = kept(&gate, &origin);
+    let (mut client, mut upstream) = kept_alive(&gate, &origin);
     client.send(with_body("PUT", &bytes(1, 70_000)));
     upstream.request();
     drop(upstream);
@@ -189,7 +189,7 @@ fn a_body_beyond_64_kilobytes_is_not_retried() {
 }
 
 /// Two endpoints, the first of which gets the first request.
-fn two(origins: &[Origin; 2], more: &str) -> String {
+fn two_endpoints(origins: &[Origin; 2], more: &str) -> String {
     let [one, other] = origins.each_ref().map(Origin::address);
     pooled(format!(
         "endpoints = [\"{one}\", \"{other}\"]\nbalance = \"round-robin\"\n{more}"
@@ -199,7 +199,7 @@ fn two(origins: &[Origin; 2], more: &str) -> String {
 #[test]
 fn an_idempotent_request_is_retried_on_another_endpoint() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let mut gate = lockgate().start(&two(&origins, ""));
+    let mut gate = lockgate().start(&two_endpoints(&origins, ""));
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
     origins[0].http().request();
@@ -225,7 +225,7 @@ fn an_idempotent_request_is_retried_on_another_endpoint() {
 #[test]
 fn a_post_is_not_retried_on_another_endpoint() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let mut gate = lockgate().start(&two(&origins, ""));
+    let mut gate = lockgate().start(&two_endpoints(&origins, ""));
     let mut client = Http::connect(gate.address());
     client.send(with_body("POST", b"pay"));
     origins[0].http().request();
@@ -268,7 +268,7 @@ fn an_unsent_post_is_retried_on_another_endpoint() {
 
 #[test]
 fn without_another_endpoint_the_client_gets_the_first_error() {
-    let (origin, count) = breaking();
+    let (origin, count) = breaking_origin();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
@@ -286,8 +286,8 @@ fn without_another_endpoint_the_client_gets_the_first_error() {
 #[test]
 fn without_retries_only_stale_keep_alive_connections_are_replaced() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let gate = lockgate().start(&two(&origins, "retry = false"));
-    let (mut client, mut upstream) = kept(&gate, &origins[0]);
+    let gate = lockgate().start(&two_endpoints(&origins, "retry = false"));
+    let (mut client, mut upstream) = kept_alive(&gate, &origins[0]);
     // The other one's turn.
     client.send(get("/broken"));
     origins[1].http().request();
@@ -303,7 +303,7 @@ fn without_retries_only_stale_keep_alive_connections_are_replaced() {
 
 #[test]
 fn the_retry_budget_protects_a_failing_pool() {
-    let ((one, first), (other, second)) = (breaking(), breaking());
+    let ((one, first), (other, second)) = (breaking_origin(), breaking_origin());
     let toml = pooled(format!(
         "endpoints = [\"{}\", \"{}\"]\nretry = {{ times = 3, budget = \"10%\" }}",
         one.address(),
@@ -323,7 +323,7 @@ fn the_retry_budget_protects_a_failing_pool() {
 #[test]
 fn all_pending_requests_of_a_dying_endpoint_are_retried() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let gate = lockgate().start(&two(&origins, ""));
+    let gate = lockgate().start(&two_endpoints(&origins, ""));
     let mut clients: Vec<_> = (0..80).map(|_| Http::connect(gate.address())).collect();
     for client in &mut clients {
         client.send(get("/"));
@@ -373,7 +373,7 @@ fn a_response_timeout_is_a_504_or_a_retry() {
         assert!(upstream.rest().is_empty());
     }
     let origins = [Origin::tcp(), Origin::tcp()];
-    let gate = lockgate().start(&(timeout.to_owned() + &two(&origins, "")));
+    let gate = lockgate().start(&(timeout.to_owned() + &two_endpoints(&origins, "")));
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
     let mut silent = origins[0].http();
@@ -588,7 +588,8 @@ fn a_retry_repeats_the_proxy_protocol_header() {
 fn a_timeout_behind_proxy_protocol_is_retried_elsewhere() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let timeout = "timeouts = { response = \"300ms\" }\n";
-    let gate = lockgate().start(&(timeout.to_owned() + &two(&origins, "proxy_protocol = \"v1\"")));
+    let gate = lockgate()
+        .start(&(timeout.to_owned() + &two_endpoints(&origins, "proxy_protocol = \"v1\"")));
     let introduced = |origin: &Origin| {
         let mut upstream = origin.http();
         assert!(upstream.line().starts_with("PROXY TCP4 127.0.0.1 "));
@@ -617,7 +618,7 @@ fn a_timeout_behind_proxy_protocol_is_retried_elsewhere() {
 fn expect_100_continue_is_followed_on_the_retry() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (mut client, mut upstream) = kept(&gate, &origin);
+    let (mut client, mut upstream) = kept_alive(&gate, &origin);
     client.send(
         "PUT / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
     );
@@ -669,7 +670,7 @@ fn pipelined_requests_are_answered_once_and_in_order() {
 fn an_http_1_0_request_is_retried_like_any_other() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (_client, mut upstream) = kept(&gate, &origin);
+    let (_client, mut upstream) = kept_alive(&gate, &origin);
     let mut client = Http::connect(gate.address());
     client.send_in(1, "GET /old HTTP/1.0\r\nHost: a.test\r\n\r\n");
     upstream.request();

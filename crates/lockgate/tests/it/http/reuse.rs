@@ -6,7 +6,7 @@ use super::{OK, get, plain_site};
 use crate::scene::{NAME, Site, arrived, ended, lockgate, text};
 
 /// Sends a request on a connection of its own, and answers it; returns the origin's connection.
-fn asked(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> Http {
+fn served_connection(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> Http {
     let mut client = Http::connect(gate.address());
     client.send(request);
     let mut upstream = origin.http();
@@ -70,7 +70,7 @@ fn connection_close_of_the_origin_prevents_reuse() {
         "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
     ] {
         for method in ["GET", "POST"] {
-            let mut first = asked(
+            let mut first = served_connection(
                 &gate,
                 &origin,
                 &format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -80,7 +80,7 @@ fn connection_close_of_the_origin_prevents_reuse() {
         }
     }
     // Each of them needed a connection of its own, and so does the next request.
-    asked(&gate, &origin, &get("/"), OK);
+    served_connection(&gate, &origin, &get("/"), OK);
 }
 
 /// Unsolicited bytes of an origin are no client's response ("response queue poisoning").
@@ -99,7 +99,7 @@ fn unsolicited_bytes_of_the_origin_prevent_reuse() {
     let gate = lockgate().start(&sites);
     let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
     for request in [get("/"), format!("POST / HTTP/1.1\r\nHost: {NAME}\r\n\r\n")] {
-        let mut first = asked(&gate, &plain, &request, OK);
+        let mut first = served_connection(&gate, &plain, &request, OK);
         first.send(evil);
         arrived(&plain);
         let mut client = Http::connect(gate.address());
@@ -189,7 +189,7 @@ fn an_unread_response_prevents_reuse() {
         std::io::Write::write_all(&mut upstream.stream, b"x").err()
     });
     assert_eq!(gate.next_line()["side"], "downstream");
-    asked(&gate, &origin, &get("/"), OK);
+    served_connection(&gate, &origin, &get("/"), OK);
     // While it waits for a response.
     let mut client = Http::connect(gate.address());
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");

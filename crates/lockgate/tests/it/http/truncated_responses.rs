@@ -24,14 +24,14 @@ fn break_off(origin: &Origin, part: &str, end: End) {
 }
 
 /// Two endpoints, the first of which gets the first request.
-fn two(origins: &[Origin; 2]) -> String {
+fn two_endpoints(origins: &[Origin; 2]) -> String {
     let [one, other] = origins.each_ref().map(Origin::address);
     pooled(format!(
         "endpoints = [\"{one}\", \"{other}\"]\nbalance = \"round-robin\"\n"
     ))
 }
 
-fn asked(gate: &Lockgate, request: impl AsRef<[u8]>) -> Http {
+fn client_sending(gate: &Lockgate, request: impl AsRef<[u8]>) -> Http {
     let mut client = Http::connect(gate.address());
     client.send(request);
     client
@@ -59,7 +59,7 @@ fn closed_and_reset_endpoints_have_their_own_causes() {
             "upstream_reset",
         ),
     ] {
-        let mut client = asked(&gate, get("/"));
+        let mut client = client_sending(&gate, get("/"));
         break_off(&origin, part, end);
         let got = client.answer();
         assert_eq!(got.status(), 502, "{part:?} {end:?}");
@@ -94,7 +94,7 @@ fn a_closed_or_reset_response_body_has_its_cause() {
         (End::Close, "upstream_closed"),
         (End::Reset, "upstream_reset"),
     ] {
-        let mut client = asked(&gate, get("/"));
+        let mut client = client_sending(&gate, get("/"));
         let mut upstream = origin.http();
         upstream.request();
         upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
@@ -112,8 +112,8 @@ fn a_closed_or_reset_response_body_has_its_cause() {
 #[test]
 fn a_get_with_a_truncated_response_head_is_retried() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let mut gate = lockgate().start(&two(&origins));
-    let mut client = asked(&gate, get("/"));
+    let mut gate = lockgate().start(&two_endpoints(&origins));
+    let mut client = client_sending(&gate, get("/"));
     break_off(&origins[0], "HTTP/1.1 200 OK\r\nX-", End::Close);
     let mut upstream = origins[1].http();
     upstream.request();
@@ -125,13 +125,13 @@ fn a_get_with_a_truncated_response_head_is_retried() {
 #[test]
 fn an_endpoint_that_truncates_a_response_head_is_avoided() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let gate = lockgate().start(&two(&origins));
-    let mut client = asked(&gate, with_body("POST", b"pay"));
+    let gate = lockgate().start(&two_endpoints(&origins));
+    let mut client = client_sending(&gate, with_body("POST", b"pay"));
     break_off(&origins[0], "HTTP/1.1 200 OK\r\nX-", End::Close);
     assert_eq!(client.answer().status(), 502);
     // By turns the third would be the first endpoint's.
     for _ in 0..2 {
-        let mut client = asked(&gate, get("/next"));
+        let mut client = client_sending(&gate, get("/next"));
         let mut upstream = origins[1].http();
         assert_eq!(upstream.request().first_line(), "GET /next HTTP/1.1");
         upstream.send(ok("next"));
@@ -144,7 +144,7 @@ fn an_endpoint_that_truncates_a_response_head_is_avoided() {
 fn a_post_with_a_truncated_response_head_is_not_retried() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let mut client = asked(&gate, get("/"));
+    let mut client = client_sending(&gate, get("/"));
     let mut upstream = origin.http();
     upstream.request();
     upstream.send(ok("first"));

@@ -20,7 +20,7 @@ const UNKNOWN: [&str; 9] = [
 ];
 
 /// A site that responds with the client's address; 127.0.0.1 is a trusted proxy.
-fn saying(keys: &str) -> String {
+fn site_showing_client(keys: &str) -> String {
     format!(
         "trusted = [\"127.0.0.1/32\"]\n[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"{{client}}\"\n{keys}\n"
     )
@@ -36,7 +36,9 @@ fn ask(gate: &Lockgate, client: &str) -> Message {
 
 #[test]
 fn x_forwarded_for_may_have_ports_brackets_and_quotes() {
-    let gate = lockgate().start(&saying("allow = [\"192.0.2.0/24\", \"2001:db8::/32\"]"));
+    let gate = lockgate().start(&site_showing_client(
+        "allow = [\"192.0.2.0/24\", \"2001:db8::/32\"]",
+    ));
     for (hop, client) in [
         ("192.0.2.1:4711", Some("192.0.2.1")),
         ("\"192.0.2.1\"", Some("192.0.2.1")),
@@ -65,12 +67,12 @@ fn allow_and_deny_refuse_unknown_clients_of_trusted_proxies() {
         "allow = [\"0.0.0.0/0\", \"::/0\"]",
         "deny = [\"192.0.2.66\"]",
     ] {
-        let gate = lockgate().start(&saying(keys));
+        let gate = lockgate().start(&site_showing_client(keys));
         for hop in UNKNOWN {
             assert_eq!(ask(&gate, hop).status(), 403, "{keys} {hop:?}");
         }
     }
-    let gate = lockgate().start(&saying(""));
+    let gate = lockgate().start(&site_showing_client(""));
     for hop in UNKNOWN {
         let got = ask(&gate, hop);
         assert_eq!((got.status(), got.text()), (200, "unknown"), "{hop:?}");
@@ -89,7 +91,7 @@ fn allow_and_deny_refuse_unknown_clients_of_trusted_proxies() {
 fn unknown_clients_share_one_rate_limit_bucket() {
     let gate = lockgate()
         .workers(2)
-        .start(&saying("limit = \"1/h burst 3\""));
+        .start(&site_showing_client("limit = \"1/h burst 3\""));
     let statuses = UNKNOWN.map(|hop| ask(&gate, hop).status());
     assert_eq!(
         statuses.iter().filter(|status| **status == 200).count(),
@@ -131,7 +133,7 @@ fn unknown_clients_hash_to_one_endpoint() {
 
 #[test]
 fn logs_and_metrics_show_unknown_clients() {
-    let gate = lockgate().start(&saying(""));
+    let gate = lockgate().start(&site_showing_client(""));
     assert_eq!(ask(&gate, "_hidden").status(), 200);
     let line = gate.line("the request", |line| line["status"] == 200);
     assert_eq!(
@@ -164,7 +166,8 @@ fn logs_and_metrics_show_unknown_clients() {
         ended.stderr
     );
 
-    let toml = "access_log = { format = \"combined\", mask_ip = true }\n".to_owned() + &saying("");
+    let toml = "access_log = { format = \"combined\", mask_ip = true }\n".to_owned()
+        + &site_showing_client("");
     let gate = lockgate().start(&toml);
     assert_eq!(ask(&gate, "unknown").status(), 200);
     assert_eq!(ask(&gate, "\"192.0.2.77:1\"").status(), 200);

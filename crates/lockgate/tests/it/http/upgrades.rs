@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockgate_testkit::{Http, Lockgate, Origin, Tls, bytes, server_config};
 
-use super::{plain_site, secure_site, settled};
+use super::{normalized_text, plain_site, secure_site};
 use crate::scene::{NAME, Site, lockgate, text};
 
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -30,7 +30,7 @@ fn switched(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
 }
 
 /// Each side sends a word and gets the other's.
-fn talk(client: &mut Http<impl Read + Write>, upstream: &mut Http<impl Read + Write>) {
+fn ping_pong(client: &mut Http<impl Read + Write>, upstream: &mut Http<impl Read + Write>) {
     client.send("ping");
     upstream.expect("ping");
     upstream.send("pong");
@@ -44,7 +44,7 @@ fn a_websocket_upgrade_passes_bytes_both_ways() {
     let mut client = Http::connect(gate.address());
     client.send(upgrade("WebSocket"));
     let mut upstream = origin.http();
-    let request = settled(upstream.head());
+    let request = normalized_text(upstream.head());
     assert!(
         request.starts_with(&format!(
             "GET /chat HTTP/1.1\r\nHost: {NAME}\r\nSec-WebSocket-Key: k\r\n"
@@ -117,7 +117,7 @@ fn bytes_behind_the_upgrade_heads_reach_the_new_protocol() {
         upstream.expect(&asks);
         client.head();
         client.expect(&says);
-        talk(&mut client, &mut upstream);
+        ping_pong(&mut client, &mut upstream);
 
         let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
         client.send(&early);
@@ -128,7 +128,7 @@ fn bytes_behind_the_upgrade_heads_reach_the_new_protocol() {
         upstream.expect(&asks);
         client.head();
         client.expect(&says);
-        talk(&mut client, &mut upstream);
+        ping_pong(&mut client, &mut upstream);
         client.stream.finish();
         upstream.expect_end();
     }

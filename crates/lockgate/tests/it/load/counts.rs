@@ -21,7 +21,7 @@ struct Moved {
 }
 
 /// Answers every request with a page, and counts the bytes as they are.
-fn counting(moved: &Arc<Moved>) -> Serving {
+fn counting_server(moved: &Arc<Moved>) -> Serving {
     let moved = Arc::clone(moved);
     Origin::tcp().serve(move |wire| {
         let mut unread = Vec::new();
@@ -43,7 +43,7 @@ fn counting(moved: &Arc<Moved>) -> Serving {
 }
 
 /// Answers with a page, and keeps the requests.
-fn keeping(kept: &Arc<Mutex<Vec<Message>>>) -> Serving {
+fn recording_server(kept: &Arc<Mutex<Vec<Message>>>) -> Serving {
     let kept = Arc::clone(kept);
     Origin::tcp().answering(move |request| {
         kept.lock().unwrap().push(request.clone());
@@ -62,7 +62,7 @@ fn load_counts_agree_with_the_server() {
         (8, 3, None, 2),
     ] {
         let moved = Arc::new(Moved::default());
-        let server = counting(&moved);
+        let server = counting_server(&moved);
         let options = Options {
             connections,
             threads,
@@ -137,7 +137,7 @@ fn per_connection_limits_the_exchanges_of_a_connection() {
 #[test]
 fn a_timed_run_counts_every_request_it_began() {
     let moved = Arc::new(Moved::default());
-    let server = counting(&moved);
+    let server = counting_server(&moved);
     let duration = Some(Duration::from_millis(200));
     let options = Options {
         connections: 3,
@@ -195,7 +195,7 @@ fn every_round_is_a_stage_with_its_own_counts() {
 #[test]
 fn the_warm_up_is_not_counted() {
     let kept = Arc::default();
-    let server = keeping(&kept);
+    let server = recording_server(&kept);
     let options = Options {
         warm_up: Duration::from_millis(50),
         ..asks(&[&at("http", &server)], 5)
@@ -210,7 +210,7 @@ fn the_warm_up_is_not_counted() {
 #[test]
 fn weighted_targets_of_one_server_share_connections() {
     let (kept, other) = (Arc::default(), Arc::default());
-    let (server, beside) = (keeping(&kept), keeping(&other));
+    let (server, beside) = (recording_server(&kept), recording_server(&other));
     let [a, b] = ["/a", "/b?c"].map(|path| at("http", &server) + path);
     let options = Options {
         weights: vec![1, 2, 7],
@@ -237,7 +237,7 @@ fn weighted_targets_of_one_server_share_connections() {
 #[test]
 fn load_sends_header_fields_verbatim_and_varied() {
     let kept = Arc::default();
-    let server = keeping(&kept);
+    let server = recording_server(&kept);
     let url = at("http", &server) + "/x?y=1";
     let options = Options {
         headers: vec![
@@ -276,7 +276,7 @@ fn load_sends_header_fields_verbatim_and_varied() {
 #[test]
 fn load_bodies_are_sent_whole_and_random_ones_differ() {
     let kept = Arc::default();
-    let server = keeping(&kept);
+    let server = recording_server(&kept);
     let options = Options {
         body: Body::Random(1000),
         connections: 3,

@@ -463,8 +463,7 @@ fn http2_responses_are_accepted_in_every_form() {
     }
 }
 
-/// Answers every other request, over all connections, with a page, and those between with
-/// `otherwise`.
+/// Answers every other request, over all connections, with a page, and those between by `bad`.
 fn every_other(bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'static) -> Serving {
     let place = AtomicUsize::new(0);
     over_tcp(move |peer| {

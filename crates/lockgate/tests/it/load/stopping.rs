@@ -17,7 +17,7 @@ use super::{PAGE, asks, at, run};
 use crate::scene::{lockgate, text};
 
 /// Answers so many requests over all connections and holds the others; reports each that it holds.
-fn holding_after(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<AtomicUsize>) {
+fn holding_server(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<AtomicUsize>) {
     let seen = Arc::new(AtomicUsize::new(0));
     let place = Arc::clone(&seen);
     let server = Origin::tcp().serve(move |wire| {
@@ -36,7 +36,7 @@ fn holding_after(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<Atomic
 /// Makes a run in which four connections come to wait, and ends it then.
 fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
     let (held, waits) = mpsc::channel();
-    let (server, seen) = holding_after(11, held);
+    let (server, seen) = holding_server(11, held);
     let mut options = Options {
         connections: 4,
         threads: 2,
@@ -112,7 +112,7 @@ fn an_interrupted_warm_up_measures_nothing() {
 #[test]
 fn an_interrupt_abandons_the_first_response() {
     let (held, waits) = mpsc::channel();
-    let (server, _) = holding_after(0, held);
+    let (server, _) = holding_server(0, held);
     let plan = asks(&[&at("http", &server)], 1).plan().unwrap();
     let stop = Arc::new(Stop::default());
     let report = std::thread::scope(|scope| {
@@ -175,7 +175,7 @@ fn an_absurd_rate_against_a_missing_server_can_be_interrupted() {
 fn signals_end_load_with_report_and_exit_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let (held, waits) = mpsc::channel();
-        let (server, _) = holding_after(11, held);
+        let (server, _) = holding_server(11, held);
         let url = at("http", &server);
         let gate = lockgate().command(&[
             "load",
@@ -221,7 +221,7 @@ fn a_second_signal_ends_load_at_once() {
     let mut full = pipe.try_clone().unwrap();
     std::thread::spawn(move || while full.write_all(&[b'x'; 4096]).is_ok() {});
     let (held, waits) = mpsc::channel();
-    let (server, _) = holding_after(1, held);
+    let (server, _) = holding_server(1, held);
     let url = at("http", &server);
     let gate = lockgate().command(&[
         "load",

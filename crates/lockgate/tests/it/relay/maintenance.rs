@@ -6,7 +6,7 @@ use lockgate_testkit::{Lockgate, Tls, Wire, client_hello};
 use crate::scene::{NAME, Site, deserted, lockgate};
 
 /// 127.0.0.1 in plain, .2 with TLS terminated, .3 with TLS passed through; no endpoint is up.
-fn down(site: &Site) -> Lockgate {
+fn relays_without_endpoint(site: &Site) -> Lockgate {
     let gate = lockgate().workers(2).start(&format!(
         "[pool.app]\nendpoints = [\"{}\"]\nhealth = {{ every = \"10ms\", fall = 1 }}\n\
          maintenance = {{ status = 503, body = \"back soon\\n\" }}\n\
@@ -20,7 +20,7 @@ fn down(site: &Site) -> Lockgate {
     gate
 }
 
-fn told(answer: &[u8]) {
+fn assert_maintenance(answer: &[u8]) {
     let answer = String::from_utf8(answer.to_vec()).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(
@@ -37,7 +37,7 @@ fn told(answer: &[u8]) {
 #[test]
 fn a_relay_without_endpoints_answers_http_with_503() {
     let site = Site::new();
-    let mut gate = down(&site);
+    let mut gate = relays_without_endpoint(&site);
     let request = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n";
     for piece in [request.len(), 1] {
         let mut client = Wire::connect(gate.at("127.0.0.1:0"));
@@ -45,7 +45,7 @@ fn a_relay_without_endpoints_answers_http_with_503() {
             client.send(part);
         }
         client.finish();
-        told(&client.rest());
+        assert_maintenance(&client.rest());
         let line = gate.next_line();
         assert_eq!(
             (&line["cause"], &line["side"]),
@@ -61,7 +61,7 @@ fn a_relay_without_endpoints_answers_http_with_503() {
             .connect(gate.at("127.0.0.2:0"), NAME)
             .unwrap();
         client.send(request);
-        told(&client.rest());
+        assert_maintenance(&client.rest());
     }
     // RFC 9110 §9.3.2: the head alone.
     let mut client = Wire::connect(gate.at("127.0.0.1:0"));
@@ -74,7 +74,7 @@ fn a_relay_without_endpoints_answers_http_with_503() {
 #[test]
 fn a_relay_without_endpoints_closes_other_protocols_silently() {
     let site = Site::new();
-    let mut gate = down(&site);
+    let mut gate = relays_without_endpoint(&site);
     for (listener, said) in [
         ("127.0.0.1:0", &b"SSH-2.0-OpenSSH_9.2\r\n"[..]),
         ("127.0.0.1:0", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),

@@ -258,7 +258,7 @@ fn listening(gate: &Lockgate, what: &str) -> String {
 }
 
 /// Sends a request over a connection of its own, and returns the response.
-fn asked(address: &str, request: &str) -> String {
+fn response_to(address: &str, request: &str) -> String {
     let mut client = trusting_anybody(address, &["http/1.1"]);
     client.send(request);
     String::from_utf8(client.end().0).unwrap()
@@ -276,7 +276,7 @@ fn demo_serves_a_page_an_application_and_a_relay() {
     let (site, relay) = (listening(&gate, "https"), listening(&gate, "tls"));
     let get =
         |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    let page = asked(&site, &get("/"));
+    let page = response_to(&site, &get("/"));
     assert!(
         page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("ETag: "),
         "{page}"
@@ -285,13 +285,13 @@ fn demo_serves_a_page_an_application_and_a_relay() {
     // Both endpoints answer, sooner or later.
     for name in ["application 1 of 2", "application 2 of 2"] {
         lockgate_testkit::eventually(name, || {
-            asked(&site, &get("/api/hello"))
+            response_to(&site, &get("/api/hello"))
                 .contains(name)
                 .then_some(())
         });
     }
-    assert!(asked(&site, &get("/api/hello")).contains("for 127.0.0.1 by https"));
-    let answer = asked(
+    assert!(response_to(&site, &get("/api/hello")).contains("for 127.0.0.1 by https"));
+    let answer = response_to(
         &relay,
         "POST /echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello",
     );

@@ -28,7 +28,7 @@ fn hasty(site: &Site) -> (Serving, Lockgate) {
 
 /// Checks that the log has this connection as a failed handshake, and that the next client is
 /// served.
-fn failed(gate: &mut Lockgate, site: &Site, what: &str) -> Value {
+fn assert_failed_handshake(gate: &mut Lockgate, site: &Site, what: &str) -> Value {
     let line = gate.next_line();
     assert_eq!(line["cause"], "handshake_failed", "{what}: {line}");
     let mut next = site.connect(gate);
@@ -65,7 +65,7 @@ fn plain_http_on_a_tls_port_gets_a_readable_400() {
             "{answer}"
         );
         assert!(body.contains("https"), "{answer}");
-        let line = failed(&mut gate, &site, request);
+        let line = assert_failed_handshake(&mut gate, &site, request);
         assert!(line["detail"].as_str().unwrap().contains("HTTP"), "{line}");
     }
     gate.wait_for_sample(
@@ -103,7 +103,7 @@ fn garbage_on_a_tls_port_closes_only_its_connection() {
         client.write_all(sent).ok();
         client.wait_closed();
         drop(client); // until then it is waited for, so that no reset overtakes the alert
-        failed(&mut gate, &site, what);
+        assert_failed_handshake(&mut gate, &site, what);
     }
 }
 
@@ -466,7 +466,7 @@ fn a_client_rejecting_our_certificate_is_counted() {
     let (_origin, mut gate) = started(&site);
     let suspicious = ClientSettings::trusting(&lockgate_testkit::Authority::new("Other"));
     suspicious.connect(gate.address(), NAME).unwrap_err();
-    failed(&mut gate, &site, "an unknown authority");
+    assert_failed_handshake(&mut gate, &site, "an unknown authority");
     gate.wait_for_sample(
         "lockgate_tls_handshake_failures_total",
         &["reason=\"refused_our_certificate\""],

@@ -19,11 +19,11 @@ fn started(site: &Site) -> (Serving, Lockgate, Tls) {
     let origin = Origin::tcp().echo();
     let gate = lockgate().workers(2).start(&site.tls(origin.address(), ""));
     let mut open = site.connect(&gate);
-    lives(&mut open);
+    assert_alive(&mut open);
     (origin, gate, open)
 }
 
-fn lives(open: &mut Tls) {
+fn assert_alive(open: &mut Tls) {
     open.send("still there?");
     open.expect("still there?");
 }
@@ -36,7 +36,7 @@ fn a_renamed_certificate_file_is_reloaded() {
         let renewed = site.authority.issue(&[NAME]);
         site.folder.certificate("app.pem", &renewed);
         wait_until_shown(&site, &gate, &renewed);
-        lives(&mut open);
+        assert_alive(&mut open);
     }
     let said = gate.says("certificate replaced");
     assert_eq!(
@@ -64,7 +64,7 @@ fn certificate_and_key_files_are_reloaded_together() {
     let renewed = site.authority.issue(&[NAME]);
     write(&renewed);
     wait_until_shown(&site, &gate, &renewed);
-    lives(&mut open);
+    assert_alive(&mut open);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_certificate_behind_swapped_symlinks_is_reloaded() {
         let renewed = site.authority.issue(&[NAME]);
         put(version, &renewed);
         wait_until_shown(&site, &gate, &renewed);
-        lives(&mut open);
+        assert_alive(&mut open);
     }
 }
 
@@ -109,7 +109,7 @@ fn hup_reloads_certificates_but_not_the_configuration() {
     gate.signal(Signal::HUP);
     gate.says("certificates are read again");
     wait_until_shown(&site, &gate, &renewed);
-    lives(&mut open);
+    assert_alive(&mut open);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_bad_certificate_file_keeps_the_old_one_and_logs() {
             tls.agreed().peer_certificates().unwrap()[0],
             site.issued.der()
         );
-        lives(&mut open);
+        assert_alive(&mut open);
     }
     // And a file that is gone.
     std::fs::remove_file(&site.cert).unwrap();
@@ -152,7 +152,7 @@ fn a_bad_certificate_file_keeps_the_old_one_and_logs() {
     let renewed = site.authority.issue(&[NAME]);
     site.folder.certificate("app.pem", &renewed);
     wait_until_shown(&site, &gate, &renewed);
-    lives(&mut open);
+    assert_alive(&mut open);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_bad_client_ca_file_is_logged_and_ignored() {
         "{said}"
     );
     assert!(!gate.stderr().text().contains("the old certificate"));
-    lives(&mut site.connect(&gate));
+    assert_alive(&mut site.connect(&gate));
 }
 
 #[test]
@@ -189,8 +189,8 @@ fn no_handshake_fails_during_certificate_reloads() {
         while !swapping.is_finished() {
             let wire = lockgate_testkit::Wire::connect(gate.address());
             let mut tls = Tls::connect(&config, wire, NAME).unwrap();
-            lives(&mut tls);
+            assert_alive(&mut tls);
         }
     });
-    lives(&mut open);
+    assert_alive(&mut open);
 }

@@ -68,7 +68,7 @@ fn a_file_is_compressed_with_the_preferred_coding() {
 #[test]
 fn a_proxied_response_is_compressed_with_the_preferred_coding() {
     let content = text(300_000);
-    let origin = saying("Content-Type: text/css\r\n", content.clone());
+    let origin = origin_with("Content-Type: text/css\r\n", content.clone());
     let served = Served::by(&proxied(&origin, "compress = true"));
     every_choice(&served, content.as_bytes(), Some("Accept-Encoding"));
 }
@@ -76,7 +76,7 @@ fn a_proxied_response_is_compressed_with_the_preferred_coding() {
 #[test]
 fn proxied_responses_are_not_compressed_by_default() {
     let content = text(10_000);
-    let origin = saying("Content-Type: text/css\r\nETag: \"a\"\r\n", content.clone());
+    let origin = origin_with("Content-Type: text/css\r\nETag: \"a\"\r\n", content.clone());
     let www = Www::with(&[("a.css", &content)]);
     let asked = [("Accept-Encoding", "gzip")];
     let answer = get(&Served::by(&proxied(&origin, "")).gate, "/", &asked);
@@ -218,7 +218,7 @@ fn of_origins() -> Vec<(&'static str, String, bool)> {
 #[test]
 fn coded_or_unsuitable_proxied_responses_are_not_compressed() {
     for (fields, body, compressed) in of_origins() {
-        let origin = saying(fields, body.clone());
+        let origin = origin_with(fields, body.clone());
         let served = Served::by(&proxied(&origin, "compress = true"));
         for way in WAYS {
             let answer = served.connect(way).get("/", &[("Accept-Encoding", "br")]);
@@ -313,7 +313,7 @@ fn partial_and_bodiless_proxied_responses_are_not_compressed() {
 
 #[test]
 fn an_empty_response_has_no_content_encoding() {
-    let origin = saying("Content-Type: text/html\r\n", "");
+    let origin = origin_with("Content-Type: text/html\r\n", "");
     for keys in [
         "compress = { min = \"0B\" }",
         "rewrite_body = [{ text = \"a\", with = \"b\" }]\ncompress = true",
@@ -391,7 +391,7 @@ fn the_etag_of_a_compressed_proxied_response_is_weak() {
         ("\"\"", "W/\"\""),
     ] {
         let fields = format!("Content-Type: text/css\r\nETag: {tag}\r\nVary: Cookie\r\n");
-        let origin = saying(&fields, text(5_000));
+        let origin = origin_with(&fields, text(5_000));
         let gate = Served::by(&proxied(&origin, "compress = true")).gate;
         let answer = get(&gate, "/", &[("Accept-Encoding", "br")]);
         assert_eq!(answer.field("etag"), Some(sent), "{tag}");
@@ -522,7 +522,7 @@ fn head_of_a_compressed_file_matches_get() {
 fn digest_fields_are_removed_when_a_response_is_compressed() {
     let digests = "Content-MD5: Q2hlY2sgSW50ZWdyaXR5IQ==\r\nDigest: sha-256=a\r\nContent-Digest: sha-256=:YQ==:\r\n\
                    Accept-Ranges: bytes\r\n";
-    let origin = saying(&format!("Content-Type: text/css\r\n{digests}"), text(5_000));
+    let origin = origin_with(&format!("Content-Type: text/css\r\n{digests}"), text(5_000));
     let gate = Served::by(&proxied(&origin, "compress = true")).gate;
     let names = ["content-md5", "digest", "content-digest", "accept-ranges"];
     let answer = get(&gate, "/", &[("Accept-Encoding", "gzip")]);
@@ -623,7 +623,7 @@ fn server_sent_events_are_compressed_without_delay_over_http2() {
 #[test]
 fn http_1_0_clients_get_compressed_bodies_until_close() {
     let content = text(1_100_000);
-    let origin = saying("Content-Type: text/css\r\n", content.clone());
+    let origin = origin_with("Content-Type: text/css\r\n", content.clone());
     let www = Www::with(&[("a.css", &content)]);
     let gates = [
         Served::by(&proxied(&origin, "compress = true")).gate,

@@ -7,7 +7,7 @@ const ALLOW: &str = "access-control-allow-origin";
 const APP: &str = "https://app.example";
 
 /// The CORS fields of a response.
-fn said(answer: &Answer) -> Vec<(&str, &str)> {
+fn cors_fields(answer: &Answer) -> Vec<(&str, &str)> {
     let fields = answer
         .fields
         .iter()
@@ -19,10 +19,10 @@ fn said(answer: &Answer) -> Vec<(&str, &str)> {
     said
 }
 
-/// Routes of all kinds behave alike: files, an origin, a local response, a redirect.
-fn kinds() -> (Www, Serving, Vec<String>) {
+/// Routes of all kinds: files, an origin, a local response, a redirect.
+fn all_actions() -> (Www, Serving, Vec<String>) {
     let www = Www::with(&[("index.html", "page")]);
-    let origin = saying("Content-Type: text/plain\r\n", "said");
+    let origin = origin_with("Content-Type: text/plain\r\n", "said");
     let actions = vec![
         format!("root = \"{}\"", www.root.display()),
         proxied(&origin, ""),
@@ -34,7 +34,7 @@ fn kinds() -> (Www, Serving, Vec<String>) {
 
 #[test]
 fn cors_allows_only_configured_origins() {
-    let (_www, _origin, actions) = kinds();
+    let (_www, _origin, actions) = all_actions();
     for action in &actions {
         let served = Served::by(&format!("{action}\ncors = \"{APP}\""));
         for way in WAYS {
@@ -51,12 +51,12 @@ fn cors_allows_only_configured_origins() {
                 if origin == APP {
                     expected.insert(0, (ALLOW, APP));
                 }
-                assert_eq!(said(&answer), expected, "{way:?} {action} {origin}");
+                assert_eq!(cors_fields(&answer), expected, "{way:?} {action} {origin}");
                 assert!(answer.status < 400, "whoever asks, it is answered");
             }
             // Without Vary for a request without Origin, a cache would give its response to others.
             assert_eq!(
-                said(&client.get("/", &[])),
+                cors_fields(&client.get("/", &[])),
                 [("vary", "Origin")],
                 "{way:?} {action}"
             );
@@ -64,14 +64,14 @@ fn cors_allows_only_configured_origins() {
         let served = Served::by(&format!("{action}\ncors = true"));
         for origin in [&[][..], &[("Origin", APP)], &[("Origin", "null")]] {
             assert_eq!(
-                said(&get(&served.gate, "/", origin)),
+                cors_fields(&get(&served.gate, "/", origin)),
                 [(ALLOW, "*")],
                 "{action}"
             );
         }
         let served = Served::by(&format!("{action}\ncors = false"));
         assert_eq!(
-            said(&get(&served.gate, "/", &[("Origin", APP)])),
+            cors_fields(&get(&served.gate, "/", &[("Origin", APP)])),
             [],
             "{action}"
         );
@@ -134,7 +134,7 @@ fn preflight(origin: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn cors_preflight_lists_methods_and_headers() {
-    let (_www, _origin, actions) = kinds();
+    let (_www, _origin, actions) = all_actions();
     for action in &actions {
         let served = Served::by(&format!("{action}\ncors = \"{APP}\""));
         for way in WAYS {
@@ -156,10 +156,10 @@ fn cors_preflight_lists_methods_and_headers() {
                 ("vary", "Access-Control-Request-Headers"),
                 ("vary", "Origin"),
             ];
-            assert_eq!(said(&answer), expected, "{way:?} {action}");
+            assert_eq!(cors_fields(&answer), expected, "{way:?} {action}");
             let refused = client.ask("OPTIONS", "/", &preflight("https://other.example"));
             assert_eq!(refused.status, 204, "{way:?} {action}");
-            assert_eq!(said(&refused), expected[4..], "{way:?} {action}");
+            assert_eq!(cors_fields(&refused), expected[4..], "{way:?} {action}");
             assert_eq!(
                 client.get("/", &[]).field("vary"),
                 Some("Origin"),
@@ -187,7 +187,7 @@ fn cors_preflight_uses_the_configured_values() {
         ("access-control-max-age", "600"),
         ("vary", "Origin"),
     ];
-    assert_eq!(said(&ask("OPTIONS", &preflight(APP))), expected);
+    assert_eq!(cors_fields(&ask("OPTIONS", &preflight(APP))), expected);
     let answer = ask("GET", &[("Origin", APP)]);
     let expected = [
         expected[0],
@@ -195,9 +195,9 @@ fn cors_preflight_uses_the_configured_values() {
         ("access-control-expose-headers", "x-total, etag"),
         expected[5],
     ];
-    assert_eq!(said(&answer), expected);
+    assert_eq!(cors_fields(&answer), expected);
     assert_eq!(
-        said(&ask("GET", &[("Origin", "https://other.example")])),
+        cors_fields(&ask("GET", &[("Origin", "https://other.example")])),
         [("vary", "Origin")]
     );
     let gate = Served::by("respond = \"x\"\ncors = { origins = \"*\", headers = false }").gate;
@@ -225,7 +225,7 @@ fn cors_credentials_for_every_origin_are_a_configuration_error() {
 
 #[test]
 fn options_without_preflight_fields_reach_the_application() {
-    let origin = saying("X-From: origin\r\n", "said");
+    let origin = origin_with("X-From: origin\r\n", "said");
     let served = Served::by(&proxied(&origin, &format!("cors = \"{APP}\"")));
     for fields in [
         &[][..],
@@ -258,7 +258,7 @@ fn cors_preflight_needs_no_password_and_401_is_readable() {
         "htpasswd",
         "alice:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n",
     );
-    let origin = saying("", "inside");
+    let origin = origin_with("", "inside");
     let keys = format!(
         "cors = {{ origins = \"{APP}\", credentials = true }}\nauth = {{ basic = \"{}\" }}",
         file.display()
@@ -302,7 +302,7 @@ fn error_responses_carry_cors_fields() {
         "proxy = \"{}\"\ncors = \"{APP}\"",
         crate::scene::deserted()
     ));
-    let broken = saying("", "said");
+    let broken = origin_with("", "said");
     let limited = Served::by(&proxied(
         &broken,
         &format!("cors = \"{APP}\"\ndeny = [\"127.0.0.0/8\"]"),
@@ -348,18 +348,18 @@ fn cors_fields_of_the_application_are_replaced() {
     let fields = "Access-Control-Allow-Origin: *\r\naccess-control-ALLOW-origin: https://attacker\r\n\
                   Access-Control-Allow-Credentials: true\r\nAccess-Control-Expose-Headers: x\r\nVary: origin, Accept\r\n\
                   Access-Control-Allow-Private-Network: true\r\nX-Access-Control-Allow-Origin: stays\r\n";
-    let origin = saying(fields, "said");
+    let origin = origin_with(fields, "said");
     let served = Served::by(&proxied(&origin, &format!("cors = \"{APP}\"")));
     for way in WAYS {
         let mut client = served.connect(way);
         let vary = ("vary", "origin, Accept");
         assert_eq!(
-            said(&client.get("/", &[("Origin", APP)])),
+            cors_fields(&client.get("/", &[("Origin", APP)])),
             [(ALLOW, APP), vary],
             "{way:?}"
         );
         let other = client.get("/", &[("Origin", "https://attacker")]);
-        assert_eq!(said(&other), [vary], "{way:?}");
+        assert_eq!(cors_fields(&other), [vary], "{way:?}");
         assert_eq!(
             other.field("x-access-control-allow-origin"),
             Some("stays"),

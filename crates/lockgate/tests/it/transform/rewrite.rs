@@ -57,7 +57,7 @@ fn validators_and_digests_of_a_rewritten_page_are_removed() {
         "{HTML}ETag: \"a\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nAccept-Ranges: bytes\r\nContent-MD5: x\r\n\
          Content-Digest: sha-256=:YQ==:\r\nX-Own: stays\r\n"
     );
-    let origin = saying(&fields, page(10, "@name@", ""));
+    let origin = origin_with(&fields, page(10, "@name@", ""));
     let served = Served::by(&proxied(&origin, RULES));
     for way in WAYS {
         let mut client = served.connect(way);
@@ -179,7 +179,7 @@ fn pages_that_must_not_be_rewritten_pass_unchanged() {
 #[test]
 fn request_values_in_a_rewritten_page_are_escaped() {
     let body = "<p title=\"@name@\">@name@</p>";
-    let origin = saying(HTML, body);
+    let origin = origin_with(HTML, body);
     let served = Served::by(&proxied(&origin, RULES));
     for way in [Way::Plain, Way::Secure] {
         let mut client = served.connect(way);
@@ -335,7 +335,7 @@ fn broken_off(served: &Served, reason: &str, most: usize) {
 
 #[test]
 fn a_rewritten_page_over_its_maximum_is_cut_off() {
-    let origin = saying(HTML, "a".repeat(20_000));
+    let origin = origin_with(HTML, "a".repeat(20_000));
     let with = "b".repeat(1_000);
     let rules = format!(
         "rewrite_body = {{ max = \"1MB\", rules = [{{ text = \"a\", with = \"{with}\" }}] }}"
@@ -367,7 +367,7 @@ fn a_page_with_wrong_content_encoding_is_cut_off() {
         if cut {
             coded.truncate(middle);
         }
-        let origin = saying(&format!("{HTML}{fields}"), coded.clone());
+        let origin = origin_with(&format!("{HTML}{fields}"), coded.clone());
         broken_off(&Served::by(&proxied(&origin, RULES)), reason, 1_000_000);
     }
 }
@@ -394,7 +394,7 @@ fn a_decompression_bomb_is_cut_off_within_bounded_memory() {
         let bomb = Arc::new(bomb(coding));
         assert!(bomb.len() < 1 << 20, "{name}: {} bytes", bomb.len());
         let fields = format!("{HTML}Content-Encoding: {name}\r\n");
-        let origin = saying(&fields, bomb.to_vec());
+        let origin = origin_with(&fields, bomb.to_vec());
         for max in ["1MB", "100MB"] {
             let rules = format!(
                 "rewrite_body = {{ max = \"{max}\", rules = [{{ text = \"@name@\", with = \"x\" }}] }}"
@@ -424,7 +424,7 @@ fn a_decompression_bomb_is_cut_off_within_bounded_memory() {
 #[test]
 fn a_stalled_client_of_a_rewritten_page_holds_little_memory() {
     let coded = bomb(Coding::Zstd);
-    let origin = saying(&format!("{HTML}Content-Encoding: zstd\r\n"), coded);
+    let origin = origin_with(&format!("{HTML}Content-Encoding: zstd\r\n"), coded);
     let rules = "rewrite_body = { max = \"1GB\", rules = [{ text = \"@name@\", with = \"x\" }] }";
     let served = Served::by(&proxied(&origin, rules));
     let before = served.gate.most_resident();

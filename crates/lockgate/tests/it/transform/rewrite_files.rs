@@ -12,7 +12,7 @@ fn www() -> Www {
 }
 
 /// A site with a page that is changed by these rules.
-fn ruled(rules: &str) -> String {
+fn page_with_rules(rules: &str) -> String {
     format!("rewrite_body = [{rules}]")
 }
 
@@ -80,7 +80,7 @@ fn texts_patterns_and_elements_are_replaced_in_files() {
             "<p>two</p><p class='x'>one</p>",
         ),
     ] {
-        let served = Served::start(&www, &ruled(rules));
+        let served = Served::start(&www, &page_with_rules(rules));
         let expected = PAGE.replace(from, to);
         assert_ne!(expected, PAGE, "{rules}");
         for way in WAYS {
@@ -108,7 +108,7 @@ fn rewrite_body_applies_to_html_unless_types_are_configured() {
         ("a.js", "'a'"),
         ("a.svg", "<a/>"),
     ]);
-    let gate = www.start(ruled("{ text = \"a\", with = \"{query}\" }"));
+    let gate = www.start(page_with_rules("{ text = \"a\", with = \"{query}\" }"));
     for (path, expected) in [
         ("/a.html?b", "b"),
         ("/a.txt?b", "a"),
@@ -143,7 +143,7 @@ fn rewritten_pages_have_values_per_request() {
         &www,
         &format!(
             "spa = \"/app.html\"\n{}",
-            ruled(&format!("{{ text = \"@\", with = \"{with}\" }}"))
+            page_with_rules(&format!("{{ text = \"@\", with = \"{with}\" }}"))
         ),
     );
     let mut seen = Vec::new();
@@ -189,7 +189,10 @@ fn values_cannot_inject_tags_or_attributes() {
     let rules = "{ text = \"@\", with = \"{path}?{query}&{host}\" }, \
                  { select = \"head\", append = \"<meta content=\\\"{query}\\\">\" }, \
                  { select = \"p\", set = { data-q = \"{query}\" } }";
-    let served = Served::start(&www, &format!("spa = \"/app.html\"\n{}", ruled(rules)));
+    let served = Served::start(
+        &www,
+        &format!("spa = \"/app.html\"\n{}", page_with_rules(rules)),
+    );
     let hostile = [
         "\"><script>alert(1)</script>",
         "'><script>alert(1)</script>",
@@ -261,7 +264,10 @@ fn values_cannot_inject_tags_or_attributes() {
 #[test]
 fn a_page_with_request_values_has_no_etag_or_ranges() {
     let www = www();
-    let served = Served::start(&www, &ruled("{ text = \"@name@\", with = \"{id}\" }"));
+    let served = Served::start(
+        &www,
+        &page_with_rules("{ text = \"@name@\", with = \"{id}\" }"),
+    );
     for way in WAYS {
         let mut client = served.connect(way);
         let answer = client.get("/", &[]);
@@ -287,7 +293,7 @@ fn a_page_with_request_values_has_no_etag_or_ranges() {
 #[test]
 fn a_rewritten_page_without_request_values_keeps_etag_and_ranges() {
     let www = www();
-    let rules = ruled("{ text = \"@name@\", with = \"World\" }");
+    let rules = page_with_rules("{ text = \"@name@\", with = \"World\" }");
     let expected = PAGE.replace("@name@", "World");
     let unruled = get(&www.start(""), "/", &[])
         .field("etag")
@@ -331,7 +337,7 @@ fn a_rewritten_page_without_request_values_keeps_etag_and_ranges() {
         "{ text = \"@name@\", with = \"Moon\" }",
         "{ regex = \"@name@\", with = \"World\" }",
     ] {
-        let gate = www.start(ruled(other));
+        let gate = www.start(page_with_rules(other));
         let answer = get(&gate, "/", &[("If-None-Match", &tags[0])]);
         assert_eq!(answer.status, 200, "{other}");
         assert_ne!(answer.field("etag"), Some(&*tags[0]), "{other}");
@@ -358,7 +364,7 @@ fn a_rewritten_page_without_request_values_keeps_etag_and_ranges() {
 fn a_page_without_matches_is_served_unchanged() {
     let www = www();
     let unruled = get(&www.start(""), "/", &[]);
-    let gate = www.start(ruled(
+    let gate = www.start(page_with_rules(
         "{ text = \"@nobody@\", with = \"{id}\" }, { select = \"nav\", remove = true }",
     ));
     let answer = get(&gate, "/", &[]);
@@ -373,7 +379,7 @@ fn head_of_a_rewritten_page_matches_get() {
     for value in ["World", "{client}", "{id}"] {
         let served = Served::start(
             &www,
-            &ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}")),
+            &page_with_rules(&format!("{{ text = \"@name@\", with = \"{value}\" }}")),
         );
         for way in WAYS {
             let mut client = served.connect(way);
@@ -401,7 +407,7 @@ fn a_rewritten_page_is_compressed_afterwards() {
     for (value, filled) in [("World", false), ("{client}", true)] {
         let served = Served::start(
             &www,
-            &ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}")),
+            &page_with_rules(&format!("{{ text = \"@name@\", with = \"{value}\" }}")),
         );
         let expected = page.replace("@name@", &value.replace("{client}", "127.0.0.1"));
         for way in WAYS {
@@ -441,7 +447,7 @@ fn a_changed_file_is_rewritten_again() {
         www.write("index.html", PAGE);
         let served = Served::start(
             &www,
-            &ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}")),
+            &page_with_rules(&format!("{{ text = \"@name@\", with = \"{value}\" }}")),
         );
         let mut client = served.connect(WAYS[0]);
         let first = client.get("/", &[]);
@@ -471,7 +477,7 @@ fn index_and_error_pages_are_rewritten_too() {
         ("deep/index.html", "index @name@"),
     ]);
     for (value, shown) in [("World", "World"), ("{method}", "GET")] {
-        let rules = ruled(&format!("{{ text = \"@name@\", with = \"{value}\" }}"));
+        let rules = page_with_rules(&format!("{{ text = \"@name@\", with = \"{value}\" }}"));
         for (keys, path, status, page) in [
             ("spa = \"/app.html\"", "/any/where", 200, "app"),
             ("not_found = \"/lost.html\"", "/any/where", 404, "lost"),
@@ -504,7 +510,10 @@ fn index_and_error_pages_are_rewritten_too() {
 #[test]
 fn a_rewritten_page_may_hold_many_values() {
     let www = Www::with(&[("index.html", &"<p>@</p>".repeat(20_000))]);
-    let served = Served::start(&www, &ruled("{ text = \"@\", with = \"{query}\" }"));
+    let served = Served::start(
+        &www,
+        &page_with_rules("{ text = \"@\", with = \"{query}\" }"),
+    );
     for way in WAYS {
         let mut client = served.connect(way);
         for query in ["a", "", "b&c"] {

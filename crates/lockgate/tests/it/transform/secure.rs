@@ -17,7 +17,7 @@ const CAREFUL: [(&str, &str); 4] = [
 #[test]
 fn secure_headers_are_added_and_hsts_over_tls_only() {
     let www = Www::with(&[("a.txt", "a"), ("lost.html", "lost")]);
-    let origin = saying("", "said");
+    let origin = origin_with("", "said");
     for keys in [
         format!(
             "root = \"{}\"\nnot_found = \"/lost.html\"",
@@ -74,7 +74,7 @@ fn configured_headers_override_secure_headers() {
 #[test]
 fn headers_of_the_application_override_secure_headers() {
     let fields = "X-FRAME-options: ALLOW-ALL\r\nStrict-Transport-Security: max-age=5\r\nReferrer-Policy: a\r\n";
-    let origin = saying(fields, "said");
+    let origin = origin_with(fields, "said");
     let served = Served::by(&proxied(&origin, "headers = { secure = true }"));
     for way in WAYS {
         let answer = served.connect(way).get("/", &[]);

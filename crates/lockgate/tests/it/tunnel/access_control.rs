@@ -2,7 +2,7 @@
 
 use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, eventually};
 
-use super::{connect, opened, talk, tunnels};
+use super::{connect, opened, ping_pong, tunnels};
 use crate::scene::{lockgate, text};
 
 /// The password is "open sesame".
@@ -40,7 +40,7 @@ fn with(gate: &Lockgate, target: &str, fields: &str) -> (Http, String) {
     (client, head)
 }
 
-fn by(gate: &Lockgate, target: &str, credentials: &str) -> (Http, String) {
+fn tunnel_with_credentials(gate: &Lockgate, target: &str, credentials: &str) -> (Http, String) {
     with(
         gate,
         target,
@@ -85,9 +85,9 @@ fn proxy_basic_auth_uses_407_and_logs_the_user() {
             "{line}"
         );
     }
-    let (mut client, head) = by(&gate, &origin.address(), ALICE);
+    let (mut client, head) = tunnel_with_credentials(&gate, &origin.address(), ALICE);
     assert_eq!(head, "HTTP/1.1 200 OK\r\n\r\n");
-    talk(&mut client, &mut Http::over(origin.accept()));
+    ping_pong(&mut client, &mut Http::over(origin.accept()));
     let line = gate.next_line();
     assert_eq!(
         (&line["status"], &line["user"]),
@@ -143,9 +143,9 @@ fn max_per_client_limits_tunnels_across_workers() {
         head.starts_with("HTTP/1.1 200")
             .then(|| (client, Http::over(origin.accept())))
     });
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     for (client, upstream) in &mut open {
-        talk(client, upstream);
+        ping_pong(client, upstream);
     }
 }
 
@@ -155,26 +155,28 @@ fn max_per_user_limits_tunnels_across_workers() {
     let origin = Origin::tcp().echo();
     let guarded = guarded("max_per_user = 2");
     let gate = lockgate().workers(2).start(&guarded.toml);
-    let open: Vec<_> = (0..2).map(|_| by(&gate, origin.address(), ALICE)).collect();
+    let open: Vec<_> = (0..2)
+        .map(|_| tunnel_with_credentials(&gate, origin.address(), ALICE))
+        .collect();
     assert!(
         open.iter()
             .all(|(_, head)| head.starts_with("HTTP/1.1 200"))
     );
     for _ in 0..6 {
         assert!(
-            by(&gate, origin.address(), ALICE)
+            tunnel_with_credentials(&gate, origin.address(), ALICE)
                 .1
                 .starts_with("HTTP/1.1 429")
         );
     }
     assert!(
-        by(&gate, origin.address(), BOB)
+        tunnel_with_credentials(&gate, origin.address(), BOB)
             .1
             .starts_with("HTTP/1.1 200")
     );
     drop(open);
     eventually("there is room again", || {
-        by(&gate, origin.address(), ALICE)
+        tunnel_with_credentials(&gate, origin.address(), ALICE)
             .1
             .starts_with("HTTP/1.1 200")
             .then_some(())
@@ -189,7 +191,7 @@ fn a_failed_tunnel_frees_its_slot() {
         assert_eq!(answer(&gate, "127.0.0.9:1", "").status(), 403);
     }
     let (mut client, mut upstream) = opened(&gate, &origin);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
 }
 
 #[test]
@@ -219,9 +221,9 @@ fn limits_per_client_applies_to_tunnel_connections() {
     let (mut second, mut at_second) = opened(&gate, &origin);
     let mut third = Http::connect(gate.address());
     third.send(connect(&origin.address()));
-    talk(&mut first, &mut at_first);
-    talk(&mut second, &mut at_second);
+    ping_pong(&mut first, &mut at_first);
+    ping_pong(&mut second, &mut at_second);
     drop((first, at_first));
     third.head();
-    talk(&mut third, &mut Http::over(origin.accept()));
+    ping_pong(&mut third, &mut Http::over(origin.accept()));
 }

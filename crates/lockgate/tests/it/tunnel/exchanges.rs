@@ -3,7 +3,7 @@
 use lockgate_testkit::{Http, Origin, Signal, bytes};
 use serde_json::Value;
 
-use super::{ask, connect, opened, talk, tunnels};
+use super::{ask, connect, opened, ping_pong, tunnels};
 use crate::scene::{deserted, lockgate};
 
 #[test]
@@ -70,14 +70,14 @@ fn bytes_behind_the_connect_head_are_forwarded() {
     upstream.send("heard");
     client.head();
     client.expect("heard");
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     // In any pieces.
     let mut client = Http::connect(gate.address());
     client.send_in(1, connect(&origin.address()) + "early");
     let mut upstream = Http::over(origin.accept());
     upstream.expect("early");
     client.head();
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn connect_over_http_1_0_needs_no_host() {
     let mut client = Http::connect(gate.address());
     client.send(format!("CONNECT {} HTTP/1.0\r\n\r\n", origin.address()));
     client.head();
-    talk(&mut client, &mut Http::over(origin.accept()));
+    ping_pong(&mut client, &mut Http::over(origin.accept()));
 }
 
 #[test]
@@ -95,12 +95,12 @@ fn a_reset_of_a_connect_tunnel_is_passed_on() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels(""));
     let (mut client, mut upstream) = opened(&gate, &origin);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     client.stream.another().reset();
     drop(client);
     upstream.stream.expect_reset();
     let (mut client, mut upstream) = opened(&gate, &origin);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     upstream.stream.another().reset();
     drop(upstream);
     client.stream.expect_reset();
@@ -212,7 +212,7 @@ fn connect_with_content_length_zero_is_accepted() {
         let mut upstream = Http::over(origin.accept());
         upstream.expect("early");
         assert!(client.head().starts_with("HTTP/1.1 200 "), "{version}");
-        talk(&mut client, &mut upstream);
+        ping_pong(&mut client, &mut upstream);
     }
 }
 
@@ -274,7 +274,7 @@ fn a_drain_keeps_tunnels_and_accepts_no_new_ones() {
     idle.answer();
     gate.signal(Signal::TERM);
     idle.expect_end();
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     drop(client);
     upstream.expect_end();
     drop(upstream);
@@ -286,7 +286,7 @@ fn the_drain_deadline_cuts_tunnels() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&("drain = { deadline = \"200ms\" }\n".to_owned() + &tunnels("")));
     let (mut client, mut upstream) = opened(&gate, &origin);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     gate.signal(Signal::TERM);
     client.stream.wait_closed();
     upstream.stream.wait_closed();

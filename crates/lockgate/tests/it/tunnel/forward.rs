@@ -3,7 +3,7 @@
 use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Http, Message, Origin};
 
-use super::{connect, talk, tunnels};
+use super::{connect, ping_pong, tunnels};
 use crate::scene::{deserted, lockgate};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -13,7 +13,7 @@ fn forwarding(keys: &str) -> String {
 }
 
 /// The head of a request as its target has got it.
-fn got(origin: &Origin) -> (Http, Message) {
+fn received_request(origin: &Origin) -> (Http, Message) {
     let mut upstream = origin.http();
     let request = upstream.request();
     (upstream, request)
@@ -30,7 +30,7 @@ fn a_forwarded_request_loses_its_hop_by_hop_fields() {
          Proxy-Authorization: Basic c2VjcmV0\r\nProxy-Connection: keep-alive\r\nAuthorization: Basic aW5uZXI=\r\n\
          X-Forwarded-For: 192.0.2.1\r\nX-Request-Id: theirs\r\nConnection: X-Hop\r\nX-Hop: 1\r\nAccept: */*\r\n\r\n"
     ));
-    let (mut upstream, request) = got(&origin);
+    let (mut upstream, request) = received_request(&origin);
     assert_eq!(request.first_line(), "GET /a//b/%2e%2e/c?d=%41&e HTTP/1.1");
     for (field, value) in [
         ("host", Some(format!("LocalHost:{port}"))),
@@ -80,7 +80,7 @@ fn every_request_of_a_forward_proxy_connection_is_checked() {
             "POST http://{}/ HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\nbody",
             origin.address()
         ));
-        let (mut upstream, request) = got(origin);
+        let (mut upstream, request) = received_request(origin);
         assert_eq!(
             (request.text(), request.field("x-request-id")),
             ("body", None)
@@ -106,7 +106,7 @@ fn every_request_of_a_forward_proxy_connection_is_checked() {
     // And then a tunnel.
     client.send(connect(&one.address()));
     client.head();
-    talk(&mut client, &mut Http::over(one.accept()));
+    ping_pong(&mut client, &mut Http::over(one.accept()));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn over_http2_forward_proxy_requests_have_a_scheme() {
     let request = |url: String| http::Request::post(url).body(()).unwrap();
     let mut exchange = client.begin(request(format!("http://{}/a?b", origin.address())), false);
     exchange.send("body", true);
-    let (mut upstream, got) = got(&origin);
+    let (mut upstream, got) = received_request(&origin);
     assert_eq!(
         (got.first_line(), got.text()),
         ("POST /a?b HTTP/1.1", "body")
@@ -212,7 +212,7 @@ fn a_truncated_forwarded_response_stays_truncated() {
         "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
         origin.address()
     ));
-    let (mut upstream, _) = got(&origin);
+    let (mut upstream, _) = received_request(&origin);
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
     drop(upstream);
     client.head();
@@ -226,7 +226,7 @@ fn a_truncated_forwarded_response_stays_truncated() {
         "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
         origin.address()
     ));
-    drop(got(&origin));
+    drop(received_request(&origin));
     assert_eq!(client.answer().status(), 502);
     assert!(!origin.has_one(std::time::Duration::ZERO));
 }
@@ -243,7 +243,7 @@ fn a_forwarded_response_has_the_global_timeout() {
         "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
         origin.address()
     ));
-    let (_upstream, _) = got(&origin);
+    let (_upstream, _) = received_request(&origin);
     let answer = client.answer();
     assert_eq!(answer.status(), 504);
     assert!(
@@ -264,10 +264,10 @@ fn a_forwarded_upgrade_counts_as_a_tunnel() {
     );
     let mut first = Http::connect(gate.address());
     first.send(&ask);
-    let (mut upstream, _) = got(&origin);
+    let (mut upstream, _) = received_request(&origin);
     upstream.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
     assert!(first.head().starts_with("HTTP/1.1 101 "));
-    talk(&mut first, &mut upstream);
+    ping_pong(&mut first, &mut upstream);
     let mut second = Http::connect(gate.address());
     second.send(&ask);
     assert_eq!(second.answer().status(), 429);

@@ -3,7 +3,7 @@
 use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Folder, Http, Lockgate, Origin, Signal, bytes};
 
-use super::{connect, talk, tunnels};
+use super::{connect, ping_pong, tunnels};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 fn plain() -> Lockgate {
@@ -267,7 +267,7 @@ fn http1_clients_work_beside_http2_tunnels() {
     let mut client = Http::connect(gate.address());
     client.send_in(1, connect(&origin.address()));
     client.head();
-    talk(&mut client, &mut Http::over(origin.accept()));
+    ping_pong(&mut client, &mut Http::over(origin.accept()));
 }
 
 /// RFC 9113 §8.5: "Receipt of any frame type other than DATA, RST_STREAM, WINDOW_UPDATE, or

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockgate_testkit::{Http, Origin};
 
-use super::{connect, opened, talk, tunnels};
+use super::{connect, opened, ping_pong, tunnels};
 use crate::scene::lockgate;
 
 #[test]
@@ -12,7 +12,7 @@ fn an_idle_connect_tunnel_is_closed() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels("timeouts = { tunnel_idle = \"300ms\" }"));
     let (mut client, mut upstream) = opened(&gate, &origin);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     client.stream.wait_closed();
     upstream.stream.wait_closed();
     gate.line("the end", |line| line["cause"] == "idle");
@@ -40,7 +40,7 @@ fn max_bytes_ends_a_connect_tunnel() {
     // Both directions together.
     client.send([0; 60_000]);
     upstream.exactly(60_000);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     upstream.send([0; 60_000]);
     client.exactly(39_992);
     client.stream.wait_closed();
@@ -89,7 +89,7 @@ fn a_connect_target_gets_the_proxy_protocol_header_first() {
         ));
         upstream.expect(early);
         client.head();
-        talk(&mut client, &mut upstream);
+        ping_pong(&mut client, &mut upstream);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use lockgate_testkit::{Http, Lockgate, Origin, Wire};
 
-use super::{ask, connect, opened, talk, tunnels};
+use super::{ask, connect, opened, ping_pong, tunnels};
 use crate::scene::{deserted, lockgate};
 
 /// Status, type of error and cause that a target is refused by.
@@ -79,7 +79,7 @@ fn a_connect_target_name_is_checked_by_its_addresses() {
         // In any spelling.
         client.send(connect(&format!("LocalHost.:{port}")));
         client.head();
-        talk(&mut client, &mut Http::over(origin.accept()));
+        ping_pong(&mut client, &mut Http::over(origin.accept()));
     }
     let gate = lockgate().start(&listener(&format!(
         "private = true\nallow = [\"*:*\"]\ndeny = [\"127.0.0.1:{port}\"]"
@@ -110,7 +110,7 @@ fn deny_overrides_allow_for_connect_targets() {
         assert_eq!((status, error.as_str()), DENIED, "{target}");
     }
     let (mut client, mut upstream) = opened(&gate, &origin);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn tunnel_clients_must_be_private_or_listed() {
     let mut client = Http::over(Wire::connect_from([127, 0, 0, 2].into(), gate.address()));
     client.send(connect(&origin.address()));
     client.head();
-    talk(&mut client, &mut Http::over(origin.accept()));
+    ping_pong(&mut client, &mut Http::over(origin.accept()));
     // By default private networks may: a PROXY header brings a client from outside.
     let gate = lockgate().start(
         &("trusted = [\"127.0.0.1\"]\n".to_owned() + &tunnels("accept_proxy = \"require\"")),
