@@ -284,8 +284,8 @@ fn uploads_that_no_endpoint_reads_are_cut_for_memory() {
     survives_up_to(MOST, &gate, join, || get(to, "/small"));
 }
 
-/// What a request brings behind its head is not held in full while the request waits for memory,
-/// and requests that only wait do not keep each other waiting.
+/// The body of a request that waits for memory is not buffered in full, and waiting requests do not
+/// delay each other.
 #[test]
 fn a_burst_of_uploads_leaves_memory_for_others() {
     let (www, deaf) = (www(), Origin::tcp());
