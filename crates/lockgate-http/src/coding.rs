@@ -280,7 +280,7 @@ mod tests {
                 "{value}"
             );
         }
-        // One that forbids identity has to be well-formed.
+        // An element that forbids identity has to be well-formed.
         assert_eq!(of("identity;q=0.0000").best(&ALL), Some(Identity));
         for (text, thousandths) in [
             ("0", 0),

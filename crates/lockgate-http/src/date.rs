@@ -290,7 +290,7 @@ mod tests {
             ("Fri, 31 Dec 9999 23:59:59 GMT", 253_402_300_799),
             // "60" is in the grammar; this is the leap second before 2017.
             ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800),
-            // It was a Sunday: clients that say otherwise mean the same moment.
+            // It was a Sunday: clients with another weekday mean the same moment.
             ("Mon, 06 Nov 1994 08:49:37 GMT", 784_111_777),
         ] {
             assert_eq!(parse(value.as_bytes(), NOW), Some(seconds), "{value}");

@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(of(&[("priority", "u=1"), ("priority", "=")]), None);
     }
 
-    /// RFC 9218 §8: what the answer does not say is as the request had it.
+    /// RFC 9218 §8: parameters that the response lacks are those of the request.
     #[test]
     fn a_response_priority_overrides_only_the_parameters_it_has() {
         let asked = Priority {
@@ -216,7 +216,7 @@ mod tests {
             update(5, "u=1, i"),
             is(1, true).map(|priority| (5, priority))
         );
-        // What is left out is the default again (§7).
+        // An omitted parameter is the default again (§7).
         assert_eq!(
             update(0x8000_0005, ""),
             is(3, false).map(|priority| (5, priority))

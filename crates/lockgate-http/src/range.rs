@@ -216,7 +216,7 @@ mod tests {
             ("bytes=-0", Unsatisfiable),
             ("bytes=99999999999999999999999999-", Unsatisfiable),
             ("bytes=10-,20-30,-0", Unsatisfiable),
-            // One that can be had is enough.
+            // One satisfiable range is enough.
             ("bytes=10-20, 2-3", Single(part(2, 2))),
             (
                 "bytes=-0, 2-3, 10-, 5-",
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Clients that limit every answer by a range are not told that there is an error.
+    /// Clients that send a range with every request get no error.
     #[test]
     fn a_range_of_an_empty_representation_sends_it_whole() {
         for value in [
@@ -332,7 +332,7 @@ mod tests {
         );
         assert_eq!(of(&list(MAX_RANGES + 1), 1_000), Whole);
         assert_eq!(of(&list(10_000), 1 << 40), Whole);
-        // Those that select nothing count.
+        // Ranges that select nothing count.
         assert_eq!(
             of(&format!("bytes=0-0{}", ",9-".repeat(MAX_RANGES)), 5),
             Whole

@@ -251,7 +251,7 @@ mod tests {
         question(ID, "_app._tcp.example.internal.").unwrap()
     }
 
-    /// An answer with these flags and records, each as it stands behind the question.
+    /// A response with these flags and records, each as it stands behind the question.
     fn answered(flags: u16, count: u16, records: &[u8]) -> Vec<u8> {
         let mut message = asked();
         message[2..4].copy_from_slice(&flags.to_be_bytes());
@@ -259,7 +259,7 @@ mod tests {
         [&message, records].concat()
     }
 
-    /// A record of the name that was asked for (RFC 1035 §4.1.3), with the name at its place 12.
+    /// A record of the queried name (RFC 1035 §4.1.3), with the name at its place 12.
     fn record(kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
         let length = (data.len() as u16).to_be_bytes();
         [
@@ -327,7 +327,7 @@ mod tests {
             port: 81,
             target: "b.example.internal".into(),
         };
-        // The second target ends in what stands in the question.
+        // The second target ends with a pointer into the question.
         let records = [srv(1, 2, 80, TARGET), srv(0, 0, 81, b"\x01b\xc0\x16")].concat();
         let found = answer(&answered(0x8180, 2, &records), &asked());
         assert_eq!(found, Ok(Answer::Records(vec![one.clone(), other], 30)));

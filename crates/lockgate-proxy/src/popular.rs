@@ -262,7 +262,7 @@ mod tests {
     fn top_requests_are_found_in_bounded_memory() {
         let mut popular = Popular::default();
         for n in 0..50_000_u64 {
-            // Each in a second of its own, so that each is looked at.
+            // Each in a second of its own, so that each is sampled.
             let path = format!("/{n}/{}", "x".repeat(1_000));
             let referer = format!("https://{n}.example/");
             popular.record(n * 1_000, "a", || {

@@ -209,7 +209,7 @@ mod tests {
             }
         }
 
-        /// Ends as many as `wanted` after `millis`; how many of each client are left.
+        /// Ends as many as `wanted` after `millis`; returns how many of each client are left.
         fn left(&self, millis: u64, mut wanted: usize) -> [usize; 3] {
             end_at(self.clock.now() + millis, &self.clock, || {
                 let more = wanted > 0;

@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_returning_client_keeps_its_bandwidth_account() {
         run(|line| {
-            // A packet in fifteen seconds: no time that a test takes fills that.
+            // A packet in fifteen seconds: no test takes long enough to fill that.
             let shape = Shape::new(NONE, rate(100), NONE, NONE);
             let moved = |ip: &str| at_once(carried(&shape, Some(ip), line));
             assert_eq!(moved("192.0.2.1"), 1_500);

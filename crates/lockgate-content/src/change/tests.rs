@@ -73,7 +73,7 @@ fn streamed<'a>(
     out
 }
 
-/// What rules make of a document in every way that there is.
+/// The result of rules on a document, by plan and by stream alike.
 fn changed(rules: &[Rule], document: Document, content: &[u8], values: &[&[u8]]) -> String {
     let changes = compiled(rules);
     let plan = planned(&changes, document, content, values);
@@ -137,7 +137,7 @@ fn texts_are_replaced_at_every_occurrence() {
 fn replaced_text_is_never_matched_again() {
     assert_eq!(other(&[text("a", "b"), text("b", "a")], "abba"), "baab");
     assert_eq!(other(&[text("a", "aa")], "aaa"), "aaaaaa");
-    // Nor do a value and what is beside it make a match.
+    // A value and the text beside it make no match either.
     assert_eq!(
         other(
             &[text("<", "("), text("1", with("{0}")), text("v>", "!")],
@@ -372,7 +372,7 @@ fn inserted_values_cannot_become_markup() {
     assert_eq!(html(&[text("X", with("{0}"))], "X"), escaped);
     assert_eq!(html(&[pattern("[X]", with("{0}"))], "X"), escaped);
     assert_eq!(html(&[text("X", with("{!0}"))], "X"), "<&\"'>");
-    // No escaping helps in there: only what the configuration has written goes in.
+    // No escaping helps there: only text of the configuration goes in.
     for tag in ["script", "style", "SCRIPT"] {
         let rules = [
             select(tag, Edit::Append(with("x='{0}'"))),
@@ -575,7 +575,7 @@ fn a_faulty_rule_is_refused_with_its_number() {
             "{error}"
         );
     }
-    // One line each: a report shows the place itself.
+    // One line each: a report shows the position itself.
     for find in ["a(b", "(?<a>b)(?<a>c)", "a\nb(", "[z-a]"] {
         let error = Changes::compile(&[pattern(find, "")])
             .err()
@@ -882,7 +882,7 @@ fn a_plan_knows_the_values_it_needs() {
     assert!(long.size() < 1200, "{}", long.size());
 }
 
-/// Numbers that look like chance, the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {

@@ -1,4 +1,4 @@
-//! Codings there and back, in pieces and whole, and what comes of bytes that are none.
+//! Codings there and back, in pieces and whole, and the decoding of damaged bytes.
 
 use super::*;
 use crate::Progress;
@@ -110,7 +110,7 @@ fn a_reused_encoder_gives_the_same_bytes_as_a_new() {
             let (mut used, mut fresh) = (Vec::new(), Vec::new());
             let mut encoder = Encoder::new(coding, level);
             encoder.whole(&first, &mut used);
-            // And one that was given up in the middle.
+            // And one that was abandoned in the middle.
             encoder.write(&first[..30_000], &mut Vec::new());
             for length in [None, Some(second.len() as u64)] {
                 used.clear();
@@ -356,7 +356,7 @@ fn a_decompression_bomb_ends_at_the_limit() {
 
 #[test]
 fn oversized_decoder_windows_are_refused() {
-    // RFC 8878 §3.1.1.1.2: a window of 2^41; RFC 9659 §3: more than 8 MB need not be taken.
+    // RFC 8878 §3.1.1.1.2: a window of 2^41; RFC 9659 §3: more than 8 MB need not be supported.
     for exponent in [14_u8, 20, 31] {
         let frame = [
             0x28,

@@ -369,8 +369,8 @@ mod tests {
         );
     }
 
-    /// Looked through from its beginning at each byte that comes, a section would cost the square
-    /// of its length.
+    /// A section that is parsed from its beginning at each byte would cost the square of its
+    /// length.
     #[test]
     fn a_trailer_section_is_parsed_once() {
         let (mut decoder, mut trailers) = (Decoder::new(BodyLength::Chunked), Fields::default());

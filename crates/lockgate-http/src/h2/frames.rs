@@ -483,7 +483,8 @@ mod tests {
             frame(DATA, PADDED, 7, b"\x03data"),
             frame(PUSH_PROMISE, END_HEADERS, 7, b"\0\0\0\x02pushed"),
             frame(HEADERS, END_HEADERS, 9, b""),
-            // What the codec refuses: less than the flags say, more padding than payload.
+            // Frames that the codec refuses: shorter than their flags require, more padding than
+            // payload.
             frame(HEADERS, PRIORITISED | END_HEADERS, 11, b"123"),
             frame(HEADERS, PADDED | END_HEADERS, 11, b"\x09short"),
             frame(HEADERS, END_HEADERS, 13, b"last"),
@@ -548,7 +549,7 @@ mod tests {
             seen(Scanner::of_server(), &[&empty]),
             [(PRIORITY_UPDATE, 0, 0, 0, vec![])]
         );
-        // One that is kept, with the last of its payload: of a server a reset is.
+        // A frame with a payload to read is reported with its last byte: RST_STREAM of a server.
         let reset = frame(RST_STREAM, 0, 5, &[0, 0, 0, 7]);
         assert_eq!(seen(Scanner::of_server(), &[&reset[..12]]), []);
         assert_eq!(

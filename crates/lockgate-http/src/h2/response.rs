@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(read(200, &[(b"x", &[b'y'; 512])]).unwrap_err(), TooLong);
     }
 
-    /// RFC 9113 §8.1.1: what is promised must come, "unless the message is defined as having no
+    /// RFC 9113 §8.1.1: the announced length must come, "unless the message is defined as having no
     /// content".
     #[test]
     fn an_h2_response_body_length_follows_content_length_or_stream() {

@@ -1,4 +1,4 @@
-//! The examples of RFC 7541, Appendix C, and what no peer may make of a connection.
+//! The examples of RFC 7541, Appendix C, and blocks that a decoder must refuse.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, 
     Ok(fields)
 }
 
-/// Blocks of one connection in their order, and what they say.
+/// Blocks of one connection in their order, and their fields.
 fn example(table: usize, blocks: &[(&str, Fields<'_>)]) {
     let mut decoder = Decoder::new(table);
     for (hex, expected) in blocks {
@@ -113,7 +113,7 @@ fn rfc_request_examples_with_huffman_are_decoded() {
         ),
     ];
     example(4096, &blocks);
-    // What is encoded here is the same, byte by byte.
+    // The encoder's bytes are the same.
     let mut encoder = Encoder::new();
     for (hex, fields) in blocks {
         let mut block = Vec::new();
@@ -208,7 +208,7 @@ fn invalid_hpack_blocks_are_refused() {
         ("41", HpackError::Cut),
         // A string of a length that nothing has.
         ("41 7f ff ff ff ff ff 7f", HpackError::Number),
-        // A table that is larger than was allowed, and one that changes behind a field.
+        // A table that is larger than allowed, and one that changes behind a field.
         ("3f e2 1f", HpackError::TableSize),
         ("82 20", HpackError::TableSize),
         // A string that is no Huffman coding.

@@ -252,7 +252,7 @@ mod tests {
         );
     }
 
-    /// By the section that asks for it.
+    /// By the section that requires it.
     #[test]
     fn malformed_dictionaries_are_refused() {
         for text in [
@@ -260,7 +260,7 @@ mod tests {
             "a=\u{e4}",
             "\ta",
             "a\n",
-            // §4.2.2: trailing commas, and what is between members.
+            // §4.2.2: trailing commas, and text between members.
             "a,",
             "a, ",
             ",a",

@@ -145,8 +145,8 @@ fn seen(hello: &Hello<'_>) -> (Option<String>, String, Option<Version>) {
     )
 }
 
-/// Feeds one byte at a time, but asks only when there is as much as was asked for; how often it
-/// asked.
+/// Feeds one byte at a time, but parses only when as much is there as the parser asked for; returns
+/// the number of calls.
 fn feed(bytes: &[u8]) -> (Result<Hello<'_>, HelloError>, usize) {
     let (mut need, mut calls) = (1, 0);
     for there in 1..=bytes.len() {
@@ -612,7 +612,7 @@ fn malformed_hellos_are_refused() {
 
 #[test]
 fn a_hello_message_cut_anywhere_is_malformed() {
-    // The message's own length agrees, what is inside does not.
+    // The message's own length agrees, its content does not.
     let whole = Build::typical().message();
     let body = &whole[4..];
     let without_extensions = 2 + 32 + 33 + 6 + 2; // which is a hello of its own

@@ -1,5 +1,5 @@
-//! Files are found below their root only, opened only where they are files, and told apart when
-//! they change.
+//! Files are found below their root only, opened only if they are regular files, and their stamps
+//! change with them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -125,7 +125,7 @@ fn a_directory_is_listed_up_to_a_bound() {
     let file = |name: &'static [u8]| (name, Kind::File, 1);
     assert_eq!((names, more), (vec![file(b"a"), file(b"b"), file(b"c")], 0));
     let (entries, more) = root.list(b"", 1, |name| name != b"hidden").unwrap();
-    // What leads outside is not looked at any more, and one of those behind the bound.
+    // Behind the bound a symlink that leads outside is not examined, and may count.
     assert!(entries.len() == 1 && (2..=3).contains(&more), "{more}");
     let impatient = Root::open(folder.path(), Symlinks::Inside, Wait::No).unwrap();
     assert!(would_wait(impatient.list(b"", 2, |_| true).unwrap_err()));

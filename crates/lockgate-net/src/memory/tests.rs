@@ -1,4 +1,4 @@
-//! Levels of memory, what counts towards them, and the allocator that counts.
+//! Levels of memory, the kinds that count towards them, and the allocator that counts.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Names and their addresses, with a system that answers as it is told.
+//! Names and their addresses, with a scripted resolver.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -20,7 +20,7 @@ fn addresses(list: &[&str]) -> Vec<IpAddr> {
         .collect()
 }
 
-/// Answers 192.0.2.1, 192.0.2.2 and so on, one after the other; says how often it was asked.
+/// Answers 192.0.2.1, 192.0.2.2 and so on, one after the other; returns the number of queries.
 fn counting() -> (Arc<Names>, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);

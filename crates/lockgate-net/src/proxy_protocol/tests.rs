@@ -31,7 +31,7 @@ fn v2(addresses: &Addresses, tlvs: &Tlvs<'_>) -> Vec<u8> {
     out
 }
 
-/// A version 2 header by hand: command, family, and what follows the length.
+/// A version 2 header by hand: command, family, and the bytes behind the length.
 fn raw(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let mut out = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
     out.extend([command, family]);

@@ -64,7 +64,7 @@ impl Bench {
         }
     }
 
-    /// Polls the relay until it waits, at most `turns` times; what it ended with, if it did.
+    /// Polls the relay until it waits, at most `turns` times; returns its end, if it came.
     async fn poll_until_idle(&mut self, turns: usize) -> Option<End> {
         for _ in 0..turns {
             // Lets the runtime look which sockets are ready.
@@ -185,7 +185,7 @@ fn a_relay_copies_both_directions_at_once() {
             });
             let (end, relay) = task.await.unwrap();
             finished(&end);
-            // The direction that ends last is told so by the close.
+            // The direction that ends last is closed.
             drop(relay);
             assert!(at_client.await.unwrap() == down);
             assert!(at_origin.await.unwrap() == up);
@@ -253,8 +253,8 @@ fn pending_bytes_arrive_and_their_buffer_is_released() {
     });
 }
 
-/// Carries `len` bytes downward over a relay that is polled here; says whether a pipe was used, and
-/// what arrived.
+/// Carries `len` bytes downward over a relay that is polled here; returns whether a pipe was used,
+/// and the bytes that arrived.
 async fn carry(bench: &mut Bench, data: &[u8]) -> (bool, Vec<u8>) {
     let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
     let mut buffer = vec![0; 1 << 20];
@@ -293,7 +293,7 @@ fn plain_tcp_bulk_is_spliced_unchanged() {
     });
 }
 
-/// Hears so many bytes.
+/// A tap that takes so many bytes.
 #[derive(Debug)]
 struct Hears(usize, Rc<RefCell<Vec<u8>>>);
 
@@ -325,7 +325,7 @@ fn a_tap_sees_the_first_bytes_before_bulk_is_spliced() {
             assert!(bench.poll_until_idle(2).await.is_none());
             assert_eq!(heard.borrow().as_slice(), after.as_bytes());
             assert_eq!(receive_some(&bench.client).await.unwrap(), piece.as_bytes());
-            // What the client says is not for it.
+            // The client's bytes are not for the tap.
             send_all(&bench.client, b"client").await;
             assert!(bench.poll_until_idle(2).await.is_none());
             assert_eq!(receive_some(&bench.origin).await.unwrap(), b"client");
@@ -674,7 +674,7 @@ fn held_session_tickets_precede_close_notify_and_key_update() {
     });
 }
 
-/// What is kept for a slow sink is one read: it must not stay a large one.
+/// The pending bytes of a slow sink are one read: it must not stay a large one.
 #[test]
 fn the_read_size_follows_the_speed_of_the_sink() {
     run(async {
@@ -954,7 +954,7 @@ fn an_abandoned_client_inside_a_record_gets_no_alert() {
             let _ = rustix::io::write(&bench.origin, &bytes(1 << 16));
             assert!(bench.poll_until_idle(1).await.is_none());
         }
-        // There is room again, but what would come is not the rest of the record.
+        // There is room again, but a close would stand inside the record.
         let mut wire = receive_some(&bench.client).await.unwrap();
         bench.relay.abandon().await;
         drop(bench.relay);
@@ -988,7 +988,7 @@ fn a_relay_cut_off_can_be_run_again() {
     });
 }
 
-/// What follows a close is ignored (RFC 8446 §6.1); it must not keep the worker busy either.
+/// Data after a close is ignored (RFC 8446 §6.1); it must not keep the worker busy either.
 #[test]
 fn data_after_a_close_does_not_make_the_relay_spin() {
     for follows in [
@@ -1034,7 +1034,8 @@ fn early_data_and_an_early_close_need_no_read() {
     });
 }
 
-/// Pieces and whole messages look alike to a relay: it asks where an endpoint is known to pause.
+/// Pieces and whole messages look alike to a relay: it acknowledges where an endpoint is known to
+/// pause.
 #[test]
 fn data_is_acknowledged_at_once_where_the_endpoint_stalls() {
     run(async {
@@ -1059,7 +1060,7 @@ fn data_is_acknowledged_at_once_where_the_endpoint_stalls() {
     });
 }
 
-/// Nothing tells a relay that a request is not whole; that it stays unanswered does, a few
+/// A relay cannot see that a request is not whole; that it stays unanswered shows it, a few
 /// milliseconds later.
 #[test]
 fn a_client_stalled_by_delayed_acknowledgements_is_detected_early() {

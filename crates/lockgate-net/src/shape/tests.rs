@@ -20,8 +20,8 @@ fn reserve(bucket: &Arc<Bucket>, now: Moment) -> (u64, Moment) {
     (piece, bucket.reserve(piece, now))
 }
 
-/// What takers have moved within `time`, each by its chain of buckets. They wake only at multiples
-/// of 4 ms, some of them later than that, and always want more.
+/// The bytes that takers have moved within `time`, each by its chain of buckets. They wake only at
+/// multiples of 4 ms, some of them later than that, and always want more.
 fn moved(chains: &[Vec<Arc<Bucket>>], time: Moment) -> Vec<u64> {
     let mut moved = vec![0; chains.len()];
     let mut late = (1..).map(|n: u64| n * 7_919 % 5_000_000);
@@ -100,7 +100,7 @@ fn a_token_bucket_is_shared_fairly() {
 fn a_chain_of_buckets_runs_at_its_slowest() {
     let total = Bucket::new(rate(10_000_000));
     let chain = |own: u64| vec![Bucket::new(rate(own)), Arc::clone(&total)];
-    // The first three may have 1 MB/s each, and the fourth what is left of ten.
+    // The first three may have 1 MB/s each, and the fourth the rest of ten.
     let chains: Vec<_> = [1_000_000, 1_000_000, 1_000_000, 50_000_000]
         .map(chain)
         .into();
@@ -252,8 +252,8 @@ fn bytes_moved_beyond_the_grant_are_owed() {
         assert_eq!(poll(&mut one), Some(20_000));
         one.spend(80_000);
         assert_eq!(poll(&mut one), None);
-        // 30 KB are owed beyond what was saved: so long it would wait for a whole piece, which is
-        // smaller therefore.
+        // 30 KB are owed beyond the burst: a whole piece would wait longer, so the piece is
+        // smaller.
         line.pass(37 * MS);
         assert_eq!(poll(&mut one), None);
         line.pass(MS);
@@ -300,7 +300,7 @@ fn waiting_on_an_own_rate_takes_no_shared_tokens() {
         assert_eq!(waiting.iter_mut().filter_map(poll).count(), 1);
         let mut other = Shaper::new([Arc::clone(&total)], &line);
         assert!(poll(&mut other).is_some());
-        // Nor do they give back what they have not taken.
+        // They do not give back what they have not taken.
         let before = total.reserve(0, line.now());
         drop(waiting.split_off(1));
         assert_eq!(total.reserve(0, line.now()), before);

@@ -1,4 +1,4 @@
-//! What is known of a socket without asking the kernel.
+//! The state of a socket, without a call to the kernel.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ async fn dialled() -> (Socket, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-/// One that we accept, and its other end, which says something before.
+/// A connection that we accept, and its other end, which sends something before.
 fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -27,14 +27,14 @@ fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     (Socket::accepted(near.into(), Family::Tcp).unwrap(), far)
 }
 
-/// Waits until the runtime has heard of the end.
+/// Waits until the runtime has seen the end.
 async fn end_heard(socket: &Socket) {
     while !socket.fd.readable().await.unwrap().ready().is_read_closed() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Reads to the end; says what came, and how many calls that took.
+/// Reads to the end; returns the bytes, and the number of calls.
 async fn read_all(socket: &Socket) -> io::Result<(Vec<u8>, usize)> {
     let (mut all, mut calls) = (Vec::new(), 0);
     loop {
@@ -78,7 +78,7 @@ fn a_full_read_does_not_report_the_end() {
     });
 }
 
-/// RFC 6093 §3.2: what is urgent is not in the stream, but a read stops at it.
+/// RFC 6093 §3.2: urgent data is not in the stream, but a read stops at it.
 #[test]
 fn data_after_urgent_data_is_read_despite_a_fin() {
     run(async {
@@ -149,7 +149,7 @@ fn an_accepted_socket_without_data_waits_for_readability() {
     });
 }
 
-/// What a peer with Nagle's algorithm on (RFC 896) waits for before it sends the rest.
+/// A peer with Nagle's algorithm (RFC 896) waits for the acknowledgement before it sends the rest.
 #[test]
 fn a_reader_waiting_for_the_rest_acknowledges_at_once() {
     run(async {

@@ -1,4 +1,4 @@
-//! Pipes: how many there are, and what becomes of what is in them.
+//! Pipes: their number, and the bytes in them.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -53,7 +53,7 @@ async fn write(stream: &mut Stream, blocks: &Blocks, parts: &[&[u8]]) -> Result<
     let mut at = 0;
     poll_fn(|cx| {
         while at < whole.len() {
-            // What is left is cut in two, so that it is always several parts.
+            // The rest is cut in two, so that there are always several parts.
             let rest = &whole[at..];
             let (front, back) = rest.split_at(rest.len() / 2);
             at += ready!(stream.poll_write(cx, blocks, &[front, back]))?;
@@ -252,7 +252,7 @@ fn a_reset_is_distinguished_from_a_half_close() {
         near.socket().reset_on_close();
         drop(near);
         poll_fn(|cx| {
-            // The runtime hears of it in a later turn.
+            // The runtime sees it in a later turn.
             if far.poll_gone(cx).is_ready() {
                 return Poll::Ready(());
             }
@@ -296,7 +296,7 @@ fn data_beyond_the_buffer_is_read_without_another_event() {
         let sent = bytes(60_000 + 80_000);
         write(&mut near, &blocks, &[&sent[..60_000]]).await.unwrap();
         assert!(read(&mut far, &mut inbox, 60_000).await.unwrap());
-        // More than there is room for behind what is held.
+        // More than fits behind the held bytes.
         write(&mut near, &blocks, &[&sent[60_000..]]).await.unwrap();
         assert!(read(&mut far, &mut inbox, 60_001).await.unwrap());
         let mut received = Vec::new();

@@ -298,7 +298,7 @@ mod tests {
             Decision::Refused { retry_after: 1 }
         );
         assert_eq!(allowed(&limit, client, 50 * MS, 100), 1);
-        // Half a second earns ten; what was refused has cost nothing.
+        // Half a second earns ten; refused requests have cost nothing.
         assert_eq!(allowed(&limit, client, 550 * MS, 100), 10);
         assert_eq!(allowed(&limit, client, 3600 * SECOND, 100), 40);
     }

@@ -153,7 +153,7 @@ mod tests {
                 && !remembered.has(&right, 600_005)
         );
         assert!(!remembered.has(&wrong, 5));
-        // The same place in the table is not the same seal.
+        // The same slot of the table is not the same seal.
         let mut near = right;
         near[31] = 7;
         assert!(!remembered.has(&near, 5));

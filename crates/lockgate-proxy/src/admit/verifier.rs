@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    /// The answers to all jobs that were added are kept, as connections would.
+    /// The receivers of all jobs are kept, as connections would.
     fn added(
         waiting: &mut Waiting,
         seals: std::ops::Range<u8>,

@@ -89,7 +89,7 @@ mod tests {
             (&["text/*"], Form::Text),
             (&["text/html"], Form::Html),
             (&["TEXT/HTML; charset=utf-8"], Form::Html),
-            // what browsers send
+            // as browsers send it
             (
                 &["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"],
                 Form::Html,

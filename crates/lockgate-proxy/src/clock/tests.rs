@@ -1,4 +1,4 @@
-//! Deadlines without waiting: time passes by moving what is compared with it.
+//! Deadlines without waiting: time passes by moving the start of the clock.
 
 use std::cell::Cell;
 use std::future::{pending, ready};
@@ -17,7 +17,7 @@ fn pass(clock: &Clock, time: Duration) {
     let passed = millis(time);
     let earlier = |at: &Cell<u64>| {
         if at.get() != NEVER {
-            // What would lie before the clock's start has come to pass as well.
+            // Limits that would lie before the clock's start have passed as well.
             at.set(at.get().saturating_sub(passed));
         }
     };
@@ -416,7 +416,7 @@ fn ticks_go_on_without_connections_while_something_expires() {
     clock.want(false);
     ticks(1);
     assert!(!clock.pulse.wanted.load(Ordering::Relaxed));
-    // One that is gone before the next tick leaves something to be looked after too.
+    // A connection that is gone before the next tick leaves work as well.
     drop(clock.watch());
     ticks(AFTERGLOW - 1);
     assert!(clock.pulse.wanted.load(Ordering::Relaxed));

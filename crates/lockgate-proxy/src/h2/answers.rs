@@ -244,7 +244,7 @@ mod tests {
             answers.see(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
             assert!(!answers.is_flooded());
         }
-        // Of one that is over nothing is held.
+        // Nothing of a closed stream is held.
         answers.ends(1);
         answers.see(&frame(frames::HEADERS, 1, HINTS).repeat(100));
         assert!(!answers.is_flooded());
@@ -303,7 +303,7 @@ mod tests {
             answers.ends(1);
             assert_eq!(answers.wrong(1), None);
         }
-        // What comes behind the end of an answer is no part of it.
+        // A field section behind the end of a response is no part of it.
         let mut answers = Answers::new(1_024);
         answers.begins(1);
         answers.see(&frame(frames::HEADERS, 1, OK));
@@ -312,8 +312,7 @@ mod tests {
         assert_eq!(answers.wrong(1), None);
     }
 
-    /// All sections of a connection share a table, those of requests that are over too (RFC 9113
-    /// §4.3).
+    /// All sections of a connection share a table, also those of closed streams (RFC 9113 §4.3).
     #[test]
     fn field_sections_of_closed_streams_are_still_decoded() {
         let mut answers = Answers::new(1_024);

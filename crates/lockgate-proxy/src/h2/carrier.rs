@@ -328,8 +328,8 @@ mod tests {
         .concat()
     }
 
-    /// Asks an endpoint, which then sends `bytes`; how often these were acknowledged at once when
-    /// the turn is over.
+    /// Sends a request to an endpoint, which then sends `bytes`; returns how often these were
+    /// acknowledged at once when the turn is over.
     async fn acknowledged(bytes: &[u8]) -> u8 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

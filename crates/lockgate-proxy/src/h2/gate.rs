@@ -512,7 +512,7 @@ mod tests {
         let ping = frame(frames::PING, 0, 0, &[0; 8]);
         let (mut measuring, mut flooding) = (gate(), gate());
         for at in 0..1_000 {
-            // An answer of 40 bytes, and that to the PING.
+            // A response of 40 bytes, and the acknowledgement of the PING.
             measuring.see(&ping, at * (40 + PING_ANSWER));
             flooding.see(&ping, at * PING_ANSWER);
         }

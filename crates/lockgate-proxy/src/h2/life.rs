@@ -95,7 +95,7 @@ impl Life {
 mod tests {
     use super::*;
 
-    /// Looks each second from `from` on, and says when what was ordered.
+    /// Looks each second from `from` on, and returns each order with its time.
     fn orders(life: &mut Life, from: u64, seconds: u64, seen: Seen) -> Vec<(u64, Order)> {
         let looks =
             (from..from + seconds).filter_map(|at| Some((at, life.look(at * 1_000, seen)?)));
@@ -142,7 +142,7 @@ mod tests {
         };
         let mut pings = Vec::new();
         for round in 0..10 {
-            // A client that streams, and an endpoint that acknowledges and says nothing else.
+            // A client that streams, and an endpoint that acknowledges and sends nothing else.
             life.said(seen.received);
             pings.extend(orders(&mut life, round * 20, 20, seen));
             seen.received += 17;

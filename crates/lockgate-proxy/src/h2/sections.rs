@@ -366,7 +366,7 @@ mod tests {
                 .iter()
                 .all(|verdict| *verdict == Verdict::Refuse)
         );
-        // One that ends leaves room for another.
+        // A stream that ends leaves room for another.
         sections.ends(3);
         come(&mut sections, 101, &large);
         assert_eq!(sections.accept(101), Verdict::Read);
@@ -386,11 +386,11 @@ mod tests {
             come(&mut sections, stream, &[0x80 | 62; 14]);
         }
         assert!(sections.is_full());
-        // Those before it the crate has refused.
+        // The crate has refused the streams before it.
         assert_eq!(sections.accept(11), Verdict::Read);
         assert!(!sections.is_full());
         assert_eq!((sections.waiting, sections.streams.len()), (0, 1));
-        // And those that it does not accept when it has looked at all of them.
+        // And streams that it does not accept when it has read all of them.
         for stream in [13, 15, 17, 19, 21] {
             come(&mut sections, stream, &[0x80 | 62; 14]);
         }
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(come(&mut sections, 7, &[0x90]), Use::None, "over");
     }
 
-    /// The crate says what is wrong with it, in its own time.
+    /// The crate reports the error itself, in its own time.
     #[test]
     fn an_undecodable_field_section_is_known_to_be_lost() {
         let mut sections = Sections::new(1_024, 128);
@@ -480,8 +480,8 @@ mod tests {
         assert!(!sections.is_lost());
     }
 
-    /// What the crate reads behind a section that it has not decoded may be another request than
-    /// the client's.
+    /// The fields that the crate reads behind an undecoded section may be another request than the
+    /// client's.
     #[test]
     fn streams_after_an_undecodable_section_are_not_served() {
         let mut sections = Sections::new(1_024, 128);
@@ -496,7 +496,7 @@ mod tests {
         );
     }
 
-    /// `http2.streams` allows so many: each has room for a head as others take it.
+    /// `http2.streams` allows so many: each has room for a head of usual size.
     #[test]
     fn more_streams_have_more_room_for_their_heads() {
         let mut sections = Sections::new(16 * 1024, 1_000);

@@ -238,8 +238,7 @@ mod tests {
         }
     }
 
-    /// In which order streams of these priorities are asked, after they have had their turns in the
-    /// order given.
+    /// The order in which streams of these priorities get their turns, after the given turns.
     fn order(streams: &[(u32, u8, bool)], updates: Vec<(u32, Priority)>) -> Vec<u32> {
         let (turns, woken) = (Turns::new(), Arc::default());
         turns.update(updates);
@@ -301,7 +300,7 @@ mod tests {
         );
     }
 
-    /// Else those that came too late for their streams would be all that is ever remembered.
+    /// Otherwise updates that came too late for their streams would be all that is ever kept.
     #[test]
     fn of_many_priority_changes_the_last_are_kept() {
         let turns = Turns::new();

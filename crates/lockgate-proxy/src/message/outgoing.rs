@@ -120,8 +120,8 @@ mod tests {
         );
     }
 
-    /// RFC 9112 §3.2.2: an absolute target goes over Host, and a rule over both, also where the
-    /// client says the same.
+    /// RFC 9112 §3.2.2: an absolute target overrides Host, and a rule overrides both, also where
+    /// the client sends the same.
     #[test]
     fn the_outgoing_host_is_the_rules_or_the_clients() {
         let received = received(&[("Host", "b.example")]);

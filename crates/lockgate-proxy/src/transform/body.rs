@@ -437,7 +437,7 @@ mod tests {
         Stage::Change(Changer::new(&changes, Document::Other, &[], u64::MAX))
     }
 
-    /// What comes out up to each pause and to the end, and the most that was ready at once.
+    /// The output up to each pause and to the end, and the most that was ready at once.
     fn run(stages: Vec<Stage>, mut source: Pieces) -> Result<(Vec<Vec<u8>>, usize), ReadError> {
         let mut transformation = Transformation::new(stages);
         let (mut out, mut most) = (vec![Vec::new()], 0);
@@ -495,7 +495,7 @@ mod tests {
         }
     }
 
-    /// A few bytes that stand for many are not had at once.
+    /// A few bytes that unfold to many are not decoded at once.
     #[test]
     fn no_transform_stage_runs_far_ahead_of_the_next() {
         let zeros = vec![0; 20 << 20];

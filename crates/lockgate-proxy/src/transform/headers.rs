@@ -346,7 +346,7 @@ mod tests {
         );
     }
 
-    /// RFC 9110 §7.6.1, RFC 9112 §6: a rule could otherwise take messages apart.
+    /// RFC 9110 §7.6.1, RFC 9112 §6: a rule could otherwise split messages.
     #[test]
     fn header_rules_cannot_change_framing_or_connection() {
         for name in [

@@ -203,7 +203,7 @@ mod tests {
         let failed = |failure, now| avoidance.failed(failure, now, None, || unreachable!());
         for span in [1_000, 2_000, 4_000, 8_000, 10_000, 10_000] {
             failed(Failure::Unreachable, now);
-            // Those that were under way fail as well, and that is no further failure.
+            // Requests in flight fail as well, and count as no further failure.
             failed(Failure::Unreachable, now + 1);
             let gone = [0, span - 1, span].map(|later| avoidance.condition(now + later));
             assert_eq!(gone, [Condition::Gone, Condition::Gone, Condition::Well]);

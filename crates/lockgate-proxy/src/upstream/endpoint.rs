@@ -446,7 +446,7 @@ mod tests {
             ),
             (1, 507, None)
         );
-        // What ends an ejection before its time decides by itself how slowly it returns.
+        // After an early end of an ejection the caller decides how slowly the endpoint returns.
         endpoint.forgive();
         assert_eq!(
             (

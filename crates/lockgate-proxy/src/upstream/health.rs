@@ -72,8 +72,8 @@ impl Health {
 mod tests {
     use super::*;
 
-    /// What it is held for after each finding: `+` and `-` in, `U` and `D` where it changes and `.`
-    /// where not out.
+    /// The state after each result: `+` and `-` in, `U` and `D` where it changes and `.` where not
+    /// out.
     fn story(fall: u32, rise: u32, findings: &str) -> String {
         let mut health = Health::new(fall, rise);
         let findings = findings

@@ -112,7 +112,7 @@ mod tests {
         latency.observe(ms(500), 1);
         latency.observe(ms(10), 2);
         assert_eq!(average(&latency, 2), Some(500));
-        // Ten seconds of quick answers: 1/e of the peak, the rest is what they are.
+        // Ten seconds of quick responses: 1/e of the peak, the rest is their own latency.
         for now in 1..=1000 {
             latency.observe(ms(10), now * 10);
         }

@@ -548,7 +548,7 @@ mod tests {
                 .count();
             assert_eq!(count, ejected, "of {members}");
         }
-        // Those that are down, or cannot be reached, do not stay.
+        // Members that are down, or cannot be reached, do not stay.
         for gone in [
             |pool: &Pool| pool.members()[0].fall(),
             |pool: &Pool| {

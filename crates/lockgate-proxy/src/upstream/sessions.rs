@@ -184,7 +184,7 @@ mod tests {
             (sessions.find(&id(2), 0), sessions.find(&id(3), 0)),
             (Some(0), None)
         );
-        // Resumed, by another one: endpoints may share what they know.
+        // Resumed by another member: endpoints may share their sessions.
         sessions.learn(&id(1), 4, 60 * MINUTE);
         assert_eq!(sessions.find(&id(1), LIFETIME * MINUTE), Some(4));
         assert_eq!(sessions.find(&id(1), (60 + LIFETIME) * MINUTE), None);
@@ -228,13 +228,13 @@ mod tests {
             of.filter(|number| sessions.find(&id(*number), at(all)) == Some(number % 7))
                 .count()
         };
-        // A set has eight ways: where it gets more of the newest, some are forgotten before their
+        // A set has eight ways: where it gets more of the newest, some are evicted before their
         // time.
         let newest = kept(all - SLOTS / 2..all);
         assert!(newest > SLOTS / 2 * 95 / 100, "{newest}");
         let oldest = kept(0..all - 3 * SLOTS);
         assert!(oldest < 20, "{oldest}");
-        // One that is said again takes no place but its own.
+        // A repeated session takes no slot but its own.
         (0..1_000).for_each(|_| sessions.learn(&id(all), 1, at(all)));
         assert!(kept(all - SLOTS / 2..all) + 1 >= newest);
         assert_eq!(sessions.slots.len(), SLOTS);
@@ -272,7 +272,7 @@ mod tests {
             assert_eq!(answered(&tls13, size), Some(vec![]), "{size}");
             assert_eq!(answered(b"HTTP/1.1 400 Bad Request", size), Some(vec![]));
         }
-        // A hello that never ends is given up, and no more of it kept than it may have.
+        // A hello that never ends is abandoned, and no more of it is held than the limit.
         let (mut answer, endless) = (
             Answer::default(),
             [22, 3, 3, 0, 1, 2, 22, 3, 3, 0x40, 0, 0, 0x0F, 0xFF],

@@ -245,7 +245,7 @@ fn forward_auth_failures_are_5xx_and_admit_no_request() {
         (Some(&*long), 502, "http_protocol_error"),
         (Some(&*endless), 502, "http_protocol_error"),
     ] {
-        let service = answer.map_or_else(deserted_text, |answer| {
+        let service = answer.map_or_else(unreachable_service, |answer| {
             let answer = answer.to_owned();
             Service::Serving(Origin::tcp().serve(move |wire| {
                 let mut http = Http::over(wire.another());

@@ -12,7 +12,7 @@ use rustls::{AlertDescription, NamedGroup, ProtocolVersion};
 use crate::scene::{NAME, Site, VERSIONS, lockgate, text};
 
 /// The name of the certificate that a client was shown, by its position in `issued`.
-fn shown<'a>(tls: &Tls, issued: &[(&'a str, &lockgate_testkit::Issued)]) -> &'a str {
+fn shown_certificate<'a>(tls: &Tls, issued: &[(&'a str, &lockgate_testkit::Issued)]) -> &'a str {
     let leaf = &tls.agreed().peer_certificates().unwrap()[0];
     issued
         .iter()

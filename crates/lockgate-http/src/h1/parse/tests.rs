@@ -1,4 +1,4 @@
-//! Heads: bytes in, words out. Each refusal names the section that asks for it.
+//! Heads: bytes in, fields out. Each refusal names the section that requires it.
 
 use super::*;
 use crate::fields::Known;
@@ -68,7 +68,7 @@ fn a_head_may_arrive_in_any_pieces() {
     assert_eq!((head.target(), head.fields.len()), (&b"/next"[..], 0));
 }
 
-/// Else a line that comes byte by byte would be looked through as often as it has bytes.
+/// Otherwise a line that comes byte by byte would be parsed as often as it has bytes.
 #[test]
 fn no_byte_of_a_line_is_parsed_twice() {
     let (mut progress, mut head) = (Progress::default(), RequestHead::default());
@@ -187,7 +187,7 @@ fn malformed_field_lines_are_refused() {
     }
 }
 
-/// One that waits for the rest of a head that cannot become right would only wait.
+/// Waiting for the rest of a head that cannot become valid would be in vain.
 #[test]
 fn a_bare_line_feed_is_refused_at_once() {
     assert_eq!(

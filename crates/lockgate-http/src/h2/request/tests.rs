@@ -1,4 +1,4 @@
-//! Requests: field sections in, heads out. Each refusal names the section that asks for it.
+//! Requests: field sections in, heads out. Each refusal names the section that requires it.
 
 use super::*;
 use crate::asked::asked;
@@ -71,7 +71,7 @@ fn the_scheme_is_kept_where_there_is_one() {
     ] {
         assert_eq!(read(&pseudo, &[]).unwrap().secure, secure, "{pseudo:?}");
     }
-    // Of what the head was used for before nothing is left.
+    // Nothing is left of the head's first use.
     let mut head = read(&GET, &[]).unwrap();
     let plain = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
     parse::request(plain, &mut Progress::default(), &LIMITS, &mut head)
@@ -196,7 +196,7 @@ fn pseudo_header_fields_are_complete() {
     }
 }
 
-/// What each of them may not say, so that it cannot say more than one thing in HTTP/1.
+/// Bytes that each of them may not contain, so that it cannot mean more than one thing in HTTP/1.
 #[test]
 fn crlf_in_pseudo_header_fields_is_refused() {
     let tail = b" HTTP/1.1\r\nX: y";
@@ -220,7 +220,7 @@ fn crlf_in_pseudo_header_fields_is_refused() {
             method.escape_ascii()
         );
     }
-    // RFC 9113 §8.3.1: http and https are what there is to be asked for here.
+    // RFC 9113 §8.3.1: only http and https are served here.
     for scheme in [
         &with(b"https")[..],
         b"",
@@ -464,7 +464,7 @@ fn malformed_h2_request_fields_are_refused() {
         (b"x\n", b"", HeadError::FieldName),
         (b"x\x7f", b"", HeadError::FieldName),
         (b"\xc3\xa4", b"", HeadError::FieldName),
-        // RFC 9113 §8.3: pseudo-header fields that are not known, or are an answer's.
+        // RFC 9113 §8.3: unknown pseudo-header fields, and that of a response.
         (b":status", b"200", HeadError::FieldName),
         (b":path", b"/", HeadError::FieldName),
         (b":other", b"", HeadError::FieldName),
@@ -548,7 +548,7 @@ fn cookie_lines_are_joined_into_one() {
         with("cookie: a=b; c=d; e=f\n")
     );
     assert_eq!(crumbs(&[b"", b"c=d", b""]), with("cookie: c=d\n"));
-    // They count as the one line that they are, but each takes its room.
+    // They count as a single line, but each needs its room.
     assert!(crumbs(&[&b"a"[..]; 9]).is_ok());
     assert_eq!(crumbs(&[&b"a"[..]; 40]), Err(HeadError::TooLong));
 }
@@ -676,7 +676,7 @@ fn extended_connect_becomes_a_websocket_get() {
          Upgrade: websocket\nConnection: Upgrade\n"
     );
     assert_eq!(head.method, Method::Get);
-    // What follows is no body.
+    // The bytes that follow are no body.
     assert_eq!(
         [false, true].map(|ended| length(&head, ended)),
         [Ok(BodyLength::Empty); 2]
@@ -765,7 +765,7 @@ fn h2_head_limits_hold_to_the_byte_and_line() {
     assert_eq!(errors.map(HeadError::status), [431, 431, 414, 400]);
 }
 
-/// RFC 3875 §4.1.18: what an origin that sees fields as variables cannot tell apart.
+/// RFC 3875 §4.1.18: names that an origin that sees fields as variables cannot distinguish.
 #[test]
 fn untrusted_h2_clients_cannot_respell_x_forwarded_for() {
     let client = Client::new("192.0.2.7".to_owned(), true, false);

@@ -1,5 +1,5 @@
-//! What an account finds in blocks, in each of the forms that HPACK has for a field, and beside
-//! what a decoder makes of them.
+//! Findings of an account in blocks, in each of the forms that HPACK has for a field, and beside
+//! the result of a decoder.
 
 use super::super::{Decoder, Encoder, TABLE_SIZE};
 use super::*;
@@ -67,7 +67,7 @@ fn section_size_counts_32_bytes_for_each_field() {
 /// RFC 9113 §8.3: the pseudo-fields in each of the forms that HPACK has for a field.
 #[test]
 fn pseudo_header_fields_are_found_in_every_hpack_form() {
-    // The form, whether it is an answer, whether it is interim.
+    // The form, whether it is a response, whether it is interim.
     for coded in [false, true] {
         for marks in [0x00, 0x10, 0x40] {
             for (name, value, pseudo, answer, interim) in [
@@ -229,7 +229,7 @@ fn connection_specific_fields_are_found_in_every_hpack_form() {
                         of_connections,
                         "{name}: {value}"
                     );
-                    // The name alone: what its value was does not count.
+                    // The name alone: the value does not count.
                     let named =
                         seen(&mut account, &[&[0x0f, 47, 8][..], b"trailers"].concat()).unwrap();
                     let expected = of_connections && name != "te";
@@ -347,8 +347,8 @@ fn an_hpack_block_may_arrive_in_any_pieces() {
     }
 }
 
-/// RFC 9113 §4.3: what follows is read as before. RFC 7541 §4.4: a field that is larger than the
-/// table empties it.
+/// RFC 9113 §4.3: the fields behind it are read as before. RFC 7541 §4.4: a field that is larger
+/// than the table empties it.
 #[test]
 fn a_long_hpack_value_is_skipped_without_buffering() {
     let short = literal(0x40, b"a", b"b", false);

@@ -8,7 +8,7 @@ use crate::shape::{BURST, Bucket, Line, Moment};
 
 /// A rate of 10 MB/s.
 const TEN: u64 = 10_000_000;
-/// What one wake-up is late at the most, and what is begun and not earned.
+/// The most that one wake-up is late, and the bytes that are granted and not earned.
 const SLACK: Moment = 30 * MS;
 
 fn bucket(rate: u64) -> Arc<Bucket> {
@@ -31,7 +31,7 @@ async fn pass(lines: &[&Rc<Line>], done: impl Fn() -> bool) -> Moment {
     lines[0].now() - begun
 }
 
-/// What so many bytes take at a rate, with the burst that is saved at the beginning.
+/// The time for so many bytes at a rate, with the saved burst at the beginning.
 fn takes(bytes: usize, rate: u64) -> std::ops::Range<Moment> {
     let time = bytes as u64 * 1_000 / rate * MS;
     time - BURST - SLACK..time - BURST + SLACK
@@ -73,7 +73,7 @@ fn each_direction_has_its_rate_and_half_close_survives() {
             let took = pass(&[&line], || at_origin.is_finished()).await;
             assert!(takes(4_000_000, TEN).contains(&took), "{took}");
             assert!(at_origin.await.unwrap() == up);
-            // The client has finished, and is answered.
+            // The client has half-closed, and gets its response.
             sending(&origin, down.clone());
             let at_client = receiving(&client);
             let took = pass(&[&line], || task.is_finished()).await;
@@ -97,7 +97,8 @@ fn each_direction_has_its_rate_and_half_close_survives() {
     }
 }
 
-/// Carries `data` downward while time passes; says whether a pipe was used, and what arrived.
+/// Carries `data` downward while time passes; returns whether a pipe was used, and the bytes that
+/// arrived.
 async fn carry(bench: &mut Bench, line: &Rc<Line>, data: &[u8]) -> (bool, Vec<u8>) {
     let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
     let mut buffer = vec![0; 1 << 20];
@@ -121,7 +122,7 @@ async fn carry(bench: &mut Bench, line: &Rc<Line>, data: &[u8]) -> (bool, Vec<u8
 #[test]
 fn shaped_plain_tcp_is_still_spliced() {
     run(async {
-        // A piece of the first rate is smaller than what one read asks for in bulk.
+        // A piece of the first rate is smaller than one read in bulk.
         for rate in [TEN, 10 * TEN] {
             let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
             bench.relay.shape(None, shaper(&[bucket(rate)], &line));
@@ -206,7 +207,7 @@ fn under_tls_the_rate_counts_plaintext_and_close_notify_passes() {
             } = settled_pair(terms);
             let mut bench = Bench::new(unix_sockets, Some(down), None, Preface::default());
             let line = Line::stopped();
-            // A packet at a time, of which it takes eleven for a record.
+            // A packet at a time; a record needs eleven.
             bench.relay.shape(
                 shaper(&[bucket(20_000)], &line),
                 shaper(&[bucket(20_000)], &line),

@@ -22,7 +22,7 @@ use crate::tls::{
     ServerSettings, TicketRing,
 };
 
-/// What a handshake agrees on.
+/// The negotiated parameters of a handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) version: &'static SupportedProtocolVersion,
@@ -187,7 +187,7 @@ rustls_end!(ServerConnection);
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
     pub(crate) session: Box<Session>,
-    /// What the client has not been sent yet: the tickets of TLS 1.3.
+    /// Bytes that the client has not been sent yet: the tickets of TLS 1.3.
     pub(crate) unsent: Vec<u8>,
 }
 
@@ -278,7 +278,7 @@ pub(crate) fn twins(terms: Terms) -> (Twin, Twin) {
     )
 }
 
-/// Steps until rustls wants more or has finished; says whether it has.
+/// Steps until rustls wants more or has finished; returns whether it has.
 fn step_through(
     mut step: impl FnMut(&mut Rest, &mut Vec<u8>) -> Step,
     outgoing: &mut Vec<u8>,
@@ -518,7 +518,7 @@ fn sealed(session: &mut Session, data: &[u8]) -> Vec<u8> {
     wire
 }
 
-/// The next data, from what came with the handshake or from the socket.
+/// The next data, from the handshake's rest or from the socket.
 async fn read_data(session: &mut Session, socket: &Socket) -> Vec<u8> {
     loop {
         let early = session.take_early();

@@ -1,9 +1,10 @@
-//! One record at a time: what is opened, what is refused, and that nothing else ever comes out.
+//! One record at a time: records that open, records that are refused, and that nothing else ever
+//! comes out.
 
 use super::*;
 use crate::tls::handshake::tests::{TERMS, TLS12_TERMS, TLS13_TERMS, Terms, twins};
 
-/// What a client seals and its server opens.
+/// The sealer of a client and the opener of its server.
 fn ends(terms: Terms) -> (Sealer, Opener) {
     let (server, client) = twins(terms);
     let version = terms.version.version;
@@ -112,7 +113,7 @@ fn data_is_cut_into_records_within_the_size_bound() {
     }
 }
 
-/// RFC 8446 §5.2 for the header; everything else is what an AEAD is for.
+/// RFC 8446 §5.2 for the header; the AEAD authenticates the rest.
 #[test]
 fn a_record_changed_in_any_byte_is_refused() {
     for terms in TERMS {
@@ -124,7 +125,7 @@ fn a_record_changed_in_any_byte_is_refused() {
                 let mut tampered = record.clone();
                 tampered[at] ^= change;
                 let result = match opener.frame(&tampered) {
-                    // More is waited for, and what comes then does not authenticate.
+                    // More is waited for, and these bytes do not authenticate.
                     Ok(Some(len)) if len > tampered.len() => {
                         tampered.resize(len, 0);
                         open(&mut opener, &tampered)
@@ -142,7 +143,7 @@ fn a_record_changed_in_any_byte_is_refused() {
                             Err(RecordError::Malformed | RecordError::BadMac)
                         ))
                     }
-                    // The minor version of TLS 1.2 is ours in what is authenticated.
+                    // The authenticated minor version of TLS 1.2 is ours.
                     (2, false) => {
                         assert_eq!(
                             result,

@@ -10,7 +10,7 @@ use crate::tls::handshake::tests::{
     server_config, settled_pair, twins,
 };
 
-/// What came of bytes that are fed as the relay feeds them.
+/// The plaintext of bytes that are fed as the relay feeds them.
 fn feed(session: &mut Session, wire: &[u8]) -> Result<Vec<u8>, SessionError> {
     let mut whole = session.take_partial();
     whole.extend_from_slice(wire);
@@ -246,7 +246,7 @@ fn many_requests_for_a_key_update_get_one_answer() {
     assert!(!client.owes() && !server.owes());
 }
 
-/// What `seal_owed` does after its message.
+/// The effect of `seal_owed` after its message.
 fn rekey_sender(session: &mut Session) {
     let next = match &mut session.keys {
         Keys::Server(kernel) => kernel.update_tx_secret(),

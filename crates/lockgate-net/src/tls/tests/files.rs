@@ -1,4 +1,4 @@
-//! What is said of files, good and bad.
+//! Certificate and key files: errors, warnings and names.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a client gets: which certificate, which parameters, and when it is refused.
+//! Handshakes: the certificate and the parameters that a client gets, and refusals.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,7 @@ impl Pair {
     }
 }
 
-/// Carries bytes both ways until neither end has more to say.
+/// Carries bytes both ways until neither end has more to send.
 pub(super) fn shake(client: ClientConfig, acceptor: &Acceptor, sni: &str) -> Result<Pair, Error> {
     shake_shared(&Arc::new(client), acceptor, sni)
 }
@@ -246,7 +246,7 @@ fn ecdsa_certificate_is_preferred_and_rsa_is_the_fallback() {
     }
 }
 
-/// The CA signs by ECDSA, which a client of RSA only cannot verify: it is told to believe.
+/// The CA signs by ECDSA, which a client with RSA only cannot verify: it does not verify.
 fn shake_unverified(mut client: ClientConfig, acceptor: &Acceptor) -> Pair {
     let provider = client.crypto_provider().clone();
     client
@@ -342,7 +342,7 @@ fn tls_1_2_and_1_3_both_negotiate_aes_128() {
             ),
             suite
         );
-        // What the handshake room needs: secrets for an own record layer.
+        // The handshake module needs this: secrets for an own record layer.
         assert!(pair.server.dangerous_extract_secrets().is_ok());
     }
 }

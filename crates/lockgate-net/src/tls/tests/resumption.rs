@@ -98,7 +98,7 @@ fn session_tickets_resume_only_at_listeners_with_the_same_site() {
     let other = folder.write("other.pem", ca.issue(&["other.example"]).both());
     let one = acceptor(with_tickets(&cert, &ring));
     let same = acceptor(with_tickets(&cert, &ring));
-    // It would answer for a name that it has no certificate for.
+    // It would serve a name that it has no certificate for.
     let posing = acceptor(ServerSettings {
         tickets: Some(ring.clone()),
         ..settings(&[], Some(&other))

@@ -210,7 +210,7 @@ fn client_addresses_are_masked_in_every_format() {
     }
 }
 
-/// An exchange with `text` at every place that a peer can write to.
+/// An exchange with `text` in every field that a peer can write to.
 fn with<'a>(bytes: &'a [u8], text: &'a str) -> Exchange<'a> {
     let mut hostile: Exchange<'a> = exchange();
     hostile.id = text;
@@ -236,7 +236,7 @@ fn with<'a>(bytes: &'a [u8], text: &'a str) -> Exchange<'a> {
     hostile
 }
 
-/// Bytes that look random, the same in every run.
+/// Pseudo-random bytes, the same in every run.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let next = || {
@@ -318,7 +318,7 @@ fn no_peer_can_inject_a_log_line_or_field() {
     }
 }
 
-/// A line of logfmt without what stands between quotes.
+/// A line of logfmt without its quoted values.
 fn outside_of_quotes(line: &str) -> String {
     let (mut out, mut quoted, mut escaped) = (String::new(), false, false);
     for c in line.chars() {

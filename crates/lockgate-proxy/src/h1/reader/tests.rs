@@ -1,4 +1,4 @@
-//! What a reader has acknowledged at once: pieces of messages, and nothing else.
+//! Acknowledgements at once: of pieces of messages, and of nothing else.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use lockgate_net::socket::{Family, Socket};
 
 use super::*;
 
-/// A connection to an endpoint that was asked, and the endpoint.
+/// A connection with a request to an endpoint, and the endpoint.
 struct Asked {
     stream: Stream,
     reader: Reader,
@@ -70,7 +70,7 @@ impl Asked {
         }
     }
 
-    /// Takes data until the body has ended, or all that has come was read.
+    /// Reads data until the body has ended, or all that has come was read.
     async fn body(&mut self) -> usize {
         let Self { stream, reader, .. } = self;
         let mut taken = 0;

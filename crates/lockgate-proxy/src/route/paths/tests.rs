@@ -200,7 +200,7 @@ fn routes_for_the_same_requests_conflict() {
     }
 }
 
-/// What a pattern means, in the plainest words.
+/// The meaning of a pattern, in the plainest code.
 fn matches(pattern: &Pattern, path: &[u8]) -> bool {
     let parts: Vec<_> = path.split(|&byte| byte == b'/').skip(1).collect();
     let segments = pattern.segments();

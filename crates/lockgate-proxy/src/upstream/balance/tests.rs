@@ -26,7 +26,7 @@ fn members(weights: &[u32]) -> Vec<Member> {
         .collect()
 }
 
-/// A pool that is asked again and again.
+/// A pool with one choice after the other.
 struct Script {
     balance: Balance,
     members: Vec<Member>,
@@ -103,8 +103,8 @@ impl Script {
         shares
     }
 
-    /// Requests from `clients` that each ask again as soon as they are answered, for so many
-    /// milliseconds; an answer of a member takes as long as `latencies` say. How many each
+    /// Requests from `clients` that each send the next as soon as the last is answered, for so many
+    /// milliseconds; a response of a member takes as long as `latencies` say. Returns how many each
     /// member got.
     fn load(&mut self, clients: usize, latencies: &[u64], millis: u64) -> Vec<usize> {
         let mut shares = vec![0; self.members.len()];
@@ -510,7 +510,7 @@ fn consistent_hashing_moves_only_clients_of_the_fallen_endpoint() {
             .count();
         assert!(moved <= 11_000, "{moved}");
         assert_eq!(moved, counts(&before)[fallen], "nobody else");
-        // Those that are left share them alike.
+        // The remaining members share them alike.
         for (at, count) in counts(&after)
             .into_iter()
             .enumerate()

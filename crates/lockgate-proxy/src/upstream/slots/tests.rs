@@ -124,7 +124,7 @@ fn an_idle_socket_of_another_worker_yields_to_a_request() {
     );
 }
 
-/// Runs `work` in a worker that ticks only when it is told to.
+/// Runs `work` in a worker that ticks only by hand.
 fn alone<F: Future<Output = ()>>(work: impl FnOnce(Rc<Clock>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build_local(Default::default())
@@ -132,7 +132,7 @@ fn alone<F: Future<Output = ()>>(work: impl FnOnce(Rc<Clock>) -> F) {
     runtime.block_on(async { work(Clock::new(Pulse::new())).await });
 }
 
-/// Polls what is waited for once, in vain.
+/// Polls a future once; it must wait.
 async fn waits<F: Future>(mut future: Pin<&mut F>) {
     assert!(poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await);
 }
@@ -172,7 +172,7 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
                 (process.asked(), process.gave_way()),
                 (0, wanted as u64 + 1)
             );
-            // It has its place, and nothing gives way for it any more.
+            // It has its socket, and none is evicted for it any more.
             held.push(place.await.unwrap());
             workers.iter().for_each(|slots| slots.answer(&clock));
         }
@@ -180,7 +180,7 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
             (process.gave_way(), process.idle(), process.open()),
             (2, 3 * WORKERS - 2, 3 * WORKERS)
         );
-        // One that no longer waits leaves no wish behind.
+        // A request that no longer waits leaves no demand behind.
         let gone = clock.watch();
         waits(pin!(last.take(&gone, &patience))).await;
         workers.iter().for_each(|slots| slots.answer(&clock));
@@ -191,7 +191,7 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
     });
 }
 
-/// A client at its share is not served sooner by what others keep.
+/// A client at its share is not served sooner by sockets that others keep.
 #[test]
 fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
     let process = Arc::new(Sockets::new(4, &Arc::from([Pulse::new()])));
