@@ -49,7 +49,7 @@ impl Authority {
         self.issue_with(names, &P256, |_| {})
     }
 
-    /// A certificate for `names`, of a key of this `algorithm`, otherwise as `change` wants it.
+    /// A certificate for `names` with a key of this `algorithm`; `change` may alter its parameters.
     ///
     /// # Panics
     /// When the parameters make no certificate.
@@ -158,7 +158,7 @@ impl Folder {
         path
     }
 
-    /// Writes a certificate with its key into one file; its path as a configuration has it.
+    /// Writes a certificate with its key into one file; returns the path as a string.
     ///
     /// # Panics
     /// As [`Folder::write`].

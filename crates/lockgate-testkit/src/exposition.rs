@@ -1,4 +1,4 @@
-//! Prometheus text exposition format 0.0.4, read to the letter: what a scraper makes of it.
+//! Prometheus text exposition format 0.0.4, parsed strictly, as by a scraper.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +10,7 @@ pub type Labels = Vec<(String, String)>;
 pub struct Parsed {
     /// The name of the metric.
     pub name: String,
-    /// What it is, in words.
+    /// The help text.
     pub help: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,

@@ -1,4 +1,4 @@
-//! One end of an HTTP/1 connection, scripted: sends exactly what it is told, and reads one message
+//! One end of an HTTP/1 connection, scripted: sends exactly the given bytes, and reads one message
 //! at a time.
 //!
 //! Reads what Lockgate sends, strictly: what RFC 9112 has no room for is a panic. Writes anything.
@@ -9,15 +9,15 @@ use std::net::SocketAddr;
 use crate::origin::{Origin, Serving};
 use crate::wire::{Wire, shown, until_end};
 
-/// A connection, and what was read of it too much.
+/// A connection, and bytes that were read ahead of it.
 #[derive(Debug)]
 pub struct Http<S = Wire> {
-    /// What it goes over; reading it directly goes past what was read already.
+    /// Its stream; reading it directly skips bytes that were read ahead.
     pub stream: S,
     unread: Vec<u8>,
 }
 
-/// A request or an answer, as it came.
+/// A request or a response, as it came.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     /// First line and fields with all line ends, the empty line too.
@@ -34,7 +34,7 @@ impl Message {
         self.head.split("\r\n").next().unwrap_or_default()
     }
 
-    /// The status of an answer.
+    /// The status of a response.
     ///
     /// # Panics
     /// When it has none.
@@ -88,7 +88,7 @@ impl Http<Wire> {
         Self::over(Wire::connect(to))
     }
 
-    /// Connects, sends everything, and reads until the peer closes; what it read.
+    /// Connects, sends everything, and reads until the peer closes; returns the bytes.
     ///
     /// # Panics
     /// When the connection ends otherwise.
@@ -145,7 +145,7 @@ impl<S: Read + Write> Http<S> {
         std::mem::replace(&mut self.unread, left)
     }
 
-    /// What was read and not asked for yet.
+    /// Bytes that were read ahead.
     pub fn unread(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.unread)
     }
@@ -175,7 +175,7 @@ impl<S: Read + Write> Http<S> {
         read
     }
 
-    /// Reads until the peer ends, and says how: `Err` is a reset, or of TLS the lack of a
+    /// Reads until the peer ends, and returns the end: `Err` is a reset, or of TLS the lack of a
     /// close_notify.
     ///
     /// # Panics
@@ -185,7 +185,7 @@ impl<S: Read + Write> Http<S> {
         until_end(&mut self.stream, read)
     }
 
-    /// Waits until the peer has ended, however it does; what it sends before is thrown away.
+    /// Waits until the peer has ended in any way; bytes before it are dropped.
     ///
     /// # Panics
     /// When it does not end.
@@ -285,8 +285,8 @@ impl<S: Read + Write> Http<S> {
         }
     }
 
-    /// An answer with its body to a request of any method but HEAD, as a client reads it; those
-    /// before the answer (1xx) are answers of their own.
+    /// A response with its body to a request of any method but HEAD, as a client reads it; interim
+    /// responses (1xx) are responses of their own.
     ///
     /// # Panics
     /// When what comes is none.
@@ -339,7 +339,7 @@ impl<S: Read + Write> Http<S> {
         }
     }
 
-    /// Reads what is there, or waits for it; `false` is the peer's end.
+    /// Reads available bytes, or waits for them; `false` is the peer's end.
     fn read_more(&mut self) -> bool {
         let mut read = [0; 16 * 1024];
         let len = self.stream.read(&mut read).expect("the peer sends on");
@@ -357,8 +357,8 @@ impl Origin {
         Http::over(self.accept())
     }
 
-    /// Answers every request by the bytes that `answer` makes of it, on connections that stay open
-    /// until the client closes them.
+    /// Answers every request with the bytes of `answer`, on connections that stay open until the
+    /// client closes them.
     pub fn answering(
         self,
         answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static,

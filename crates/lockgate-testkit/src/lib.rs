@@ -34,15 +34,15 @@ pub use process::{Ended, Launch, Lockgate, Signal};
 pub use tls::{ClientSettings, Tls, client_hello, server_config};
 pub use wire::{Wire, bytes};
 
-/// The longest that any single wait of a test lasts. It says "never": a machine that is merely slow
-/// and busy keeps it.
+/// The longest that any single wait of a test lasts. It stands for "never": a machine that is
+/// merely slow and busy keeps it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Between two questions of [`eventually`]: without it, tests that wait would take the processor
 /// from what they wait for.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Asks again and again until there is an answer, for what announces itself by no event.
+/// Polls `look` until it returns something, for changes without an event.
 ///
 /// # Panics
 /// When there is none within [`DEADLINE`].

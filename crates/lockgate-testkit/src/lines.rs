@@ -32,7 +32,7 @@ enum Reading {
 }
 
 impl Lines {
-    /// Collects what `source` has until its end, in a thread of its own.
+    /// Collects the lines of `source` until its end, in a thread of its own.
     pub fn of(source: impl Read + Send + 'static) -> Self {
         let lines = Self::default();
         let writer = lines.clone();
@@ -84,7 +84,7 @@ impl Lines {
         true
     }
 
-    /// Waits for a line in which `find` finds something; lines that came before are looked at too.
+    /// Waits for a line in which `find` finds something; earlier lines are searched, too.
     ///
     /// # Panics
     /// When the source ends or the deadline passes without one; says `what` was waited for and what
@@ -137,7 +137,7 @@ impl Lines {
             .is_some()
     }
 
-    /// Waits until `look` has an answer; `None` when the deadline passes first.
+    /// Waits until `look` returns something; `None` when the deadline passes first.
     fn wait<T>(&self, mut look: impl FnMut(&Collected) -> Option<T>) -> Option<T> {
         let end = Instant::now() + DEADLINE;
         let mut collected = self.lock();

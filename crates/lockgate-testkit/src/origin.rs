@@ -58,7 +58,7 @@ impl Origin {
         ))
     }
 
-    /// The address as a configuration has it.
+    /// The address as a string.
     pub fn address(&self) -> String {
         match &self.0 {
             Kind::Tcp(_, address) => address.to_string(),
@@ -133,7 +133,7 @@ impl Origin {
     pub fn echo(self) -> Serving {
         self.serve(|wire| {
             let mut writer = wire.another();
-            // A peer that breaks off is the business of the test that told it to.
+            // A peer that breaks off is the business of the test that made it do so.
             let _ = std::io::copy(wire, &mut writer);
         })
     }
@@ -182,7 +182,7 @@ impl Drop for Here<'_> {
 }
 
 impl Serving {
-    /// The address as a configuration has it.
+    /// The address as a string.
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Below those that `lockgate compare` chooses from, and the kernel: `ip_local_port_range` in
+/// Below the ports that `lockgate compare` and the kernel choose from: `ip_local_port_range` in
 /// ip(7).
 const PORTS: Range<u16> = 10_000..20_000;
 

@@ -45,9 +45,9 @@ pub struct Lockgate {
 pub struct Ended {
     /// Its exit code; `None` when a signal killed it.
     pub code: Option<i32>,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -212,7 +212,7 @@ impl Lockgate {
         self.metrics.expect("a metrics address")
     }
 
-    /// The status and the body that the metrics address answers for `path`.
+    /// The status and the body of the metrics address for `path`.
     ///
     /// # Panics
     /// When it does not answer.
@@ -316,7 +316,7 @@ impl Lockgate {
         })
     }
 
-    /// What it writes to standard error: the operator log, and reports of configurations.
+    /// Its standard error: the operator log, and reports of configurations.
     pub fn stderr(&self) -> &Lines {
         &self.stderr
     }
@@ -338,7 +338,7 @@ impl Lockgate {
         });
     }
 
-    /// What it writes to standard output.
+    /// Its standard output.
     pub fn stdout(&self) -> &Lines {
         &self.stdout
     }
@@ -377,7 +377,7 @@ impl Lockgate {
         self.memory("VmRSS:")
     }
 
-    /// The most memory that it has had resident, in bytes.
+    /// Its peak resident memory, in bytes.
     ///
     /// # Panics
     /// When it has ended.
@@ -419,7 +419,7 @@ impl Lockgate {
         for thread in threads {
             let path = thread.expect("Linux lists them").path().join("status");
             eventually("a thread that is stopped", || {
-                // One that has ended is stopped, too.
+                // A process that has ended is stopped, too.
                 let status =
                     std::fs::read_to_string(&path).unwrap_or_else(|_| "State:\tT".to_owned());
                 status.contains("State:\tT").then_some(())
@@ -450,7 +450,7 @@ impl Lockgate {
         }
     }
 
-    /// Tells it to stop (TERM) and waits for its end.
+    /// Sends TERM and waits for its end.
     ///
     /// # Panics
     /// When it does not end.

@@ -61,7 +61,7 @@ impl ClientSettings {
         self
     }
 
-    /// Shows this certificate when it is asked for one.
+    /// Presents this certificate when the server requests one.
     pub fn identity(mut self, issued: &Issued) -> Self {
         self.identity = Some((vec![issued.der()], issued.key.serialize_der()));
         self
@@ -104,7 +104,7 @@ impl ClientSettings {
         Arc::new(config)
     }
 
-    /// Connects and shakes hands with `name` at `to`, without any session to resume.
+    /// Connects and handshakes with `name` at `to`, without any session to resume.
     ///
     /// # Errors
     /// What the handshake fails with; see [`Tls::alert`].
@@ -113,8 +113,8 @@ impl ClientSettings {
     }
 }
 
-/// What an origin needs to speak TLS as `issued`; with `clients` it requires a certificate of that
-/// authority.
+/// Settings of an origin that speaks TLS as `issued`; with `clients` it requires a certificate of
+/// that authority.
 ///
 /// # Panics
 /// When the certificate is none.
@@ -158,12 +158,12 @@ pub fn client_hello(config: &Arc<ClientConfig>, name: &str) -> Vec<u8> {
 pub struct Tls {
     /// The state of TLS.
     pub session: Connection,
-    /// What it goes over; bytes sent here go past TLS.
+    /// Its stream; bytes sent here bypass TLS.
     pub wire: Wire,
 }
 
 impl Tls {
-    /// Shakes hands as a client over `wire`.
+    /// Handshakes as a client over `wire`.
     ///
     /// # Errors
     /// What the handshake fails with; see [`Tls::alert`].
@@ -176,7 +176,7 @@ impl Tls {
         Self::shake(session.into(), wire)
     }
 
-    /// Shakes hands as a server over `wire`.
+    /// Handshakes as a server over `wire`.
     ///
     /// # Errors
     /// What the handshake fails with.
@@ -188,7 +188,7 @@ impl Tls {
     fn shake(mut session: Connection, mut wire: Wire) -> io::Result<Self> {
         while session.is_handshaking() || session.wants_write() {
             if let Err(error) = session.complete_io(&mut wire) {
-                // The peer is told why, if it is still there.
+                // The peer gets an alert, if it is still there.
                 while session.wants_write() && session.write_tls(&mut wire).is_ok() {}
                 return Err(error);
             }
@@ -204,7 +204,7 @@ impl Tls {
         }
     }
 
-    /// What was agreed on.
+    /// The negotiated parameters.
     pub fn agreed(&self) -> &CommonState {
         &self.session
     }
@@ -223,7 +223,7 @@ impl Tls {
         }
     }
 
-    /// Sends what TLS has to send.
+    /// Sends the pending records of TLS.
     ///
     /// # Panics
     /// When the peer does not take it.
@@ -270,7 +270,7 @@ impl Tls {
         read
     }
 
-    /// Reads until the peer ends, and says how: `Ok` is a close_notify.
+    /// Reads until the peer ends, and returns the end: `Ok` is a close_notify.
     ///
     /// # Panics
     /// When it does not end.
@@ -278,7 +278,7 @@ impl Tls {
         until_end(self, Vec::new())
     }
 
-    /// Waits until the peer has ended, however it does; what it sends before is thrown away.
+    /// Waits until the peer has ended in any way; bytes before it are dropped.
     ///
     /// # Panics
     /// When it does not end.
@@ -296,7 +296,7 @@ impl Tls {
         self.wire.finish();
     }
 
-    /// Sends everything and finishes, while it reads until the peer ends; what it read.
+    /// Sends everything and finishes, while it reads until the peer ends; returns the bytes.
     ///
     /// # Panics
     /// When either fails.
@@ -377,7 +377,7 @@ impl Read for Tls {
                 .process_new_packets()
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             received?;
-            // What a peer does not take that has ended: what it said before is still read.
+            // A peer that has ended takes no more; its bytes before are still read.
             let _ = Write::flush(self);
         }
     }

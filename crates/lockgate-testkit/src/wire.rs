@@ -54,8 +54,7 @@ impl Wire {
         TcpStream::from(socket).into()
     }
 
-    /// Connects over TCP, and has the kernel keep little of what comes and was not read: some 16
-    /// KB.
+    /// Connects over TCP, with a small receive buffer in the kernel: some 16 KB.
     ///
     /// # Panics
     /// When there is no listener.
@@ -68,7 +67,7 @@ impl Wire {
         let socket =
             rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let socket = socket.expect("descriptors are left");
-        // Before there is a connection: a window is never taken back.
+        // Before there is a connection: a window never shrinks.
         sockopt::set_socket_recv_buffer_size(&socket, 16 * 1024).expect("a size that there is");
         rustix::net::connect(&socket, &to).expect("somebody listens");
         TcpStream::from(socket).into()
@@ -152,7 +151,7 @@ impl Wire {
         read
     }
 
-    /// Reads until the peer ends, and says how: `Ok` is a close, `Err` a reset, say.
+    /// Reads until the peer ends, and returns the end: `Ok` is a close, `Err` a reset, for example.
     ///
     /// # Panics
     /// When it does not end.
@@ -160,7 +159,7 @@ impl Wire {
         until_end(self, Vec::new())
     }
 
-    /// Waits until the peer has ended, however it does; what it sends before is thrown away.
+    /// Waits until the peer has ended in any way; bytes before it are dropped.
     ///
     /// # Panics
     /// When it does not end.
@@ -177,7 +176,7 @@ impl Wire {
         assert!(rest.is_empty(), "expected the end, got {:?}", shown(&rest));
     }
 
-    /// Checks that the peer resets the connection; what it sends before is thrown away.
+    /// Checks that the peer resets the connection; bytes before it are dropped.
     ///
     /// # Panics
     /// When it closes it or does nothing.
@@ -187,7 +186,7 @@ impl Wire {
         assert_eq!(kind, io::ErrorKind::ConnectionReset);
     }
 
-    /// Says that nothing more will be sent; reading goes on.
+    /// Half-closes the connection; reading goes on.
     ///
     /// # Panics
     /// When the connection is broken.
@@ -199,7 +198,7 @@ impl Wire {
         done.expect("the connection is there");
     }
 
-    /// Breaks the connection off: RST over TCP, a mere close over a Unix socket.
+    /// Resets the connection: RST over TCP, a mere close over a Unix socket.
     ///
     /// # Panics
     /// When the socket does not let itself be told so.
@@ -208,7 +207,7 @@ impl Wire {
             .expect("an option that all sockets have");
     }
 
-    /// Sends everything and finishes, while it reads until the peer ends; what it read.
+    /// Sends everything and finishes, while it reads until the peer ends; returns the bytes.
     ///
     /// # Panics
     /// When either fails.
@@ -342,8 +341,7 @@ impl AsFd for Wire {
     }
 }
 
-/// Reads until `stream` ends, behind what was `read` already, and says how it ended. That nothing
-/// comes any more is no end.
+/// Reads until `stream` ends, behind the bytes in `read`, and returns its end. A timeout is no end.
 ///
 /// # Panics
 /// When it does not end.
@@ -362,8 +360,7 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     format!("{} bytes {}", bytes.len(), head.escape_ascii())
 }
 
-/// `len` bytes that look random and are the same for the same `seed`: what is lost, doubled or
-/// moved shows.
+/// `len` pseudo-random bytes, the same for the same `seed`: lost, doubled or moved bytes show.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut made = Vec::with_capacity(len + 8);

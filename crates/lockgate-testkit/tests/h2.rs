@@ -1,5 +1,5 @@
-//! The peers of HTTP/2 against each other: what a test of Lockgate says about it must not be a
-//! mistake of the kit.
+//! The peers of HTTP/2 against each other: a finding of a test about Lockgate must not be a mistake
+//! of the kit.
 
 use lockgate_testkit::h2::frame::{code, flag, kind, setting};
 use lockgate_testkit::h2::{Answer, Client, GoAway, Origin, Peer, Reply, hpack};
@@ -12,7 +12,7 @@ fn fields(fields: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// An answer with everything that one may have.
+/// A response with all that one may have.
 fn whole() -> Reply {
     Reply::new(200)
         .interim(103, &[("link", "</a.css>")])
@@ -62,7 +62,7 @@ fn a_scripted_client_talks_to_the_h2_origin() {
         (asked.field("te"), asked.text(), asked.trailer("end")),
         (Some("trailers"), "123", Some("yes"))
     );
-    // The peer's table remembers what the origin says again and again.
+    // The peer's table remembers fields that the origin repeats.
     for stream in [3, 5] {
         peer.get(stream, "/");
         assert_eq!(peer.answer(stream), expected());
@@ -95,7 +95,7 @@ fn the_h2_client_talks_to_a_scripted_origin() {
     origin.headers(head.stream, &[("t", "u")], true);
     assert_eq!(exchange.answer(), expected());
     assert_eq!(client.allowed_streams(), 7);
-    // What the client has said besides is read: closing with it unread would reset the connection.
+    // Everything else from the client is read: closing with it unread would reset the connection.
     origin.settle();
     origin.goaway(head.stream, code::NO_ERROR);
     drop(origin);
@@ -194,8 +194,8 @@ fn h2_streams_go_both_ways_at_once() {
     );
 }
 
-/// The bytes of a request that no encoder would make arrive as they are: the h2 crate says what is
-/// wrong with them.
+/// The bytes of a request that no encoder would make arrive as they are: the h2 crate reports the
+/// error.
 #[test]
 fn a_scripted_client_sends_malformed_header_blocks() {
     let origin = Origin::plain(|_| Reply::ok(""));

@@ -31,7 +31,7 @@ pub struct Client {
     runtime: Runtime,
 }
 
-/// A request that is on its way, and its answer.
+/// A request in flight, and its response.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     runtime: &'a Runtime,
@@ -50,7 +50,7 @@ impl Client {
         Self::connect_with(to, &Builder::new())
     }
 
-    /// The same with windows and limits as `builder` says.
+    /// The same with windows and limits from `builder`.
     ///
     /// # Panics
     /// As [`Client::connect`].
@@ -148,8 +148,8 @@ impl Client {
         exchange.answer()
     }
 
-    /// Sends the head of a request, as soon as the peer allows one more stream; `end` says that
-    /// there is no body.
+    /// Sends the head of a request, as soon as the peer allows one more stream; with `end` there is
+    /// no body.
     ///
     /// # Panics
     /// When the connection has ended.
@@ -198,7 +198,7 @@ impl Client {
         self.sender.current_max_send_streams()
     }
 
-    /// Waits until the connection has ended, and says how; an orderly GOAWAY is none.
+    /// Waits until the connection has ended, and returns its error; an orderly GOAWAY is none.
     ///
     /// # Errors
     /// How it ended otherwise.
@@ -222,7 +222,7 @@ impl Exchange<'_> {
         self.request.stream_id().as_u32()
     }
 
-    /// Sends a piece of the body, when the windows allow it; `end` says that it is the last.
+    /// Sends a piece of the body, when the windows allow it; `end` marks the last.
     ///
     /// # Panics
     /// When the peer does not take it.
@@ -273,7 +273,7 @@ impl Exchange<'_> {
         Ok(&self.answer)
     }
 
-    /// Waits for one answer before the answer (1xx).
+    /// Waits for one interim response (1xx).
     ///
     /// # Panics
     /// When none comes before the head.
@@ -291,7 +291,8 @@ impl Exchange<'_> {
         status
     }
 
-    /// The next piece of the answer's body; `None` is its end, after which the trailers are there.
+    /// The next piece of the response's body; `None` is its end, after which the trailers are
+    /// there.
     ///
     /// # Errors
     /// When the stream or the connection ends before.
@@ -310,7 +311,7 @@ impl Exchange<'_> {
         Ok(Some(piece))
     }
 
-    /// The answer, up to its end or its reset.
+    /// The response, up to its end or its reset.
     ///
     /// # Panics
     /// When the connection ends before.
@@ -354,7 +355,7 @@ pub(super) async fn send(
         let room = poll_fn(|cx| Pin::new(&mut *stream).poll_capacity(cx)).await;
         let room = match room {
             Some(room) => room?,
-            // The stream has ended; sending says why.
+            // The stream has ended; sending returns the reason.
             None => return stream.send_data(piece, end),
         };
         let part = piece.split_to(room.min(piece.len()));

@@ -1,4 +1,4 @@
-//! Frames and their numbers (RFC 9113 §4 and §6); writes what no RFC allows as readily.
+//! Frames and their numbers (RFC 9113 §4 and §6), invalid ones as well.
 
 /// Numbers of frame types (RFC 9113 §6, RFC 9218 §7.1).
 pub mod kind {
@@ -10,11 +10,11 @@ pub mod kind {
     pub const PRIORITY: u8 = 2;
     /// The end of a stream before its time.
     pub const RST_STREAM: u8 = 3;
-    /// What its sender is able and willing to take.
+    /// The sender's settings.
     pub const SETTINGS: u8 = 4;
     /// A request that the server makes up.
     pub const PUSH_PROMISE: u8 = 5;
-    /// Is answered by the same eight bytes.
+    /// Is acknowledged with the same eight bytes.
     pub const PING: u8 = 6;
     /// No new streams; the connection ends.
     pub const GOAWAY: u8 = 7;
@@ -22,7 +22,7 @@ pub mod kind {
     pub const WINDOW_UPDATE: u8 = 8;
     /// The next part of a field section.
     pub const CONTINUATION: u8 = 9;
-    /// A priority by the field's words.
+    /// A priority in the form of the Priority field.
     pub const PRIORITY_UPDATE: u8 = 16;
 }
 
@@ -30,11 +30,11 @@ pub mod kind {
 pub mod flag {
     /// Of DATA and HEADERS: the last of its sender on this stream.
     pub const END_STREAM: u8 = 1;
-    /// Of SETTINGS and PING: an answer.
+    /// Of SETTINGS and PING: an acknowledgement.
     pub const ACK: u8 = 1;
     /// Of HEADERS and CONTINUATION: the field section is whole.
     pub const END_HEADERS: u8 = 4;
-    /// Of DATA and HEADERS: the first byte says how much padding is at the end.
+    /// Of DATA and HEADERS: the first byte is the length of the padding at the end.
     pub const PADDED: u8 = 8;
     /// Of HEADERS: five bytes of priority come first.
     pub const PRIORITY: u8 = 0x20;
@@ -44,15 +44,15 @@ pub mod flag {
 pub mod setting {
     /// The largest dynamic table that its sender keeps for decoding.
     pub const HEADER_TABLE_SIZE: u16 = 1;
-    /// Whether its sender takes PUSH_PROMISE.
+    /// Whether its sender accepts PUSH_PROMISE.
     pub const ENABLE_PUSH: u16 = 2;
     /// The most streams that the peer may have open.
     pub const MAX_CONCURRENT_STREAMS: u16 = 3;
     /// The window of new streams.
     pub const INITIAL_WINDOW_SIZE: u16 = 4;
-    /// The longest payload that its sender takes.
+    /// The longest payload that its sender accepts.
     pub const MAX_FRAME_SIZE: u16 = 5;
-    /// The largest field section that its sender takes, each line counted with 32 bytes more.
+    /// The largest field section that its sender accepts, each line counted with 32 bytes more.
     pub const MAX_HEADER_LIST_SIZE: u16 = 6;
     /// Whether CONNECT may name a protocol.
     pub const ENABLE_CONNECT_PROTOCOL: u16 = 8;
@@ -99,7 +99,7 @@ pub struct Frame {
     pub flags: u8,
     /// The stream; 0 is the connection.
     pub stream: u32,
-    /// What is behind the nine bytes.
+    /// The payload behind the nine bytes.
     pub payload: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Field sections in bytes (RFC 7541): an encoder that writes exactly what it is told, and a strict
+//! Field sections in bytes (RFC 7541): an encoder that writes exactly the given forms, and a strict
 //! decoder.
 //!
 //! Not the code under test: that a mistake in one is not made good by the same mistake in the
@@ -62,7 +62,7 @@ pub fn remembered(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Vec<u8> {
     [vec![0x40], string(name), string(value)].concat()
 }
 
-/// A field by its place in the tables (§6.1).
+/// A field by its index in the tables (§6.1).
 pub fn indexed(at: usize) -> Vec<u8> {
     number(0x80, 7, at)
 }
@@ -86,7 +86,7 @@ pub struct Decoder {
     table: VecDeque<Field>,
     size: usize,
     limit: usize,
-    /// What the peer was told that its table may have at most.
+    /// The table size that our settings allow the peer at most.
     allowed: usize,
 }
 

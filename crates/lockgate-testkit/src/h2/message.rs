@@ -1,4 +1,4 @@
-//! Messages of HTTP/2 as tests look at them and make them: what was asked, what is answered.
+//! Messages of HTTP/2 as tests look at them and make them: requests and responses.
 
 use bytes::Bytes;
 use h2::Reason;
@@ -42,14 +42,14 @@ fn find<'a>(fields: &'a [Field], wanted: &str) -> Option<&'a str> {
     first
 }
 
-/// An answer as a client got it, as far as it came.
+/// A response as a client got it, as far as it came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The status; 0 when no head came.
     pub status: u16,
     /// The fields, without the status.
     pub fields: Vec<Field>,
-    /// Answers before the answer (1xx): status and fields.
+    /// Interim responses (1xx): status and fields.
     pub interim: Vec<(u16, Vec<Field>)>,
     /// The body, as far as it came.
     pub body: Vec<u8>,
@@ -164,7 +164,7 @@ impl Asked {
     }
 }
 
-/// What an origin does with a request.
+/// A script for an origin's response to a request.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) interim: Vec<(u16, Vec<Field>)>,
@@ -175,14 +175,14 @@ pub struct Reply {
     pub(super) end: End,
 }
 
-/// How an answer ends.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// In an orderly way.
     Clean,
     /// By RST_STREAM behind its last piece.
     Reset(Reason),
-    /// By RST_STREAM, without any answer.
+    /// By RST_STREAM, without any response.
     Refused(Reason),
     /// It does not.
     Never,
@@ -210,7 +210,7 @@ impl Reply {
             .piece(body)
     }
 
-    /// RST_STREAM instead of an answer; 7 is REFUSED_STREAM.
+    /// RST_STREAM instead of a response; 7 is REFUSED_STREAM.
     pub fn refuse(code: u32) -> Self {
         Self {
             end: End::Refused(code.into()),
@@ -224,7 +224,7 @@ impl Reply {
         self
     }
 
-    /// With an answer before the answer.
+    /// With an interim response.
     pub fn interim(mut self, status: u16, fields: &[(&str, &str)]) -> Self {
         self.interim
             .push((status, fields.iter().copied().map(owned).collect()));

@@ -1,5 +1,5 @@
-//! An origin that keeps the rules of HTTP/2, by the h2 crate, as far as it is not told to go away
-//! or to fall silent.
+//! An origin that keeps the rules of HTTP/2, by the h2 crate, until a test makes it leave or
+//! freeze.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -34,19 +34,19 @@ pub struct Origin {
     _runtime: Runtime,
 }
 
-/// What all connections do.
+/// The state of all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Serve,
-    /// GOAWAY; what runs is finished.
+    /// GOAWAY; open streams are finished.
     Leave,
-    /// Nothing is read or written any more, not even an answer to PING.
+    /// Nothing is read or written any more, not even an acknowledgement of PING.
     Freeze,
     /// The sockets are closed.
     Drop,
 }
 
-/// What a connection needs.
+/// The shared parts of a connection.
 struct Service {
     reply: Box<dyn Fn(&Asked) -> Reply + Send + Sync>,
     echoes: bool,
@@ -88,8 +88,7 @@ impl Origin {
         Self::start(Box::new(reply), false, &builder(), Some(acceptor))
     }
 
-    /// Answers 200 at once, sends back each piece of a body as it comes, and the trailers behind
-    /// it.
+    /// Answers 200 at once, echoes each piece of a body as it comes, and the trailers behind it.
     ///
     /// # Panics
     /// As [`Origin::plain`].
@@ -129,7 +128,7 @@ impl Origin {
                 let number = count.fetch_add(1, Ordering::SeqCst);
                 let (service, order) = (Arc::clone(&service), order.clone());
                 // A peer that fails the handshake or breaks off is the business of the test that
-                // told it to.
+                // made it do so.
                 tokio::spawn(async move {
                     match service.tls.clone() {
                         None => serve(service, order, number, stream).await,
@@ -153,7 +152,7 @@ impl Origin {
         }
     }
 
-    /// The address as a configuration has it, without scheme.
+    /// The address as a string, without scheme.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
@@ -188,7 +187,7 @@ impl Origin {
             .collect()
     }
 
-    /// The next RST_STREAM of a client while it is being answered: stream and code.
+    /// The next RST_STREAM of a client during its response: stream and code.
     ///
     /// # Panics
     /// When none comes.
@@ -199,12 +198,12 @@ impl Origin {
             .expect("a reset reaches the origin")
     }
 
-    /// Sends GOAWAY on every connection, those to come too; what runs is finished.
+    /// Sends GOAWAY on every connection, also on new ones; open streams are finished.
     pub fn leave(&self) {
         self.orders.send_replace(Order::Leave);
     }
 
-    /// Falls silent on every connection without closing it: answers nothing, PING neither.
+    /// Freezes every connection without closing it: answers nothing, PING neither.
     pub fn freeze(&self) {
         self.orders.send_replace(Order::Freeze);
     }

@@ -12,13 +12,13 @@ use super::message::{Answer, Field, text};
 use crate::tls::{ClientSettings, Tls};
 use crate::wire::{Wire, shown};
 
-/// What a client begins with (RFC 9113 §3.4).
+/// The connection preface of a client (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection, and what was read of it too much.
+/// A connection, and bytes that were read ahead of it.
 #[derive(Debug)]
 pub struct Peer<S = Wire> {
-    /// What it goes over; reading it directly goes past what was read already.
+    /// Its stream; reading it directly skips bytes that were read ahead.
     pub stream: S,
     /// Whether SETTINGS and PING are acknowledged as they are read.
     pub acknowledges: bool,
@@ -26,14 +26,14 @@ pub struct Peer<S = Wire> {
     decoder: Decoder,
 }
 
-/// How the other end says goodbye.
+/// The GOAWAY of the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoAway {
-    /// The last stream that it has looked at.
+    /// The last stream that it has processed.
     pub last_stream: u32,
     /// A number of [`frame::code`].
     pub code: u32,
-    /// Words for people.
+    /// The debug data.
     pub debug: String,
 }
 
@@ -50,7 +50,7 @@ impl Peer<Wire> {
     }
 
     /// Another handle of the same connection, for a thread that reads while this one writes; it
-    /// acknowledges nothing. What was read too much stays here.
+    /// acknowledges nothing. Bytes that were read ahead stay here.
     ///
     /// # Panics
     /// When descriptors run out.
@@ -81,7 +81,7 @@ impl Peer<Tls> {
 }
 
 impl<S: Read + Write> Peer<S> {
-    /// Speaks over `stream`, and has said nothing yet.
+    /// Wraps `stream`; nothing is sent yet.
     pub fn over(stream: S) -> Self {
         Self {
             stream,
@@ -286,7 +286,7 @@ impl<S: Read + Write> Peer<S> {
             } else {
                 &[]
             };
-            // A peer that has closed already is told nothing; what it sent is still read.
+            // A peer that has closed already gets nothing; the frames that it sent are still read.
             let _ = self.try_send(frame::frame(kind, flag::ACK, 0, payload));
         }
         Ok(Some(frame))
@@ -318,8 +318,8 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Waits until everything sent so far has been looked at: until a PING is answered. Frames
-    /// before are returned.
+    /// Waits until the peer has processed everything sent so far: until a PING is acknowledged.
+    /// Frames before are returned.
     ///
     /// # Panics
     /// When it is not answered.
@@ -371,8 +371,8 @@ impl<S: Read + Write> Peer<S> {
             .collect()
     }
 
-    /// The answer on this stream, up to its end or its reset; its body is let come, as far as this
-    /// window has to be opened for it. What comes on other streams meanwhile is thrown away.
+    /// The response on this stream, up to its end or its reset; its window is opened for the body
+    /// as far as needed. Frames of other streams are dropped.
     ///
     /// # Panics
     /// When the peer ends before, or says goodbye before it began with the answer.
@@ -434,7 +434,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Reads to the end of the connection, where a goodbye must be; the last one.
+    /// Reads to the end of the connection, which must bring a GOAWAY; returns the last one.
     ///
     /// # Panics
     /// When there is none, or the connection does not end.
@@ -444,7 +444,7 @@ impl<S: Read + Write> Peer<S> {
         last.unwrap_or_else(|| panic!("no goodbye, {end:?} instead: {frames:?}"))
     }
 
-    /// Reads what is there, or waits for it; `false` is the peer's end.
+    /// Reads available bytes, or waits for them; `false` is the peer's end.
     fn read_more(&mut self) -> io::Result<bool> {
         let mut read = [0; 16 * 1024];
         let len = self.stream.read(&mut read)?;
@@ -454,7 +454,7 @@ impl<S: Read + Write> Peer<S> {
 }
 
 impl GoAway {
-    /// What a GOAWAY says.
+    /// The content of a GOAWAY.
     ///
     /// # Panics
     /// When it is too short.
