@@ -42,7 +42,7 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 /// from what they wait for.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Polls `look` until it returns something, for changes without an event.
+/// Calls `ask` until it returns something, for changes without an event.
 ///
 /// # Panics
 /// When there is none within [`DEADLINE`].
