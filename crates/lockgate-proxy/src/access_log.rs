@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_one_line_with_all_fields_in_order() {
+    fn an_access_log_record_is_one_line_with_ordered_fields() {
         let expected = concat!(
             r#"{"time":"2026-11-21T20:56:01.234Z","id":"feed000000000001","listener":":8443","#,
             r#""client":"203.0.113.9","client_port":41022,"peer":"192.0.2.7","peer_port":51034,"#,

@@ -60,7 +60,7 @@ fn no_path_or_symlink_leads_out_of_the_root() {
 }
 
 #[test]
-fn only_files_are_opened() {
+fn only_regular_files_are_opened() {
     let folder = tempfile::tempdir().unwrap();
     rustix::fs::mknodat(
         CWD,

@@ -297,7 +297,7 @@ fn a_path_that_cannot_be_a_socket_is_an_error() {
 }
 
 #[test]
-fn addresses_are_written_as_the_configuration_has_them() {
+fn addresses_are_displayed_as_in_the_configuration() {
     for (address, written) in [
         (Address::All(443), ":443"),
         (Address::Ip("[::1]:443".parse().unwrap()), "[::1]:443"),

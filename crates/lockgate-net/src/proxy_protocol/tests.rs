@@ -109,7 +109,7 @@ fn a_v1_line_of_the_specification_is_read() {
 }
 
 #[test]
-fn every_cut_of_a_valid_header_waits_for_more() {
+fn every_cut_of_a_valid_proxy_header_waits_for_more() {
     for header in valid() {
         for cut in 0..header.len() {
             assert_eq!(

@@ -1164,7 +1164,7 @@ fn before_the_first_data_tls_is_acknowledged_at_once() {
 }
 
 #[test]
-fn a_relay_at_rest_holds_no_buffer() {
+fn an_idle_relay_holds_no_buffer() {
     run(async {
         let Pair {
             client: mut tls_client,

@@ -44,7 +44,7 @@ fn hello(version: Version, id: &[u8]) -> Option<ServerHello> {
 }
 
 #[test]
-fn the_version_and_the_session_are_read() {
+fn version_and_session_id_of_a_server_hello_are_read() {
     let versions = |version: u16| extension(43, &version.to_be_bytes());
     // RFC 5077 §3.2, RFC 5746 §3.2
     let others = [extension(35, b""), extension(0xFF01, b"\0")];

@@ -144,7 +144,7 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
 }
 
 #[test]
-fn a_full_inbox_is_an_error_and_not_a_spin() {
+fn a_full_read_buffer_is_an_error() {
     for ends in SECURE {
         run(async {
             let Ends {
@@ -164,7 +164,7 @@ fn a_full_inbox_is_an_error_and_not_a_spin() {
 }
 
 #[test]
-fn tickets_leave_with_the_first_data() {
+fn session_tickets_are_sent_with_the_first_data() {
     run(async {
         let (near, far) = unix_sockets();
         let mut pair = pair(TLS13_TERMS);

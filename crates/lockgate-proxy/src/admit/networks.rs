@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_at_the_ends_of_the_addresses_hold() {
+    fn networks_at_the_ends_of_the_address_range_match() {
         let ends = networks(&["255.255.255.255/32", "0.0.0.0/32", "ffff::/16"], &[]);
         let ips = [
             "0.0.0.0",

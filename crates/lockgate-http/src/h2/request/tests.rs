@@ -56,7 +56,7 @@ fn is(text: &str) -> Result<String, HeadError> {
 }
 
 #[test]
-fn the_scheme_is_kept_where_there_is_one() {
+fn the_h2_scheme_is_kept_if_present() {
     for (pseudo, secure) in [
         (GET, Some(true)),
         (
