@@ -144,7 +144,7 @@ mod tests {
     /// more than one Host header field line or a Host header field with an invalid field
     /// value."
     #[test]
-    fn a_request_without_one_good_host_is_refused() {
+    fn a_request_without_one_valid_host_is_refused() {
         assert_eq!(of("GET / HTTP/1.1"), Err(AskedError::NoHost));
         assert_eq!(of("GET / HTTP/1.0"), is("", "/", None));
         assert_eq!(
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_authority_of_a_target_goes_over_host() {
+    fn the_authority_of_an_absolute_form_target_overrides_host() {
         let with = |target: &str| of(&format!("GET {target} HTTP/1.1\r\nHost: other"));
         assert_eq!(with("http://a:81/b?c"), is("a:81", "/b", Some("c")));
         assert_eq!(with("https://a"), is("a", "/", None));

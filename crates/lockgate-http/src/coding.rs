@@ -168,7 +168,7 @@ mod tests {
 
     /// RFC 9110 §12.5.3.
     #[test]
-    fn the_one_that_is_wanted_most_is_chosen() {
+    fn accept_encoding_with_the_highest_weight_wins() {
         for (value, best) in [
             ("gzip", Some(Gzip)),
             ("x-gzip", Some(Gzip)),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_ask_gets_no_coding() {
+    fn without_accept_encoding_the_response_is_identity() {
         assert_eq!(Accepted::of(&fields(&[])), Accepted::IDENTITY);
         assert_eq!(Accepted::of(&fields(&[("X", "gzip")])), Accepted::IDENTITY);
         for value in ["", ",", " , ,"] {
@@ -228,13 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn of_those_wanted_alike_the_servers_first_is_chosen() {
+    fn equal_accept_encoding_weights_fall_back_to_server_order() {
         let accepted = of("gzip, br, zstd");
         assert_eq!(accepted.best(&[Gzip, Br, Identity]), Some(Gzip));
         assert_eq!(accepted.best(&[Br, Gzip, Identity]), Some(Br));
         assert_eq!(accepted.best(&[Identity]), Some(Identity));
         assert_eq!(accepted.best(&[]), None);
-        // Where identity is not named, any other offered coding is preferred.
+        // Where identity is not named, every other coding that is offered is preferred.
         assert_eq!(accepted.best(&[Identity, Gzip]), Some(Gzip));
         assert_eq!(of("*").best(&[Identity, Gzip]), Some(Identity));
         assert_eq!(of("gzip;q=0.5, *;q=0").best(&[Br, Identity]), None);
@@ -242,7 +242,7 @@ mod tests {
 
     /// RFC 9110 §12.4.2: `qvalue = ( "0" [ "." 0*3DIGIT ] ) / ( "1" [ "." 0*3("0") ] )`.
     #[test]
-    fn an_element_with_a_malformed_weight_is_passed_over() {
+    fn an_accept_encoding_element_with_a_malformed_weight_is_ignored() {
         for value in [
             "gzip;",
             "gzip;q",
@@ -278,7 +278,7 @@ mod tests {
                 "{value}"
             );
         }
-        // Only a well-formed element can forbid identity.
+        // An element that forbids identity has to be well-formed.
         assert_eq!(of("identity;q=0.0000").best(&ALL), Some(Identity));
         for (text, thousandths) in [
             ("0", 0),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_the_same_on_several_lines() {
+    fn accept_encoding_may_be_split_over_several_lines() {
         let of = |lines: &[(&str, &str)]| Accepted::of(&fields(lines));
         let lines = [
             ("Accept-Encoding", "gzip;q=0.5"),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_megabyte_is_read_once() {
+    fn a_megabyte_of_accept_encoding_is_read_once() {
         for (many, best) in [
             ("gzip;q=0.5,", Gzip),
             (",", Br),
@@ -329,7 +329,7 @@ mod tests {
 
     /// RFC 9110 §12.5.5.
     #[test]
-    fn vary_says_a_name_once() {
+    fn vary_names_a_field_once() {
         let name = b"Accept-Encoding";
         for (lines, count) in [
             (&[][..], 1),

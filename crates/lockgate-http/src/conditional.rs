@@ -176,7 +176,7 @@ mod tests {
 
     /// RFC 9110 §13.1.1: strong comparison; `*` is true if there is a representation.
     #[test]
-    fn if_match_wants_the_same_bytes() {
+    fn if_match_uses_strong_comparison() {
         check(&[
             (Method::Get, &[("If-Match", "\"a\"")], Proceed),
             (Method::Put, &[("If-Match", "\"a\"")], Proceed),
@@ -208,7 +208,7 @@ mod tests {
 
     /// RFC 9110 §13.1.2: weak comparison; 304 for GET and HEAD, else 412.
     #[test]
-    fn if_none_match_wants_what_is_not_alike() {
+    fn if_none_match_uses_weak_comparison() {
         check(&[
             (Method::Get, &[("If-None-Match", "\"a\"")], NotModified),
             (Method::Head, &[("If-None-Match", "W/\"a\"")], NotModified),
@@ -241,7 +241,7 @@ mod tests {
     /// RFC 9110 §13.1.3: ignored if it is no valid date, has more than one member, the method is
     /// another, or there is If-None-Match.
     #[test]
-    fn if_modified_since_wants_a_later_one() {
+    fn if_modified_since_needs_a_later_modification() {
         check(&[
             (Method::Get, &[("If-Modified-Since", AT)], NotModified),
             (Method::Head, &[("If-Modified-Since", AFTER)], NotModified),
@@ -290,7 +290,7 @@ mod tests {
 
     /// RFC 9110 §13.1.4: ignored if it is no valid date, or there is If-Match.
     #[test]
-    fn if_unmodified_since_wants_none_later() {
+    fn if_unmodified_since_needs_no_later_modification() {
         check(&[
             (Method::Get, &[("If-Unmodified-Since", AT)], Proceed),
             (Method::Put, &[("If-Unmodified-Since", AFTER)], Proceed),
@@ -329,7 +329,7 @@ mod tests {
 
     /// RFC 9110 §13.2.2.
     #[test]
-    fn what_is_required_goes_before_what_is_cached() {
+    fn preconditions_are_evaluated_in_rfc_order() {
         check(&[
             (Method::Get, &[], Proceed),
             (
@@ -357,7 +357,7 @@ mod tests {
 
     /// RFC 9110 §13.2.1.
     #[test]
-    fn methods_without_a_representation_have_no_conditions() {
+    fn methods_without_a_representation_ignore_conditions() {
         for method in [Method::Options, Method::Trace, Method::Connect] {
             check(&[
                 (method, &[("If-Match", "\"b\"")], Proceed),
@@ -369,7 +369,7 @@ mod tests {
 
     /// RFC 9110 §13.1.3, §13.1.4: ignored if there is no modification date.
     #[test]
-    fn what_has_no_validators_is_never_the_same() {
+    fn without_validators_etags_and_dates_never_match() {
         let none = Validators {
             etag: None,
             modified: None,
@@ -399,7 +399,7 @@ mod tests {
 
     /// RFC 9110 §13.1.5.
     #[test]
-    fn if_range_wants_the_very_same() {
+    fn if_range_needs_a_strong_match() {
         for (lines, applies) in [
             (&[][..], true),
             (&[("If-Range", "\"a\"")], true),
@@ -435,7 +435,7 @@ mod tests {
 
     /// RFC 9110 §8.8.2.2.
     #[test]
-    fn a_change_in_this_second_is_no_strong_validator() {
+    fn a_last_modified_in_this_second_is_no_strong_validator() {
         let lines = fields(&[("If-Range", AT)]);
         let applies = |now| range_applies(&lines, &CURRENT, now);
         assert_eq!(
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_megabyte_of_tags_is_read_once() {
+    fn a_megabyte_of_etags_is_read_once() {
         let long = "\"b\",".repeat(1 << 18);
         let broken = "\"b".repeat(1 << 19);
         for (value, outcome) in [

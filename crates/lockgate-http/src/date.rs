@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn imf_fixdate_follows_the_calendar() {
         for (seconds, expected) in [
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (784_111_777, "Sun, 06 Nov 1994 08:49:37 GMT"), // the example of RFC 9110 §5.6.7
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_follows_the_one_before() {
+    fn every_day_follows_the_day_before() {
         let mut before = Calendar::of_unix(0);
         for day in 1..60_000 {
             let now = Calendar::of_unix(day * 86_400);
@@ -272,7 +272,7 @@ mod tests {
 
     /// RFC 9110 §5.6.7.
     #[test]
-    fn a_date_has_three_forms() {
+    fn an_http_date_has_three_forms() {
         for value in [
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "Sunday, 06-Nov-94 08:49:37 GMT",
@@ -288,7 +288,7 @@ mod tests {
             ("Fri, 31 Dec 9999 23:59:59 GMT", 253_402_300_799),
             // "60" is in the grammar; this is the leap second before 2017.
             ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800),
-            // It was a Sunday: clients with a wrong weekday mean the same moment.
+            // It was a Sunday: clients with another weekday mean the same moment.
             ("Mon, 06 Nov 1994 08:49:37 GMT", 784_111_777),
         ] {
             assert_eq!(parse(value.as_bytes(), NOW), Some(seconds), "{value}");
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_or_before_1970_is_none() {
+    fn malformed_dates_and_dates_before_1970_are_refused() {
         for value in [
             "",
             "0",
@@ -338,7 +338,7 @@ mod tests {
     /// future as representing the most recent year in the past that had the same last two
     /// digits."
     #[test]
-    fn two_digits_of_a_year_are_at_most_fifty_years_ahead() {
+    fn rfc850_years_are_at_most_fifty_years_ahead() {
         let year =
             |value: &str, now| parse(value.as_bytes(), now).map(|at| Calendar::of_unix(at).year);
         assert_eq!(year("Friday, 01-Jan-76 00:00:00 GMT", NOW), Some(2076));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_that_is_written_is_read_back() {
+    fn every_written_http_date_is_read_back() {
         for day in 0..60_000 {
             let seconds = day * 86_400 + day % 86_400;
             assert_eq!(parse(&imf_fixdate(seconds), NOW), Some(seconds));

@@ -95,7 +95,7 @@ mod tests {
 
     /// RFC 9110 §8.8.3.2, its table.
     #[test]
-    fn tags_are_compared_in_two_ways() {
+    fn etags_have_strong_and_weak_comparison() {
         for (one, other, same, alike) in [
             (r#"W/"1""#, r#"W/"1""#, false, true),
             (r#"W/"1""#, r#"W/"2""#, false, false),
@@ -122,7 +122,7 @@ mod tests {
 
     /// RFC 9110 §8.8.3: `etagc = %x21 / %x23-7E / obs-text`.
     #[test]
-    fn what_is_no_tag_is_none() {
+    fn malformed_etags_are_refused() {
         for text in [
             "", "a", "*", "\"", "\"a", "a\"", "w/\"a\"", "W/a", "W\"a\"", "W/ \"a\"", "\"a\"b",
             "\"a\" ",
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_goes_on_as_long_as_it_is_one() {
+    fn an_etag_list_breaks_at_a_malformed_element() {
         let of = |text: &str| {
             let mut tags = EntityTags::of(text.as_bytes());
             let read: Vec<_> = tags

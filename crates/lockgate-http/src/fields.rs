@@ -414,7 +414,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_known_name_is_found_in_any_case() {
+    fn every_known_field_name_is_found_in_any_case() {
         for &known in Known::ALL {
             assert_eq!(Known::of(known.name().as_bytes()), Some(known));
             assert_eq!(
@@ -435,7 +435,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn order_and_spelling_are_kept() {
+    fn field_order_and_spelling_are_kept() {
         let mut some = fields(&[("x-b", "1"), ("HOST", "a"), ("X-A", "2"), ("x-B", "3")]);
         assert_eq!(some.first(Known::Host), Some(&b"a"[..]));
         assert_eq!(some.named(b"X-b").collect::<Vec<_>>(), [b"1", b"3"]);
@@ -445,7 +445,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_known_at_once() {
+    fn absent_fields_are_detected_without_a_search() {
         let mut some = fields(&[
             ("if-range", "a"),
             ("Range", "b"),
@@ -464,7 +464,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn values_change_in_their_places() {
+    fn field_values_are_replaced_in_place() {
         let mut some = fields(&[("a", "1"), ("b", "2"), ("c", "3")]);
         some.revise(|field, value| {
             value.extend_from_slice(field.value);
@@ -476,7 +476,7 @@ pub(crate) mod tests {
 
     /// RFC 9110 §5.6.1: a recipient must parse and ignore empty elements.
     #[test]
-    fn a_list_is_the_same_on_one_line_or_several() {
+    fn a_list_field_is_the_same_on_several_lines() {
         let list = |lines: &[(&str, &str)]| {
             let fields = fields(lines);
             fields

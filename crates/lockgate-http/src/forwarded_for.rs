@@ -56,7 +56,7 @@ fn is_port(port: &str) -> Option<()> {
 mod tests {
     use super::*;
 
-    /// RFC 7239 §6, and forms of X-Forwarded-For in practice.
+    /// RFC 7239 §6, and forms of X-Forwarded-For in the wild.
     #[test]
     fn x_forwarded_for_elements_with_ports_brackets_and_quotes() {
         for (element, expected) in [

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_this_connection_only_ends_here() {
+    fn hop_by_hop_fields_are_not_forwarded() {
         let sent = fields(&[
             ("Host", "a.example"),
             ("Connection", "close, X-Secret"),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_after_detaching_cannot_be_named() {
+    fn fields_added_after_detaching_survive_the_connection_field() {
         let mut sent = fields(&[
             ("Host", "a.example"),
             ("Connection", "X-Secret, Upgrade, host"),
@@ -409,7 +409,7 @@ mod tests {
 
     /// RFC 9110 §7.6.2.
     #[test]
-    fn a_hop_is_counted_for_the_methods_that_trace_a_way() {
+    fn max_forwards_is_decremented_for_trace_and_options() {
         let counted = |method, values: &[&str]| {
             let lines: Vec<_> = values
                 .iter()
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_are_what_no_head_needs() {
+    fn trailers_that_a_head_needs_are_dropped() {
         let sent = fields(&[
             ("X-Sum", "1"),
             ("grpc-status", "0"),
@@ -466,7 +466,7 @@ mod tests {
 
     /// RFC 9112 §9.3.
     #[test]
-    fn connections_are_kept_as_their_version_has_it() {
+    fn keep_alive_depends_on_version_and_connection_field() {
         let keeps = |version, value: &str| keeps_alive(version, &fields(&[("Connection", value)]));
         let (old, new) = (Version::Http10, Version::Http11);
         assert_eq!(
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_cannot_say_who_they_are() {
+    fn untrusted_clients_cannot_set_x_forwarded_for() {
         let lies = [
             ("X-Forwarded-For", "1.1.1.1"),
             ("x-forwarded-proto", "https"),
@@ -515,7 +515,7 @@ mod tests {
             told(&client, "a.example:80", &lies),
             [
                 "X_Other: 1",
-                // It is not about the client.
+                // It does not name the client.
                 "If_Match: *",
                 "X-Forwarded-For: 192.0.2.7",
                 "X-Forwarded-Proto: http",
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_names_no_host_has_none_in_forwarding_fields() {
+    fn without_host_there_is_no_x_forwarded_host() {
         for trusted in [false, true] {
             let client = Client::new("192.0.2.7".to_owned(), false, trusted);
             assert_eq!(
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn what_trusted_proxies_say_is_kept_and_ours_added() {
+    fn trusted_proxies_keep_x_forwarded_for_and_ours_is_appended() {
         let said = [
             ("X-Forwarded-For", "203.0.113.9"),
             ("X-Forwarded-For", "10.0.0.1"),

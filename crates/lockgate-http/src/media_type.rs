@@ -314,7 +314,7 @@ mod tests {
     use crate::h1::parse::TOKEN;
 
     #[test]
-    fn the_table_is_in_order_and_sound() {
+    fn the_media_type_table_is_sorted_and_valid() {
         assert!(BY_EXTENSION.is_sorted_by(|(before, _), (behind, _)| before < behind));
         assert_eq!(
             BY_EXTENSION
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_what_its_last_extension_says() {
+    fn the_last_file_extension_decides_the_media_type() {
         for (path, media_type) in [
             ("index.html", "text/html"),
             ("/a/b/INDEX.HTM", "text/html"),
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_does_not_say_its_charset_is_told_one() {
+    fn text_media_types_without_charset_get_one() {
         for (content_type, wants) in [
             ("text/html", true),
             ("Text/Plain", true),
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_in_itself_is_not_compressed_again() {
+    fn compressed_media_types_are_not_compressible() {
         for extension in [
             "html",
             "css",

@@ -121,7 +121,7 @@ mod tests {
 
     /// RFC 9218 §4.
     #[test]
-    fn a_priority_is_an_urgency_and_whether_parts_are_of_use() {
+    fn a_priority_is_an_urgency_and_incremental() {
         for (value, priority) in [
             ("", is(3, false)),
             ("u=0", is(0, false)),
@@ -160,7 +160,7 @@ mod tests {
 
     /// RFC 9651 §4.2: then the whole value is ignored.
     #[test]
-    fn what_is_no_dictionary_says_nothing() {
+    fn a_malformed_priority_dictionary_is_ignored() {
         for value in [
             "u=1,",
             ",u=1",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn several_lines_are_one() {
+    fn several_priority_lines_are_one_dictionary() {
         let of = |lines: &[(&str, &str)]| Priority::of(&fields(lines));
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[("x-priority", "u=1")]), None);
@@ -190,9 +190,9 @@ mod tests {
         assert_eq!(of(&[("priority", "u=1"), ("priority", "=")]), None);
     }
 
-    /// RFC 9218 §8: members that the response lacks are as in the request.
+    /// RFC 9218 §8: parameters that the response lacks are those of the request.
     #[test]
-    fn an_answer_changes_what_it_speaks_of() {
+    fn a_response_priority_overrides_only_the_parameters_it_has() {
         let asked = Priority {
             urgency: 5,
             incremental: true,
@@ -207,7 +207,7 @@ mod tests {
 
     /// RFC 9218 §7.1.
     #[test]
-    fn an_update_names_a_stream() {
+    fn a_priority_update_names_a_stream() {
         let update = |stream: u32, value: &str| {
             let payload = [&stream.to_be_bytes()[..], value.as_bytes()].concat();
             priority_update(&payload)
@@ -216,7 +216,7 @@ mod tests {
             update(5, "u=1, i"),
             is(1, true).map(|priority| (5, priority))
         );
-        // Missing members are the default again (§7).
+        // An omitted parameter is the default again (§7).
         assert_eq!(
             update(0x8000_0005, ""),
             is(3, false).map(|priority| (5, priority))

@@ -171,7 +171,7 @@ mod tests {
 
     /// The examples of RFC 9110 §14.1.2, of 10,000 bytes.
     #[test]
-    fn ranges_are_those_of_the_rfc() {
+    fn range_examples_of_the_rfc_are_selected() {
         for (value, selection) in [
             ("bytes=0-499", Single(part(0, 500))),
             ("bytes=500-999", Single(part(500, 500))),
@@ -198,7 +198,7 @@ mod tests {
 
     /// RFC 9110 §14.1.2, §14.2.
     #[test]
-    fn ranges_end_where_the_representation_does() {
+    fn ranges_are_clamped_to_the_representation() {
         for (value, selection) in [
             ("bytes=0-", Single(part(0, 10))),
             ("bytes=0-9", Single(part(0, 10))),
@@ -239,7 +239,7 @@ mod tests {
 
     /// RFC 9110 §14.1, §14.2, and the list of §5.6.1.
     #[test]
-    fn what_is_no_range_of_bytes_is_passed_over() {
+    fn malformed_range_fields_are_ignored() {
         for value in [
             "",
             "bytes",
@@ -302,7 +302,7 @@ mod tests {
 
     /// Clients that send a range with every request get no error.
     #[test]
-    fn of_nothing_everything_is_sent() {
+    fn a_range_of_an_empty_representation_sends_it_whole() {
         for value in [
             "bytes=0-",
             "bytes=0-499",
@@ -316,7 +316,7 @@ mod tests {
 
     /// RFC 9110 §14.2, §17.15; CVE-2011-3192.
     #[test]
-    fn more_is_never_asked_for_than_there_is() {
+    fn overlapping_or_too_many_ranges_send_the_whole() {
         assert_eq!(of("bytes=0-9,0-9", 10), Whole);
         assert_eq!(of("bytes=0-4,4-9", 10), Whole);
         assert_eq!(
@@ -332,7 +332,7 @@ mod tests {
         );
         assert_eq!(of(&list(MAX_RANGES + 1), 1_000), Whole);
         assert_eq!(of(&list(10_000), 1 << 40), Whole);
-        // Unsatisfiable ones count.
+        // Ranges that select nothing count.
         assert_eq!(
             of(&format!("bytes=0-0{}", ",9-".repeat(MAX_RANGES)), 5),
             Whole
@@ -350,7 +350,7 @@ mod tests {
 
     /// RFC 9110 §14.4.
     #[test]
-    fn a_part_says_where_it_is() {
+    fn content_range_names_the_position_of_a_part() {
         let mut out = Vec::new();
         content_range(&mut out, part(0, 500), 1_234);
         assert_eq!(out.as_slice(), b"bytes 0-499/1234");

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_plain_has_one_reading() {
+    fn an_unambiguous_path_has_one_interpretation() {
         for path in ["/", "/a", "/a/", "/a/b..c/.d"] {
             assert_eq!(all(path), [path]);
         }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_habit_of_a_server_is_a_reading() {
+    fn every_path_normalization_of_a_server_is_an_interpretation() {
         assert_eq!(all("/x/../a"), ["/a", "/x/../a"]);
         assert_eq!(all("/x/.."), ["/", "/x/.."]);
         assert_eq!(all("/../a/."), ["/../a/.", "/a/"]);

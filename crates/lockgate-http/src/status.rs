@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_registered_code_has_its_phrase_and_no_other_has_one() {
+    fn only_registered_status_codes_have_a_reason_phrase() {
         for (status, phrase) in [
             (100, "Continue"),
             (200, "OK"),

@@ -349,7 +349,7 @@ mod tests {
 
     /// RFC 9112 §3.2.1 to §3.2.4.
     #[test]
-    fn each_form_goes_with_its_methods() {
+    fn each_request_target_form_goes_with_its_methods() {
         assert_eq!(
             origin(Method::Get, "/a/b?c?d"),
             Some(("/a/b".into(), Some("c?d".into())))
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_names_or_addresses() {
+    fn a_host_is_a_reg_name_or_ip_address() {
         let read = |text: &str| {
             Authority::parse(text.as_bytes())
                 .ok()
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_decoded_once() {
+    fn a_path_is_percent_decoded_once() {
         for (path, decoded) in [
             ("/a", "/a"),
             ("/%61%2D%7e", "/a-~"),
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_go_around_a_rule_is_refused() {
+    fn encoded_slashes_and_dot_segments_are_refused() {
         use TargetError::*;
         for (path, error) in [
             ("/a%2fb", Ambiguous),
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_named_in_a_target_is_not_shown() {
+    fn userinfo_in_a_request_target_is_masked() {
         for (target, shown) in [
             ("http://user:secret@a.test/x?y", "http://***@a.test/x?y"),
             ("ftp://user:se@cret@a.test", "ftp://***@a.test"),

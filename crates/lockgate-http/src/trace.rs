@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_read_from_what_is_valid_only() {
+    fn a_trace_id_is_read_from_valid_traceparent_only() {
         for (value, valid, why) in [
             (
                 "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_connection_names_goes_no_further_and_says_nothing() {
+    fn traceparent_named_by_connection_is_ignored() {
         let good = format!("00-{TRACE}-00f067aa0ba902b7-01");
         for (named, stays) in [
             ("close", true),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_certain_is_taken_out() {
+    fn an_invalid_traceparent_is_removed_with_tracestate() {
         let good = format!("00-{TRACE}-00f067aa0ba902b7-01");
         let settled = |lines: &[(&str, &str)]| {
             let mut fields = fields(lines);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_begins_is_valid() {
+    fn a_new_traceparent_is_valid() {
         for (trace, parent) in [([b'0'; 32], [b'0'; 16]), ([b'a'; 32], [b'b'; 16])] {
             for (sampled, flags) in [(Sampled::Yes, "01"), (Sampled::No, "00")] {
                 let mut fields = fields(&[]);

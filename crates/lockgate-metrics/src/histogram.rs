@@ -217,7 +217,7 @@ mod tests {
     const BOUNDS: Bounds = Bounds::new(&[Duration::from_millis(1), Duration::from_millis(10)]);
 
     #[test]
-    fn a_duration_equal_to_a_bound_belongs_below_it() {
+    fn a_duration_equal_to_a_histogram_bound_counts_below() {
         let histogram = Histogram::new(BOUNDS);
         histogram.record(Duration::ZERO);
         histogram.record(Duration::from_millis(1));
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_duration_there_is_does_no_harm() {
+    fn the_longest_duration_does_not_overflow_a_histogram() {
         let histogram = Histogram::new(BOUNDS);
         histogram.record(Duration::MAX);
         assert_eq!(histogram.snapshot().count(), 1);
     }
 
     #[test]
-    fn many_durations_at_once_are_as_many_and_lose_nothing_of_their_sum() {
+    fn record_many_adds_count_and_sum_of_equal_durations() {
         let histogram = Histogram::new(BOUNDS);
         histogram.record_many(Duration::from_nanos(1_500), 1_000);
         histogram.record_many(Duration::from_millis(5), 2);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn twenty_bounds_leave_room_for_the_bucket_above_them() {
+    fn twenty_histogram_bounds_leave_room_for_the_infinity_bucket() {
         const SECONDS: [Duration; MOST] = {
             let mut bounds = [Duration::ZERO; MOST];
             let mut i = 0;
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "bounds must increase")]
-    fn bounds_that_do_not_increase_are_refused() {
+    fn unsorted_histogram_bounds_are_refused() {
         static TWICE: [Duration; 2] = [Duration::from_secs(1); 2];
         let _ = Bounds::new(&TWICE);
     }

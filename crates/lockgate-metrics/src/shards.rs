@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn two_shards_never_share_a_line() {
+    fn two_shards_never_share_a_cache_line() {
         let shards = Shards::new(2, |_| Counter::new());
         assert!(align_of::<Padded<Counter>>() >= 128);
         assert_eq!(size_of::<Padded<Counter>>() % 128, 0);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn every_worker_writes_its_own_and_the_reader_sums() {
+    fn counters_are_summed_over_workers() {
         let shards = Shards::new(4, |_| Cells::default());
         std::thread::scope(|scope| {
             for worker in 0..4 {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_worker_counts_up_another_may_count_down() {
+    fn a_gauge_sums_increments_and_decrements_across_shards() {
         let shards = Shards::new(2, |_| Cells::default());
         shards.shard(0).unwrap().open.inc();
         shards.shard(1).unwrap().open.dec();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_even_flow_reads_the_same_at_every_moment() {
+    fn a_steady_flow_has_the_same_throughput_at_every_moment() {
         let mut flow = Throughput::default();
         for now in (100..60_000).step_by(100) {
             flow.add(
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_brings_it_to_zero_within_two_windows() {
+    fn throughput_falls_to_zero_within_two_idle_windows() {
         let mut flow = Throughput::default();
         flow.add(1_000, received(50_000));
         assert_eq!(flow.per_second(1_000), received(10_000));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_numbers_do_not_overflow() {
+    fn huge_byte_counts_do_not_overflow() {
         let mut flow = Throughput::default();
         flow.add(0, received(u64::MAX));
         flow.add(1, received(u64::MAX));

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_acknowledgement_is_asked_for_what_was_read_and_not_answered() {
+    fn an_acknowledgement_is_due_for_data_read_and_not_answered() {
         let acks = Acks::default();
         assert!(!acks.ask(), "nothing was received");
         acks.received();

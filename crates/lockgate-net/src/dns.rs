@@ -249,7 +249,7 @@ mod tests {
         question(ID, "_app._tcp.example.internal.").unwrap()
     }
 
-    /// A response with these flags and records, each as it is behind the question.
+    /// A response with these flags and records, each as it stands behind the question.
     fn answered(flags: u16, count: u16, records: &[u8]) -> Vec<u8> {
         let mut message = asked();
         message[2..4].copy_from_slice(&flags.to_be_bytes());
@@ -257,7 +257,7 @@ mod tests {
         [&message, records].concat()
     }
 
-    /// A record of the name in the question (RFC 1035 §4.1.3), by a pointer to offset 12.
+    /// A record of the queried name (RFC 1035 §4.1.3), with the name at its place 12.
     fn record(kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
         let length = (data.len() as u16).to_be_bytes();
         [
@@ -280,7 +280,7 @@ mod tests {
 
     /// RFC 1035 §4.1.1, §4.1.2.
     #[test]
-    fn a_question_is_one_that_is_followed_to_its_end() {
+    fn an_srv_query_is_encoded_and_invalid_names_are_refused() {
         assert_eq!(asked()[..12], [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(
             &asked()[12..],
@@ -312,7 +312,7 @@ mod tests {
 
     /// RFC 2782.
     #[test]
-    fn records_say_where_a_service_is() {
+    fn srv_records_name_target_and_port() {
         let one = Srv {
             priority: 1,
             weight: 2,
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told_from_one_that_says_no() {
+    fn a_dns_response_must_match_its_query() {
         let good = answered(0x8180, 1, &srv(1, 2, 80, TARGET));
         let with = |at: usize, byte: u8| {
             let mut message = good.clone();
@@ -394,7 +394,7 @@ mod tests {
             answer(&answered(0x8180, 1, &record(1, 1, &[1, 2, 3, 4])), &asked()),
             Err(DnsError::NoRecord)
         );
-        // A server that does not parse questions does not repeat them.
+        // Some servers answer FORMERR without the question.
         assert_eq!(
             answer(&[0x12, 0x34, 0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0], &asked()),
             Err(DnsError::Refused(5))
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_wherever_it_ends() {
+    fn malformed_dns_responses_are_refused_at_every_length() {
         let good = answered(0x8180, 1, &srv(1, 2, 80, TARGET));
         for end in asked().len()..good.len() {
             assert_eq!(

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_are_done_and_past_the_bound_refused() {
+    fn jobs_beyond_the_queue_bound_are_refused() {
         let threads = Threads::new("test", NonZeroUsize::MIN);
         let (go, wait) = mpsc::channel::<()>();
         let (begun, began) = mpsc::channel();

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_off_once_and_not_before_its_time() {
+    fn a_timer_fires_once_and_not_early() {
         run(async {
             let timer = Timer::new().unwrap();
             let set = Instant::now();

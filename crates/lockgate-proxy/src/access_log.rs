@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_has_opened_is_told_with_it() {
+    fn an_access_log_line_names_the_request_that_opened_it() {
         let opened = OpenedBy {
             id: "0123",
             host: b"a.test:443",
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_one_line_with_all_fields_in_order() {
+    fn an_access_log_record_is_one_line_with_ordered_fields() {
         let expected = concat!(
             r#"{"time":"2026-11-21T20:56:01.234Z","id":"feed000000000001","listener":":8443","#,
             r#""client":"203.0.113.9","client_port":41022,"peer":"192.0.2.7","peer_port":51034,"#,
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_apply_is_left_out() {
+    fn absent_access_log_fields_are_omitted() {
         let expected = concat!(
             r#"{"time":"2026-11-21T20:56:01.234Z","id":"feed000000000001","listener":":8443","#,
             r#""client":"unix","peer":"unix","received_bytes":100,"sent_bytes":20000,"#,
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_distinct_and_stand_at_their_index() {
+    fn cause_names_are_distinct_and_stand_at_their_index() {
         for (i, cause) in Cause::ALL.into_iter().enumerate() {
             assert_eq!(cause.index(), i);
             assert!(
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_formats_have_a_line_for_a_connection_too() {
+    fn logfmt_and_combined_have_a_connection_line_too() {
         assert_eq!(
             formatted(&record(), Format::Combined, MaskIp::Mask),
             "203.0.113.0 - - [21/Nov/2026:20:56:01 +0000] \"-\" - 20000 \"-\" \"-\"\n"

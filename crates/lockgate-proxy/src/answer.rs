@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_why_in_its_head_and_in_its_body() {
+    fn an_error_response_has_proxy_status_and_an_explaining_body() {
         let answer = ErrorAnswer {
             id: "0123",
             ..ErrorAnswer::of(Fault::ConnectionRefused)
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_in_every_form_is_a_whole_answer() {
+    fn every_fault_in_every_form_is_a_complete_response() {
         for fault in Fault::ALL {
             for form in [Form::Text, Form::Html, Form::Json] {
                 let (head, body) = ErrorAnswer::of(fault).make(form, None);
@@ -197,7 +197,7 @@ mod tests {
 
     /// RFC 9110 §8.6: a pool may be in maintenance by one of these.
     #[test]
-    fn what_ends_with_its_head_has_neither_length_nor_body() {
+    fn error_responses_204_and_304_have_no_content_length() {
         for status in [204, 304] {
             let answer = ErrorAnswer {
                 status,
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_ends_a_grpc_call_with_a_status_and_a_message() {
+    fn every_fault_ends_a_grpc_call_with_status_and_message() {
         for fault in Fault::ALL {
             let head = ErrorAnswer::of(fault).make_grpc();
             assert_eq!(
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_the_configuration_replaces_body_and_type_only() {
+    fn a_configured_error_page_replaces_only_body_and_type() {
         let page = Page {
             body: b"back soon\n".to_vec(),
             media_type: "text/x-own".to_owned(),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_told_what_it_may_do() {
+    fn error_responses_carry_challenge_allow_and_retry_after() {
         for (fault, advice, name, expected) in [
             (
                 Fault::Unauthorized,

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_are_exact_while_clients_come_and_go_in_threads() {
+    fn client_accounts_are_exact_while_threads_come_and_go() {
         let clients = Clients::new();
         let kept = clients.of(ip("192.0.2.1"), Standing::Ordinary);
         std::thread::scope(|scope| {

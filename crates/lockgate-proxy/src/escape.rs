@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_text_can_end_it_or_the_line() {
+    fn an_escaped_text_cannot_end_the_string_or_the_line() {
         // RFC 8259 §7
         for (raw, expected) in [
             (&b""[..], r#""""#),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_is_read_back_as_itself() {
+    fn every_json_character_is_read_back_as_itself() {
         for c in (0..=0x10_ffff)
             .filter_map(char::from_u32)
             .filter(|c| u32::from(*c) < 0x3000 || c.is_control())
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_at_every_place_is_valid_json() {
+    fn every_byte_at_every_position_is_valid_json() {
         for byte in 0..=255 {
             for place in 0..40 {
                 let mut text = vec![b'a'; 40];
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_of_the_combined_format_hold() {
+    fn combined_format_quotes_cannot_be_broken() {
         for (raw, expected) in [
             (&b"Mozilla/5.0 (X11)"[..], "Mozilla/5.0 (X11)"),
             (b"a\" 200 1 \"", r"a\x22 200 1 \x22"),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_between_characters() {
+    fn a_text_is_truncated_between_characters() {
         for (text, longest, expected) in [
             (&b""[..], 0, (&b""[..], false)),
             (b"abc", 3, (b"abc", false)),

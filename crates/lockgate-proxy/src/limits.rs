@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_is_missing_until_it_is_dropped() {
+    fn a_limit_is_used_until_its_permit_is_dropped() {
         let limit = Limit::new(1);
         let taken = limit.try_take();
         assert!(taken.is_some());
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_refused_when_as_many_wait_as_are_served() {
+    fn a_client_is_refused_with_as_many_waiting_as_served() {
         let table = PerClient::new(1);
         let ip = IpAddr::from([192, 0, 2, 1]);
         let (served, waiting) = (table.enter(ip), table.enter(ip));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_client_is_its_64() {
+    fn the_connection_limit_of_ipv6_counts_its_64_prefix() {
         let table = PerClient::new(1);
         let held = [
             table.enter("2001:db8::1".parse().unwrap()),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_as_many_as_it_may_and_who_has_none_is_forgotten() {
+    fn concurrent_shares_are_limited_per_key_and_forgotten_when_empty() {
         let table = AtOnce::new(2);
         let (one, other) = (Arc::<str>::from("one"), Arc::<str>::from("other"));
         let shares = [table.take(&one), table.take(&one)];
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_left_is_forgotten() {
+    fn a_client_without_connections_is_forgotten() {
         let table = PerClient::new(1);
         drop(table.enter("192.0.2.1".parse().unwrap()));
         assert!(

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_that_holds_most_is_cut_first() {
+    fn under_memory_pressure_the_largest_client_is_cut_first() {
         use Standing::Stalled;
         let all = candidates(&[
             (Stalled, 1, 50),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_hold_less_than_their_part_are_never_cut_for_memory() {
+    fn clients_below_their_share_are_never_cut_for_memory() {
         use Standing::{Slow, Stalled};
         let all = candidates(&[(Slow, 1, 50), (Stalled, 2, 10), (Slow, 1, 20)]);
         assert_eq!(choose(all, 1_000), [0, 2]);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cut_connection_still_holds_costs_no_other_its_life() {
+    fn memory_of_a_cut_connection_cuts_no_other() {
         let clock = Clock::new(Pulse::new());
         let guards = [1, 2].map(|_| {
             let guard = clock.watch();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_http2_is_cut_for_what_its_streams_wait_for() {
+    fn an_http2_connection_is_cut_for_its_stalled_streams() {
         let clock = Clock::new(Pulse::new());
         let (connection, stream) = (clock.watch(), clock.watch());
         connection.watch().held.set(1 << 20);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_many_requests_that_dial_holds_what_a_fresh_one_holds() {
+    fn a_long_connection_is_charged_no_more_than_a_fresh() {
         let clock = Clock::new(Pulse::new());
         let held_after = |exchanges: usize| {
             let guard = clock.watch();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_charged_with_what_its_parts_keep() {
+    fn a_connection_is_charged_for_the_memory_of_its_parts() {
         let clock = Clock::new(Pulse::new());
         let guard = clock.watch();
         let mut kept = None;

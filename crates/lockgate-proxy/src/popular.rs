@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_pages_and_referers_are_counted_without_what_is_private() {
+    fn top_hosts_pages_and_referers_omit_queries_and_credentials() {
         let mut popular = Popular::default();
         for (host, path, referer) in [
             (
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_referer_is_a_host_of_the_web_or_nothing() {
+    fn a_top_referer_is_a_web_host_or_nothing() {
         for (url, expected) in [
             ("https://example.com/a", Some("example.com")),
             ("HTTP://example.com:8080", Some("example.com:8080")),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_second_is_told_from_samples_and_a_quiet_one_exactly() {
+    fn top_requests_are_sampled_only_in_busy_seconds() {
         let mut popular = Popular::default();
         let requests = LOOKED_AT + 1_000 * ONE_IN;
         (0..requests).for_each(|_| popular.record(1_500, "a", || (Some(b"/"), None)));
@@ -259,10 +259,10 @@ mod tests {
     }
 
     #[test]
-    fn whatever_names_come_memory_is_bounded_and_the_popular_one_is_found() {
+    fn top_requests_are_found_in_bounded_memory() {
         let mut popular = Popular::default();
         for n in 0..50_000_u64 {
-            // Each in a second of its own, so that each is looked at.
+            // Each in a second of its own, so that each is sampled.
             let path = format!("/{n}/{}", "x".repeat(1_000));
             let referer = format!("https://{n}.example/");
             popular.record(n * 1_000, "a", || {

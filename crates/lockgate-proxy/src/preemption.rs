@@ -209,7 +209,7 @@ mod tests {
             }
         }
 
-        /// Ends as many as `wanted` after `millis`; how many of each client are left.
+        /// Ends as many as `wanted` after `millis`; returns how many of each client are left.
         fn left(&self, millis: u64, mut wanted: usize) -> [usize; 3] {
             end_at(self.clock.now() + millis, &self.clock, || {
                 let more = wanted > 0;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_give_way_by_what_they_wait_for_and_what_their_client_has() {
+    fn preemption_order_follows_wait_reason_and_share_of_the_client() {
         let order = [
             Reason::of(Waiting::ForClose, 0, true, Idle::Long),
             Reason::of(Waiting::ForRequest, STILL, true, Idle::Long),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_the_client_that_has_most_give_way_first() {
+    fn idle_connections_of_the_largest_client_are_preempted_first() {
         let mut begun = Begun::new();
         for client in [1, 2, 2, 2, 3, 3] {
             begun.add(client, Standing::Ordinary, Waiting::ForOpening);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn still_exchanges_of_the_client_that_has_most_end_first() {
+    fn stalled_exchanges_of_the_largest_client_end_first() {
         let mut begun = Begun::new();
         begun.many(20, 1);
         begun.many(12, 2);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn no_client_loses_its_part() {
+    fn no_client_is_preempted_below_its_share() {
         let mut begun = Begun::new();
         begun.many(20, 1);
         begun.many(3, 2);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_that_move_or_wait_for_their_turn_go_on() {
+    fn exchanges_that_progress_or_queue_are_not_preempted() {
         let mut begun = Begun::new();
         begun.many(10, 1);
         assert_eq!(
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_one_of_the_client_of_its_connection() {
+    fn a_stream_belongs_to_the_client_of_its_connection() {
         let mut begun = Begun::new();
         begun.many(1, 2);
         let connection = begun

@@ -150,7 +150,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_two_exchanges_have_the_same_id() {
+    fn request_ids_are_unique() {
         let ids = RequestIds::random();
         let mut seen = HashSet::new();
         for connection in (0..200).chain(u64::MAX - 200..=u64::MAX) {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_and_other_processes_have_nothing_in_common() {
+    fn request_ids_of_processes_have_nothing_in_common() {
         let ids = RequestIds::new([
             0x1234_5678,
             u64::MAX / 3,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_short_harmless_id_is_accepted() {
+    fn only_a_short_harmless_request_id_is_accepted() {
         let own = RequestIds::random().id(1, 2);
         for accepted in [
             "a",

@@ -278,9 +278,9 @@ mod tests {
     };
 
     #[test]
-    fn a_client_that_comes_again_finds_what_it_has_left() {
+    fn a_returning_client_keeps_its_bandwidth_account() {
         run(|line| {
-            // A packet in fifteen seconds: no time that a test takes fills that.
+            // A packet in fifteen seconds: no test takes long enough to fill that.
             let shape = Shape::new(NONE, rate(100), NONE, NONE);
             let moved = |ip: &str| at_once(carried(&shape, Some(ip), line));
             assert_eq!(moved("192.0.2.1"), 1_500);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_all_is_shared_and_that_of_a_connection_is_not() {
+    fn a_total_rate_is_shared_but_no_connection_rate() {
         run(|line| {
             let shape = Shape::new(rate(100), NONE, NONE, NONE);
             for _ in 0..2 {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_have_left_are_forgotten_once_they_are_full_again() {
+    fn accounts_of_departed_clients_are_forgotten_once_full() {
         let now = shape::now();
         let shares = Table::new(rate(1_000_000));
         let used = shares.of(0_u32, now);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_clients_that_leave_something_owed_is_bounded() {
+    fn a_flood_of_indebted_clients_is_bounded() {
         run(|line| {
             let now = shape::now();
             let shares = Table::new(rate(1));

@@ -9,7 +9,7 @@ pub use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// A certificate authority of a test.
+/// A certificate authority that only tests trust.
 pub struct Authority {
     certificate: rcgen::Certificate,
     issuer: Issuer<'static, KeyPair>,
@@ -49,7 +49,7 @@ impl Authority {
         self.issue_with(names, &P256, |_| {})
     }
 
-    /// A certificate for `names` with a key of this `algorithm`, amended by `change`.
+    /// A certificate for `names` with a key of this `algorithm`; `change` may alter its parameters.
     ///
     /// # Panics
     /// When the parameters are invalid.
@@ -142,8 +142,8 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// Writes a file atomically: beside it first, then renamed into place; only the owner may read
-    /// it.
+    /// Writes a file as careful tools do: beside it first, then renamed into place, readable by its
+    /// owner only.
     ///
     /// # Panics
     /// When the disk is full.
@@ -158,7 +158,7 @@ impl Folder {
         path
     }
 
-    /// Writes a certificate with its key into one file; returns its path as in a configuration.
+    /// Writes a certificate with its key into one file; returns the path as a string.
     ///
     /// # Panics
     /// As [`Folder::write`].

@@ -1,4 +1,4 @@
-//! A strict parser of the Prometheus text exposition format 0.0.4.
+//! Prometheus text exposition format 0.0.4, parsed strictly, as by a scraper.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -9,15 +9,15 @@ use std::net::SocketAddr;
 use crate::origin::{Origin, Serving};
 use crate::wire::{Wire, shown, until_end};
 
-/// A connection, and bytes that were read ahead.
+/// A connection, and bytes that were read ahead of it.
 #[derive(Debug)]
 pub struct Http<S = Wire> {
-    /// The connection below; reading it directly skips the bytes that were read ahead.
+    /// Its stream; reading it directly skips bytes that were read ahead.
     pub stream: S,
     unread: Vec<u8>,
 }
 
-/// A request or a response, as received.
+/// A request or a response, as it came.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     /// First line and fields with all line ends, the empty line too.
@@ -47,7 +47,7 @@ impl Message {
         status.unwrap_or_else(|| panic!("no status: {}", self.head))
     }
 
-    /// The values of a field, in any spelling.
+    /// The values of a field, spelled in any case, one after the other.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let fields = self
             .head
@@ -83,12 +83,12 @@ impl Http<Wire> {
     /// Connects as a client.
     ///
     /// # Panics
-    /// When the connection is refused.
+    /// When there is no listener.
     pub fn connect(to: SocketAddr) -> Self {
         Self::over(Wire::connect(to))
     }
 
-    /// Connects, sends everything, and reads until the peer closes; returns the data.
+    /// Connects, sends everything, and reads until the peer closes; returns the bytes.
     ///
     /// # Panics
     /// When the connection ends in another way.
@@ -145,7 +145,7 @@ impl<S: Read + Write> Http<S> {
         std::mem::replace(&mut self.unread, left)
     }
 
-    /// The bytes that were read ahead.
+    /// Bytes that were read ahead.
     pub fn unread(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.unread)
     }
@@ -175,7 +175,8 @@ impl<S: Read + Write> Http<S> {
         read
     }
 
-    /// Reads until the peer ends; `Err` is a reset, or under TLS a missing close_notify.
+    /// Reads until the peer ends, and returns the end: `Err` is a reset, or of TLS the lack of a
+    /// close_notify.
     ///
     /// # Panics
     /// When it does not end.
@@ -184,7 +185,7 @@ impl<S: Read + Write> Http<S> {
         until_end(&mut self.stream, read)
     }
 
-    /// Waits until the peer has ended in any way; data before that is discarded.
+    /// Waits until the peer has ended in any way; bytes before it are dropped.
     ///
     /// # Panics
     /// When it does not end.
@@ -233,7 +234,7 @@ impl<S: Read + Write> Http<S> {
         head
     }
 
-    /// The next chunk's data; `None` is the last, whose trailers are still unread.
+    /// The next chunk's data; `None` is the last, with its trailers still to be read.
     ///
     /// # Panics
     /// When it is no chunk.
@@ -285,7 +286,7 @@ impl<S: Read + Write> Http<S> {
     }
 
     /// A response with its body to a request of any method but HEAD, as a client reads it; interim
-    /// ones (1xx) are responses of their own.
+    /// responses (1xx) are responses of their own.
     ///
     /// # Panics
     /// When it is malformed.
@@ -310,7 +311,7 @@ impl<S: Read + Write> Http<S> {
         answer
     }
 
-    /// Reads the body of a message with its head.
+    /// The body of a message after its head.
     ///
     /// # Panics
     /// When it is truncated.
@@ -338,7 +339,7 @@ impl<S: Read + Write> Http<S> {
         }
     }
 
-    /// Reads available bytes, or waits for some; `false` is the peer's end.
+    /// Reads available bytes, or waits for them; `false` is the peer's end.
     fn read_more(&mut self) -> bool {
         let mut read = [0; 16 * 1024];
         let len = self.stream.read(&mut read).expect("the peer sends on");
@@ -356,8 +357,8 @@ impl Origin {
         Http::over(self.accept())
     }
 
-    /// Responds to every request with the bytes from `answer`, on connections that stay open until
-    /// the client closes them.
+    /// Answers every request with the bytes of `answer`, on connections that stay open until the
+    /// client closes them.
     pub fn answering(
         self,
         answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static,

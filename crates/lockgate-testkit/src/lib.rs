@@ -33,15 +33,15 @@ pub use process::{Ended, Launch, Lockgate, Signal};
 pub use tls::{ClientSettings, Tls, client_hello, server_config};
 pub use wire::{Wire, bytes};
 
-/// The limit of any single wait of a test. It stands for "never": even a slow and busy machine
-/// stays below it.
+/// The longest that any single wait of a test lasts. It stands for "never": a machine that is
+/// merely slow and busy keeps it.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The pause between two polls of [`eventually`]: without it, waiting tests would take the
 /// processor from the program.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Polls until there is a result, for conditions without an event.
+/// Calls `ask` until it returns something, for changes without an event.
 ///
 /// # Panics
 /// When there is none within [`DEADLINE`].

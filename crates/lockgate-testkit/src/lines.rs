@@ -1,6 +1,6 @@
 //! Lines of a program's output, collected as they come.
 //!
-//! Does not interpret them, except as JSON on request.
+//! Does not interpret them, except where a test asks for JSON.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -84,7 +84,7 @@ impl Lines {
         true
     }
 
-    /// Waits for a line in which `find` returns a value; earlier lines are searched too.
+    /// Waits for a line in which `find` finds something; earlier lines are searched, too.
     ///
     /// # Panics
     /// When the source ends or the deadline passes without one; the message names `what` and has
@@ -137,7 +137,7 @@ impl Lines {
             .is_some()
     }
 
-    /// Waits until `look` returns a value; `None` when the deadline passes first.
+    /// Waits until `look` returns something; `None` when the deadline passes first.
     fn wait<T>(&self, mut look: impl FnMut(&Collected) -> Option<T>) -> Option<T> {
         let end = Instant::now() + DEADLINE;
         let mut collected = self.lock();

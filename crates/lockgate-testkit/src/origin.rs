@@ -1,5 +1,5 @@
-//! An endpoint of Lockgate: a listening socket with connections that a test drives, or that serves
-//! by itself.
+//! What Lockgate connects to: a listening socket; its connections are driven by a test or served by
+//! it.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -58,7 +58,7 @@ impl Origin {
         ))
     }
 
-    /// The address as in a configuration.
+    /// The address as a string.
     pub fn address(&self) -> String {
         match &self.0 {
             Kind::Tcp(_, address) => address.to_string(),
@@ -117,7 +117,7 @@ impl Origin {
                 std::thread::spawn(move || {
                     let here = Here(&shared.open);
                     serve(&mut wire);
-                    // Before the close: a peer may reconnect as soon as it sees that.
+                    // Before the close: a client that sees it may connect again at once.
                     drop(here);
                 });
             }
@@ -129,11 +129,11 @@ impl Origin {
         }
     }
 
-    /// Sends back all data until the end.
+    /// Echoes every byte until the end.
     pub fn echo(self) -> Serving {
         self.serve(|wire| {
             let mut writer = wire.another();
-            // A broken connection is checked by the test that causes it.
+            // A peer that breaks off is the business of the test that made it do so.
             let _ = std::io::copy(wire, &mut writer);
         })
     }
@@ -182,7 +182,7 @@ impl Drop for Here<'_> {
 }
 
 impl Serving {
-    /// The address as in a configuration.
+    /// The address as a string.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -205,7 +205,7 @@ impl Drop for Serving {
             Some(path) => std::os::unix::net::UnixStream::connect(path).is_ok(),
             None => std::net::TcpStream::connect(&self.address).is_ok(),
         };
-        // If the file of the socket was replaced it cannot be woken by a connection.
+        // A thread that accepts on a replaced socket file cannot be woken through that file.
         if let (true, Some(thread)) = (woken, self.thread.take()) {
             let _ = thread.join();
         }

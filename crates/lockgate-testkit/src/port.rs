@@ -8,7 +8,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Below the ports of `lockgate compare` and of the kernel: `ip_local_port_range` in ip(7).
+/// Below the ports that `lockgate compare` and the kernel choose from: `ip_local_port_range` in
+/// ip(7).
 const PORTS: Range<u16> = 10_000..20_000;
 
 /// Listens on a port of 127.0.0.1 that this process has never listened on.

@@ -45,9 +45,9 @@ pub struct Lockgate {
 pub struct Ended {
     /// The exit code; `None` when a signal killed it.
     pub code: Option<i32>,
-    /// The standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// The standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -233,7 +233,7 @@ impl Lockgate {
         self.get("/metrics").1
     }
 
-    /// The sum of the samples of metric `name` whose labels contain all of `labels`, each as
+    /// The sum of the samples of metric `name` with all of `labels` among their labels, each as
     /// `key="value"`.
     ///
     /// # Panics
@@ -316,7 +316,7 @@ impl Lockgate {
         })
     }
 
-    /// The standard error: the operator log, and reports of configurations.
+    /// Its standard error: the operator log, and reports of configurations.
     pub fn stderr(&self) -> &Lines {
         &self.stderr
     }
@@ -338,7 +338,7 @@ impl Lockgate {
         });
     }
 
-    /// The standard output.
+    /// Its standard output.
     pub fn stdout(&self) -> &Lines {
         &self.stdout
     }
@@ -377,7 +377,7 @@ impl Lockgate {
         self.memory("VmRSS:")
     }
 
-    /// The largest resident memory so far, in bytes.
+    /// Its peak resident memory, in bytes.
     ///
     /// # Panics
     /// When the program has ended.
@@ -419,7 +419,7 @@ impl Lockgate {
         for thread in threads {
             let path = thread.expect("Linux lists them").path().join("status");
             eventually("a thread that is stopped", || {
-                // An ended thread is stopped, too.
+                // A process that has ended is stopped, too.
                 let status =
                     std::fs::read_to_string(&path).unwrap_or_else(|_| "State:\tT".to_owned());
                 status.contains("State:\tT").then_some(())
@@ -435,7 +435,7 @@ impl Lockgate {
     /// # Panics
     /// When it does not end.
     pub fn ended(mut self) -> Ended {
-        // The outputs close at the end of the program; no other process has them.
+        // Its outputs close with it; no other process has them.
         let ended = self.stdout.ended() && self.stderr.ended();
         assert!(
             ended,
@@ -450,7 +450,7 @@ impl Lockgate {
         }
     }
 
-    /// Stops the program (TERM) and waits for its end.
+    /// Sends TERM and waits for its end.
     ///
     /// # Panics
     /// When it does not end.

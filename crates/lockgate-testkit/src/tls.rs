@@ -1,6 +1,6 @@
 //! One TLS connection of a scripted peer, from either end, by rustls.
 //!
-//! Panics on an unmet expectation, except for handshakes, whose errors tests examine.
+//! Panics when an expectation fails, except in handshakes: tests look at their failures.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use rustls::{
 use crate::authority::{Authority, Issued};
 use crate::wire::{Wire, shown, until_end};
 
-/// The TLS settings of a client; the owner of the [`ClientConfig`] keeps sessions for resumption.
+/// TLS settings of a client; sessions are kept for resumption as long as the [`ClientConfig`].
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
     roots: Vec<CertificateDer<'static>>,
@@ -61,7 +61,7 @@ impl ClientSettings {
         self
     }
 
-    /// Sends this certificate on request.
+    /// Presents this certificate when the server requests one.
     pub fn identity(mut self, issued: &Issued) -> Self {
         self.identity = Some((vec![issued.der()], issued.key.serialize_der()));
         self
@@ -104,7 +104,7 @@ impl ClientSettings {
         Arc::new(config)
     }
 
-    /// Connects and does a handshake with `name` at `to`, without any session to resume.
+    /// Connects and handshakes with `name` at `to`, without any session to resume.
     ///
     /// # Errors
     /// Those of the handshake; see [`Tls::alert`].
@@ -113,8 +113,8 @@ impl ClientSettings {
     }
 }
 
-/// The TLS configuration of an origin with the certificate `issued`; with `clients` it requires a
-/// certificate of that authority.
+/// Settings of an origin that speaks TLS as `issued`; with `clients` it requires a certificate of
+/// that authority.
 ///
 /// # Panics
 /// When the certificate is invalid.
@@ -158,12 +158,12 @@ pub fn client_hello(config: &Arc<ClientConfig>, name: &str) -> Vec<u8> {
 pub struct Tls {
     /// The state of TLS.
     pub session: Connection,
-    /// The connection below; bytes sent here bypass TLS.
+    /// Its stream; bytes sent here bypass TLS.
     pub wire: Wire,
 }
 
 impl Tls {
-    /// Does the handshake as a client over `wire`.
+    /// Handshakes as a client over `wire`.
     ///
     /// # Errors
     /// Those of the handshake; see [`Tls::alert`].
@@ -176,7 +176,7 @@ impl Tls {
         Self::shake(session.into(), wire)
     }
 
-    /// Does the handshake as a server over `wire`.
+    /// Handshakes as a server over `wire`.
     ///
     /// # Errors
     /// Those of the handshake.
@@ -188,7 +188,7 @@ impl Tls {
     fn shake(mut session: Connection, mut wire: Wire) -> io::Result<Self> {
         while session.is_handshaking() || session.wants_write() {
             if let Err(error) = session.complete_io(&mut wire) {
-                // The peer gets the alert, if it is still there.
+                // The peer gets an alert, if it is still there.
                 while session.wants_write() && session.write_tls(&mut wire).is_ok() {}
                 return Err(error);
             }
@@ -204,7 +204,7 @@ impl Tls {
         }
     }
 
-    /// The result of the negotiation.
+    /// The negotiated parameters.
     pub fn agreed(&self) -> &CommonState {
         &self.session
     }
@@ -223,7 +223,7 @@ impl Tls {
         }
     }
 
-    /// Sends the pending bytes of TLS.
+    /// Sends the pending records of TLS.
     ///
     /// # Panics
     /// When the peer does not accept them.
@@ -270,7 +270,7 @@ impl Tls {
         read
     }
 
-    /// Reads until the peer ends; `Ok` is a close_notify.
+    /// Reads until the peer ends, and returns the end: `Ok` is a close_notify.
     ///
     /// # Panics
     /// When it does not end.
@@ -278,7 +278,7 @@ impl Tls {
         until_end(self, Vec::new())
     }
 
-    /// Waits until the peer has ended in any way; data before that is discarded.
+    /// Waits until the peer has ended in any way; bytes before it are dropped.
     ///
     /// # Panics
     /// When it does not end.
@@ -296,7 +296,7 @@ impl Tls {
         self.wire.finish();
     }
 
-    /// Sends everything and finishes, while it reads until the peer ends; returns the data.
+    /// Sends everything and finishes, while it reads until the peer ends; returns the bytes.
     ///
     /// # Panics
     /// When either fails.
@@ -377,7 +377,7 @@ impl Read for Tls {
                 .process_new_packets()
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             received?;
-            // An ended peer does not accept it: its earlier data is still read.
+            // A peer that has ended takes no more; its bytes before are still read.
             let _ = Write::flush(self);
         }
     }

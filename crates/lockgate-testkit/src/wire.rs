@@ -29,7 +29,7 @@ impl Wire {
     /// Connects over TCP.
     ///
     /// # Panics
-    /// When the connection is refused.
+    /// When there is no listener.
     pub fn connect(to: SocketAddr) -> Self {
         TcpStream::connect_timeout(&to, DEADLINE)
             .expect("somebody listens")
@@ -39,7 +39,7 @@ impl Wire {
     /// Connects over TCP from the address `from`: all of 127.0.0.0/8 is this machine.
     ///
     /// # Panics
-    /// When the connection is refused.
+    /// When there is no listener.
     pub fn connect_from(from: IpAddr, to: SocketAddr) -> Self {
         let family = if to.is_ipv4() {
             AddressFamily::INET
@@ -54,10 +54,10 @@ impl Wire {
         TcpStream::from(socket).into()
     }
 
-    /// Connects over TCP with a small receive buffer in the kernel: some 16 KB.
+    /// Connects over TCP, with a small receive buffer in the kernel: some 16 KB.
     ///
     /// # Panics
-    /// When the connection is refused.
+    /// When there is no listener.
     pub fn connect_narrow(to: SocketAddr) -> Self {
         let family = if to.is_ipv4() {
             AddressFamily::INET
@@ -67,7 +67,7 @@ impl Wire {
         let socket =
             rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let socket = socket.expect("descriptors are left");
-        // Before connecting: a window is never taken back.
+        // Before there is a connection: a window never shrinks.
         sockopt::set_socket_recv_buffer_size(&socket, 16 * 1024).expect("a size that there is");
         rustix::net::connect(&socket, &to).expect("somebody listens");
         TcpStream::from(socket).into()
@@ -76,7 +76,7 @@ impl Wire {
     /// Connects to a Unix socket.
     ///
     /// # Panics
-    /// When the connection is refused.
+    /// When there is no listener.
     pub fn connect_unix(to: &Path) -> Self {
         UnixStream::connect(to).expect("somebody listens").into()
     }
@@ -105,7 +105,7 @@ impl Wire {
         );
     }
 
-    /// Sends zeros until all buffers on the way are full.
+    /// Sends zeros until no more are taken: all buffers on the way are full.
     ///
     /// # Panics
     /// When the connection breaks.
@@ -151,7 +151,7 @@ impl Wire {
         read
     }
 
-    /// Reads until the peer ends; `Ok` is a close, `Err` a reset or another error.
+    /// Reads until the peer ends, and returns the end: `Ok` is a close, `Err` a reset, for example.
     ///
     /// # Panics
     /// When it does not end.
@@ -159,7 +159,7 @@ impl Wire {
         until_end(self, Vec::new())
     }
 
-    /// Waits until the peer has ended in any way; data before that is discarded.
+    /// Waits until the peer has ended in any way; bytes before it are dropped.
     ///
     /// # Panics
     /// When it does not end.
@@ -176,7 +176,7 @@ impl Wire {
         assert!(rest.is_empty(), "expected the end, got {:?}", shown(&rest));
     }
 
-    /// Checks that the peer resets the connection; data before that is discarded.
+    /// Checks that the peer resets the connection; bytes before it are dropped.
     ///
     /// # Panics
     /// When it closes it or does nothing.
@@ -186,7 +186,7 @@ impl Wire {
         assert_eq!(kind, io::ErrorKind::ConnectionReset);
     }
 
-    /// Ends sending; reading continues.
+    /// Half-closes the connection; reading goes on.
     ///
     /// # Panics
     /// When the connection is broken.
@@ -198,7 +198,7 @@ impl Wire {
         done.expect("the connection is there");
     }
 
-    /// Aborts the connection: RST over TCP, a mere close over a Unix socket.
+    /// Resets the connection: RST over TCP, a mere close over a Unix socket.
     ///
     /// # Panics
     /// When the socket option cannot be set.
@@ -207,7 +207,7 @@ impl Wire {
             .expect("an option that all sockets have");
     }
 
-    /// Sends everything and finishes, while it reads until the peer ends; returns the data.
+    /// Sends everything and finishes, while it reads until the peer ends; returns the bytes.
     ///
     /// # Panics
     /// When either fails.
@@ -341,8 +341,7 @@ impl AsFd for Wire {
     }
 }
 
-/// Reads until `stream` ends, behind the bytes in `read`, and returns how it ended. A timeout is no
-/// end.
+/// Reads until `stream` ends, behind the bytes in `read`, and returns its end. A timeout is no end.
 ///
 /// # Panics
 /// When it does not end.

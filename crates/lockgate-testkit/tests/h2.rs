@@ -1,5 +1,5 @@
-//! The HTTP/2 peers against each other, so that a failed test of Lockgate is not a mistake of the
-//! testkit.
+//! The peers of HTTP/2 against each other: a finding of a test about Lockgate must not be a mistake
+//! of the kit.
 
 use lockgate_testkit::h2::frame::{code, flag, kind, setting};
 use lockgate_testkit::h2::{Answer, Client, GoAway, Origin, Peer, Reply, hpack};
@@ -12,7 +12,7 @@ fn fields(fields: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A response with all parts.
+/// A response with all that one may have.
 fn whole() -> Reply {
     Reply::new(200)
         .interim(103, &[("link", "</a.css>")])
@@ -34,7 +34,7 @@ fn expected() -> Answer {
 }
 
 #[test]
-fn a_scripted_client_and_a_whole_origin_understand_each_other() {
+fn a_scripted_client_talks_to_the_h2_origin() {
     let origin = Origin::plain(|_| whole());
     let mut peer = Peer::connect(origin.socket_address());
     let head = [
@@ -62,7 +62,7 @@ fn a_scripted_client_and_a_whole_origin_understand_each_other() {
         (asked.field("te"), asked.text(), asked.trailer("end")),
         (Some("trailers"), "123", Some("yes"))
     );
-    // The peer's table keeps the origin's repeated fields.
+    // The peer's table remembers fields that the origin repeats.
     for stream in [3, 5] {
         peer.get(stream, "/");
         assert_eq!(peer.answer(stream), expected());
@@ -75,7 +75,7 @@ fn a_scripted_client_and_a_whole_origin_understand_each_other() {
 }
 
 #[test]
-fn a_whole_client_and_a_scripted_origin_understand_each_other() {
+fn the_h2_client_talks_to_a_scripted_origin() {
     let listener = Listener::tcp();
     let client = Client::connect(listener.socket_address());
     let mut origin = Peer::accept(listener.accept(), &[(setting::MAX_CONCURRENT_STREAMS, 7)]);
@@ -95,7 +95,7 @@ fn a_whole_client_and_a_scripted_origin_understand_each_other() {
     origin.headers(head.stream, &[("t", "u")], true);
     assert_eq!(exchange.answer(), expected());
     assert_eq!(client.allowed_streams(), 7);
-    // The client's other frames are read: closing with them unread would reset the connection.
+    // Everything else from the client is read: closing with it unread would reset the connection.
     origin.settle();
     origin.goaway(head.stream, code::NO_ERROR);
     drop(origin);
@@ -103,7 +103,7 @@ fn a_whole_client_and_a_scripted_origin_understand_each_other() {
 }
 
 #[test]
-fn both_speak_tls() {
+fn h2_client_and_origin_speak_tls() {
     let authority = Authority::new("Test Authority");
     let origin = Origin::tls(&authority.issue(&["app.test"]), |asked| {
         match asked.path.as_str() {
@@ -142,7 +142,7 @@ fn both_speak_tls() {
 }
 
 #[test]
-fn an_origin_leaves_falls_silent_and_dies_as_it_is_told() {
+fn an_origin_sends_goaway_freezes_and_drops_on_command() {
     let origin = Origin::plain(|_| Reply::ok("x"));
     let mut peer = Peer::connect(origin.socket_address());
     peer.get(1, "/");
@@ -171,7 +171,7 @@ fn an_origin_leaves_falls_silent_and_dies_as_it_is_told() {
 }
 
 #[test]
-fn streams_go_both_ways_at_once() {
+fn h2_streams_go_both_ways_at_once() {
     let origin = Origin::echo();
     let client = Client::connect(origin.socket_address());
     let mut socket = client.connect_protocol("websocket", "/ws");
@@ -194,9 +194,10 @@ fn streams_go_both_ways_at_once() {
     );
 }
 
-/// Bytes of a request that no encoder would write arrive unchanged: the h2 crate reports the error.
+/// The bytes of a request that no encoder would make arrive as they are: the h2 crate reports the
+/// error.
 #[test]
-fn a_scripted_client_writes_what_is_wrong() {
+fn a_scripted_client_sends_malformed_header_blocks() {
     let origin = Origin::plain(|_| Reply::ok(""));
     let mut peer = Peer::connect(origin.socket_address());
     let section = [hpack::indexed(2), hpack::never_indexed("connection", "b")].concat();

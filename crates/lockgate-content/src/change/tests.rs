@@ -1,4 +1,4 @@
-//! Rules applied to documents, in both ways and however the document arrives.
+//! Results of rules on documents, by plan and by stream, in any pieces.
 
 use super::*;
 use crate::Progress;
@@ -73,7 +73,7 @@ fn streamed<'a>(
     out
 }
 
-/// The document with `rules` applied, checked to be the same in every way to run them.
+/// The result of rules on a document, by plan and by stream alike.
 fn changed(rules: &[Rule], document: Document, content: &[u8], values: &[&[u8]]) -> String {
     let changes = compiled(rules);
     let plan = planned(&changes, document, content, values);
@@ -113,7 +113,7 @@ fn other(rules: &[Rule], content: &str) -> String {
 }
 
 #[test]
-fn texts_are_replaced_wherever_they_stand() {
+fn texts_are_replaced_at_every_occurrence() {
     let table = [
         ("a", "b", "banana", "bbnbnb"),
         ("banana", "", "banana", ""),
@@ -134,10 +134,10 @@ fn texts_are_replaced_wherever_they_stand() {
 }
 
 #[test]
-fn what_was_put_in_is_never_matched_again() {
+fn replaced_text_is_never_matched_again() {
     assert_eq!(other(&[text("a", "b"), text("b", "a")], "abba"), "baab");
     assert_eq!(other(&[text("a", "aa")], "aaa"), "aaaaaa");
-    // Nor do a value and the text beside it make a match.
+    // A value and the text beside it make no match either.
     assert_eq!(
         other(
             &[text("<", "("), text("1", with("{0}")), text("v>", "!")],
@@ -162,7 +162,7 @@ fn what_was_put_in_is_never_matched_again() {
 }
 
 #[test]
-fn of_rules_that_match_at_the_same_place_the_first_is_taken() {
+fn the_first_of_several_matching_rules_is_applied() {
     assert_eq!(other(&[text("ab", "1"), text("abc", "2")], "abcab"), "1c1");
     assert_eq!(other(&[text("abc", "2"), text("ab", "1")], "abcab"), "21");
     assert_eq!(
@@ -181,7 +181,7 @@ fn of_rules_that_match_at_the_same_place_the_first_is_taken() {
 }
 
 #[test]
-fn patterns_put_in_what_groups_have_matched() {
+fn regex_replacements_insert_capture_groups() {
     let table = [
         (r"(\w+)@(\w+)", "$2 at $1", "me@home", "home at me"),
         (r"(?<user>\w+)@", "$$1 $ $x", "me@home", "$1 $ $xhome"),
@@ -218,7 +218,7 @@ fn patterns_put_in_what_groups_have_matched() {
 }
 
 #[test]
-fn elements_are_changed_by_what_selects_them() {
+fn html_elements_are_edited_by_css_selectors() {
     let page = "<html><head><title>t</title></head><body class=a><p id=\"x\">one<br>two</p><img src=i></body></html>";
     let table = [
         (
@@ -298,7 +298,7 @@ fn elements_are_changed_by_what_selects_them() {
 }
 
 #[test]
-fn on_one_element_rules_act_in_their_order() {
+fn rules_on_one_element_apply_in_order() {
     let of = |edits: &[Edit]| {
         let rules: Vec<_> = edits.iter().map(|edit| select("p", edit.clone())).collect();
         html(&rules, "-<p class=c>x</p>-")
@@ -357,7 +357,7 @@ fn on_one_element_rules_act_in_their_order() {
 }
 
 #[test]
-fn values_cannot_become_markup() {
+fn inserted_values_cannot_become_markup() {
     let escaped = "&lt;&amp;&quot;&#39;&gt;";
     let rules = [select("p", Edit::Append(with("{0}{!1}")))];
     assert_eq!(html(&rules, "<p></p>"), format!("<p>{escaped}two</p>"));
@@ -372,7 +372,7 @@ fn values_cannot_become_markup() {
     assert_eq!(html(&[text("X", with("{0}"))], "X"), escaped);
     assert_eq!(html(&[pattern("[X]", with("{0}"))], "X"), escaped);
     assert_eq!(html(&[text("X", with("{!0}"))], "X"), "<&\"'>");
-    // No escaping helps there: only text of the configuration is inserted.
+    // No escaping helps there: only text of the configuration goes in.
     for tag in ["script", "style", "SCRIPT"] {
         let rules = [
             select(tag, Edit::Append(with("x='{0}'"))),
@@ -401,7 +401,7 @@ fn values_cannot_become_markup() {
 }
 
 #[test]
-fn values_are_escaped_by_what_the_document_is() {
+fn inserted_values_are_escaped_for_the_document_type() {
     let rules = [text("X", with("{0}"))];
     let value: &[u8] = "a\"'\\<&>`$\u{2028}\n\u{e9}".as_bytes();
     let table = [
@@ -439,7 +439,7 @@ fn values_are_escaped_by_what_the_document_is() {
 }
 
 #[test]
-fn media_types_say_what_a_document_is() {
+fn media_types_select_the_document_type() {
     let table = [
         ("text/html", Document::Html),
         ("Text/HTML; charset=utf-8", Document::Html),
@@ -461,14 +461,14 @@ fn media_types_say_what_a_document_is() {
 }
 
 #[test]
-fn selectors_apply_to_html_only() {
+fn css_selectors_apply_to_html_only() {
     let rules = [select("p", Edit::Remove), text("a", "b")];
     assert_eq!(changed(&rules, Document::Xml, b"<p>a</p>", &[]), "<p>b</p>");
     assert_eq!(changed(&rules, Document::Html, b"<p>a</p>a", &[]), "b");
 }
 
 #[test]
-fn bytes_that_no_rule_touches_stay_what_they_are() {
+fn bytes_that_no_rule_touches_stay_unchanged() {
     let every: Vec<u8> = (0..=255)
         .filter(|byte| !b"<>\"'& ".contains(byte))
         .collect();
@@ -504,7 +504,7 @@ fn bytes_that_no_rule_touches_stay_what_they_are() {
 }
 
 #[test]
-fn what_is_put_in_is_an_edge() {
+fn an_edit_is_a_boundary_for_regex_anchors() {
     let rules = [
         select("b", Edit::Before("!".into())),
         pattern("^x", "1"),
@@ -516,7 +516,7 @@ fn what_is_put_in_is_an_edge() {
 }
 
 #[test]
-fn rules_with_a_fault_are_refused_by_their_number() {
+fn a_faulty_rule_is_refused_with_its_number() {
     let long = "x".repeat(LONGEST_MATCH + 1);
     let set = |name: &str, value: &str| {
         select(
@@ -575,7 +575,7 @@ fn rules_with_a_fault_are_refused_by_their_number() {
             "{error}"
         );
     }
-    // One line each: the report shows the position itself.
+    // One line each: a report shows the position itself.
     for find in ["a(b", "(?<a>b)(?<a>c)", "a\nb(", "[z-a]"] {
         let error = Changes::compile(&[pattern(find, "")])
             .err()
@@ -604,7 +604,7 @@ fn rules_with_a_fault_are_refused_by_their_number() {
 
 /// Escaping makes no value harmless in these places (WHATWG HTML, 13.2.5).
 #[test]
-fn values_stand_where_a_template_shows_that_they_become_no_code() {
+fn template_values_are_refused_where_they_could_become_code() {
     let inside = |name: &str| Some(RuleFault::Inside(name.into()));
     let (code, host) = (
         |name: &str| Some(RuleFault::Code(name.into())),
@@ -684,7 +684,7 @@ fn values_stand_where_a_template_shows_that_they_become_no_code() {
 }
 
 #[test]
-fn a_match_of_bounded_length_is_found_wherever_it_stands() {
+fn a_match_of_bounded_length_is_found_across_chunks() {
     for len in [1, 100, LONGEST_MATCH] {
         for offset in [
             0,
@@ -728,7 +728,7 @@ fn a_match_of_bounded_length_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn a_match_longer_than_the_bound_is_cut_at_the_same_place_however_it_arrives() {
+fn a_match_beyond_the_bound_is_cut_independently_of_chunks() {
     let content = ["x".repeat(3000), "a".repeat(20_000), "z".into()].concat();
     for find in [
         "a+",
@@ -757,7 +757,7 @@ fn a_match_longer_than_the_bound_is_cut_at_the_same_place_however_it_arrives() {
 }
 
 #[test]
-fn little_is_held_back() {
+fn a_stream_holds_back_few_bytes() {
     let changes = compiled(&[text("</head>", "!</head>")]);
     let (mut changer, mut out) = (Changer::new(&changes, Document::Html, &[], 100), Vec::new());
     changer
@@ -770,7 +770,7 @@ fn little_is_held_back() {
 }
 
 #[test]
-fn what_grows_ends_at_the_bound_in_steps_that_are_bounded() {
+fn output_beyond_the_limit_is_refused_in_bounded_steps() {
     let content = "a".repeat(100_000);
     let long = Template(vec![Part::Text(vec![b'b'; 1000]), Part::Value(0)]);
     for rules in [
@@ -827,7 +827,7 @@ fn what_grows_ends_at_the_bound_in_steps_that_are_bounded() {
 }
 
 #[test]
-fn a_tag_without_end_is_an_error_before_it_takes_all_memory() {
+fn an_unterminated_html_tag_is_refused_at_the_length_limit() {
     let changes = compiled(&[select("p[title]", Edit::Remove)]);
     let (mut changer, mut out) = (
         Changer::new(&changes, Document::Html, &[], u64::MAX),
@@ -847,14 +847,14 @@ fn a_tag_without_end_is_an_error_before_it_takes_all_memory() {
 }
 
 #[test]
-fn what_is_compiled_is_shared_by_all_workers() {
+fn compiled_changes_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Changes>();
     shared::<Plan>();
 }
 
 #[test]
-fn a_plan_knows_what_it_has_places_for() {
+fn a_plan_knows_the_values_it_needs() {
     let rules = [
         text("a", with("{0}")),
         text("b", with("{2}-{!2}")),
@@ -900,7 +900,7 @@ impl Dice {
 }
 
 #[test]
-fn whatever_the_rules_and_the_cuts_a_plan_and_a_stream_agree() {
+fn plan_and_stream_agree_for_random_rules_and_chunks() {
     const WORDS: [&str; 16] = [
         "a",
         "ab",

@@ -1,4 +1,4 @@
-//! Round trips through the codings, in pieces and whole, and invalid input.
+//! Codings there and back, in pieces and whole, and the decoding of damaged bytes.
 
 use super::*;
 use crate::Progress;
@@ -36,7 +36,7 @@ fn deflated(content: &[u8], zlib: bool) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_encoded_whole_or_in_pieces_comes_back_at_every_level() {
+fn content_encoded_in_any_pieces_decodes_at_every_level() {
     let long = page(24_000);
     for coding in Coding::ALL {
         for level in coding.levels() {
@@ -72,7 +72,7 @@ fn what_is_encoded_whole_or_in_pieces_comes_back_at_every_level() {
 }
 
 #[test]
-fn after_a_flush_the_reader_has_everything_so_far() {
+fn after_a_flush_the_decoder_has_everything_so_far() {
     for coding in Coding::ALL {
         for level in [
             *coding.levels().start(),
@@ -103,14 +103,14 @@ fn after_a_flush_the_reader_has_everything_so_far() {
 }
 
 #[test]
-fn an_encoder_that_was_used_gives_the_same_bytes_as_a_new_one() {
+fn a_reused_encoder_gives_the_same_bytes_as_a_new() {
     let (first, second) = (page(60_000), page(20_000).split_off(13));
     for coding in Coding::ALL {
         for level in [coding.fast_level(), coding.kept_level()] {
             let (mut used, mut fresh) = (Vec::new(), Vec::new());
             let mut encoder = Encoder::new(coding, level);
             encoder.whole(&first, &mut used);
-            // And a message that was abandoned in the middle.
+            // And one that was abandoned in the middle.
             encoder.write(&first[..30_000], &mut Vec::new());
             for length in [None, Some(second.len() as u64)] {
                 used.clear();
@@ -137,7 +137,7 @@ fn an_encoder_that_was_used_gives_the_same_bytes_as_a_new_one() {
 }
 
 #[test]
-fn a_length_that_was_wrong_does_no_harm() {
+fn a_wrong_length_hint_does_no_harm() {
     let content = page(50_000);
     for coding in Coding::ALL {
         for length in [0, 1, 49_999, u64::MAX] {
@@ -151,7 +151,7 @@ fn a_length_that_was_wrong_does_no_harm() {
 }
 
 #[test]
-fn windows_are_small_enough_for_clients() {
+fn zstd_windows_are_small_enough_for_clients() {
     // RFC 8878 §3.1.1.1: behind magic and descriptor, the window's exponent in five bits, unless it
     // is a single segment.
     let content = page(3 << 20);
@@ -165,14 +165,14 @@ fn windows_are_small_enough_for_clients() {
 }
 
 #[test]
-fn gzip_names_neither_a_file_nor_a_time() {
+fn gzip_headers_contain_neither_file_name_nor_time() {
     // RFC 1952 §2.3.1: flags, then the time.
     let out = encode_all(Coding::Gzip, 6, b"content");
     assert_eq!(out[..8], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0]);
 }
 
 #[test]
-fn levels_beyond_those_there_are_count_as_the_nearest() {
+fn compression_levels_are_clamped_to_the_valid_range() {
     for coding in Coding::ALL {
         assert_eq!(Encoder::new(coding, 200).level(), *coding.levels().end());
         assert!(
@@ -184,7 +184,7 @@ fn levels_beyond_those_there_are_count_as_the_nearest() {
 }
 
 #[test]
-fn idle_encoders_are_used_again_and_few() {
+fn idle_encoders_are_reused_and_bounded() {
     let mut encoders = Encoders::new();
     let taken: Vec<_> = (0..10)
         .map(|_| encoders.take(Coding::Zstd, 3, None))
@@ -208,7 +208,7 @@ fn idle_encoders_are_used_again_and_few() {
 }
 
 #[test]
-fn names_are_read_in_any_case() {
+fn content_coding_names_are_case_insensitive() {
     // RFC 9110 §8.4.1: content codings are case-insensitive; §8.4.1.3: x-gzip.
     let table = [
         (&b"gzip"[..], Some(Coded::Gzip)),
@@ -229,7 +229,7 @@ fn names_are_read_in_any_case() {
 }
 
 #[test]
-fn both_forms_of_deflate_are_read() {
+fn raw_and_zlib_deflate_are_decoded() {
     let content = page(100_000);
     for zlib in [true, false] {
         for content in [&content[..], b"", b"a"] {
@@ -276,7 +276,7 @@ fn coded(kind: Coded, content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn how_coded_content_arrives_does_not_matter() {
+fn coded_content_decodes_in_any_pieces() {
     let content = page(10_000);
     for kind in CODED {
         let coded = coded(kind, &content);
@@ -290,7 +290,7 @@ fn how_coded_content_arrives_does_not_matter() {
 }
 
 #[test]
-fn what_ends_early_is_not_taken_for_whole() {
+fn truncated_coded_content_is_an_error() {
     let content = page(20_000);
     for kind in CODED {
         let coded = coded(kind, &content);
@@ -309,7 +309,7 @@ fn what_ends_early_is_not_taken_for_whole() {
 }
 
 #[test]
-fn a_bomb_ends_at_the_bound_and_before_in_steps() {
+fn a_decompression_bomb_ends_at_the_limit() {
     let zeros = vec![0; 4 << 20];
     for kind in CODED {
         let bomb = coded(kind, &zeros);
@@ -355,8 +355,8 @@ fn a_bomb_ends_at_the_bound_and_before_in_steps() {
 }
 
 #[test]
-fn windows_that_only_memory_could_have_are_refused() {
-    // RFC 8878 §3.1.1.1.2: a window of 2^41; RFC 9659 §3: more than 8 MB may be refused.
+fn oversized_decoder_windows_are_refused() {
+    // RFC 8878 §3.1.1.1.2: a window of 2^41; RFC 9659 §3: more than 8 MB need not be supported.
     for exponent in [14_u8, 20, 31] {
         let frame = [
             0x28,
@@ -386,7 +386,7 @@ fn windows_that_only_memory_could_have_are_refused() {
 }
 
 #[test]
-fn members_and_frames_that_follow_each_other_are_one_content() {
+fn concatenated_gzip_members_and_zstd_frames_are_one_content() {
     // RFC 1952 §2.2, RFC 8878 §3.
     for kind in [Coded::Gzip, Coded::Zstd] {
         let both = [coded(kind, b"one "), coded(kind, b""), coded(kind, b"two")].concat();
@@ -414,7 +414,7 @@ fn members_and_frames_that_follow_each_other_are_one_content() {
 }
 
 #[test]
-fn padding_behind_the_end_is_left_out() {
+fn bytes_after_the_end_of_coded_content_are_ignored() {
     for kind in [Coded::Gzip, Coded::Brotli, Coded::Deflate] {
         let padded = [&coded(kind, b"text")[..], &[0; 700], b"rest"].concat();
         for size in [1, 1000] {
@@ -428,7 +428,7 @@ fn padding_behind_the_end_is_left_out() {
 }
 
 #[test]
-fn what_is_damaged_is_refused() {
+fn corrupt_coded_content_is_refused() {
     let content = page(5_000);
     for kind in CODED {
         assert!(

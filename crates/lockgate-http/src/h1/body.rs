@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chunk_is_refused() {
+    fn malformed_chunked_bodies_are_refused() {
         use BodyError::*;
         // RFC 9112 §7.1.
         for (input, error) in [
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_and_trailers_are_bounded_for_the_whole_body() {
+    fn chunk_extensions_and_trailers_are_bounded_per_body() {
         let chunk =
             |extension: usize| [b"1;", "x".repeat(extension - 1).as_bytes(), b"\r\na\r\n"].concat();
         let fits = chunk(100).repeat(MAX_EXTENSIONS / 100);
@@ -368,10 +368,10 @@ mod tests {
         );
     }
 
-    /// Searched from its beginning at each byte that arrives, a section would cost the square of
-    /// its length.
+    /// A section that is parsed from its beginning at each byte would cost the square of its
+    /// length.
     #[test]
-    fn a_trailer_section_is_looked_through_once() {
+    fn a_trailer_section_is_parsed_once() {
         let (mut decoder, mut trailers) = (Decoder::new(BodyLength::Chunked), Fields::default());
         let input = b"0\r\nA: 1\r\nB: 2\r\nC: 3";
         let more = decoder.decode(input, &LIMITS, &mut trailers);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_bodies_end_with_their_connection() {
+    fn only_empty_and_until_close_bodies_may_end_by_close() {
         let may_close = |length| Decoder::new(length).may_close();
         use BodyLength::*;
         assert_eq!(

@@ -76,7 +76,7 @@ mod tests {
     use crate::head::{RequestHead, ResponseHead};
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn an_encoded_head_is_parsed_back_unchanged() {
         let mut out = Vec::new();
         request_line(&mut out, b"PUT", b"/a", Some(b"b"));
         field(&mut out, b"Host", b"a.example");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunks_size_has_no_leading_zeros() {
+    fn a_chunk_size_has_no_leading_zeros() {
         for (length, text) in [
             (1, "1"),
             (15, "f"),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_how_long_its_body_is_or_has_none() {
+    fn a_request_body_length_comes_from_content_length_or_chunked() {
         for (fields, length) in [
             ("", BodyLength::Empty),
             ("Content-Length: 0\r\n", BodyLength::Empty),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_content_length_and_transfer_encoding_are_refused() {
         use FramingError::*;
         for (version, fields, error) in [
             // RFC 9112 §6.3 item 3; CL.TE and TE.CL.
@@ -233,7 +233,7 @@ mod tests {
 
     /// RFC 9112 §6.3 items 1 and 8.
     #[test]
-    fn an_answer_is_as_long_as_method_status_and_fields_say() {
+    fn a_response_body_length_follows_method_status_and_fields() {
         use BodyLength::*;
         for (method, status, fields, length) in [
             (Method::Get, 200, "", UntilClose),

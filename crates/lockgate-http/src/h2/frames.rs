@@ -393,7 +393,7 @@ mod tests {
 
     /// RFC 7540 §5.3.1: with and without padding, exclusive or not, in any pieces.
     #[test]
-    fn headers_that_depend_on_their_own_stream_are_told() {
+    fn headers_frames_depending_on_their_own_stream_are_reported() {
         let told = |flags: u8, front: &[u8]| {
             let bytes = frame(HEADERS, END_HEADERS | flags, 5, &[front, &[0x82]].concat());
             [bytes.len(), 1].map(|step| {
@@ -458,7 +458,7 @@ mod tests {
 
     /// RFC 9113 §6.2, §6.6, §6.10.
     #[test]
-    fn field_sections_come_without_padding_and_priority() {
+    fn field_sections_are_stripped_of_padding_and_priority() {
         let priority = [0, 0, 0, 0, 15];
         let padded = [&[3][..], &priority, b"section", &[0; 3]].concat();
         let bytes = [
@@ -481,7 +481,7 @@ mod tests {
             frame(DATA, PADDED, 7, b"\x03data"),
             frame(PUSH_PROMISE, END_HEADERS, 7, b"\0\0\0\x02pushed"),
             frame(HEADERS, END_HEADERS, 9, b""),
-            // Frames that the codec refuses: shorter than the flags need, more padding than
+            // Frames that the codec refuses: shorter than their flags require, more padding than
             // payload.
             frame(HEADERS, PRIORITISED | END_HEADERS, 11, b"123"),
             frame(HEADERS, PADDED | END_HEADERS, 11, b"\x09short"),
@@ -507,14 +507,14 @@ mod tests {
 
     /// RFC 9113 §4.1, §6; RFC 9218 §7.1.
     #[test]
-    fn every_frame_is_seen_once() {
+    fn every_h2_frame_is_seen_once() {
         let (bytes, expected) = conversation();
         assert_eq!(seen(Scanner::of_server(), &[&bytes]), expected);
     }
 
     /// RFC 9113 §3.4.
     #[test]
-    fn a_client_begins_with_its_preface() {
+    fn an_h2_client_begins_with_the_connection_preface() {
         let (bytes, expected) = conversation();
         assert_eq!(
             seen(Scanner::of_client(), &[PREFACE_TEXT, &bytes]),
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_may_come_in_any_pieces() {
+    fn h2_frames_may_arrive_in_any_pieces() {
         let (bytes, expected) = conversation();
         let bytes = [PREFACE_TEXT, &bytes].concat();
         for size in [1, 2, 3, 5, 7, 8, 9, 10, 68, 4_096] {
@@ -533,9 +533,9 @@ mod tests {
         }
     }
 
-    /// A flood of frames whose payload never arrives is counted all the same.
+    /// A flood of frames without their payload is counted all the same.
     #[test]
-    fn a_frame_is_seen_with_the_last_byte_of_its_header() {
+    fn an_h2_frame_is_reported_as_soon_as_its_header() {
         let ping = frame(PING, 0, 0, &[0; 8]);
         assert_eq!(seen(Scanner::of_server(), &[&ping[..HEADER - 1]]), []);
         assert_eq!(
@@ -547,7 +547,7 @@ mod tests {
             seen(Scanner::of_server(), &[&empty]),
             [(PRIORITY_UPDATE, 0, 0, 0, vec![])]
         );
-        // A kept frame is reported with the last byte of its payload: of a server a reset is.
+        // A frame with a payload to read is reported with its last byte: RST_STREAM of a server.
         let reset = frame(RST_STREAM, 0, 5, &[0, 0, 0, 7]);
         assert_eq!(seen(Scanner::of_server(), &[&reset[..12]]), []);
         assert_eq!(

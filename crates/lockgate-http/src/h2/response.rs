@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_one_of_http_1() {
+    fn an_h2_response_becomes_an_http_1_head() {
         let mut head = ResponseHead::default();
         let before = b"HTTP/1.0 404 Not Found\r\nContent-Length: 3\r\n\r\n";
         parse::response(before, &mut Progress::default(), &LIMITS, &mut head)
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_refused() {
+    fn malformed_h2_responses_are_refused() {
         use HeadError::*;
         // RFC 9113 §8.6, RFC 9110 §15.
         for status in [0, 99, 101, 1000] {
@@ -150,10 +150,10 @@ mod tests {
         assert_eq!(read(200, &[(b"x", &[b'y'; 512])]).unwrap_err(), TooLong);
     }
 
-    /// RFC 9113 §8.1.1: an announced body must come, "unless the message is defined as having no
+    /// RFC 9113 §8.1.1: the announced length must come, "unless the message is defined as having no
     /// content".
     #[test]
-    fn a_body_is_as_long_as_its_stream_or_its_content_length() {
+    fn an_h2_response_body_length_follows_content_length_or_stream() {
         use BodyLength::*;
         let of = |method, status, value: Option<&'static [u8]>, ended| {
             let field = value.map(|value| (&b"content-length"[..], value));
@@ -182,7 +182,7 @@ mod tests {
 
     /// RFC 9113 §8.2.2: an intermediary removes them when it converts from HTTP/1.
     #[test]
-    fn fields_of_connections_do_not_go_on() {
+    fn connection_specific_fields_do_not_enter_h2_responses() {
         let sent = fields(&[
             ("Connection", "close"),
             ("Keep-Alive", "timeout=5"),

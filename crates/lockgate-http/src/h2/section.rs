@@ -126,7 +126,7 @@ mod tests {
     };
 
     #[test]
-    fn trailers_are_fields_like_those_of_a_head() {
+    fn h2_trailers_are_validated_like_head_fields() {
         let mut fields = Fields::default();
         fields.append(b"before", b"1");
         let sent: [(&[u8], &[u8]); 2] = [(b"grpc-status", b"0"), (b"grpc-message", b"")];

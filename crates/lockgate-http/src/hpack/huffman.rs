@@ -315,7 +315,7 @@ mod tests {
 
     /// RFC 7541, Appendix B: the first and last of several lengths.
     #[test]
-    fn codes_are_those_of_the_rfc() {
+    fn huffman_codes_match_the_rfc() {
         for (symbol, code) in [
             (b'0'.into(), 0x0),
             (b't'.into(), 0x9),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_comes_back_in_any_company() {
+    fn every_byte_survives_huffman_in_any_company() {
         for first in 0..=255 {
             for second in 0..=255 {
                 let text = [b'a', first, second];
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn long_strings_come_back_whatever_is_in_them() {
+    fn long_strings_survive_huffman() {
         for length in 0..300_usize {
             let often: Vec<u8> = b"etaoin shrdlu/"
                 .iter()
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_less_than_a_byte_of_ones() {
+    fn huffman_padding_is_less_than_a_byte_of_ones() {
         // '0' is five zeros.
         assert_eq!(decoded(&[0b0000_0111]).as_deref(), Ok(&b"0"[..]));
         assert_eq!(decoded(&[]).as_deref(), Ok(&b""[..]));

@@ -54,7 +54,7 @@ mod tests {
 
     /// RFC 7541 §C.1, and boundary values.
     #[test]
-    fn numbers_are_written_as_the_rfc_has_them() {
+    fn hpack_integers_are_encoded_as_in_the_rfc() {
         for (number, bits, bytes) in [
             (10, 5, &[0b01010][..]),
             (1337, 5, &[0b11111, 0b1001_1010, 0b0000_1010]),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_nobody_needs_are_refused() {
+    fn overlong_hpack_integers_are_refused() {
         for bytes in [
             &[31, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01][..],
             &[31, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00],

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_go_and_their_memory_is_used_again() {
+    fn evicted_dynamic_table_entries_free_memory_for_reuse() {
         let mut table = Table::new(200);
         for round in 0..1000_u32 {
             let value = format!("{round:010}");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_table_empties_it() {
+    fn an_entry_larger_than_the_dynamic_table_empties_it() {
         let mut table = Table::new(100);
         table.insert(b"a", b"b");
         table.insert(b"a", &[b'x'; 100]);

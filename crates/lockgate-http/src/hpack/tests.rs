@@ -1,4 +1,4 @@
-//! The examples of RFC 7541, Appendix C, and the bounds of a peer's blocks.
+//! The examples of RFC 7541, Appendix C, and blocks that a decoder must refuse.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, 
     Ok(fields)
 }
 
-/// Checks blocks of one connection in order, and their fields.
+/// Blocks of one connection in their order, and their fields.
 fn example(table: usize, blocks: &[(&str, Fields<'_>)]) {
     let mut decoder = Decoder::new(table);
     for (hex, expected) in blocks {
@@ -60,7 +60,7 @@ const THIRD: Fields<'static> = &[
 
 /// §C.2.
 #[test]
-fn each_form_of_a_field_is_read() {
+fn each_hpack_field_representation_is_decoded() {
     example(
         4096,
         &[(
@@ -87,7 +87,7 @@ fn each_form_of_a_field_is_read() {
 
 /// §C.3.
 #[test]
-fn requests_without_huffman_coding() {
+fn rfc_request_examples_without_huffman_are_decoded() {
     example(
         4096,
         &[
@@ -103,7 +103,7 @@ fn requests_without_huffman_coding() {
 
 /// §C.4.
 #[test]
-fn requests_with_huffman_coding() {
+fn rfc_request_examples_with_huffman_are_decoded() {
     let blocks = [
         ("8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff", FIRST),
         ("8286 84be 5886 a8eb 1064 9cbf", SECOND),
@@ -113,7 +113,7 @@ fn requests_with_huffman_coding() {
         ),
     ];
     example(4096, &blocks);
-    // Our encoder writes the same, byte by byte.
+    // The encoder's bytes are the same.
     let mut encoder = Encoder::new();
     for (hex, fields) in blocks {
         let mut block = Vec::new();
@@ -151,7 +151,7 @@ const COOKIE: Fields<'static> = &[
 
 /// §C.5: with a table of 256 bytes, which evicts entries.
 #[test]
-fn answers_without_huffman_coding() {
+fn rfc_response_examples_without_huffman_are_decoded() {
     example(
         256,
         &[
@@ -173,7 +173,7 @@ fn answers_without_huffman_coding() {
 
 /// §C.6.
 #[test]
-fn answers_with_huffman_coding() {
+fn rfc_response_examples_with_huffman_are_decoded() {
     example(
         256,
         &[
@@ -194,7 +194,7 @@ fn answers_with_huffman_coding() {
 }
 
 #[test]
-fn what_stands_for_nothing_is_refused() {
+fn invalid_hpack_blocks_are_refused() {
     for (hex, error) in [
         // Index 0, and the first beyond both tables.
         ("80", HpackError::Index),
@@ -208,7 +208,7 @@ fn what_stands_for_nothing_is_refused() {
         ("41", HpackError::Cut),
         // A string with an impossible length.
         ("41 7f ff ff ff ff ff 7f", HpackError::Number),
-        // A table larger than allowed, and a size update behind a field.
+        // A table that is larger than allowed, and one that changes behind a field.
         ("3f e2 1f", HpackError::TableSize),
         ("82 20", HpackError::TableSize),
         // An invalid Huffman-coded string.
@@ -223,7 +223,7 @@ fn what_stands_for_nothing_is_refused() {
 }
 
 #[test]
-fn the_size_of_the_table_changes_before_the_first_field() {
+fn dynamic_table_size_updates_precede_the_first_field() {
     let mut decoder = Decoder::new(4096);
     let field = ("a".to_owned(), "b".to_owned());
     assert_eq!(
@@ -239,7 +239,7 @@ fn the_size_of_the_table_changes_before_the_first_field() {
 }
 
 #[test]
-fn a_small_block_makes_no_large_head() {
+fn a_small_hpack_block_cannot_expand_into_a_large_head() {
     // A field of 4,000 bytes, and a thousand times its index (CVE-2016-6581).
     let mut block = bytes("40 01 61 7f a1 1e");
     block.extend_from_slice(&[b'x'; 4000]);
@@ -251,7 +251,7 @@ fn a_small_block_makes_no_large_head() {
 }
 
 #[test]
-fn what_was_said_once_is_one_byte_and_nothing_changes_any_more() {
+fn a_repeated_field_is_one_byte_and_the_table_stable() {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(TABLE_SIZE));
     let many: Vec<_> = (0..100)
         .map(|at| (format!("x-name-{at}"), "v".repeat(60)))
@@ -279,7 +279,7 @@ fn what_was_said_once_is_one_byte_and_nothing_changes_any_more() {
 }
 
 #[test]
-fn a_peer_that_allows_less_has_the_table_emptied() {
+fn a_peer_that_lowers_header_table_size_empties_it() {
     for allowed in [0, 100, 4096, 100_000] {
         let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(TABLE_SIZE));
         for round in 0..3 {

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_of_types() {
+    fn dictionary_members_have_structured_field_types() {
         for (text, item) in [
             ("a=1", Item::Integer(1)),
             ("a=-0", Item::Integer(0)),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_many_or_none() {
+    fn a_dictionary_may_have_many_members_or_none() {
         assert_eq!(read(""), Some(vec![]));
         assert_eq!(read("   "), Some(vec![]));
         let keys = read(" a \t,\t b=1 , *.-_9z;x;  y=2,c  ").unwrap();
@@ -252,9 +252,9 @@ mod tests {
         );
     }
 
-    /// Each by the section that forbids it.
+    /// By the section that requires it.
     #[test]
-    fn what_is_no_dictionary_is_refused() {
+    fn malformed_dictionaries_are_refused() {
         for text in [
             // §4.2: non-ASCII, and other whitespace.
             "a=\u{e4}",

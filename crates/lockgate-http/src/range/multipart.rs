@@ -118,7 +118,7 @@ mod tests {
 
     /// RFC 9110 §14.6.
     #[test]
-    fn parts_are_told_apart_by_the_boundary() {
+    fn multipart_byteranges_are_separated_by_the_boundary() {
         let parts = vec![
             Part {
                 offset: 1,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_is_exact_whatever_the_ranges() {
+    fn the_multipart_content_length_is_exact_for_any_ranges() {
         let content: Vec<u8> = (0..120_000_u32).map(|at| (at % 251) as u8).collect();
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let mut several = 0;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_does_not_overflow() {
+    fn a_multipart_content_length_does_not_overflow() {
         let parts = vec![
             Part {
                 offset: 0,

@@ -8,7 +8,7 @@ use super::*;
 use crate::{Bounds, Histogram};
 
 #[test]
-fn the_text_is_written_to_the_letter() {
+fn the_prometheus_text_is_exact() {
     let mut text = Text::new();
     text.counter("lockgate_connections_total", "Connections accepted.")
         .sample(&[("listener", ":443"), ("side", "downstream")], 3_u64)
@@ -42,7 +42,7 @@ lockgate_tls_handshake_seconds_count{listener=\":443\"} 2
 }
 
 #[test]
-fn whatever_a_label_holds_comes_back_from_a_parser() {
+fn escaped_label_values_are_read_back_by_a_parser() {
     let values = [
         "",
         "plain",
@@ -73,7 +73,7 @@ fn whatever_a_label_holds_comes_back_from_a_parser() {
 }
 
 #[test]
-fn numbers_are_written_so_that_they_read_back() {
+fn sample_values_are_written_so_that_they_read_back() {
     let numbers: [Number; 9] = [
         u64::MAX.into(),
         i64::MIN.into(),
@@ -127,7 +127,7 @@ fn several_histograms_of_one_family_stay_valid() {
 }
 
 #[test]
-fn nothing_is_valid_too() {
+fn an_empty_exposition_is_valid() {
     assert_eq!(parse(&Text::new().finish()), []);
 }
 
@@ -140,7 +140,7 @@ fn a_family_opened_twice_is_a_mistake_in_the_source() {
 }
 
 #[test]
-fn names_follow_the_data_model() {
+fn metric_and_label_names_follow_the_data_model() {
     for (name, metric, label) in [
         ("a", true, true),
         ("_9", true, true),

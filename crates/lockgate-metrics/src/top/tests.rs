@@ -53,7 +53,7 @@ fn assert_sound(snapshot: &TopSnapshot<u32>, truth: &HashMap<u32, u64>) {
 }
 
 #[test]
-fn below_its_capacity_the_table_is_exact() {
+fn below_its_capacity_the_top_table_is_exact() {
     let mut top = Top::new(4);
     top.add(&"a", 0, 10, 0);
     top.add(&"b", 0, 5, 100);
@@ -66,7 +66,7 @@ fn below_its_capacity_the_table_is_exact() {
 }
 
 #[test]
-fn a_newcomer_takes_the_smallest_entry_and_its_weight_as_error() {
+fn a_new_key_evicts_the_smallest_and_inherits_its_error() {
     let mut top = Top::new(2);
     top.add(&"a", 0, 100, 0);
     top.add(&"b", 0, 7, 0);
@@ -79,7 +79,7 @@ fn a_newcomer_takes_the_smallest_entry_and_its_weight_as_error() {
 }
 
 #[test]
-fn what_is_not_listed_is_other_and_all_adds_up() {
+fn unlisted_keys_are_counted_as_other() {
     let mut top = Top::new(64);
     for key in 0..1_000_u32 {
         top.add(&key, 1_000, u64::from(key), 1);
@@ -96,7 +96,7 @@ fn what_is_not_listed_is_other_and_all_adds_up() {
 }
 
 #[test]
-fn the_bounds_hold_the_truth_over_a_long_tail() {
+fn error_bounds_hold_over_a_long_tail() {
     for (seed, capacity) in [(1, 1), (2, 2), (3, 17), (4, 64), (5, 1_024), (6, 6_000)] {
         let mut top = Top::new(capacity);
         stream(seed, 50_000).for_each(|(key, n)| top.add(&key, 0, n / 2, n - n / 2));
@@ -114,7 +114,7 @@ fn the_bounds_hold_the_truth_over_a_long_tail() {
 }
 
 #[test]
-fn the_heavy_ones_are_found_among_many() {
+fn heavy_hitters_are_found_among_many() {
     let mut top = Top::new(64);
     stream(9, 50_000).for_each(|(key, n)| top.add(&key, 0, n, 0));
     let listing = top.snapshot(0).top(16, Order::Bytes);
@@ -124,7 +124,7 @@ fn the_heavy_ones_are_found_among_many() {
 }
 
 #[test]
-fn workers_add_up_and_the_bounds_still_hold() {
+fn merged_workers_sum_and_error_bounds_still_hold() {
     let snapshots = [11, 12, 13].map(|seed| {
         let mut top = Top::new(128);
         stream(seed, 20_000).for_each(|(key, n)| top.add(&key, 0, n, 0));
@@ -141,7 +141,7 @@ fn workers_add_up_and_the_bounds_still_hold() {
 }
 
 #[test]
-fn a_key_of_one_worker_is_charged_with_what_the_other_may_have_missed() {
+fn a_merged_key_carries_the_error_of_the_full_table() {
     let mut full = Top::new(1);
     full.add(&"a", 0, 50, 0);
     let mut spare = Top::new(8);
@@ -155,13 +155,13 @@ fn a_key_of_one_worker_is_charged_with_what_the_other_may_have_missed() {
 }
 
 #[test]
-fn nothing_merged_is_nothing() {
+fn merging_nothing_gives_an_empty_listing() {
     let merged = TopSnapshot::<u8>::merge([]);
     assert_eq!((merged.tracked(), merged.total), (0, Traffic::default()));
 }
 
 #[test]
-fn the_order_may_be_current_throughput() {
+fn entries_may_be_ordered_by_current_throughput() {
     let mut top = Top::new(4);
     top.add(&"yesterday", 0, 1_000_000, 0);
     top.add(&"now", 86_400_000, 0, 5_000);
@@ -174,7 +174,7 @@ fn the_order_may_be_current_throughput() {
 }
 
 #[test]
-fn a_newcomer_does_not_inherit_the_throughput_of_the_evicted() {
+fn a_new_key_does_not_inherit_the_evicted_throughput() {
     let mut top = Top::new(1);
     top.add(&"a", 0, 1_000_000, 0);
     top.add(&"b", 0, 5, 0);
@@ -183,7 +183,7 @@ fn a_newcomer_does_not_inherit_the_throughput_of_the_evicted() {
 }
 
 #[test]
-fn no_bytes_make_no_entry() {
+fn zero_bytes_make_no_entry() {
     let mut top = Top::new(1);
     top.add(&"a", 0, 1, 0);
     top.add(&"b", 0, 0, 0);
@@ -191,7 +191,7 @@ fn no_bytes_make_no_entry() {
 }
 
 #[test]
-fn a_table_for_none_holds_one() {
+fn a_table_of_capacity_zero_holds_one_entry() {
     let mut top = Top::new(0);
     top.add(&"a", 0, 1, 0);
     assert_eq!(top.snapshot(0).tracked(), 1);

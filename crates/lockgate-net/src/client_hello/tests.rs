@@ -145,8 +145,8 @@ fn seen(hello: &Hello<'_>) -> (Option<String>, String, Option<Version>) {
     )
 }
 
-/// Feeds one byte at a time, but peeks only when there are as many as needed; returns how often it
-/// peeked.
+/// Feeds one byte at a time, but parses only when as much is there as the parser asked for; returns
+/// the number of calls.
 fn feed(bytes: &[u8]) -> (Result<Hello<'_>, HelloError>, usize) {
     let (mut need, mut calls) = (1, 0);
     for there in 1..=bytes.len() {
@@ -174,7 +174,7 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn name_protocols_and_version_are_read() {
+fn sni_alpn_and_version_are_read() {
     let bytes = Build::typical().bytes();
     let hello = hello(&bytes);
     let expected = (
@@ -188,14 +188,14 @@ fn name_protocols_and_version_are_read() {
 }
 
 #[test]
-fn what_follows_the_record_is_not_looked_at() {
+fn bytes_after_the_client_hello_record_are_ignored() {
     let bytes = Build::typical().bytes();
     let longer = [&bytes[..], b"\x17\x03\x03\x00\x02early data or garbage"].concat();
     assert_eq!(hello(&longer), hello(&bytes));
 }
 
 #[test]
-fn every_cut_waits_and_never_asks_for_too_much() {
+fn every_cut_of_a_hello_waits_for_more() {
     for bytes in [
         Build::typical().bytes(),
         Build::typical().fragmented(50),
@@ -213,7 +213,7 @@ fn every_cut_waits_and_never_asks_for_too_much() {
 }
 
 #[test]
-fn fragments_of_any_size_give_the_same_hello() {
+fn fragmented_records_give_the_same_hello() {
     // RFC 8446 §5.1: a handshake message may be spread over records
     let build = Build::typical();
     let whole = build.bytes();
@@ -226,7 +226,7 @@ fn fragments_of_any_size_give_the_same_hello() {
 }
 
 #[test]
-fn one_byte_segments_cost_a_few_calls_only() {
+fn one_byte_segments_cost_few_parse_calls() {
     let padded = Build::new(&[server_name(b"a.example"), extension(21, &[0; 16_000])]);
     assert!(feed(&padded.bytes()).1 <= 4);
     assert!(feed(&padded.fragmented(4_000)).1 <= 8);
@@ -238,7 +238,7 @@ fn one_byte_segments_cost_a_few_calls_only() {
 }
 
 #[test]
-fn padding_is_accepted_up_to_the_limit_and_not_beyond() {
+fn padding_extension_is_accepted_up_to_the_limit() {
     // RFC 7685 padding; 64 KB in all
     let padded =
         |padding| Build::new(&[server_name(b"a.example"), extension(21, &vec![0; padding])]);
@@ -278,7 +278,7 @@ fn padding_is_accepted_up_to_the_limit_and_not_beyond() {
 }
 
 #[test]
-fn records_that_are_wrong_are_refused() {
+fn malformed_records_are_refused() {
     use HelloError::{
         EmptyRecord, Interrupted, NotClientHello, NotTls, RecordOverflow, RecordVersion, Ssl2,
         Trailing,
@@ -406,7 +406,7 @@ fn records_that_are_wrong_are_refused() {
 }
 
 #[test]
-fn hellos_that_are_wrong_are_refused() {
+fn malformed_hellos_are_refused() {
     use HelloError::{BadName, ExtensionTwice, Malformed, Ssl3};
     let extensions = |list: &[Vec<u8>]| Build::new(list);
     let name_list = |content: &[u8]| Build::new(&[extension(0, content)]);
@@ -611,8 +611,8 @@ fn hellos_that_are_wrong_are_refused() {
 }
 
 #[test]
-fn a_message_cut_anywhere_is_malformed() {
-    // The message's own length is right, those inside are not.
+fn a_hello_message_cut_anywhere_is_malformed() {
+    // The message's own length agrees, its content does not.
     let whole = Build::typical().message();
     let body = &whole[4..];
     let without_extensions = 2 + 32 + 33 + 6 + 2; // which is a hello of its own
@@ -626,7 +626,7 @@ fn a_message_cut_anywhere_is_malformed() {
 }
 
 #[test]
-fn names_are_judged() {
+fn sni_host_names_are_validated() {
     let label = "l".repeat(63);
     let longest = format!("{label}.{label}.{label}.{}", "l".repeat(61));
     assert_eq!(longest.len(), 253);
@@ -693,7 +693,7 @@ fn names_are_judged() {
 }
 
 #[test]
-fn names_are_judged_as_rustls_judges_them() {
+fn sni_host_names_are_validated_as_rustls_does() {
     for byte in 0..=u8::MAX {
         for template in ["#", "a#", "#a", "a#b.example", "a.#", "a.1#", "1#2"] {
             let name: Vec<u8> = template
@@ -709,13 +709,13 @@ fn names_are_judged_as_rustls_judges_them() {
 }
 
 #[test]
-fn name_types_to_come_are_skipped() {
+fn unknown_sni_name_types_are_skipped() {
     let bytes = Build::new(&[extension(0, &vec16(b"\x07\0\x03xyz\0\0\x09localhost"))]).bytes();
     assert_eq!(hello(&bytes).server_name.as_deref(), Some("localhost"));
 }
 
 #[test]
-fn the_newest_version_is_found() {
+fn the_newest_supported_version_is_found() {
     let table: [(u16, &[u16], Option<Version>); 9] = [
         (0x0301, &[], Some(Version::Tls10)),
         (0x0302, &[], Some(Version::Tls11)),
@@ -739,7 +739,7 @@ fn the_newest_version_is_found() {
 }
 
 #[test]
-fn extensions_may_be_missing_altogether() {
+fn a_hello_without_extensions_is_read() {
     // RFC 5246 §7.4.1.2
     for extensions in [None, Some(vec16(b""))] {
         let bytes = Build::with(|build| build.extensions = extensions.clone()).bytes();
@@ -751,7 +751,7 @@ fn extensions_may_be_missing_altogether() {
 }
 
 #[test]
-fn thousands_of_extensions_are_read_once() {
+fn thousands_of_extensions_are_parsed_once() {
     let many: Vec<Vec<u8>> = (100..15_000).map(|kind| extension(kind, b"")).collect();
     let mut twice = many.clone();
     twice.push(extension(100, b""));
@@ -763,13 +763,13 @@ fn thousands_of_extensions_are_read_once() {
 }
 
 #[test]
-fn an_owned_hello_says_the_same() {
+fn an_owned_hello_equals_the_borrowed_one() {
     let bytes = Build::typical().bytes();
     assert_eq!(hello(&bytes).into_owned(), hello(&bytes));
 }
 
 #[test]
-fn the_hello_of_rustls_is_read() {
+fn a_rustls_client_hello_is_read() {
     let mut config = rustls::ClientConfig::builder()
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
@@ -788,7 +788,7 @@ fn the_hello_of_rustls_is_read() {
 }
 
 #[test]
-fn the_hellos_of_openssl_are_read() {
+fn openssl_client_hellos_are_read() {
     let expected = (
         Some("shop.example.com".to_owned()),
         "h2 http/1.1".to_owned(),
@@ -802,7 +802,7 @@ fn the_hellos_of_openssl_are_read() {
 }
 
 #[test]
-fn the_first_bytes_tell_tls_from_http_and_the_rest() {
+fn the_first_bytes_distinguish_tls_from_http() {
     use First::{Http, Other, Tls, Undecided};
     let table: &[(&[u8], First)] = &[
         (b"", Undecided),
@@ -839,7 +839,7 @@ fn the_first_bytes_tell_tls_from_http_and_the_rest() {
 }
 
 #[test]
-fn an_alert_is_one_record() {
+fn a_tls_alert_is_one_record() {
     // RFC 8446 §6: level fatal, description
     assert_eq!(
         fatal_alert(HelloError::Ssl3.alert()),

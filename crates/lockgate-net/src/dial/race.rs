@@ -108,7 +108,7 @@ mod tests {
         (listener, address)
     }
 
-    /// No connection succeeds there: its queue of one is full (listen(2)).
+    /// An address that does not answer: its queue of one is full (listen(2)).
     fn silent() -> (Vec<std::net::TcpStream>, rustix::fd::OwnedFd, SocketAddr) {
         use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
         let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_tries_the_next_at_once() {
+    fn happy_eyeballs_tries_the_next_address_at_once_after_refusal() {
         block_on(async {
             let (_listener, address) = listening();
             let (_, to) = race(&[refusing(), refusing(), address], pending)
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_answered_tries_the_next_after_a_pause() {
+    fn happy_eyeballs_tries_the_next_address_after_a_pause() {
         block_on(async {
             let ((_held, _fd, nobody), (_listener, address)) = (silent(), listening());
             let (_, to) = race(&[nobody, address], || ready(())).await.unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_one_is_heard_as_long_as_no_other_was_quicker() {
+    fn the_first_address_wins_unless_a_later_one_connects_sooner() {
         block_on(async {
             let ((_first, one), (_second, other)) = (listening(), listening());
             let (_, to) = race(&[one, other], pending).await.unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_refuse_that_is_what_is_said() {
+    fn a_race_that_all_addresses_refuse_reports_connection_refused() {
         block_on(async {
             let error = race(&[refusing(), refusing()], || ready(()))
                 .await
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn families_alternate_from_the_first_address_on() {
+    fn ipv6_and_ipv4_addresses_alternate() {
         let addresses = |list: &[&str]| {
             list.iter()
                 .map(|address| address.parse().unwrap())

@@ -1,5 +1,5 @@
-//! Files are found only below their root, opened only if they are regular, and distinguished after
-//! changes.
+//! Files are found below their root only, opened only if they are regular files, and their stamps
+//! change with them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ fn opened(folder: &Path, symlinks: Symlinks) -> Root {
 }
 
 #[test]
-fn what_leads_out_of_the_root_is_not_found_by_any_path() {
+fn no_path_or_symlink_leads_out_of_the_root() {
     let folder = tempfile::tempdir().unwrap();
     let (root, outside) = (folder.path().join("root"), folder.path().join("outside"));
     fs::create_dir_all(root.join("a")).unwrap();
@@ -60,7 +60,7 @@ fn what_leads_out_of_the_root_is_not_found_by_any_path() {
 }
 
 #[test]
-fn only_files_are_opened() {
+fn only_regular_files_are_opened() {
     let folder = tempfile::tempdir().unwrap();
     rustix::fs::mknodat(
         CWD,
@@ -82,7 +82,7 @@ fn only_files_are_opened() {
 }
 
 #[test]
-fn a_stamp_tells_every_change_from_what_was_before() {
+fn a_file_stamp_changes_when_the_file_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, "one").unwrap();
@@ -125,8 +125,7 @@ fn a_directory_is_listed_up_to_a_bound() {
     let file = |name: &'static [u8]| (name, Kind::File, 1);
     assert_eq!((names, more), (vec![file(b"a"), file(b"b"), file(b"c")], 0));
     let (entries, more) = root.list(b"", 1, |name| name != b"hidden").unwrap();
-    // The entry that leads outside is no longer examined, and neither is one of those behind the
-    // limit.
+    // Behind the bound a symlink that leads outside is not examined, and may count.
     assert!(entries.len() == 1 && (2..=3).contains(&more), "{more}");
     let impatient = Root::open(folder.path(), Symlinks::Inside, Wait::No).unwrap();
     assert!(would_wait(impatient.list(b"", 2, |_| true).unwrap_err()));

@@ -1,4 +1,4 @@
-//! Binding: shared addresses, refused ones, and the peers of accepted connections.
+//! Binding: which listeners may share an address, and the addresses of accepted clients.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -28,7 +28,7 @@ fn refusal(address: &Address) -> io::ErrorKind {
     bind(address, &PLAIN, 2).unwrap_err().kind()
 }
 
-/// The next connection of any of the sockets.
+/// The next connection of any socket that has one.
 fn accept_any(listeners: &[Listener]) -> (usize, Peer) {
     for (place, listener) in listeners.iter().enumerate().cycle() {
         if let Some((_, peer)) = listener.accept().unwrap() {
@@ -47,7 +47,7 @@ fn listeners(bound: Bound, family: Family) -> Vec<Listener> {
 }
 
 #[test]
-fn the_sockets_of_all_workers_share_one_port_and_the_kernel_uses_them_all() {
+fn reuseport_sockets_of_all_workers_share_one_port() {
     run(async {
         let bound = bind(&any_port(), &PLAIN, 2).unwrap();
         let ip = ip_of(&bound);
@@ -67,7 +67,7 @@ fn the_sockets_of_all_workers_share_one_port_and_the_kernel_uses_them_all() {
 }
 
 #[test]
-fn a_port_that_another_listens_on_is_refused_even_if_it_would_share() {
+fn a_port_of_another_listener_is_refused_despite_reuseport() {
     for shares in [false, true] {
         let foreign = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         foreign.set_reuse_address(true).unwrap();
@@ -93,7 +93,7 @@ fn our_own_port_cannot_be_bound_twice() {
 }
 
 #[test]
-fn a_port_is_free_again_at_once_though_connections_of_it_linger() {
+fn a_port_in_time_wait_can_be_bound_again() {
     let bound = bind(&any_port(), &PLAIN, 1).unwrap();
     let ip = ip_of(&bound);
     let client = TcpStream::connect(ip).unwrap();
@@ -106,7 +106,7 @@ fn a_port_is_free_again_at_once_though_connections_of_it_linger() {
 }
 
 #[test]
-fn a_port_of_every_address_takes_both_families_and_tells_ipv4_as_such() {
+fn a_wildcard_listener_accepts_ipv4_and_ipv6() {
     run(async {
         let bound = bind(&Address::All(0), &PLAIN, 1).unwrap();
         let Address::All(port) = bound.address else {
@@ -131,7 +131,7 @@ fn a_port_of_every_address_takes_both_families_and_tells_ipv4_as_such() {
 }
 
 #[test]
-fn one_address_of_ipv6_does_not_take_the_port_of_ipv4() {
+fn an_ipv6_wildcard_leaves_the_ipv4_port_free() {
     let Ok(v6) = bind(&Address::Ip("[::]:0".parse().unwrap()), &PLAIN, 1) else {
         return;
     };
@@ -145,7 +145,7 @@ fn one_address_of_ipv6_does_not_take_the_port_of_ipv4() {
 }
 
 #[test]
-fn what_is_accepted_sends_at_once_and_does_not_block() {
+fn an_accepted_socket_has_nodelay_and_is_nonblocking() {
     run(async {
         let bound = bind(&any_port(), &PLAIN, 1).unwrap();
         let _client = TcpStream::connect(ip_of(&bound)).unwrap();
@@ -171,9 +171,9 @@ fn options_that_the_kernel_has_are_taken() {
 }
 
 #[test]
-fn a_least_ttl_drops_openings_and_spares_handshakes_that_have_begun() {
-    // With it a handshake is complete, for the listener, with the first data: it can begin before
-    // and end after.
+fn a_minimum_ttl_drops_new_syns_and_spares_started_handshakes() {
+    // With it a handshake is over, for the listener, with the first data: it can begin before and
+    // end after.
     let options = Options {
         defer_accept: Some(Duration::from_secs(60)),
         ..PLAIN
@@ -243,7 +243,7 @@ fn a_unix_socket_is_shared_by_all_workers() {
 }
 
 #[test]
-fn a_unix_socket_that_nobody_listens_on_is_replaced() {
+fn a_stale_unix_socket_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let (path, address) = unix(&folder);
     drop(UnixListener::bind(&path).unwrap());
@@ -253,7 +253,7 @@ fn a_unix_socket_that_nobody_listens_on_is_replaced() {
 }
 
 #[test]
-fn a_unix_socket_that_somebody_listens_on_is_refused() {
+fn a_unix_socket_with_a_listener_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (path, address) = unix(&folder);
     let foreign = UnixListener::bind(&path).unwrap();
@@ -262,8 +262,7 @@ fn a_unix_socket_that_somebody_listens_on_is_refused() {
     foreign.accept().unwrap();
 }
 
-/// The kernel refuses a connection to a file that is no socket just as one to a socket without a
-/// listener.
+/// The kernel refuses to connect to a file that is no socket, as to a socket without a listener.
 #[test]
 fn a_file_that_is_no_socket_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -298,7 +297,7 @@ fn a_path_that_cannot_be_a_socket_is_an_error() {
 }
 
 #[test]
-fn addresses_are_written_as_the_configuration_has_them() {
+fn addresses_are_displayed_as_in_the_configuration() {
     for (address, written) in [
         (Address::All(443), ":443"),
         (Address::Ip("[::1]:443".parse().unwrap()), "[::1]:443"),
@@ -314,7 +313,7 @@ fn addresses_are_written_as_the_configuration_has_them() {
 }
 
 #[test]
-fn an_ipv4_address_within_ipv6_is_ipv4() {
+fn an_ipv4_mapped_address_is_ipv4() {
     let canonical = |address: &str| canonical(address.parse().unwrap()).to_string();
     assert_eq!(canonical("[::ffff:192.0.2.1]:5"), "192.0.2.1:5");
     assert_eq!(canonical("[2001:db8::1]:5"), "[2001:db8::1]:5");
@@ -322,7 +321,7 @@ fn an_ipv4_address_within_ipv6_is_ipv4() {
 }
 
 #[test]
-fn a_foreign_listener_for_ipv4_keeps_its_port_from_a_listener_of_every_address() {
+fn a_foreign_ipv4_listener_keeps_its_port_from_our_wildcard() {
     let foreign = TcpListener::bind("0.0.0.0:0").unwrap();
     assert_eq!(
         refusal(&Address::All(foreign.local_addr().unwrap().port())),
@@ -331,7 +330,7 @@ fn a_foreign_listener_for_ipv4_keeps_its_port_from_a_listener_of_every_address()
 }
 
 #[test]
-fn a_trial_finds_what_binding_would_and_leaves_nothing() {
+fn a_trial_bind_finds_errors_and_leaves_no_socket() {
     let tried = |address: &Address, trial| try_bind(address, trial).map_err(|error| error.kind());
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = Address::Ip(other.local_addr().unwrap());
@@ -347,7 +346,7 @@ fn a_trial_finds_what_binding_would_and_leaves_nothing() {
         Err(io::ErrorKind::AddrInUse),
         "our own sockets share their port"
     );
-    // A documentation address (RFC 5737) is never local.
+    // A documentation address (RFC 5737) is on no host.
     let foreign = Address::Ip("192.0.2.1:443".parse().unwrap());
     assert_eq!(
         tried(&foreign, Trial::Address),

@@ -1,4 +1,4 @@
-//! Levels of memory, their categories, and the allocator that counts.
+//! Levels of memory, the kinds that count towards them, and the allocator that counts.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn memory_levels_follow_the_share_of_the_limit() {
 }
 
 #[test]
-fn without_a_memory_limit_the_level_is_easy() {
+fn without_a_memory_limit_the_memory_level_is_easy() {
     let budget = Budget::new();
     budget.add(Kind::Heap, isize::MAX / 2);
     assert_eq!(
@@ -66,7 +66,7 @@ fn more_freed_than_allocated_counts_as_nothing() {
 }
 
 #[test]
-fn a_socket_holds_less_unsent_the_smaller_the_limit() {
+fn the_send_buffer_limit_shrinks_with_the_memory_limit() {
     assert_eq!(Budget::new().unsent(), MB);
     assert_eq!(with_limit(8 << 30).unsent(), MB);
     assert_eq!(with_limit(1 << 30).unsent(), 256 * 1024);
@@ -77,7 +77,7 @@ fn a_socket_holds_less_unsent_the_smaller_the_limit() {
 }
 
 #[test]
-fn marks_measure_what_a_thread_took_between_them() {
+fn allocator_marks_measure_a_threads_allocations_between_them() {
     let before = mark();
     let charge = Charge::new(Kind::Kernel, 1000);
     lend(24);

@@ -1,4 +1,4 @@
-//! Names and their addresses, with a scripted system.
+//! Names and their addresses, with a scripted resolver.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -20,7 +20,7 @@ fn addresses(list: &[&str]) -> Vec<IpAddr> {
         .collect()
 }
 
-/// Returns 192.0.2.1, 192.0.2.2 and so on, one per look-up, and counts the look-ups.
+/// Answers 192.0.2.1, 192.0.2.2 and so on, one after the other; returns the number of queries.
 fn counting() -> (Arc<Names>, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
@@ -37,7 +37,7 @@ fn counting() -> (Arc<Names>, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn an_answer_is_used_again_until_it_is_too_old_for_who_asks() {
+fn a_resolved_name_is_cached_up_to_the_requested_age() {
     block_on(async {
         let (names, asked) = counting();
         let first = names.look_up("a.test", HOUR, ()).await.unwrap();
@@ -51,7 +51,7 @@ fn an_answer_is_used_again_until_it_is_too_old_for_who_asks() {
 }
 
 #[test]
-fn who_leaves_has_his_place_until_the_system_has_answered() {
+fn an_abandoned_lookup_keeps_its_slot_until_the_resolver_answers() {
     block_on(async {
         let (go, wait) = mpsc::channel::<()>();
         let wait = Mutex::new(wait);
@@ -69,7 +69,7 @@ fn who_leaves_has_his_place_until_the_system_has_answered() {
 }
 
 #[test]
-fn who_asks_meanwhile_waits_for_the_same_answer() {
+fn concurrent_lookups_of_a_name_share_one_query() {
     block_on(async {
         let (go, wait) = mpsc::channel::<()>();
         let (wait, asked) = (Mutex::new(wait), Arc::new(AtomicUsize::new(0)));
@@ -100,7 +100,7 @@ fn who_asks_meanwhile_waits_for_the_same_answer() {
 }
 
 #[test]
-fn a_failure_is_an_answer_for_a_moment_and_an_empty_answer_is_a_failure() {
+fn failed_and_empty_lookups_are_cached_for_a_moment() {
     block_on(async {
         let names = Names::asking(Box::new(|host| match host {
             "empty.test" => Ok(Vec::new()),
@@ -119,12 +119,12 @@ fn a_failure_is_an_answer_for_a_moment_and_an_empty_answer_is_a_failure() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_looked_up_again() {
+fn an_unreachable_name_is_looked_up_again() {
     block_on(async {
         let (names, asked) = counting();
         let first = names.look_up("a.test", HOUR, ()).await.unwrap();
-        // A fresh result is not doubted: otherwise a client that retries would cause as many
-        // look-ups.
+        // A fresh answer is not doubted: a client that retries again and again would otherwise send
+        // as many queries to the name server.
         names.doubt("a.test");
         assert_eq!(names.known("a.test", HOUR), Some(Ok(first)));
         if let Some(Entry::Known { at, .. }) = names.kept().young.get_mut("a.test") {
@@ -138,7 +138,7 @@ fn what_cannot_be_reached_is_looked_up_again() {
 }
 
 #[test]
-fn however_many_names_are_asked_for_few_are_kept() {
+fn the_name_cache_is_bounded() {
     let mut kept = Kept::default();
     let known = || Entry::Known {
         found: Ok(distinct(addresses(&["192.0.2.1"]))),
@@ -153,7 +153,7 @@ fn however_many_names_are_asked_for_few_are_kept() {
 }
 
 #[test]
-fn what_is_being_looked_up_is_not_forgotten() {
+fn a_pending_lookup_is_not_evicted_from_the_cache() {
     let mut kept = Kept::default();
     let (_tell, answer) = watch::channel(None);
     let (_done, job) = oneshot::channel();
@@ -171,7 +171,7 @@ fn what_is_being_looked_up_is_not_forgotten() {
 }
 
 #[test]
-fn addresses_are_few_and_each_is_there_once() {
+fn resolved_addresses_are_deduplicated_and_bounded() {
     let many: Vec<IpAddr> = (0..=255)
         .flat_map(|last| [IpAddr::from([192, 0, 2, last]); 2])
         .collect();
@@ -181,7 +181,7 @@ fn addresses_are_few_and_each_is_there_once() {
 }
 
 #[test]
-fn the_system_knows_localhost() {
+fn the_system_resolver_knows_localhost() {
     block_on(async {
         let found = Names::new().look_up("localhost", HOUR, ()).await.unwrap();
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");

@@ -39,7 +39,7 @@ mod tests {
     use super::of;
 
     #[test]
-    fn the_check_values_of_rfc_3720_come_out() {
+    fn crc32c_matches_the_check_values_of_rfc_3720() {
         let rising: Vec<u8> = (0..32).collect();
         let table: [(&[u8], u32); 4] = [
             (b"123456789", 0xE306_9283),

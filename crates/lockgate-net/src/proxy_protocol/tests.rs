@@ -97,7 +97,7 @@ fn valid() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_line_of_the_specification_is_read() {
+fn a_v1_line_of_the_specification_is_read() {
     // §2.1, the example before an HTTP request
     let bytes = b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\nGET / HTTP/1.1\r\n";
     let header = Header {
@@ -109,7 +109,7 @@ fn a_line_of_the_specification_is_read() {
 }
 
 #[test]
-fn every_cut_of_a_valid_header_waits_for_more() {
+fn every_cut_of_a_valid_proxy_header_waits_for_more() {
     for header in valid() {
         for cut in 0..header.len() {
             assert_eq!(
@@ -132,7 +132,7 @@ fn every_cut_of_a_valid_header_waits_for_more() {
 }
 
 #[test]
-fn lines_that_are_wrong_are_refused() {
+fn malformed_v1_lines_are_refused() {
     use ProxyError::{Address, Fields, Keyword, LineEnd, LineTooLong, NotProxy, Port};
     let long_v6 = "1111:2222:3333:4444:5555:6666:7777:8888";
     let table: Vec<(String, ProxyError)> = [
@@ -211,7 +211,7 @@ fn lines_that_are_wrong_are_refused() {
 }
 
 #[test]
-fn the_longest_lines_of_the_specification_are_read() {
+fn the_longest_v1_lines_of_the_specification_are_read() {
     // §2.1, "maximum line lengths"
     let six = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
     let unknown = format!("PROXY UNKNOWN {six} {six} 65535 65535\r\n");
@@ -229,7 +229,7 @@ fn the_longest_lines_of_the_specification_are_read() {
 }
 
 #[test]
-fn headers_that_are_wrong_are_refused() {
+fn malformed_v2_headers_are_refused() {
     use ProxyError::{
         AddressBlock, Checksum, Command, Datagram, Family, NotProxy, TlvLength, TlvText,
         TlvTooLong, TlvTwice, TooLong, Version,
@@ -308,7 +308,7 @@ fn headers_that_are_wrong_are_refused() {
 }
 
 #[test]
-fn a_checksum_that_matches_is_needed_only_if_there_is_one() {
+fn a_v2_header_with_a_wrong_crc32c_is_refused() {
     let mut header = valid().pop().unwrap();
     assert_eq!(
         parse(&header).unwrap().unwrap().header.tlvs.alpn.as_deref(),
@@ -319,7 +319,7 @@ fn a_checksum_that_matches_is_needed_only_if_there_is_one() {
 }
 
 #[test]
-fn a_header_of_haproxy_is_read() {
+fn a_v2_header_of_haproxy_is_read() {
     // HAProxy 2.6: send-proxy-v2-ssl-cn, with authority, unique ID, key and signature algorithms,
     // CRC32c
     let bytes =
@@ -355,7 +355,7 @@ fn a_header_of_haproxy_is_read() {
 }
 
 #[test]
-fn what_was_written_is_read_again() {
+fn written_v1_and_v2_headers_are_read_back() {
     let unix = Addresses::Unix {
         source: b"\0abstract"[..].into(),
         destination: b"/run/app.sock"[..].into(),
@@ -400,7 +400,7 @@ fn what_was_written_is_read_again() {
 }
 
 #[test]
-fn families_are_brought_together() {
+fn mixed_address_families_are_mapped_to_one() {
     let cases = [
         (
             "192.0.2.1:1",
@@ -447,7 +447,7 @@ fn families_are_brought_together() {
 }
 
 #[test]
-fn a_mapped_client_is_read_as_the_ipv4_client_it_is() {
+fn an_ipv4_mapped_tcp6_client_is_read_as_ipv4() {
     let line = b"PROXY TCP6 ::ffff:192.0.2.1 2001:db8::2 1 2\r\n"; // as inet_ntop(3) writes it
     assert_eq!(
         parse(line).unwrap().unwrap().header.addresses,
@@ -456,7 +456,7 @@ fn a_mapped_client_is_read_as_the_ipv4_client_it_is() {
 }
 
 #[test]
-fn an_end_without_an_address_makes_the_connection_unknown() {
+fn an_endpoint_without_an_address_makes_the_header_unknown() {
     let known = Some(socket("192.0.2.1:1"));
     assert_eq!(Addresses::of(None, known), Addresses::Unknown);
     assert_eq!(Addresses::of(known, None), Addresses::Unknown);
@@ -473,7 +473,7 @@ fn an_end_without_an_address_makes_the_connection_unknown() {
 }
 
 #[test]
-fn the_binary_form_is_that_of_the_specification() {
+fn a_v2_header_is_written_as_the_specification_shows() {
     let tlvs = Tlvs {
         alpn: Some(Cow::Borrowed(b"h2")),
         authority: Some("a.b".into()),
@@ -493,7 +493,7 @@ fn the_binary_form_is_that_of_the_specification() {
 }
 
 #[test]
-fn a_value_too_long_to_send_is_left_out_not_cut() {
+fn a_tlv_value_too_long_to_send_is_left_out() {
     let long = "x".repeat(VALUE_MAX + 1);
     let tlvs = Tlvs {
         alpn: Some(Cow::Borrowed(long.as_bytes())),
@@ -514,7 +514,7 @@ fn a_value_too_long_to_send_is_left_out_not_cut() {
 }
 
 #[test]
-fn the_longest_header_we_write_is_one_we_read() {
+fn the_longest_header_we_write_is_read_back() {
     let long = || Some(Cow::Owned("x".repeat(VALUE_MAX)));
     let ssl = Ssl {
         version: long(),
@@ -543,7 +543,7 @@ fn the_longest_header_we_write_is_one_we_read() {
 }
 
 #[test]
-fn empty_values_and_unknown_types_do_not_matter() {
+fn empty_and_unknown_tlvs_are_ignored() {
     let fields = [
         tlv(0x01, b""),
         tlv(0x02, b""),
@@ -563,7 +563,7 @@ fn empty_values_and_unknown_types_do_not_matter() {
 }
 
 #[test]
-fn a_header_is_recognised_as_early_as_it_can_be() {
+fn a_proxy_header_is_recognised_as_early_as_possible() {
     let table: &[(&[u8], Guess)] = &[
         (b"", Guess::Undecided),
         (b"P", Guess::Undecided),
@@ -587,7 +587,7 @@ fn a_header_is_recognised_as_early_as_it_can_be() {
 }
 
 #[test]
-fn what_parses_was_guessed_and_what_was_not_is_refused() {
+fn detection_of_a_proxy_header_agrees_with_the_parser() {
     for header in valid() {
         assert_eq!(may_begin(&header), Guess::Yes);
     }

@@ -68,7 +68,7 @@ mod tests {
     const LONGEST_RECORD: usize = 5 + 16_384 + 2_048;
 
     #[test]
-    fn it_grows_and_shrinks_within_its_bounds() {
+    fn the_read_size_grows_and_shrinks_within_its_bounds() {
         let mut size = ReadSize::default();
         let after = |size: &mut ReadSize, change: fn(&mut ReadSize)| {
             change(size);

@@ -64,7 +64,7 @@ impl Bench {
         }
     }
 
-    /// Polls the relay until it waits, at most `turns` times; returns its end, if any.
+    /// Polls the relay until it waits, at most `turns` times; returns its end, if it came.
     async fn poll_until_idle(&mut self, turns: usize) -> Option<End> {
         for _ in 0..turns {
             // Lets the runtime check which sockets are ready.
@@ -107,7 +107,7 @@ fn finished(end: &End) -> Which {
 }
 
 #[test]
-fn an_end_of_either_side_is_passed_on_while_the_other_goes_on() {
+fn half_close_of_either_side_is_passed_on() {
     for sockets in SOCKETS {
         run(async {
             let Running {
@@ -157,7 +157,7 @@ fn an_end_of_either_side_is_passed_on_while_the_other_goes_on() {
 }
 
 #[test]
-fn both_ways_at_once_lose_nothing() {
+fn a_relay_copies_both_directions_at_once() {
     for sockets in SOCKETS {
         run(async {
             let Running {
@@ -185,7 +185,7 @@ fn both_ways_at_once_lose_nothing() {
             });
             let (end, relay) = task.await.unwrap();
             finished(&end);
-            // The direction that ends last is ended by the close.
+            // The direction that ends last is closed.
             drop(relay);
             assert!(at_client.await.unwrap() == down);
             assert!(at_origin.await.unwrap() == up);
@@ -198,7 +198,7 @@ fn both_ways_at_once_lose_nothing() {
 }
 
 #[test]
-fn a_sink_that_does_not_read_stops_the_source_after_one_read() {
+fn backpressure_of_a_sink_stops_reading_from_the_source() {
     for terms in [None, Some(TLS13_TERMS)] {
         run(async {
             let session = terms.map(|terms| settled_pair(terms).session);
@@ -229,7 +229,7 @@ fn a_sink_that_does_not_read_stops_the_source_after_one_read() {
 }
 
 #[test]
-fn what_was_pending_is_given_back_and_arrives() {
+fn pending_bytes_arrive_and_their_buffer_is_released() {
     run(async {
         let mut bench = Bench::plain(unix_sockets);
         let data = bytes(1 << 16);
@@ -253,8 +253,8 @@ fn what_was_pending_is_given_back_and_arrives() {
     });
 }
 
-/// Sends `len` bytes downward over a relay that is polled here; returns whether a pipe was used,
-/// and the received data.
+/// Carries `len` bytes downward over a relay that is polled here; returns whether a pipe was used,
+/// and the bytes that arrived.
 async fn carry(bench: &mut Bench, data: &[u8]) -> (bool, Vec<u8>) {
     let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
     let mut buffer = vec![0; 1 << 20];
@@ -272,7 +272,7 @@ async fn carry(bench: &mut Bench, data: &[u8]) -> (bool, Vec<u8>) {
 }
 
 #[test]
-fn plain_tcp_in_bulk_is_spliced_and_arrives_as_it_was() {
+fn plain_tcp_bulk_is_spliced_unchanged() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
         let data = bytes(20_000_000);
@@ -293,7 +293,7 @@ fn plain_tcp_in_bulk_is_spliced_and_arrives_as_it_was() {
     });
 }
 
-/// Observes this many bytes.
+/// A tap that takes so many bytes.
 #[derive(Debug)]
 struct Hears(usize, Rc<RefCell<Vec<u8>>>);
 
@@ -310,7 +310,7 @@ impl Tap for Hears {
 }
 
 #[test]
-fn whoever_hears_the_beginning_hears_it_before_the_client_and_bulk_is_spliced_all_the_same() {
+fn a_tap_sees_the_first_bytes_before_bulk_is_spliced() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
         let heard = Rc::default();
@@ -325,7 +325,7 @@ fn whoever_hears_the_beginning_hears_it_before_the_client_and_bulk_is_spliced_al
             assert!(bench.poll_until_idle(2).await.is_none());
             assert_eq!(heard.borrow().as_slice(), after.as_bytes());
             assert_eq!(receive_some(&bench.client).await.unwrap(), piece.as_bytes());
-            // The client's bytes are not for it.
+            // The client's bytes are not for the tap.
             send_all(&bench.client, b"client").await;
             assert!(bench.poll_until_idle(2).await.is_none());
             assert_eq!(receive_some(&bench.origin).await.unwrap(), b"client");
@@ -340,7 +340,7 @@ fn whoever_hears_the_beginning_hears_it_before_the_client_and_bulk_is_spliced_al
 }
 
 #[test]
-fn small_pieces_after_bulk_go_back_to_copying() {
+fn small_pieces_after_bulk_end_splicing() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
         assert!(carry(&mut bench, &bytes(5_000_000)).await.0);
@@ -358,7 +358,7 @@ fn small_pieces_after_bulk_go_back_to_copying() {
 }
 
 #[test]
-fn what_is_not_plain_tcp_on_both_sides_is_never_spliced() {
+fn splice_needs_plain_tcp_on_both_sides() {
     run(async {
         let data = bytes(5_000_000);
         let (spliced, received) = carry(&mut Bench::plain(unix_sockets), &data).await;
@@ -393,7 +393,7 @@ fn without_a_pipe_bulk_is_copied() {
 }
 
 #[test]
-fn tls_on_either_side_is_taken_off_and_put_on() {
+fn a_relay_terminates_and_originates_tls_on_either_side() {
     for terms in TERMS {
         run(async {
             let Pair {
@@ -469,7 +469,7 @@ fn opened(session: &mut Session, wire: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_source_that_is_cut_off_is_no_close_for_a_sink_with_tls() {
+fn a_truncated_source_sends_no_close_notify_to_the_sink() {
     for cut_in_a_record in [false, true] {
         run(async {
             let (server, up) = twins(TLS13_TERMS);
@@ -505,7 +505,7 @@ fn a_source_that_is_cut_off_is_no_close_for_a_sink_with_tls() {
 }
 
 #[test]
-fn an_end_of_plain_is_a_close_for_a_sink_with_tls() {
+fn a_plain_fin_becomes_close_notify_for_a_tls_sink() {
     run(async {
         let Pair {
             client: mut tls_client,
@@ -532,7 +532,7 @@ fn an_end_of_plain_is_a_close_for_a_sink_with_tls() {
 }
 
 #[test]
-fn held_tickets_leave_with_the_first_data() {
+fn held_session_tickets_are_sent_with_the_first_data() {
     run(async {
         let Pair {
             client: mut tls_client,
@@ -558,7 +558,7 @@ fn held_tickets_leave_with_the_first_data() {
 }
 
 #[test]
-fn held_tickets_wait_until_they_are_released() {
+fn held_session_tickets_wait_until_released() {
     run(async {
         let Pair {
             client: mut tls_client,
@@ -594,7 +594,7 @@ fn held_tickets_wait_until_they_are_released() {
 }
 
 #[test]
-fn tickets_that_are_released_while_data_is_pending_have_left_with_it() {
+fn released_session_tickets_are_sent_with_pending_data() {
     run(async {
         let Pair {
             client: mut tls_client,
@@ -625,7 +625,7 @@ fn tickets_that_are_released_while_data_is_pending_have_left_with_it() {
 }
 
 #[test]
-fn held_tickets_leave_before_a_close_and_before_a_key_update() {
+fn held_session_tickets_precede_close_notify_and_key_update() {
     run(async {
         let Pair {
             client: mut tls_client,
@@ -674,9 +674,9 @@ fn held_tickets_leave_before_a_close_and_before_a_key_update() {
     });
 }
 
-/// A slow sink's pending bytes are one read: it must not stay a large one.
+/// The pending bytes of a slow sink are one read: it must not stay a large one.
 #[test]
-fn reads_grow_while_the_sink_takes_all_and_shrink_when_it_does_not() {
+fn the_read_size_follows_the_speed_of_the_sink() {
     run(async {
         // Not spliced: only one side is TCP.
         let ((client, near), (far, origin)) = (tcp_sockets(), unix_sockets());
@@ -710,7 +710,7 @@ fn reads_grow_while_the_sink_takes_all_and_shrink_when_it_does_not() {
 
 /// The worker's buffers must hold them beside the data.
 #[test]
-fn tickets_of_any_length_leave_with_the_first_data() {
+fn session_tickets_of_any_length_precede_the_first_data() {
     let tickets = longest_tickets();
     run(async {
         let Pair { session, .. } = settled_pair(TLS13_TERMS);
@@ -731,7 +731,7 @@ fn tickets_of_any_length_leave_with_the_first_data() {
 }
 
 #[test]
-fn what_goes_before_is_sent_before_anything_else() {
+fn the_preface_is_sent_before_any_relayed_data() {
     run(async {
         let preface = Preface {
             upstream: b"PROXY UNKNOWN\r\n".to_vec(),
@@ -767,7 +767,7 @@ fn what_goes_before_is_sent_before_anything_else() {
 }
 
 #[test]
-fn a_key_update_that_the_upstream_asks_for_is_answered_without_any_data() {
+fn a_requested_key_update_is_answered_without_application_data() {
     run(async {
         let (up, mut tls_origin) =
             client_pair(&client_config(TLS13_TERMS), &server_config(TLS13_TERMS));
@@ -791,7 +791,7 @@ fn a_key_update_that_the_upstream_asks_for_is_answered_without_any_data() {
 }
 
 #[test]
-fn a_side_that_breaks_its_tls_is_named_and_told_and_the_other_is_reset() {
+fn a_downstream_tls_error_sends_an_alert_and_resets_upstream() {
     for terms in TERMS {
         run(async {
             let Pair {
@@ -828,7 +828,7 @@ fn a_side_that_breaks_its_tls_is_named_and_told_and_the_other_is_reset() {
 }
 
 #[test]
-fn an_upstream_that_breaks_its_tls_is_named_and_the_client_does_not_take_it_for_the_end() {
+fn an_upstream_tls_error_resets_the_client() {
     run(async {
         let (_, up) = twins(TLS13_TERMS);
         let Running {
@@ -852,8 +852,8 @@ fn an_upstream_that_breaks_its_tls_is_named_and_the_client_does_not_take_it_for_
 }
 
 #[test]
-fn a_connection_that_breaks_is_named_whether_it_was_read_or_written() {
-    // Reads: the side itself. Writes: the side that was written to.
+fn a_reset_connection_is_blamed_on_its_side() {
+    // Read: the side itself. Written: the side that was written to.
     for (breaks, talks) in [
         (Which::Downstream, false),
         (Which::Upstream, false),
@@ -881,7 +881,7 @@ fn a_connection_that_breaks_is_named_whether_it_was_read_or_written() {
 }
 
 #[test]
-fn a_fatal_alert_of_a_peer_is_not_answered() {
+fn a_fatal_tls_alert_of_a_peer_is_not_answered() {
     run(async {
         let (server, client_end) = twins(TLS13_TERMS);
         let mut tls_client = client_end.session();
@@ -916,7 +916,7 @@ fn a_fatal_alert_of_a_peer_is_not_answered() {
 /// The alert of a close has the level of a warning (RFC 5246 §7.2.1): clients of TLS 1.2 take a
 /// fatal one for an error.
 #[test]
-fn an_abandoned_client_is_told_by_a_close_that_is_a_warning() {
+fn an_abandoned_tls_client_gets_close_notify_at_warning_level() {
     for terms in [TLS13_TERMS, TLS12_TERMS] {
         run(async {
             let (server, client_end) = twins(terms);
@@ -942,7 +942,7 @@ fn an_abandoned_client_is_told_by_a_close_that_is_a_warning() {
 }
 
 #[test]
-fn an_abandoned_client_in_the_middle_of_a_record_is_told_nothing() {
+fn an_abandoned_client_inside_a_record_gets_no_alert() {
     run(async {
         let Pair {
             client: mut tls_client,
@@ -954,7 +954,7 @@ fn an_abandoned_client_in_the_middle_of_a_record_is_told_nothing() {
             let _ = rustix::io::write(&bench.origin, &bytes(1 << 16));
             assert!(bench.poll_until_idle(1).await.is_none());
         }
-        // There is room again, but the next bytes would not be the rest of the record.
+        // There is room again, but a close would stand inside the record.
         let mut wire = receive_some(&bench.client).await.unwrap();
         bench.relay.abandon().await;
         drop(bench.relay);
@@ -975,7 +975,7 @@ fn a_plain_client_that_is_abandoned_is_sent_nothing() {
 }
 
 #[test]
-fn a_relay_that_was_cut_can_be_run_again() {
+fn a_relay_cut_off_can_be_run_again() {
     run(async {
         let mut bench = Bench::plain(unix_sockets);
         send_all(&bench.client, b"one ").await;
@@ -988,7 +988,7 @@ fn a_relay_that_was_cut_can_be_run_again() {
     });
 }
 
-/// Data behind a close is ignored (RFC 8446 §6.1); it must not keep the worker busy either.
+/// Data after a close is ignored (RFC 8446 §6.1); it must not keep the worker busy either.
 #[test]
 fn data_after_a_close_does_not_make_the_relay_spin() {
     for follows in [
@@ -1034,9 +1034,10 @@ fn early_data_and_an_early_close_need_no_read() {
     });
 }
 
-/// Pieces and whole messages look alike to a relay: it asks if an endpoint is known to pause.
+/// Pieces and whole messages look alike to a relay: it acknowledges where an endpoint is known to
+/// pause.
 #[test]
-fn data_is_acknowledged_at_once_where_the_endpoint_is_known_to_stall() {
+fn data_is_acknowledged_at_once_where_the_endpoint_stalls() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
         send_all(&bench.client, b"question").await;
@@ -1059,9 +1060,10 @@ fn data_is_acknowledged_at_once_where_the_endpoint_is_known_to_stall() {
     });
 }
 
-/// A relay cannot see that a request is incomplete; a few milliseconds without a response show it.
+/// A relay cannot see that a request is not whole; that it stays unanswered shows it, a few
+/// milliseconds later.
 #[test]
-fn a_client_that_waits_for_acknowledgements_is_known_before_the_kernel_would_acknowledge() {
+fn a_client_stalled_by_delayed_acknowledgements_is_detected_early() {
     run(async {
         let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
         bench.scratch = Scratch::new(Pipes::new(0), Rc::clone(&line));
@@ -1121,7 +1123,7 @@ fn an_endpoint_that_answers_at_once_costs_no_early_acknowledgement() {
 /// An acknowledgement by itself costs a packet: a client that does not wait for one gets a few,
 /// then none.
 #[test]
-fn a_client_that_waits_for_answers_alone_is_acknowledged_early_eight_times() {
+fn a_client_waiting_for_responses_gets_eight_early_acknowledgements() {
     run(async {
         let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
         bench.scratch = Scratch::new(Pipes::new(0), Rc::clone(&line));
@@ -1162,7 +1164,7 @@ fn before_the_first_data_tls_is_acknowledged_at_once() {
 }
 
 #[test]
-fn a_relay_at_rest_holds_no_buffer() {
+fn an_idle_relay_holds_no_buffer() {
     run(async {
         let Pair {
             client: mut tls_client,
@@ -1184,7 +1186,7 @@ fn a_relay_at_rest_holds_no_buffer() {
 
 /// Held tickets do not keep a client from getting the alert: they can go before it.
 #[test]
-fn a_client_whose_tickets_are_held_is_told_why_it_is_cut() {
+fn a_client_with_held_session_tickets_still_gets_the_alert() {
     run(async {
         let Pair {
             client: mut tls_client,
@@ -1215,7 +1217,7 @@ fn a_client_whose_tickets_are_held_is_told_why_it_is_cut() {
 }
 
 #[test]
-fn a_bulk_of_tls_is_waited_for_until_it_pauses_or_is_answered() {
+fn bulk_tls_reads_wait_until_a_pause_or_a_response() {
     for answered in [false, true] {
         run(async {
             let (server, client_end) = twins(TLS13_TERMS);

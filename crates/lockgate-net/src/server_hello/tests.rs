@@ -44,7 +44,7 @@ fn hello(version: Version, id: &[u8]) -> Option<ServerHello> {
 }
 
 #[test]
-fn the_version_and_the_session_are_read() {
+fn version_and_session_id_of_a_server_hello_are_read() {
     let versions = |version: u16| extension(43, &version.to_be_bytes());
     // RFC 5077 §3.2, RFC 5746 §3.2
     let others = [extension(35, b""), extension(0xFF01, b"\0")];
@@ -104,7 +104,7 @@ fn the_version_and_the_session_are_read() {
 }
 
 #[test]
-fn every_cut_is_waited_for_and_fragments_of_any_size_give_the_same() {
+fn a_cut_hello_waits_and_fragments_give_the_same() {
     // RFC 5246 §6.2.1: a message may be spread over records.
     let message = message(0x0303, &[9; 32], Some(&[extension(0xFF01, b"\0")]));
     let expected = hello(Version::Tls12, &[9; 32]);
@@ -118,7 +118,7 @@ fn every_cut_is_waited_for_and_fragments_of_any_size_give_the_same() {
 }
 
 #[test]
-fn what_is_no_server_hello_is_known_as_soon_as_it_can_be() {
+fn bytes_that_are_no_server_hello_are_refused_early() {
     let list = |list: &[u8]| {
         let body = [&[3, 3][..], &[7; 32], &[0, 0xC0, 0x2F, 0], list].concat();
         record(&handshake(2, &body))
@@ -167,7 +167,7 @@ fn what_is_no_server_hello_is_known_as_soon_as_it_can_be() {
 }
 
 #[test]
-fn no_more_is_looked_at_than_the_limit() {
+fn no_server_hello_is_read_beyond_the_limit() {
     let filled = |content: usize| {
         record(&message(
             0x0303,

@@ -1,4 +1,4 @@
-//! Buckets on simulated time, with one user and with many.
+//! Buckets on simulated time, with one taker and with many.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,13 +20,12 @@ fn reserve(bucket: &Arc<Bucket>, now: Moment) -> (u64, Moment) {
     (piece, bucket.reserve(piece, now))
 }
 
-/// The bytes that each user moves within `time`, by its chain of buckets. They wake only at
+/// The bytes that takers have moved within `time`, each by its chain of buckets. They wake only at
 /// multiples of 4 ms, some of them later than that, and always want more.
 fn moved(chains: &[Vec<Arc<Bucket>>], time: Moment) -> Vec<u64> {
     let mut moved = vec![0; chains.len()];
     let mut late = (1..).map(|n: u64| n * 7_919 % 5_000_000);
-    // (the wake-up, the user, the bytes that it waits for, the number of buckets that have them by
-    // then)
+    // (when it wakes, which taker, what it waits for, of how many buckets that is earned then)
     let mut events: BinaryHeap<Reverse<(Moment, usize, u64, usize)>> = (0..chains.len())
         .map(|who| Reverse((BEGIN, who, 0, chains[who].len())))
         .collect();
@@ -60,7 +59,7 @@ fn within(moved: u64, expected: u64, percent: u64) {
 }
 
 #[test]
-fn a_rate_holds_over_ten_seconds_whoever_takes() {
+fn a_rate_holds_for_any_number_of_takers() {
     for bytes in [
         10_000,
         1_000_000,
@@ -78,14 +77,14 @@ fn a_rate_holds_over_ten_seconds_whoever_takes() {
 }
 
 #[test]
-fn nobody_who_waits_is_left_behind() {
+fn a_token_bucket_is_shared_fairly() {
     for bytes in [1_000_000, 100_000_000] {
         for takers in [2, 10, 100] {
             let bucket = Bucket::new(rate(bytes));
             let chains = vec![vec![bucket]; takers];
             let moved = moved(&chains, 20 * SECOND);
             let fair = 20 * bytes / takers as u64;
-            // The tokens saved at the beginning go to the first user.
+            // The burst that was saved at the beginning goes to the first takers.
             let most = fair * 11 / 10 + bytes / 20;
             assert!(
                 moved
@@ -98,7 +97,7 @@ fn nobody_who_waits_is_left_behind() {
 }
 
 #[test]
-fn of_a_chain_the_slowest_decides_and_the_others_lose_nothing() {
+fn a_chain_of_buckets_runs_at_its_slowest() {
     let total = Bucket::new(rate(10_000_000));
     let chain = |own: u64| vec![Bucket::new(rate(own)), Arc::clone(&total)];
     // The first three may have 1 MB/s each, and the fourth the rest of ten.
@@ -113,7 +112,7 @@ fn of_a_chain_the_slowest_decides_and_the_others_lose_nothing() {
 }
 
 #[test]
-fn what_is_saved_is_a_twentieth_of_a_second() {
+fn the_burst_is_a_twentieth_of_a_second() {
     let bucket = Bucket::new(rate(1_000_000));
     let mut now = 0;
     for _ in 0..2 {
@@ -126,14 +125,14 @@ fn what_is_saved_is_a_twentieth_of_a_second() {
 }
 
 #[test]
-fn a_slow_rate_moves_a_packet_at_a_time() {
+fn a_slow_rate_grants_one_packet_at_a_time() {
     let bucket = Bucket::new(rate(1_000));
     assert_eq!(reserve(&bucket, BEGIN), (LEAST, BEGIN));
     assert_eq!(reserve(&bucket, BEGIN), (LEAST, BEGIN + 1_500 * MS));
 }
 
 #[test]
-fn where_many_wait_turns_come_round_sooner() {
+fn with_many_waiting_connections_grants_are_smaller() {
     let bucket = Bucket::new(rate(100_000_000));
     let pieces: Vec<_> = (0..1_000).map(|_| reserve(&bucket, BEGIN)).collect();
     assert_eq!(pieces[0].0, 2_000_000);
@@ -143,7 +142,7 @@ fn where_many_wait_turns_come_round_sooner() {
 }
 
 #[test]
-fn two_workers_that_take_at_once_both_pay() {
+fn two_workers_taking_tokens_at_once_both_pay() {
     let bucket = Bucket::new(rate(1_000_000));
     let take = || {
         for _ in 0..10_000 {
@@ -188,7 +187,7 @@ fn poll(shaper: &mut Shaper) -> Option<usize> {
 }
 
 #[test]
-fn what_is_used_up_is_waited_for() {
+fn an_exhausted_bucket_makes_the_shaper_wait() {
     with_line(|line| {
         let mut one = Shaper::new([Bucket::new(rate(1_000_000))], &line);
         assert!(!one.is_asked());
@@ -210,7 +209,7 @@ fn what_is_used_up_is_waited_for() {
 }
 
 #[test]
-fn what_was_not_moved_is_given_back() {
+fn unspent_tokens_are_given_back() {
     with_line(|line| {
         let bucket = Bucket::new(rate(1_000_000));
         let chain = [Arc::clone(&bucket)];
@@ -227,7 +226,7 @@ fn what_was_not_moved_is_given_back() {
 }
 
 #[test]
-fn who_leaves_the_line_gives_his_turn_back() {
+fn a_dropped_waiter_gives_its_reservation_back() {
     with_line(|line| {
         let bucket = Bucket::new(rate(1_000_000));
         bucket.reserve(50_000, line.now());
@@ -247,13 +246,13 @@ fn who_leaves_the_line_gives_his_turn_back() {
 }
 
 #[test]
-fn what_was_moved_beyond_what_was_granted_is_owed() {
+fn bytes_moved_beyond_the_grant_are_owed() {
     with_line(|line| {
         let mut one = Shaper::new([Bucket::new(rate(1_000_000))], &line);
         assert_eq!(poll(&mut one), Some(20_000));
         one.spend(80_000);
         assert_eq!(poll(&mut one), None);
-        // 30 KB are owed beyond the saved tokens: a whole piece would take as long, so it is
+        // 30 KB are owed beyond the burst: a whole piece would wait longer, so the piece is
         // smaller.
         line.pass(37 * MS);
         assert_eq!(poll(&mut one), None);
@@ -263,7 +262,7 @@ fn what_was_moved_beyond_what_was_granted_is_owed() {
 }
 
 #[test]
-fn the_alarm_wakes_whose_turn_it_is() {
+fn the_timer_wakes_waiting_shapers_in_turn() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build_local(Default::default())
@@ -292,7 +291,7 @@ fn the_alarm_wakes_whose_turn_it_is() {
 }
 
 #[test]
-fn those_who_wait_for_a_rate_of_their_own_take_nothing_of_what_is_shared() {
+fn waiting_on_an_own_rate_takes_no_shared_tokens() {
     with_line(|line| {
         let (own, total) = (Bucket::new(rate(2_000)), Bucket::new(rate(100_000)));
         let mut waiting: Vec<_> = (0..1_000)
@@ -301,7 +300,7 @@ fn those_who_wait_for_a_rate_of_their_own_take_nothing_of_what_is_shared() {
         assert_eq!(waiting.iter_mut().filter_map(poll).count(), 1);
         let mut other = Shaper::new([Arc::clone(&total)], &line);
         assert!(poll(&mut other).is_some());
-        // Nor do they give back tokens that they have not taken.
+        // They do not give back what they have not taken.
         let before = total.reserve(0, line.now());
         drop(waiting.split_off(1));
         assert_eq!(total.reserve(0, line.now()), before);

@@ -1,4 +1,4 @@
-//! The state of a socket without system calls.
+//! The state of a socket, without a call to the kernel.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ async fn dialled() -> (Socket, TcpStream) {
     (near, listener.accept().unwrap().0)
 }
 
-/// An accepted connection, and its other end, which has sent data before.
+/// A connection that we accept, and its other end, which sends something before.
 fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -27,14 +27,14 @@ fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     (Socket::accepted(near.into(), Family::Tcp).unwrap(), far)
 }
 
-/// Waits until the runtime has the event of the end.
+/// Waits until the runtime has seen the end.
 async fn end_heard(socket: &Socket) {
     while !socket.fd.readable().await.unwrap().ready().is_read_closed() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Reads to the end; returns the data, and the number of calls.
+/// Reads to the end; returns the bytes, and the number of calls.
 async fn read_all(socket: &Socket) -> io::Result<(Vec<u8>, usize)> {
     let (mut all, mut calls) = (Vec::new(), 0);
     loop {
@@ -53,7 +53,7 @@ async fn read_all(socket: &Socket) -> io::Result<(Vec<u8>, usize)> {
 }
 
 #[test]
-fn an_end_that_came_with_the_last_bytes_needs_no_call_of_its_own() {
+fn a_fin_with_the_last_bytes_needs_no_further_read() {
     run(async {
         let (near, mut far) = dialled().await;
         far.write_all(b"all there is").unwrap();
@@ -68,7 +68,7 @@ fn an_end_that_came_with_the_last_bytes_needs_no_call_of_its_own() {
 }
 
 #[test]
-fn a_read_that_was_filled_says_nothing_of_the_end() {
+fn a_full_read_does_not_report_the_end() {
     run(async {
         let (near, mut far) = dialled().await;
         far.write_all(&[b'x'; 100]).unwrap();
@@ -80,7 +80,7 @@ fn a_read_that_was_filled_says_nothing_of_the_end() {
 
 /// RFC 6093 §3.2: urgent data is not in the stream, but a read stops at it.
 #[test]
-fn what_follows_urgent_data_is_read_though_the_end_was_heard_of() {
+fn data_after_urgent_data_is_read_despite_a_fin() {
     run(async {
         let (near, mut far) = dialled().await;
         far.write_all(b"before ").unwrap();
@@ -93,7 +93,7 @@ fn what_follows_urgent_data_is_read_though_the_end_was_heard_of() {
 }
 
 #[test]
-fn a_reset_behind_the_last_bytes_is_no_end() {
+fn a_reset_after_the_last_bytes_is_no_end() {
     run(async {
         let (near, mut far) = dialled().await;
         far.write_all(b"not all").unwrap();
@@ -108,7 +108,7 @@ fn a_reset_behind_the_last_bytes_is_no_end() {
 }
 
 #[test]
-fn only_who_writes_twice_switches_off_what_would_hold_the_second_write() {
+fn nodelay_is_set_on_the_second_write() {
     run(async {
         let (near, mut far) = dialled().await;
         let mut received = [0; 3];
@@ -121,7 +121,7 @@ fn only_who_writes_twice_switches_off_what_would_hold_the_second_write() {
 }
 
 #[test]
-fn who_has_connected_or_was_accepted_waits_for_no_turn() {
+fn a_new_socket_reads_and_writes_without_waiting_for_readiness() {
     run(async {
         let (near, _far) = dialled().await;
         assert!(near.poll_send(&mut nobody(), b"at once").is_ready());
@@ -136,7 +136,7 @@ fn who_has_connected_or_was_accepted_waits_for_no_turn() {
 }
 
 #[test]
-fn who_was_accepted_and_has_heard_nothing_waits_for_the_first_word() {
+fn an_accepted_socket_without_data_waits_for_readability() {
     run(async {
         let (near, mut far) = accepted(b"");
         let mut room = [0; 64];
@@ -149,10 +149,9 @@ fn who_was_accepted_and_has_heard_nothing_waits_for_the_first_word() {
     });
 }
 
-/// A peer with Nagle's algorithm on (RFC 896) waits for the acknowledgement before it sends the
-/// rest.
+/// A peer with Nagle's algorithm (RFC 896) waits for the acknowledgement before it sends the rest.
 #[test]
-fn a_reader_that_waits_for_the_rest_leaves_no_delayed_acknowledgement() {
+fn a_reader_waiting_for_the_rest_acknowledges_at_once() {
     run(async {
         let (near, mut far) = accepted(b"question");
         let (mut room, mut answer) = ([0; 64], [0; 6]);
@@ -172,7 +171,7 @@ fn a_reader_that_waits_for_the_rest_leaves_no_delayed_acknowledgement() {
 }
 
 #[test]
-fn a_reset_is_seen_behind_data_that_nobody_reads() {
+fn a_reset_is_seen_behind_unread_data() {
     run(async {
         let (near, mut far) = dialled().await;
         far.write_all(b"unread").unwrap();
@@ -191,7 +190,7 @@ fn a_reset_is_seen_behind_data_that_nobody_reads() {
 }
 
 #[test]
-fn waiting_for_a_reset_loses_nothing_of_what_was_heard() {
+fn waiting_for_a_reset_keeps_unread_data() {
     run(async {
         let (near, mut far) = dialled().await;
         far.write_all(b"unread").unwrap();
@@ -211,7 +210,7 @@ fn waiting_for_a_reset_loses_nothing_of_what_was_heard() {
 }
 
 #[test]
-fn a_socket_that_was_bounded_while_memory_was_scarce_has_its_share_again_later() {
+fn the_send_buffer_limit_rises_again_after_memory_pressure() {
     run(async {
         let (near, _far) = dialled().await;
         let shares = [64 * 1024, 16 * 1024, 1 << 20];
@@ -230,7 +229,7 @@ fn a_socket_that_was_bounded_while_memory_was_scarce_has_its_share_again_later()
 }
 
 #[test]
-fn a_peer_is_open_until_it_ends_or_resets_the_connection() {
+fn a_peer_is_open_until_fin_or_reset() {
     run(async {
         let (near, mut far) = dialled().await;
         assert_eq!(near.peer(), PeerState::Open);

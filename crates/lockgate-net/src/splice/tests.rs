@@ -1,4 +1,4 @@
-//! The number of pipes, and pipes with bytes in them.
+//! Pipes: their number, and the bytes in them.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -31,7 +31,7 @@ fn bytes_go_through_a_pipe_from_socket_to_socket() {
 }
 
 #[test]
-fn there_are_no_more_pipes_than_allowed_and_given_back_ones_count_once() {
+fn the_number_of_open_pipes_is_limited() {
     let pipes = Pipes::new(2);
     let (one, two) = (pipes.take(LEAST).unwrap(), pipes.take(LEAST).unwrap());
     assert!(pipes.take(LEAST).is_none());
@@ -58,7 +58,7 @@ fn a_pipe_with_bytes_in_it_is_never_lent_again() {
 }
 
 #[test]
-fn idle_pipes_beyond_what_is_kept_are_closed() {
+fn idle_pipes_beyond_the_pool_size_are_closed() {
     let pipes = Pipes::new(KEPT + 3);
     let lent: Vec<_> = std::iter::from_fn(|| pipes.take(LEAST)).collect();
     assert_eq!(lent.len(), KEPT + 3);
@@ -67,7 +67,7 @@ fn idle_pipes_beyond_what_is_kept_are_closed() {
 }
 
 #[test]
-fn a_pipe_is_as_large_as_whoever_takes_it_wants_within_bounds() {
+fn a_pipe_has_the_requested_capacity_within_bounds() {
     let pipes = Pipes::new(1);
     for (wanted, room, capacity) in [
         (0, LEAST, LEAST),

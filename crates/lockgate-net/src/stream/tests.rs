@@ -73,7 +73,7 @@ async fn read(stream: &mut Stream, inbox: &mut Inbox, until: usize) -> Result<bo
 }
 
 #[test]
-fn what_is_written_in_parts_is_read_as_one() {
+fn a_vectored_write_is_read_as_one_message() {
     for ends in ALL {
         run(async {
             let Ends {
@@ -144,7 +144,7 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
 }
 
 #[test]
-fn a_full_inbox_is_an_error_and_not_a_spin() {
+fn a_full_read_buffer_is_an_error() {
     for ends in SECURE {
         run(async {
             let Ends {
@@ -164,7 +164,7 @@ fn a_full_inbox_is_an_error_and_not_a_spin() {
 }
 
 #[test]
-fn tickets_leave_with_the_first_data() {
+fn session_tickets_are_sent_with_the_first_data() {
     run(async {
         let (near, far) = unix_sockets();
         let mut pair = pair(TLS13_TERMS);
@@ -188,7 +188,7 @@ fn tickets_leave_with_the_first_data() {
 }
 
 #[test]
-fn an_end_without_close_notify_is_no_end() {
+fn an_end_without_close_notify_is_a_truncation() {
     for ends in SECURE {
         run(async {
             let Ends {
@@ -219,7 +219,7 @@ fn an_end_without_close_notify_is_no_end() {
 }
 
 #[test]
-fn a_connection_at_rest_is_quiet_until_something_comes() {
+fn an_idle_connection_is_quiet_until_data_arrives() {
     for ends in ALL {
         run(async {
             let Ends {
@@ -243,7 +243,7 @@ fn a_connection_at_rest_is_quiet_until_something_comes() {
 }
 
 #[test]
-fn a_reset_is_told_from_an_end() {
+fn a_reset_is_distinguished_from_a_half_close() {
     run(async {
         let Ends { near, mut far, .. } = plain();
         near.socket().shutdown_write().unwrap();
@@ -252,7 +252,7 @@ fn a_reset_is_told_from_an_end() {
         near.socket().reset_on_close();
         drop(near);
         poll_fn(|cx| {
-            // The runtime gets the event in a later turn.
+            // The runtime sees it in a later turn.
             if far.poll_gone(cx).is_ready() {
                 return Poll::Ready(());
             }
@@ -283,9 +283,9 @@ fn a_worker_lends_the_same_block_again() {
     });
 }
 
-/// Edge-triggered readiness: there is no event for data that a read has left in the socket.
+/// Edge-triggered readiness: data that a read has left in the socket causes no event.
 #[test]
-fn what_did_not_fit_is_read_without_a_further_event() {
+fn data_beyond_the_buffer_is_read_without_another_event() {
     run(async {
         let Ends {
             mut near,
@@ -296,7 +296,7 @@ fn what_did_not_fit_is_read_without_a_further_event() {
         let sent = bytes(60_000 + 80_000);
         write(&mut near, &blocks, &[&sent[..60_000]]).await.unwrap();
         assert!(read(&mut far, &mut inbox, 60_000).await.unwrap());
-        // More than the room behind the held bytes.
+        // More than fits behind the held bytes.
         write(&mut near, &blocks, &[&sent[60_000..]]).await.unwrap();
         assert!(read(&mut far, &mut inbox, 60_001).await.unwrap());
         let mut received = Vec::new();
@@ -312,7 +312,7 @@ fn what_did_not_fit_is_read_without_a_further_event() {
 }
 
 #[test]
-fn no_more_is_taken_from_the_socket_than_is_allowed() {
+fn no_more_is_read_from_the_socket_than_allowed() {
     for ends in ALL {
         run(async {
             let Ends {
@@ -353,7 +353,7 @@ fn no_more_is_taken_from_the_socket_than_is_allowed() {
 }
 
 #[test]
-fn blocks_that_were_not_used_for_a_while_go() {
+fn unused_blocks_are_freed_after_a_while() {
     let blocks = Blocks::new();
     let use_at_once = |count: usize| {
         let filled = |_| {

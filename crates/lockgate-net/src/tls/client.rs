@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configured_name_wins_over_the_host_of_the_endpoint() {
+    fn a_configured_server_name_overrides_the_endpoint_host() {
         let folder = Folder::new();
         let ca = CaSource::File(folder.write("ca.pem", Ca::new("ours").pem()));
         let own = Connector::new(settings(ca.clone(), None)).unwrap();
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_ca_file_is_taken_up_and_a_bad_one_is_not() {
+    fn a_changed_ca_file_is_reloaded_unless_it_is_bad() {
         let folder = Folder::new();
         let path = folder.write("ca.pem", Ca::new("one").pem());
         let connector = Connector::new(settings(CaSource::File(path), None)).unwrap();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_certificate_can_have_are_refused() {
+    fn invalid_server_names_are_refused() {
         let folder = Folder::new();
         let ca = CaSource::File(folder.write("ca.pem", Ca::new("ours").pem()));
         for name in ["", "a b", "*.example", "-", "a..b"] {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ca_file_that_cannot_be_used_is_an_error() {
+    fn an_unusable_ca_file_is_an_error() {
         let folder = Folder::new();
         let missing = CaSource::File(folder.path("missing.pem"));
         let refused = Connector::new(settings(missing, None)).unwrap_err();
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bundle_of_the_system_that_is_there_is_taken() {
+    fn the_first_existing_system_ca_bundle_is_used() {
         let folder = Folder::new();
         let bundle = folder.write(
             "bundle.pem",

@@ -126,7 +126,7 @@ mod tests {
     use crate::tls::fixtures;
 
     #[test]
-    fn serial_and_next_update_are_found() {
+    fn ocsp_serial_and_next_update_are_found() {
         let der = fixtures::ocsp_response(&[0x01, 0x02], "20300101000000Z");
         let answers = parse(&der).unwrap();
         assert_eq!(
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_cut_anywhere_is_refused() {
+    fn an_ocsp_response_cut_anywhere_is_refused() {
         let der = fixtures::ocsp_response(&[0x07], "20300101000000Z");
         for length in 0..der.len() {
             assert!(parse(&der[..length]).is_err(), "{length} bytes were taken");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_successful_response_is_named() {
+    fn an_unsuccessful_ocsp_response_is_refused_with_its_reason() {
         assert_eq!(
             parse(b"-----BEGIN OCSP RESPONSE-----"),
             Err("it is PEM; DER is expected")

@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_that_of_the_value_behind_it() {
+    fn every_suite_and_group_name_matches_its_value() {
         for suite in Suite::ALL {
             assert_eq!(suite.name(), format!("{:?}", suite.of_rustls().suite()));
             let version = suite.version().of_rustls().version;
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_kept_and_what_is_not_named_comes_from_intermediate() {
+    fn suites_keep_their_order_and_defaults_are_intermediate() {
         let policy = Policy::from_names(
             &["1.3"],
             &["TLS_CHACHA20_POLY1305_SHA256", "TLS13_AES_128_GCM_SHA256"],
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_make_no_sense_are_refused() {
+    fn invalid_suite_and_group_combinations_are_refused() {
         let refused = |versions: &[&str], suites: &[&str], groups: &[&str]| {
             Policy::from_names(versions, suites, groups).unwrap_err()
         };

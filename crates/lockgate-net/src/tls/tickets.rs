@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_key_encrypts() {
+    fn the_newest_ticket_key_encrypts() {
         let start = Instant::now();
         let ring = ring(3, start);
         let before = ring.seal(b"state", &HERE, 0).unwrap();
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_changed_or_cut_anywhere_does_not_open() {
+    fn a_tampered_or_truncated_ticket_does_not_open() {
         let ring = ring(1, Instant::now());
         let ticket = ring.seal(b"state", &HERE, 0).unwrap();
         for at in 0..ticket.len() {
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_older_than_the_lifetime_does_not_open_though_its_key_is_there() {
+    fn a_ticket_older_than_its_lifetime_does_not_open() {
         let (ring, _) = file_ring(&hex(&[7; 48]));
         let ticket = ring.seal(b"state", &HERE, 1000).unwrap();
         let day = FILE_LIFETIME.as_secs();
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lifetime_is_rotate_times_keep_and_a_week_at_most() {
+    fn the_ticket_lifetime_is_rotation_times_keys_within_a_week() {
         assert_eq!(ring(3, Instant::now()).lifetime(), 3 * HOUR);
         assert_eq!(ring(1000, Instant::now()).lifetime(), MAX_LIFETIME);
         assert_eq!(ring(usize::MAX, Instant::now()).lifetime(), MAX_LIFETIME);
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_opens_tickets_after_a_restart() {
+    fn a_ticket_key_file_opens_tickets_after_a_restart() {
         let (before, file) = file_ring(&hex(&[7; 80]));
         let ticket = before.seal(b"state", &HERE, 0).unwrap();
         let (after, _) = TicketRing::from_file(file.path(), Instant::now()).unwrap();
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_first_line_encrypts_after_a_reload_and_the_old_one_still_opens() {
+    fn a_new_first_ticket_key_encrypts_after_a_reload() {
         let (ring, file) = file_ring(&hex(&[7; 48]));
         let ticket = ring.seal(b"state", &HERE, 0).unwrap();
         std::fs::write(
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_on_reload_keeps_the_keys() {
+    fn a_bad_ticket_key_file_on_reload_keeps_the_keys() {
         let (ring, file) = file_ring(&hex(&[7; 48]));
         let ticket = ring.seal(b"state", &HERE, 0).unwrap();
         for bad in ["", "nonsense"] {
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_that_everybody_can_read_is_warned_about() {
+    fn a_world_readable_ticket_key_file_is_warned_about() {
         use std::os::unix::fs::PermissionsExt;
         let (_, file) = file_ring(&hex(&[7; 48]));
         std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o604)).unwrap();
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_in_every_form_and_nothing_else_is() {
+    fn ticket_keys_are_read_in_every_encoding() {
         let base64_48 = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB";
         let base64_80 = format!("{}=", "B".repeat(107));
         let bad_line = |line| {
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_and_hexadecimal_of_the_same_bytes_are_the_same_key() {
+    fn base64_and_hexadecimal_ticket_keys_are_equivalent() {
         let base64 = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB";
         let (one, other) = (file_ring(base64).0, file_ring(&hex(&[1; 48])).0);
         let ticket = one.seal(b"state", &HERE, 0).unwrap();
@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_of_different_parts_differ() {
+    fn ticket_scopes_of_different_parts_differ() {
         let all: [&[&[u8]]; 4] = [&[], &[b"ab"], &[b"a", b"b"], &[b"ab", b""]];
         let scopes = all.map(|parts| scope(parts.iter().copied()));
         for (index, one) in scopes.iter().enumerate() {
@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_not_printed() {
+    fn debug_output_hides_ticket_keys() {
         let (ring, _file) = file_ring(&hex(&[7; 48]));
         assert!(!format!("{:?}", ring.for_scope(HERE)).contains("key"));
     }

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::tls::handshake::HandshakeError;
 
-    /// The DER element at the front, and the rest.
+    /// One element of DER at the front: its tag, and the bytes behind it.
     fn element(der: &[u8]) -> (&[u8], &[u8]) {
         let (header, length) = match der[1] {
             short @ 0..0x80 => (2, usize::from(short)),

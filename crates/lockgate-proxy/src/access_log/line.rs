@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_cut_and_says_so() {
+    fn a_long_value_is_truncated_visibly() {
         let time = "1970-01-01T00:00:00.000Z";
         for (text, json, logfmt) in [
             ("abc", r#""abc""#, "abc"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn logfmt_quotes_what_would_end_a_value() {
+    fn logfmt_quotes_values_with_spaces_quotes_and_equal_signs() {
         for (text, expected) in [
             ("/a/b?x", "/a/b?x"),
             ("", r#""""#),

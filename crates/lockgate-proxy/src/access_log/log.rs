@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_wait_for_the_tick_or_a_full_buffer() {
+    fn log_lines_wait_for_the_tick_or_a_full_buffer() {
         let (mut log, receiver, lost) = log(8);
         log.write(&record());
         assert!(receiver.try_recv().is_err());
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_channel_loses_lines_and_counts_them() {
+    fn a_full_log_channel_drops_lines_and_counts_them() {
         let (mut log, receiver, lost) = log(1);
         for lines in [1, 2, 3] {
             (0..lines).for_each(|_| log.write(&plain()));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_is_gone_loses_lines_and_counts_them() {
+    fn a_closed_log_writer_drops_lines_and_counts_them() {
         let (mut log, receiver, lost) = log(1);
         drop(receiver);
         log.write(&plain());
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_dropped_hands_over_what_it_holds() {
+    fn a_dropped_log_flushes_its_buffer() {
         let (mut log, receiver, _lost) = log(1);
         log.write(&plain());
         drop(log);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_as_large_as_was_asked_for_and_has_every_error() {
+    fn log_sampling_keeps_its_percentage_and_every_error() {
         for (percent, expected) in [
             (0.0, 0),
             (-1.0, 0),

@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_have_every_field_of_a_line_in_its_order() {
+    fn the_field_reference_has_every_log_field_in_order() {
         for (line, table) in [
             (line_with_every_field(), EXCHANGE),
             (connection_with_every_field(), CONNECTION),

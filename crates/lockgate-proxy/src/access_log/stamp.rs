@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar_in_whatever_order_they_come() {
+    fn log_timestamps_follow_the_calendar_in_any_order() {
         let mut stamps = Stamps::default();
         for (unix_ms, iso, common) in [
             (0, "1970-01-01T00:00:00.000Z", "01/Jan/1970:00:00:00 +0000"),

@@ -437,7 +437,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_nobody_has_time_for_is_our_limit_and_no_fault_of_the_target() {
+    fn a_busy_resolver_is_our_limit_not_the_targets_fault() {
         let busy = unresolved(NameError::Busy);
         assert_eq!(
             (busy.fault, busy.cause, busy.side),

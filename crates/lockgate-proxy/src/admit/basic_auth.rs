@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_rfc_7617_are_read() {
+    fn the_basic_auth_examples_of_rfc_7617_are_read() {
         // §2 and §2.1
         for (value, user, password) in [
             (
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_user_and_password_is_refused() {
+    fn malformed_basic_auth_credentials_are_refused() {
         let cases: [(&[u8], CredentialsError); 18] = [
             (b"", CredentialsError::Scheme),
             (b"Basic", CredentialsError::Scheme),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_have_a_longest_length() {
+    fn credentials_have_a_maximum_length() {
         let long = |len: usize| basic(&format!("u:{}", "p".repeat(len - 2)));
         assert_eq!(
             Credentials::parse(&long(LONGEST)).unwrap().password().len(),
@@ -338,13 +338,13 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_not_shown() {
+    fn debug_output_hides_credentials() {
         let shown = format!("{:?}", Credentials::parse(&basic("alice:hunter2")).unwrap());
         assert_eq!(shown, "Credentials { .. }");
     }
 
     #[test]
-    fn a_realm_is_quoted() {
+    fn a_basic_auth_realm_is_quoted() {
         assert_eq!(challenge("api"), r#"Basic realm="api", charset="UTF-8""#);
         assert_eq!(
             challenge("a\"b\\c\r\n"),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_password_is_checked_once_and_then_known() {
+    fn a_correct_password_is_checked_once_and_then_cached() {
         let (_folder, checker) = checker(ALICE);
         let right = basic("alice:open sesame");
         assert_eq!(checker.cached(&right, 0), None);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_password_is_refused_and_an_unknown_user_too() {
+    fn a_wrong_password_and_an_unknown_user_are_refused() {
         let (_folder, checker) = checker(ALICE);
         // An unknown user is checked against alice's hash, and is refused with her password all the
         // same.
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_users_refuses_everybody() {
+    fn an_htpasswd_file_without_users_refuses_everyone() {
         let (_folder, checker) = checker("# nobody yet\n");
         assert_eq!(
             wait(checker.check(&basic("alice:open sesame"), CLIENT, 0)),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_forgets_whom_it_no_longer_has() {
+    fn a_changed_htpasswd_file_evicts_removed_users_from_the_cache() {
         let (_folder, checker) = checker(&format!("{ALICE}{BOB}"));
         let (alice, bob) = (basic("alice:open sesame"), basic("bob:pässwörd"));
         for value in [&alice, &bob] {
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_who_was_removed_is_not_let_in_as_another_one_with_the_same_hash() {
+    fn a_removed_user_is_refused_though_another_shares_the_hash() {
         let copied = ALICE.replace("alice:", "carol:");
         let (_folder, checker) = checker(&format!("{ALICE}{copied}"));
         let carol = basic("carol:open sesame");
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_mistake_leaves_the_users_as_they_are() {
+    fn an_htpasswd_file_with_a_mistake_keeps_the_old_users() {
         let (_folder, checker) = checker(ALICE);
         fs::write(checker.path(), "alice:hunter2\n").unwrap();
         assert!(

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_empty_lines_and_line_ends_of_any_kind_are_read_over() {
+    fn htpasswd_comments_empty_lines_and_crlf_are_skipped() {
         let text = format!(
             "\u{feff}# people\r\n\r\nalice:{BCRYPT}\r\n  \n   # more\nbob:{BCRYPT}:the builder\n\njürgen:{BCRYPT} "
         );
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_users_lets_nobody_in() {
+    fn an_htpasswd_file_without_users_has_no_decoy() {
         for text in ["", "\n", "# nobody\n"] {
             let users = Htpasswd::parse(text.as_bytes()).unwrap();
             assert!(users.is_empty() && users.decoy(7).is_none());
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_with_their_lines_and_never_the_hash() {
+    fn htpasswd_mistakes_are_reported_by_line_without_the_hash() {
         let text = format!(
             "alice:{BCRYPT}\nbob\n:{BCRYPT}\ncarol:$apr1$XYPK3jw2$MNUJ6i3i6ZrOCA/TPkBr11\r\nalice:{BCRYPT}\ndave:hunter2\n"
         );
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_mistakes_the_first_are_told_and_the_rest_counted() {
+    fn the_first_20_htpasswd_mistakes_are_listed_and_others_counted() {
         let mistakes = Htpasswd::parse("x\n".repeat(50).as_bytes()).unwrap_err();
         assert_eq!((mistakes.told.len(), mistakes.more), (20, 30));
         let told = LoadError::Mistakes {
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_has_is_always_checked_against_the_same_account() {
+    fn an_unknown_user_is_always_checked_against_the_same_decoy() {
         let text = format!("alice:{BCRYPT}\nbob:{BCRYPT}\n");
         let users = Htpasswd::parse(text.as_bytes()).unwrap();
         let decoy = |number| users.decoy(number).unwrap().name.clone();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_htpasswd_file_is_named() {
         let told = Htpasswd::load(Path::new("no/such/file"))
             .unwrap_err()
             .to_string();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_shown_without_their_hashes() {
+    fn debug_output_of_users_hides_their_hashes() {
         let users = Htpasswd::parse(format!("alice:{BCRYPT}\n").as_bytes()).unwrap();
         assert!(!format!("{users:?}").contains("2lIsLL4WkHlL1AdE"));
     }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn without_networks_everybody_is_admitted() {
+    fn without_networks_every_client_is_admitted() {
         assert_eq!(
             admitted(&networks(&[], &[]), &["0.0.0.0", "::", "255.255.255.255"]).len(),
             3
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_allowed_is_refused_as_soon_as_somebody_is() {
+    fn with_allow_only_listed_networks_are_admitted() {
         let home = networks(&["10.0.0.0/8"], &[]);
         let ips = [
             "9.255.255.255",
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_denied_is_admitted_when_nobody_is_allowed() {
+    fn with_deny_only_listed_networks_are_refused() {
         let ips = ["9.255.255.255", "10.0.0.0", "2001:db8::1"];
         assert_eq!(
             admitted(&networks(&[], &["10.0.0.0/8"]), &ips),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_decides_however_deep_it_lies() {
+    fn the_longest_prefix_decides_at_any_depth() {
         let nested = networks(
             &["10.0.0.0/8", "10.1.2.0/24", "10.1.3.255/32"],
             &["0.0.0.0/0", "10.1.0.0/16", "10.1.2.7/32"],
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn deny_wins_where_both_say_the_same_network() {
+    fn deny_wins_over_allow_for_the_same_network() {
         let both = networks(
             &["192.0.2.0/24", "192.0.2.9/32"],
             &["192.0.2.77/24", "192.0.2.9/32"],
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_address_is_the_ipv4_address_that_it_stands_for() {
+    fn an_ipv4_mapped_address_matches_ipv4_networks() {
         let plain = networks(&["192.0.2.0/24"], &[]);
         assert_eq!(
             admitted(&plain, &["::ffff:192.0.2.1", "::ffff:192.0.3.1"]),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_at_the_ends_of_the_addresses_hold() {
+    fn networks_at_the_ends_of_the_address_range_match() {
         let ends = networks(&["255.255.255.255/32", "0.0.0.0/32", "ffff::/16"], &[]);
         let ips = [
             "0.0.0.0",
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ranges_say_what_a_walk_over_all_networks_says() {
+    fn the_range_table_agrees_with_a_linear_search() {
         // Small prefixes over a few bits, so that they nest, touch and repeat.
         let mut state = 1u32;
         let mut random = |below: u32| {

@@ -226,7 +226,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_hash_that_another_program_wrote_knows_its_password_and_no_other() {
+    fn hashes_of_other_programs_verify_only_their_password() {
         for text in OPEN_SESAME {
             let hash = PasswordHash::parse(text).unwrap();
             assert!(hash.verify("open sesame"), "{text}");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_beyond_ascii_is_its_utf8() {
+    fn a_non_ascii_password_is_hashed_as_utf8() {
         let texts = [
             "$2y$04$5z14e5hwzWpK4HJdbrw8Ruq6OVBoZplVvrfW5JFEZBDQ2Khs0Ha3O",
             // openssl passwd -5
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_of_sound_bcrypt_are_one() {
+    fn every_valid_bcrypt_prefix_is_accepted() {
         for name in ["2a", "2b", "2y"] {
             let text = OPEN_SESAME[0].replace("2y", name);
             assert!(PasswordHash::parse(&text).unwrap().verify("open sesame"));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_guessed_too_fast_is_refused_by_its_name() {
+    fn weak_password_hashes_are_refused_by_name() {
         let cases = [
             ("$apr1$XYPK3jw2$MNUJ6i3i6ZrOCA/TPkBr11", HashError::Md5),
             ("$1$abc$n6H250boi0sp0yw9RWhqY0", HashError::Md5),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_that_was_cut_or_changed_is_refused_when_it_is_read() {
+    fn a_truncated_or_altered_password_hash_is_refused() {
         for text in OPEN_SESAME {
             let cuts = (4..text.len())
                 .map(|len| &text[..len])
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_beyond_reason_is_refused_when_it_is_read() {
+    fn an_excessive_password_hash_cost_is_refused() {
         let bcrypt = |cost: &str| OPEN_SESAME[0].replace("$04$", cost);
         let sha = |rounds: &str| OPEN_SESAME[1].replace("=1000$", rounds);
         let argon2 = |cost: &str| OPEN_SESAME[5].replace("m=64,t=1,p=1", cost);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_not_shown() {
+    fn debug_output_hides_a_password_hash() {
         for text in OPEN_SESAME {
             let shown = format!("{:?}", PasswordHash::parse(text).unwrap());
             assert!(!shown.contains(&text[text.len() - 8..]), "{shown}");

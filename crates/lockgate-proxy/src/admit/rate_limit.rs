@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_and_then_the_rate_holds() {
+    fn a_burst_passes_and_then_the_rate_limit_holds() {
         let limit = Buckets::new(BUCKETS).limit(rate(20, 1, 40));
         let client = Key::Client(IP);
         assert_eq!(allowed(&limit, client, 0, 100), 40);
@@ -298,13 +298,13 @@ mod tests {
             Decision::Refused { retry_after: 1 }
         );
         assert_eq!(allowed(&limit, client, 50 * MS, 100), 1);
-        // Half a second earns ten; what was refused has cost nothing.
+        // Half a second earns ten; refused requests have cost nothing.
         assert_eq!(allowed(&limit, client, 550 * MS, 100), 10);
         assert_eq!(allowed(&limit, client, 3600 * SECOND, 100), 40);
     }
 
     #[test]
-    fn retry_after_is_when_one_is_allowed() {
+    fn retry_after_is_the_time_until_the_next_allowed_request() {
         for (count, seconds, burst, expected) in [
             (1, 1, 1, 1),
             (1, 60, 1, 60),
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_time_is_behind_earns_nothing_by_it_and_tells_no_longer_wait() {
+    fn a_worker_with_a_slow_clock_gains_no_tokens() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 1, 2));
         assert_eq!(allowed(&limit, Key::Route, 10 * SECOND, 5), 2);
         assert_eq!(
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_apart_although_their_keys_are_the_same() {
+    fn rate_limits_with_equal_keys_are_separate() {
         let buckets = Buckets::new(BUCKETS);
         let (one, other) = (buckets.limit(rate(1, 60, 3)), buckets.limit(rate(1, 60, 5)));
         for key in [Key::Client(IP), Key::Value(b"x"), Key::Route] {
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_spells_an_address_is_not_that_client() {
+    fn a_header_key_and_a_client_key_are_separate_buckets() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 60, 1));
         for key in [
             Key::Client(IP),
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_client_is_its_64_and_a_mapped_one_is_ipv4() {
+    fn the_rate_limit_key_of_ipv6_is_its_64_prefix() {
         let limit = Buckets::new(BUCKETS).limit(rate(1, 60, 1));
         let ask = |ip: &str| limit.ask(Key::Client(ip.parse().unwrap()), 0) == Decision::Allowed;
         assert!(ask("2001:db8::1") && !ask("2001:db8::ffff:1:2:3") && ask("2001:db8:0:1::1"));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_keys_stays_within_the_cap() {
+    fn a_flood_of_keys_stays_within_the_bucket_limit() {
         let buckets = Buckets::new(BUCKETS);
         let limit = buckets.limit(rate(1, 3600, 5));
         for number in 0..300_000u32 {
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_that_are_full_again_go_first() {
+    fn full_buckets_are_evicted_first() {
         let buckets = Buckets::new(1024);
         let limit = buckets.limit(rate(1, 1, 2));
         let exhausted = Key::Client(IP);
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_new_keys_does_not_refill_an_exhausted_bucket() {
+    fn a_flood_of_keys_does_not_refill_an_exhausted_bucket() {
         let buckets = Buckets::new(1024);
         let limit = buckets.limit(rate(10, 3600, 3));
         assert_eq!(allowed(&limit, Key::Client(IP), 0, 10), 3);
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_under_one_limit_leaves_the_buckets_of_another() {
+    fn a_flood_under_one_rate_limit_spares_buckets_of_another() {
         // Of a hundred clients no shard may have more than half of its room, wherever their names
         // fall.
         let buckets = Buckets::new(64 * 256);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_is_another_one_when_anything_is() {
+    fn a_credential_digest_differs_when_any_part_differs() {
         let remembered = Remembered::new();
         let seal = remembered.seal("user", "password", &hash('m'));
         assert_eq!(remembered.seal("user", "password", &hash('m')), seal);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_right_is_so_for_ten_minutes() {
+    fn a_cached_credential_is_valid_for_ten_minutes() {
         let remembered = Remembered::new();
         let (right, wrong) = ([1; 32], [2; 32]);
         remembered.insert(right, 5);
@@ -153,14 +153,14 @@ mod tests {
                 && !remembered.has(&right, 600_005)
         );
         assert!(!remembered.has(&wrong, 5));
-        // The same place in the table is not the same seal.
+        // The same slot of the table is not the same seal.
         let mut near = right;
         near[31] = 7;
         assert!(!remembered.has(&near, 5));
     }
 
     #[test]
-    fn no_more_are_remembered_than_there_is_room_for_and_the_oldest_go() {
+    fn a_full_credential_cache_evicts_the_oldest() {
         let remembered = Remembered::new();
         let seal = |number: u64| {
             let mut seal = [0; 32];

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_networks_and_ports_are_allowed_and_what_is_denied_is_not() {
+    fn connect_targets_match_hosts_networks_and_ports() {
         let targets = targets(
             &[
                 "*.example.org 443",
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_could_not_be_allowed_is_not_looked_up() {
+    fn a_connect_target_that_cannot_be_allowed_is_not_resolved() {
         let targets = targets(
             &["*.example.org 443", "8.0.0.0/8 22"],
             &["bad.example.org 1-65535"],
@@ -372,7 +372,7 @@ mod tests {
 
     /// RFC 6890 §2.2.2, §2.2.3; RFC 6052 §2.1; RFC 7050.
     #[test]
-    fn addresses_that_are_not_public_are_refused_in_whatever_clothes() {
+    fn non_public_connect_targets_are_refused_in_every_encoding() {
         let any = targets(&["* 443", "0.0.0.0/0 443", "::/0 443"], &[], false);
         let all = targets(&["* 443"], &[], true);
         for ip in [
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn deny_knows_the_clothes_too() {
+    fn deny_matches_ipv4_embedded_in_ipv6() {
         let targets = targets(&["* 443"], &["64:ff9b::/96 1-65535"], true);
         assert_eq!(
             targets.admit("a.test", "[64:ff9b::1.1.1.1]:443".parse().unwrap()),
@@ -460,7 +460,7 @@ mod tests {
 
     /// To the system they are its own, and `deny` of the loopback would not know.
     #[test]
-    fn what_nobody_has_is_refused_whatever_is_allowed() {
+    fn the_unspecified_address_is_refused_as_a_connect_target() {
         let targets = targets(
             &["* 443", "0.0.0.0/32 443", "::/128 443"],
             &["127.0.0.0/8 1-65535"],
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_has_no_public_address_opens_itself_and_no_other() {
+    fn an_allowed_private_network_opens_only_itself() {
         let targets = targets(
             &[
                 "* 443",

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_password_is_checked_once_for_all_who_sent_it() {
+    fn a_password_sent_by_many_clients_is_checked_once() {
         let (mut waiting, remembered) = (Waiting::default(), Remembered::new());
         let mut outcomes = Vec::new();
         for client in 0..100 {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn one_client_cannot_fill_what_waits() {
+    fn one_client_cannot_fill_the_password_check_queue() {
         let mut waiting = Waiting::default();
         let mut kept = Vec::new();
         for guess in 0..20 {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_wait_than_there_is_room_for() {
+    fn the_password_check_queue_is_bounded() {
         let mut waiting = Waiting::default();
         let mut kept = Vec::new();
         for guess in 0..100 {
@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    /// The answers to all jobs that were added are kept, as connections would.
+    /// The receivers of all jobs are kept, as connections would.
     fn added(
         waiting: &mut Waiting,
         seals: std::ops::Range<u8>,
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_take_turns_with_one_check_each() {
+    fn clients_take_turns_with_one_password_check_each() {
         let mut waiting = Waiting::default();
         let kept = [
             added(&mut waiting, 0..8, 1),
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ninth_client_waits_for_one_check_of_each_of_the_others() {
+    fn a_new_client_overtakes_a_flood_of_password_checks() {
         let mut waiting = Waiting::default();
         let mut flood: Vec<_> = (1..=8)
             .flat_map(|client| added(&mut waiting, client * 8..client * 8 + 8, client))
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_not_checked() {
+    fn an_abandoned_password_check_is_skipped() {
         let mut waiting = Waiting::default();
         let (left, outcome) = job("x", 1, [192, 0, 2, 1]);
         waiting.add(left);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decoy_is_refused_even_with_its_password_and_not_remembered() {
+    fn a_decoy_is_refused_even_with_its_password() {
         let remembered = Remembered::new();
         let (mut job, outcome) = job("open sesame", 1, [192, 0, 2, 1]);
         job.decoy = true;
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn its_threads_end_with_the_verifier() {
+    fn password_check_threads_end_with_the_verifier() {
         let verifier = Verifier::new(NonZeroUsize::MIN);
         let (right, outcome) = job("open sesame", 1, [192, 0, 2, 1]);
         verifier.submit(right);

@@ -585,14 +585,14 @@ mod tests {
     ];
 
     #[test]
-    fn every_type_of_error_is_a_registered_one() {
+    fn every_proxy_status_error_type_is_registered() {
         for fault in Fault::ALL {
             assert!(REGISTERED.contains(&fault.proxy_error()), "{fault:?}");
         }
     }
 
     #[test]
-    fn a_status_of_the_fours_is_the_clients_and_one_of_the_fives_is_not() {
+    fn fault_sides_agree_with_4xx_and_5xx_status_codes() {
         for (place, fault) in Fault::ALL.into_iter().enumerate() {
             assert_eq!(fault.index(), place);
             assert!(

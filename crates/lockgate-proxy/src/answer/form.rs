@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_or_a_problem_is_for_whom_names_its_type() {
+    fn accept_selects_html_json_or_text_error_pages() {
         for (accept, expected) in [
             (&[][..], Form::Text),
             (&[""], Form::Text),
@@ -89,7 +89,7 @@ mod tests {
             (&["text/*"], Form::Text),
             (&["text/html"], Form::Html),
             (&["TEXT/HTML; charset=utf-8"], Form::Html),
-            // what browsers send
+            // as browsers send it
             (
                 &["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"],
                 Form::Html,

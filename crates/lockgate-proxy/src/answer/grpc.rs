@@ -106,7 +106,7 @@ mod tests {
 
     /// grpc/doc/http-grpc-status-mapping.md.
     #[test]
-    fn grpc_calls_are_told_the_status_of_http_that_they_would_have_got() {
+    fn http_status_codes_map_to_grpc_status() {
         for (http, grpc, message) in [
             (400, 13, "400 Bad Request"),
             (401, 16, "401 Unauthorized"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn grpc_calls_are_known_by_their_content_type_over_http2() {
+    fn grpc_calls_are_recognised_by_content_type_over_http2() {
         let is = |version, value: Option<&str>| {
             let mut head = RequestHead::default();
             head.version = version;

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_no_markup_of_its_texts_and_fetches_nothing() {
+    fn an_error_page_escapes_its_texts_and_loads_nothing() {
         let page = body(Form::Html, &hostile());
         assert!(
             page.contains("<p>&lt;script&gt;&quot;&#39;&amp;\n</p>"),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_json_whatever_its_texts_are() {
+    fn problem_json_escapes_its_texts() {
         let problem: serde_json::Value =
             serde_json::from_str(&body(Form::Json, &hostile())).unwrap();
         // RFC 9457 §3.1
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_says_all_in_three_lines() {
+    fn a_text_error_has_three_lines() {
         let answer = ErrorAnswer {
             id: "abc",
             ..ErrorAnswer::of(Fault::ConnectionRefused)
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_given_last_is_the_one() {
+    fn the_last_configured_error_page_wins() {
         let page = |text: &str| Page {
             body: text.into(),
             media_type: "text/plain".to_owned(),

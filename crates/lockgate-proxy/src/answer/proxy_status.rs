@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn details_cannot_end_the_string_or_the_line() {
+    fn proxy_status_details_cannot_end_the_string_or_the_line() {
         // RFC 8941 §4.1.6
         for (details, expected) in [
             ("", "lockgate; error=connection_refused"),

@@ -1,4 +1,4 @@
-//! Deadlines without waiting: time passes by moving what is compared with it.
+//! Deadlines without waiting: time passes by moving the start of the clock.
 
 use std::cell::Cell;
 use std::future::{pending, ready};
@@ -12,12 +12,12 @@ fn clock() -> Rc<Clock> {
     Clock::new(Pulse::new())
 }
 
-/// As if the clock, and all who are watched, had been there for this long.
+/// As if the clock and all watched connections had been there for this long.
 fn pass(clock: &Clock, time: Duration) {
     let passed = millis(time);
     let earlier = |at: &Cell<u64>| {
         if at.get() != NEVER {
-            // What would lie before the clock's start has come to pass as well.
+            // Limits that would lie before the clock's start have passed as well.
             at.set(at.get().saturating_sub(passed));
         }
     };
@@ -75,7 +75,7 @@ fn outcome<T>(guard: &Guard, future: impl Future<Output = T>) -> Poll<Result<T, 
 }
 
 #[test]
-fn a_wait_ends_with_its_future_or_with_the_phase() {
+fn a_wait_ends_with_its_future_or_its_deadline() {
     let clock = old_clock();
     let guard = clock.watch();
     guard.phase(MINUTE);
@@ -103,7 +103,7 @@ fn a_wait_ends_with_its_future_or_with_the_phase() {
 }
 
 #[test]
-fn whoever_is_late_is_woken_once_and_nobody_else() {
+fn only_the_connection_past_its_deadline_is_woken_once() {
     let clock = old_clock();
     let (late, early) = (clock.watch(), clock.watch());
     late.phase(MINUTE);
@@ -125,7 +125,7 @@ fn whoever_is_late_is_woken_once_and_nobody_else() {
 }
 
 #[test]
-fn the_newest_waker_is_the_one_that_is_woken() {
+fn the_newest_waker_is_woken() {
     let clock = old_clock();
     let guard = clock.watch();
     let (first, second) = (Arc::<Wakes>::default(), Arc::<Wakes>::default());
@@ -137,7 +137,7 @@ fn the_newest_waker_is_the_one_that_is_woken() {
 }
 
 #[test]
-fn a_new_phase_replaces_the_last_even_one_that_has_run_out() {
+fn a_new_deadline_replaces_even_an_expired_one() {
     let clock = old_clock();
     let guard = clock.watch();
     guard.phase(MINUTE);
@@ -153,7 +153,7 @@ fn a_new_phase_replaces_the_last_even_one_that_has_run_out() {
 }
 
 #[test]
-fn a_settled_connection_has_no_deadline_but_stays_cut_for_any_other_reason() {
+fn a_settled_connection_has_no_deadline_but_stays_cut() {
     let clock = old_clock();
     let guard = clock.watch();
     guard.phase(Duration::ZERO);
@@ -173,7 +173,7 @@ fn a_settled_connection_has_no_deadline_but_stays_cut_for_any_other_reason() {
 
 /// A drain that comes in the tick that ends a phase must not be forgotten with the phase.
 #[test]
-fn a_drain_is_stronger_than_what_has_just_ended_a_phase() {
+fn a_drain_overrides_an_expired_deadline() {
     for cut in [Cut::Deadline, Cut::Slow, Cut::EndpointDown] {
         let guard = clock().watch();
         guard.watch().cut(cut);
@@ -193,7 +193,7 @@ fn a_drain_is_stronger_than_what_has_just_ended_a_phase() {
 }
 
 #[test]
-fn bytes_in_either_direction_put_off_the_idle_limit() {
+fn bytes_in_either_direction_postpone_the_idle_timeout() {
     let clock = old_clock();
     let guard = clock.watch();
     guard.idle(MINUTE);
@@ -210,7 +210,7 @@ fn bytes_in_either_direction_put_off_the_idle_limit() {
 }
 
 #[test]
-fn who_is_held_to_a_rate_is_not_idle() {
+fn a_rate_limited_connection_is_not_idle() {
     let clock = old_clock();
     let guard = clock.watch();
     guard.idle(MINUTE);
@@ -227,7 +227,7 @@ fn who_is_held_to_a_rate_is_not_idle() {
 }
 
 #[test]
-fn the_idle_limit_counts_from_when_it_is_set() {
+fn the_idle_timeout_counts_from_when_it_is_set() {
     let clock = old_clock();
     let guard = clock.watch();
     pass(&clock, 10 * MINUTE);
@@ -237,7 +237,7 @@ fn the_idle_limit_counts_from_when_it_is_set() {
 }
 
 #[test]
-fn a_lifetime_ends_whatever_is_moved() {
+fn the_lifetime_limit_ends_an_active_connection() {
     let clock = old_clock();
     let guard = clock.watch();
     guard.live(MINUTE);
@@ -254,7 +254,7 @@ fn a_lifetime_ends_whatever_is_moved() {
 }
 
 #[test]
-fn limits_that_nothing_outlives_do_not_overflow() {
+fn huge_timeouts_do_not_overflow() {
     let clock = old_clock();
     let guard = clock.watch();
     guard.phase(Duration::MAX);
@@ -265,7 +265,7 @@ fn limits_that_nothing_outlives_do_not_overflow() {
 }
 
 #[test]
-fn the_first_cut_is_the_reason_that_is_told() {
+fn the_first_cut_reason_is_reported() {
     let guard = clock().watch();
     guard.watch().cut(Cut::Drain);
     guard.watch().cut(Cut::Idle);
@@ -297,7 +297,7 @@ fn guards_may_be_dropped_in_any_order() {
 }
 
 #[test]
-fn few_connections_are_all_looked_at_in_every_tick() {
+fn few_connections_are_all_checked_in_every_tick() {
     let clock = clock();
     let guards: Vec<_> = (0..SWEPT_EACH_TICK).map(|_| clock.watch()).collect();
     let mut looked = 0;
@@ -306,7 +306,7 @@ fn few_connections_are_all_looked_at_in_every_tick() {
 }
 
 #[test]
-fn many_connections_are_all_looked_at_within_ten_ticks_though_some_come_and_go() {
+fn many_connections_are_checked_within_ten_ticks() {
     for churn in [false, true] {
         let clock = clock();
         let mut guards: Vec<_> = (0..5000).map(|_| clock.watch()).collect();
@@ -322,7 +322,7 @@ fn many_connections_are_all_looked_at_within_ten_ticks_though_some_come_and_go()
             });
             assert!(looked <= 501, "{looked}");
             if churn {
-                // The newest leaves: nobody else changes place.
+                // The newest leaves: no other connection changes place.
                 guards.pop();
             }
         }
@@ -334,7 +334,7 @@ fn many_connections_are_all_looked_at_within_ten_ticks_though_some_come_and_go()
 }
 
 #[test]
-fn a_worker_wants_ticks_while_it_watches_or_waits_for_one_and_a_while_longer() {
+fn a_worker_wants_ticks_while_it_watches_connections() {
     let clock = clock();
     let wanted = || clock.pulse.wanted.load(Ordering::Relaxed);
     assert!(!wanted());
@@ -359,7 +359,7 @@ fn a_worker_wants_ticks_while_it_watches_or_waits_for_one_and_a_while_longer() {
 }
 
 #[test]
-fn a_pulse_reaches_a_worker_that_wants_it_and_a_nudge_every_one() {
+fn a_tick_reaches_workers_that_want_it_a_nudge_all() {
     let pulse = Pulse::new();
     let wakes = Arc::default();
     let mut next = Box::pin(pulse.next());
@@ -377,7 +377,7 @@ fn a_pulse_reaches_a_worker_that_wants_it_and_a_nudge_every_one() {
 }
 
 #[test]
-fn all_who_wait_for_a_tick_are_woken_by_it() {
+fn all_waiters_for_a_tick_are_woken_by_it() {
     let clock = clock();
     let wakes: Arc<Wakes> = Arc::default();
     let mut waits: Vec<_> = (0..3).map(|_| Box::pin(clock.next_tick())).collect();
@@ -393,9 +393,9 @@ fn all_who_wait_for_a_tick_are_woken_by_it() {
     );
 }
 
-/// Whoever waits for something else beside the tick is polled in between.
+/// A task that waits for something else beside the tick is polled in between.
 #[test]
-fn a_wait_for_a_tick_that_is_polled_again_goes_on_waiting() {
+fn a_repolled_wait_for_a_tick_still_waits() {
     let clock = clock();
     let wakes: Arc<Wakes> = Arc::default();
     let mut wait = Box::pin(clock.next_tick());
@@ -406,7 +406,7 @@ fn a_wait_for_a_tick_that_is_polled_again_goes_on_waiting() {
 }
 
 #[test]
-fn ticks_go_on_without_a_connection_while_something_else_grows_old() {
+fn ticks_go_on_without_connections_while_something_expires() {
     let clock = clock();
     drop(clock.watch());
     let ticks = |count| (0..count).for_each(|_| tick(&clock));
@@ -416,7 +416,7 @@ fn ticks_go_on_without_a_connection_while_something_else_grows_old() {
     clock.want(false);
     ticks(1);
     assert!(!clock.pulse.wanted.load(Ordering::Relaxed));
-    // One that is gone before the next tick leaves something to be looked after too.
+    // A connection that is gone before the next tick leaves work as well.
     drop(clock.watch());
     ticks(AFTERGLOW - 1);
     assert!(clock.pulse.wanted.load(Ordering::Relaxed));

@@ -30,7 +30,7 @@ mod tests {
 
     /// RFC 6455 §1.3
     #[test]
-    fn the_answer_to_a_key_is_that_of_the_standard() {
+    fn sec_websocket_accept_matches_the_rfc_example() {
         assert_eq!(
             accept("dGhlIHNhbXBsZSBub25jZQ==".to_owned()),
             "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_answer_to_its_own_key_is_one() {
+    fn only_the_matching_sec_websocket_accept_is_valid() {
         let accept = accept(key(b"one"));
         assert_eq!(key(b"one").len(), 24);
         assert!(is_accepted(b"one", accept.as_bytes()));

@@ -234,17 +234,17 @@ mod tests {
         .concat()
     }
 
-    /// Field sections are under no flow control: who takes none of them would have us hold all that
-    /// are sent.
+    /// Field sections are under no flow control: a client that reads none of them would make us
+    /// hold all that are sent.
     #[test]
-    fn field_sections_of_one_request_are_bounded() {
+    fn response_field_sections_of_one_request_are_bounded() {
         let mut answers = Answers::new(1_024);
         for stream in [1, 3] {
             answers.begins(stream);
             answers.see(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
             assert!(!answers.is_flooded());
         }
-        // Of one that is over nothing is held.
+        // Nothing of a closed stream is held.
         answers.ends(1);
         answers.see(&frame(frames::HEADERS, 1, HINTS).repeat(100));
         assert!(!answers.is_flooded());
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn data_without_bytes_wears_a_connection_out() {
+    fn empty_data_frames_exhaust_a_connection() {
         let mut answers = Answers::new(1_024);
         answers.begins(1);
         answers.see(
@@ -269,7 +269,7 @@ mod tests {
 
     /// RFC 9113 §8.1, §8.2.2, §8.3, §8.3.2.
     #[test]
-    fn pseudo_fields_belong_into_heads_and_only_status() {
+    fn pseudo_fields_in_responses_are_only_status_and_in_heads() {
         for (sections, malformed) in [
             (&[OK][..], false),
             (&[HINTS, HINTS, OK, AGE], false),
@@ -303,7 +303,7 @@ mod tests {
             answers.ends(1);
             assert_eq!(answers.wrong(1), None);
         }
-        // What comes behind the end of an answer is no part of it.
+        // A field section behind the end of a response is no part of it.
         let mut answers = Answers::new(1_024);
         answers.begins(1);
         answers.see(&frame(frames::HEADERS, 1, OK));
@@ -312,10 +312,9 @@ mod tests {
         assert_eq!(answers.wrong(1), None);
     }
 
-    /// All sections of a connection share a table, those of requests that are over too (RFC 9113
-    /// §4.3).
+    /// All sections of a connection share a table, also those of closed streams (RFC 9113 §4.3).
     #[test]
-    fn sections_of_requests_that_are_over_are_followed() {
+    fn field_sections_of_closed_streams_are_still_decoded() {
         let mut answers = Answers::new(1_024);
         // `:status: 103` goes into the table, and is 62 from there on.
         answers.see(&frame(frames::HEADERS, 7, &[0x48, 3, b'1', b'0', b'3']));

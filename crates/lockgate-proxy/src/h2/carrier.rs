@@ -328,8 +328,8 @@ mod tests {
         .concat()
     }
 
-    /// Asks an endpoint, which then sends `bytes`; how often these were acknowledged at once when
-    /// the turn is over.
+    /// Sends a request to an endpoint, which then sends `bytes`; returns how often these were
+    /// acknowledged at once when the turn is over.
     async fn acknowledged(bytes: &[u8]) -> u8 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_an_answer_are_acknowledged_at_once_and_whole_ones_not() {
+    fn partial_h2_responses_are_acknowledged_at_once() {
         let head = frame(frames::HEADERS, frames::END_HEADERS, 1, b"\x88");
         let data = frame(frames::DATA, 0, 1, b"da");
         let last = frame(frames::DATA, frames::END_STREAM, 1, b"ta");

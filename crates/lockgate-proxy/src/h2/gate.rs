@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_carries_nothing_for_a_request_is_counted() {
+    fn frames_without_request_data_count_as_a_flood() {
         for (kind, flags, payload, violation) in [
             (frames::RST_STREAM, 0, &[0; 4][..], Violation::Resets),
             (frames::PING, 0, &[0; 8], Violation::Control),
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_is_not() {
+    fn data_and_settings_ack_do_not_count_as_a_flood() {
         for (kind, flags, payload) in [
             (frames::DATA, 0, &[1][..]),
             (frames::DATA, frames::END_STREAM, &[]),
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn data_for_a_stream_that_is_over_is_of_use_to_nobody() {
+    fn data_for_a_closed_stream_counts_as_a_flood() {
         let mut gate = gate();
         let data = frame(frames::DATA, 0, 3, &[1; 100]);
         gate.see(&data.repeat(100), 0);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_for_streams_that_are_over_are_counted() {
+    fn headers_for_closed_streams_are_counted() {
         let headers = |stream| frame(frames::HEADERS, 5, stream, &[0x82]);
         let mut gate = gate();
         for number in 0..1_000 {
@@ -458,7 +458,7 @@ mod tests {
 
     /// CVE-2025-8671.
     #[test]
-    fn streams_that_a_client_makes_us_reset_are_counted() {
+    fn streams_that_we_must_reset_are_counted() {
         let reset = |code: u8| frame(frames::RST_STREAM, 0, 1, &[0, 0, 0, code]);
         for (code, counts) in [
             (0, false),
@@ -482,7 +482,7 @@ mod tests {
     /// RFC 9113 §5.1.2: a client does not know how many streams it may open before it has our
     /// SETTINGS.
     #[test]
-    fn refused_streams_count_when_our_settings_are_acknowledged() {
+    fn refused_streams_count_once_our_settings_are_acknowledged() {
         let reset = frame(frames::RST_STREAM, 0, 1, &[0, 0, 0, 7]);
         let mut gate = gate();
         gate.send(&reset.repeat(1_024));
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_opened_for_what_was_sent() {
+    fn window_update_is_allowed_in_proportion_to_sent_data() {
         let update = frame(frames::WINDOW_UPDATE, 0, 0, &[0, 0, 1, 0]);
         let (mut idle, mut busy) = (gate(), gate());
         idle.see(&update.repeat(300), 0);
@@ -508,11 +508,11 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_is_explained_by_an_answer_but_not_by_the_answer_to_a_ping() {
+    fn response_bytes_justify_a_ping_but_ping_acks_do_not() {
         let ping = frame(frames::PING, 0, 0, &[0; 8]);
         let (mut measuring, mut flooding) = (gate(), gate());
         for at in 0..1_000 {
-            // An answer of 40 bytes, and that to the PING.
+            // A response of 40 bytes, and the acknowledgement of the PING.
             measuring.see(&ping, at * (40 + PING_ANSWER));
             flooding.see(&ping, at * PING_ANSWER);
         }
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_are_kept_until_they_are_asked_for() {
+    fn priority_updates_are_kept_until_asked_for() {
         let mut gate = gate();
         gate.see(&frame(frames::PRIORITY_UPDATE, 0, 0, b"\0\0\0\x05u=1"), 0);
         let priorities = gate.take_priorities();

@@ -95,7 +95,7 @@ impl Life {
 mod tests {
     use super::*;
 
-    /// Looks each second from `from` on, and says when what was ordered.
+    /// Looks each second from `from` on, and returns each order with its time.
     fn orders(life: &mut Life, from: u64, seconds: u64, seen: Seen) -> Vec<(u64, Order)> {
         let looks =
             (from..from + seconds).filter_map(|at| Some((at, life.look(at * 1_000, seen)?)));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_a_request_without_a_sign_is_asked_and_then_given_up() {
+    fn a_silent_endpoint_is_pinged_and_then_dropped() {
         let mut life = Life::default();
         life.said(50);
         let seen = Seen {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_quiet_gets_no_ping() {
+    fn an_idle_stream_gets_no_keep_alive_ping() {
         let mut life = Life::default();
         life.said(50);
         let seen = Seen {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn between_two_frames_of_answers_there_are_no_more_than_two_pings() {
+    fn at_most_two_pings_go_out_between_response_frames() {
         let mut life = Life::default();
         let mut seen = Seen {
             answered: 1,
@@ -142,7 +142,7 @@ mod tests {
         };
         let mut pings = Vec::new();
         for round in 0..10 {
-            // A client that streams, and an endpoint that acknowledges and says nothing else.
+            // A client that streams, and an endpoint that acknowledges and sends nothing else.
             life.said(seen.received);
             pings.extend(orders(&mut life, round * 20, 20, seen));
             seen.received += 17;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_what_waits_to_leave_lives() {
+    fn a_peer_that_reads_slowly_is_not_dropped() {
         let mut life = Life::default();
         life.said(0);
         for second in 0..100 {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_where_no_request_runs() {
+    fn no_ping_without_a_running_request() {
         let mut life = Life::default();
         life.said(0);
         assert_eq!(

@@ -203,10 +203,10 @@ mod tests {
     use super::super::Turns;
     use super::*;
 
-    /// Else a page over a slow link loses its images: they wait for as long as what goes before
-    /// them takes.
+    /// Otherwise a page over a slow link loses its images: they wait as long as the responses
+    /// before them take.
     #[test]
-    fn who_waits_behind_others_does_not_wait_for_the_client() {
+    fn waiting_behind_other_streams_is_not_waiting_for_the_client() {
         let turns = Turns::new();
         let cx = &mut Context::from_waker(Waker::noop());
         let mut outgoing = Outgoing::default();

@@ -366,7 +366,7 @@ mod tests {
                 .iter()
                 .all(|verdict| *verdict == Verdict::Refuse)
         );
-        // One that ends leaves room for another.
+        // A stream that ends leaves room for another.
         sections.ends(3);
         come(&mut sections, 101, &large);
         assert_eq!(sections.accept(101), Verdict::Read);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_while_many_heads_wait() {
+    fn reading_stops_while_many_heads_wait() {
         let mut sections = Sections::new(64 * 1024, 128);
         come(&mut sections, 1, &literal(b"x", &[b'x'; 4_000]));
         for stream in [3, 5, 7, 9, 11] {
@@ -386,11 +386,11 @@ mod tests {
             come(&mut sections, stream, &[0x80 | 62; 14]);
         }
         assert!(sections.is_full());
-        // Those before it the crate has refused.
+        // The crate has refused the streams before it.
         assert_eq!(sections.accept(11), Verdict::Read);
         assert!(!sections.is_full());
         assert_eq!((sections.waiting, sections.streams.len()), (0, 1));
-        // And those that it does not accept when it has looked at all of them.
+        // And streams that it does not accept when it has read all of them.
         for stream in [13, 15, 17, 19, 21] {
             come(&mut sections, stream, &[0x80 | 62; 14]);
         }
@@ -430,9 +430,9 @@ mod tests {
         );
     }
 
-    /// RFC 9113 §8.2.2, §8.3, §8.3.1, in whatever pieces a head comes.
+    /// RFC 9113 §8.2.2, §8.3, §8.3.1, for a head in any pieces.
     #[test]
-    fn what_is_malformed_in_a_head_is_told() {
+    fn a_malformed_request_head_is_reported() {
         for (head, wrong) in [
             (
                 &[0x82, 0x86, 0x04, 3, b'/', b'#', b'x'][..],
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_for_streams_that_are_over_are_of_no_use() {
+    fn headers_for_closed_streams_are_useless() {
         let mut sections = Sections::new(1_024, 128);
         come(&mut sections, 5, GET);
         assert_eq!(come(&mut sections, 3, GET), Use::None, "below the highest");
@@ -467,9 +467,9 @@ mod tests {
         assert_eq!(come(&mut sections, 7, &[0x90]), Use::None, "over");
     }
 
-    /// The crate says what is wrong with it, in its own time.
+    /// The crate reports the error itself, in its own time.
     #[test]
-    fn what_cannot_be_followed_is_known_to_be_lost() {
+    fn an_undecodable_field_section_is_known_to_be_lost() {
         let mut sections = Sections::new(1_024, 128);
         come(&mut sections, 1, &[0x80 | 62]);
         assert!(sections.is_lost());
@@ -480,10 +480,10 @@ mod tests {
         assert!(!sections.is_lost());
     }
 
-    /// What the crate reads behind a section that it has not decoded may be another request than
-    /// the client's.
+    /// The fields that the crate reads behind an undecoded section may be another request than the
+    /// client's.
     #[test]
-    fn streams_behind_a_section_that_was_lost_are_not_served() {
+    fn streams_after_an_undecodable_section_are_not_served() {
         let mut sections = Sections::new(1_024, 128);
         come(&mut sections, 1, GET);
         sections.begins(3);
@@ -496,7 +496,7 @@ mod tests {
         );
     }
 
-    /// `http2.streams` allows so many: each has room for a head as others take it.
+    /// `http2.streams` allows so many: each has room for a head of usual size.
     #[test]
     fn more_streams_have_more_room_for_their_heads() {
         let mut sections = Sections::new(16 * 1024, 1_000);

@@ -238,8 +238,7 @@ mod tests {
         }
     }
 
-    /// In which order streams of these priorities are asked, after they have had their turns in the
-    /// order given.
+    /// The order in which streams of these priorities get their turns, after the given turns.
     fn order(streams: &[(u32, u8, bool)], updates: Vec<(u32, Priority)>) -> Vec<u32> {
         let (turns, woken) = (Turns::new(), Arc::default());
         turns.update(updates);
@@ -267,7 +266,7 @@ mod tests {
 
     /// RFC 9218 §4.1, §10
     #[test]
-    fn what_is_wanted_most_goes_first_and_then_what_was_asked_first() {
+    fn h2_responses_go_by_urgency_then_by_stream_id() {
         assert_eq!(
             order(&[(1, 5, false), (3, 0, false), (5, 3, false)], vec![]),
             [3, 5, 1]
@@ -280,7 +279,7 @@ mod tests {
 
     /// RFC 9218 §4.2
     #[test]
-    fn those_of_which_a_part_is_of_use_share() {
+    fn incremental_h2_responses_share_the_connection() {
         assert_eq!(
             order(&[(5, 3, true), (1, 3, true), (3, 3, true)], vec![]),
             [5, 1, 3]
@@ -290,7 +289,7 @@ mod tests {
 
     /// RFC 9218 §7.1
     #[test]
-    fn a_client_may_change_its_mind() {
+    fn a_client_may_change_a_stream_priority() {
         let sooner = Priority {
             urgency: 1,
             incremental: false,
@@ -301,9 +300,9 @@ mod tests {
         );
     }
 
-    /// Else those that came too late for their streams would be all that is ever remembered.
+    /// Otherwise updates that came too late for their streams would be all that is ever kept.
     #[test]
-    fn of_many_changes_the_last_are_remembered() {
+    fn of_many_priority_changes_the_last_are_kept() {
         let turns = Turns::new();
         let sooner = Priority {
             urgency: 1,
@@ -319,7 +318,7 @@ mod tests {
 
     /// Else its task, and with it the connection's memory, stays for ever.
     #[test]
-    fn who_waits_for_a_turn_is_woken_when_the_connection_ends() {
+    fn a_waiting_stream_is_woken_when_the_connection_ends() {
         let (turns, woken) = (Turns::new(), Arc::default());
         let mut turn = Turn::new(&turns, 1, Priority::default());
         turn.took(ROOM);
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_over_is_not_asked() {
+    fn a_finished_stream_is_not_scheduled() {
         let (turns, woken) = (Turns::new(), Arc::default());
         let mut turn = Turn::new(&turns, 1, Priority::default());
         turn.took(ROOM);

@@ -75,7 +75,7 @@ mod tests {
 
     /// RFC 9113 §8.1.
     #[test]
-    fn a_message_is_unfinished_until_end_stream() {
+    fn an_h2_message_is_unfinished_until_end_stream() {
         use frames::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE};
         for (frames, unfinished) in [
             (&[(SETTINGS, 0, 0), (WINDOW_UPDATE, 0, 0)][..], false),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_end_is_waited_for_in_its_first_pieces() {
+    fn only_the_first_pieces_of_an_unfinished_message_are_acknowledged() {
         let mut unfinished = seen(&[(frames::HEADERS, frames::END_HEADERS, 1)]);
         for _ in 0..PIECES {
             assert!(unfinished.is_waited_for());

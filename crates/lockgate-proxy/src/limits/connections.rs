@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_connection_gives_way_for_each_listener_that_waits() {
+    fn one_connection_gives_way_for_each_waiting_listener() {
         let connections = Connections::new(1, &Arc::from([]));
         connections.want();
         assert!(!connections.is_to_give_way(), "no listener waits");

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_many_handshakes_waiting_delays_another_by_one() {
+    fn a_client_with_many_waiting_handshakes_delays_others_by_one() {
         let clients = Clients::new();
         let of = |last: u8| clients.of([192, 0, 2, last].into(), Standing::Ordinary);
         let (greedy, honest) = (of(1), of(2));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_that_gives_up_waiting_gives_its_turn_back() {
+    fn a_cancelled_handshake_gives_its_turn_back() {
         let clients = Clients::new();
         let account = clients.of([192, 0, 2, 1].into(), Standing::Ordinary);
         let handshakes = Handshakes::new(1);

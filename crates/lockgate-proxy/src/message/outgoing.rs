@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_received_stays_as_it_is_when_the_outgoing_head_changes() {
+    fn the_received_head_is_unchanged_by_outgoing_changes() {
         let received = received(&[("Host", "a.example"), ("Accept", "text/html")]);
         let mut outgoing = OutgoingHead::of(&received, b"a.example");
         assert!(
@@ -105,7 +105,7 @@ mod tests {
 
     /// RFC 9110 §7.6.1; CVE-2022-1388.
     #[test]
-    fn connection_removes_nothing_that_is_added() {
+    fn the_connection_field_removes_no_added_field() {
         let received = received(&[("Connection", "x-user, x-mine"), ("X-Mine", "1")]);
         let mut outgoing = OutgoingHead::of(&received, b"");
         outgoing.change().append(b"X-User", b"ann");
@@ -120,10 +120,10 @@ mod tests {
         );
     }
 
-    /// RFC 9112 §3.2.2: an absolute target goes over Host, and a rule over both, also where the
-    /// client says the same.
+    /// RFC 9112 §3.2.2: an absolute target overrides Host, and a rule overrides both, also where
+    /// the client sends the same.
     #[test]
-    fn the_host_is_the_rules_or_the_clients() {
+    fn the_outgoing_host_is_the_rules_or_the_clients() {
         let received = received(&[("Host", "b.example")]);
         let mut outgoing = OutgoingHead::of(&received, b"a.example:81");
         outgoing.change().append(b"X-Added", b"1");

@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_of_all_workers_are_summed_by_site_method_and_class() {
+    fn request_metrics_are_summed_by_site_method_and_status_class() {
         let shards = shards(2);
         for worker in 0..2 {
             let cells = shards.shard(worker).unwrap();
@@ -623,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_has_its_failures_by_registered_type() {
+    fn endpoint_failures_are_counted_by_registered_type() {
         let shards = shards(2);
         for worker in 0..2 {
             let cells = shards.shard(worker).unwrap();
@@ -655,14 +655,14 @@ mod tests {
     }
 
     #[test]
-    fn without_sites_nothing_is_written() {
+    fn without_sites_no_http_metrics_are_written() {
         let mut text = Text::new();
         write(&mut text, &shards(1), &[], &[]);
         assert_eq!(text.finish(), "");
     }
 
     #[test]
-    fn every_status_has_a_class() {
+    fn every_status_code_has_a_class() {
         for (status, expected) in [
             (0, "other"),
             (99, "other"),

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_goes_over_the_longest_wildcard_and_that_over_any() {
+    fn exact_host_beats_longest_wildcard_and_wildcard_beats_any() {
         let all = [
             "*",
             "example.com",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_site_for_any_host_an_unknown_one_has_none() {
+    fn without_a_catch_all_site_an_unknown_host_has_none() {
         let hosts = hosts(&["example.com", "*.example.com"]).unwrap();
         assert_eq!(hosts.find(Some("example.org")), None);
         assert_eq!(hosts.find(Some(".example.org")), None);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_no_request_can_name_is_known() {
+    fn a_host_pattern_that_no_request_can_match_is_reported() {
         for (text, possible) in [
             ("*", true),
             ("a.example", true),

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_written_as_it_was_read() {
+    fn a_path_pattern_is_written_as_it_was_read() {
         for text in [
             "/",
             "/*",
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_and_braces_stand_for_whole_segments() {
+    fn wildcards_and_parameters_match_whole_segments() {
         use PatternError::*;
         for (text, error) in [
             ("", NoSlash),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_what_the_star_stands_for() {
+    fn the_wildcard_splits_a_path_into_prefix_and_rest() {
         for (text, path, prefix, rest) in [
             ("/*", "/a/b", "", "/a/b"),
             ("/*", "/", "", "/"),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_one_segment() {
+    fn a_path_parameter_is_one_segment() {
         let pattern = pattern("/a/{b}/c/{d}/*");
         let path = b"/a/b%20b/c/d/e/f";
         assert_eq!(pattern.params().collect::<Vec<_>>(), ["b", "d"]);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_cross_where_each_is_narrower_somewhere() {
+    fn path_patterns_overlap_where_neither_is_more_specific() {
         use Overlap::{Crossing, Nested, None};
         for (one, other, overlap) in [
             ("/a/{x}/c", "/a/b/{y}", Crossing),

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn all_clashes_are_told_at_once() {
+    fn all_route_conflicts_are_reported_at_once() {
         let sites = vec![
             site(
                 vec![exact("a.test")],
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_request_can_reach_is_told() {
+    fn unreachable_sites_hosts_and_routes_are_reported() {
         let sites = vec![
             site(vec![], &["/*"]),
             site(

@@ -437,7 +437,7 @@ mod tests {
         Stage::Change(Changer::new(&changes, Document::Other, &[], u64::MAX))
     }
 
-    /// What comes out up to each pause and to the end, and the most that was ready at once.
+    /// The output up to each pause and to the end, and the most that was ready at once.
     fn run(stages: Vec<Stage>, mut source: Pieces) -> Result<(Vec<Vec<u8>>, usize), ReadError> {
         let mut transformation = Transformation::new(stages);
         let (mut out, mut most) = (vec![Vec::new()], 0);
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_take_from_each_other_however_the_body_is_cut() {
+    fn body_transform_stages_agree_for_any_chunks() {
         let content = "a@b ".repeat(20_000);
         let coded = encode_all(Coding::Zstd, 3, content.as_bytes());
         for size in [1, 100, 1 << 20] {
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_brings_out_what_the_encoder_has() {
+    fn a_pause_in_the_body_flushes_the_encoder() {
         for coding in Coding::ALL {
             let pieces = [&b"one"[..], b"", b"two", b"", b"three"];
             let stages = vec![changer(), Stage::Encode(Encoder::new(coding, 4))];
@@ -495,9 +495,9 @@ mod tests {
         }
     }
 
-    /// A few bytes that stand for many are not had at once.
+    /// A few bytes that unfold to many are not decoded at once.
     #[test]
-    fn no_stage_is_far_ahead_of_the_next() {
+    fn no_transform_stage_runs_far_ahead_of_the_next() {
         let zeros = vec![0; 20 << 20];
         for coding in Coding::ALL {
             let coded = encode_all(coding, 3, &zeros);
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_makes_nothing_to_send_gives_up_its_turn() {
+    fn a_transform_without_output_yields_to_other_tasks() {
         let coded = encode_all(Coding::Zstd, 3, &vec![0; 20 << 20]);
         let mut source = Pieces::new([&coded[..]]);
         let rule = Rule::Text {
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_an_error_and_no_end() {
+    fn a_transform_error_is_not_the_end_of_the_body() {
         let coded = encode_all(Coding::Gzip, 3, b"content");
         for (max, pieces, error) in [
             (3, &coded[..], DecodeError::TooLong),
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_body_stays_one_that_can_be_decoded() {
+    fn an_empty_body_is_still_decodable_after_compression() {
         let stages = vec![changer(), Stage::Encode(Encoder::new(Coding::Zstd, 3))];
         let (out, _) = run(stages, Pieces::new([])).unwrap();
         assert_eq!(decode_all(Coded::Zstd, &out.concat(), 0).unwrap(), b"");
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_that_it_is_compressed_and_nothing_of_what_it_was() {
+    fn a_compressed_response_has_content_encoding_vary_and_weak_etag() {
         let asked = fields(&[("Accept-Encoding", "gzip, br")]);
         let mut answer = fields(&[
             ("Content-Type", "text/css"),
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_no_coding_is_told_that_others_might() {
+    fn an_uncompressed_response_still_has_vary_accept_encoding() {
         let mut answer = fields(&[
             ("Content-Type", "text/css"),
             ("Content-Length", "10"),
@@ -651,7 +651,7 @@ mod tests {
 
     /// RFC 9110 §8.8.3.2.
     #[test]
-    fn only_the_tag_that_was_made_weak_is_made_weak_in_a_304() {
+    fn a_304_weakens_only_an_etag_weakened_by_compression() {
         for (status, asked, sent) in [
             (304, "W/\"a\"", "W/\"a\""),
             (304, "\"b\", W/\"a\"", "W/\"a\""),

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_in_names_are_told_from_words_and_dates() {
+    fn hashed_file_names_are_distinguished_from_words_and_dates() {
         for name in [
             "app.3f2a9c1b.js",
             "index-BX7d8sQk.css",
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_goes_before_the_type_and_that_before_the_rest() {
+    fn cache_control_rules_apply_path_then_type_then_default() {
         let say = |text: &str| Some(text.to_owned());
         let caching = Caching {
             paths: vec![
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_304_without_a_type_only_the_path_tells() {
+    fn a_304_without_a_type_gets_cache_control_by_path() {
         let say = |text: &str| Some(text.to_owned());
         let mut caching = Caching {
             paths: vec![(Pattern::parse("/assets/*").unwrap(), say("path"))],

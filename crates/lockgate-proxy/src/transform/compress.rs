@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_short_is_not_worth_it_and_what_has_no_length_is() {
+    fn responses_below_the_minimum_length_are_not_compressed() {
         let types = vec![MediaRange::Exact("text/css".into())];
         let compress = Compress {
             codings: vec![],
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_is_configured_holds_for_both_occasions() {
+    fn a_configured_compression_level_applies_to_streams_and_files() {
         let codings = vec![(Coding::Gzip, Some(9)), (Coding::Zstd, None)];
         let compress = Compress {
             codings,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_accept_encoding_names_is_what_is_made() {
+    fn accept_encoding_codings_match_the_encoders() {
         for coding in Coding::ALL {
             assert_eq!(named(coding).name(), coding.token());
             assert_eq!(made(named(coding)), Some(coding));

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_is_compared_as_browsers_write_it() {
+    fn a_cors_origin_is_compared_as_browsers_write_it() {
         let exact = |origin: &str| Origin::Exact(origin.to_owned());
         let under = Origin::Under("https://".into(), ".c.example".into());
         let known = [
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_between_the_ends_of_a_pattern() {
+    fn a_cors_wildcard_matches_between_the_ends_of_a_pattern() {
         let under = Origin::Under("https://".into(), ".example.org:8443".into());
         for (origin, matches) in [
             ("https://a.example.org:8443", true),

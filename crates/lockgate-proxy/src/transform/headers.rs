@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_set_added_and_removed_by_name() {
+    fn header_rules_set_append_and_remove_by_name() {
         let origin = [
             ("Server", "x"),
             ("X-A", "1"),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_gives_way_to_what_is_there_and_takes_nothing_out() {
+    fn a_default_header_yields_to_a_present_one() {
         let default = |name: &str| HeaderRule {
             name: name.into(),
             op: HeaderOp::Default(template("b")),
@@ -319,7 +319,7 @@ mod tests {
 
     /// RFC 3875 §4.1.18: to an application that gets variables, X_User is X-User.
     #[test]
-    fn no_spelling_of_a_name_gets_past_its_rule() {
+    fn no_spelling_of_a_name_evades_its_header_rule() {
         let sent = [
             ("X_User", "root"),
             ("x-user", "root"),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn names_longer_than_the_bits_are_found() {
+    fn long_header_names_are_found() {
         let (long, longer) = ("x".repeat(63), "x".repeat(100));
         assert_eq!(
             applied(vec![remove(&longer)], &[(&long, "1"), (&longer, "2")]),
@@ -346,9 +346,9 @@ mod tests {
         );
     }
 
-    /// RFC 9110 §7.6.1, RFC 9112 §6: a rule could otherwise take messages apart.
+    /// RFC 9110 §7.6.1, RFC 9112 §6: a rule could otherwise split messages.
     #[test]
-    fn framing_and_the_connection_are_not_the_configurations() {
+    fn header_rules_cannot_change_framing_or_connection() {
         for name in [
             "Content-Length",
             "transfer-encoding",
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_cannot_end_its_line() {
+    fn a_header_rule_cannot_inject_crlf() {
         for name in ["", "a b", "a:", "a\r\n", "\u{e4}"] {
             assert_eq!(
                 HeaderRules::new(vec![remove(name)]),

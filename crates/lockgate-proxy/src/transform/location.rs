@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_origins_own_urls_become_public() {
+    fn location_urls_of_the_origin_become_public() {
         let public = public(true, "");
         for (said, seen) in [
             // An upload server of the tus protocol, that does not heed X-Forwarded-*.
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_public_or_foreign_stays() {
+    fn public_and_foreign_location_urls_are_kept() {
         for prefix in ["", "/api"] {
             let public = public(true, prefix);
             for said in [
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_to_tls_is_never_turned_back() {
+    fn a_redirect_to_https_is_never_turned_back() {
         let public = public(false, "");
         assert_eq!(
             restored(&public, "Location", "https://up.example.com/login"),
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_the_public_side_are_kept() {
+    fn the_public_port_is_kept_in_location() {
         let public = Public {
             authority: b"up.example.com:8443",
             ..public(true, "")
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prefix_that_was_stripped_comes_back() {
+    fn a_stripped_prefix_is_restored_in_location() {
         let public = public(true, "/api");
         for (said, seen) in [
             ("/login?a=/b", "/api/login?a=/b"),
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_url_of_a_refresh_is_one_as_well() {
+    fn the_url_of_a_refresh_header_is_rewritten() {
         let public = public(true, "/api");
         for (said, seen) in [
             (
@@ -425,7 +425,7 @@ mod tests {
 
     /// RFC 6265 §5.2.4, §5.1.4.
     #[test]
-    fn paths_of_cookies_get_the_prefix_back() {
+    fn a_stripped_prefix_is_restored_in_set_cookie_path() {
         let with = public(true, "/api");
         for (said, seen) in [
             ("a=b; Path=/x; Secure", "a=b; Path=/api/x; Secure"),
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn several_cookies_are_several_lines() {
+    fn several_set_cookie_lines_stay_separate() {
         let mut fields = Fields::default();
         for (name, value) in [
             ("Set-Cookie", "a=1; Path=/"),

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_and_case_do_not_count() {
+    fn a_media_range_ignores_parameters_and_case() {
         let (css, text) = (
             MediaRange::Exact("text/css".into()),
             MediaRange::Under("text".into()),

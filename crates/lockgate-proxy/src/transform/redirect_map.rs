@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exact_path_goes_before_the_longest_prefix() {
+    fn an_exact_redirect_beats_the_longest_prefix() {
         let map = map(&[
             ("/a/*", "/all/{*}"),
             ("/a/b/*", "/b/{*}"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn a_faulty_redirect_is_refused_with_its_number() {
         for (redirects, number) in [
             (&[("/a", "/b"), ("a", "/b")][..], 1),
             (&[("/a", "{*}")], 0),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_are_made_and_found() {
+    fn a_hundred_thousand_redirects_are_built_and_found() {
         let froms: Vec<String> = (0..100_000).map(|n| format!("/old/{n}/page")).collect();
         let map = RedirectMap::new(froms.iter().map(|from| Moved {
             from,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_is_looked_up_no_deeper_than_the_redirects_are() {
+    fn a_long_path_is_searched_no_deeper_than_the_redirects() {
         let map = map(&[
             ("/*", "/all"),
             ("/a/a/*", "/two"),

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn all_bytes_but_the_prefix_go_on_as_received() {
+    fn strip_prefix_forwards_all_other_bytes_unchanged() {
         for (pattern, path, query, target) in [
             ("/api/*", "/api/v1", None, "/v1"),
             ("/api/*", "/api", None, "/"),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stripped_is_known() {
+    fn the_stripped_prefix_is_known() {
         let pattern = Pattern::parse("/t/{tenant}/*").unwrap();
         assert_eq!(
             TargetRewrite::StripPrefix.stripped(&pattern, b"/t/%41/x"),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_makes_it_anew() {
+    fn a_rewrite_template_replaces_the_request_target() {
         let pattern = Pattern::parse("/api/*").unwrap();
         let template = Template::parse("/v1/{*}", Purpose::Target, &pattern).unwrap();
         assert_eq!(

@@ -496,7 +496,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_target_is_made_of_raw_parts() {
+    fn a_rewritten_target_keeps_its_raw_percent_encoding() {
         for (pattern, text, target, rewritten) in [
             (
                 "/api/*",
@@ -534,7 +534,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_redirect_keeps_the_query_and_knows_host_and_scheme() {
+    fn a_redirect_template_keeps_query_host_and_scheme() {
         for (pattern, text, target, location) in [
             ("/old/*", "/new/{*}", "/old/a?b", "/new/a?b"),
             (
@@ -576,7 +576,7 @@ pub(super) mod tests {
 
     /// CWE-601: what a browser reads as "//host" or "/\host" leads away.
     #[test]
-    fn a_redirect_never_leads_to_a_host_that_the_request_chose() {
+    fn a_redirect_never_leads_to_a_host_chosen_by_request() {
         for (pattern, text, target, location) in [
             ("/*", "/{*}", "//evil.example/a", "/evil.example/a"),
             ("/*", "/{*}", "///evil.example", "/evil.example"),
@@ -644,7 +644,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_path_whatever_leads_elsewhere_or_ends_a_line() {
+    fn random_paths_cause_no_open_redirect_or_crlf_injection() {
         // Xorshift: the same paths on every run.
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         let mut draw = |below: usize| {
@@ -693,7 +693,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn nothing_ends_a_line_or_adds_a_part() {
+    fn template_values_cannot_inject_crlf_or_a_segment() {
         let path = "/a\r\nX: y /?b#c\u{7f}\u{e4}";
         let template =
             Template::parse("/v1/{*}", Purpose::Redirect, &Pattern::everything()).unwrap();
@@ -706,7 +706,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_text_knows_the_request() {
+    fn a_header_template_knows_the_request() {
         for (text, target, rendered) in [
             ("hello {client}\n", "/", "hello 192.0.2.7\n"),
             (
@@ -737,7 +737,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_template_is_refused() {
+    fn invalid_templates_are_refused() {
         use TemplateError::*;
         for (purpose, pattern, text, expected) in [
             (Purpose::Target, "/*", "/{user}", Unknown("user".into())),

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_its_address_and_of_ipv6_its_64() {
+    fn the_affinity_of_an_ipv6_client_is_its_64_prefix() {
         let of = |ip| wish(&Key::Client, Some(ip), Some("a.test"), &[]);
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_a_cookie_and_a_server_name_are_what_they_say_and_else_the_address_counts() {
+    fn a_missing_affinity_key_falls_back_to_the_client_address() {
         let (field, cookie) = (
             Key::Field((*b"x-user").into()),
             Key::Cookie((*b"id").into()),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_goes_before_the_address_as_long_as_it_is_known() {
+    fn tls_session_affinity_precedes_the_address_while_known() {
         let sessions = Sessions::default();
         sessions.learn(b"known", 3, 0);
         let by_session = Affinity::Session(sessions);
@@ -247,8 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_the_same_for_ever_and_spreads_what_is_alike() {
-        // Who belongs where must survive a new version: these are not to be changed.
+    fn the_affinity_hash_is_stable_and_spreads_similar_keys() {
+        // Affinity must survive a new version: these values must not change.
         let known = [
             hash(b""),
             hash(b"a"),

@@ -198,12 +198,12 @@ mod tests {
     });
 
     #[test]
-    fn one_that_keeps_failing_is_avoided_ever_longer_and_a_success_ends_it() {
+    fn a_failing_endpoint_is_avoided_with_exponential_backoff() {
         let (avoidance, mut now) = (Avoidance::default(), 5_000);
         let failed = |failure, now| avoidance.failed(failure, now, None, || unreachable!());
         for span in [1_000, 2_000, 4_000, 8_000, 10_000, 10_000] {
             failed(Failure::Unreachable, now);
-            // Those that were under way fail as well, and that is no further failure.
+            // Requests in flight fail as well, and count as no further failure.
             failed(Failure::Unreachable, now + 1);
             let gone = [0, span - 1, span].map(|later| avoidance.condition(now + later));
             assert_eq!(gone, [Condition::Gone, Condition::Gone, Condition::Well]);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn after_so_many_failures_in_a_row_it_is_ejected_whatever_it_answers_meanwhile() {
+    fn consecutive_failures_eject_an_endpoint() {
         let avoidance = Avoidance::default();
         let failed = |now| avoidance.failed(Failure::Unserved, now, EJECT, || true);
         assert_eq!([failed(0), failed(0)], [None, None]);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_may_not_be_ejected_is_avoided_as_before_and_never_for_longer_than_an_ejection() {
+    fn an_endpoint_exempt_from_ejection_is_avoided_only_briefly() {
         let avoidance = Avoidance::default();
         for (now, until) in [
             (0, 1_000),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_statuses_has_what_was_put_in_and_nothing_beyond_its_bits() {
+    fn a_status_set_holds_only_5xx_codes() {
         let all = || 0..=u16::MAX;
         let has = |statuses: &[u16]| -> Vec<u16> {
             let set = statuses.iter().copied().collect::<Statuses>();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn times_beyond_the_word_and_counts_beyond_their_bits_are_fine() {
+    fn huge_ejection_times_and_counts_do_not_overflow() {
         let avoidance = Avoidance::default();
         let forever = Some(Eject {
             errors: 255,

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_is_given_back() {
+    fn endpoint_connection_and_exchange_counts_are_given_back() {
         let endpoint = endpoint(Some(1));
         let (hold, exchange) = (endpoint.try_take(), endpoint.begin());
         assert!(hold.is_some() && endpoint.try_take().is_none());
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_breaks_looks_slow_and_one_that_was_unreachable_looks_new() {
+    fn a_reset_raises_endpoint_latency_and_unreachability_forgets_it() {
         let (endpoint, tenth) = (endpoint(None), Duration::from_millis(100));
         endpoint.answered(tenth, 0);
         endpoint.failed(Failure::Broken, 0, None, || false);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_ejected_comes_back_as_a_new_one() {
+    fn an_ejected_endpoint_returns_without_history() {
         let (endpoint, eject) = (
             endpoint(None),
             Some(Eject {
@@ -446,7 +446,7 @@ mod tests {
             ),
             (1, 507, None)
         );
-        // What ends an ejection before its time decides by itself how slowly it returns.
+        // After an early end of an ejection the caller decides how slowly the endpoint returns.
         endpoint.forgive();
         assert_eq!(
             (

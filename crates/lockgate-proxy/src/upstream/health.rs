@@ -72,8 +72,8 @@ impl Health {
 mod tests {
     use super::*;
 
-    /// What it is held for after each finding: `+` and `-` in, `U` and `D` where it changes and `.`
-    /// where not out.
+    /// The state after each result: `+` and `-` in, `U` and `D` where it changes and `.` where not
+    /// out.
     fn story(fall: u32, rise: u32, findings: &str) -> String {
         let mut health = Health::new(fall, rise);
         let findings = findings
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn it_falls_and_rises_by_findings_in_a_row() {
+    fn health_changes_after_consecutive_check_results() {
         for (fall, rise, findings, changes) in [
             (3, 2, "+--+---", "......D"),
             (3, 2, "+---+-++", "...D...U"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_up_before_anything_was_found() {
+    fn an_endpoint_is_up_before_its_first_health_check() {
         assert!(Health::new(3, 2).is_up());
     }
 }

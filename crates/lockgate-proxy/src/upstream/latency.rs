@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_counts_at_once_and_quick_answers_only_with_time() {
+    fn a_latency_peak_counts_at_once_and_decays_slowly() {
         let latency = Latency::default();
         assert_eq!(average(&latency, 0), None);
         latency.observe(ms(10), 0);
@@ -112,7 +112,7 @@ mod tests {
         latency.observe(ms(500), 1);
         latency.observe(ms(10), 2);
         assert_eq!(average(&latency, 2), Some(500));
-        // Ten seconds of quick answers: 1/e of the peak, the rest is what they are.
+        // Ten seconds of quick responses: 1/e of the peak, the rest is their own latency.
         for now in 1..=1000 {
             latency.observe(ms(10), now * 10);
         }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_slow_fades_until_it_is_tried_again() {
+    fn the_latency_of_an_unused_endpoint_fades() {
         let latency = Latency::default();
         latency.observe(ms(200), 0);
         let after = [0, 10, 20, 60].map(|seconds| average(&latency, seconds * SECOND));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_there_yet_counts_for_as_long_as_it_was_waited_for() {
+    fn a_pending_response_counts_its_waiting_time_as_latency() {
         let latency = Latency::default();
         latency.at_least(ms(100), 0);
         latency.at_least(ms(50), 0);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_behind_changes_nothing() {
+    fn a_clock_that_is_behind_leaves_latency_unchanged() {
         let latency = Latency::default();
         latency.observe(ms(100), 5 * SECOND);
         latency.observe(ms(1), 4 * SECOND);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn times_beyond_the_counter_and_answers_in_no_time_are_fine() {
+    fn extreme_latencies_and_times_do_not_overflow() {
         let (latency, wrap) = (Latency::default(), 1 << (32 + COARSE));
         latency.observe(ms(100), wrap - 1);
         assert_eq!(average(&latency, wrap + 10 * SECOND), Some(37));

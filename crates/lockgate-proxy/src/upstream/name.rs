@@ -114,7 +114,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn readers_see_what_was_published_last() {
+    fn readers_see_the_last_published_addresses() {
         let name = Name::new("app.internal", 8080, || {});
         assert_eq!(
             (name.host(), name.port(), name.to_string().as_str()),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn many_failures_wake_the_resolver_once_until_it_looked() {
+    fn many_failures_wake_the_resolver_once() {
         let woken = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&woken);
         let name = Name::new("app.internal", 8080, move || {

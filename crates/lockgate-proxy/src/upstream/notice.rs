@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_is_told_once_and_seldom_again() {
+    fn an_operator_notice_is_logged_once_and_seldom_repeated() {
         let notice = Notice::default();
         assert!(!notice.ends(), "there was none");
         assert_eq!([notice.begins(5), notice.begins(6)], [true, false]);

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn who_belongs_by_session_goes_elsewhere_while_its_member_is_down_ejected_tried_or_full() {
+    fn session_affinity_moves_off_unavailable_endpoints() {
         let place = || Place::Ip("127.0.0.1:1".parse().unwrap());
         let endpoint =
             |label: &str, max| Arc::new(Endpoint::new(label.into(), String::new(), place(), max));
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_a_pool_always_stays_however_many_fail() {
+    fn at_least_half_of_a_pool_is_never_ejected() {
         for (members, ejected) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
             let eject = Some(Eject::default());
             let pool = pool(
@@ -548,7 +548,7 @@ mod tests {
                 .count();
             assert_eq!(count, ejected, "of {members}");
         }
-        // Those that are down, or cannot be reached, do not stay.
+        // Members that are down, or cannot be reached, do not stay.
         for gone in [
             |pool: &Pool| pool.members()[0].fall(),
             |pool: &Pool| {
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relay_goes_to_the_least_busy_for_its_weight_and_counts_for_it_until_it_ends() {
+    fn least_conn_counts_a_relay_until_it_ends() {
         let pool = pool(&[1, 2], Settings::default());
         let relay = || {
             pool.take(Balance::Least, Wish::Any, MemberSet::default(), 0, 0)

@@ -59,14 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_seeds_give_equal_numbers_and_the_system_gives_another_each_time() {
+    fn equal_seeds_give_equal_random_numbers() {
         let (one, other) = (Random::seeded(7), Random::seeded(7));
         assert!((0..100).all(|_| one.next() == other.next()));
         assert_ne!(Random::new().next(), Random::new().next());
     }
 
     #[test]
-    fn about_a_time_is_within_a_tenth_of_it() {
+    fn jitter_is_within_a_tenth_of_a_duration() {
         let random = Random::seeded(1);
         let times: Vec<_> = (0..1_000)
             .map(|_| random.about(Duration::from_secs(100)).as_secs())
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bit_is_set_about_half_the_time() {
+    fn every_random_bit_is_set_half_the_time() {
         let random = Random::seeded(1);
         let numbers: Vec<u64> = (0..4096).map(|_| random.next()).collect();
         for bit in 0..64 {

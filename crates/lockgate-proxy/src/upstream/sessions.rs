@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_found_until_a_day_after_it_was_made_or_resumed() {
+    fn a_tls_session_is_remembered_for_a_day() {
         let sessions = Sessions::default();
         assert_eq!(sessions.find(&id(1), 0), None);
         sessions.learn(&id(1), 3, 0);
@@ -184,14 +184,14 @@ mod tests {
             (sessions.find(&id(2), 0), sessions.find(&id(3), 0)),
             (Some(0), None)
         );
-        // Resumed, by another one: endpoints may share what they know.
+        // Resumed by another member: endpoints may share their sessions.
         sessions.learn(&id(1), 4, 60 * MINUTE);
         assert_eq!(sessions.find(&id(1), LIFETIME * MINUTE), Some(4));
         assert_eq!(sessions.find(&id(1), (60 + LIFETIME) * MINUTE), None);
     }
 
     #[test]
-    fn identifiers_of_every_length_are_told_apart_and_none_is_none() {
+    fn session_ids_of_every_length_are_distinguished() {
         let sessions = Sessions::default();
         (1..=32).for_each(|len| sessions.learn(&vec![7; len], len, 0));
         for len in 1..=32 {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_has_no_room_in_a_word_is_not_kept() {
+    fn a_member_index_too_large_for_a_slot_is_dropped() {
         let sessions = Sessions::default();
         let last = (1 << MEMBER_BITS) - 1;
         for (member, found) in [(last, Some(last)), (last + 1, None), (usize::MAX, None)] {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_there_are_the_newest_are_kept_in_the_same_memory() {
+    fn the_session_table_keeps_the_newest_in_constant_memory() {
         let sessions = Sessions::default();
         let all = 10 * SLOTS;
         let at = |number: usize| (number * 16 / SLOTS) as u64 * MINUTE;
@@ -228,20 +228,20 @@ mod tests {
             of.filter(|number| sessions.find(&id(*number), at(all)) == Some(number % 7))
                 .count()
         };
-        // A set has eight ways: where it gets more of the newest, some are forgotten before their
+        // A set has eight ways: where it gets more of the newest, some are evicted before their
         // time.
         let newest = kept(all - SLOTS / 2..all);
         assert!(newest > SLOTS / 2 * 95 / 100, "{newest}");
         let oldest = kept(0..all - 3 * SLOTS);
         assert!(oldest < 20, "{oldest}");
-        // One that is said again takes no place but its own.
+        // A repeated session takes no slot but its own.
         (0..1_000).for_each(|_| sessions.learn(&id(all), 1, at(all)));
         assert!(kept(all - SLOTS / 2..all) + 1 >= newest);
         assert_eq!(sessions.slots.len(), SLOTS);
     }
 
     #[test]
-    fn what_a_server_answers_is_heard_in_any_pieces_and_no_further_than_its_hello() {
+    fn a_session_id_is_read_from_a_fragmented_server_hello() {
         let hello = |extensions: &[u8]| {
             let body = [
                 &[3, 3][..],
@@ -272,7 +272,7 @@ mod tests {
             assert_eq!(answered(&tls13, size), Some(vec![]), "{size}");
             assert_eq!(answered(b"HTTP/1.1 400 Bad Request", size), Some(vec![]));
         }
-        // A hello that never ends is given up, and no more of it kept than it may have.
+        // A hello that never ends is abandoned, and no more of it is held than the limit.
         let (mut answer, endless) = (
             Answer::default(),
             [22, 3, 3, 0, 1, 2, 22, 3, 3, 0x40, 0, 0, 0x0F, 0xFF],

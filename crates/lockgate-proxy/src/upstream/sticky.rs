@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_are_the_same_for_ever_and_differ_by_pool_and_endpoint() {
+    fn sticky_cookie_values_are_stable_per_pool_and_endpoint() {
         let of = |pool| {
             values(&Sticky::new(
                 "lg",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_for_another_has_its_cookie() {
+    fn an_alias_takes_over_the_sticky_cookie() {
         let (one, other) = (
             sticky(),
             Sticky::new("lg", "app", ["srv:a#1", "srv:a#2"].into_iter()),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_belongs_to_whom_its_cookie_names_and_to_nobody_by_one_that_names_none() {
+    fn a_sticky_cookie_selects_its_endpoint() {
         let sticky = sticky();
         let [first, second] = &*values(&sticky) else {
             unreachable!()
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_see_all_cookies_but_ours() {
+    fn the_sticky_cookie_is_not_forwarded_to_endpoints() {
         for (lines, left) in [
             (&["lg=1"][..], Some("")),
             (&["a=b; lg=1; c=\"d e\""], Some("a=b; c=\"d e\"")),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_it_once_and_to_nobody_else() {
+    fn a_sticky_cookie_is_set_once_with_cache_control_private() {
         let said = |secure| {
             let (sticky, mut answer) = (sticky(), Fields::default());
             sticky.say(1, secure, &mut answer);

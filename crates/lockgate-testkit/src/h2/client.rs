@@ -31,7 +31,7 @@ pub struct Client {
     runtime: Runtime,
 }
 
-/// A request and its response.
+/// A request in flight, and its response.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     runtime: &'a Runtime,
@@ -45,12 +45,12 @@ impl Client {
     /// Connects with prior knowledge of HTTP/2.
     ///
     /// # Panics
-    /// When the connection is refused.
+    /// When there is no listener.
     pub fn connect(to: SocketAddr) -> Self {
         Self::connect_with(to, &Builder::new())
     }
 
-    /// The same with the windows and limits of `builder`.
+    /// The same with windows and limits from `builder`.
     ///
     /// # Panics
     /// As [`Client::connect`].
@@ -95,7 +95,7 @@ impl Client {
             .expect("the peer takes the preface");
         let (tell, ended) = oneshot::channel();
         runtime.spawn(async move {
-            // The receiver may be gone.
+            // A test that does not read it ignores how the stream ended.
             let _ = tell.send(connection.await);
         });
         Self {
@@ -148,8 +148,8 @@ impl Client {
         exchange.answer()
     }
 
-    /// Sends the head of a request, as soon as the peer allows one more stream; `end` is whether
-    /// there is no body.
+    /// Sends the head of a request, as soon as the peer allows one more stream; with `end` there is
+    /// no body.
     ///
     /// # Panics
     /// When the connection has ended.
@@ -198,7 +198,7 @@ impl Client {
         self.sender.current_max_send_streams()
     }
 
-    /// Waits until the connection has ended; a clean GOAWAY is no error.
+    /// Waits until the connection has ended, and returns its error; an orderly GOAWAY is none.
     ///
     /// # Errors
     /// The error that ended it.
@@ -222,7 +222,7 @@ impl Exchange<'_> {
         self.request.stream_id().as_u32()
     }
 
-    /// Sends a piece of the body, when the windows allow it; `end` is whether it is the last.
+    /// Sends a piece of the body, when the windows allow it; `end` marks the last.
     ///
     /// # Panics
     /// When the peer does not accept it.
@@ -252,7 +252,7 @@ impl Exchange<'_> {
         self.request.send_reset(Reason::from(code));
     }
 
-    /// Waits for the head of the response, after interim ones.
+    /// Waits for the head of the response, and interim responses before it.
     ///
     /// # Errors
     /// When the stream or the connection ends earlier.

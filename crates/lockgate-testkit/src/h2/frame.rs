@@ -1,4 +1,4 @@
-//! Frames and their numbers (RFC 9113 §4 and §6); writes invalid ones as well.
+//! Frames and their numbers (RFC 9113 §4 and §6), invalid ones as well.
 
 /// Numbers of frame types (RFC 9113 §6, RFC 9218 §7.1).
 pub mod kind {
@@ -10,11 +10,11 @@ pub mod kind {
     pub const PRIORITY: u8 = 2;
     /// The early end of a stream.
     pub const RST_STREAM: u8 = 3;
-    /// The settings of the sender.
+    /// The sender's settings.
     pub const SETTINGS: u8 = 4;
     /// A pushed request.
     pub const PUSH_PROMISE: u8 = 5;
-    /// A ping; its acknowledgement has the same eight bytes.
+    /// Is acknowledged with the same eight bytes.
     pub const PING: u8 = 6;
     /// No new streams; the connection ends.
     pub const GOAWAY: u8 = 7;
@@ -22,7 +22,7 @@ pub mod kind {
     pub const WINDOW_UPDATE: u8 = 8;
     /// The next part of a field section.
     pub const CONTINUATION: u8 = 9;
-    /// A priority in the form of the field.
+    /// A priority in the form of the Priority field.
     pub const PRIORITY_UPDATE: u8 = 16;
 }
 
@@ -44,15 +44,15 @@ pub mod flag {
 pub mod setting {
     /// The largest dynamic table for decoding at the sender.
     pub const HEADER_TABLE_SIZE: u16 = 1;
-    /// Whether the sender accepts PUSH_PROMISE.
+    /// Whether its sender accepts PUSH_PROMISE.
     pub const ENABLE_PUSH: u16 = 2;
     /// The most streams that the peer may have open.
     pub const MAX_CONCURRENT_STREAMS: u16 = 3;
     /// The window of new streams.
     pub const INITIAL_WINDOW_SIZE: u16 = 4;
-    /// The longest payload that the sender accepts.
+    /// The longest payload that its sender accepts.
     pub const MAX_FRAME_SIZE: u16 = 5;
-    /// The largest field section that the sender accepts, each line counted with 32 bytes more.
+    /// The largest field section that its sender accepts, each line counted with 32 bytes more.
     pub const MAX_HEADER_LIST_SIZE: u16 = 6;
     /// Whether CONNECT may have a protocol.
     pub const ENABLE_CONNECT_PROTOCOL: u16 = 8;
@@ -99,7 +99,7 @@ pub struct Frame {
     pub flags: u8,
     /// The stream; 0 is the connection.
     pub stream: u32,
-    /// The bytes behind the header.
+    /// The payload behind the nine bytes.
     pub payload: Vec<u8>,
 }
 

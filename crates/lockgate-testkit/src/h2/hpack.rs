@@ -1,4 +1,4 @@
-//! Field sections in bytes (RFC 7541): an encoder that writes any representation, and a strict
+//! Field sections in bytes (RFC 7541): an encoder that writes exactly the given forms, and a strict
 //! decoder.
 //!
 //! Not the code under test, so that a mistake in one is not hidden by the same mistake in the
@@ -29,7 +29,8 @@ const STATIC: [(&str, &str); 61] = [
     ("user-agent", ""), ("vary", ""), ("via", ""), ("www-authenticate", ""),
 ];
 
-/// A number with `bits` bits left in its first byte, after `first` (§5.1).
+/// A number with `bits` bits left in its first byte; the other bits of that byte are `first`
+/// (§5.1).
 pub fn number(first: u8, bits: u8, value: usize) -> Vec<u8> {
     let most = (1 << bits) - 1;
     if value < most {
@@ -85,12 +86,12 @@ pub struct Decoder {
     table: VecDeque<Field>,
     size: usize,
     limit: usize,
-    /// The size of the table that the peer was told.
+    /// The table size that our settings allow the peer at most.
     allowed: usize,
 }
 
 impl Decoder {
-    /// A decoder with this table size in its settings; the default is 4,096.
+    /// A decoder with this table size in its settings; without any it is 4,096.
     pub fn new(allowed: usize) -> Self {
         Self {
             table: VecDeque::new(),
@@ -221,7 +222,7 @@ mod tests {
     /// RFC 7541 C.6.1 to C.6.3: a table of 256 bytes that forgets, Huffman strings, indexed names.
     #[test]
     #[rustfmt::skip]
-    fn the_answers_of_the_rfc_are_decoded() {
+    fn the_hpack_response_examples_of_the_rfc_are_decoded() {
         let mut decoder = Decoder::new(256);
         let first = [
             0x48, 0x82, 0x64, 0x02, 0x58, 0x85, 0xae, 0xc3, 0x77, 0x1a, 0x4b, 0x61, 0x96, 0xd0, 0x7a, 0xbe, 0x94, 0x10,
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_hpack_fields_are_decoded_again() {
         let long = "x".repeat(100_000);
         let fields = [
             (":method", "GET"),

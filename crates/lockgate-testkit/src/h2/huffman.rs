@@ -69,7 +69,7 @@ mod tests {
 
     /// RFC 7541 C.4.1, C.6.1.
     #[test]
-    fn the_examples_of_the_rfc_are_decoded() {
+    fn the_huffman_examples_of_the_rfc_are_decoded() {
         let coded = [
             0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff,
         ];
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coded_end_and_wrong_padding_are_errors() {
+    fn an_encoded_eos_and_wrong_padding_are_errors() {
         for coded in [&[0xff, 0xff, 0xff, 0xfc][..], &[0xff], &[0x00]] {
             assert!(decode(coded).is_err(), "{coded:?}");
         }

@@ -1,4 +1,4 @@
-//! HTTP/2 messages for tests: received requests and responses, and replies to send.
+//! Messages of HTTP/2 as tests look at them and make them: requests and responses.
 
 use bytes::Bytes;
 use h2::Reason;
@@ -42,7 +42,7 @@ fn find<'a>(fields: &'a [Field], wanted: &str) -> Option<&'a str> {
     first
 }
 
-/// A response as far as the client has received it.
+/// A response as a client got it, as far as it came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The status; 0 without a head.
@@ -164,7 +164,7 @@ impl Asked {
     }
 }
 
-/// An origin's reply to a request.
+/// A script for an origin's response to a request.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub(super) interim: Vec<(u16, Vec<Field>)>,
@@ -182,7 +182,7 @@ pub(super) enum End {
     Clean,
     /// RST_STREAM behind the last piece.
     Reset(Reason),
-    /// RST_STREAM without a response.
+    /// By RST_STREAM, without any response.
     Refused(Reason),
     /// No end.
     Never,
@@ -202,7 +202,7 @@ impl Reply {
         }
     }
 
-    /// 200 with this body and its length.
+    /// 200 with this body and its Content-Length.
     pub fn ok(body: impl Into<Bytes>) -> Self {
         let body = body.into();
         Self::new(200)
@@ -224,7 +224,7 @@ impl Reply {
         self
     }
 
-    /// Adds an interim response.
+    /// With an interim response.
     pub fn interim(mut self, status: u16, fields: &[(&str, &str)]) -> Self {
         self.interim
             .push((status, fields.iter().copied().map(owned).collect()));

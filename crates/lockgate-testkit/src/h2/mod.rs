@@ -1,9 +1,10 @@
 //! HTTP/2 peers: scripted ones that write any frame, and well-behaved ones on the h2 crate.
 //!
 //! # Layout
-//! `frame` has frames and their numbers, `hpack` and `huffman` their fields; [`Peer`] is one end of
-//! a connection with frames written by hand. [`Client`] and [`Origin`] follow the rules by the h2
-//! crate, over a `runtime` in a thread, so that tests stay without `async`.
+//! `frame` are frames and their numbers, `hpack` and `huffman` are the fields in them; [`Peer`] is
+//! one end of a connection, with every frame written by hand. [`Client`] and [`Origin`] keep the
+//! rules; the h2 crate keeps them for both, over a `runtime` of their own thread, so that tests
+//! stay without `async`.
 
 mod client;
 pub mod frame;

@@ -1,4 +1,4 @@
-//! An origin that follows the rules of HTTP/2, on the h2 crate, until it is ordered to leave or to
+//! An origin that keeps the rules of HTTP/2, by the h2 crate, until a test makes it leave or
 //! freeze.
 
 use std::future::poll_fn;
@@ -34,19 +34,19 @@ pub struct Origin {
     _runtime: Runtime,
 }
 
-/// An order to all connections.
+/// The state of all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Serve,
     /// GOAWAY; open streams are finished.
     Leave,
-    /// Nothing is read or written any more, not even acknowledgements of PING.
+    /// Nothing is read or written any more, not even an acknowledgement of PING.
     Freeze,
     /// The sockets are closed.
     Drop,
 }
 
-/// The state that connections share.
+/// The shared parts of a connection.
 struct Service {
     reply: Box<dyn Fn(&Asked) -> Reply + Send + Sync>,
     echoes: bool,
@@ -88,8 +88,7 @@ impl Origin {
         Self::start(Box::new(reply), false, &builder(), Some(acceptor))
     }
 
-    /// Responds 200 at once, sends back each piece of a body as it comes, and the trailers behind
-    /// it.
+    /// Answers 200 at once, echoes each piece of a body as it comes, and the trailers behind it.
     ///
     /// # Panics
     /// As [`Origin::plain`].
@@ -128,7 +127,8 @@ impl Origin {
                     .expect("an option that all TCP sockets have");
                 let number = count.fetch_add(1, Ordering::SeqCst);
                 let (service, order) = (Arc::clone(&service), order.clone());
-                // A failed handshake or a broken connection is checked by the test that causes it.
+                // A peer that fails the handshake or breaks off is the business of the test that
+                // made it do so.
                 tokio::spawn(async move {
                     match service.tls.clone() {
                         None => serve(service, order, number, stream).await,
@@ -152,7 +152,7 @@ impl Origin {
         }
     }
 
-    /// The address as in a configuration, without scheme.
+    /// The address as a string, without scheme.
     pub fn address(&self) -> String {
         self.address.to_string()
     }
@@ -187,7 +187,7 @@ impl Origin {
             .collect()
     }
 
-    /// The next RST_STREAM of a client during a response: stream and code.
+    /// The next RST_STREAM of a client during its response: stream and code.
     ///
     /// # Panics
     /// When none comes.
@@ -198,12 +198,12 @@ impl Origin {
             .expect("a reset reaches the origin")
     }
 
-    /// Sends GOAWAY on every connection, later ones included; open streams are finished.
+    /// Sends GOAWAY on every connection, also on new ones; open streams are finished.
     pub fn leave(&self) {
         self.orders.send_replace(Order::Leave);
     }
 
-    /// Freezes every connection without closing it: no responses, no acknowledgements of PING.
+    /// Freezes every connection without closing it: answers nothing, PING neither.
     pub fn freeze(&self) {
         self.orders.send_replace(Order::Freeze);
     }
@@ -250,7 +250,7 @@ async fn serve<S>(
             }
         }
         tokio::select! {
-            biased; // an order goes before everything sent after it
+            biased; // an order precedes everything sent after it
             changed = order.changed() => if changed.is_err() { return },
             next = connection.accept() => match next {
                 Some(Ok((request, respond))) => {

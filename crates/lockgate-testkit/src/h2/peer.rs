@@ -12,13 +12,13 @@ use super::message::{Answer, Field, text};
 use crate::tls::{ClientSettings, Tls};
 use crate::wire::{Wire, shown};
 
-/// The beginning of a client's bytes (RFC 9113 §3.4).
+/// The connection preface of a client (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A connection, and bytes that were read ahead.
+/// A connection, and bytes that were read ahead of it.
 #[derive(Debug)]
 pub struct Peer<S = Wire> {
-    /// The connection below; reading it directly skips the bytes that were read ahead.
+    /// Its stream; reading it directly skips bytes that were read ahead.
     pub stream: S,
     /// Whether SETTINGS and PING are acknowledged as they are read.
     pub acknowledges: bool,
@@ -26,10 +26,10 @@ pub struct Peer<S = Wire> {
     decoder: Decoder,
 }
 
-/// The contents of a GOAWAY.
+/// The GOAWAY of the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoAway {
-    /// The last stream that was processed.
+    /// The last stream that it has processed.
     pub last_stream: u32,
     /// A number of [`frame::code`].
     pub code: u32,
@@ -42,7 +42,7 @@ impl Peer<Wire> {
     /// SETTINGS.
     ///
     /// # Panics
-    /// When the connection is refused.
+    /// When there is no listener.
     pub fn connect(to: SocketAddr) -> Self {
         let mut peer = Self::over(Wire::connect(to));
         peer.hello(&[]);
@@ -81,7 +81,7 @@ impl Peer<Tls> {
 }
 
 impl<S: Read + Write> Peer<S> {
-    /// A peer over `stream` that has sent nothing yet.
+    /// Wraps `stream`; nothing is sent yet.
     pub fn over(stream: S) -> Self {
         Self {
             stream,
@@ -286,7 +286,7 @@ impl<S: Read + Write> Peer<S> {
             } else {
                 &[]
             };
-            // A peer that has closed already needs no acknowledgement; its frames are still read.
+            // A peer that has closed already gets nothing; the frames that it sent are still read.
             let _ = self.try_send(frame::frame(kind, flag::ACK, 0, payload));
         }
         Ok(Some(frame))
@@ -319,7 +319,7 @@ impl<S: Read + Write> Peer<S> {
     }
 
     /// Waits until the peer has processed everything sent so far: until a PING is acknowledged.
-    /// Returns the frames before that.
+    /// Frames before are returned.
     ///
     /// # Panics
     /// When it is not acknowledged.
@@ -371,8 +371,8 @@ impl<S: Read + Write> Peer<S> {
             .collect()
     }
 
-    /// The response on this stream, up to its end or its reset; the window is opened as needed for
-    /// its body. Frames of other streams are discarded.
+    /// The response on this stream, up to its end or its reset; its window is opened for the body
+    /// as far as needed. Frames of other streams are dropped.
     ///
     /// # Panics
     /// When the peer ends earlier, or sends GOAWAY before the response begins.
@@ -434,7 +434,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Reads to the end of the connection, and returns the last GOAWAY.
+    /// Reads to the end of the connection, which must bring a GOAWAY; returns the last one.
     ///
     /// # Panics
     /// When there is none, or the connection does not end.
@@ -444,7 +444,7 @@ impl<S: Read + Write> Peer<S> {
         last.unwrap_or_else(|| panic!("no goodbye, {end:?} instead: {frames:?}"))
     }
 
-    /// Reads available bytes, or waits for some; `false` is the peer's end.
+    /// Reads available bytes, or waits for them; `false` is the peer's end.
     fn read_more(&mut self) -> io::Result<bool> {
         let mut read = [0; 16 * 1024];
         let len = self.stream.read(&mut read)?;
@@ -454,7 +454,7 @@ impl<S: Read + Write> Peer<S> {
 }
 
 impl GoAway {
-    /// The contents of a GOAWAY.
+    /// The content of a GOAWAY.
     ///
     /// # Panics
     /// When it is too short.

@@ -1,5 +1,5 @@
-//! Which endpoint of a pool a request or a relay goes to, beyond whose turn it is: backups, those
-//! that were ejected, those that a client belongs to.
+//! Which endpoint of a pool a request or a relay gets, beyond the order of turns: backups, ejected
+//! endpoints, and affinity of a client.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -12,13 +12,13 @@ use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Wire, eventuall
 use crate::http::{ask, ok, plain_site, pooled, secure_site};
 use crate::scene::{NAME, Site, deserted, lockgate};
 
-/// An origin that answers every request by its name.
-fn named(name: &'static str) -> Serving {
+/// An origin that answers every request with its name.
+fn origin_named(name: &'static str) -> Serving {
     Origin::tcp().answering(move |_| ok(name))
 }
 
 /// An origin that greets every connection by its name, and holds it.
-fn greeting(name: &'static str) -> Serving {
+fn greeting_origin(name: &'static str) -> Serving {
     Origin::tcp().serve(move |wire| {
         wire.send(name);
         wire.wait_closed();
@@ -26,20 +26,20 @@ fn greeting(name: &'static str) -> Serving {
 }
 
 /// A pool with these keys, and a relay in front of it.
-fn relayed(keys: &str) -> String {
+fn relay_to_pool(keys: &str) -> String {
     format!("[pool.app]\n{keys}\n[tcp.\"127.0.0.1:0\"]\nproxy = \"pool:app\"\n")
 }
 
-/// Who greets a client of a relay whose origins have names of one letter.
-fn greeted(gate: &Lockgate) -> (Wire, String) {
+/// The one-letter name with which the origin greets a client of a relay.
+fn greeting_origin_of(gate: &Lockgate) -> (Wire, String) {
     let mut client = Wire::connect(gate.address());
     let name = String::from_utf8(client.exactly(1)).unwrap();
     (client, name)
 }
 
 #[test]
-fn a_backup_answers_while_no_other_endpoint_is_up() {
-    let (address, backup) = (deserted(), named("backup"));
+fn a_backup_serves_requests_while_no_other_endpoint_is_up() {
+    let (address, backup) = (deserted(), origin_named("backup"));
     let endpoints = format!(
         "endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]",
         backup.address()
@@ -58,32 +58,32 @@ fn a_backup_answers_while_no_other_endpoint_is_up() {
 }
 
 #[test]
-fn a_backup_takes_relays_while_no_other_endpoint_is_up() {
-    let (address, backup) = (deserted(), greeting("b"));
+fn a_backup_serves_relays_while_no_other_endpoint_is_up() {
+    let (address, backup) = (deserted(), greeting_origin("b"));
     let endpoints = format!(
         "endpoints = [\"{address}\", {{ addr = \"{}\", backup = true }}]",
         backup.address()
     );
-    let gate = lockgate().workers(2).start(&relayed(&endpoints));
-    let (mut held, name) = greeted(&gate);
+    let gate = lockgate().workers(2).start(&relay_to_pool(&endpoints));
+    let (mut held, name) = greeting_origin_of(&gate);
     assert_eq!(name, "b");
     let _first = Origin::tcp_at(address).serve(|wire| {
         wire.send("a");
         wire.wait_closed();
     });
     eventually("the first is back", || {
-        (greeted(&gate).1 == "a").then_some(())
+        (greeting_origin_of(&gate).1 == "a").then_some(())
     });
-    (0..20).for_each(|_| assert_eq!(greeted(&gate).1, "a"));
+    (0..20).for_each(|_| assert_eq!(greeting_origin_of(&gate).1, "a"));
     // What began at the backup stays there.
     held.send("still");
     assert!(held.is_quiet(Duration::ZERO));
 }
 
 #[test]
-fn endpoints_that_are_full_are_waited_for_rather_than_replaced_by_a_backup() {
-    let (first, backup) = (Origin::tcp(), greeting("b"));
-    let gate = lockgate().start(&relayed(&format!(
+fn a_full_endpoint_is_waited_for_before_a_backup() {
+    let (first, backup) = (Origin::tcp(), greeting_origin("b"));
+    let gate = lockgate().start(&relay_to_pool(&format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}, {{ addr = \"{}\", backup = true }}]\nqueue = {{ wait = \"60s\" }}",
         first.address(),
         backup.address()
@@ -98,20 +98,20 @@ fn endpoints_that_are_full_are_waited_for_rather_than_replaced_by_a_backup() {
 }
 
 #[test]
-fn relays_take_turns_by_weight_where_their_pool_says_so() {
-    let (a, b) = (greeting("a"), greeting("b"));
-    let gate = lockgate().workers(2).start(&relayed(&format!(
+fn relays_use_weighted_round_robin_where_configured() {
+    let (a, b) = (greeting_origin("a"), greeting_origin("b"));
+    let gate = lockgate().workers(2).start(&relay_to_pool(&format!(
         "endpoints = [\"{}\", {{ addr = \"{}\", weight = 2 }}]\nbalance = \"round-robin\"",
         a.address(),
         b.address()
     )));
-    let names: String = (0..9).map(|_| greeted(&gate).1).collect();
+    let names: String = (0..9).map(|_| greeting_origin_of(&gate).1).collect();
     assert_eq!(names, "babbabbab");
 }
 
 #[test]
-fn an_endpoint_of_relays_is_seen_to_be_up_or_down_as_one_of_sites_is() {
-    let (origin, nobody) = (named("a"), deserted());
+fn health_checks_cover_endpoints_of_relays_and_sites_once() {
+    let (origin, nobody) = (origin_named("a"), deserted());
     let toml = format!(
         "[pool.app]\nendpoints = [\"{}\", \"{nobody}\"]\nhealth = {{ tcp = true, every = \"50ms\", fall = 1 }}\n\
          [tcp.\"127.0.0.1:0\"]\nproxy = \"pool:app\"\n[tcp.\"127.0.0.2:0\"]\nproxy = \"pool:app\"\n",
@@ -135,7 +135,7 @@ fn an_endpoint_of_relays_is_seen_to_be_up_or_down_as_one_of_sites_is() {
 }
 
 #[test]
-fn relays_wait_in_the_queue_of_their_pool_and_no_longer_than_it_says() {
+fn relays_wait_in_the_pool_queue_within_its_limits() {
     for (queue, detail) in [
         ("{ max = 0, wait = \"60s\" }", "the queue is full"),
         (
@@ -144,7 +144,7 @@ fn relays_wait_in_the_queue_of_their_pool_and_no_longer_than_it_says() {
         ),
     ] {
         let origin = Origin::tcp();
-        let mut gate = lockgate().workers(2).start(&relayed(&format!(
+        let mut gate = lockgate().workers(2).start(&relay_to_pool(&format!(
             "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {queue}",
             origin.address()
         )));
@@ -167,8 +167,8 @@ fn relays_wait_in_the_queue_of_their_pool_and_no_longer_than_it_says() {
     }
 }
 
-/// A pool whose requests are answered by turns, the first of which is that of `first`.
-fn by_turns(first: &str, second: &str, keys: &str) -> String {
+/// A pool with requests in turn, the first of which goes to `first`.
+fn round_robin_pool(first: &str, second: &str, keys: &str) -> String {
     pooled(format!(
         "endpoints = [\"{first}\", \"{second}\"]\nbalance = \"round-robin\"\nretry = false\n{keys}"
     ))
@@ -179,7 +179,7 @@ fn statuses(gate: &Lockgate, requests: usize) -> Vec<u16> {
 }
 
 #[test]
-fn an_endpoint_that_says_again_and_again_that_it_cannot_serve_is_ejected_where_that_is_asked_for() {
+fn consecutive_failure_statuses_eject_an_endpoint() {
     for (keys, count, status) in [
         ("eject = { statuses = [\"503\"] }", 5, 503),
         (
@@ -192,10 +192,11 @@ fn an_endpoint_that_says_again_and_again_that_it_cannot_serve_is_ejected_where_t
         let bad = Origin::tcp().answering(move |_| {
             format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes()
         });
-        let good = named("good");
-        let gate = lockgate()
-            .workers(2)
-            .start(&by_turns(bad.address(), good.address(), keys));
+        let good = origin_named("good");
+        let gate =
+            lockgate()
+                .workers(2)
+                .start(&round_robin_pool(bad.address(), good.address(), keys));
         let expected: Vec<u16> = (0..20)
             .map(|at| {
                 if at % 2 == 0 && at / 2 < count {
@@ -220,7 +221,7 @@ fn an_endpoint_that_says_again_and_again_that_it_cannot_serve_is_ejected_where_t
 }
 
 #[test]
-fn failures_are_counted_in_a_row_and_an_answer_of_another_kind_ends_it() {
+fn a_status_outside_the_eject_list_resets_the_failure_count() {
     for (statuses, ejected) in [
         ([503, 503, 500], false),
         ([503, 503, 404], false),
@@ -231,8 +232,8 @@ fn failures_are_counted_in_a_row_and_an_answer_of_another_kind_ends_it() {
             let status = statuses[turn.fetch_add(1, Ordering::SeqCst) % 3];
             format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes()
         });
-        let good = named("good");
-        let gate = lockgate().start(&by_turns(
+        let good = origin_named("good");
+        let gate = lockgate().start(&round_robin_pool(
             bad.address(),
             good.address(),
             "eject = { errors = 3, statuses = [\"502-504\"] }",
@@ -244,7 +245,7 @@ fn failures_are_counted_in_a_row_and_an_answer_of_another_kind_ends_it() {
 }
 
 #[test]
-fn whoever_knows_a_url_that_answers_an_error_cannot_take_an_endpoint_away_by_it() {
+fn error_responses_alone_eject_no_endpoint() {
     for status in [500, 502, 503, 504] {
         let origin = |name: &'static str| {
             Origin::tcp().answering(move |seen| {
@@ -257,7 +258,7 @@ fn whoever_knows_a_url_that_answers_an_error_cannot_take_an_endpoint_away_by_it(
             })
         };
         let (one, other) = (origin("one"), origin("other"));
-        let gate = lockgate().start(&by_turns(
+        let gate = lockgate().start(&round_robin_pool(
             one.address(),
             other.address(),
             "eject = { errors = 1 }",
@@ -274,11 +275,15 @@ fn whoever_knows_a_url_that_answers_an_error_cannot_take_an_endpoint_away_by_it(
 }
 
 #[test]
-fn without_ejections_an_endpoint_keeps_its_turn_whatever_it_answers() {
+fn with_eject_false_an_endpoint_keeps_its_turn() {
     let bad =
         Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
-    let good = named("good");
-    let gate = lockgate().start(&by_turns(bad.address(), good.address(), "eject = false"));
+    let good = origin_named("good");
+    let gate = lockgate().start(&round_robin_pool(
+        bad.address(),
+        good.address(),
+        "eject = false",
+    ));
     assert_eq!(statuses(&gate, 20), [503, 200].repeat(10));
     assert_eq!(
         gate.sample("lockgate_upstream_ejections_total", &[bad.address()]),
@@ -287,12 +292,12 @@ fn without_ejections_an_endpoint_keeps_its_turn_whatever_it_answers() {
 }
 
 #[test]
-fn where_all_fail_none_is_at_fault_and_all_are_asked() {
+fn no_further_endpoint_is_ejected_when_all_fail() {
     let bad =
         || Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
     let (one, other, alone) = (bad(), bad(), bad());
     let keys = "eject = { errors = 1, statuses = [\"503\"] }";
-    let gate = lockgate().start(&by_turns(one.address(), other.address(), keys));
+    let gate = lockgate().start(&round_robin_pool(one.address(), other.address(), keys));
     assert_eq!(statuses(&gate, 10), [503; 10]);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[one.address()], 1.0);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[other.address()], 0.0);
@@ -305,12 +310,12 @@ fn where_all_fail_none_is_at_fault_and_all_are_asked() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_in_time_or_not_what_can_be_read_is_ejected() {
+fn timeouts_and_unreadable_responses_eject_an_endpoint() {
     let silent = Origin::tcp().serve(Wire::wait_closed);
     let garbage = Origin::tcp().answering(|_| b"SSH-2.0-OpenSSH_9.9\r\n\r\n".to_vec());
-    let good = named("good");
+    let good = origin_named("good");
     for bad in [silent, garbage] {
-        let toml = by_turns(
+        let toml = round_robin_pool(
             bad.address(),
             good.address(),
             "eject = { errors = 2, for = \"60s\" }",
@@ -330,16 +335,16 @@ fn an_endpoint_that_does_not_answer_in_time_or_not_what_can_be_read_is_ejected()
 }
 
 #[test]
-fn an_ejected_endpoint_is_asked_again_when_its_time_is_over() {
+fn an_ejected_endpoint_returns_after_its_time() {
     let well = Arc::new(AtomicBool::new(false));
     let is_well = Arc::clone(&well);
     let origin = Origin::tcp().answering(move |_| match is_well.load(Ordering::SeqCst) {
         true => ok("back"),
         false => b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec(),
     });
-    let good = named("good");
+    let good = origin_named("good");
     let keys = "eject = { errors = 1, for = \"300ms\", statuses = [\"503\"] }\nslow_start = \"1s\"";
-    let gate = lockgate().start(&by_turns(origin.address(), good.address(), keys));
+    let gate = lockgate().start(&round_robin_pool(origin.address(), good.address(), keys));
     assert_eq!(ask(&gate).status(), 503);
     well.store(true, Ordering::SeqCst);
     eventually("it is back", || (ask(&gate).text() == "back").then_some(()));
@@ -349,9 +354,9 @@ fn an_ejected_endpoint_is_asked_again_when_its_time_is_over() {
     );
 }
 
-/// Four origins that answer by their names, and a pool of them with these keys.
-fn four(keys: &str) -> ([Serving; 4], String) {
-    let origins = ["a", "b", "c", "d"].map(named);
+/// Four origins that answer with their names, and a pool of them with these keys.
+fn four_origins(keys: &str) -> ([Serving; 4], String) {
+    let origins = ["a", "b", "c", "d"].map(origin_named);
     let keys = format!("endpoints = [{}]\n{keys}", addresses(&origins));
     (origins, keys)
 }
@@ -364,14 +369,14 @@ fn addresses(origins: &[Serving]) -> String {
         .join(", ")
 }
 
-/// Who answers a request with these fields.
-fn answered(client: &mut Http, fields: &str) -> String {
+/// The name of the origin that serves a request with these fields.
+fn origin_for(client: &mut Http, fields: &str) -> String {
     client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"));
     client.answer().text().to_owned()
 }
 
-/// Each of many gets to the same one each time, and all four are somebody's.
-fn spread<N: Ord>(names: impl Iterator<Item = [N; 3]>) {
+/// Each of many clients gets the same origin each time, and all four origins get some.
+fn assert_spread<N: Ord>(names: impl Iterator<Item = [N; 3]>) {
     let mut seen = BTreeSet::new();
     for [first, second, third] in names {
         assert!(first == second && second == third);
@@ -381,34 +386,34 @@ fn spread<N: Ord>(names: impl Iterator<Item = [N; 3]>) {
 }
 
 #[test]
-fn requests_with_the_same_key_go_to_the_same_endpoint_by_whatever_worker_and_lockgate() {
+fn consistent_hashing_agrees_across_workers_and_processes() {
     for (key, field) in [
         ("header:X-User", "X-User: "),
         ("cookie:id", "Cookie: a=b; id="),
     ] {
-        let (_origins, keys) = four(&format!("balance = {{ hash = \"{key}\" }}"));
+        let (_origins, keys) = four_origins(&format!("balance = {{ hash = \"{key}\" }}"));
         let gates = [2, 1, 2].map(|workers| lockgate().workers(workers).start(&pooled(&keys)));
-        spread((0..40).map(|user| {
+        assert_spread((0..40).map(|user| {
             let fields = format!("{field}user-{user}\r\n");
             gates
                 .each_ref()
-                .map(|gate| answered(&mut Http::connect(gate.address()), &fields))
+                .map(|gate| origin_for(&mut Http::connect(gate.address()), &fields))
         }));
         // Without it, by address: all of one client's go to one.
         let mut client = Http::connect(gates[0].address());
-        let first = answered(&mut client, "");
-        assert!((0..10).all(|_| answered(&mut client, "Cookie: id=\r\nX-User:\r\n") == first));
+        let first = origin_for(&mut client, "");
+        assert!((0..10).all(|_| origin_for(&mut client, "Cookie: id=\r\nX-User:\r\n") == first));
     }
 }
 
 #[test]
-fn requests_of_the_same_address_go_to_the_same_endpoint() {
-    let (_origins, keys) = four("balance = { hash = \"client\" }");
+fn ip_hash_sends_an_address_to_one_endpoint() {
+    let (_origins, keys) = four_origins("balance = { hash = \"client\" }");
     let gate = lockgate().workers(2).start(&pooled(&keys));
-    spread((1..30).map(|host| {
+    assert_spread((1..30).map(|host| {
         let from = Ipv4Addr::new(127, 9, 9, host).into();
         [(); 3].map(|()| {
-            answered(
+            origin_for(
                 &mut Http::over(Wire::connect_from(from, gate.address())),
                 "",
             )
@@ -417,16 +422,16 @@ fn requests_of_the_same_address_go_to_the_same_endpoint() {
 }
 
 #[test]
-fn relays_of_the_same_address_or_name_go_to_the_same_endpoint() {
-    let origins = ["a", "b", "c", "d"].map(greeting);
+fn relays_hash_by_client_address_or_sni() {
+    let origins = ["a", "b", "c", "d"].map(greeting_origin);
     let keys = |key| {
         format!(
             "endpoints = [{}]\nbalance = {{ hash = \"{key}\" }}",
             addresses(&origins)
         )
     };
-    let gate = lockgate().workers(2).start(&relayed(&keys("client")));
-    spread((1..30).map(|host| {
+    let gate = lockgate().workers(2).start(&relay_to_pool(&keys("client")));
+    assert_spread((1..30).map(|host| {
         let from = Ipv4Addr::new(127, 9, 8, host).into();
         [(); 3].map(|()| Wire::connect_from(from, gate.address()).exactly(1))
     }));
@@ -435,8 +440,10 @@ fn relays_of_the_same_address_or_name_go_to_the_same_endpoint() {
         .folder
         .certificate("names.pem", &site.authority.issue(&["*.app.test"]));
     let tls = format!("tls = {{ cert = \"{cert}\" }}\n");
-    let gate = lockgate().workers(2).start(&(relayed(&keys("sni")) + &tls));
-    spread((0..30).map(|name| {
+    let gate = lockgate()
+        .workers(2)
+        .start(&(relay_to_pool(&keys("sni")) + &tls));
+    assert_spread((0..30).map(|name| {
         let name = format!("{name}.app.test");
         [(); 3].map(|()| {
             site.client()
@@ -448,15 +455,15 @@ fn relays_of_the_same_address_or_name_go_to_the_same_endpoint() {
 }
 
 #[test]
-fn who_belongs_to_an_endpoint_that_cannot_be_reached_goes_to_another_and_returns() {
-    let (address, other) = (deserted(), named("other"));
+fn hashed_requests_of_an_unreachable_endpoint_move_and_return() {
+    let (address, other) = (deserted(), origin_named("other"));
     let balance = "balance = { hash = \"header:x-user\" }";
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [\"{address}\", \"{}\"]\n{balance}",
         other.address()
     )));
     let ask = |user: u32| {
-        answered(
+        origin_for(
             &mut Http::connect(gate.address()),
             &format!("X-User: {user}\r\n"),
         )
@@ -473,7 +480,7 @@ fn who_belongs_to_an_endpoint_that_cannot_be_reached_goes_to_another_and_returns
 }
 
 #[test]
-fn a_connection_that_one_client_owns_is_left_where_its_request_belongs_elsewhere() {
+fn a_dedicated_upstream_connection_is_left_when_the_hash_differs() {
     let origins = ["a", "b", "c", "d"].map(|name| {
         Origin::tcp().serve(move |wire| {
             let mut http = Http::over(wire.another());
@@ -490,17 +497,17 @@ fn a_connection_that_one_client_owns_is_left_where_its_request_belongs_elsewhere
     let users: Vec<String> = (0..20).map(|user| format!("X-User: {user}\r\n")).collect();
     let alone = users
         .iter()
-        .map(|user| answered(&mut Http::connect(gate.address()), user));
+        .map(|user| origin_for(&mut Http::connect(gate.address()), user));
     let alone: Vec<String> = alone.collect();
     let mut client = Http::connect(gate.address());
     let together: Vec<String> = users
         .iter()
-        .map(|user| answered(&mut client, user))
+        .map(|user| origin_for(&mut client, user))
         .collect();
     assert_eq!(alone, together);
 }
 
-/// The cookie `lg` that an answer sets, with everything behind it.
+/// The cookie `lg` that a response sets, with everything behind it.
 fn cookie_set(answer: &Message) -> Option<&str> {
     let mut set = answer
         .all("set-cookie")
@@ -510,7 +517,7 @@ fn cookie_set(answer: &Message) -> Option<&str> {
     cookie
 }
 
-/// The answer to a request with this line of cookies.
+/// The response to a request with this Cookie line.
 fn with_cookie(to: std::net::SocketAddr, cookies: &str) -> Message {
     let mut client = Http::connect(to);
     client.send(format!(
@@ -519,14 +526,14 @@ fn with_cookie(to: std::net::SocketAddr, cookies: &str) -> Message {
     client.answer()
 }
 
-/// What of a `Set-Cookie` line a client sends back.
-fn pair(set: &str) -> &str {
+/// The name and value of a `Set-Cookie` line, which a client sends back.
+fn cookie_pair(set: &str) -> &str {
     set.split(';').next().unwrap()
 }
 
 #[test]
-fn a_client_stays_with_the_endpoint_that_its_cookie_names_in_every_worker_and_lockgate() {
-    let (_origins, keys) = four("balance = { sticky = \"cookie:lg\" }");
+fn a_sticky_cookie_holds_across_workers_and_processes() {
+    let (_origins, keys) = four_origins("balance = { sticky = \"cookie:lg\" }");
     let gates = [2, 1, 2].map(|workers| lockgate().workers(workers).start(&pooled(&keys)));
     let mut seen = BTreeSet::new();
     for _ in 0..40 {
@@ -534,22 +541,22 @@ fn a_client_stays_with_the_endpoint_that_its_cookie_names_in_every_worker_and_lo
         let set = cookie_set(&first).unwrap();
         assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{set}");
         assert_eq!(first.field("cache-control"), Some("private"));
-        seen.insert((first.text().to_owned(), pair(set).to_owned()));
+        seen.insert((first.text().to_owned(), cookie_pair(set).to_owned()));
         for gate in &gates {
-            let again = with_cookie(gate.address(), &format!("a=b; {}", pair(set)));
+            let again = with_cookie(gate.address(), &format!("a=b; {}", cookie_pair(set)));
             assert_eq!((again.text(), cookie_set(&again)), (first.text(), None));
             assert_eq!(again.field("cache-control"), None);
         }
     }
     assert_eq!(seen.len(), 4, "one cookie for each endpoint: {seen:?}");
-    // One that names nobody is replaced.
+    // A cookie that names no endpoint is replaced.
     let answer = with_cookie(gates[0].address(), "lg=0123456789abcdef");
     assert!(cookie_set(&answer).is_some());
 }
 
 #[test]
-fn over_tls_the_cookie_is_for_tls_only() {
-    let (_origins, keys) = four("balance = { sticky = \"cookie:lg\" }");
+fn over_tls_the_sticky_cookie_is_secure() {
+    let (_origins, keys) = four_origins("balance = { sticky = \"cookie:lg\" }");
     let site = Site::new();
     let toml = format!("[pool.app]\n{keys}\n") + &secure_site(&site.cert, "pool:app");
     let gate = lockgate().workers(2).start(&toml);
@@ -563,13 +570,13 @@ fn over_tls_the_cookie_is_for_tls_only() {
         set.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure"),
         "{set}"
     );
-    client.send(request(&format!("Cookie: {}\r\n", pair(set))));
+    client.send(request(&format!("Cookie: {}\r\n", cookie_pair(set))));
     let again = client.answer();
     assert_eq!((again.text(), cookie_set(&again)), (first.text(), None));
 }
 
 #[test]
-fn an_endpoint_sees_all_cookies_but_ours() {
+fn the_sticky_cookie_is_not_forwarded_to_endpoints() {
     let origin = Origin::tcp();
     let toml = pooled(format!(
         "endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}",
@@ -612,9 +619,9 @@ fn an_endpoint_sees_all_cookies_but_ours() {
 }
 
 #[test]
-fn a_client_whose_endpoint_cannot_be_reached_gets_another_and_its_cookie() {
+fn an_unreachable_endpoint_gets_its_sticky_cookie_replaced() {
     let address = deserted();
-    let other = named("other");
+    let other = origin_named("other");
     let keys = format!(
         "endpoints = [\"{address}\", \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\nidle = {{ max = 0 }}",
         other.address()
@@ -633,24 +640,24 @@ fn a_client_whose_endpoint_cannot_be_reached_gets_another_and_its_cookie() {
         of("first").zip(of("other"))
     });
     drop(first);
-    let moved = with_cookie(gate.address(), pair(&mine));
+    let moved = with_cookie(gate.address(), cookie_pair(&mine));
     assert_eq!(
         (moved.text(), cookie_set(&moved)),
         ("other", Some(&*theirs))
     );
-    let stays = with_cookie(gate.address(), pair(&theirs));
+    let stays = with_cookie(gate.address(), cookie_pair(&theirs));
     assert_eq!((stays.text(), cookie_set(&stays)), ("other", None));
 }
 
 #[test]
-fn a_client_whose_endpoint_is_ejected_gets_another() {
+fn an_ejected_endpoint_gets_its_sticky_cookie_replaced() {
     let bad = Arc::new(AtomicBool::new(false));
     let is_bad = Arc::clone(&bad);
     let one = Origin::tcp().answering(move |_| match is_bad.load(Ordering::SeqCst) {
         true => b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec(),
         false => ok("one"),
     });
-    let other = named("other");
+    let other = origin_named("other");
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\", \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\neject = {{ errors = 2, for = \"60s\", \
          statuses = [\"503\"] }}",
@@ -659,7 +666,7 @@ fn a_client_whose_endpoint_is_ejected_gets_another() {
     )));
     let mine = eventually("it was chosen", || {
         let answer = ask(&gate);
-        (answer.text() == "one").then(|| pair(cookie_set(&answer).unwrap()).to_owned())
+        (answer.text() == "one").then(|| cookie_pair(cookie_set(&answer).unwrap()).to_owned())
     });
     bad.store(true, Ordering::SeqCst);
     let answers = [(); 3].map(|()| with_cookie(gate.address(), &mine));
@@ -668,7 +675,7 @@ fn a_client_whose_endpoint_is_ejected_gets_another() {
 }
 
 #[test]
-fn a_client_whose_endpoint_is_full_waits_for_it() {
+fn a_sticky_request_waits_for_its_full_endpoint() {
     let (release, released) = mpsc::channel();
     let released = Mutex::new(released);
     let full = Origin::tcp().answering(move |request| {
@@ -677,7 +684,7 @@ fn a_client_whose_endpoint_is_full_waits_for_it() {
         }
         ok("full")
     });
-    let free = named("free");
+    let free = origin_named("free");
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}, \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\n\
          queue = {{ wait = \"60s\" }}",
@@ -686,7 +693,7 @@ fn a_client_whose_endpoint_is_full_waits_for_it() {
     )));
     let mine = eventually("it was chosen", || {
         let answer = ask(&gate);
-        (answer.text() == "full").then(|| pair(cookie_set(&answer).unwrap()).to_owned())
+        (answer.text() == "full").then(|| cookie_pair(cookie_set(&answer).unwrap()).to_owned())
     });
     let begin = |path: &str| {
         let mut client = Http::connect(gate.address());
@@ -715,7 +722,7 @@ fn a_client_whose_endpoint_is_full_waits_for_it() {
 }
 
 #[test]
-fn a_websocket_gets_the_cookie_too() {
+fn a_websocket_upgrade_gets_the_sticky_cookie() {
     let origin = Origin::tcp();
     let toml = pooled(format!(
         "endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}",
@@ -736,7 +743,7 @@ fn a_websocket_gets_the_cookie_too() {
 }
 
 #[test]
-fn over_http_2_cookies_come_and_go_as_over_http_1() {
+fn sticky_cookies_work_over_http2() {
     let origin = h2::Origin::plain(|_| h2::Reply::ok("ok"));
     let gate = lockgate().start(&format!(
         "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\n{}\
@@ -767,8 +774,8 @@ fn over_http_2_cookies_come_and_go_as_over_http_1() {
         "{set}"
     );
     assert_eq!(
-        ask(&["a=b", pair(&set), "c=d"]),
+        ask(&["a=b", cookie_pair(&set), "c=d"]),
         (None, Some("a=b; c=d".to_owned()))
     );
-    assert_eq!(ask(&[pair(&set)]), (None, None));
+    assert_eq!(ask(&[cookie_pair(&set)]), (None, None));
 }

@@ -1,5 +1,5 @@
-//! What `check` says of sites: the table that each address will serve, and mistakes that only show
-//! when everything is put together.
+//! Output of `check` about sites: the route table of each address, and mistakes that only show when
+//! everything is put together.
 
 use lockgate_testkit::{Ended, Folder};
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ fn described(toml: &str) -> Value {
     said["listeners"].clone()
 }
 
-/// Checks that a configuration is refused with this code once, and that all of this is said of it.
+/// Checks that a configuration is refused once with this code, and that the message has all of
+/// these parts.
 fn refused(toml: &str, code: &str, said: &[&str]) {
     let ended = check(toml, &[]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
@@ -35,7 +36,7 @@ fn refused(toml: &str, code: &str, said: &[&str]) {
 }
 
 #[test]
-fn the_table_of_each_address_is_shown() {
+fn check_shows_the_route_table_of_each_address() {
     let toml = "[pool.app]\nendpoints = [\"10.0.0.1:80\", \"10.0.0.2:80\"]\nhealth = \"/up\"\n\
          [site.\":8080\"]\nproxy = \"pool:app\"\n\
          [site.\":8080\".path.\"/api/*\"]\nproxy = \"10.0.0.3:80\"\nstrip_prefix = true\nlimit = \"5/s per client\"\n\
@@ -94,7 +95,7 @@ fn the_table_of_each_address_is_shown() {
 }
 
 #[test]
-fn how_endpoints_are_chosen_and_come_back_is_shown() {
+fn check_shows_balancing_and_slow_start() {
     let toml = "[pool.app]\nendpoints = [\"10.0.0.1:80\", { addr = \"10.0.0.2:80\", backup = true }]\n\
          balance = { sticky = \"cookie:lg\" }\neject = { errors = 3, statuses = [\"500\", \"502-504\"] }\nslow_start = \"30s\"\n\
          [pool.db]\nendpoints = [\"10.0.0.3:81\"]\nbalance = { hash = \"client\" }\neject = false\n\
@@ -116,7 +117,7 @@ fn how_endpoints_are_chosen_and_come_back_is_shown() {
 }
 
 #[test]
-fn who_has_tunnels_and_where_to_is_shown() {
+fn check_shows_tunnels_and_their_targets() {
     let toml = "[tunnel.\":3128\"]\nallow = [\"*.a.test:80,443\", \"10.0.0.0/8\", \"[fd00::/8]:*\"]\ndeny = [\"b.a.test\"]\n\
          clients = [\"10.0.0.0/8\"]\nmax_per_client = 7\nmax_lifetime = \"1h\"\nproxy_protocol = \"v2\"\n\
          [tunnel.\":3129\"]\n";
@@ -140,7 +141,7 @@ fn who_has_tunnels_and_where_to_is_shown() {
 }
 
 #[test]
-fn a_redirect_is_shown_only_for_hosts_that_nobody_serves_there() {
+fn check_shows_https_redirects_only_for_unserved_hosts() {
     let site = Site::new();
     let said = described(&format!(
         "[site.\"app.test\"]\nalias = [\"api.test\"]\ntls = \"{}\"\nrespond = \"hello\"\n\
@@ -159,7 +160,7 @@ fn a_redirect_is_shown_only_for_hosts_that_nobody_serves_there() {
 }
 
 #[test]
-fn rules_of_tls_are_shown_with_the_hosts_that_have_them() {
+fn check_shows_tls_rules_with_their_hosts() {
     let site = Site::new();
     let (cert, ca) = (
         &site.cert,
@@ -202,7 +203,7 @@ fn rules_of_tls_are_shown_with_the_hosts_that_have_them() {
 }
 
 #[test]
-fn what_a_browser_will_get_is_shown_for_each_address() {
+fn check_shows_alpn_protocols_per_address() {
     let site = Site::new();
     let toml = format!(
         "[tls]\ncerts = [\"{}\"]\n[site.\"app.test\"]\nrespond = 200\n[site.\"old.app.test\"]\nprotocols = [\"http1\"]\n\
@@ -245,7 +246,7 @@ fn what_a_browser_will_get_is_shown_for_each_address() {
 }
 
 #[test]
-fn two_routes_for_the_same_request_are_refused_with_that_request() {
+fn check_refuses_two_routes_for_the_same_request() {
     refused(
         "[site.\":8080\"]\n[site.\":8080\".path.\"/{a}/x\"]\nrespond = 200\n\
          [site.\":8080\".path.\"/y/{b}\"]\nrespond = 200\n",
@@ -262,7 +263,7 @@ fn two_routes_for_the_same_request_are_refused_with_that_request() {
 }
 
 #[test]
-fn a_mistake_of_a_site_on_two_addresses_is_told_once() {
+fn check_reports_a_mistake_on_two_addresses_once() {
     let folder = Folder::new();
     let users = text(&folder.write(
         "users",
@@ -284,7 +285,7 @@ fn a_mistake_of_a_site_on_two_addresses_is_told_once() {
 }
 
 #[test]
-fn pages_of_errors_are_read_when_it_starts() {
+fn check_reads_error_page_files() {
     let folder = Folder::new();
     let site = |page: &str| {
         format!(
@@ -319,7 +320,7 @@ fn pages_of_errors_are_read_when_it_starts() {
 }
 
 #[test]
-fn what_no_request_reaches_is_doubted() {
+fn check_warns_of_an_unreachable_route() {
     let ended = check(
         "[site.\":8080\"]\nrespond = 200\n[site.\":8080\".path.\"CONNECT /a\"]\nrespond = 200\n",
         &[],
@@ -339,7 +340,7 @@ fn what_no_request_reaches_is_doubted() {
 }
 
 #[test]
-fn who_is_asked_whether_requests_may_is_shown() {
+fn check_shows_the_forward_auth_service() {
     let toml = "[site.\":8080\"]\nproxy = \"10.0.0.1:80\"\ntrace = \"5%\"\n\
          auth = { forward = \"10.0.0.9:4181\", path = \"/verify\", copy = [\"remote-user\", \"x-groups\"] }\n\
          [site.\":8080\".path.\"/once\"]\nrespond = 200\ntimeouts = { response = \"1s\" }\n";

@@ -108,7 +108,7 @@ fn check_fails_with_the_code_of_the_failed_start() {
 }
 
 #[test]
-fn a_check_leaves_logs_state_and_sockets_unmade() {
+fn check_creates_no_logs_state_or_sockets() {
     let folder = Folder::new();
     let dir = text(folder.dir());
     let toml = format!(
@@ -122,7 +122,7 @@ fn a_check_leaves_logs_state_and_sockets_unmade() {
 }
 
 #[test]
-fn check_bind_finds_a_port_in_use_and_disturbs_nobody() {
+fn check_bind_finds_a_port_in_use_without_disturbing_it() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().workers(2).start(&plain(origin.address()));
     let toml = format!(
@@ -153,7 +153,7 @@ fn check_bind_finds_a_port_in_use_and_disturbs_nobody() {
 }
 
 #[test]
-fn check_tests_logs_and_state_as_the_user_that_will_write_them() {
+fn check_tests_log_and_state_paths_as_the_configured_user() {
     if !is_root() {
         return println!("skipped: only root can become another user");
     }
@@ -177,7 +177,7 @@ fn check_tests_logs_and_state_as_the_user_that_will_write_them() {
             );
         }
     }
-    // A start with it keeps no last good configuration, and says so as a warning.
+    // A start with it keeps no last good configuration, and warns of that.
     let toml = format!(
         "user = \"nobody\"\nstate = \"{dir}\"\n{}",
         plain("127.0.0.1:9")
@@ -207,11 +207,11 @@ fn check_tests_logs_and_state_as_the_user_that_will_write_them() {
 }
 
 #[test]
-fn check_without_root_says_what_it_could_not_look_at() {
+fn check_without_root_names_the_files_it_could_not_read() {
     let site = Site::new();
     let folder = Folder::new();
     let mode = PermissionsExt::from_mode;
-    // As somebody who may read the configuration and the certificate, and not the key.
+    // As a user that may read the configuration and the certificate, but not the key.
     let cert = folder.write("app.crt", site.issued.pem());
     let key = folder.write("app.key", site.issued.key_pem());
     let toml = format!(
@@ -248,14 +248,14 @@ fn check_without_root_says_what_it_could_not_look_at() {
         "{}",
         ended.stderr
     );
-    // A start by that user would fail, and says why.
+    // A start by that user would fail, with a reason.
     let ended = unprivileged.run(&["run", &text(&file)]);
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains("only root can"), "{}", ended.stderr);
 }
 
 #[test]
-fn mistakes_of_keys_do_not_hide_those_of_files() {
+fn check_reports_mistakes_of_keys_and_files_together() {
     let folder = Folder::new();
     let dir = text(folder.dir());
     let toml = format!(
@@ -281,7 +281,7 @@ fn mistakes_of_keys_do_not_hide_those_of_files() {
 }
 
 #[test]
-fn the_caret_stands_under_the_key_that_names_the_file() {
+fn the_caret_points_at_the_key_naming_the_file() {
     let folder = Folder::new();
     let dir = text(folder.dir());
     let tls = format!(
@@ -336,7 +336,7 @@ fn the_caret_stands_under_the_key_that_names_the_file() {
 }
 
 #[test]
-fn an_unknown_key_of_tls_is_told_alone() {
+fn an_unknown_tls_key_is_reported_alone() {
     let folder = Folder::new();
     let site = Site::new();
     let cert = folder.write("app.crt", site.issued.pem());
@@ -354,7 +354,7 @@ fn an_unknown_key_of_tls_is_told_alone() {
 }
 
 #[test]
-fn names_without_an_address_are_warnings_of_a_check() {
+fn check_warns_of_names_without_an_address() {
     let toml = plain("no-such-host.invalid:80");
     let ended = check(&toml, &[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -370,7 +370,7 @@ fn names_without_an_address_are_warnings_of_a_check() {
 }
 
 #[test]
-fn a_pattern_of_certificates_skips_files_of_authorities() {
+fn a_certificate_glob_skips_ca_files() {
     let site = Site::new();
     site.folder.write("internal-ca.pem", site.authority.pem());
     let toml = format!(
@@ -395,13 +395,13 @@ fn a_pattern_of_certificates_skips_files_of_authorities() {
     );
     let gate = lockgate().start(&toml);
     site.connect(&gate);
-    // One that is named by its path is meant to be served.
+    // A certificate named by its path is meant to be served.
     let ended = check(&toml.replace("*.pem", "internal-ca.pem"), &[]);
     assert!(ended.stderr.contains("error[E0102]"), "{}", ended.stderr);
 }
 
 #[test]
-fn check_in_detail_shows_suites_once_and_units_as_written() {
+fn check_verbose_shows_cipher_suites_once_and_units_as_written() {
     let site = Site::new();
     let toml = format!(
         "[tls]\ncerts = [\"{}\"]\n[pool.app]\nendpoints = [{{ addr = \"10.0.0.1:80\", weight = 2, max = 10, backup = true }}, \

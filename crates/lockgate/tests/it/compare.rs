@@ -1,8 +1,8 @@
 //! `lockgate compare`: programs side by side, and that nothing of them is left.
 
-mod figures;
+mod cleanup;
 mod guard;
-mod survivors;
+mod measurements;
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn cpu() -> String {
     (0..1024).map(|cpu| cpu.to_string()).find(is_ours).unwrap()
 }
 
-/// A process of which we want to know whether it is still there.
+/// A process that the test checks for life.
 struct Witness {
     pid: Pid,
     descriptor: OwnedFd,

@@ -58,9 +58,9 @@ fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
     blocks
 }
 
-/// What is wrong with a block; files and variables that it names need not be there.
+/// The mistakes of a block; files and variables that it names need not exist.
 fn mistakes(text: &str) -> Option<String> {
-    // The reference shows one key at a time: what else a file needs is added.
+    // The reference shows one key at a time: the rest of a valid file is added.
     let whole = if text.contains("[tcp.") || text.contains("[tunnel.") || text.contains("\n[site") {
         text.to_owned()
     } else {
@@ -77,7 +77,7 @@ fn mistakes(text: &str) -> Option<String> {
 }
 
 #[test]
-fn the_line_of_a_relay_in_the_readme_has_the_fields_of_a_real_one() {
+fn the_relay_log_line_in_the_readme_has_real_fields() {
     let site = Site::new();
     let origin = Origin::unix(&site.folder.path("app.sock"));
     let mut gate = lockgate().start(&site.tls(&origin.address(), ""));
@@ -128,7 +128,7 @@ fn every_toml_block_is_a_valid_configuration() {
 }
 
 #[test]
-fn every_command_of_the_program_in_the_documentation_exists() {
+fn every_documented_command_exists() {
     let verbs = [
         "run", "check", "demo", "proxy", "serve", "tunnel", "load", "compare", "version",
     ];
@@ -156,7 +156,7 @@ fn every_command_of_the_program_in_the_documentation_exists() {
                     continue;
                 };
                 // As the first word of a command only: `useradd lockgate` and `-p lockgate` are
-                // others' business.
+                // other commands.
                 let first = words[..at]
                     .iter()
                     .all(|word| ["$", "sudo", "./target/release/lockgate"].contains(word));

@@ -1,14 +1,14 @@
 //! Sites that serve files: real files in a directory that is gone after the test, over real
 //! sockets.
 
-mod changes;
 mod connections;
 mod exchanges;
-mod forms;
-mod found;
 mod hostile;
 mod limits;
 mod listing;
+mod lookup;
+mod modified;
+mod representations;
 
 use std::fmt::Display;
 use std::fs;
@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use crate::scene::{NAME, Site, lockgate};
 
-/// When most files of tests were changed last, in seconds since 1970: long ago, so that nothing is
+/// When most files of tests were changed last, in seconds since 1970: long ago, so that none is
 /// taken for new.
 pub(crate) const CHANGED: u64 = 784_111_777;
 /// The same as HTTP writes it.
@@ -67,7 +67,7 @@ impl Www {
         path
     }
 
-    /// Puts a new file in the place of one, as tools do that care.
+    /// Replaces a file as careful tools do: written beside it, then renamed.
     pub(crate) fn replace(&self, name: &str, content: impl AsRef<[u8]>) {
         let beside = self.folder.path().join("beside");
         fs::write(&beside, content).unwrap();
@@ -94,7 +94,7 @@ impl Www {
     }
 }
 
-/// What no answer may have.
+/// Texts that no response may contain.
 const SECRET: &str = "nobody outside may read this";
 
 /// Sets when a file was changed last.
@@ -104,7 +104,7 @@ pub(crate) fn touch(path: &Path, seconds: u64) {
         .unwrap();
 }
 
-/// The three ways to ask.
+/// The three transports of a request.
 pub(crate) const WAYS: [Way; 3] = [Way::Plain, Way::Secure, Way::Http2];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub(crate) enum Way {
     Http2,
 }
 
-/// A server that is asked in all three ways.
+/// A server that is reached over all three transports.
 pub(crate) struct Served {
     pub(crate) gate: Lockgate,
     site: Site,
@@ -128,7 +128,7 @@ impl Served {
         Self::by(&format!("root = \"{}\"\n{keys}", www.root.display()))
     }
 
-    /// One that does as the keys of its site say.
+    /// A server with these keys for its site.
     pub(crate) fn by(keys: &str) -> Self {
         let site = Site::new();
         let toml = format!(
@@ -163,7 +163,7 @@ impl Served {
     }
 }
 
-/// A connection on which one asks again and again.
+/// A connection for request after request.
 pub(crate) enum Asking {
     Plain(Http),
     Secure(Box<Http<lockgate_testkit::Tls>>),
@@ -203,7 +203,7 @@ impl Asking {
     }
 }
 
-/// An answer, in whatever way it came.
+/// A response over any of the transports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -294,7 +294,7 @@ pub(crate) fn get(gate: &Lockgate, path: &str, fields: &[Line<'_>]) -> Answer {
     ask_over(&mut Http::connect(gate.address()), "GET", path, fields)
 }
 
-/// Asks for each path, and compares status and body, or Location of a redirect.
+/// Requests each path, and compares status and body, or Location of a redirect.
 #[track_caller]
 fn check(gate: &Lockgate, cases: &[(&str, u16, &str)]) {
     for (path, status, content) in cases {

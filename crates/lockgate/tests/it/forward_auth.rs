@@ -1,4 +1,4 @@
-//! Who may come, where a service is asked that.
+//! Forward authentication: a service decides whether a request is admitted.
 
 use std::fmt::Display;
 use std::fmt::Write as _;
@@ -9,31 +9,32 @@ use http::Method;
 use lockgate_testkit::h2::{self, Client, Reply};
 use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving, Wire};
 
-use crate::http::{plain_site, settled};
+use crate::http::{normalized_text, plain_site};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const YES: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 const NO: &str = "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno";
 
-/// A site in front of `origin` where `service` is asked; more keys of `auth` begin with a comma.
+/// A site in front of `origin` with `service` for authentication; more keys of `auth` begin with a
+/// comma.
 fn guarded(origin: impl Display, service: impl Display, more: &str) -> String {
     plain_site(origin) + &format!("auth = {{ forward = \"{service}\"{more} }}\n")
 }
 
-/// Answers everything by `answer`, and hands on what it was asked.
-fn telling(answer: &'static str) -> (Serving, Receiver<Message>) {
+/// Answers everything with `answer`, and hands on the requests.
+fn recording_origin(answer: &'static str) -> (Serving, Receiver<Message>) {
     let (asked, told) = channel();
     let asked = Mutex::new(asked);
     let serving = Origin::tcp().answering(move |request| {
-        // Where nobody listens any more, the test is over.
+        // When the receiver is gone, the test is over.
         let _ = asked.lock().unwrap().send(request.clone());
         answer.as_bytes().to_vec()
     });
     (serving, told)
 }
 
-/// Sends a request for `/` with these lines, and reads its answer.
+/// Sends a request for `/` with these lines, and reads its response.
 fn ask(gate: &Lockgate, lines: &str) -> Message {
     let mut client = Http::connect(gate.address());
     client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{lines}\r\n"));
@@ -41,7 +42,7 @@ fn ask(gate: &Lockgate, lines: &str) -> Message {
 }
 
 #[test]
-fn a_service_is_asked_by_a_get_that_says_what_the_request_is() {
+fn forward_auth_sends_a_get_describing_the_request() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let toml = guarded(
         origin.address(),
@@ -60,7 +61,7 @@ fn a_service_is_asked_by_a_get_that_says_what_the_request_is() {
     );
     let mut asked = service.http();
     assert_eq!(
-        settled(asked.head()),
+        normalized_text(asked.head()),
         "GET /verify?role=admin HTTP/1.1\r\nHost: a.test:81\r\nAuthorization: Bearer x\r\nCookie: s=1\r\nX-Own: 1\r\n\
          X-Forwarded-Method: POST\r\nX-Forwarded-Uri: /a%20b?c=d\r\n\
          X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test:81\r\n\
@@ -75,15 +76,16 @@ fn a_service_is_asked_by_a_get_that_says_what_the_request_is() {
     );
     upstream.send(OK);
     assert_eq!(client.answer().text(), "ok");
-    // The connection to the service is kept for the next one.
+    // The connection to the service is reused for the next request.
     client.send("GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n");
     assert_eq!(asked.request().field("x-forwarded-uri"), Some("/next"));
 }
 
-/// What a gateway that is trusted says of the client is kept; what is asked for, we say.
+/// Forwarding fields of a trusted proxy about the client are kept; those about the request are
+/// ours.
 #[test]
-fn a_gateway_that_is_trusted_speaks_for_its_client_and_not_for_the_request() {
-    let (service, told) = telling(NO);
+fn a_trusted_proxy_sets_forwarding_fields_for_forward_auth() {
+    let (service, told) = recording_origin(NO);
     let toml =
         "trusted = [\"127.0.0.1\"]\n".to_owned() + &guarded(deserted(), service.address(), "");
     let gate = lockgate().start(&toml);
@@ -103,11 +105,11 @@ fn a_gateway_that_is_trusted_speaks_for_its_client_and_not_for_the_request() {
 }
 
 #[test]
-fn fields_are_copied_from_the_service_and_never_from_the_client() {
+fn forward_auth_fields_are_copied_from_the_service_only() {
     let said = "HTTP/1.1 200 OK\r\nRemote-User: ann\r\nRemote-Groups: a\r\nRemote-Groups: b\r\nX-Other: 1\r\n\
                 Authorization: Bearer inner\r\nContent-Length: 5\r\n\r\nhello";
-    let (service, asked) = telling(said);
-    let (origin, told) = telling(OK);
+    let (service, asked) = recording_origin(said);
+    let (origin, told) = recording_origin(OK);
     let copy = ", copy = [\"remote-user\", \"Remote-Groups\", \"remote-email\", \"authorization\"]";
     let gate = lockgate()
         .workers(2)
@@ -134,7 +136,7 @@ fn fields_are_copied_from_the_service_and_never_from_the_client() {
         (seen.field("remote-email"), seen.field("x-other")),
         (None, None)
     );
-    // What it knows its people by, it is shown.
+    // The service gets the credentials of its users.
     ask(&gate, "Authorization: Bearer outer\r\n");
     assert_eq!(
         asked.recv().unwrap().field("authorization"),
@@ -154,8 +156,8 @@ fn fields_are_copied_from_the_service_and_never_from_the_client() {
 }
 
 #[test]
-fn any_other_answer_goes_to_the_client_as_it_is() {
-    let (origin, told) = telling(OK);
+fn any_other_forward_auth_response_goes_to_the_client() {
+    let (origin, told) = recording_origin(OK);
     let mut answers = Vec::new();
     for status in [
         "302 Found",
@@ -213,8 +215,8 @@ fn any_other_answer_goes_to_the_client_as_it_is() {
 }
 
 #[test]
-fn without_a_good_answer_nobody_is_let_in_and_the_client_is_told_why() {
-    let (origin, told) = telling(OK);
+fn forward_auth_failures_are_5xx_and_admit_no_request() {
+    let (origin, told) = recording_origin(OK);
     let long = format!(
         "HTTP/1.1 403 Forbidden\r\nContent-Length: 65537\r\n\r\n{}",
         "x".repeat(65_537)
@@ -243,12 +245,12 @@ fn without_a_good_answer_nobody_is_let_in_and_the_client_is_told_why() {
         (Some(&*long), 502, "http_protocol_error"),
         (Some(&*endless), 502, "http_protocol_error"),
     ] {
-        let service = answer.map_or_else(deserted_text, |answer| {
+        let service = answer.map_or_else(unreachable_service, |answer| {
             let answer = answer.to_owned();
             Service::Serving(Origin::tcp().serve(move |wire| {
                 let mut http = Http::over(wire.another());
                 http.request();
-                // Of one that is too long not everything is taken.
+                // A response that is too long is not read to its end.
                 let _ = std::io::Write::write_all(&mut http.stream, answer.as_bytes());
                 http.stream.finish();
                 http.wait_closed();
@@ -271,7 +273,7 @@ fn without_a_good_answer_nobody_is_let_in_and_the_client_is_told_why() {
                 .starts_with("the auth service: "),
             "{line}"
         );
-        // Whoever reads the page must not look at the application.
+        // The error page must not blame the application.
         for text in [said, got.text()] {
             assert!(text.contains("the auth service"), "{text}");
             assert!(!text.contains("the application"), "{text}");
@@ -294,15 +296,15 @@ impl Service {
     }
 }
 
-fn deserted_text() -> Service {
+fn unreachable_service() -> Service {
     Service::Nobody(deserted().to_string())
 }
 
 #[test]
-fn a_service_that_takes_too_long_lets_nobody_in() {
-    let (origin, told) = telling(OK);
+fn a_forward_auth_timeout_is_504_and_admits_no_request() {
+    let (origin, told) = recording_origin(OK);
     let silent = Origin::tcp();
-    // One says nothing, one a status and no more, one a part of the body.
+    // One sends nothing, one a status and no more, one a part of the body.
     for (said, attempts) in [
         ("", 2),
         ("HTTP/1.1 200 OK\r\n", 2),
@@ -313,7 +315,7 @@ fn a_service_that_takes_too_long_lets_nobody_in() {
         let gate = lockgate().start(&toml);
         let mut client = Http::connect(gate.address());
         client.send("GET /fixed HTTP/1.1\r\nHost: a.test\r\n\r\n");
-        // It is asked once more where there was no answer.
+        // A request without a response is sent once more.
         let mut held: Vec<Http> = Vec::new();
         for _ in 0..attempts {
             let mut asked = silent.http();
@@ -336,13 +338,13 @@ fn a_service_that_takes_too_long_lets_nobody_in() {
 }
 
 #[test]
-fn a_body_is_not_touched_before_it_may_come() {
+fn a_request_body_is_not_read_before_forward_auth_admits() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let gate = lockgate().start(&guarded(origin.address(), service.address(), ""));
     let mut client = Http::connect(gate.address());
     let head =
         "PUT / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
-    // RFC 9110 §10.1.1: it is not asked for before it is known whether anybody wants it.
+    // RFC 9110 §10.1.1: no 100 before the request is admitted.
     client.send(head);
     let mut asked = service.http();
     let question = asked.request();
@@ -374,7 +376,7 @@ fn a_body_is_not_touched_before_it_may_come() {
 }
 
 #[test]
-fn a_client_that_leaves_is_not_asked_about_any_longer() {
+fn a_client_that_leaves_cancels_its_forward_auth_request() {
     let service = Origin::tcp();
     let gate = lockgate().start(&guarded(deserted(), service.address(), ""));
     let mut client = Http::connect(gate.address());
@@ -388,7 +390,7 @@ fn a_client_that_leaves_is_not_asked_about_any_longer() {
 }
 
 #[test]
-fn whatever_answers_is_asked_for_only_by_whom_it_may_be() {
+fn forward_auth_protects_every_kind_of_action() {
     let folder = Folder::new();
     folder.write("page.html", "page");
     let service = Origin::tcp().answering(|request| {
@@ -433,14 +435,14 @@ fn whatever_answers_is_asked_for_only_by_whom_it_may_be() {
                 if may { status } else { 403 },
                 "{target} {cookie}"
             );
-            // A script must be able to read what is wrong.
+            // A script must be able to read the error.
             assert_eq!(
                 answer.field("access-control-allow-origin"),
                 Some("https://b.test")
             );
         }
     }
-    // What is refused here is not asked about.
+    // A request that is refused here is not sent to the service.
     let before = service.accepted();
     client.send("POST /once HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nab");
     assert_eq!(
@@ -450,7 +452,7 @@ fn whatever_answers_is_asked_for_only_by_whom_it_may_be() {
 }
 
 #[test]
-fn websockets_are_asked_about_as_other_requests_are() {
+fn websocket_upgrades_pass_forward_auth() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let gate = lockgate().start(&guarded(
         origin.address(),
@@ -484,12 +486,12 @@ fn websockets_are_asked_about_as_other_requests_are() {
 }
 
 #[test]
-fn requests_of_http2_are_asked_about_each_for_itself() {
+fn each_http2_stream_passes_forward_auth() {
     let service = Origin::tcp().answering(|request| match request.field("x-forwarded-uri") {
         Some("/yes") => b"HTTP/1.1 200 OK\r\nX-User: ann\r\nContent-Length: 0\r\n\r\n".to_vec(),
         _ => NO.as_bytes().to_vec(),
     });
-    let (origin, told) = telling(OK);
+    let (origin, told) = recording_origin(OK);
     let toml = guarded(origin.address(), service.address(), ", copy = [\"x-user\"]")
         + "protocols = [\"h2c\", \"http1\"]\n";
     let gate = lockgate().start(&toml);
@@ -513,7 +515,7 @@ fn requests_of_http2_are_asked_about_each_for_itself() {
 }
 
 #[test]
-fn services_may_be_a_pool_that_has_its_own_protocol_and_page() {
+fn forward_auth_may_use_a_pool_with_maintenance() {
     let toml = format!(
         "[pool.auth]\nendpoints = [\"{}\"]\nhealth = {{ every = \"10ms\", fall = 1 }}\n\
          maintenance = {{ status = 200, body = \"later\" }}\n{}",
@@ -527,10 +529,10 @@ fn services_may_be_a_pool_that_has_its_own_protocol_and_page() {
 }
 
 #[test]
-fn secrets_of_who_is_asked_about_are_in_no_log() {
+fn credentials_of_forward_auth_are_in_no_log() {
     let said =
         "HTTP/1.1 401 Unauthorized\r\nSet-Cookie: inner-secret=1\r\nContent-Length: 0\r\n\r\n";
-    let (service, _told) = telling(said);
+    let (service, _told) = recording_origin(said);
     let gate = lockgate().start(&guarded(deserted(), service.address(), ""));
     ask(
         &gate,
@@ -542,7 +544,7 @@ fn secrets_of_who_is_asked_about_are_in_no_log() {
 }
 
 #[test]
-fn a_service_is_spoken_to_as_its_pool_says() {
+fn forward_auth_uses_the_protocol_of_its_pool() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let service = h2::Origin::tls(&site.issued, |asked| match asked.field("cookie") {
@@ -551,7 +553,7 @@ fn a_service_is_spoken_to_as_its_pool_says() {
             .field("www-authenticate", "Bearer")
             .piece("who are you?"),
     });
-    let (origin, told) = telling(OK);
+    let (origin, told) = recording_origin(OK);
     let pool = format!(
         "[pool.auth]\nendpoints = [\"{}\"]\nprotocol = \"h2\"\ntls = {{ name = \"{NAME}\", ca = \"{ca}\" }}\n",
         service.address()
@@ -583,7 +585,7 @@ fn a_service_is_spoken_to_as_its_pool_says() {
 }
 
 #[test]
-fn a_service_may_be_told_of_the_client_by_a_proxy_header() {
+fn forward_auth_may_receive_a_proxy_protocol_header() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let pool = format!(
         "[pool.auth]\nendpoints = [\"{}\"]\nproxy_protocol = \"v1\"\n",
@@ -602,9 +604,9 @@ fn a_service_may_be_told_of_the_client_by_a_proxy_header() {
     assert_eq!(client.answer().text(), "ok");
 }
 
-/// Of an answer that lets somebody in, nobody needs the body.
+/// The body of a response that admits a request is not needed.
 #[test]
-fn a_long_answer_lets_in_as_a_short_one_does() {
+fn a_long_forward_auth_response_admits_as_a_short_one() {
     let service = Origin::tcp().answering(|_| {
         let body = "x".repeat(200_000);
         format!(
@@ -613,7 +615,7 @@ fn a_long_answer_lets_in_as_a_short_one_does() {
         )
         .into_bytes()
     });
-    let (origin, told) = telling(OK);
+    let (origin, told) = recording_origin(OK);
     let gate = lockgate().start(&guarded(
         origin.address(),
         service.address(),

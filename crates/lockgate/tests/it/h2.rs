@@ -2,20 +2,20 @@
 
 mod attacks;
 mod connections;
-mod endings;
 mod exchanges;
+mod field_sections;
 mod floods;
 mod grpc;
 mod injection;
 mod priorities;
-mod sections;
 mod stalls;
+mod termination;
 
 use std::fmt::Display;
 
 pub(crate) use connections::accept;
 
-/// How many connections were ended for what the client did; labels are the reasons.
+/// Connections that were ended for violations of the client; labels are the reasons.
 const VIOLATIONS: &str = "lockgate_http2_violations_total";
 
 /// A site for any host, at `127.0.0.1:0` without TLS, by HTTP/1 and by HTTP/2 with prior knowledge,

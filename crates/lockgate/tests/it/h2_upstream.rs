@@ -1,8 +1,8 @@
-//! Sites whose endpoints are spoken to by HTTP/2.
+//! Sites with endpoints that speak HTTP/2.
 
-mod blame;
-mod cancelled;
-mod endings;
+mod cancellation;
+mod causes;
+mod ejection;
 mod failures;
 mod health;
 mod hostile;

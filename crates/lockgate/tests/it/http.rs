@@ -1,24 +1,24 @@
 //! Sites that are proxied, over HTTP/1.
 
+mod access_control;
+mod access_log;
 mod bodies;
-mod broken_answers;
-mod checks;
 mod dead_endpoints;
 mod draining;
 mod exchanges;
-mod guards;
+mod health_checks;
 mod hostile_clients;
 mod hostile_origins;
 mod limits;
-mod own_answers;
+mod local_responses;
 mod pools;
 mod request_rules;
 mod retries;
 mod reuse;
-mod seen;
 mod smuggling;
 mod strict_heads;
 mod traces;
+mod truncated_responses;
 mod unknown_clients;
 mod upgrades;
 
@@ -43,7 +43,7 @@ pub(crate) fn secure_site(cert: &str, proxy: impl Display) -> String {
 
 /// One exchange on connections of its own: the request as it came to the origin, and all bytes that
 /// the client got for `answer`, after which the origin closes.
-pub(crate) fn passed(
+pub(crate) fn exchange_bytes(
     gate: &Lockgate,
     origin: &Origin,
     request: &str,
@@ -56,20 +56,20 @@ pub(crate) fn passed(
     let seen = upstream.request();
     upstream.send(answer);
     drop(upstream);
-    let got = settled(client.rest());
+    let got = normalized_text(client.rest());
     // The next request must not meet the connection that is being closed.
     ended(origin);
-    (stable(seen), got)
+    (normalized(seen), got)
 }
 
-/// The message with what differs each time replaced.
-pub(crate) fn stable(mut message: Message) -> Message {
-    message.head = settled(message.head);
+/// The message with everything that varies replaced.
+pub(crate) fn normalized(mut message: Message) -> Message {
+    message.head = normalized_text(message.head);
     message
 }
 
-/// Text of messages with what differs each time replaced.
-pub(crate) fn settled(text: impl Into<Vec<u8>>) -> String {
+/// Text of messages with everything that varies replaced.
+pub(crate) fn normalized_text(text: impl Into<Vec<u8>>) -> String {
     let text = String::from_utf8(text.into()).unwrap();
     let mut lines: Vec<String> = text.split("\r\n").map(str::to_owned).collect();
     for line in &mut lines {
@@ -87,10 +87,10 @@ pub(crate) fn pooled(keys: impl Display) -> String {
     format!("[pool.app]\n{keys}\n") + &plain_site("pool:app")
 }
 
-/// An answer whose connection may be kept.
+/// A response that keeps its connection.
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Asks for `/` on a connection of its own.
+/// Requests `/` on a connection of its own.
 pub(crate) fn ask(gate: &Lockgate) -> Message {
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
@@ -111,7 +111,7 @@ fn with_body(method: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// The answer 200 with this body.
+/// A response 200 with this body.
 pub(crate) fn ok(body: &str) -> Vec<u8> {
     format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",

@@ -1,5 +1,4 @@
-//! What is promised for the process: with two workers each of these limits still holds once, not
-//! twice.
+//! Limits of the process: with two workers each of these limits still holds once, not twice.
 
 use std::io::{Read, Write};
 use std::net::IpAddr;
@@ -20,7 +19,8 @@ fn answering() -> Serving {
     })
 }
 
-/// Connects `count` clients at once; each asks, reads its answer and leaves. All must be served.
+/// Connects `count` clients at once; each sends a request, reads its response and leaves. All must
+/// be served.
 fn crowd(gate: &Lockgate, count: usize) {
     let together = Barrier::new(count);
     std::thread::scope(|scope| {
@@ -36,7 +36,7 @@ fn crowd(gate: &Lockgate, count: usize) {
 }
 
 #[test]
-fn past_the_limit_of_connections_clients_wait_and_none_is_refused() {
+fn connections_beyond_the_limit_wait() {
     let origin = answering();
     let toml = "limits = { connections = 4 }\n".to_owned() + &plain(origin.address());
     let gate = lockgate().workers(2).start(&toml);
@@ -50,7 +50,7 @@ fn past_the_limit_of_connections_clients_wait_and_none_is_refused() {
 }
 
 #[test]
-fn a_place_that_is_given_back_goes_to_whoever_waits_on_whichever_worker() {
+fn a_freed_connection_slot_serves_a_waiting_client_across_workers() {
     let origin = Origin::tcp();
     let toml = "limits = { connections = 1 }\n".to_owned() + &plain(&origin.address());
     let gate = lockgate().workers(2).start(&toml);
@@ -71,7 +71,7 @@ fn a_place_that_is_given_back_goes_to_whoever_waits_on_whichever_worker() {
 }
 
 #[test]
-fn past_its_own_limit_a_client_waits_and_past_twice_it_is_turned_away() {
+fn beyond_per_client_connections_wait_then_are_closed() {
     let origin = Origin::tcp().echo();
     let toml = "limits = { per_client = 2 }\n".to_owned() + &plain(origin.address());
     let gate = lockgate().workers(2).start(&toml);
@@ -79,8 +79,8 @@ fn past_its_own_limit_a_client_waits_and_past_twice_it_is_turned_away() {
     for client in &mut served {
         echoes(client, "one of two");
     }
-    // Two may wait: they are not answered, and not closed either. How many have come is counted
-    // when they are.
+    // Two may wait: they are not served, and not closed either. How many have come is counted when
+    // they are.
     let mut waiting: Vec<Wire> = (0..2).map(|_| Wire::connect(gate.address())).collect();
     for client in &mut waiting {
         client.send("patience");
@@ -106,7 +106,7 @@ fn past_its_own_limit_a_client_waits_and_past_twice_it_is_turned_away() {
 }
 
 #[test]
-fn who_waits_for_its_place_too_long_ends_by_the_limit() {
+fn waiting_too_long_for_per_client_ends_as_limit() {
     let origin = Origin::tcp().echo();
     let toml = "limits = { per_client = 1 }\ntimeouts = { handshake = \"300ms\" }\n".to_owned()
         + &plain(origin.address());
@@ -124,13 +124,13 @@ fn who_waits_for_its_place_too_long_ends_by_the_limit() {
 }
 
 #[test]
-fn a_client_is_who_the_proxy_header_says() {
+fn per_client_counts_the_proxy_protocol_client() {
     let origin = Origin::tcp().echo();
     let toml = "limits = { per_client = 1 }\ntrusted = [\"127.0.0.1/32\"]\n".to_owned()
         + &plain(origin.address())
         + "accept_proxy = \"require\"\n";
     let gate = lockgate().workers(2).start(&toml);
-    // All from one balancer, which is nobody's fault.
+    // All from one balancer: its address must not count.
     let mut clients: Vec<Wire> = (0..8).map(|_| Wire::connect(gate.address())).collect();
     for (host, client) in clients.iter_mut().enumerate() {
         client.send(format!("PROXY TCP4 192.0.2.{host} 192.0.2.99 4711 443\r\n"));
@@ -139,7 +139,7 @@ fn a_client_is_who_the_proxy_header_says() {
 }
 
 #[test]
-fn handshakes_at_once_are_limited_and_all_succeed() {
+fn concurrent_handshakes_are_limited_and_all_succeed() {
     let site = Site::new();
     let origin = answering();
     let toml = "limits = { handshakes = 1 }\n".to_owned() + &site.tls(origin.address(), "");
@@ -159,7 +159,7 @@ fn handshakes_at_once_are_limited_and_all_succeed() {
 }
 
 #[test]
-fn half_a_hello_takes_no_place_among_the_handshakes() {
+fn a_partial_client_hello_takes_no_handshake_slot() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let toml = "limits = { handshakes = 1 }\n".to_owned() + &site.tls(origin.address(), "");
@@ -179,7 +179,7 @@ fn half_a_hello_takes_no_place_among_the_handshakes() {
 }
 
 #[test]
-fn with_three_hundred_descriptors_four_hundred_clients_are_served_in_turn() {
+fn three_hundred_descriptors_serve_four_hundred_clients_in_turn() {
     let origin = answering();
     let gate = lockgate()
         .workers(2)
@@ -191,7 +191,8 @@ fn with_three_hundred_descriptors_four_hundred_clients_are_served_in_turn() {
     assert!(said.lines().count() < 20, "the log stays short: {said}");
 }
 
-/// Asks until a client is served; who is turned away for want of descriptors tries again.
+/// Requests until a client is served; a client that is turned away for want of descriptors tries
+/// again.
 fn service_comes_back(gate: &Lockgate, opening: &str) {
     eventually("service comes back", || {
         let mut client = Wire::connect(gate.address());
@@ -201,7 +202,7 @@ fn service_comes_back(gate: &Lockgate, opening: &str) {
     });
 }
 
-/// Two workers that have said so, each every ten seconds, beside what every start says.
+/// Two workers that have logged it, each every ten seconds, beside the lines of every start.
 fn the_log_is_short(gate: &Lockgate, since: Instant) {
     let said = gate.stderr().text();
     let most = 10 + 2 * (1 + since.elapsed().as_secs() / 10);
@@ -212,7 +213,7 @@ fn the_log_is_short(gate: &Lockgate, since: Instant) {
 }
 
 #[test]
-fn where_descriptors_run_out_the_log_stays_short_and_service_comes_back() {
+fn descriptor_exhaustion_keeps_the_log_short_and_recovers() {
     let (since, origin) = (Instant::now(), Origin::tcp().echo());
     let toml = "trusted = [\"127.0.0.1/32\"]\n".to_owned()
         + &plain(origin.address())
@@ -221,7 +222,7 @@ fn where_descriptors_run_out_the_log_stays_short_and_service_comes_back() {
         .workers(2)
         .through(&["prlimit", "--nofile=300:300"])
         .start(&toml);
-    // The system takes back what it has promised: nothing can be accepted with what is left.
+    // The descriptor limit falls: nothing can be accepted with the rest.
     let open = std::fs::read_dir(format!("/proc/{}/fd", gate.pid()))
         .unwrap()
         .count();
@@ -231,7 +232,7 @@ fn where_descriptors_run_out_the_log_stays_short_and_service_comes_back() {
         .status()
         .unwrap();
     assert!(lowered.success());
-    // Who has begun to say who it is costs one descriptor until it has ended. Nobody does.
+    // An unfinished PROXY header costs one descriptor until it is complete. None is completed.
     let clients: Vec<Wire> = (0..200)
         .map(|_| {
             let mut client = Wire::connect(gate.address());
@@ -246,14 +247,14 @@ fn where_descriptors_run_out_the_log_stays_short_and_service_comes_back() {
 }
 
 #[test]
-fn where_endpoints_cannot_be_dialled_for_want_of_descriptors_they_are_not_at_fault() {
+fn descriptor_exhaustion_is_not_blamed_on_endpoints() {
     let (since, origin) = (Instant::now(), Origin::tcp().echo());
     let toml = "limits = { connections = 1000 }\n".to_owned() + &plain(origin.address());
     let gate = lockgate()
         .workers(2)
         .through(&["prlimit", "--nofile=60:60"])
         .start(&toml);
-    // All of them are connected to the endpoint at once, if they can be. Whoever is served stays.
+    // All of them are connected to the endpoint at once, if possible. Clients that are served stay.
     let mut clients: Vec<Wire> = (0..200).map(|_| Wire::connect(gate.address())).collect();
     eventually("somebody is not served", || {
         let mut client = Wire::connect(gate.address());
@@ -277,7 +278,7 @@ fn where_endpoints_cannot_be_dialled_for_want_of_descriptors_they_are_not_at_fau
 }
 
 #[test]
-fn clients_of_a_unix_listener_count_among_the_connections() {
+fn unix_listener_clients_count_as_connections() {
     let folder = lockgate_testkit::Folder::new();
     let front = folder.path("front.sock");
     let app = folder.path("app.sock");

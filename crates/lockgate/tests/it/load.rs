@@ -1,18 +1,18 @@
-//! `lockgate load` against scripted servers: what it counts is what they saw.
+//! `lockgate load` against scripted servers: its counts are those of the servers.
 //!
 //! Most tests make the run in this process, where the report is at hand as it is; exit codes,
-//! signals and words are those of the program.
+//! signals and output are those of the program.
 
-mod answers;
-mod beginning;
+mod command_line;
 mod counts;
-mod echoes;
+mod echo;
 mod failures;
 mod http2;
 mod open_loop;
+mod responses;
+mod startup;
 mod stopping;
-mod ways;
-mod words;
+mod transports;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,11 +26,11 @@ use lockgate_load::target::Body;
 use lockgate_net::tls::CaSource;
 use lockgate_testkit::{Http, Origin, Serving};
 
-/// What a target of most tests answers: a page of ten bytes.
+/// The response of most targets: a page of ten bytes.
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
 
-/// `count` requests to `urls`, one after the other on one connection; nothing else is asked for,
-/// and over TLS any certificate will do.
+/// `count` requests to `urls`, one after the other on one connection; over TLS any certificate will
+/// do.
 fn asks(urls: &[&str], count: u64) -> Options {
     let tls = urls.iter().any(|url| {
         ["https:", "wss:", "tls:"]
@@ -108,7 +108,7 @@ fn refused(options: &Options) -> String {
     }
 }
 
-/// Makes a run of one stage; what came of it.
+/// Makes a run of one stage; returns its counts.
 fn tally(options: &Options) -> Tally {
     let mut report = run(options);
     assert_eq!(report.stages.len(), 1);
@@ -123,7 +123,7 @@ fn failures(tally: &Tally) -> Vec<(&'static str, u64)> {
     counted.filter(|(_, count)| *count > 0).collect()
 }
 
-/// What was said of the first failure of a kind.
+/// The message of the first failure of a kind.
 fn example(tally: &Tally, kind: Failure) -> &str {
     tally.examples[kind as usize].as_deref().unwrap()
 }
@@ -133,8 +133,8 @@ fn at(scheme: &str, serving: &Serving) -> String {
     format!("{scheme}://{}", serving.address())
 }
 
-/// Answers every other request, over all connections, by a page: the first, the third. For those
-/// between it does as it is told, and closes the connection.
+/// Answers every other request, over all connections, with a page: the first, the third. For those
+/// between it calls `bad`, and closes the connection.
 fn every_other(bad: impl Fn(&mut Http) + Send + Sync + 'static) -> Serving {
     let place = AtomicUsize::new(0);
     Origin::tcp().serve(move |wire| {

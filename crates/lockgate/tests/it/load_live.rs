@@ -1,4 +1,4 @@
-//! What `load` shows and pushes while it goes on.
+//! Output and pushes of `load` during the run.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ fn load(arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn without_a_terminal_every_second_has_a_line_and_nothing_moves_a_cursor() {
+fn without_a_terminal_progress_is_a_line_per_second() {
     let ended = load(&["--duration", "2s"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let lines: Vec<_> = ended.stderr.lines().collect();
@@ -30,7 +30,7 @@ fn without_a_terminal_every_second_has_a_line_and_nothing_moves_a_cursor() {
 }
 
 #[test]
-fn quiet_is_quiet_but_for_pushes_that_fail() {
+fn quiet_suppresses_progress_but_not_failed_pushes() {
     let quiet = load(&["--duration", "100ms", "--quiet"]);
     assert_eq!((quiet.code, &*quiet.stderr), (Some(0), ""));
     let gone = Origin::tcp().address();
@@ -48,7 +48,7 @@ fn quiet_is_quiet_but_for_pushes_that_fail() {
 }
 
 #[test]
-fn what_is_pushed_last_is_what_the_report_says() {
+fn the_last_push_equals_the_report() {
     let (tell, told) = channel();
     let gateway = Origin::tcp().answering(move |request| {
         tell.send((request.first_line().to_owned(), request.text().to_owned()))
@@ -73,12 +73,12 @@ fn what_is_pushed_last_is_what_the_report_says() {
 }
 
 #[test]
-fn a_stderr_that_nobody_reads_costs_no_report() {
+fn an_unread_stderr_does_not_block_the_report() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
     let (nobody, stderr) = std::io::pipe().unwrap();
     let mut full = stderr.try_clone().unwrap();
-    // Ends when nobody could read it any more.
+    // Ends when the pipe has no reader any more.
     thread::spawn(move || while full.write_all(&[b'x'; 4096]).is_ok() {});
     let mut program = Command::new(env!("CARGO_BIN_EXE_lockgate"))
         .args([

@@ -1,5 +1,5 @@
-//! `load --page` and `--link` against scripted origins: what is fetched, in which order, over how
-//! many connections, and how fast at the most.
+//! `load --page` and `--link` against scripted origins: the objects that are fetched, their order,
+//! the number of connections, and the highest speed.
 
 mod http2;
 
@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use lockgate_testkit::{Ended, Launch, Origin, Serving, Signal};
 use serde_json::Value;
 
-/// What an origin has: bodies by their targets. Others are 404. What it was asked for comes by the
-/// channel.
+/// An origin's content: bodies by their targets. Others are 404. Its requests come by the channel.
 fn site(bodies: &[(&str, &str)]) -> (Serving, Receiver<String>) {
     let bodies: HashMap<String, String> = bodies
         .iter()
@@ -70,10 +69,10 @@ fn whole() -> (Serving, Receiver<String>) {
 }
 
 #[test]
-fn a_page_comes_with_its_objects_each_once_and_what_it_needs_first() {
+fn a_page_load_fetches_each_object_once_by_priority() {
     let (origin, asked) = whole();
     let report = report(&origin, &["-c", "1"]);
-    // Over one connection, so that what is asked for is in the order in which it is wanted.
+    // Over one connection, so that requests come in the order of their priority.
     let order: Vec<String> = asked.try_iter().collect();
     let expected = [
         "/",
@@ -123,7 +122,7 @@ fn a_page_comes_with_its_objects_each_once_and_what_it_needs_first() {
 }
 
 #[test]
-fn no_more_connections_are_opened_than_may_be_and_each_load_has_its_own() {
+fn page_load_connections_are_limited_and_per_load() {
     let images: String = (0..40).map(|n| format!("<img src={n}.png>")).collect();
     let mut bodies: Vec<(String, &str)> = (0..40).map(|n| (format!("/{n}.png"), "image")).collect();
     bodies.push(("/".to_owned(), &images));
@@ -150,7 +149,7 @@ fn no_more_connections_are_opened_than_may_be_and_each_load_has_its_own() {
 }
 
 #[test]
-fn an_object_that_is_missing_is_a_failure_and_the_page_never_complete() {
+fn a_missing_object_makes_the_page_incomplete() {
     let (origin, _asked) = site(&[
         ("/", "<script src=a.js></script><img src=gone.png>"),
         ("/a.js", "1"),
@@ -186,7 +185,7 @@ fn an_object_that_is_missing_is_a_failure_and_the_page_never_complete() {
 }
 
 #[test]
-fn a_page_that_is_not_there_is_said_before_anything_is_told() {
+fn a_missing_page_is_reported_without_output() {
     let (origin, _asked) = site(&[]);
     let ended = load(&origin, &[]);
     assert_eq!((ended.code, &*ended.stdout), (Some(1), ""));
@@ -202,7 +201,7 @@ fn a_page_that_is_not_there_is_said_before_anything_is_told() {
 }
 
 #[test]
-fn what_an_origin_never_answers_ends_with_the_time_of_the_load() {
+fn an_unanswered_object_ends_with_the_timeout() {
     let origin = Origin::tcp().serve(|wire| {
         let mut http = lockgate_testkit::Http::over(wire.another());
         while let Some(request) = http.next_request() {
@@ -222,7 +221,7 @@ fn what_an_origin_never_answers_ends_with_the_time_of_the_load() {
 }
 
 #[test]
-fn a_signal_cuts_the_load_under_way_and_leaves_those_before_it() {
+fn a_signal_cuts_the_current_page_load_only() {
     let origin = Origin::tcp();
     let url = format!("http://{}/", origin.address());
     let gate =
@@ -248,7 +247,7 @@ fn a_signal_cuts_the_load_under_way_and_leaves_those_before_it() {
 }
 
 #[test]
-fn what_does_not_go_together_with_a_page_is_refused_with_words() {
+fn options_that_page_load_lacks_are_refused() {
     let load = |arguments: &[&str]| {
         let url = ["load", "--page", "http://127.0.0.1:1/"];
         let ended =
@@ -280,14 +279,14 @@ fn what_does_not_go_together_with_a_page_is_refused_with_words() {
     );
 }
 
-/// A lower bound that is arithmetic: what must pass takes its time, but for one piece and the depth
-/// of the bucket.
+/// A lower bound by arithmetic: the bytes take their time, except for one piece and the depth of
+/// the bucket.
 fn least(bytes: u64) -> Duration {
     Duration::from_secs_f64((bytes - 1500) as f64 / 128_000.0) - Duration::from_millis(2)
 }
 
 #[test]
-fn a_slow_link_is_never_faster_than_it_may_be() {
+fn a_simulated_slow_link_is_never_too_fast() {
     let large = "x".repeat(10_000);
     let (origin, _asked) = site(&[
         ("/", "<script src=a></script><img src=b><img src=c>"),
@@ -309,7 +308,7 @@ fn a_slow_link_is_never_faster_than_it_may_be() {
 }
 
 #[test]
-fn connections_and_threads_share_one_link() {
+fn connections_and_threads_share_one_simulated_link() {
     let large = "x".repeat(5000);
     let (origin, _asked) = site(&[("/", &large)]);
     let url = format!("http://{}/", origin.address());

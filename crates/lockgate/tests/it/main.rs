@@ -9,11 +9,11 @@
 )]
 
 mod balancing;
-mod changes;
 mod check_sites;
 mod check_start;
 mod compare;
 mod docs;
+mod exhaustion;
 mod files;
 mod forward_auth;
 mod h2;
@@ -23,21 +23,21 @@ mod limits;
 mod load;
 mod load_live;
 mod load_page;
+mod logs_and_metrics;
 mod memory;
 mod observe;
 mod proxy_protocol;
 mod redirects;
 mod relay;
 mod run;
-mod scarcity;
 mod scene;
-mod seen;
-mod services;
-mod sessions;
+mod session_affinity;
 mod shape;
 mod sites;
 mod sni;
+mod srv_records;
 mod tidy;
 mod tls;
+mod transform;
 mod tunnel;
 mod values;

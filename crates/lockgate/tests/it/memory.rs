@@ -1,4 +1,4 @@
-//! The memory of the process as a budget: clients that ask for much and take nothing are cut, and
+//! The memory of the process as a budget: clients that request much and read nothing are cut, and
 //! others are served.
 
 use std::any::Any;
@@ -16,17 +16,17 @@ use rustls::Connection;
 use crate::files::Www;
 use crate::scene::{NAME, Site, lockgate, text};
 
-/// Clients that take nothing: each is worth some 60 KB at first.
+/// Clients that read nothing: each costs some 60 KB at first.
 const CROWD: usize = 250;
-/// As many more where the kernel may take much of what they send.
+/// As many more where the kernel may take much of their data.
 const MOST: usize = 4 * CROWD;
-/// What the process may keep for later when all have left.
+/// Memory that the process may keep for later when all have left.
 const KEPT: f64 = 6e6;
 /// Little more than the process has by itself.
 const LIMITS: &str = "limits = { memory = \"24MB\" }\n";
 const REQUEST: &str = "GET /big HTTP/1.1\r\nHost: app.test\r\n\r\n";
 
-/// A folder with one file that no buffer takes, and one that any does.
+/// A folder with one file larger than any buffer, and a small one.
 fn www() -> Www {
     let www = Www::with(&[("small", "served")]);
     std::fs::File::create(www.path("big"))
@@ -56,8 +56,7 @@ fn answer_without_end(client: &mut (impl Read + Write)) {
     while client.write_all(&NOISE).is_ok() {}
 }
 
-/// Letters at random, more than any coding remembers: what is compressed of them is not much
-/// shorter.
+/// Random letters, more than any coding remembers: they hardly compress.
 static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     bytes(14, 4 << 20)
         .into_iter()
@@ -65,7 +64,7 @@ static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         .collect()
 });
 
-/// What is counted, but for what was only measured.
+/// Counted memory, without kinds that are only measured.
 fn counted(gate: &Lockgate) -> f64 {
     ["heap", "coding", "kernel"]
         .iter()
@@ -73,12 +72,12 @@ fn counted(gate: &Lockgate) -> f64 {
         .sum()
 }
 
-/// From another address than those that are in the way.
-fn honest() -> IpAddr {
+/// From another address than the crowd.
+fn honest_address() -> IpAddr {
     [127, 0, 0, 9].into()
 }
 
-/// Has a crowd come of which nobody reads: some are cut, the log says why, `serves` holds
+/// Brings a crowd of clients that do not read: some are cut, the log says why, `serves` holds
 /// meanwhile, and when all have left nothing of it is held.
 fn survives(gate: &Lockgate, join: impl FnMut() -> Box<dyn Any>, serves: impl Fn()) {
     survives_up_to(CROWD, gate, join, serves);
@@ -94,8 +93,8 @@ fn survives_up_to(
     serves();
     let before = counted(gate);
     let mut crowd: Vec<_> = (0..CROWD).map(|_| join()).collect();
-    // How much the kernel takes, on whichever side, is not always the same: more come until memory
-    // is full.
+    // How much the kernel takes, on each side, is not always the same: more come until memory is
+    // full.
     eventually("some are cut", || {
         let cut = gate.sample("lockgate_memory_cut_total", &[]) > 0.5;
         if !cut && crowd.len() < most && gate.sample("lockgate_memory_level", &[]) < 1.5 {
@@ -122,7 +121,7 @@ fn survives_up_to(
 }
 
 fn get(to: SocketAddr, path: &str) {
-    let mut client = Http::over(Wire::connect_from(honest(), to));
+    let mut client = Http::over(Wire::connect_from(honest_address(), to));
     client.send(format!(
         "GET {path} HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n"
     ));
@@ -131,7 +130,7 @@ fn get(to: SocketAddr, path: &str) {
 }
 
 #[test]
-fn tls_clients_that_read_no_file_are_cut_for_memory() {
+fn tls_clients_not_reading_files_are_cut_for_memory() {
     let (www, site) = (www(), Site::new());
     let gate = lockgate().workers(2).start(&files(
         &www,
@@ -146,14 +145,15 @@ fn tls_clients_that_read_no_file_are_cut_for_memory() {
         Box::new(client)
     };
     survives(&gate, join, || {
-        let mut client = Tls::connect(&config, Wire::connect_from(honest(), to), NAME).unwrap();
+        let mut client =
+            Tls::connect(&config, Wire::connect_from(honest_address(), to), NAME).unwrap();
         client.send("GET /small HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n");
         assert!(client.rest().ends_with(b"served"));
     });
 }
 
 #[test]
-fn http2_streams_that_nobody_reads_are_cut_for_memory() {
+fn unread_http2_streams_are_cut_for_memory() {
     let www = www();
     let gate = lockgate()
         .workers(2)
@@ -171,7 +171,7 @@ fn http2_streams_that_nobody_reads_are_cut_for_memory() {
 }
 
 #[test]
-fn plain_clients_that_read_no_answer_are_cut_for_memory() {
+fn plain_clients_not_reading_responses_are_cut_for_memory() {
     let (www, origin) = (www(), endless());
     let more = format!(
         "[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n",
@@ -187,7 +187,8 @@ fn plain_clients_that_read_no_answer_are_cut_for_memory() {
     survives(&gate, join, || get(to, "/small"));
 }
 
-/// Clients that read none of an endless answer that is made by `keys`, and whose head has `field`.
+/// Clients that read none of an endless response that is made by `keys` and has `field` in its
+/// head.
 fn survives_readers_of_none(keys: &str, field: &str) {
     let www = www();
     let gate = lockgate().start(&files(
@@ -207,7 +208,7 @@ fn survives_readers_of_none(keys: &str, field: &str) {
 }
 
 #[test]
-fn clients_that_read_no_answer_compressed_by_zstd_are_cut_for_memory() {
+fn clients_not_reading_zstd_responses_are_cut_for_memory() {
     let origin = endless();
     survives_readers_of_none(
         &format!("proxy = \"{}\"\ncompress = true", origin.address()),
@@ -216,7 +217,7 @@ fn clients_that_read_no_answer_compressed_by_zstd_are_cut_for_memory() {
 }
 
 #[test]
-fn clients_that_read_no_answer_changed_by_rewrite_body_are_cut_for_memory() {
+fn clients_not_reading_rewritten_responses_are_cut_for_memory() {
     let origin = endless();
     let rules = "rewrite_body = [{ text = \"some\", with = \"more\" }]";
     survives_readers_of_none(
@@ -226,7 +227,7 @@ fn clients_that_read_no_answer_changed_by_rewrite_body_are_cut_for_memory() {
 }
 
 #[test]
-fn clients_that_read_no_answer_of_an_endpoint_behind_tls_are_cut_for_memory() {
+fn clients_not_reading_tls_upstream_responses_are_cut_for_memory() {
     let site = Site::new();
     let (config, ca) = (
         server_config(&site.issued, None),
@@ -249,7 +250,7 @@ fn clients_that_read_no_answer_of_an_endpoint_behind_tls_are_cut_for_memory() {
 }
 
 #[test]
-fn relays_to_clients_that_read_nothing_are_cut_for_memory() {
+fn relays_to_clients_not_reading_are_cut_for_memory() {
     let (www, origin) = (www(), endless());
     let relay = format!("[tcp.\"127.0.0.2:0\"]\nproxy = \"{}\"\n", origin.address());
     let gate = lockgate().start(&files(&www, &relay));
@@ -263,7 +264,7 @@ fn relays_to_clients_that_read_nothing_are_cut_for_memory() {
 }
 
 #[test]
-fn uploads_that_no_endpoint_takes_are_cut_for_memory() {
+fn uploads_that_no_endpoint_reads_are_cut_for_memory() {
     // Its connections wait to be accepted for ever.
     let (www, deaf) = (www(), Origin::tcp());
     let more = format!(
@@ -276,15 +277,15 @@ fn uploads_that_no_endpoint_takes_are_cut_for_memory() {
     let join = || -> Box<dyn Any> {
         let mut client = Wire::connect(to);
         client.send("PUT /up HTTP/1.1\r\nHost: app.test\r\nContent-Length: 1000000000\r\n\r\n");
-        // The kernel takes all of it, on whichever side, unless the client is cut first.
+        // The kernel takes all of it, on one side or the other, unless the client is cut first.
         let _ = client.write_all(&piece);
         Box::new(Resets(Some(client)))
     };
     survives_up_to(MOST, &gate, join, || get(to, "/small"));
 }
 
-/// What a request brings behind its head is not held in full while the request waits for memory,
-/// and requests that only wait do not keep each other waiting.
+/// The body of a request that waits for memory is not buffered in full, and waiting requests do not
+/// delay each other.
 #[test]
 fn a_burst_of_uploads_leaves_memory_for_others() {
     let (www, deaf) = (www(), Origin::tcp());
@@ -309,8 +310,8 @@ fn a_burst_of_uploads_leaves_memory_for_others() {
     assert_eq!(gate.sample("lockgate_memory_refused_total", &[]), 0.0);
 }
 
-/// A client that resets its connection when it leaves: a close alone is not seen by who waits for
-/// the endpoint.
+/// A client that resets its connection when it leaves: while an exchange waits for the endpoint, a
+/// close alone is not noticed.
 struct Resets(Option<Wire>);
 
 impl Drop for Resets {
@@ -346,7 +347,7 @@ fn trusted_peers_are_not_cut_for_memory() {
 }
 
 #[test]
-fn while_memory_is_scarce_answers_are_not_compressed() {
+fn under_memory_pressure_responses_are_not_compressed() {
     let www = www();
     www.write("text.txt", "many words ".repeat(2_000));
     let (gate, origin) = (lockgate(), endless());
@@ -358,7 +359,7 @@ fn while_memory_is_scarce_answers_are_not_compressed() {
     let to = gate.address();
     let coding = || {
         let ask = "GET /text.txt HTTP/1.1\r\nHost: app.test\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
-        let mut client = Http::over(Wire::connect_from(honest(), to));
+        let mut client = Http::over(Wire::connect_from(honest_address(), to));
         client.send(ask);
         client.answer().field("content-encoding").map(str::to_owned)
     };
@@ -370,14 +371,14 @@ fn while_memory_is_scarce_answers_are_not_compressed() {
         crowd.push(client);
         assert!(crowd.len() < 10 * CROWD, "memory is never scarce");
     }
-    // Forms that were made before are sent as long as they are kept: a tick later nothing is.
+    // Cached compressed forms are sent as long as they are there: a tick later none is.
     eventually("what was kept is let go", || {
         coding().is_none().then_some(())
     });
 }
 
 #[test]
-fn memory_is_measured_and_cut_for_while_a_drain_goes_on() {
+fn memory_cuts_continue_during_a_drain() {
     let (www, origin) = (www(), endless());
     let more = format!(
         "[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n",
@@ -401,7 +402,7 @@ fn memory_is_measured_and_cut_for_while_a_drain_goes_on() {
 }
 
 #[test]
-fn the_start_says_how_much_memory_there_may_be_and_why() {
+fn the_start_logs_the_memory_limit_and_its_source() {
     let www = www();
     let gate = lockgate().start(&files(&www, ""));
     let ready = gate.says("ready");

@@ -1,5 +1,5 @@
-//! `docs/observe.md`, the alert rules and the dashboard: made from the program, or held against
-//! what it shows.
+//! `docs/observe.md`, the alert rules and the dashboard: made from the program, or compared with
+//! it.
 //!
 //! `LOCKGATE_WRITE_DOCS=1 cargo test -p lockgate --test it observe` writes the document anew.
 
@@ -19,7 +19,7 @@ use crate::docs::root;
 use crate::http::{plain_site, secure_site};
 use crate::scene::{NAME, Site, deserted, lockgate};
 
-/// What stands before the tables.
+/// The text before the tables.
 const BEGINNING: &str = "\
 # What Lockgate shows
 
@@ -46,10 +46,10 @@ Three questions that come up most:
   `limit`.
 ";
 
-/// Labels that every histogram's buckets have, and no reader asks for.
+/// Labels of every histogram's buckets, which readers do not need.
 const BUCKET: &str = "le";
 
-/// An application that takes a WebSocket at `/chat` and answers everything else.
+/// An application that accepts a WebSocket at `/chat` and answers everything else.
 fn application() -> Serving {
     Origin::tcp().answering(|request| match request.first_line().split(' ').nth(1) {
         Some("/chat") => {
@@ -134,7 +134,7 @@ fn labels(family: &Parsed) -> Vec<&str> {
     names
 }
 
-/// What a scrape shows once each family has a sample: some wait for a tick, others for a check.
+/// A scrape once each family has a sample: some wait for a tick, others for a check.
 fn families(gate: &Lockgate) -> Vec<Parsed> {
     let mut missing = Vec::new();
     eventually("every family has a sample", || {
@@ -204,7 +204,7 @@ fn document(families: &[Parsed]) -> String {
 }
 
 #[test]
-fn the_reference_of_metrics_fields_and_causes_is_what_the_program_shows() {
+fn observe_md_matches_the_metrics_log_fields_and_causes() {
     let (gate, _peers) = everything();
     let text = document(&families(&gate));
     let path = root().join("docs/observe.md");
@@ -219,13 +219,13 @@ fn the_reference_of_metrics_fields_and_causes_is_what_the_program_shows() {
 }
 
 /// The names that begin with `lockgate_` in a text.
-fn named(text: &str) -> BTreeSet<&str> {
+fn metric_names(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("lockgate_")).collect()
 }
 
 #[test]
-fn alert_rules_and_dashboard_query_metrics_that_exist() {
+fn alert_rules_and_dashboard_query_existing_metrics() {
     let (gate, _peers) = everything();
     let mut exposed = BTreeSet::new();
     for family in families(&gate) {
@@ -236,7 +236,7 @@ fn alert_rules_and_dashboard_query_metrics_that_exist() {
         "packaging/grafana-dashboard.json",
     ] {
         let text = std::fs::read_to_string(root().join(file)).unwrap();
-        let named = named(&text);
+        let named = metric_names(&text);
         assert!(named.len() > 5, "{file} asks for {named:?}");
         let unknown: Vec<_> = named
             .iter()

@@ -1,4 +1,4 @@
-//! The PROXY header, as it is sent to endpoints and taken from balancers in front.
+//! The PROXY header, as it is sent to endpoints and read from balancers in front.
 //!
 //! Sections are those of the specification, `proxy-protocol.txt` of HAProxy.
 
@@ -34,7 +34,7 @@ fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
     [&[kind], &len[..], value].concat()
 }
 
-fn sending(version: &str, origin: &Origin) -> String {
+fn relay_sending_proxy(version: &str, origin: &Origin) -> String {
     format!(
         "[tcp.\"127.0.0.1:0\"]\nproxy = \"{}\"\nproxy_protocol = \"{version}\"\n",
         origin.address()
@@ -42,9 +42,9 @@ fn sending(version: &str, origin: &Origin) -> String {
 }
 
 #[test]
-fn version_1_is_sent_as_one_line_before_the_data() {
+fn proxy_v1_is_sent_before_the_data() {
     let origin = Origin::tcp();
-    let gate = lockgate().start(&sending("v1", &origin));
+    let gate = lockgate().start(&relay_sending_proxy("v1", &origin));
     let mut client = Wire::connect(gate.address());
     let (from, to) = (client.local_address(), client.peer_address());
     client.send("data");
@@ -57,7 +57,7 @@ fn version_1_is_sent_as_one_line_before_the_data() {
 }
 
 #[test]
-fn version_1_over_ipv6_and_from_a_unix_socket() {
+fn proxy_v1_is_sent_over_ipv6_and_from_unix_sockets() {
     let site = Site::new();
     let front = site.folder.path("front.sock");
     let origin = Origin::tcp();
@@ -93,9 +93,9 @@ fn version_1_over_ipv6_and_from_a_unix_socket() {
 }
 
 #[test]
-fn version_2_is_sent_before_the_data_and_to_a_silent_clients_endpoint_too() {
+fn proxy_v2_is_sent_before_data_even_from_silent_clients() {
     let origin = Origin::tcp();
-    let gate = lockgate().start(&sending("v2", &origin));
+    let gate = lockgate().start(&relay_sending_proxy("v2", &origin));
     let mut client = Wire::connect(gate.address());
     let mut upstream = origin.accept();
     upstream.expect(version2(client.local_address(), client.peer_address(), &[]));
@@ -104,7 +104,7 @@ fn version_2_is_sent_before_the_data_and_to_a_silent_clients_endpoint_too() {
 }
 
 #[test]
-fn version_2_tells_what_tls_agreed_on() {
+fn proxy_v2_carries_the_negotiated_tls_values() {
     let site = Site::new();
     let clients = Authority::new("Clients");
     let ca = text(&site.folder.write("clients.pem", clients.pem()));
@@ -173,7 +173,7 @@ fn version_2_tells_what_tls_agreed_on() {
 }
 
 #[test]
-fn the_header_goes_before_the_tls_of_an_endpoint() {
+fn the_proxy_header_precedes_tls_to_an_endpoint() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let origin = Origin::tcp();
@@ -191,8 +191,8 @@ fn the_header_goes_before_the_tls_of_an_endpoint() {
     upstream.expect("data");
 }
 
-/// A listener that takes headers from 127.0.0.1 only, and hands them on.
-fn accepting(expected: &str, origin: &Origin) -> Lockgate {
+/// A listener that accepts headers from 127.0.0.1 only, and hands them on.
+fn relay_accepting_proxy(expected: &str, origin: &Origin) -> Lockgate {
     let toml = format!(
         "trusted = [\"127.0.0.1/32\"]\ntimeouts = {{ handshake = \"500ms\" }}\n\
          [tcp.\"127.0.0.1:0\"]\naccept_proxy = \"{expected}\"\nproxy = \"{}\"\nproxy_protocol = \"v1\"\n",
@@ -204,9 +204,9 @@ fn accepting(expected: &str, origin: &Origin) -> Lockgate {
 const LINE: &str = "PROXY TCP4 203.0.113.9 198.51.100.1 41022 443\r\n";
 
 #[test]
-fn whom_a_header_tells_is_the_client_for_the_log_and_the_endpoint() {
+fn the_proxy_header_sets_the_client_in_log_and_upstream() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let binary = version2(
         "203.0.113.9:41022".parse().unwrap(),
         "198.51.100.1:443".parse().unwrap(),
@@ -245,9 +245,9 @@ fn whom_a_header_tells_is_the_client_for_the_log_and_the_endpoint() {
 }
 
 #[test]
-fn a_header_comes_in_any_pieces_and_with_the_data() {
+fn a_proxy_header_may_arrive_in_any_pieces() {
     let origin = Origin::tcp();
-    let gate = accepting("require", &origin);
+    let gate = relay_accepting_proxy("require", &origin);
     let mut client = Wire::connect(gate.address());
     for byte in LINE.bytes() {
         client.send([byte]);
@@ -261,9 +261,9 @@ fn a_header_comes_in_any_pieces_and_with_the_data() {
 }
 
 #[test]
-fn a_header_may_say_that_the_balancer_speaks_for_itself() {
+fn a_proxy_local_header_names_the_balancer_itself() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let local = [SIGNATURE, &[0x20, 0x00, 0, 0]].concat();
     for header in [&local[..], b"PROXY UNKNOWN\r\n"] {
         let mut client = Wire::connect(gate.address());
@@ -281,7 +281,7 @@ fn a_header_may_say_that_the_balancer_speaks_for_itself() {
 }
 
 #[test]
-fn a_header_goes_before_tls() {
+fn a_proxy_header_precedes_tls() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let toml = "trusted = [\"127.0.0.1/32\"]\n".to_owned()
@@ -310,9 +310,9 @@ fn refused(gate: &mut Lockgate, bytes: &[u8]) -> Value {
 }
 
 #[test]
-fn a_header_that_is_wrong_closes_the_connection() {
+fn a_malformed_proxy_header_closes_the_connection() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let v2 = |command: u8, family: u8, block: &[u8]| {
         let len = u16::try_from(block.len()).unwrap().to_be_bytes();
         [SIGNATURE, &[command, family], &len, block].concat()
@@ -374,9 +374,9 @@ fn a_header_that_is_wrong_closes_the_connection() {
 }
 
 #[test]
-fn a_header_that_does_not_come_to_its_end_is_closed_by_the_deadline() {
+fn an_unfinished_proxy_header_is_closed_by_the_deadline() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let binary = version2(
         "192.0.2.1:1".parse().unwrap(),
         "192.0.2.2:2".parse().unwrap(),
@@ -399,9 +399,9 @@ fn a_header_that_does_not_come_to_its_end_is_closed_by_the_deadline() {
 }
 
 #[test]
-fn a_client_that_resets_within_its_header_harms_nobody() {
+fn a_reset_within_the_proxy_header_harms_no_other_client() {
     let origin = Origin::tcp();
-    let gate = accepting("require", &origin);
+    let gate = relay_accepting_proxy("require", &origin);
     for cut in [1, 20, LINE.len() - 1] {
         let mut client = Wire::connect(gate.address());
         client.send(&LINE[..cut]);
@@ -414,9 +414,9 @@ fn a_client_that_resets_within_its_header_harms_nobody() {
 }
 
 #[test]
-fn a_stranger_is_refused_where_a_header_is_required() {
+fn accept_proxy_require_refuses_untrusted_peers() {
     let origin = Origin::tcp();
-    let mut gate = accepting("require", &origin);
+    let mut gate = relay_accepting_proxy("require", &origin);
     let mut stranger = Wire::connect_from([127, 0, 0, 2].into(), gate.address());
     stranger.send(LINE);
     stranger.wait_closed();
@@ -434,9 +434,9 @@ fn a_stranger_is_refused_where_a_header_is_required() {
 }
 
 #[test]
-fn where_a_header_is_optional_only_the_trusted_are_listened_to() {
+fn accept_proxy_optional_reads_headers_of_trusted_peers_only() {
     let origin = Origin::tcp();
-    let mut gate = accepting("optional", &origin);
+    let mut gate = relay_accepting_proxy("optional", &origin);
     // Trusted, with a header and without one.
     let mut client = Wire::connect(gate.address());
     client.send(LINE.to_owned() + "data");
@@ -453,7 +453,7 @@ fn where_a_header_is_optional_only_the_trusted_are_listened_to() {
     origin.accept().expect(own + "GET / HTTP/1.1\r\n");
     drop(client);
     assert_eq!(gate.next_line()["client"], "127.0.0.1");
-    // To a stranger's header nobody listens: it is data.
+    // The header of an untrusted peer is not read: it is data.
     let mut stranger = Wire::connect_from([127, 0, 0, 2].into(), gate.address());
     stranger.send(LINE);
     let port = stranger.local_address().port();
@@ -467,7 +467,7 @@ fn where_a_header_is_optional_only_the_trusted_are_listened_to() {
 }
 
 #[test]
-fn where_none_is_expected_a_header_is_data() {
+fn without_accept_proxy_a_header_is_data() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&crate::scene::plain(&origin.address()));
     let mut client = Wire::connect(gate.address());
@@ -493,13 +493,13 @@ fn headers() -> Vec<Vec<u8>> {
         b"PROXY UNKNOWN and what not\r\n".to_vec(),
         version2(from, to, &[]),
         version2(from, to, &tlvs),
-        // LOCAL, with bytes that nobody looks at.
+        // LOCAL, with bytes that are ignored.
         [SIGNATURE, &[0x20, 0x00, 0, 3, 1, 2, 3]].concat(),
     ]
 }
 
 #[test]
-fn a_header_is_passed_on_byte_for_byte() {
+fn a_proxy_header_is_passed_on_byte_for_byte() {
     let site = Site::new();
     let origin = Origin::tcp();
     let common = format!(
@@ -541,7 +541,7 @@ fn a_header_is_passed_on_byte_for_byte() {
 }
 
 #[test]
-fn who_sends_no_header_or_is_not_believed_gets_one_of_ours() {
+fn proxy_protocol_pass_generates_a_header_where_none_came() {
     let origin = Origin::tcp();
     for trusted in ["127.0.0.0/8", "10.0.0.0/8"] {
         let gate = lockgate().start(&format!(
@@ -549,7 +549,7 @@ fn who_sends_no_header_or_is_not_believed_gets_one_of_ours() {
              proxy = \"{}\"\n",
             origin.address()
         ));
-        // What a stranger says of itself is data behind our own word.
+        // The header of an untrusted peer is data behind our own header.
         let said = if trusted == "127.0.0.0/8" {
             "data"
         } else {

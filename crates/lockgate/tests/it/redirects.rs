@@ -1,4 +1,4 @@
-//! Redirects from a file, before whatever answers otherwise.
+//! Redirects from a file, before every other action.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin};
 use crate::http::plain_site;
 use crate::scene::{lockgate, text};
 
-/// What one request is answered with: a status and a Location, and nothing behind the head.
-fn asked(client: &mut Http, line: &str, more: &str) -> (u16, Option<String>) {
+/// The response to one request: a status and a Location, and nothing behind the head.
+fn response_to(client: &mut Http, line: &str, more: &str) -> (u16, Option<String>) {
     client.send(format!("{line} HTTP/1.1\r\nHost: a.test\r\n{more}\r\n"));
     let head = client.head();
     assert!(head.contains("\r\nContent-Length: 0\r\n"), "{line}: {head}");
@@ -27,7 +27,7 @@ fn expect(gate: &Lockgate, cases: &[(&str, u16, &str)]) {
     let mut client = Http::connect(gate.address());
     for (line, status, location) in cases {
         assert_eq!(
-            asked(&mut client, line, ""),
+            response_to(&mut client, line, ""),
             (*status, Some((*location).to_owned())),
             "{line}"
         );
@@ -38,7 +38,7 @@ const MAP: &str = "# moved in May\n/a /b\n/a/* https://b.test/x/{*}\n/caf%c3%a9%
                    /see /other 303\n/keep /kept 307\n";
 
 #[test]
-fn a_file_of_redirects_is_before_proxied_files_and_fixed_answers() {
+fn a_redirect_file_precedes_every_kind_of_action() {
     let folder = Folder::new();
     let map = text(&folder.write("map", MAP));
     let root = folder.path("root");
@@ -63,18 +63,17 @@ fn a_file_of_redirects_is_before_proxied_files_and_fixed_answers() {
                 ("GET /a/", 308, "https://b.test/x/"),
                 ("GET /a/b%20c//d?e", 308, "https://b.test/x/b%20c//d?e"),
                 ("GET /ab", 302, "/all/ab"),
-                // Paths are decoded before they are looked up, and what is filled in is as it
-                // came.
+                // Paths are decoded before they are looked up, and filled in as they came.
                 ("GET /%61", 308, "/b"),
                 ("GET /%61/%62", 308, "https://b.test/x/%62"),
                 ("GET /caf%C3%A9%20x", 301, "/coffee"),
                 ("GET //a", 308, "/b"),
-                // RFC 9110 §15.4: whether the method may change is what the status says.
+                // RFC 9110 §15.4: the status decides whether the method may change.
                 ("HEAD /a", 308, "/b"),
                 ("DELETE /keep", 307, "/kept"),
                 ("PATCH /see", 303, "/other"),
                 ("OPTIONS /a", 308, "/b"),
-                // CWE-601: what looks like a host is part of the path.
+                // CWE-601: a part that looks like a host is part of the path.
                 ("GET //evil.test/", 302, "/all//evil.test/"),
             ],
         );
@@ -94,7 +93,7 @@ fn a_file_of_redirects_is_before_proxied_files_and_fixed_answers() {
 }
 
 #[test]
-fn what_has_not_moved_is_answered_as_ever_and_no_redirect_leads_to_itself() {
+fn unmatched_paths_pass_and_redirects_never_loop() {
     let folder = Folder::new();
     let map = text(&folder.write("map", "/old/* /new/{*}\n/docs/* /docs\n/a%2eb /b\n"));
     let origin = Origin::tcp().answering(|request| {
@@ -138,7 +137,7 @@ fn what_has_not_moved_is_answered_as_ever_and_no_redirect_leads_to_itself() {
             "{target}"
         );
     }
-    // Who may not come is not told where it went.
+    // A client that is refused does not learn where it went.
     let answer = ask("/old/closed/x");
     assert_eq!((answer.status(), answer.field("location")), (403, None));
 }

@@ -1,10 +1,10 @@
 //! Bytes through a listener to an endpoint and back.
 
-mod endings;
+mod access_log;
 mod endpoints;
 mod half_close;
 mod maintenance;
-mod seen;
+mod termination;
 
 use std::io::{ErrorKind, Write};
 use std::net::Shutdown;
@@ -18,7 +18,7 @@ const MEGABYTE: usize = 1 << 20;
 
 /// Listeners: 127.0.0.1 and .2 in plain, .3 and .4 by TLS; the odd ones to `tcp`, the even ones to
 /// `unix`.
-fn four(site: &Site, tcp: &str, unix: &str) -> Lockgate {
+fn four_listeners(site: &Site, tcp: &str, unix: &str) -> Lockgate {
     let mut toml = String::new();
     for (host, proxy) in [(1, tcp), (2, unix)] {
         toml += &format!("[tcp.\"127.0.0.{host}:0\"]\nproxy = \"{proxy}\"\n");
@@ -30,10 +30,10 @@ fn four(site: &Site, tcp: &str, unix: &str) -> Lockgate {
 }
 
 #[test]
-fn bytes_go_both_ways_plain_and_under_tls_to_tcp_and_to_a_unix_socket() {
+fn relays_connect_plain_or_tls_to_tcp_or_unix() {
     let site = Site::new();
     let origins = [Origin::tcp(), Origin::unix(&site.folder.path("app.sock"))];
-    let gate = four(&site, &origins[0].address(), &origins[1].address());
+    let gate = four_listeners(&site, &origins[0].address(), &origins[1].address());
     for (listener, origin) in [("127.0.0.1:0", &origins[0]), ("127.0.0.2:0", &origins[1])] {
         let mut client = Wire::connect(gate.at(listener));
         client.send("ping");
@@ -59,7 +59,7 @@ fn bytes_go_both_ways_plain_and_under_tls_to_tcp_and_to_a_unix_socket() {
 fn five_megabytes_each_way_at_once_arrive_unchanged() {
     let site = Site::new();
     let origins = [Origin::tcp(), Origin::unix(&site.folder.path("app.sock"))];
-    let gate = four(&site, &origins[0].address(), &origins[1].address());
+    let gate = four_listeners(&site, &origins[0].address(), &origins[1].address());
     let (up, down) = (bytes(1, 5 * MEGABYTE), bytes(2, 5 * MEGABYTE));
     let both = |origin: &Origin, exchange: &(dyn Fn() -> Vec<u8> + Sync)| {
         std::thread::scope(|scope| {
@@ -88,7 +88,7 @@ fn five_megabytes_each_way_at_once_arrive_unchanged() {
 }
 
 #[test]
-fn plain_tcp_in_bulk_arrives_unchanged_both_ways_at_once() {
+fn spliced_bulk_arrives_unchanged_both_ways() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain(&origin.address()));
     let (up, down) = (bytes(3, 64 * MEGABYTE), bytes(4, 64 * MEGABYTE));
@@ -100,7 +100,7 @@ fn plain_tcp_in_bulk_arrives_unchanged_both_ways_at_once() {
 }
 
 #[test]
-fn words_between_bulk_keep_their_place() {
+fn small_messages_between_bulk_keep_their_order() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain(&origin.address()));
     let mut client = Wire::connect(gate.address());
@@ -126,7 +126,7 @@ fn words_between_bulk_keep_their_place() {
 }
 
 #[test]
-fn a_client_that_has_finished_sending_still_gets_its_answer() {
+fn a_half_closed_client_still_gets_its_response() {
     let site = Site::new();
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&(site.tls(&origin.address(), "") + &plain2(&origin)));
@@ -158,7 +158,7 @@ fn a_client_that_has_finished_sending_still_gets_its_answer() {
 }
 
 #[test]
-fn an_origin_that_has_finished_sending_still_gets_the_rest() {
+fn a_half_closed_origin_still_gets_the_rest() {
     let site = Site::new();
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&(site.tls(&origin.address(), "") + &plain2(&origin)));
@@ -194,7 +194,7 @@ fn plain2(origin: &Origin) -> String {
 }
 
 #[test]
-fn a_banner_reaches_a_client_that_never_writes() {
+fn a_server_first_banner_reaches_a_silent_client() {
     let site = Site::new();
     let origin = Origin::tcp();
     // Longer than a test waits: were the connection held back until the client speaks, it would
@@ -213,7 +213,7 @@ fn a_banner_reaches_a_client_that_never_writes() {
 }
 
 #[test]
-fn an_origin_that_never_reads_stops_the_client_and_costs_no_memory() {
+fn an_origin_that_never_reads_backpressures_the_client() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain(&origin.address()));
     let mut client = Wire::connect(gate.address());
@@ -230,8 +230,7 @@ fn an_origin_that_never_reads_stops_the_client_and_costs_no_memory() {
         grown < 8 * MEGABYTE,
         "{grown} bytes more for one connection"
     );
-    // Before the client closes: the kernel may reset a socket that nobody owns when memory is
-    // short.
+    // Before the client closes: the kernel may reset an orphaned socket when memory is short.
     assert!(
         upstream.exactly(taken) == offered[..taken],
         "what was taken arrives"
@@ -241,7 +240,7 @@ fn an_origin_that_never_reads_stops_the_client_and_costs_no_memory() {
 }
 
 #[test]
-fn an_origin_that_never_reads_stops_a_tls_client_too() {
+fn an_origin_that_never_reads_backpressures_a_tls_client() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(&site.tls(&origin.address(), ""));
@@ -280,7 +279,7 @@ fn echo_once(client: &mut Wire, upstream: &mut Wire) {
     upstream.expect("ping");
 }
 
-/// How much `write`, which has a limit of time, took until it would wait. What is taken in part has
+/// How many bytes `write`, which has a time limit, took until it would wait. A partial write has
 /// waited already.
 fn write_until_blocked(
     offered: &[u8],
@@ -305,7 +304,7 @@ fn write_until_blocked(
 }
 
 #[test]
-fn a_client_that_never_reads_stops_the_origin() {
+fn a_client_that_never_reads_backpressures_the_origin() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(&(site.tls(&origin.address(), "") + &plain2(&origin)));
@@ -330,7 +329,7 @@ fn a_client_that_never_reads_stops_the_origin() {
 }
 
 #[test]
-fn five_megabytes_each_way_under_tls_on_both_sides_arrive_unchanged() {
+fn five_megabytes_each_way_over_tls_arrive_unchanged() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
@@ -352,7 +351,7 @@ fn five_megabytes_each_way_under_tls_on_both_sides_arrive_unchanged() {
 }
 
 #[test]
-fn listeners_on_ipv6_on_every_address_and_on_a_unix_socket_serve_alike() {
+fn listeners_may_be_ipv6_wildcard_or_unix_socket() {
     let folder = Folder::new();
     let socket = folder.path("front.sock");
     let origin = Origin::tcp().echo();
@@ -372,7 +371,7 @@ fn listeners_on_ipv6_on_every_address_and_on_a_unix_socket_serve_alike() {
 }
 
 #[test]
-fn an_endpoint_with_a_half_closed_unix_socket_keeps_the_other_half() {
+fn a_half_closed_unix_socket_keeps_the_other_direction() {
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let origin = Origin::unix(&path);

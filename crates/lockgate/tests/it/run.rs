@@ -1,8 +1,8 @@
-//! How the program starts, stops, and what it says when it cannot do either.
+//! Start and stop of the program, and its messages when it cannot do either.
 
 mod commands;
 mod failures;
-mod hangup;
+mod hup;
 mod serve;
 mod stderr;
 mod tunnel;
@@ -22,7 +22,7 @@ fn started(more: &str) -> (Serving, Lockgate) {
 }
 
 #[test]
-fn signals_that_end_nothing_are_heeded_while_it_drains() {
+fn hup_usr1_and_usr2_are_handled_during_a_drain() {
     let (_origin, gate) = started("");
     let mut open = Wire::connect(gate.address());
     echoes(&mut open, "before");
@@ -39,7 +39,7 @@ fn signals_that_end_nothing_are_heeded_while_it_drains() {
 }
 
 #[test]
-fn a_signal_to_stop_lets_open_connections_finish() {
+fn term_lets_open_connections_finish() {
     for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
         let (_origin, gate) = started("");
         let mut open = Wire::connect(gate.address());
@@ -54,7 +54,7 @@ fn a_signal_to_stop_lets_open_connections_finish() {
 }
 
 #[test]
-fn while_it_delays_ready_says_no_and_new_connections_are_served() {
+fn ready_is_503_and_clients_are_served_during_drain_delay() {
     let (_origin, gate) = started("drain = { delay = \"1h\" }\n");
     assert_eq!(gate.get("/ready"), (200, "ready\n".to_owned()));
     gate.signal(Signal::TERM);
@@ -66,7 +66,7 @@ fn while_it_delays_ready_says_no_and_new_connections_are_served() {
 }
 
 #[test]
-fn what_the_kernel_has_accepted_is_served_before_the_listener_closes() {
+fn connections_in_the_accept_queue_are_served_before_the_drain() {
     let (_origin, gate) = started("");
     let mut clients: Vec<Wire> = (0..50).map(|_| Wire::connect(gate.address())).collect();
     gate.signal(Signal::TERM);
@@ -78,7 +78,7 @@ fn what_the_kernel_has_accepted_is_served_before_the_listener_closes() {
 }
 
 #[test]
-fn nobody_listens_any_more_once_it_drains() {
+fn a_drain_closes_the_listeners() {
     let (_origin, gate) = started("");
     let mut open = Wire::connect(gate.address());
     echoes(&mut open, "before");
@@ -94,7 +94,7 @@ fn nobody_listens_any_more_once_it_drains() {
 }
 
 #[test]
-fn past_the_deadline_connections_are_cut_and_the_stop_is_unclean() {
+fn the_drain_deadline_cuts_connections_and_exits_3() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let toml = "drain = { deadline = \"300ms\" }\n".to_owned()
@@ -143,7 +143,7 @@ fn a_second_signal_cuts_at_once() {
 }
 
 #[test]
-fn with_nothing_open_it_stops_at_once() {
+fn a_stop_without_connections_is_immediate() {
     let (_origin, gate) = started("drain = { deadline = \"5m\" }\n");
     assert_eq!(gate.stop().code, Some(0));
 }
@@ -155,7 +155,7 @@ fn a_drain_under_load_resets_no_connection() {
 
 /// Newer kernels refuse socket filters to those without CAP_NET_ADMIN.
 #[test]
-fn a_drain_under_load_resets_no_connection_as_an_unprivileged_user() {
+fn an_unprivileged_drain_under_load_resets_no_connection() {
     let may_drop = rustix::process::geteuid().is_root();
     drains_without_a_reset(if may_drop { "user = \"nobody\"\n" } else { "" });
 }
@@ -189,7 +189,7 @@ fn drains_without_a_reset(more: &str) {
 }
 
 #[test]
-fn the_last_good_configuration_is_kept_and_named_when_another_does_not_start() {
+fn the_last_good_configuration_is_kept_in_state() {
     let folder = Folder::new();
     let state = folder.path("state");
     let origin = Origin::tcp().echo();
@@ -203,7 +203,7 @@ fn the_last_good_configuration_is_kept_and_named_when_another_does_not_start() {
     let first = std::fs::read_to_string(&kept[0]).unwrap();
     assert!(first.contains(origin.address()), "{first}");
     let port = gate.address();
-    // One that cannot start leaves it as it was, and says where it is.
+    // A configuration that cannot start leaves it as it was, and the message names it.
     let ended = lockgate().fail(&(top + &format!("[tcp.\"{port}\"]\nproxy = \"127.0.0.1:9\"\n")));
     assert_eq!(ended.code, Some(1));
     assert!(ended.stderr.contains(&text(&kept[0])), "{}", ended.stderr);
@@ -215,7 +215,7 @@ fn the_last_good_configuration_is_kept_and_named_when_another_does_not_start() {
 }
 
 #[test]
-fn every_thread_gives_up_root_for_good() {
+fn every_thread_drops_root_privileges() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: only root can give up root");
     }
@@ -227,11 +227,11 @@ fn every_thread_gives_up_root_for_good() {
     .unwrap();
     let site = Site::new();
     let origin = Origin::tcp().echo();
-    // The key belongs to root, and nobody else may read it.
+    // The key belongs to root, and no other user may read it.
     let toml = "user = \"nobody\"\n".to_owned() + &site.tls(origin.address(), "");
     let gate = lockgate().workers(2).start(&toml);
-    // What root alone may read cannot be renewed: said at once, not when the certificate has
-    // expired.
+    // A file that only root may read cannot be renewed: logged at once, not when the certificate
+    // has expired.
     assert!(
         gate.stderr().text().contains("W0105"),
         "{}",
@@ -268,7 +268,7 @@ fn every_thread_gives_up_root_for_good() {
 }
 
 #[test]
-fn the_start_says_what_limits_connections() {
+fn the_start_logs_the_source_of_the_connection_limit() {
     for (limits, limited_by) in [
         ("", "descriptors"),
         ("limits = { connections = 10 }\n", "limits.connections"),
@@ -280,7 +280,7 @@ fn the_start_says_what_limits_connections() {
 }
 
 #[test]
-fn endpoints_that_do_not_resolve_do_not_hold_up_the_start() {
+fn unresolvable_endpoints_do_not_delay_the_start() {
     let toml = plain("no-such-host.invalid:80");
     let mut gate = lockgate().start(&toml);
     let mut client = Wire::connect(gate.address());
@@ -301,7 +301,7 @@ fn endpoints_that_do_not_resolve_do_not_hold_up_the_start() {
 }
 
 #[test]
-fn a_name_as_endpoint_is_served() {
+fn an_endpoint_may_be_a_host_name() {
     let origin = Origin::tcp().echo();
     let port = origin.address().rsplit(':').next().unwrap().to_owned();
     let mut gate = lockgate().start(&plain(&format!("localhost:{port}")));

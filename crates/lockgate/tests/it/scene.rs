@@ -1,5 +1,5 @@
-//! What most tests begin with: the program, a certificate that clients trust, an address where
-//! nobody is.
+//! What most tests begin with: the program, a certificate that clients trust, an address without a
+//! listener.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
@@ -14,7 +14,7 @@ use rustls::version::{TLS12, TLS13};
 /// The name that the certificates of most tests are for.
 pub(crate) const NAME: &str = "app.test";
 
-/// The program, with one worker unless told otherwise.
+/// The program, with one worker by default.
 pub(crate) fn lockgate() -> Launch {
     Launch::new(env!("CARGO_BIN_EXE_lockgate"))
 }
@@ -90,15 +90,15 @@ impl Site {
 pub(crate) const VERSIONS: [ProtocolVersion; 2] =
     [ProtocolVersion::TLSv1_2, ProtocolVersion::TLSv1_3];
 
-/// An address of this machine that no other test uses: what still connects there when nothing
-/// listens any more, meets nothing else by chance.
+/// An address of this machine that no other test uses: a connection to it after its listener has
+/// gone meets no other listener by chance.
 pub(crate) fn own_host() -> Ipv4Addr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [network, host] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
     Ipv4Addr::new(127, 1, network, host)
 }
 
-/// An address where nobody listens, and nobody will by chance.
+/// An address without a listener, now and later.
 pub(crate) fn deserted() -> SocketAddr {
     TcpListener::bind((own_host(), 0))
         .unwrap()
@@ -107,7 +107,8 @@ pub(crate) fn deserted() -> SocketAddr {
 }
 
 /// Waits until the kernel has ended every connection to `origin`: on a busy machine that takes a
-/// moment. What must not be sent twice, a POST say, may fail on a connection that is being closed.
+/// moment. A request that must not be sent twice, such as a POST, may fail on a connection that is
+/// being closed.
 pub(crate) fn ended(origin: &Origin) {
     let port = origin.socket_address().port();
     eventually("the end arrives", || {
@@ -116,7 +117,7 @@ pub(crate) fn ended(origin: &Origin) {
     });
 }
 
-/// Waits until nothing that `origin` has sent is still on its way: on a busy machine that takes a
+/// Waits until everything that `origin` has sent has arrived: on a busy machine that takes a
 /// moment, too.
 pub(crate) fn arrived(origin: &Origin) {
     let port = origin.socket_address().port();
@@ -126,7 +127,7 @@ pub(crate) fn arrived(origin: &Origin) {
     });
 }
 
-/// A connection over IPv4 as the kernel has it.
+/// A connection over IPv4, as in the kernel's table.
 struct Connection {
     local: u16,
     remote: u16,
@@ -152,13 +153,13 @@ fn connections() -> Vec<Connection> {
     lines.collect()
 }
 
-/// Sends `word`, and reads it back from whoever echoes it.
+/// Sends `word`, and reads it back from the endpoint that echoes it.
 pub(crate) fn echoes(wire: &mut Wire, word: &str) {
     wire.send(word);
     wire.expect(word);
 }
 
-/// The path as a configuration has it.
+/// The path as a string for a configuration.
 pub(crate) fn text(path: &Path) -> String {
     path.display().to_string()
 }

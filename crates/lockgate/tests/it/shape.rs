@@ -1,8 +1,8 @@
-//! Rates that bytes are held to: all of them arrive, and none before its time.
+//! Bandwidth rates: all bytes arrive, and none before its time.
 //!
-//! What is asserted of time is a lower bound, of nothing but the rate: however slow or busy the
-//! machine, bytes come later for it and never sooner. How close they come to the rate, and who is
-//! not idle meanwhile, is tested on time that stands still: `net::shape::tests`,
+//! The tests assert a lower bound of time, from the rate alone: on a slow or busy machine bytes
+//! come later and never sooner. How close they come to the rate, and which connections are not idle
+//! meanwhile, is tested on time that stands still: `net::shape::tests`,
 //! `net::relay::tests::shaped`, `proxy::clock::tests`.
 
 mod sites;
@@ -13,7 +13,7 @@ use lockgate_testkit::{Lockgate, Origin, Serving, Wire, bytes};
 
 use crate::scene::{Site, lockgate};
 
-/// Sends so much to whoever connects, and ends.
+/// Sends so many bytes to each client, and ends.
 fn sends(len: usize) -> Serving {
     Origin::tcp().serve(move |wire| {
         wire.send(bytes(7, len));
@@ -22,12 +22,12 @@ fn sends(len: usize) -> Serving {
     })
 }
 
-/// A listener on 127.0.0.1 whose bytes are shaped.
+/// A listener on 127.0.0.1 with a bandwidth rate.
 fn shaped(proxy: &str, shape: &str) -> String {
     format!("[tcp.\"127.0.0.1:0\"]\nproxy = \"{proxy}\"\nshape = {shape}\n")
 }
 
-/// What `rate` bytes a second let through at the soonest, with what is saved at the beginning.
+/// The shortest time for so many bytes at `rate` bytes a second, with the burst at the beginning.
 pub(crate) fn least(bytes: u64, rate: u64) -> Duration {
     Duration::from_millis((bytes - rate / 20) * 1_000 / rate)
 }
@@ -37,7 +37,7 @@ pub(crate) fn held_for(gate: &Lockgate) -> f64 {
 }
 
 #[test]
-fn everything_arrives_at_the_rate_of_its_connection_and_half_close_survives() {
+fn a_connection_rate_holds_and_half_close_survives() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(
@@ -78,7 +78,7 @@ fn everything_arrives_at_the_rate_of_its_connection_and_half_close_survives() {
 }
 
 #[test]
-fn two_workers_hold_the_rate_of_all_together() {
+fn two_workers_together_hold_the_total_rate() {
     let origin = sends(100_000);
     let gate = lockgate().workers(2).start(&shaped(
         origin.address(),
@@ -95,7 +95,7 @@ fn two_workers_hold_the_rate_of_all_together() {
 }
 
 #[test]
-fn the_connections_of_one_client_share_its_rate_and_others_have_theirs() {
+fn per_client_rate_is_shared_by_a_clients_connections() {
     let origin = sends(100_000);
     let gate = lockgate()
         .workers(2)
@@ -118,7 +118,7 @@ fn the_connections_of_one_client_share_its_rate_and_others_have_theirs() {
 }
 
 #[test]
-fn what_is_held_back_is_cut_when_the_connection_has_lived_long_enough() {
+fn max_lifetime_cuts_a_rate_limited_connection() {
     let origin = sends(100_000);
     let toml = shaped(origin.address(), "\"1500B/s\"") + "max_lifetime = \"300ms\"\n";
     let mut gate = lockgate().start(&toml);

@@ -1,5 +1,5 @@
-//! Sites from the configuration to the wire: rules of TLS by host, what is redirected, users and
-//! pages in their files.
+//! Sites from the configuration to the wire: TLS rules by host, redirects, users and pages in their
+//! files.
 
 use lockgate_testkit::{ClientSettings, Lockgate, Origin, Tls, Wire, eventually};
 use rustls::AlertDescription;
@@ -23,7 +23,7 @@ fn secure(gate: &Lockgate, client: &ClientSettings, name: &str, host: &str) -> S
     String::from_utf8(answer).unwrap()
 }
 
-/// One address of TLS with two sites, of which one wants certificates of its clients.
+/// One TLS address with two sites, one of which requires client certificates.
 fn two_rules(site: &Site) -> String {
     let both = site.folder.certificate(
         "both.pem",
@@ -39,7 +39,7 @@ fn two_rules(site: &Site) -> String {
 }
 
 #[test]
-fn the_rules_of_tls_are_those_of_the_host_that_is_asked_for() {
+fn tls_rules_follow_the_sni_host() {
     let site = Site::new();
     let gate = lockgate().start(&two_rules(&site));
     let stranger = site.client();
@@ -57,11 +57,11 @@ fn the_rules_of_tls_are_those_of_the_host_that_is_asked_for() {
 }
 
 #[test]
-fn a_host_with_other_rules_of_tls_is_misdirected() {
+fn a_host_with_other_tls_rules_is_a_421() {
     let site = Site::new();
     let gate = lockgate().start(&two_rules(&site));
-    // Who names one host to TLS and another to HTTP does not get around the certificate (RFC 9110
-    // §7.4).
+    // A client that names one host in SNI and another in HTTP does not get around the certificate
+    // (RFC 9110 §7.4).
     for (client, name, host) in [
         (site.client(), "open.test", "inner.test"),
         (
@@ -76,7 +76,7 @@ fn a_host_with_other_rules_of_tls_is_misdirected() {
 }
 
 #[test]
-fn each_host_is_offered_its_own_protocols_and_all_are_counted() {
+fn alpn_is_offered_per_host_and_counted() {
     let site = Site::new();
     let both = site.folder.certificate(
         "both.pem",
@@ -109,7 +109,7 @@ fn each_host_is_offered_its_own_protocols_and_all_are_counted() {
 }
 
 #[test]
-fn plain_http_is_redirected_unless_another_site_serves_the_host_there() {
+fn http_redirects_to_https_unless_the_host_is_served() {
     let site = Site::new();
     let gate = lockgate().start(&format!(
         "ports = {{ http = 0, https = 8443 }}\n\
@@ -127,7 +127,7 @@ fn plain_http_is_redirected_unless_another_site_serves_the_host_there() {
 }
 
 #[test]
-fn what_redirects_does_not_say_what_is_spoken_there() {
+fn an_https_redirect_does_not_decide_protocols() {
     let site = Site::new();
     let gate = |protocols: &str| {
         lockgate().start(&format!(
@@ -139,7 +139,7 @@ fn what_redirects_does_not_say_what_is_spoken_there() {
     };
     let both = gate("[\"http1\", \"h2c\"]");
     assert!(plain(&both, "127.0.0.3:0", "app.test", "").starts_with("HTTP/1.1 308 "));
-    // RFC 9113 §3.4: who does not begin as HTTP/2 does is not answered in HTTP/1.
+    // RFC 9113 §3.4: a client that does not begin with the preface gets no response in HTTP/1.
     let only = gate("[\"h2c\"]");
     let answer = Wire::connect(only.at("127.0.0.3:0")).exchange(get("app.test", ""));
     assert!(
@@ -150,7 +150,7 @@ fn what_redirects_does_not_say_what_is_spoken_there() {
 }
 
 #[test]
-fn users_are_read_again_when_their_file_changes() {
+fn a_changed_htpasswd_file_is_reloaded() {
     let site = Site::new();
     // `mkpasswd -m sha512crypt -R 1000 secret`
     let anna = "anna:$6$rounds=1000$lockgate$G1TSfzON7kA97QS9WBAE7AmEmeFNMHBj0wXjzjad8IoM2Y0t7q7Jw7/yqrlg46CaEK/BcRySZhqRQFOHYvnju1\n";
@@ -179,7 +179,7 @@ fn users_are_read_again_when_their_file_changes() {
 }
 
 #[test]
-fn endpoints_are_checked_and_counted_by_the_name_of_their_pool() {
+fn endpoints_are_checked_and_counted_under_their_pool_name() {
     let origin = Origin::tcp().serve(|wire| {
         wire.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
         wire.finish();

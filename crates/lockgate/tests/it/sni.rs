@@ -1,7 +1,6 @@
-//! Connections told apart by what their ClientHello asks for: passed through, decrypted, or served
-//! by sites.
+//! Connections routed by their ClientHello: passed through, decrypted, or served by sites.
 
-mod hellos;
+mod client_hello;
 
 use lockgate_testkit::{Issued, Origin, Tls, Wire, server_config};
 use rustls::AlertDescription;
@@ -9,7 +8,7 @@ use rustls::version::{TLS12, TLS13};
 
 use crate::scene::{NAME, Site, lockgate};
 
-/// An endpoint that speaks TLS itself and says who it is.
+/// An endpoint that speaks TLS itself and sends its name.
 pub(crate) fn secure(issued: &Issued, name: &'static str) -> lockgate_testkit::Serving {
     let config = server_config(issued, None);
     Origin::tcp().serve(move |wire| {
@@ -28,7 +27,7 @@ fn tcp(lines: &str) -> String {
 }
 
 #[test]
-fn each_name_goes_to_its_endpoint_with_its_tls_untouched() {
+fn sni_routes_each_name_with_its_tls_untouched() {
     let site = Site::new();
     let issued = site.authority.issue(&[
         "mail.test",
@@ -66,7 +65,7 @@ fn each_name_goes_to_its_endpoint_with_its_tls_untouched() {
                 .connect(gate.address(), name)
                 .unwrap();
             assert_eq!(client.rest(), expected.as_bytes(), "{name}");
-            // The certificate is the endpoint's: nobody has decrypted anything.
+            // The certificate is the endpoint's: the bytes were not decrypted.
             assert_eq!(
                 client.agreed().peer_certificates().unwrap()[0],
                 issued.der()
@@ -92,7 +91,7 @@ fn each_name_goes_to_its_endpoint_with_its_tls_untouched() {
 }
 
 #[test]
-fn without_a_default_an_unknown_name_is_refused_counted_and_logged() {
+fn without_default_an_unknown_sni_is_refused_and_logged() {
     let site = Site::new();
     let mail = secure(&site.issued, "mail");
     let mut gate = lockgate().start(&tcp(&format!("sni.\"mail.test\" = \"{}\"", mail.address())));
@@ -121,7 +120,7 @@ fn without_a_default_an_unknown_name_is_refused_counted_and_logged() {
 }
 
 #[test]
-fn what_comes_right_behind_the_hello_is_not_lost() {
+fn bytes_behind_the_client_hello_are_forwarded() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(&tcp(&format!("default = \"{}\"", origin.address())));
@@ -136,7 +135,7 @@ fn what_comes_right_behind_the_hello_is_not_lost() {
 }
 
 #[test]
-fn the_header_of_a_table_is_sent_to_all_and_an_entry_may_say_another_one() {
+fn proxy_protocol_of_an_sni_entry_overrides_the_table() {
     let site = Site::new();
     let (one, other) = (Origin::tcp(), Origin::tcp());
     let gate = lockgate().start(&tcp(&format!(
@@ -168,7 +167,7 @@ fn the_header_of_a_table_is_sent_to_all_and_an_entry_may_say_another_one() {
     upstream.expect(&said);
 }
 
-/// Site "site.test" and names of `[tcp]` on one address: what is asked for chooses.
+/// Site "site.test" and names of `[tcp]` on one address: the SNI name chooses.
 fn shared(site: &Site, lines: &str) -> String {
     let all = site
         .authority
@@ -182,7 +181,7 @@ fn shared(site: &Site, lines: &str) -> String {
 }
 
 #[test]
-fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
+fn one_port_passes_through_terminates_and_serves_by_sni() {
     let site = Site::new();
     let issued = site
         .authority
@@ -245,7 +244,7 @@ fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
     h2.headers(1, &get, true);
     let answer = h2.answer(1);
     assert_eq!((answer.status, answer.text()), (200, "site"));
-    // What the name leads elsewhere with is no site (RFC 9110 §7.4).
+    // A name that is routed elsewhere is no site (RFC 9110 §7.4).
     let mut client = site
         .client()
         .alpn(&["http/1.1"])
@@ -253,7 +252,7 @@ fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
         .unwrap();
     client.send("GET / HTTP/1.1\r\nHost: mail.test\r\nConnection: close\r\n\r\n");
     assert!(client.rest().starts_with(b"HTTP/1.1 421 "));
-    // A protocol goes before every name.
+    // A route by ALPN precedes routes by name.
     for name in ["mail.test", "site.test"] {
         let asked = site.client().alpn(&["acme-tls/1"]).build();
         let Ok(mut client) = Tls::connect(&asked, Wire::connect(address), name) else {
@@ -270,7 +269,7 @@ fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
 
 /// The certificate of the only site is not for every name where other names lead elsewhere.
 #[test]
-fn an_unknown_name_is_refused_beside_the_certificate_of_one_site() {
+fn an_unknown_sni_is_refused_beside_a_single_site() {
     let site = Site::new();
     let mail = secure(&site.issued, "mail");
     let gate = lockgate().start(&format!(
@@ -294,7 +293,7 @@ fn an_unknown_name_is_refused_beside_the_certificate_of_one_site() {
 }
 
 #[test]
-fn beside_sites_a_default_takes_every_other_name() {
+fn a_default_beside_sites_takes_every_other_sni() {
     let site = Site::new();
     let issued = site.authority.issue(&["nobody.test"]);
     let rest = secure(&issued, "rest");
@@ -324,7 +323,7 @@ fn beside_sites_a_default_takes_every_other_name() {
 }
 
 #[test]
-fn check_says_where_each_name_leads() {
+fn check_shows_the_target_of_each_sni_name() {
     let site = Site::new();
     let file = site.folder.write(
         "lockgate.toml",
@@ -387,7 +386,7 @@ fn check_says_where_each_name_leads() {
 }
 
 #[test]
-fn a_renewed_certificate_of_one_name_is_taken_up() {
+fn a_renewed_certificate_of_an_sni_entry_is_loaded() {
     let site = Site::new();
     let app = Origin::tcp().echo();
     let toml = tcp(&format!(
@@ -405,7 +404,7 @@ fn a_renewed_certificate_of_one_name_is_taken_up() {
 }
 
 #[test]
-fn a_header_tells_the_client_of_every_name_and_of_sites() {
+fn accept_proxy_applies_to_sni_entries_and_sites() {
     let site = Site::new();
     let mail = Origin::tcp();
     let lines = format!(

@@ -1,5 +1,5 @@
-//! The rules of the house that a reader of the sources can check: who imports whom, and what no
-//! file has.
+//! The rules of the house that a reader of the sources can check: which module imports which, and
+//! what no file has.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Source {
         self.path.starts_with(folder)
     }
 
-    /// Lines of code, numbered, without what is a comment from its first character on.
+    /// Lines of code, numbered, without lines that are comments.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.code().lines().enumerate();
         lines
@@ -98,7 +98,7 @@ fn uses<'a>(
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
+fn every_file_has_a_leading_doc_comment() {
     let first = |source: &Source| {
         source
             .text
@@ -116,7 +116,7 @@ fn every_file_says_what_it_is_for() {
 }
 
 #[test]
-fn rustls_stays_in_the_room_of_tls() {
+fn only_the_tls_folder_uses_rustls() {
     let sources = sources();
     let elsewhere = |source: &Source| {
         !source.is_in("crates/lockgate-net/src/tls") && !source.is_in("crates/lockgate-testkit")
@@ -125,7 +125,7 @@ fn rustls_stays_in_the_room_of_tls() {
 }
 
 #[test]
-fn the_h2_crate_stays_in_the_rooms_that_speak_http_2() {
+fn only_http2_files_use_the_h2_crate() {
     let sources = sources();
     let rooms = [
         "crates/lockgate-proxy/src/h2/",
@@ -144,7 +144,7 @@ fn the_h2_crate_stays_in_the_rooms_that_speak_http_2() {
 }
 
 #[test]
-fn unsafe_stays_in_the_room_of_system_calls() {
+fn unsafe_is_only_in_syscall_and_allocator() {
     let sources = sources();
     let word = "unsafe";
     let rooms = [
@@ -162,7 +162,7 @@ fn unsafe_stays_in_the_room_of_system_calls() {
     }));
 }
 
-/// What the manifest of a crate of ours depends on, outside tests.
+/// The dependencies in the manifest of a crate of ours, outside tests.
 fn dependencies(name: &str) -> BTreeSet<String> {
     let manifest =
         std::fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
@@ -185,7 +185,7 @@ fn dependencies(name: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn crates_import_only_from_floors_below() {
+fn crates_import_only_from_lower_floors() {
     let never: [(&str, &[&str]); 8] = [
         (
             "lockgate-http",
@@ -280,14 +280,14 @@ fn crates_import_only_from_floors_below() {
 }
 
 #[test]
-fn only_the_assembly_knows_both_what_was_written_and_what_runs() {
+fn only_assemble_uses_both_config_and_proxy() {
     let sources = sources();
     let both = sources
         .iter()
         .filter(|source| source.is_in("crates/lockgate/src") && !source.is_test())
         .filter(|source| {
-            // The supervisor and its rooms start what the assembly made, by settings that are only
-            // theirs.
+            // The supervisor and its modules start what the assembly made, by settings that are
+            // only theirs.
             let starts = ["assemble.rs", "supervisor.rs", "check.rs", "start.rs"];
             let rooms = ["/assemble/", "/check/", "/supervisor/"];
             let may = starts.iter().any(|name| source.path.ends_with(name))
@@ -299,7 +299,7 @@ fn only_the_assembly_knows_both_what_was_written_and_what_runs() {
 }
 
 #[test]
-fn the_rooms_of_the_heart_call_in_one_direction() {
+fn proxy_modules_import_in_one_direction() {
     let sources = sources();
     let never = [
         (
@@ -340,7 +340,7 @@ fn the_rooms_of_the_heart_call_in_one_direction() {
 }
 
 #[test]
-fn workers_share_nothing_but_the_tables_of_limits() {
+fn workers_share_no_lock_but_the_limit_tables() {
     let sources = sources();
     let shared = |source: &Source| {
         ["/clients.rs", "/limits.rs", "/rate_limit.rs", "/shaping.rs"]
@@ -364,8 +364,8 @@ fn workers_share_nothing_but_the_tables_of_limits() {
 }
 
 #[test]
-fn nothing_is_left_for_later() {
-    // Put together here, so that this file does not have what it forbids.
+fn no_file_contains_todo_or_dbg() {
+    // Put together here, so that this file does not contain them.
     let words = [
         ["TO", "DO"],
         ["FIX", "ME"],
@@ -404,7 +404,7 @@ fn whole_word(line: &str, word: &str) -> bool {
 }
 
 #[test]
-fn no_path_of_a_machine_is_in_any_file() {
+fn no_file_contains_a_machine_path() {
     let words = [
         ["/ho", "me/"],
         ["/ro", "ot/"],
@@ -450,7 +450,7 @@ fn starts_path(line: &str, word: &str) -> bool {
 }
 
 #[test]
-fn names_that_say_nothing_are_not_used_for_rooms() {
+fn no_file_is_called_util_or_helpers() {
     let nothing = [
         "util", "utils", "common", "helpers", "helper", "manager", "context", "globals", "misc",
     ];
@@ -467,7 +467,7 @@ fn names_that_say_nothing_are_not_used_for_rooms() {
 }
 
 #[test]
-fn the_roots_of_crates_and_rooms_hold_no_logic() {
+fn lib_rs_and_mod_rs_hold_no_logic() {
     let root =
         |source: &Source| source.path.ends_with("/lib.rs") || source.path.ends_with("/mod.rs");
     let found = sources().into_iter().filter(root).filter(|source| {
@@ -480,7 +480,7 @@ fn the_roots_of_crates_and_rooms_hold_no_logic() {
 }
 
 #[test]
-fn no_file_outgrows_its_room() {
+fn no_file_exceeds_its_line_limit() {
     let long = |source: &Source| !source.is_test() && source.code().lines().count() > 780;
     report(
         sources()
@@ -491,7 +491,7 @@ fn no_file_outgrows_its_room() {
 }
 
 #[test]
-fn every_foreign_crate_says_why_it_is_there() {
+fn every_dependency_has_a_comment() {
     // Once is enough: by the crate of ours that uses it first, or where versions are shared.
     let mut explained = BTreeSet::new();
     let mut used = BTreeSet::new();
@@ -518,7 +518,7 @@ fn every_foreign_crate_says_why_it_is_there() {
             used.insert(name);
         }
     }
-    // What everybody knows, or comes with another one, needs no words.
+    // A crate that is widely known, or comes with another one, needs no comment.
     let known = [
         "tokio",
         "thiserror",

@@ -1,7 +1,6 @@
-//! TLS with clients: certificates by name, versions, groups, client certificates, and what is
-//! refused.
+//! TLS with clients: certificates by name, versions, groups, client certificates, and refusals.
 
-mod misuse;
+mod hostile_clients;
 mod reload;
 mod resumption;
 
@@ -13,7 +12,7 @@ use rustls::{AlertDescription, NamedGroup, ProtocolVersion};
 use crate::scene::{NAME, Site, VERSIONS, lockgate, text};
 
 /// The name of the certificate that a client was shown, by its position in `issued`.
-fn shown<'a>(tls: &Tls, issued: &[(&'a str, &lockgate_testkit::Issued)]) -> &'a str {
+fn shown_certificate<'a>(tls: &Tls, issued: &[(&'a str, &lockgate_testkit::Issued)]) -> &'a str {
     let leaf = &tls.agreed().peer_certificates().unwrap()[0];
     issued
         .iter()
@@ -23,7 +22,7 @@ fn shown<'a>(tls: &Tls, issued: &[(&'a str, &lockgate_testkit::Issued)]) -> &'a 
 }
 
 #[test]
-fn an_exact_name_wins_over_a_wildcard_and_both_over_the_default() {
+fn exact_sni_beats_wildcard_and_wildcard_beats_default() {
     let site = Site::new();
     let make = |name: &str, names: &[&str]| {
         let issued = site.authority.issue(names);
@@ -53,9 +52,9 @@ fn an_exact_name_wins_over_a_wildcard_and_both_over_the_default() {
         ("default.test", "default"),
     ] {
         let tls = client.connect(gate.address(), name).unwrap();
-        assert_eq!(shown(&tls, &issued), expected, "{name}");
+        assert_eq!(shown_certificate(&tls, &issued), expected, "{name}");
     }
-    // A name of nobody's is shown the default, which the client refuses.
+    // An unknown name gets the default, which the client refuses.
     let refused = client.connect(gate.address(), "other.test").unwrap_err();
     assert!(
         refused.to_string().contains("not valid for name"),
@@ -71,7 +70,7 @@ fn an_exact_name_wins_over_a_wildcard_and_both_over_the_default() {
     let mut nameless = site.client();
     nameless.names_server = false;
     assert_eq!(
-        shown(
+        shown_certificate(
             &nameless.connect(gate.address(), "default.test").unwrap(),
             &issued
         ),
@@ -80,7 +79,7 @@ fn an_exact_name_wins_over_a_wildcard_and_both_over_the_default() {
 }
 
 #[test]
-fn without_a_default_an_unknown_name_is_refused_by_an_alert() {
+fn without_a_default_certificate_an_unknown_sni_is_refused() {
     let site = Site::new();
     let origin = Origin::tcp();
     let toml = format!(
@@ -120,7 +119,7 @@ fn without_a_default_an_unknown_name_is_refused_by_an_alert() {
 }
 
 #[test]
-fn of_the_protocols_that_both_speak_the_listener_prefers_its_first() {
+fn server_order_decides_alpn() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let toml = site.tls(origin.address(), ", alpn = [\"h2\", \"http/1.1\"]")
@@ -153,7 +152,7 @@ fn of_the_protocols_that_both_speak_the_listener_prefers_its_first() {
             Some(AlertDescription::NoApplicationProtocol)
         );
         assert_eq!(gate.next_line()["cause"], "handshake_failed");
-        // Where nothing is said about it, offers are ignored.
+        // Without `alpn`, offers are ignored.
         let mut tls = client
             .alpn(&["h2"])
             .connect(gate.at("127.0.0.2:0"), NAME)
@@ -165,7 +164,7 @@ fn of_the_protocols_that_both_speak_the_listener_prefers_its_first() {
 }
 
 #[test]
-fn keys_of_every_kind_serve() {
+fn every_private_key_type_serves() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let mut toml = String::new();
@@ -188,7 +187,7 @@ fn keys_of_every_kind_serve() {
 }
 
 #[test]
-fn of_two_certificates_of_one_name_the_client_gets_the_kind_that_it_can_check() {
+fn an_rsa_only_client_gets_the_rsa_certificate() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let rsa = site
@@ -219,8 +218,8 @@ fn of_two_certificates_of_one_name_the_client_gets_the_kind_that_it_can_check() 
     }
 }
 
-/// What `openssl s_client` prints about a connection; `None`, with a word about it, where there is
-/// none.
+/// Output of `openssl s_client` for a connection; `None`, with a message, where it is not
+/// installed.
 fn openssl(arguments: &[&str]) -> Option<String> {
     let output = std::process::Command::new("openssl")
         .arg("s_client")
@@ -239,7 +238,7 @@ fn openssl(arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn a_client_that_can_gets_the_post_quantum_group() {
+fn a_capable_client_negotiates_the_post_quantum_group() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&site.tls(origin.address(), ""));
@@ -256,7 +255,7 @@ fn a_client_that_can_gets_the_post_quantum_group() {
 }
 
 #[test]
-fn a_policy_leaves_only_what_it_names() {
+fn a_tls_policy_restricts_versions_suites_and_groups() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let toml = site.listener("127.0.0.1:0", origin.address(), ", policy = \"modern\"")
@@ -316,7 +315,7 @@ fn a_policy_leaves_only_what_it_names() {
 }
 
 #[test]
-fn where_client_certificates_are_required_only_the_right_ones_come_in() {
+fn required_client_certificates_are_verified() {
     let site = Site::new();
     let clients = Authority::new("Clients");
     let ca = text(&site.folder.write("clients.pem", clients.pem()));
@@ -383,7 +382,7 @@ fn refusal(connected: std::io::Result<Tls>) -> Option<AlertDescription> {
 }
 
 #[test]
-fn a_file_of_authorities_that_is_missing_or_empty_fails_the_start() {
+fn a_missing_or_empty_client_ca_file_fails_the_start() {
     let site = Site::new();
     let empty = site.folder.write("empty.pem", "");
     let text_only = site.folder.write("text.pem", "no certificate here\n");
@@ -403,7 +402,7 @@ fn a_file_of_authorities_that_is_missing_or_empty_fails_the_start() {
 }
 
 #[test]
-fn an_endpoint_that_wants_a_certificate_of_ours_is_a_failed_connect() {
+fn an_endpoint_requiring_a_client_certificate_is_connect_failed() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let origin = Origin::tcp();

@@ -1,12 +1,12 @@
-//! Tunnels: clients say where their bytes go (CONNECT, RFC 9110 §9.3.6).
+//! Tunnels: clients choose their target (CONNECT, RFC 9110 §9.3.6).
 
-mod bounds;
+mod access_control;
 mod exchanges;
 mod forward;
-mod guards;
 mod http2;
-mod rules;
+mod limits;
 mod shape;
+mod targets;
 
 use lockgate_testkit::Http;
 
@@ -18,12 +18,12 @@ fn tunnels(keys: &str) -> String {
     format!("[tunnel.\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8:*\", \"localhost:*\"]\n{keys}\n")
 }
 
-/// What a client sends.
+/// The request head of a client.
 fn connect(target: &str) -> String {
     format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n")
 }
 
-/// Asks for a tunnel; what is answered.
+/// Requests a tunnel; returns the response.
 fn ask(gate: &Lockgate, request: impl AsRef<[u8]>) -> Message {
     let mut client = Http::connect(gate.address());
     client.send(request);
@@ -38,8 +38,8 @@ fn opened(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     (client, Http::over(origin.accept()))
 }
 
-/// Each says a word and hears the other's.
-fn talk(client: &mut Http, origin: &mut Http) {
+/// Each side sends a word and gets the other's.
+fn ping_pong(client: &mut Http, origin: &mut Http) {
     client.send("ping");
     origin.expect("ping");
     origin.send("pong");

@@ -1,4 +1,4 @@
-//! Values that are looked for while it runs, and the pages that show them.
+//! Values that are fetched at run time, and the pages that show them.
 
 use lockgate_testkit::{Folder, Http, Origin};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::scene::{lockgate, text};
 
 #[test]
-fn a_page_shows_what_was_had_last_and_what_cannot_be_had_is_said_once() {
+fn a_page_shows_the_last_values_that_were_fetched() {
     let origin = Origin::tcp();
     let folder = Folder::new();
     folder.write("index.html", "<p>@motd@, @version@, @none@</p>");
@@ -35,7 +35,7 @@ fn a_page_shows_what_was_had_last_and_what_cannot_be_had_is_said_once() {
             "HTTP/1.1 {status} X\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n"
         ));
     };
-    // One of them has no answer yet, and the others do not wait for it.
+    // One of them has no response yet, and the others do not wait for it.
     assert_eq!(page(), "<p>nothing yet, 1.2 <b>new</b>, -</p>");
     [500, 503, 200].into_iter().for_each(answer);
     gate.says("the value is had again");
@@ -45,14 +45,17 @@ fn a_page_shows_what_was_had_last_and_what_cannot_be_had_is_said_once() {
         "the value cannot be had: the last one stays".to_owned(),
     );
     let again = ("INFO".to_owned(), "the value is had again".to_owned());
-    assert_eq!(told(&gate.stderr().json(), "motd"), [cannot.clone(), again]);
-    assert_eq!(told(&gate.stderr().json(), "none"), [cannot]);
-    assert_eq!(told(&gate.stderr().json(), "version"), []);
+    assert_eq!(
+        logged_about(&gate.stderr().json(), "motd"),
+        [cannot.clone(), again]
+    );
+    assert_eq!(logged_about(&gate.stderr().json(), "none"), [cannot]);
+    assert_eq!(logged_about(&gate.stderr().json(), "version"), []);
     assert_eq!(gate.stop().code, Some(0));
 }
 
 /// Level and message of each line that the operator log has of a value.
-fn told(lines: &[Value], value: &str) -> Vec<(String, String)> {
+fn logged_about(lines: &[Value], value: &str) -> Vec<(String, String)> {
     let of = lines.iter().filter(|line| line["value"] == value);
     let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
     of.map(|line| (text(line, "level"), text(line, "message")))

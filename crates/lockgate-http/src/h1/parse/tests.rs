@@ -1,4 +1,4 @@
-//! Parsing of heads. Each refusal names the section that asks for it.
+//! Heads: bytes in, fields out. Each refusal names the section that requires it.
 
 use super::*;
 use crate::fields::Known;
@@ -21,7 +21,7 @@ fn answer(input: &[u8]) -> Result<Option<(usize, ResponseHead)>, HeadError> {
 }
 
 #[test]
-fn a_request_is_read_as_it_was_written() {
+fn a_request_head_is_read_as_written() {
     let input =
         b"GET /a?b=%20 HTTP/1.1\r\nHOST: example.com\r\nX-Y:\t z z\t \r\nEmpty:\r\n\r\nbody";
     let (taken, head) = read(input).unwrap().unwrap();
@@ -41,7 +41,7 @@ fn a_request_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_head_may_come_in_any_pieces() {
+fn a_head_may_arrive_in_any_pieces() {
     let input = b"POST / HTTP/1.0\r\nA: b\r\n\r\n";
     let (mut progress, mut head) = (Progress::default(), RequestHead::default());
     for end in 0..input.len() {
@@ -68,9 +68,9 @@ fn a_head_may_come_in_any_pieces() {
     assert_eq!((head.target(), head.fields.len()), (&b"/next"[..], 0));
 }
 
-/// Otherwise a line that arrives byte by byte would be searched as often as it has bytes.
+/// Otherwise a line that comes byte by byte would be parsed as often as it has bytes.
 #[test]
-fn no_byte_of_a_line_is_looked_at_twice() {
+fn no_byte_of_a_line_is_parsed_twice() {
     let (mut progress, mut head) = (Progress::default(), RequestHead::default());
     let input = b"GET /aaaaaaaaaaaaaaaaaaaaaaaa";
     assert_eq!(request(input, &mut progress, &LIMITS, &mut head), Ok(None));
@@ -84,9 +84,9 @@ fn no_byte_of_a_line_is_looked_at_twice() {
     );
 }
 
-/// RFC 9112 §2.2: at least one empty line is skipped. No client sends more than one.
+/// RFC 9112 §2.2: at least one empty line is skipped. No client is known to send more.
 #[test]
-fn one_empty_line_may_go_before_a_request() {
+fn one_empty_line_may_precede_a_request() {
     assert_eq!(read(b"\r\nGET / HTTP/1.1\r\n\r\n").unwrap().unwrap().0, 20);
     assert_eq!(read(b"\r").unwrap().map(|_| ()), None);
     assert_eq!(read(b"\r\n").unwrap().map(|_| ()), None);
@@ -117,7 +117,7 @@ fn methods_are_tokens_and_case_sensitive() {
 }
 
 #[test]
-fn what_is_no_request_line_is_refused() {
+fn malformed_request_lines_are_refused() {
     // RFC 9112 §3: method SP request-target SP HTTP-version, one space each.
     for line in [
         "GET /",
@@ -162,7 +162,7 @@ fn what_is_no_request_line_is_refused() {
 }
 
 #[test]
-fn what_is_no_field_is_refused() {
+fn malformed_field_lines_are_refused() {
     use HeadError::*;
     for (line, error) in [
         ("Host : a", FieldName), // RFC 9112 §5.1
@@ -187,9 +187,9 @@ fn what_is_no_field_is_refused() {
     }
 }
 
-/// Waiting for the rest of a head that is malformed already would only waste time.
+/// Waiting for the rest of a head that cannot become valid would be in vain.
 #[test]
-fn a_bare_line_feed_is_refused_as_soon_as_it_is_seen() {
+fn a_bare_line_feed_is_refused_at_once() {
     assert_eq!(
         read(b"GET / HTTP/1.1\nHost: a\n\n").unwrap_err(),
         HeadError::LineEnd
@@ -211,7 +211,7 @@ fn a_bare_line_feed_is_refused_as_soon_as_it_is_seen() {
 
 /// RFC 9110 §5.5: bytes above 127 are opaque to a recipient, and are kept.
 #[test]
-fn values_may_have_bytes_of_no_meaning() {
+fn field_values_may_contain_obs_text() {
     let (_, head) = read(b"GET / HTTP/1.1\r\nA: \xff\tb\xc3\xa4\r\n\r\n")
         .unwrap()
         .unwrap();
@@ -222,7 +222,7 @@ fn values_may_have_bytes_of_no_meaning() {
 }
 
 #[test]
-fn limits_hold_to_the_byte_and_to_the_line() {
+fn head_limits_hold_to_the_byte_and_line() {
     let with = |value: usize| format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "b".repeat(value));
     let fits = LIMITS.head - with(0).len();
     assert!(read(with(fits).as_bytes()).unwrap().is_some());
@@ -273,7 +273,7 @@ fn limits_hold_to_the_byte_and_to_the_line() {
 }
 
 #[test]
-fn an_answer_is_read_as_it_was_written() {
+fn a_response_head_is_read_as_written() {
     let input = b"HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc";
     let (taken, head) = answer(input).unwrap().unwrap();
     assert_eq!(
@@ -302,7 +302,7 @@ fn an_answer_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_is_no_status_line_is_refused() {
+fn malformed_status_lines_are_refused() {
     for line in [
         "HTTP/1.1",
         "HTTP/1.1 ",
@@ -332,7 +332,7 @@ fn what_is_no_status_line_is_refused() {
 }
 
 #[test]
-fn interim_answers_are_those_after_which_another_comes() {
+fn interim_responses_are_1xx_except_101() {
     let interim = |status: u16| {
         let input = format!("HTTP/1.1 {status} X\r\n\r\n");
         answer(input.as_bytes()).unwrap().unwrap().1.is_interim()

@@ -1,4 +1,4 @@
-//! Requests: field sections in, heads out. Each refusal names the section that asks for it.
+//! Requests: field sections in, heads out. Each refusal names the section that requires it.
 
 use super::*;
 use crate::asked::asked;
@@ -56,7 +56,7 @@ fn is(text: &str) -> Result<String, HeadError> {
 }
 
 #[test]
-fn the_scheme_is_kept_where_there_is_one() {
+fn the_h2_scheme_is_kept_if_present() {
     for (pseudo, secure) in [
         (GET, Some(true)),
         (
@@ -71,7 +71,7 @@ fn the_scheme_is_kept_where_there_is_one() {
     ] {
         assert_eq!(read(&pseudo, &[]).unwrap().secure, secure, "{pseudo:?}");
     }
-    // A used head keeps nothing of its last request.
+    // Nothing is left of the head's first use.
     let mut head = read(&GET, &[]).unwrap();
     let plain = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
     parse::request(plain, &mut Progress::default(), &LIMITS, &mut head)
@@ -81,7 +81,7 @@ fn the_scheme_is_kept_where_there_is_one() {
 }
 
 #[test]
-fn a_request_is_one_of_http_1() {
+fn an_h2_request_becomes_an_http_1_head() {
     let head = read(
         &GET,
         &[(b"x-b", b"1"), (b"accept", b""), (b"x-a", b"z\tz \xff")],
@@ -104,7 +104,7 @@ fn a_request_is_one_of_http_1() {
 }
 
 #[test]
-fn a_head_may_be_used_again() {
+fn a_request_head_may_be_reused() {
     let mut head = RequestHead::default();
     let before = b"POST /before HTTP/1.0\r\nContent-Length: 3\r\nConnection: close\r\n\r\n";
     parse::request(before, &mut Progress::default(), &LIMITS, &mut head)
@@ -196,9 +196,9 @@ fn pseudo_header_fields_are_complete() {
     }
 }
 
-/// Characters that a pseudo-header field must not have, so that it means one thing only in HTTP/1.
+/// Bytes that each of them may not contain, so that it cannot mean more than one thing in HTTP/1.
 #[test]
-fn nothing_is_injected_through_a_pseudo_header_field() {
+fn crlf_in_pseudo_header_fields_is_refused() {
     let tail = b" HTTP/1.1\r\nX: y";
     let with = |text: &[u8]| [text, tail].concat();
     // RFC 9110 §9.1: a token.
@@ -352,7 +352,7 @@ fn nothing_is_injected_through_a_pseudo_header_field() {
 }
 
 #[test]
-fn methods_paths_and_schemes_are_those_of_http_1() {
+fn method_path_and_scheme_pseudo_headers_become_a_request_line() {
     let of = |pseudo| of(&pseudo, &[]);
     assert_eq!(
         of(Pseudo {
@@ -388,7 +388,7 @@ fn methods_paths_and_schemes_are_those_of_http_1() {
 /// field that identifies an entity that differs from the entity in the ":authority" pseudo-header
 /// field. The values of fields need to be normalized to compare them".
 #[test]
-fn there_is_one_authority() {
+fn authority_and_host_must_agree() {
     let one = is("GET /a?b HTTP/1.1\nHost: a.example\n");
     let with = |authority: Option<&'static [u8]>, hosts: &[&[u8]]| {
         let fields: Vec<_> = hosts.iter().map(|host| (&b"host"[..], *host)).collect();
@@ -448,7 +448,7 @@ fn there_is_one_authority() {
 
 /// RFC 9113 §8.2.1, and RFC 9110 §5.1, §5.5.
 #[test]
-fn what_is_no_field_is_refused() {
+fn malformed_h2_request_fields_are_refused() {
     for (name, value, error) in [
         (&b""[..], &b""[..], HeadError::FieldName),
         (b"Accept", b"", HeadError::FieldName),
@@ -464,7 +464,7 @@ fn what_is_no_field_is_refused() {
         (b"x\n", b"", HeadError::FieldName),
         (b"x\x7f", b"", HeadError::FieldName),
         (b"\xc3\xa4", b"", HeadError::FieldName),
-        // RFC 9113 §8.3: pseudo-header fields that are unknown, or belong to responses.
+        // RFC 9113 §8.3: unknown pseudo-header fields, and that of a response.
         (b":status", b"200", HeadError::FieldName),
         (b":path", b"/", HeadError::FieldName),
         (b":other", b"", HeadError::FieldName),
@@ -495,7 +495,7 @@ fn what_is_no_field_is_refused() {
 
 /// RFC 9113 §8.2.2.
 #[test]
-fn fields_of_connections_are_refused() {
+fn connection_specific_fields_in_h2_requests_are_refused() {
     for (name, value) in [
         (&b"connection"[..], &b"close"[..]),
         (b"connection", b""),
@@ -528,7 +528,7 @@ fn fields_of_connections_are_refused() {
 /// RFC 9113 §8.2.3: "these MUST be concatenated into a single octet string using the two-octet
 /// delimiter of 0x3b, 0x20 [...] before being passed into a non-HTTP/2 context".
 #[test]
-fn lines_of_cookie_become_one() {
+fn cookie_lines_are_joined_into_one() {
     let crumbs = |crumbs: &[&[u8]]| {
         let mut fields: Vec<_> = crumbs
             .iter()
@@ -548,14 +548,14 @@ fn lines_of_cookie_become_one() {
         with("cookie: a=b; c=d; e=f\n")
     );
     assert_eq!(crumbs(&[b"", b"c=d", b""]), with("cookie: c=d\n"));
-    // They count as one line, but each takes its room.
+    // They count as a single line, but each needs its room.
     assert!(crumbs(&[&b"a"[..]; 9]).is_ok());
     assert_eq!(crumbs(&[&b"a"[..]; 40]), Err(HeadError::TooLong));
 }
 
 /// RFC 9113 §8.1.1, RFC 9110 §8.6.
 #[test]
-fn a_content_length_is_one_number() {
+fn h2_content_length_is_a_single_number() {
     let with = |values: &[&[u8]]| {
         let fields: Vec<_> = values
             .iter()
@@ -598,7 +598,7 @@ fn a_content_length_is_one_number() {
 /// RFC 9113 §8.1.1: "A request or response is also malformed if the value of a content-length
 /// header field does not equal the sum of the DATA frame payload lengths that form the content".
 #[test]
-fn a_body_is_as_long_as_its_stream_or_its_content_length() {
+fn an_h2_request_body_length_follows_content_length_or_stream() {
     let of = |value: Option<&[u8]>, ended| {
         let field = value.map(|value| (&b"content-length"[..], value));
         length(
@@ -627,7 +627,7 @@ fn a_body_is_as_long_as_its_stream_or_its_content_length() {
 
 /// RFC 9113 §8.5.
 #[test]
-fn connect_asks_for_an_authority() {
+fn h2_connect_needs_an_authority_with_port() {
     let head = read(&CONNECT, &[]).unwrap();
     assert_eq!(
         (head.method, head.target()),
@@ -662,7 +662,7 @@ fn connect_asks_for_an_authority() {
 
 /// RFC 8441 §5.
 #[test]
-fn extended_connect_becomes_the_get_of_a_websocket() {
+fn extended_connect_becomes_a_websocket_get() {
     let fields: [(&[u8], &[u8]); 4] = [
         (b"sec-websocket-version", b"13"),
         (b"sec-websocket-key", b"dGhlIHNhbXBsZSBub25jZQ=="),
@@ -676,7 +676,7 @@ fn extended_connect_becomes_the_get_of_a_websocket() {
          Upgrade: websocket\nConnection: Upgrade\n"
     );
     assert_eq!(head.method, Method::Get);
-    // It has no body.
+    // The bytes that follow are no body.
     assert_eq!(
         [false, true].map(|ended| length(&head, ended)),
         [Ok(BodyLength::Empty); 2]
@@ -718,7 +718,7 @@ fn extended_connect_becomes_the_get_of_a_websocket() {
 
 /// RFC 9113 §6.5.2: a field has the size of its name and value, and 32 bytes more.
 #[test]
-fn limits_hold_to_the_byte_and_to_the_line() {
+fn h2_head_limits_hold_to_the_byte_and_line() {
     // :method GET, :scheme https, :authority a.example, :path /a?b
     let pseudo = 7 + 3 + 7 + 5 + 10 + 9 + 5 + 4 + 4 * 32;
     let fits = LIMITS.head - pseudo - 32 - 1;
@@ -765,9 +765,9 @@ fn limits_hold_to_the_byte_and_to_the_line() {
     assert_eq!(errors.map(HeadError::status), [431, 431, 414, 400]);
 }
 
-/// RFC 3875 §4.1.18: names that an origin which sees fields as variables confuses.
+/// RFC 3875 §4.1.18: names that an origin that sees fields as variables cannot distinguish.
 #[test]
-fn strangers_cannot_say_who_they_are_by_another_spelling() {
+fn untrusted_h2_clients_cannot_respell_x_forwarded_for() {
     let client = Client::new("192.0.2.7".to_owned(), true, false);
     let lies: [&[u8]; 12] = [
         b"x-forwarded-for",

@@ -1,4 +1,5 @@
-//! The account against blocks in each form that HPACK has for a field, and against a decoder.
+//! Findings of an account in blocks, in each of the forms that HPACK has for a field, and beside
+//! the result of a decoder.
 
 use super::super::{Decoder, Encoder, TABLE_SIZE};
 use super::*;
@@ -65,7 +66,7 @@ fn section_size_counts_32_bytes_for_each_field() {
 
 /// RFC 9113 §8.3: the pseudo-fields in each of the forms that HPACK has for a field.
 #[test]
-fn pseudo_fields_are_found_in_every_form() {
+fn pseudo_header_fields_are_found_in_every_hpack_form() {
     // The form, whether it is a response, whether it is interim.
     for coded in [false, true] {
         for marks in [0x00, 0x10, 0x40] {
@@ -133,7 +134,7 @@ fn pseudo_fields_are_found_in_every_form() {
 
 /// RFC 9113 §8.3: each pseudo-field once, and all of them before the other fields.
 #[test]
-fn pseudo_fields_that_are_repeated_or_behind_others_are_found() {
+fn repeated_or_misplaced_pseudo_header_fields_are_found() {
     let [method, scheme, path, regular] = [2, 6, 4, 16].map(|index| vec![0x80 | index]);
     let custom = || literal(0x00, b"x", b"", false);
     for (fields, misplaced) in [
@@ -193,7 +194,7 @@ fn pseudo_fields_that_are_repeated_or_behind_others_are_found() {
 
 /// RFC 9113 §8.2.2, in each of the forms that HPACK has for a field.
 #[test]
-fn fields_of_connections_are_found_in_every_form() {
+fn connection_specific_fields_are_found_in_every_hpack_form() {
     for (name, value, of_connections) in [
         ("connection", "close", true),
         ("connection", "", true),
@@ -228,7 +229,7 @@ fn fields_of_connections_are_found_in_every_form() {
                         of_connections,
                         "{name}: {value}"
                     );
-                    // The name alone: its value does not count.
+                    // The name alone: the value does not count.
                     let named =
                         seen(&mut account, &[&[0x0f, 47, 8][..], b"trailers"].concat()).unwrap();
                     let expected = of_connections && name != "te";
@@ -247,7 +248,7 @@ fn fields_of_connections_are_found_in_every_form() {
 
 /// RFC 9113 §8.3.1: `:path` has no fragment; other fields may have any number sign.
 #[test]
-fn a_fragment_in_path_is_found_coded_or_not() {
+fn a_fragment_in_path_is_found_with_and_without_huffman() {
     for (name, value, has) in [
         (":path", "/p#x", true),
         (":path", "#", true),
@@ -273,7 +274,7 @@ fn a_fragment_in_path_is_found_coded_or_not() {
 }
 
 #[test]
-fn a_reference_to_a_large_field_counts_as_the_field() {
+fn a_dynamic_table_reference_counts_the_whole_field() {
     let mut account = account();
     let mut block = literal(0x40, b"a", &[b'x'; 4_000], true);
     block.extend([0x80 | 62; 14]);
@@ -284,7 +285,7 @@ fn a_reference_to_a_large_field_counts_as_the_field() {
 
 /// RFC 7541 §4.4: an entry larger than the table empties it. §4.3: so does a table of size 0.
 #[test]
-fn entries_leave_the_table_as_it_shrinks() {
+fn dynamic_table_entries_are_evicted_as_it_shrinks() {
     let mut account = Account::new(100, 1024);
     let block = [
         literal(0x40, b"a", b"b", false),
@@ -307,7 +308,7 @@ fn entries_leave_the_table_as_it_shrinks() {
 
 /// RFC 7541 §2.3.3, §4.2, §5.1, §5.2.
 #[test]
-fn what_cannot_be_decoded_is_an_error() {
+fn undecodable_hpack_blocks_are_errors() {
     for (block, error) in [
         (&[0x80][..], HpackError::Index),
         (&[0x80 | 62], HpackError::Index),
@@ -324,7 +325,7 @@ fn what_cannot_be_decoded_is_an_error() {
 }
 
 #[test]
-fn a_block_may_come_in_any_pieces() {
+fn an_hpack_block_may_arrive_in_any_pieces() {
     let mut encoder = Encoder::new();
     let mut block = Vec::new();
     encoder.begin(&mut block);
@@ -346,10 +347,10 @@ fn a_block_may_come_in_any_pieces() {
     }
 }
 
-/// RFC 9113 §4.3: the following fields are read as before. RFC 7541 §4.4: a field larger than the
-/// table empties it.
+/// RFC 9113 §4.3: the fields behind it are read as before. RFC 7541 §4.4: a field that is larger
+/// than the table empties it.
 #[test]
-fn a_value_that_is_long_is_passed_over_and_nothing_of_it_held() {
+fn a_long_hpack_value_is_skipped_without_buffering() {
     let short = literal(0x40, b"a", b"b", false);
     for (marks, empties) in [(0x00, false), (0x10, false), (0x40, true)] {
         for name in [&b"x"[..], b":path"] {
@@ -382,7 +383,7 @@ fn a_value_that_is_long_is_passed_over_and_nothing_of_it_held() {
 }
 
 #[test]
-fn a_long_field_without_an_end_is_no_section() {
+fn an_unterminated_long_field_is_no_section() {
     let mut account = account();
     account
         .see(&[0x40, 1, b'a', 0x7f, 0xff, 0xff, 0x7f])
@@ -393,7 +394,7 @@ fn a_long_field_without_an_end_is_no_section() {
 }
 
 #[test]
-fn a_name_that_is_long_is_refused() {
+fn a_long_field_name_is_refused() {
     let mut account = account();
     account.see(&[0x40, 0x7f, 0xff, 0xff, 0x7f]).unwrap();
     assert_eq!(account.see(&[b'x'; 16_379]), Ok(()));
@@ -402,7 +403,7 @@ fn a_name_that_is_long_is_refused() {
 
 /// The largest section of a block is counted without decoding.
 #[test]
-fn agrees_with_the_decoder() {
+fn hpack_accounting_agrees_with_the_decoder() {
     let (mut account, mut decoder) = (account(), Decoder::new(TABLE_SIZE));
     for round in 0..200_usize {
         let mut block = Vec::new();

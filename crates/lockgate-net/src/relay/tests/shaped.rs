@@ -1,4 +1,4 @@
-//! Relays with limited rates, on a clock that advances only while a task waits for tokens.
+//! Relays with limited rates, on time that passes only while a shaper waits for tokens.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::shape::{BURST, Bucket, Line, Moment};
 
 /// A rate of 10 MB/s.
 const TEN: u64 = 10_000_000;
-/// The most lateness of one wake-up, and pieces that are begun and not earned.
+/// The most that one wake-up is late, and the bytes that are granted and not earned.
 const SLACK: Moment = 30 * MS;
 
 fn bucket(rate: u64) -> Arc<Bucket> {
@@ -19,7 +19,7 @@ fn shaper(buckets: &[Arc<Bucket>], line: &Rc<Line>) -> Option<Shaper> {
     Some(Shaper::new(buckets, line))
 }
 
-/// Advances the clock while any task in `lines` waits, until `done`; returns the time.
+/// Lets time pass while a shaper in `lines` waits, until `done`; returns how much.
 async fn pass(lines: &[&Rc<Line>], done: impl Fn() -> bool) -> Moment {
     let begun = lines[0].now();
     while !done() {
@@ -31,7 +31,7 @@ async fn pass(lines: &[&Rc<Line>], done: impl Fn() -> bool) -> Moment {
     lines[0].now() - begun
 }
 
-/// The time of this many bytes at a rate, with the burst that is saved at the beginning.
+/// The time for so many bytes at a rate, with the saved burst at the beginning.
 fn takes(bytes: usize, rate: u64) -> std::ops::Range<Moment> {
     let time = bytes as u64 * 1_000 / rate * MS;
     time - BURST - SLACK..time - BURST + SLACK
@@ -73,7 +73,7 @@ fn each_direction_has_its_rate_and_half_close_survives() {
             let took = pass(&[&line], || at_origin.is_finished()).await;
             assert!(takes(4_000_000, TEN).contains(&took), "{took}");
             assert!(at_origin.await.unwrap() == up);
-            // The client has finished, and gets a response.
+            // The client has half-closed, and gets its response.
             sending(&origin, down.clone());
             let at_client = receiving(&client);
             let took = pass(&[&line], || task.is_finished()).await;
@@ -86,7 +86,7 @@ fn each_direction_has_its_rate_and_half_close_survives() {
                 (meter.received.get(), meter.sent.get()),
                 (4_000_000, 1_000_000)
             );
-            // The relay waited for tokens all that time, and does not now.
+            // All of that time a shaper waited for tokens, and none does now.
             assert!(!meter.held.get());
             assert!(
                 meter.held_for.get() + 2 * SLACK > 4_000_000_000 / 10 - BURST,
@@ -97,7 +97,8 @@ fn each_direction_has_its_rate_and_half_close_survives() {
     }
 }
 
-/// Sends `data` downward while time passes; returns whether a pipe was used, and the received data.
+/// Carries `data` downward while time passes; returns whether a pipe was used, and the bytes that
+/// arrived.
 async fn carry(bench: &mut Bench, line: &Rc<Line>, data: &[u8]) -> (bool, Vec<u8>) {
     let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
     let mut buffer = vec![0; 1 << 20];
@@ -119,9 +120,9 @@ async fn carry(bench: &mut Bench, line: &Rc<Line>, data: &[u8]) -> (bool, Vec<u8
 }
 
 #[test]
-fn plain_tcp_that_is_shaped_is_spliced_all_the_same() {
+fn shaped_plain_tcp_is_still_spliced() {
     run(async {
-        // A piece of the first rate is smaller than a read in bulk.
+        // A piece of the first rate is smaller than one read in bulk.
         for rate in [TEN, 10 * TEN] {
             let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
             bench.relay.shape(None, shaper(&[bucket(rate)], &line));
@@ -142,7 +143,7 @@ fn plain_tcp_that_is_shaped_is_spliced_all_the_same() {
 }
 
 #[test]
-fn small_pieces_of_a_slow_rate_are_copied() {
+fn small_pieces_at_a_slow_rate_are_copied() {
     run(async {
         let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
         bench.relay.shape(None, shaper(&[bucket(TEN / 10)], &line));
@@ -152,7 +153,7 @@ fn small_pieces_of_a_slow_rate_are_copied() {
 }
 
 #[test]
-fn two_workers_together_hold_the_rate_of_all() {
+fn two_workers_together_hold_the_shared_rate() {
     run(async {
         let total = bucket(TEN);
         let lines = [Line::stopped(), Line::stopped()];
@@ -196,7 +197,7 @@ fn two_workers_together_hold_the_rate_of_all() {
 }
 
 #[test]
-fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
+fn under_tls_the_rate_counts_plaintext_and_close_notify_passes() {
     for terms in TERMS {
         run(async {
             let Pair {
@@ -206,7 +207,7 @@ fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
             } = settled_pair(terms);
             let mut bench = Bench::new(unix_sockets, Some(down), None, Preface::default());
             let line = Line::stopped();
-            // A packet at a time: a record takes eleven.
+            // A packet at a time; a record needs eleven.
             bench.relay.shape(
                 shaper(&[bucket(20_000)], &line),
                 shaper(&[bucket(20_000)], &line),
@@ -246,7 +247,7 @@ fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
 }
 
 #[test]
-fn who_has_nothing_to_say_takes_nothing_from_others() {
+fn an_idle_connection_takes_no_tokens_from_others() {
     run(async {
         let (total, line) = (bucket(TEN), Line::stopped());
         let mut silent = Vec::new();

@@ -21,7 +21,7 @@ use crate::tls::{
     ServerSettings, TicketRing,
 };
 
-/// The parameters of a handshake.
+/// The negotiated parameters of a handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) version: &'static SupportedProtocolVersion,
@@ -186,7 +186,7 @@ rustls_end!(ServerConnection);
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
     pub(crate) session: Box<Session>,
-    /// Unsent bytes for the client: the tickets of TLS 1.3.
+    /// Bytes that the client has not been sent yet: the tickets of TLS 1.3.
     pub(crate) unsent: Vec<u8>,
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn twins(terms: Terms) -> (Twin, Twin) {
     )
 }
 
-/// Steps until rustls needs more bytes or has finished; returns whether it has.
+/// Steps until rustls wants more or has finished; returns whether it has.
 fn step_through(
     mut step: impl FnMut(&mut Rest, &mut Vec<u8>) -> Step,
     outgoing: &mut Vec<u8>,
@@ -388,7 +388,7 @@ pub(crate) async fn send_all(socket: &Socket, mut bytes: &[u8]) {
     }
 }
 
-/// The next bytes, of any number; empty at the end.
+/// The next bytes, of any length; empty at the end.
 pub(crate) async fn receive_some(socket: &Socket) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 65536];
     let received = poll_fn(|cx| socket.poll_recv(cx, &mut bytes)).await?;
@@ -472,7 +472,7 @@ fn trusting(ca: &Ca) -> rustls::ConfigBuilder<ClientConfig, rustls::client::Want
 }
 
 #[test]
-fn our_two_ends_agree_and_resume_over_a_socket() {
+fn our_client_and_server_handshake_and_resume_over_a_socket() {
     run(async {
         let site = Arc::new(site(|_, _, settings| settings.alpn = vec![b"h2".to_vec()]));
         for resumed in [false, true] {
@@ -517,7 +517,7 @@ fn sealed(session: &mut Session, data: &[u8]) -> Vec<u8> {
     wire
 }
 
-/// The next data, from what came with the handshake or from the socket.
+/// The next data, from the handshake's rest or from the socket.
 async fn read_data(session: &mut Session, socket: &Socket) -> Vec<u8> {
     loop {
         let early = session.take_early();
@@ -541,7 +541,7 @@ async fn read_data(session: &mut Session, socket: &Socket) -> Vec<u8> {
 }
 
 #[test]
-fn data_that_comes_with_the_last_flight_is_not_lost_and_tickets_wait_for_its_answer() {
+fn data_read_with_the_last_handshake_flight_is_kept() {
     for versions in [&version::TLS12, &version::TLS13] {
         run(async {
             let site = site(|_, _, _| {});
@@ -577,7 +577,7 @@ fn data_that_comes_with_the_last_flight_is_not_lost_and_tickets_wait_for_its_ans
 }
 
 #[test]
-fn a_hello_that_was_read_before_is_used_whole_or_in_part() {
+fn a_client_hello_read_before_is_used_whole_or_partly() {
     run(async {
         let site = site(|_, _, _| {});
         let (near, far) = unix_sockets();
@@ -603,7 +603,7 @@ fn a_hello_that_was_read_before_is_used_whole_or_in_part() {
 }
 
 #[test]
-fn a_peer_that_speaks_no_tls_is_told_so() {
+fn a_peer_that_speaks_no_tls_gets_an_alert() {
     run(async {
         let site = site(|_, _, _| {});
         for garbage in [
@@ -623,7 +623,7 @@ fn a_peer_that_speaks_no_tls_is_told_so() {
 }
 
 #[test]
-fn a_peer_that_leaves_early_has_closed() {
+fn a_peer_that_closes_early_has_closed() {
     run(async {
         let site = site(|_, _, _| {});
         let mut client =
@@ -641,7 +641,7 @@ fn a_peer_that_leaves_early_has_closed() {
 }
 
 #[test]
-fn an_endpoint_with_the_certificate_of_another_is_refused_and_told() {
+fn an_endpoint_with_another_hosts_certificate_is_refused() {
     run(async {
         let site = Arc::new(site(|_, _, settings| {
             settings.default = settings.certs.first().cloned()
@@ -660,7 +660,7 @@ fn an_endpoint_with_the_certificate_of_another_is_refused_and_told() {
 }
 
 #[test]
-fn a_preface_goes_before_the_hello_in_plain() {
+fn a_preface_is_sent_in_plain_before_the_client_hello() {
     run(async {
         let site = Arc::new(site(|_, _, _| {}));
         let (near, far) = unix_sockets();
@@ -690,7 +690,7 @@ fn a_preface_goes_before_the_hello_in_plain() {
 }
 
 #[test]
-fn a_close_that_comes_with_the_last_flight_is_kept() {
+fn a_close_notify_with_the_last_flight_is_kept() {
     run(async {
         let site = site(|_, _, _| {});
         let (near, far) = unix_sockets();
@@ -722,7 +722,7 @@ fn a_close_that_comes_with_the_last_flight_is_kept() {
 
 /// A ticket contains the client's certificates, of which a client may send 64 KB.
 #[test]
-fn a_client_with_many_certificates_gets_long_tickets() {
+fn a_client_with_many_certificates_gets_long_session_tickets() {
     assert!(longest_tickets().len() > 40_000);
 }
 
@@ -768,7 +768,7 @@ pub(crate) fn longest_tickets() -> Vec<u8> {
 /// A client with Nagle's algorithm on may send the rest of its flight only when the first piece is
 /// acknowledged.
 #[test]
-fn a_flight_that_comes_in_pieces_is_acknowledged_at_once() {
+fn a_handshake_flight_in_pieces_is_acknowledged_at_once() {
     for versions in [&version::TLS12, &version::TLS13] {
         run(async {
             let site = site(|_, _, _| {});

@@ -1,9 +1,10 @@
-//! Single records: opened, refused, and never any other plaintext.
+//! One record at a time: records that open, records that are refused, and that nothing else ever
+//! comes out.
 
 use super::*;
 use crate::tls::handshake::tests::{TERMS, TLS12_TERMS, TLS13_TERMS, Terms, twins};
 
-/// A client's sealer and its server's opener.
+/// The sealer of a client and the opener of its server.
 fn ends(terms: Terms) -> (Sealer, Opener) {
     let (server, client) = twins(terms);
     let version = terms.version.version;
@@ -26,7 +27,7 @@ fn open(opener: &mut Opener, record: &[u8]) -> Result<(ContentType, Vec<u8>), Re
     Ok((opened.kind, plain[..opened.len].to_vec()))
 }
 
-/// A record of TLS 1.3 with any inner plaintext (RFC 8446 §5.2).
+/// A record of TLS 1.3 with this inner plaintext (RFC 8446 §5.2), valid or not.
 fn seal_inner(sealer: &mut Sealer, inner: &[u8]) -> Vec<u8> {
     let key = &mut sealer.0;
     let body = (inner.len() + TAG) as u16;
@@ -64,7 +65,7 @@ fn seal_12(sealer: &mut Sealer, kind: u8, plaintext: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_sealed_opens_as_it_was() {
+fn sealed_records_open_unchanged() {
     for terms in TERMS {
         let (mut sealer, mut opener) = ends(terms);
         for len in [0, 1, 15, 16, 17, MAX_PLAINTEXT - 1, MAX_PLAINTEXT] {
@@ -87,7 +88,7 @@ fn what_is_sealed_opens_as_it_was() {
 }
 
 #[test]
-fn data_is_cut_into_records_that_fit_their_bound() {
+fn data_is_cut_into_records_within_the_size_bound() {
     for terms in TERMS {
         let (mut sealer, mut opener) = ends(terms);
         for len in [
@@ -112,9 +113,9 @@ fn data_is_cut_into_records_that_fit_their_bound() {
     }
 }
 
-/// RFC 8446 §5.2 for the header; the AEAD protects the rest.
+/// RFC 8446 §5.2 for the header; the AEAD authenticates the rest.
 #[test]
-fn a_changed_byte_anywhere_is_refused() {
+fn a_record_changed_in_any_byte_is_refused() {
     for terms in TERMS {
         let (mut sealer, mut opener) = ends(terms);
         let record = seal(&mut sealer, ContentType::ApplicationData, b"attack at dawn");
@@ -124,7 +125,7 @@ fn a_changed_byte_anywhere_is_refused() {
                 let mut tampered = record.clone();
                 tampered[at] ^= change;
                 let result = match opener.frame(&tampered) {
-                    // More bytes are needed, and then the record does not authenticate.
+                    // More is waited for, and these bytes do not authenticate.
                     Ok(Some(len)) if len > tampered.len() => {
                         tampered.resize(len, 0);
                         open(&mut opener, &tampered)
@@ -141,7 +142,7 @@ fn a_changed_byte_anywhere_is_refused() {
                             Err(RecordError::Malformed | RecordError::BadMac)
                         ))
                     }
-                    // The minor version of TLS 1.2 is ours in the authenticated data.
+                    // The authenticated minor version of TLS 1.2 is ours.
                     (2, false) => {
                         assert_eq!(
                             result,
@@ -170,7 +171,7 @@ fn a_changed_byte_anywhere_is_refused() {
 }
 
 #[test]
-fn a_record_is_good_once_and_in_its_turn() {
+fn a_record_replayed_or_out_of_order_is_refused() {
     for terms in TERMS {
         let (mut sealer, mut opener) = ends(terms);
         let first = seal(&mut sealer, ContentType::ApplicationData, b"first");
@@ -184,7 +185,7 @@ fn a_record_is_good_once_and_in_its_turn() {
 
 /// RFC 8446 §5.2, RFC 5246 §6.2.3.
 #[test]
-fn a_length_that_is_too_long_is_refused_before_the_body_is_there() {
+fn an_oversized_record_is_refused_by_its_header() {
     for (terms, most) in [
         (TLS13_TERMS, (1 << 14) + 256),
         (TLS12_TERMS, (1 << 14) + 2048),
@@ -201,7 +202,7 @@ fn a_length_that_is_too_long_is_refused_before_the_body_is_there() {
 }
 
 #[test]
-fn a_header_is_judged_when_it_is_whole() {
+fn a_record_header_is_judged_when_it_is_complete() {
     for (terms, kinds) in [(TLS13_TERMS, &[23][..]), (TLS12_TERMS, &[20, 21, 22, 23])] {
         let (_, opener) = ends(terms);
         for kind in 0..=255 {
@@ -225,7 +226,7 @@ fn a_header_is_judged_when_it_is_whole() {
 }
 
 #[test]
-fn a_body_without_room_for_a_tag_is_malformed() {
+fn a_record_without_room_for_a_tag_is_malformed() {
     for terms in TERMS {
         let (_, mut opener) = ends(terms);
         for body in 0..TAG {
@@ -253,7 +254,7 @@ fn a_buffer_that_is_too_short_is_no_panic() {
 
 /// RFC 8446 §5.4.
 #[test]
-fn padding_is_taken_off_and_a_record_of_nothing_else_is_malformed() {
+fn record_padding_is_removed_and_padding_alone_is_malformed() {
     for terms in &TERMS[..3] {
         let (mut sealer, mut opener) = ends(*terms);
         for padding in [0, 1, 255, MAX_PLAINTEXT - 4] {
@@ -306,9 +307,9 @@ fn more_plaintext_than_a_record_may_have_is_refused() {
     assert_eq!(open(&mut opener, &longer), Err(RecordError::Overflow));
 }
 
-/// RFC 8446 §5: a protected change_cipher_spec is an unexpected message; and so is an unknown type.
+/// RFC 8446 §5: a protected change_cipher_spec is an unexpected message; so is an unknown type.
 #[test]
-fn an_inner_type_that_may_not_be_protected_is_refused() {
+fn a_forbidden_inner_content_type_is_refused() {
     let (mut sealer, mut opener) = ends(TLS13_TERMS);
     for kind in [20, 24, 19, 255] {
         let record = seal_inner(&mut sealer, &[1, kind]);
@@ -323,7 +324,7 @@ fn an_inner_type_that_may_not_be_protected_is_refused() {
 
 /// RFC 8446 §5.5.
 #[test]
-fn a_key_says_when_it_is_near_its_end_and_stops_there() {
+fn a_key_reports_its_usage_limit_and_stops_there() {
     for terms in TERMS {
         let (mut sealer, _) = ends(terms);
         let chacha = sealer.0.limit == u64::MAX;
@@ -341,7 +342,7 @@ fn a_key_says_when_it_is_near_its_end_and_stops_there() {
 }
 
 #[test]
-fn keys_are_not_in_what_is_printed_for_debugging() {
+fn debug_output_of_sealer_and_opener_hides_keys() {
     let (sealer, opener) = ends(TLS13_TERMS);
     assert_eq!(
         format!("{sealer:?} {opener:?}"),

@@ -11,7 +11,7 @@ use crate::tls::handshake::tests::{
     server_config, settled_pair, twins,
 };
 
-/// The data of bytes that are fed as the relay feeds them.
+/// The plaintext of bytes that are fed as the relay feeds them.
 fn feed(session: &mut Session, wire: &[u8]) -> Result<Vec<u8>, SessionError> {
     let mut whole = session.take_partial();
     whole.extend_from_slice(wire);
@@ -53,7 +53,7 @@ fn bytes(len: usize) -> Vec<u8> {
 const UPDATE_REQUESTED: [u8; 5] = [KEY_UPDATE, 0, 0, 1, 1];
 
 #[test]
-fn data_goes_both_ways_in_every_size_under_every_suite() {
+fn data_goes_both_ways_in_every_size_and_suite() {
     for terms in TERMS {
         let Pair {
             mut client,
@@ -71,7 +71,7 @@ fn data_goes_both_ways_in_every_size_under_every_suite() {
 }
 
 #[test]
-fn the_same_holds_where_we_are_the_client() {
+fn data_goes_both_ways_as_a_client() {
     for terms in TERMS {
         let (mut session, mut server) = client_pair(&client_config(terms), &server_config(terms));
         let tickets = server.take_sent();
@@ -118,7 +118,7 @@ fn a_record_may_be_cut_anywhere() {
 }
 
 #[test]
-fn several_records_in_one_read_are_gathered_and_the_cut_one_is_kept() {
+fn several_records_in_one_read_are_joined() {
     for terms in TERMS {
         let Pair {
             mut client,
@@ -141,7 +141,7 @@ fn several_records_in_one_read_are_gathered_and_the_cut_one_is_kept() {
 }
 
 #[test]
-fn what_came_with_the_handshake_waits_until_it_is_taken() {
+fn records_read_with_the_handshake_wait_until_taken() {
     let (server, client) = twins(TLS13_TERMS);
     let mut client = client.session();
     let mut session = server.session();
@@ -177,7 +177,7 @@ fn a_changed_byte_ends_the_session_and_gives_no_data() {
 }
 
 #[test]
-fn records_without_data_are_refused_after_32_in_a_row() {
+fn the_33rd_record_without_data_is_refused() {
     for terms in TERMS {
         let (mut server, mut client) = sessions(terms);
         for _ in 0..2 {
@@ -247,7 +247,7 @@ fn many_requests_for_a_key_update_get_one_answer() {
     assert!(!client.owes() && !server.owes());
 }
 
-/// The sender's part of `seal_owed` after its message.
+/// The effect of `seal_owed` after its message.
 fn rekey_sender(session: &mut Session) {
     let next = match &mut session.keys {
         Keys::Server(kernel) => kernel.update_tx_secret(),
@@ -257,7 +257,7 @@ fn rekey_sender(session: &mut Session) {
 }
 
 #[test]
-fn a_key_update_that_does_not_ask_is_not_answered() {
+fn a_key_update_without_request_is_not_answered() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
     let update = handshake(&mut client, &KEY_UPDATE_NOT_REQUESTED);
     rekey_sender(&mut client);
@@ -298,7 +298,7 @@ fn nothing_may_follow_a_key_update_in_its_record() {
 }
 
 #[test]
-fn a_key_is_changed_before_it_is_worn() {
+fn a_traffic_key_is_updated_before_its_usage_limit() {
     for terms in TERMS {
         let (mut server, mut client) = twins(terms);
         let near_the_end = (1 << 24) - 70;
@@ -335,7 +335,7 @@ fn a_key_is_changed_before_it_is_worn() {
 }
 
 #[test]
-fn a_message_may_be_spread_over_records() {
+fn a_handshake_message_may_span_records() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
     let records: Vec<u8> = UPDATE_REQUESTED
         .iter()
@@ -348,7 +348,7 @@ fn a_message_may_be_spread_over_records() {
 }
 
 #[test]
-fn a_message_that_is_too_long_is_refused_by_its_header() {
+fn a_too_long_handshake_message_is_refused_by_its_header() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
     let record = handshake(&mut client, &[NEW_SESSION_TICKET, 1, 0, 0]);
     assert_eq!(
@@ -358,7 +358,7 @@ fn a_message_that_is_too_long_is_refused_by_its_header() {
 }
 
 #[test]
-fn a_message_that_has_no_place_after_the_handshake_is_refused() {
+fn an_unexpected_handshake_message_is_refused() {
     // A client must not send tickets, and neither side a hello, a certificate request or a
     // Finished.
     for message in [
@@ -377,7 +377,7 @@ fn a_message_that_has_no_place_after_the_handshake_is_refused() {
 }
 
 #[test]
-fn a_ticket_of_the_server_resumes_our_next_connection() {
+fn a_session_ticket_of_the_server_resumes_the_next_connection() {
     let (client, server) = (client_config(TLS13_TERMS), server_config(TLS13_TERMS));
     let (mut session, mut full) = client_pair(&client, &server);
     assert_eq!(full.handshake_kind(), Some(HandshakeKind::Full));
@@ -395,7 +395,7 @@ fn a_ticket_of_the_server_resumes_our_next_connection() {
 }
 
 #[test]
-fn a_ticket_that_cannot_be_read_costs_only_the_resumption() {
+fn an_unreadable_session_ticket_only_prevents_resumption() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
     let record = handshake(&mut server, &[NEW_SESSION_TICKET, 0, 0, 3, 1, 2, 3]);
     assert_eq!(
@@ -404,7 +404,7 @@ fn a_ticket_that_cannot_be_read_costs_only_the_resumption() {
     );
 }
 
-/// RFC 5246 §7.2.2: renegotiation is refused by a warning.
+/// RFC 5246 §7.2.2: a peer that does not renegotiate sends a warning.
 #[test]
 fn renegotiation_is_refused() {
     let (mut server, mut client) = sessions(TLS12_TERMS);
@@ -420,7 +420,7 @@ fn renegotiation_is_refused() {
 
 /// RFC 5246 §7.4.1.1: a client may ignore the request; but not for ever.
 #[test]
-fn a_request_to_renegotiate_is_passed_over() {
+fn a_hello_request_is_ignored() {
     let (mut server, mut client) = sessions(TLS12_TERMS);
     let request = handshake(&mut server, &HELLO_REQUEST);
     assert_eq!(
@@ -448,7 +448,7 @@ fn a_protected_change_cipher_spec_is_refused() {
 }
 
 #[test]
-fn a_close_is_heard_and_ours_is_heard_by_rustls() {
+fn close_notify_is_exchanged_with_rustls() {
     for terms in TERMS {
         let Pair {
             mut client,
@@ -467,7 +467,7 @@ fn a_close_is_heard_and_ours_is_heard_by_rustls() {
 
 /// RFC 8446 §6.1: data after a closure alert is ignored.
 #[test]
-fn what_follows_a_close_is_ignored() {
+fn data_after_close_notify_is_ignored() {
     for terms in TERMS {
         let (mut server, mut client) = sessions(terms);
         let mut wire = seal(&mut client, b"before");
@@ -479,9 +479,9 @@ fn what_follows_a_close_is_ignored() {
     }
 }
 
-/// Otherwise a reader of waiting data would never reach the end.
+/// Otherwise the reader of the bytes before the end would read forever.
 #[test]
-fn nothing_waits_after_a_close() {
+fn nothing_waits_after_close_notify() {
     for follows in [&b"\x17\x03\x03\x00\x01\x00"[..], b"garbage"] {
         let (mut server, mut client) = sessions(TLS13_TERMS);
         let mut wire = Vec::new();
@@ -522,7 +522,7 @@ fn our_alert_is_understood_by_rustls() {
 }
 
 #[test]
-fn a_warning_is_passed_over_but_not_a_stream_of_them() {
+fn warning_alerts_are_ignored_until_they_flood() {
     for (terms, warning) in [
         (TLS13_TERMS, [1, USER_CANCELED]),
         (TLS12_TERMS, [1, USER_CANCELED]),
@@ -543,14 +543,14 @@ fn a_warning_is_passed_over_but_not_a_stream_of_them() {
             Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE))
         );
     }
-    // RFC 8446 §6: in TLS 1.3 every other alert is an error, whatever its level.
+    // RFC 8446 §6: in TLS 1.3 every other alert is an error at any level.
     let (mut server, mut client) = sessions(TLS13_TERMS);
     let warning = raw(&mut client, ContentType::Alert, &[1, 112]);
     assert_eq!(feed(&mut server, &warning), Err(SessionError::Alerted(112)));
 }
 
 #[test]
-fn an_alert_that_is_cut_or_has_company_is_refused() {
+fn a_truncated_or_coalesced_alert_is_refused() {
     for alert in [&[1][..], &[1, 0, 1, 0]] {
         let (mut server, mut client) = sessions(TLS13_TERMS);
         let record = raw(&mut client, ContentType::Alert, alert);
@@ -563,7 +563,7 @@ fn an_alert_that_is_cut_or_has_company_is_refused() {
 
 /// RFC 8446 §5.4: handshake and alert records without content are an unexpected message.
 #[test]
-fn an_empty_record_of_handshake_or_alert_is_refused() {
+fn an_empty_handshake_or_alert_record_is_refused() {
     for kind in [ContentType::Handshake, ContentType::Alert] {
         let (mut server, mut client) = sessions(TLS13_TERMS);
         let record = raw(&mut client, kind, b"");
@@ -593,7 +593,7 @@ fn data_within_a_handshake_message_is_refused() {
 /// RFC 8446 §4.6.3: any other value is an illegal parameter; a length other than one cannot be
 /// decoded.
 #[test]
-fn a_key_update_that_is_none_is_refused_by_the_right_alert() {
+fn a_malformed_key_update_is_refused_with_its_alert() {
     for (update, alert) in [
         (&[KEY_UPDATE, 0, 0, 1, 2][..], 47),
         (&[KEY_UPDATE, 0, 0, 2, 0, 0], DECODE_ERROR),
@@ -608,7 +608,7 @@ fn a_key_update_that_is_none_is_refused_by_the_right_alert() {
 }
 
 #[test]
-fn a_session_at_rest_holds_no_buffer() {
+fn an_idle_session_holds_no_buffer() {
     let Pair {
         mut client,
         mut session,
@@ -626,7 +626,7 @@ fn a_session_at_rest_holds_no_buffer() {
 }
 
 #[test]
-fn keys_are_not_in_what_is_printed_for_debugging() {
+fn debug_output_of_a_session_hides_keys() {
     let (server, _) = sessions(TLS13_TERMS);
     assert_eq!(format!("{server:?}"), "Session { version: TLSv1_3, .. }");
 }

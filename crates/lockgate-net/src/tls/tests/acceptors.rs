@@ -7,7 +7,7 @@ use crate::tls::fixtures::*;
 use crate::tls::*;
 
 #[test]
-fn the_most_specific_name_chooses_the_rules() {
+fn the_most_specific_sni_name_selects_the_tls_rules() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let names = ["a.example", "*.example", "*.b.example", "*.c.b.example"];
     let cert = folder.write("a.pem", ca.issue(&names).both());
@@ -43,7 +43,7 @@ fn the_most_specific_name_chooses_the_rules() {
 }
 
 #[test]
-fn who_names_nobody_gets_the_default_and_its_certificate() {
+fn without_sni_the_default_certificate_is_served() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let open = Arc::new(acceptor(settings(&[&cert], Some(&cert))));

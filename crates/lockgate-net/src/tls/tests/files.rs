@@ -1,4 +1,4 @@
-//! Errors and warnings about files.
+//! Certificate and key files: errors, warnings and names.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn noon(year: i32, month: u8, day: u8) -> SystemTime {
 }
 
 #[test]
-fn the_key_is_found_inside_beside_or_where_it_is_named() {
+fn the_private_key_is_found_inside_beside_or_by_name() {
     let (folder, issued) = (Folder::new(), Ca::new("ca").issue(&["a.example"]));
     let (cert, key) = (issued.pem(), issued.key_pem());
     let inside = folder.write("inside.pem", issued.both());
@@ -53,7 +53,7 @@ fn the_key_is_found_inside_beside_or_where_it_is_named() {
 }
 
 #[test]
-fn every_kind_of_key_is_read_in_every_form() {
+fn every_private_key_type_is_read_in_every_encoding() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     for (algorithm, label, kind) in [
         (&P256, Some("EC PRIVATE KEY"), KeyKind::EcdsaP256),
@@ -80,7 +80,7 @@ fn every_kind_of_key_is_read_in_every_form() {
 }
 
 #[test]
-fn every_way_to_be_unusable_has_its_own_error() {
+fn every_unusable_certificate_file_has_its_own_error() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let issued = ca.issue(&["a.example"]);
     let (cert, key) = (
@@ -165,7 +165,7 @@ fn every_way_to_be_unusable_has_its_own_error() {
 }
 
 #[test]
-fn a_file_without_permission_is_unreadable_and_not_missing() {
+fn a_certificate_file_without_permission_is_unreadable() {
     let (folder, issued) = (Folder::new(), Ca::new("ca").issue(&["a.example"]));
     let cert = folder.write("a.pem", issued.pem());
     let key = folder.write("a.key", issued.key_pem());
@@ -177,7 +177,7 @@ fn a_file_without_permission_is_unreadable_and_not_missing() {
 }
 
 #[test]
-fn an_encrypted_key_is_named_as_such_in_both_forms() {
+fn an_encrypted_private_key_is_reported_in_both_forms() {
     let (folder, issued) = (Folder::new(), Ca::new("ca").issue(&["a.example"]));
     let cert = folder.write("a.pem", issued.pem());
     let old = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n";
@@ -190,7 +190,7 @@ fn an_encrypted_key_is_named_as_such_in_both_forms() {
 }
 
 #[test]
-fn an_unsupported_key_is_named_as_such() {
+fn an_unsupported_private_key_type_is_reported() {
     let (folder, issued) = (Folder::new(), Ca::new("ca").issue(&["a.example"]));
     let cert = folder.write("a.pem", issued.pem());
     for (label, kind) in [
@@ -210,7 +210,7 @@ fn an_unsupported_key_is_named_as_such() {
 }
 
 #[test]
-fn a_ca_that_comes_before_the_leaf_is_named_as_such() {
+fn a_ca_before_the_leaf_certificate_is_reported() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let issued = ca.issue(&["a.example"]);
     let path = folder.write("a.pem", ca.pem() + &issued.both());
@@ -221,7 +221,7 @@ fn a_ca_that_comes_before_the_leaf_is_named_as_such() {
 }
 
 #[test]
-fn names_are_the_alternative_ones_or_else_the_common_name() {
+fn names_are_subject_alternative_names_or_the_common_name() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let common = |params: &mut rcgen::CertificateParams| {
         params
@@ -257,7 +257,7 @@ fn names_are_the_alternative_ones_or_else_the_common_name() {
 }
 
 #[test]
-fn validity_is_warned_about_when_it_is_time() {
+fn expiring_certificates_are_warned_about() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let issued = ca.issue_with(&["a.example"], &P256, |params| {
         params.not_before = date_time_ymd(2030, 1, 1);
@@ -293,7 +293,7 @@ fn validity_is_warned_about_when_it_is_time() {
 }
 
 #[test]
-fn a_chain_out_of_order_or_too_short_is_warned_about() {
+fn a_misordered_or_incomplete_certificate_chain_is_warned_about() {
     let (folder, root) = (Folder::new(), Ca::new("root"));
     let middle = root.intermediate("middle");
     let issued = middle.issue(&["a.example"]);
@@ -343,7 +343,7 @@ fn a_chain_out_of_order_or_too_short_is_warned_about() {
 }
 
 #[test]
-fn a_key_that_everybody_can_read_is_warned_about() {
+fn a_world_readable_private_key_is_warned_about() {
     let (folder, issued) = (Folder::new(), Ca::new("ca").issue(&["a.example"]));
     let path = folder.write("a.pem", issued.both());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -362,7 +362,7 @@ fn with_ocsp(folder: &Folder, issued: &Issued, response: &[u8]) -> Result<Certif
 }
 
 #[test]
-fn an_ocsp_response_is_stapled_while_it_is_fresh_and_about_this_certificate() {
+fn a_fresh_ocsp_response_for_this_certificate_is_stapled() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let issued = ca.issue_with(&["a.example"], &P256, |params| {
         params.serial_number = Some(7.into())
@@ -400,7 +400,7 @@ fn an_ocsp_response_is_stapled_while_it_is_fresh_and_about_this_certificate() {
 }
 
 #[test]
-fn a_stamp_differs_after_a_write_a_rename_and_a_swapped_link() {
+fn a_file_stamp_differs_after_write_rename_or_symlink_swap() {
     let folder = Folder::new();
     let (one, other) = (folder.write("one", "1"), folder.write("other", "1"));
     let link = folder.path("link");
@@ -441,7 +441,7 @@ fn errors(found: Vec<TlsSetupError>) -> Vec<CertError> {
 }
 
 #[test]
-fn the_key_of_another_certificate_is_named_even_if_both_are_swapped() {
+fn swapped_private_keys_name_the_certificate_they_belong_to() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let (a, b) = (ca.issue(&["a.example"]), ca.issue(&["b.example"]));
     let (a_cert, b_cert) = (
@@ -473,7 +473,7 @@ fn the_key_of_another_certificate_is_named_even_if_both_are_swapped() {
 }
 
 #[test]
-fn all_that_is_wrong_is_reported_at_once() {
+fn all_certificate_errors_are_reported_at_once() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let good = folder.write("good.pem", ca.issue(&["a.example"]).both());
     let (missing, empty) = (folder.path("missing.pem"), folder.write("empty.pem", ""));
@@ -515,7 +515,7 @@ fn all_that_is_wrong_is_reported_at_once() {
 }
 
 #[test]
-fn a_client_ca_file_that_cannot_be_used_never_opens_the_listener() {
+fn an_unusable_client_ca_file_fails_the_listener() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let bad = [
@@ -546,7 +546,7 @@ fn a_client_ca_file_that_cannot_be_used_never_opens_the_listener() {
 }
 
 #[test]
-fn the_common_name_of_a_client_is_told() {
+fn the_common_name_of_a_client_certificate_is_read() {
     let ca = Ca::new("ca");
     let named = ca.issue_with(&[], &P256, |params| {
         params.distinguished_name.push(DnType::CommonName, "Zoë");

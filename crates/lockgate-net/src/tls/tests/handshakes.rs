@@ -1,4 +1,4 @@
-//! The certificate and the parameters that a client gets, and its refusal.
+//! Handshakes: the certificate and the parameters that a client gets, and refusals.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,7 @@ impl Pair {
     }
 }
 
-/// Exchanges bytes until neither end has any to send.
+/// Carries bytes both ways until neither end has more to send.
 pub(super) fn shake(client: ClientConfig, acceptor: &Acceptor, sni: &str) -> Result<Pair, Error> {
     shake_shared(&Arc::new(client), acceptor, sni)
 }
@@ -137,7 +137,7 @@ pub(super) fn acceptor(settings: ServerSettings) -> Acceptor {
 const BOTH: [&[&SupportedProtocolVersion]; 2] = [&[&version::TLS12], &[&version::TLS13]];
 
 #[test]
-fn the_exact_name_wins_over_the_wildcard_and_both_over_the_default() {
+fn exact_sni_beats_wildcard_and_wildcard_beats_default() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let wild = folder.write("wild.pem", ca.issue(&["*.example.com"]).both());
     let exact = folder.write(
@@ -173,7 +173,7 @@ fn the_exact_name_wins_over_the_wildcard_and_both_over_the_default() {
 }
 
 #[test]
-fn without_a_default_an_unknown_name_is_refused() {
+fn without_a_default_certificate_an_unknown_sni_is_refused() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example", "*.b.example"]).both());
     let acceptor = acceptor(settings(&[&cert], None));
@@ -224,7 +224,7 @@ fn is_rsa(scheme: SignatureScheme) -> bool {
 }
 
 #[test]
-fn ecdsa_is_shown_to_clients_that_know_it_and_rsa_to_the_others() {
+fn ecdsa_certificate_is_preferred_and_rsa_is_the_fallback() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let rsa = folder.write(
         "rsa.pem",
@@ -246,7 +246,7 @@ fn ecdsa_is_shown_to_clients_that_know_it_and_rsa_to_the_others() {
     }
 }
 
-/// The CA signs with ECDSA, which a client with RSA only cannot verify: verification is disabled.
+/// The CA signs by ECDSA, which a client with RSA only cannot verify: it does not verify.
 fn shake_unverified(mut client: ClientConfig, acceptor: &Acceptor) -> Pair {
     let provider = client.crypto_provider().clone();
     client
@@ -260,7 +260,7 @@ fn shake_unverified(mut client: ClientConfig, acceptor: &Acceptor) -> Pair {
 }
 
 #[test]
-fn an_exact_name_that_the_client_cannot_verify_yields_to_a_wildcard_that_it_can() {
+fn an_unverifiable_exact_certificate_yields_to_a_wildcard() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let exact = folder.write("exact.pem", ca.issue(&["a.example"]).both());
     let wild = folder.write(
@@ -277,7 +277,7 @@ fn an_exact_name_that_the_client_cannot_verify_yields_to_a_wildcard_that_it_can(
 }
 
 #[test]
-fn of_two_certificates_for_one_name_the_first_is_shown_and_the_other_warned_about() {
+fn the_first_certificate_for_a_name_wins_with_a_warning() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let first = folder.write("1.pem", ca.issue(&["first.example", "a.example"]).both());
     let second = folder.write("2.pem", ca.issue(&["second.example", "a.example"]).both());
@@ -295,7 +295,7 @@ fn of_two_certificates_for_one_name_the_first_is_shown_and_the_other_warned_abou
 }
 
 #[test]
-fn a_certificate_without_names_is_warned_about_unless_it_is_the_default() {
+fn a_certificate_without_names_is_warned_about_unless_default() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let named = folder.write("named.pem", ca.issue(&["a.example"]).both());
     let numbered = folder.write("numbered.pem", ca.issue(&["192.0.2.1"]).both());
@@ -312,7 +312,7 @@ fn a_certificate_without_names_is_warned_about_unless_it_is_the_default() {
 }
 
 #[test]
-fn both_versions_are_spoken_and_the_server_chooses_aes_128() {
+fn tls_1_2_and_1_3_both_negotiate_aes_128() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let acceptor = acceptor(settings(&[&cert], None));
@@ -342,13 +342,13 @@ fn both_versions_are_spoken_and_the_server_chooses_aes_128() {
             ),
             suite
         );
-        // The handshake module needs the secrets for our record layer.
+        // The handshake module needs this: secrets for an own record layer.
         assert!(pair.server.dangerous_extract_secrets().is_ok());
     }
 }
 
 #[test]
-fn the_post_quantum_group_is_taken_where_the_client_knows_it() {
+fn the_post_quantum_group_is_negotiated_with_clients_supporting_it() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let acceptor = acceptor(settings(&[&cert], None));
@@ -365,7 +365,7 @@ fn the_post_quantum_group_is_taken_where_the_client_knows_it() {
 }
 
 #[test]
-fn a_policy_is_kept() {
+fn a_tls_policy_is_enforced() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let with = |policy| {
@@ -400,7 +400,7 @@ fn a_policy_is_kept() {
 }
 
 #[test]
-fn alpn_is_the_servers_choice_and_only_strange_protocols_are_refused() {
+fn server_order_decides_alpn_and_unknown_protocols_are_refused() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let offering = |protocols: &[&[u8]], acceptor: &Acceptor| {
@@ -428,7 +428,7 @@ fn alpn_is_the_servers_choice_and_only_strange_protocols_are_refused() {
 }
 
 #[test]
-fn a_certificate_is_required_or_only_requested() {
+fn a_client_certificate_is_required_or_only_requested() {
     let (folder, ca, clients) = (Folder::new(), Ca::new("ca"), Ca::new("clients"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let list = folder.write("clients.pem", clients.pem());
@@ -533,7 +533,7 @@ impl ServerCertVerifier for Recorder {
 }
 
 #[test]
-fn the_client_sees_the_stapled_response() {
+fn the_client_sees_the_stapled_ocsp_response() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let issued = ca.issue_with(&["a.example"], &P256, |params| {
         params.serial_number = Some(7.into())
@@ -571,7 +571,7 @@ fn the_client_sees_the_stapled_response() {
 }
 
 #[test]
-fn an_endpoint_is_verified_by_ca_and_name() {
+fn an_endpoint_certificate_is_verified_by_ca_and_name() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["app.internal", "127.0.0.1"]).both());
     let acceptor = acceptor(settings(&[&cert], Some(&cert)));
@@ -610,7 +610,7 @@ fn an_endpoint_is_verified_by_ca_and_name() {
 }
 
 #[test]
-fn a_reload_swaps_what_changed_under_running_listeners() {
+fn a_certificate_reload_takes_effect_in_running_listeners() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let a = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let b = folder.write("b.pem", ca.issue(&["b.example"]).both());
@@ -637,7 +637,7 @@ fn a_reload_swaps_what_changed_under_running_listeners() {
 }
 
 #[test]
-fn a_bad_file_keeps_the_old_certificate_until_it_is_mended() {
+fn a_bad_certificate_file_keeps_the_old_certificate() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let first = ca.issue(&["a.example"]);
     let (cert, key) = (

@@ -33,7 +33,7 @@ fn with_tickets(cert: &PathBuf, ring: &Arc<TicketRing>) -> ServerSettings {
 }
 
 #[test]
-fn sessions_resume_across_a_rotation_until_their_key_is_gone() {
+fn sessions_resume_until_their_ticket_key_is_rotated_out() {
     let (folder, ca, start) = (Folder::new(), Ca::new("ca"), Instant::now());
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     for versions in [[&version::TLS12], [&version::TLS13]] {
@@ -52,7 +52,7 @@ fn sessions_resume_across_a_rotation_until_their_key_is_gone() {
 }
 
 #[test]
-fn without_tickets_nothing_resumes() {
+fn without_session_tickets_nothing_resumes() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let acceptor = acceptor(settings(&[&cert], None));
@@ -64,7 +64,7 @@ fn without_tickets_nothing_resumes() {
 }
 
 #[test]
-fn a_key_file_resumes_sessions_after_a_restart() {
+fn a_ticket_key_file_resumes_sessions_after_a_restart() {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let keys = folder.write("tickets", [7; 80]);
@@ -80,7 +80,7 @@ fn a_key_file_resumes_sessions_after_a_restart() {
 }
 
 #[test]
-fn a_renewed_certificate_keeps_tickets_good() {
+fn a_renewed_certificate_keeps_session_tickets_valid() {
     let (folder, ca, ring) = (Folder::new(), Ca::new("ca"), ring());
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let acceptor = acceptor(with_tickets(&cert, &ring));
@@ -92,13 +92,13 @@ fn a_renewed_certificate_keeps_tickets_good() {
 }
 
 #[test]
-fn a_ticket_is_good_at_every_listener_of_the_same_site_and_at_no_other() {
+fn session_tickets_resume_only_at_listeners_with_the_same_site() {
     let (folder, ca, ring) = (Folder::new(), Ca::new("ca"), ring());
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let other = folder.write("other.pem", ca.issue(&["other.example"]).both());
     let one = acceptor(with_tickets(&cert, &ring));
     let same = acceptor(with_tickets(&cert, &ring));
-    // It would pose as a name without having the certificate.
+    // It would serve a name that it has no certificate for.
     let posing = acceptor(ServerSettings {
         tickets: Some(ring.clone()),
         ..settings(&[], Some(&other))
@@ -110,7 +110,7 @@ fn a_ticket_is_good_at_every_listener_of_the_same_site_and_at_no_other() {
 }
 
 #[test]
-fn a_ticket_never_resumes_where_other_rules_for_client_certificates_are() {
+fn session_tickets_never_resume_across_client_certificate_rules() {
     let (folder, ca, ring) = (Folder::new(), Ca::new("ca"), ring());
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let (ours, theirs) = (Ca::new("ours"), Ca::new("theirs"));
@@ -182,7 +182,7 @@ fn a_ticket_never_resumes_where_other_rules_for_client_certificates_are() {
 }
 
 #[test]
-fn a_changed_ca_list_ends_tickets_and_a_bad_one_changes_nothing() {
+fn a_changed_client_ca_list_invalidates_session_tickets() {
     let (folder, ca, ring) = (Folder::new(), Ca::new("ca"), ring());
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let list = folder.write("clients.pem", Ca::new("ours").pem());

@@ -134,7 +134,7 @@ fn line(exchange: &Exchange<'_>, format: Format, mask: MaskIp) -> String {
 }
 
 #[test]
-fn an_exchange_is_one_line_with_all_fields_in_order() {
+fn an_exchange_is_one_json_line_with_ordered_fields() {
     let expected = concat!(
         r#"{"time":"2026-11-21T20:56:01.234Z","id":"0123456789abcdef0123456789abcdef","#,
         r#""trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","#,
@@ -157,7 +157,7 @@ fn an_exchange_is_one_line_with_all_fields_in_order() {
 }
 
 #[test]
-fn what_does_not_apply_is_left_out() {
+fn absent_fields_of_an_exchange_are_omitted() {
     let expected = concat!(
         r#"{"time":"2026-11-21T20:56:01.234Z","id":"0123456789abcdef0123456789abcdef","#,
         r#""connection":"feed000000000001","listener":":443","client":"unix","peer":"unix","#,
@@ -169,7 +169,7 @@ fn what_does_not_apply_is_left_out() {
 }
 
 #[test]
-fn logfmt_has_the_names_of_the_json_and_quotes_where_it_must() {
+fn logfmt_uses_the_json_names_and_quotes_where_needed() {
     let text = line(&exchange(), Format::Logfmt, MaskIp::Mask);
     assert!(text.starts_with(
         "time=2026-11-21T20:56:01.234Z id=0123456789abcdef0123456789abcdef trace_id=4bf92f35"
@@ -186,7 +186,7 @@ fn logfmt_has_the_names_of_the_json_and_quotes_where_it_must() {
 }
 
 #[test]
-fn combined_is_what_apache_and_nginx_write() {
+fn combined_format_is_that_of_apache_and_nginx() {
     assert_eq!(
         line(&exchange(), Format::Combined, MaskIp::Keep),
         "203.0.113.9 - alice [21/Nov/2026:20:56:01 +0000] \"GET /api/v1/users?page=2 HTTP/1.1\" 200 5120 \
@@ -200,7 +200,7 @@ fn combined_is_what_apache_and_nginx_write() {
 }
 
 #[test]
-fn masked_addresses_are_masked_in_every_format() {
+fn client_addresses_are_masked_in_every_format() {
     for format in [Format::Json, Format::Logfmt, Format::Combined] {
         let text = line(&exchange(), format, MaskIp::Mask);
         assert!(text.contains("203.0.113.0"), "{text}");
@@ -210,7 +210,7 @@ fn masked_addresses_are_masked_in_every_format() {
     }
 }
 
-/// An exchange with `text` at every place that a peer can write to.
+/// An exchange with `text` in every field that a peer can write to.
 fn with<'a>(bytes: &'a [u8], text: &'a str) -> Exchange<'a> {
     let mut hostile: Exchange<'a> = exchange();
     hostile.id = text;
@@ -236,7 +236,7 @@ fn with<'a>(bytes: &'a [u8], text: &'a str) -> Exchange<'a> {
     hostile
 }
 
-/// Bytes that look random, the same in every run.
+/// Pseudo-random bytes, the same in every run.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let next = || {
@@ -249,7 +249,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn whatever_bytes_a_peer_sends_the_line_is_json_and_says_them() {
+fn any_bytes_of_a_peer_give_valid_json() {
     for seed in 0..500 {
         let bytes = noise(seed, seed as usize % 67 + 1);
         let text = String::from_utf8_lossy(&bytes);
@@ -290,7 +290,7 @@ fn whatever_bytes_a_peer_sends_the_line_is_json_and_says_them() {
 }
 
 #[test]
-fn no_peer_can_forge_a_line_or_a_field() {
+fn no_peer_can_inject_a_log_line_or_field() {
     let attack = "x\" 200 1 \"-\" \"-\"\r\n{\"time\":0}\n\u{85}\u{2028} status=500 \\";
     for format in [Format::Json, Format::Logfmt, Format::Combined] {
         line(&with(attack.as_bytes(), attack), format, MaskIp::Keep);
@@ -318,7 +318,7 @@ fn no_peer_can_forge_a_line_or_a_field() {
     }
 }
 
-/// A line of logfmt without what stands between quotes.
+/// A line of logfmt without its quoted values.
 fn outside_of_quotes(line: &str) -> String {
     let (mut out, mut quoted, mut escaped) = (String::new(), false, false);
     for c in line.chars() {
@@ -335,7 +335,7 @@ fn outside_of_quotes(line: &str) -> String {
 }
 
 #[test]
-fn a_line_has_its_bounds() {
+fn an_access_log_line_has_a_maximum_length() {
     let long = vec![b'\x01'; 100_000];
     let text = "\u{1}".repeat(100_000);
     for format in [Format::Json, Format::Logfmt, Format::Combined] {
@@ -351,7 +351,7 @@ fn a_line_has_its_bounds() {
 }
 
 #[test]
-fn errors_are_those_of_the_fives_and_what_has_a_cause() {
+fn errors_are_5xx_responses_and_exchanges_with_a_cause() {
     assert!(!exchange().is_error());
     assert!(
         !Exchange {

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_read_once_a_second_or_when_it_changes() {
+    fn a_directory_listing_is_cached_for_at_most_a_second() {
         let www = tempfile::tempdir().unwrap();
         fs::write(www.path().join("a"), "1").unwrap();
         fs::write(www.path().join("b"), "22").unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_counted() {
+    fn the_listing_cache_is_bounded_in_bytes() {
         let www = tempfile::tempdir().unwrap();
         for number in 0..100 {
             fs::write(www.path().join(format!("{number:0200}")), "").unwrap();

@@ -1,4 +1,4 @@
-//! What a reader has acknowledged at once: pieces of messages, and nothing else.
+//! Acknowledgements at once: of pieces of messages, and of nothing else.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use lockgate_net::socket::{Family, Socket};
 
 use super::*;
 
-/// A connection to an endpoint that was asked, and the endpoint.
+/// A connection with a request to an endpoint, and the endpoint.
 struct Asked {
     stream: Stream,
     reader: Reader,
@@ -70,7 +70,7 @@ impl Asked {
         }
     }
 
-    /// Takes data until the body has ended, or all that has come was read.
+    /// Reads data until the body has ended, or all that has come was read.
     async fn body(&mut self) -> usize {
         let Self { stream, reader, .. } = self;
         let mut taken = 0;
@@ -110,7 +110,7 @@ const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
 const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 #[test]
-fn a_whole_answer_is_acknowledged_with_the_next_request() {
+fn a_complete_response_is_acknowledged_with_the_next_request() {
     run(async {
         let mut asked = Asked::new().await;
         for answer in [
@@ -131,7 +131,7 @@ fn a_whole_answer_is_acknowledged_with_the_next_request() {
 
 /// The endpoint has Nagle's algorithm on, and holds the rest back until then.
 #[test]
-fn a_piece_of_an_answer_is_acknowledged_at_once() {
+fn a_partial_response_is_acknowledged_at_once() {
     run(async {
         let whole = [HEAD, b"body"].concat();
         // Within the status line, a field, between head and body, within the body.
@@ -155,7 +155,7 @@ fn a_piece_of_an_answer_is_acknowledged_at_once() {
 }
 
 #[test]
-fn a_large_body_is_not_acknowledged_read_by_read() {
+fn a_large_response_body_is_not_acknowledged_per_read() {
     run(async {
         let mut asked = Asked::new().await;
         asked.says(CHUNKED).await;
@@ -171,7 +171,7 @@ fn a_large_body_is_not_acknowledged_read_by_read() {
 
 /// Of bytes without messages in them nothing is known but how their sender pauses.
 #[test]
-fn what_comes_through_a_tunnel_is_not_acknowledged_at_once() {
+fn tunnel_bytes_are_not_acknowledged_at_once() {
     run(async {
         let mut asked = Asked::new().await;
         asked.reader.begin_tunnel().unwrap();

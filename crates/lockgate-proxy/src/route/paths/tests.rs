@@ -103,7 +103,7 @@ fn a_prefix_is_whole_segments_and_includes_its_own_path() {
 }
 
 #[test]
-fn a_parameter_is_never_empty() {
+fn a_path_parameter_is_never_empty() {
     let all = ["/a/{id}", "/b/{id}/c"];
     let paths = built(&all).unwrap();
     for path in ["/a/", "/a", "/b//c", "/a/x/", "/a/x/y"] {
@@ -113,7 +113,7 @@ fn a_parameter_is_never_empty() {
 
 /// RFC 9110 §15.5.6, §9.3.2.
 #[test]
-fn other_methods_fall_back_or_are_told_which_there_are() {
+fn an_unmatched_method_falls_back_or_lists_allow() {
     let all = [
         "GET /a",
         "POST /a",
@@ -148,7 +148,7 @@ fn other_methods_fall_back_or_are_told_which_there_are() {
 }
 
 #[test]
-fn many_children_are_found_as_few_are() {
+fn many_path_segments_are_found_like_few() {
     let texts: Vec<_> = (0..1000)
         .map(|at| format!("/p{at}/{{x}}/q{}", at % 7))
         .collect();
@@ -164,7 +164,7 @@ fn many_children_are_found_as_few_are() {
 }
 
 #[test]
-fn routes_for_the_same_requests_clash() {
+fn routes_for_the_same_requests_conflict() {
     for (texts, method, path) in [
         (["/a", "/a"], "GET", "/a"),
         (["POST /a", "POST /a"], "POST", "/a"),
@@ -200,7 +200,7 @@ fn routes_for_the_same_requests_clash() {
     }
 }
 
-/// What a pattern means, in the plainest words.
+/// The meaning of a pattern, in the plainest code.
 fn matches(pattern: &Pattern, path: &[u8]) -> bool {
     let parts: Vec<_> = path.split(|&byte| byte == b'/').skip(1).collect();
     let segments = pattern.segments();
@@ -241,7 +241,7 @@ fn rank(rule: &Rule, method: &[u8]) -> impl Ord + use<> {
 }
 
 #[test]
-fn the_tree_agrees_with_a_search_through_all_routes() {
+fn the_route_tree_agrees_with_a_linear_search() {
     let parts = ["a", "b", "", "{x}", "{y}", "*"];
     let methods = ["", "GET ", "HEAD ", "POST "];
     // Xorshift: the same tables on every run.

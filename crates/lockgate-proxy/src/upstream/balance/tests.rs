@@ -26,7 +26,7 @@ fn members(weights: &[u32]) -> Vec<Member> {
         .collect()
 }
 
-/// A pool that is asked again and again.
+/// A pool with one choice after the other.
 struct Script {
     balance: Balance,
     members: Vec<Member>,
@@ -50,7 +50,7 @@ impl Script {
         }
     }
 
-    /// The same, where who comes back does so in so many milliseconds.
+    /// The same with a slow start of so many milliseconds.
     fn slowly(balance: Balance, weights: &[u32], slow_start: u64) -> Self {
         let pool = Self::new(balance, weights);
         Self {
@@ -103,8 +103,8 @@ impl Script {
         shares
     }
 
-    /// Requests from `clients` that each ask again as soon as they are answered, for so many
-    /// milliseconds; an answer of a member takes as long as `latencies` say. How many each
+    /// Requests from `clients` that each send the next as soon as the last is answered, for so many
+    /// milliseconds; a response of a member takes as long as `latencies` say. Returns how many each
     /// member got.
     fn load(&mut self, clients: usize, latencies: &[u64], millis: u64) -> Vec<usize> {
         let mut shares = vec![0; self.members.len()];
@@ -137,7 +137,7 @@ fn about(share: usize, of: usize, expected: f64) -> bool {
 }
 
 #[test]
-fn turns_go_round_smoothly_by_weight() {
+fn round_robin_is_smooth_by_weight() {
     for (weights, expected) in [
         (&[1][..], "aaaaaa"),
         (&[1, 1, 1], "abcabc"),
@@ -154,7 +154,7 @@ fn turns_go_round_smoothly_by_weight() {
 }
 
 #[test]
-fn a_turn_of_one_who_is_out_goes_to_nobody_in_particular() {
+fn round_robin_spreads_the_turns_of_a_down_endpoint() {
     let pool = Script::new(Balance::RoundRobin, &[1, 1, 1]);
     pool.members[1].fall();
     assert_eq!(
@@ -168,7 +168,7 @@ fn a_turn_of_one_who_is_out_goes_to_nobody_in_particular() {
 }
 
 #[test]
-fn heavy_weights_are_scaled_and_light_ones_still_get_a_turn() {
+fn huge_round_robin_weights_are_scaled() {
     for weights in [&[1, 1_000_000][..], &[u32::MAX; 3], &[3, 1_000_003]] {
         let turns = turns(
             &weights
@@ -179,7 +179,7 @@ fn heavy_weights_are_scaled_and_light_ones_still_get_a_turn() {
         assert!(turns.len() <= 2 * MAX_TURNS as usize);
         assert!((0..weights.len()).all(|at| turns.contains(&(at as u32))));
     }
-    // One who has nearly all turns is down: the rest are found, and in turn.
+    // The endpoint with nearly all turns is down: the others are found, and in turn.
     let pool = Script::new(Balance::RoundRobin, &[1, 1000, 1]);
     pool.members[1].fall();
     let sequence = pool.sequence(40);
@@ -190,7 +190,7 @@ fn heavy_weights_are_scaled_and_light_ones_still_get_a_turn() {
 }
 
 #[test]
-fn the_least_busy_is_next_and_equals_take_turns() {
+fn least_conn_takes_the_least_busy_and_alternates_equals() {
     let pool = Script::new(Balance::Least, &[1, 1, 1]);
     assert_eq!(pool.sequence(6), "abcabc");
     let held = [pool.endpoint(0).begin(), pool.endpoint(1).begin()];
@@ -211,7 +211,7 @@ fn the_least_busy_is_next_and_equals_take_turns() {
 }
 
 #[test]
-fn equals_get_equal_shares_and_weights_their_own() {
+fn equal_endpoints_get_equal_shares_and_weights_proportional_ones() {
     for (weights, expected) in [
         (&[1, 1][..], &[0.5, 0.5][..]),
         (&[1, 1, 1, 1, 1], &[0.2; 5]),
@@ -234,7 +234,7 @@ fn equals_get_equal_shares_and_weights_their_own() {
 }
 
 #[test]
-fn noise_below_what_matters_does_not_decide_who_gets_all() {
+fn small_latency_differences_do_not_decide() {
     let pool = Script::new(Balance::LatencyAware, &[1, 1]);
     pool.endpoint(0).answered(Duration::from_micros(80), 0);
     pool.endpoint(1).answered(Duration::from_micros(800), 0);
@@ -242,7 +242,7 @@ fn noise_below_what_matters_does_not_decide_who_gets_all() {
 }
 
 #[test]
-fn an_endpoint_that_is_slower_by_200_ms_gets_less_than_a_twentieth() {
+fn a_slow_endpoint_gets_under_a_twentieth_of_requests() {
     for (clients, weights) in [
         (1, &[1, 1][..]),
         (10, &[1, 1]),
@@ -261,7 +261,7 @@ fn an_endpoint_that_is_slower_by_200_ms_gets_less_than_a_twentieth() {
 }
 
 #[test]
-fn one_that_never_answered_gets_one_request_until_it_does() {
+fn an_endpoint_without_responses_gets_one_request_until_it_responds() {
     let mut pool = Script::new(Balance::LatencyAware, &[1, 1]);
     pool.endpoint(1).answered(Duration::from_millis(5), 0);
     let shares = pool.load(10, &[u64::MAX, 5], 1_000);
@@ -269,7 +269,7 @@ fn one_that_never_answered_gets_one_request_until_it_does() {
 }
 
 #[test]
-fn one_that_hangs_gets_nothing_once_it_was_waited_for() {
+fn a_hanging_endpoint_gets_no_further_requests() {
     let pool = Script::new(Balance::LatencyAware, &[1, 1]);
     for at in [0, 1] {
         pool.endpoint(at).answered(Duration::from_millis(5), 0);
@@ -279,7 +279,7 @@ fn one_that_hangs_gets_nothing_once_it_was_waited_for() {
 }
 
 #[test]
-fn nobody_who_is_down_or_was_tried_is_chosen_however_many_are_left() {
+fn a_down_or_tried_endpoint_is_never_chosen() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let pool = Script::new(balance, &[1; 100]);
         for at in (0..100).filter(|at| *at != 71 && *at != 72) {
@@ -302,7 +302,7 @@ fn nobody_who_is_down_or_was_tried_is_chosen_however_many_are_left() {
 }
 
 #[test]
-fn who_failed_lately_is_left_alone_while_there_are_others_and_tried_when_there_are_not() {
+fn a_recently_failed_endpoint_is_used_only_without_others() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let mut pool = Script::new(balance, &[1, 1]);
         pool.fail(0, Failure::Unreachable);
@@ -323,7 +323,7 @@ fn who_failed_lately_is_left_alone_while_there_are_others_and_tried_when_there_a
 }
 
 #[test]
-fn a_backup_is_chosen_only_when_no_other_is_up() {
+fn a_backup_is_used_only_when_no_other_is_up() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let both = members(&[1, 1])
             .into_iter()
@@ -336,7 +336,7 @@ fn a_backup_is_chosen_only_when_no_other_is_up() {
         );
         pool.members[0].fall();
         assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
-        // It was tried for this request, and nobody else is left.
+        // It was tried for this request, and no other is left.
         assert!(
             pool.choose(|at| at != 1).is_some_and(|at| at > 1),
             "{balance:?}"
@@ -359,7 +359,7 @@ fn a_backup_is_chosen_only_when_no_other_is_up() {
 }
 
 #[test]
-fn one_that_is_well_and_full_is_waited_for_and_not_replaced_by_a_backup() {
+fn a_full_healthy_endpoint_is_not_replaced_by_a_backup() {
     let place = || Place::Ip("127.0.0.1:1".parse().unwrap());
     let limited = |max| {
         Arc::new(Endpoint::new(
@@ -384,7 +384,7 @@ fn one_that_is_well_and_full_is_waited_for_and_not_replaced_by_a_backup() {
 }
 
 #[test]
-fn a_pool_of_backups_is_one_of_equals() {
+fn a_pool_of_backups_balances_like_any_other() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let pool = Script::of(
             balance,
@@ -398,7 +398,7 @@ fn a_pool_of_backups_is_one_of_equals() {
 }
 
 #[test]
-fn the_share_of_one_that_comes_back_grows_to_the_whole_of_its_weight() {
+fn slow_start_grows_a_returning_endpoint_to_full_weight() {
     const RETURN: u64 = 100_000;
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         for ejected in [false, true] {
@@ -451,7 +451,7 @@ fn the_share_of_one_that_comes_back_grows_to_the_whole_of_its_weight() {
 }
 
 #[test]
-fn one_that_comes_back_slowly_is_spared_under_load_too() {
+fn slow_start_also_spares_an_endpoint_under_load() {
     for balance in [Balance::LatencyAware, Balance::Least] {
         let mut pool = Script::slowly(balance, &[1, 1], 60_000);
         pool.load(40, &[10, 10], 1_000);
@@ -468,7 +468,7 @@ fn one_that_comes_back_slowly_is_spared_under_load_too() {
 }
 
 #[test]
-fn those_that_all_come_back_at_once_serve_at_once() {
+fn slow_start_is_skipped_when_all_endpoints_return_together() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let mut pool = Script::slowly(balance, &[1, 1], 30_000);
         pool.now = 5_000;
@@ -497,7 +497,7 @@ fn counts(homes: &[usize]) -> [usize; 10] {
 }
 
 #[test]
-fn when_one_of_ten_falls_only_those_who_belonged_to_it_move() {
+fn consistent_hashing_moves_only_clients_of_the_fallen_endpoint() {
     let pool = Script::new(Balance::Hash, &[1; 10]);
     let before = homes(&pool, 100_000);
     for fallen in 0..10 {
@@ -510,7 +510,7 @@ fn when_one_of_ten_falls_only_those_who_belonged_to_it_move() {
             .count();
         assert!(moved <= 11_000, "{moved}");
         assert_eq!(moved, counts(&before)[fallen], "nobody else");
-        // Those that are left share them alike.
+        // The remaining members share them alike.
         for (at, count) in counts(&after)
             .into_iter()
             .enumerate()
@@ -524,7 +524,7 @@ fn when_one_of_ten_falls_only_those_who_belonged_to_it_move() {
 }
 
 #[test]
-fn those_who_belong_somewhere_are_spread_by_weight() {
+fn consistent_hashing_spreads_clients_by_weight() {
     for weights in [
         &[1; 10][..],
         &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
@@ -545,7 +545,7 @@ fn those_who_belong_somewhere_are_spread_by_weight() {
 }
 
 #[test]
-fn one_that_is_added_or_weighs_more_takes_its_share_and_moves_nobody_else() {
+fn consistent_hashing_moves_clients_only_to_the_added_endpoint() {
     let before = homes(&Script::new(Balance::Hash, &[1; 9]), 100_000);
     for (weights, least, most) in [
         (&[1; 10][..], 9_700, 10_300),
@@ -563,7 +563,7 @@ fn one_that_is_added_or_weighs_more_takes_its_share_and_moves_nobody_else() {
 }
 
 #[test]
-fn who_belongs_to_one_that_is_left_alone_full_or_was_tried_goes_to_the_same_other_one() {
+fn consistent_hashing_has_a_stable_second_choice() {
     let mut pool = Script::new(Balance::Hash, &[1; 3]);
     let choose = |pool: &Script, tried: &[usize]| {
         pool.balancer.choose(
@@ -595,7 +595,7 @@ fn who_belongs_to_one_that_is_left_alone_full_or_was_tried_goes_to_the_same_othe
 }
 
 #[test]
-fn who_belonged_to_one_that_comes_back_slowly_returns_to_it_little_by_little() {
+fn slow_start_returns_hashed_clients_gradually() {
     let mut pool = Script::slowly(Balance::Hash, &[1; 4], 10_000);
     let whole = homes(&pool, 10_000);
     pool.members[0].fall();

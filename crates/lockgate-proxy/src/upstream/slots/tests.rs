@@ -77,7 +77,7 @@ fn ticking(pulses: &[Arc<Pulse>], done: &AtomicUsize) {
 }
 
 #[test]
-fn an_idle_socket_of_another_worker_gives_way_to_a_request_that_waits() {
+fn an_idle_socket_of_another_worker_yields_to_a_request() {
     let pulses = [Pulse::new(), Pulse::new()];
     let process = Arc::new(Sockets::new(1, &Arc::from(pulses.to_vec())));
     let (filled, tell) = std::sync::mpsc::channel();
@@ -124,7 +124,7 @@ fn an_idle_socket_of_another_worker_gives_way_to_a_request_that_waits() {
     );
 }
 
-/// Runs `work` in a worker that ticks only when it is told to.
+/// Runs `work` in a worker that ticks only by hand.
 fn alone<F: Future<Output = ()>>(work: impl FnOnce(Rc<Clock>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build_local(Default::default())
@@ -132,13 +132,13 @@ fn alone<F: Future<Output = ()>>(work: impl FnOnce(Rc<Clock>) -> F) {
     runtime.block_on(async { work(Clock::new(Pulse::new())).await });
 }
 
-/// Polls what is waited for once, in vain.
+/// Polls a future once; it must wait.
 async fn waits<F: Future>(mut future: Pin<&mut F>) {
     assert!(poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await);
 }
 
 #[test]
-fn of_many_workers_with_idle_sockets_as_many_give_way_as_are_wanted() {
+fn only_as_many_idle_sockets_yield_as_are_needed() {
     const WORKERS: usize = 4;
     let pulses: Vec<_> = (0..=WORKERS).map(|_| Pulse::new()).collect();
     let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(pulses)));
@@ -172,7 +172,7 @@ fn of_many_workers_with_idle_sockets_as_many_give_way_as_are_wanted() {
                 (process.asked(), process.gave_way()),
                 (0, wanted as u64 + 1)
             );
-            // It has its place, and nothing gives way for it any more.
+            // It has its socket, and none is evicted for it any more.
             held.push(place.await.unwrap());
             workers.iter().for_each(|slots| slots.answer(&clock));
         }
@@ -180,7 +180,7 @@ fn of_many_workers_with_idle_sockets_as_many_give_way_as_are_wanted() {
             (process.gave_way(), process.idle(), process.open()),
             (2, 3 * WORKERS - 2, 3 * WORKERS)
         );
-        // One that no longer waits leaves no wish behind.
+        // A request that no longer waits leaves no demand behind.
         let gone = clock.watch();
         waits(pin!(last.take(&gone, &patience))).await;
         workers.iter().for_each(|slots| slots.answer(&clock));
@@ -191,9 +191,9 @@ fn of_many_workers_with_idle_sockets_as_many_give_way_as_are_wanted() {
     });
 }
 
-/// A client at its share is not served sooner by what others keep.
+/// A client at its share is not served sooner by sockets that others keep.
 #[test]
-fn requests_that_wait_for_their_clients_share_leave_the_idle_sockets_of_others_alone() {
+fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
     let process = Arc::new(Sockets::new(4, &Arc::from([Pulse::new()])));
     alone(|clock| async move {
         let (slots, idle) = (Slots::new(Arc::clone(&process), 0), Rc::<Idle>::default());
@@ -226,7 +226,7 @@ fn requests_that_wait_for_their_clients_share_leave_the_idle_sockets_of_others_a
 }
 
 #[test]
-fn keepers_of_clients_that_have_left_are_forgotten() {
+fn keepers_of_departed_clients_are_forgotten() {
     let slots = Slots::new(Arc::new(Sockets::new(1, &Arc::from([]))), 0);
     let stays = Rc::<Idle>::default();
     slots.register(Rc::downgrade(&stays) as Weak<dyn Keeper>);
@@ -239,7 +239,7 @@ fn keepers_of_clients_that_have_left_are_forgotten() {
 
 /// `queue.wait` is for all waits of a request together.
 #[test]
-fn what_was_waited_for_a_share_is_missing_for_a_socket() {
+fn queue_wait_covers_share_and_socket_together() {
     let process = Arc::new(Sockets::new(1, &Arc::from([Pulse::new()])));
     alone(|clock| async move {
         let slots = Slots::new(Arc::clone(&process), 0);
@@ -347,7 +347,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
 }
 
 #[test]
-fn each_greedy_client_leaves_as_much_as_it_has_and_the_shares_end_with_the_scarcity() {
+fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
     let process = Arc::new(Sockets::new(60, &Arc::from([])));
     let slots = Slots::new(Arc::clone(&process), 0);
     let clients = Clients::new();

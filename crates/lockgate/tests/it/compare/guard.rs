@@ -1,4 +1,4 @@
-//! The guard: whatever ends, all that the command has started ends with it.
+//! The guard: when it or its parent ends, all that the command has started ends.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::Witness;
 
-/// Says the number of a daemon that forked twice, is in a session of its own, and ignores TERM.
+/// Prints the number of a daemon that forked twice, is in a session of its own, and ignores TERM.
 const DAEMON: &str = "(setsid sh -c 'trap \"\" TERM INT HUP; echo $$; exec sleep 1000 >&- 2>&-' &)";
 
 struct Running {
@@ -59,7 +59,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn a_command_that_fails_leaves_no_daemon_behind() {
+fn a_failing_command_leaves_no_daemon_behind() {
     let mut guard = Running::guard(&format!("daemon=$( {DAEMON} ); echo $daemon; exit 3"));
     let daemon = guard.witness();
     assert_eq!(guard.code(), Some(3));
@@ -67,8 +67,8 @@ fn a_command_that_fails_leaves_no_daemon_behind() {
 }
 
 #[test]
-fn a_daemon_whose_command_succeeded_is_held_until_the_guard_is_told() {
-    let mut guard = Running::guard(&format!("{DAEMON}; echo command $$"));
+fn a_daemon_lives_until_the_guard_is_signalled() {
+    let mut guard = Running::guard(&format!("{DAEMON}; echo started"));
     let lines = [guard.line(), guard.line()];
     let (commands, daemons): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.starts_with("command "));
@@ -81,7 +81,7 @@ fn a_daemon_whose_command_succeeded_is_held_until_the_guard_is_told() {
 }
 
 #[test]
-fn told_to_stop_it_ends_the_command_and_its_daemons_first() {
+fn a_signalled_guard_ends_its_command_and_daemons_first() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut guard = Running::guard(&format!("{DAEMON}; exec sleep 1000"));
         let daemon = guard.witness();
@@ -92,7 +92,7 @@ fn told_to_stop_it_ends_the_command_and_its_daemons_first() {
 }
 
 #[test]
-fn killing_its_parent_ends_everything() {
+fn killing_the_guards_parent_ends_everything() {
     let program = env!("CARGO_BIN_EXE_lockgate");
     let script = format!(
         "{program} guard --parent $$ -- sh -c '{}; exec sleep 1000' & wait",
@@ -106,7 +106,7 @@ fn killing_its_parent_ends_everything() {
 }
 
 #[test]
-fn a_guard_whose_parent_has_ended_already_starts_nothing() {
+fn a_guard_without_its_parent_starts_nothing() {
     let mut guard = Running::start(
         Command::new(env!("CARGO_BIN_EXE_lockgate"))
             .args(["guard", "--parent", "1", "--", "echo", "started"]),
@@ -116,7 +116,7 @@ fn a_guard_whose_parent_has_ended_already_starts_nothing() {
 }
 
 #[test]
-fn exit_codes_are_those_of_the_command() {
+fn the_guard_exits_with_the_code_of_its_command() {
     assert_eq!(Running::guard("exit 0").code(), Some(0));
     assert_eq!(Running::guard("exit 7").code(), Some(7));
     assert_eq!(Running::guard("kill -USR1 $$").code(), Some(128 + 10));
@@ -129,7 +129,7 @@ fn exit_codes_are_those_of_the_command() {
 }
 
 #[test]
-fn a_command_is_pinned_and_may_open_what_the_hard_limit_allows() {
+fn a_guarded_command_is_pinned_with_the_hard_descriptor_limit() {
     let mut guard = Running::start(Command::new("prlimit").args([
         "--nofile=200:300",
         env!("CARGO_BIN_EXE_lockgate"),

@@ -1,4 +1,4 @@
-//! Connections on which files are asked for: what comes after an answer, and what does not.
+//! Connections for requests of files: bytes behind a response, and requests that follow.
 
 use lockgate_testkit::{Wire, bytes};
 
@@ -20,7 +20,7 @@ fn start() -> (Www, Served) {
 }
 
 #[test]
-fn a_connection_is_kept_after_every_kind_of_answer() {
+fn keep_alive_holds_after_every_kind_of_file_response() {
     let (_www, served) = start();
     for way in WAYS {
         let mut client = served.connect(way);
@@ -66,7 +66,7 @@ fn a_connection_is_kept_after_every_kind_of_answer() {
 
 /// RFC 9112 §9.3.2: in the order of the requests, and none is lost.
 #[test]
-fn requests_that_come_at_once_are_answered_in_their_order() {
+fn pipelined_requests_for_files_are_answered_in_order() {
     let (_www, served) = start();
     let mut client = Http::connect(served.gate.address());
     let paths = [
@@ -106,9 +106,9 @@ fn requests_that_come_at_once_are_answered_in_their_order() {
     assert_eq!(client.answer().text(), "a");
 }
 
-/// CWE-444: what a request has as its body is never taken for the next one.
+/// CWE-444: the body of a request is never parsed as the next one.
 #[test]
-fn a_body_that_nobody_wants_is_no_request() {
+fn an_unread_request_body_is_never_parsed_as_a_request() {
     let (_www, served) = start();
     let inner = head("GET", "/medium.bin", &[]);
     for framing in [
@@ -138,7 +138,7 @@ fn a_body_that_nobody_wants_is_no_request() {
             }
         }
     }
-    // One that never comes is not waited for.
+    // A body that never comes is not waited for.
     let mut client = Http::connect(served.gate.address());
     client.send(format!(
         "GET /a.txt HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1000000\r\n\r\n"
@@ -156,7 +156,7 @@ fn a_body_that_nobody_wants_is_no_request() {
 }
 
 #[test]
-fn a_client_that_goes_in_the_middle_of_an_answer_leaves_nothing_behind() {
+fn a_client_leaving_mid_download_leaks_no_descriptor() {
     let (_www, served) = start();
     let before = fs::read_dir(format!("/proc/{}/fd", served.gate.pid()))
         .unwrap()
@@ -208,9 +208,9 @@ fn a_client_that_goes_in_the_middle_of_an_answer_leaves_nothing_behind() {
     );
 }
 
-/// HTTP/1.0, and who asks for it, gets its answer and the end.
+/// HTTP/1.0 and `Connection: close` get the response and then the end.
 #[test]
-fn who_wants_the_end_gets_it_behind_the_last_byte() {
+fn connection_close_and_http_1_0_close_after_the_body() {
     let (_www, served) = start();
     for request in [
         "GET /medium.bin HTTP/1.0\r\n\r\n".to_owned(),

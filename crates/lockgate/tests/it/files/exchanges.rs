@@ -1,10 +1,11 @@
-//! Whole files, parts of them, and conditions (RFC 9110 §13, §14), in every way and of every size.
+//! Whole files, ranges of them, and conditions (RFC 9110 §13, §14), over every transport and of
+//! every size.
 
 use lockgate_testkit::bytes;
 
 use super::*;
 
-/// Name and size: around what is held in memory, what is read at once, and what is not.
+/// Name and size: around the limits of what is held in memory and what is read at once.
 const SIZES: [(&str, usize); 6] = [
     ("/0.bin", 0),
     ("/1.bin", 1),
@@ -31,7 +32,7 @@ fn all_sizes() -> (Www, Served) {
 }
 
 #[track_caller]
-fn same(found: &[u8], expected: &[u8], what: &str) {
+fn assert_same_bytes(found: &[u8], expected: &[u8], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     let differs = found
         .iter()
@@ -41,7 +42,7 @@ fn same(found: &[u8], expected: &[u8], what: &str) {
 }
 
 #[test]
-fn every_file_arrives_byte_for_byte_and_head_has_the_same_fields() {
+fn files_of_every_size_arrive_exactly_and_head_agrees() {
     let (_www, served) = all_sizes();
     for way in WAYS {
         let mut client = served.connect(way);
@@ -50,7 +51,7 @@ fn every_file_arrives_byte_for_byte_and_head_has_the_same_fields() {
             let what = format!("{way:?} {path}");
             let answer = client.get(path, &[]);
             assert_eq!(answer.status, 200, "{what}");
-            same(&answer.body, &content(path, size), &what);
+            assert_same_bytes(&answer.body, &content(path, size), &what);
             assert_eq!(
                 answer.field("content-length"),
                 Some(&*size.to_string()),
@@ -76,7 +77,7 @@ fn every_file_arrives_byte_for_byte_and_head_has_the_same_fields() {
 
 /// RFC 9110 §14.2, §14.4, §15.3.7, §15.5.17.
 #[test]
-fn a_part_of_every_file_arrives_byte_for_byte() {
+fn a_range_of_every_file_arrives_exactly() {
     let (_www, served) = all_sizes();
     for way in WAYS {
         let mut client = served.connect(way);
@@ -93,7 +94,7 @@ fn a_part_of_every_file_arrives_byte_for_byte() {
                 (format!("bytes=-{}", size + 100), 0, end),
                 (format!("bytes={}-{}", size / 3, middle), size / 3, middle),
                 ("BYTES=0-0".to_owned(), 0, 0),
-                // Of several only one can be had.
+                // Of several ranges only one is satisfiable.
                 (format!("bytes=0-0,{size}-"), 0, 0),
             ] {
                 let what = format!("{way:?} {path} {range}");
@@ -106,7 +107,7 @@ fn a_part_of_every_file_arrives_byte_for_byte() {
                     Some("application/octet-stream"),
                     "{what}"
                 );
-                same(&answer.body, &whole[first..=last], &what);
+                assert_same_bytes(&answer.body, &whole[first..=last], &what);
                 assert!(
                     answer.field("etag").is_some() && answer.field("date").is_some(),
                     "§15.3.7: {what}"
@@ -144,7 +145,7 @@ fn a_part_of_every_file_arrives_byte_for_byte() {
     }
 }
 
-/// Takes what stands before `until`, and that itself.
+/// Takes the text before `until`, and `until` itself.
 fn take<'a>(rest: &mut &'a [u8], until: &[u8]) -> &'a [u8] {
     let at = rest
         .windows(until.len())
@@ -155,7 +156,7 @@ fn take<'a>(rest: &mut &'a [u8], until: &[u8]) -> &'a [u8] {
     taken
 }
 
-/// Takes a multipart apart (RFC 2046 §5.1, RFC 9110 §14.6): the Content-Range and the content of
+/// Parses a multipart body (RFC 2046 §5.1, RFC 9110 §14.6): the Content-Range and the content of
 /// each part.
 fn parts(answer: &Answer) -> Vec<(String, Vec<u8>)> {
     let said = answer.field("content-type").unwrap();
@@ -190,7 +191,7 @@ fn parts(answer: &Answer) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn several_parts_arrive_as_a_multipart_whose_length_is_known() {
+fn several_ranges_arrive_as_multipart_with_content_length() {
     let (_www, served) = all_sizes();
     for way in WAYS {
         let mut client = served.connect(way);
@@ -215,7 +216,7 @@ fn several_parts_arrive_as_a_multipart_whose_length_is_known() {
             assert_eq!(parts.len(), expected.len(), "{what}");
             for ((range, found), (first, last)) in parts.iter().zip(expected) {
                 assert_eq!(*range, format!("bytes {first}-{last}/{size}"), "{what}");
-                same(found, &whole[first..=last], &what);
+                assert_same_bytes(found, &whole[first..=last], &what);
             }
         }
     }
@@ -223,7 +224,7 @@ fn several_parts_arrive_as_a_multipart_whose_length_is_known() {
 
 /// CVE-2011-3192. RFC 9110 §14.2: a server may pass over many small or overlapping ranges.
 #[test]
-fn ten_thousand_ranges_are_passed_over() {
+fn ten_thousand_ranges_are_ignored() {
     let www = Www::new();
     www.write("a", content("a", 100_000));
     let served = Served::start(&www, "");
@@ -245,7 +246,7 @@ fn ten_thousand_ranges_are_passed_over() {
             }
             let what = format!("{way:?} {} bytes {:.20}", range.len(), range);
             assert_eq!(answer.status, 200, "{what}");
-            same(&answer.body, &content("a", 100_000), &what);
+            assert_same_bytes(&answer.body, &content("a", 100_000), &what);
         }
     }
 }
@@ -253,7 +254,7 @@ fn ten_thousand_ranges_are_passed_over() {
 /// RFC 9110 §13.2.2: If-Match, If-Unmodified-Since, If-None-Match, If-Modified-Since, If-Range, in
 /// this order.
 #[test]
-fn conditions_are_looked_at_in_their_order() {
+fn preconditions_are_evaluated_in_order() {
     let (_www, served) = all_sizes();
     for way in WAYS {
         // From memory, and from a descriptor.
@@ -356,11 +357,11 @@ fn conditions_are_looked_at_in_their_order() {
                 let answer = client.get(path, fields);
                 assert_eq!(answer.status, *status, "{what}");
                 match *status {
-                    200 => same(&answer.body, &whole.body, &what),
-                    206 => same(&answer.body, &whole.body[..1], &what),
+                    200 => assert_same_bytes(&answer.body, &whole.body, &what),
+                    206 => assert_same_bytes(&answer.body, &whole.body[..1], &what),
                     304 => {
                         assert_eq!(answer.body, b"");
-                        // §15.4.5: what a 200 would have had of these.
+                        // §15.4.5: the fields that a 200 would have had.
                         for name in [
                             "etag",
                             "vary",
@@ -394,7 +395,7 @@ fn conditions_are_looked_at_in_their_order() {
                     ),
                 }
             }
-            // HEAD is answered as GET, but for parts of it.
+            // HEAD is answered as GET, except for ranges.
             for (fields, status) in cases
                 .iter()
                 .filter(|(_, status)| matches!(status, 200 | 304 | 412))
@@ -409,9 +410,9 @@ fn conditions_are_looked_at_in_their_order() {
     }
 }
 
-/// RFC 9110 §13.1.5: a part of a file that has changed would not fit to what the client has.
+/// RFC 9110 §13.1.5: a part of a changed file would not fit to the parts that the client has.
 #[test]
-fn parts_of_a_file_that_was_replaced_are_not_sent_for_the_old_one() {
+fn if_range_never_mixes_parts_of_a_replaced_file() {
     let www = Www::new();
     www.write("a", "first content");
     let gate = www.start("");
@@ -426,7 +427,7 @@ fn parts_of_a_file_that_was_replaced_are_not_sent_for_the_old_one() {
     assert_eq!(get(&gate, "/a", &[("If-Match", &etag), part]).status, 412);
 }
 
-/// RFC 9110 §8.8.2.1: what was changed tomorrow was not.
+/// RFC 9110 §8.8.2.1: a modification date in the future is not sent.
 #[test]
 fn last_modified_is_never_later_than_date() {
     let www = Www::with(&[("a.txt", "a")]);
@@ -438,7 +439,7 @@ fn last_modified_is_never_later_than_date() {
         answer.field("last-modified"),
         Some("Fri, 01 Jan 2100 00:00:00 GMT")
     );
-    // Beyond what HTTP can say, and before 1970.
+    // Beyond the dates of HTTP, and before 1970.
     for seconds in [i64::MAX / 1_000_000_000, -1_000_000_000] {
         let time = match u64::try_from(seconds) {
             Ok(after) => SystemTime::UNIX_EPOCH + Duration::from_secs(after),
@@ -458,7 +459,7 @@ fn last_modified_is_never_later_than_date() {
 
 /// RFC 6585 §5.
 #[test]
-fn a_megabyte_of_accept_encoding_is_too_much() {
+fn a_megabyte_of_accept_encoding_is_refused() {
     let www = Www::with(&[("a.txt", "a"), ("a.txt.gz", "not really")]);
     let served = Served::start(&www, "");
     let long = "gzip;q=0.001,".repeat(80_000);
@@ -472,7 +473,7 @@ fn a_megabyte_of_accept_encoding_is_too_much() {
             "{way:?}"
         );
     }
-    // What fits is read once.
+    // A field within the limit is read once.
     let long = "gzip;q=0.001,br;q=x,".repeat(1_500);
     for way in WAYS {
         let answer = served

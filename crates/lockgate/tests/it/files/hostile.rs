@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::*;
 
 /// A root with folders to climb out of, and the secret beside it under names that attacks hope for.
-fn tempting() -> Www {
+fn root_with_traps() -> Www {
     let www = Www::with(&[
         ("index.html", "home"),
         ("a/b/c.txt", "c"),
@@ -22,11 +22,10 @@ fn tempting() -> Www {
     www
 }
 
-/// CWE-22, CWE-35, CWE-158, CWE-180: every published spelling of a way up, and what other systems
-/// take for one.
+/// CWE-22, CWE-35, CWE-158, CWE-180: every published spelling of `..`, and those of other systems.
 #[test]
-fn nothing_outside_of_the_root_is_reached_by_any_spelling() {
-    let www = tempting();
+fn path_traversal_fails_in_every_spelling() {
+    let www = root_with_traps();
     let outside = www.folder.path().join("secret.txt").display().to_string();
     let gates = [
         www.start(""),
@@ -125,7 +124,7 @@ fn nothing_outside_of_the_root_is_reached_by_any_spelling() {
     }
 }
 
-/// Asks by a connection of its own, since what is malformed closes it.
+/// Requests over a connection of its own, since a malformed request closes it.
 fn refused(gate: &Lockgate, path: &str) {
     let mut client = Http::connect(gate.address());
     client.send(format!(
@@ -146,10 +145,10 @@ fn refused(gate: &Lockgate, path: &str) {
     );
 }
 
-/// What other systems take for a file's name is not the file.
+/// A spelling that other systems accept for a file's name is not the file.
 #[test]
-fn only_the_very_name_leads_to_a_file() {
-    let www = tempting();
+fn only_the_exact_name_leads_to_a_file() {
+    let www = root_with_traps();
     let gate = www.start("");
     for path in [
         "/file.txt.",
@@ -193,8 +192,8 @@ fn only_the_very_name_leads_to_a_file() {
 }
 
 #[test]
-fn names_and_paths_of_any_length_are_not_found() {
-    let www = tempting();
+fn names_and_paths_of_any_length_are_404() {
+    let www = root_with_traps();
     let gate = www.start("clean_urls = true\nspa = true");
     let script = ("Accept", "*/*");
     for (path, statuses) in [
@@ -221,7 +220,7 @@ fn names_and_paths_of_any_length_are_not_found() {
 }
 
 #[test]
-fn what_is_no_file_is_not_found_and_never_waited_for() {
+fn special_files_are_404_without_blocking() {
     let www = Www::with(&[("file.txt", "file")]);
     mknodat(CWD, www.path("fifo"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     mknodat(CWD, www.path("index.html"), FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -265,7 +264,7 @@ fn what_is_no_file_is_not_found_and_never_waited_for() {
 }
 
 #[test]
-fn what_may_not_be_read_is_forbidden_and_not_remembered_so() {
+fn an_unreadable_file_is_403_and_that_is_not_cached() {
     let www = Www::with(&[("a.txt", "a"), ("folder/b.txt", "b")]);
     let mode = |name: &str, mode| {
         fs::set_permissions(www.path(name), fs::Permissions::from_mode(mode)).unwrap()
@@ -273,7 +272,7 @@ fn what_may_not_be_read_is_forbidden_and_not_remembered_so() {
     mode("a.txt", 0o000);
     mode("folder", 0o000);
     if fs::read(www.path("a.txt")).is_ok() {
-        // Whoever may read everything, as root may, finds nothing forbidden.
+        // For a user that may read everything, as root may, nothing is forbidden.
         return;
     }
     let gate = www.start("");
@@ -291,7 +290,7 @@ fn what_may_not_be_read_is_forbidden_and_not_remembered_so() {
 }
 
 #[test]
-fn a_root_that_is_missing_is_served_as_soon_as_it_is_there() {
+fn a_missing_root_is_served_once_it_exists() {
     let www = Www::with(&[("a.txt", "a")]);
     let aside = www.folder.path().join("aside");
     fs::rename(&www.root, &aside).unwrap();
@@ -311,7 +310,7 @@ fn a_root_that_is_missing_is_served_as_soon_as_it_is_there() {
 
 /// As `ln -sfn release-2 current` of a deployment has it.
 #[test]
-fn a_root_that_is_a_symbolic_link_may_be_led_elsewhere() {
+fn a_symlinked_root_may_be_switched() {
     let www = Www::new();
     for release in ["one", "two"] {
         for (name, size) in [("small", 10), ("large", 100_000)] {

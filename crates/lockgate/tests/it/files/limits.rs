@@ -1,16 +1,16 @@
-//! What files cost: bounded memory and descriptors, however many are served, and what happens when
-//! there are none.
+//! Costs of files: bounded memory and descriptors, however many are served, and behaviour without
+//! descriptors.
 
 use lockgate_testkit::bytes;
 
 use super::*;
 
-/// What a worker keeps of files: two generations of 16 MB, as `action/files/cache.rs` has it.
+/// The files that a worker caches: two generations of 16 MB, as in `action/files/cache.rs`.
 const KEPT: usize = 32 << 20;
 /// What the allocator may need on top, and buffers.
 const SLACK: usize = 16 << 20;
 
-fn many(count: usize, size: usize) -> Www {
+fn many_files(count: usize, size: usize) -> Www {
     let www = Www::new();
     for number in 0..count {
         www.write(
@@ -25,7 +25,7 @@ fn path(number: usize) -> String {
     format!("/{}/{number}.bin", number % 100)
 }
 
-/// Asks for all of them and says by how much the process has grown.
+/// Requests all of them and returns by how much the process has grown.
 fn grown(
     gate: &Lockgate,
     client: &mut Asking,
@@ -33,7 +33,7 @@ fn grown(
     size: usize,
     fields: &[Line<'_>],
 ) -> usize {
-    // What is made with the first request is not the files'.
+    // Memory that the first request needs does not count.
     client.get(&path(0), fields);
     let before = gate.resident();
     for number in 0..count {
@@ -51,7 +51,7 @@ fn descriptors(gate: &Lockgate) -> usize {
 
 #[test]
 fn memory_is_bounded_however_many_small_files_are_served() {
-    let www = many(20_000, 2_048);
+    let www = many_files(20_000, 2_048);
     let served = Served::start(&www, "");
     let grown = grown(
         &served.gate,
@@ -63,10 +63,10 @@ fn memory_is_bounded_however_many_small_files_are_served() {
     assert!(grown < KEPT + SLACK, "{} MB", grown >> 20);
 }
 
-/// Over TLS and HTTP/2 larger files pass through memory, and may be kept there.
+/// Over TLS and HTTP/2 larger files pass through memory, and may be cached there.
 #[test]
 fn memory_is_bounded_however_many_larger_files_pass_through_it() {
-    let www = many(120, 1_000_000);
+    let www = many_files(120, 1_000_000);
     let served = Served::start(&www, "");
     for way in [Way::Secure, Way::Http2] {
         let mut client = served.connect(way);
@@ -82,9 +82,9 @@ fn memory_is_bounded_however_many_larger_files_pass_through_it() {
     }
 }
 
-/// What is not there has a page, and every path that is made up is another one.
+/// A missing path has a page, and every invented path is another one.
 #[test]
-fn memory_is_bounded_however_many_paths_are_made_up() {
+fn memory_is_bounded_however_many_missing_paths_are_requested() {
     let www = Www::new();
     www.write("404.html", bytes(1, 60_000));
     let gate = www.start("not_found = \"/404.html\"\ncompress = false");
@@ -102,7 +102,7 @@ fn memory_is_bounded_however_many_paths_are_made_up() {
 
 #[test]
 fn descriptors_are_bounded_however_many_large_files_are_served() {
-    let www = many(2_000, 70_000);
+    let www = many_files(2_000, 70_000);
     for number in 0..100 {
         for extension in ["gz", "br", "zst"] {
             www.write(
@@ -143,8 +143,8 @@ fn allow_descriptors(gate: &Lockgate, limit: usize) {
 }
 
 #[test]
-fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
-    let www = many(100, 70_000);
+fn descriptor_exhaustion_refuses_files_with_503_until_it_ends() {
+    let www = many_files(100, 70_000);
     www.write("small.txt", "small");
     let gate = lockgate()
         .through(&["prlimit", "--nofile=300:300"])
@@ -166,7 +166,7 @@ fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
         (&"limit".into(), &"lockgate".into()),
         "{line}"
     );
-    // One that comes now waits.
+    // A client that comes now waits.
     let mut second = Http::connect(gate.address());
     second.send("GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n");
     gate.says("cannot accept");
@@ -181,10 +181,10 @@ fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
     assert_eq!(second.answer().text(), "small");
 }
 
-/// Files that are kept open leave descriptors for clients.
+/// Open files leave descriptors for clients.
 #[test]
-fn with_few_descriptors_many_files_are_served_and_clients_too() {
-    let www = many(400, 70_000);
+fn few_descriptors_serve_many_files_and_clients() {
+    let www = many_files(400, 70_000);
     let gate = lockgate()
         .through(&["prlimit", "--nofile=400:400"])
         .start(&www.site(""));

@@ -24,7 +24,7 @@ fn names(gate: &Lockgate, path: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_folder_without_an_index_is_listed_in_three_forms() {
+fn a_directory_listing_has_three_forms() {
     let www = Www::with(&[
         ("b.txt", "bb"),
         ("a.txt", "a"),
@@ -91,7 +91,7 @@ fn a_folder_without_an_index_is_listed_in_three_forms() {
 }
 
 #[test]
-fn a_list_is_sorted_as_its_query_says() {
+fn a_directory_listing_is_sorted_by_query() {
     let www = Www::with(&[("b", "1"), ("a", "333"), ("c", "22"), ("folder/x", "")]);
     touch(&www.path("c"), CHANGED - 10);
     touch(&www.path("a"), CHANGED + 10);
@@ -114,7 +114,7 @@ fn a_list_is_sorted_as_its_query_says() {
 
 /// No name is more than text, wherever it is written; every link leads to its file.
 #[test]
-fn names_are_text_in_every_form_and_links_lead_to_their_files() {
+fn a_directory_listing_escapes_names_and_links_work() {
     let www = Www::new();
     let odd: [&[u8]; 14] = [
         b"<script>alert(1)</script>",
@@ -172,7 +172,7 @@ fn names_are_text_in_every_form_and_links_lead_to_their_files() {
             .iter()
             .filter(|entry| entry["type"] == "file")
         {
-            // What a reference begins with is never a scheme.
+            // No reference begins with a scheme.
             let url = entry["url"].as_str().unwrap().strip_prefix("./").unwrap();
             let answer = get(&gate, &format!("{path}{url}"), &[]);
             assert_eq!(
@@ -198,7 +198,7 @@ fn names_are_text_in_every_form_and_links_lead_to_their_files() {
 }
 
 #[test]
-fn what_leads_outside_or_is_hidden_is_not_listed() {
+fn hidden_files_and_escaping_symlinks_are_not_listed() {
     let www = Www::with(&[("a", ""), (".env", ""), (".well-known/x", "")]);
     www.link("../secret.txt", "out");
     www.link("gone", "dangling");
@@ -215,13 +215,13 @@ fn what_leads_outside_or_is_hidden_is_not_listed() {
 }
 
 #[test]
-fn of_a_hundred_thousand_names_ten_thousand_are_listed() {
+fn a_directory_listing_is_limited_to_ten_thousand_names() {
     let www = Www::new();
     fs::create_dir(www.path("many")).unwrap();
     for number in 0..100_000 {
         fs::File::create(www.path(format!("many/{number:06}"))).unwrap();
     }
-    // Names that are not shown take nobody's place.
+    // Names that are not shown do not count for the limit.
     for number in 0..20_000 {
         fs::write(www.path(format!("many/.{number}")), "").unwrap();
     }
@@ -247,7 +247,7 @@ fn of_a_hundred_thousand_names_ten_thousand_are_listed() {
 }
 
 #[test]
-fn directories_are_listed_by_a_thread_of_their_own() {
+fn directories_are_listed_by_a_separate_thread() {
     let www = Www::with(&[("a.txt", "a")]);
     let gate = www.start("listing = true");
     assert_eq!(get(&gate, "/", &[]).status, 200);

@@ -1,5 +1,5 @@
-//! What attackers do over one HTTP/2 connection, frames by the thousand, and by which goodbye that
-//! should end.
+//! Attacks over one HTTP/2 connection, frames by the thousand, and the GOAWAY code that each should
+//! end with.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -12,14 +12,14 @@ use lockgate_testkit::Wire;
 use lockgate_testkit::h2::frame::{self, code, flag, frame, kind, setting};
 use lockgate_testkit::h2::{GoAway, Peer, hpack};
 
-/// One way to make trouble: what is sent once, then the steps that are sent again and again.
+/// An attack: the bytes that are sent once, then the steps that are repeated.
 pub(super) struct Attack {
     pub(super) name: &'static str,
     pub(super) settings: &'static [(u16, u32)],
     pub(super) begin: fn() -> Vec<u8>,
     /// The bytes of one step, of which there are as many as the attacker likes; counted from 0.
     pub(super) step: fn(u32) -> Vec<u8>,
-    /// Whether the attacker reads what it is sent, before it can send no more.
+    /// Whether the attacker reads before it can send no more.
     pub(super) reads: bool,
     /// The codes of GOAWAY by which it may end; where there are none it may go on, since it costs
     /// nothing.
@@ -38,7 +38,7 @@ const WRONG: &[u32] = &[
     code::COMPRESSION_ERROR,
 ];
 
-/// What came of it.
+/// The outcome of an attack.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// The attacker's, by which the log knows it.
@@ -50,7 +50,7 @@ pub(super) struct Outcome {
     pub(super) goaway: Option<GoAway>,
     /// Codes of RST_STREAM, with how often they came.
     pub(super) resets: BTreeMap<u32, u32>,
-    /// Statuses of answers, likewise.
+    /// Statuses of responses, likewise.
     pub(super) statuses: BTreeMap<String, u32>,
     /// Frames of other kinds, likewise.
     pub(super) frames: BTreeMap<u8, u32>,
@@ -95,8 +95,8 @@ pub(super) fn flood(attack: &Attack, to: SocketAddr, most: u32) -> Outcome {
     }
 }
 
-/// The same without reading anything before the end, over whatever the peer speaks, for an attack
-/// that begins with nothing; the peer's goodbye.
+/// The same without reading before the end, over any transport, for an attack that begins with
+/// nothing; the peer's GOAWAY.
 pub(super) fn flood_unread<S: Read + Write>(
     attack: &Attack,
     peer: &mut Peer<S>,
@@ -112,7 +112,7 @@ pub(super) fn flood_unread<S: Read + Write>(
     GoAway::last(&frames)
 }
 
-/// Reads to the end, and says when it comes or is announced.
+/// Reads to the end, and returns when it comes or is announced.
 fn observe(peer: &mut Peer, over: &AtomicBool) -> Outcome {
     let mut seen = Outcome::default();
     loop {
@@ -217,8 +217,8 @@ fn unfinished() -> Vec<u8> {
     frame(kind::HEADERS, flag::END_STREAM, 1, section)
 }
 
-/// A request whose fields are as many references to one entry of 4,000 bytes as a frame has room
-/// for: 16 KB that stand for 62 MB.
+/// A request with as many references to one entry of 4,000 bytes as a frame has room for: 16 KB
+/// that stand for 62 MB.
 fn bomb(stream: u32, name: &str) -> Vec<u8> {
     let mut section = hpack::section(&[(":method", "GET"), (":scheme", "http"), (":path", "/")]);
     section.extend(hpack::remembered(name, "x".repeat(4_000)));
@@ -402,7 +402,7 @@ fn settings(values: &[(u16, u32)]) -> Vec<u8> {
     frame(kind::SETTINGS, 0, 0, frame::settings(values))
 }
 
-/// CVE-2019-9512, 9515 and their kind: every frame wants an answer.
+/// CVE-2019-9512, 9515 and their kind: every frame needs an acknowledgement.
 pub(super) const ANSWERED: [Attack; 7] = [
     Attack {
         name: "SETTINGS",
@@ -556,7 +556,7 @@ pub(super) const IDLE: [Attack; 13] = [
     },
 ];
 
-/// What costs more than it moves.
+/// Frames that cost more than they move.
 pub(super) const SMALL: [Attack; 2] = [
     Attack {
         name: "DATA of 1 byte",

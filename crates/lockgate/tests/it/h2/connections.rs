@@ -1,4 +1,4 @@
-//! Connections that speak HTTP/2: how it is agreed on, what they allow, how they end.
+//! Connections over HTTP/2: negotiation, limits and their end.
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ fn secure(site: &Site, origin: &Serving, keys: &str) -> Lockgate {
     lockgate().start(&(secure_site(&site.cert, origin.address()) + keys))
 }
 
-/// RFC 9113 §3.2: whoever offers it gets it; others are served as ever.
+/// RFC 9113 §3.2: a client that offers h2 gets it; others are served as before.
 #[test]
-fn alpn_decides_what_is_spoken() {
+fn alpn_selects_http2() {
     let (site, origin) = (Site::new(), application());
     let gate = secure(&site, &origin, "");
     let at = gate.at("127.0.0.2:0");
@@ -57,7 +57,7 @@ fn alpn_decides_what_is_spoken() {
 }
 
 #[test]
-fn a_site_that_speaks_http1_only_is_not_offered_otherwise() {
+fn a_site_restricted_to_http1_does_not_offer_h2() {
     let (site, origin) = (Site::new(), application());
     let gate = secure(&site, &origin, "protocols = [\"http1\"]\n");
     let at = gate.at("127.0.0.2:0");
@@ -71,7 +71,7 @@ fn a_site_that_speaks_http1_only_is_not_offered_otherwise() {
 
 /// RFC 9113 §3.3.
 #[test]
-fn prior_knowledge_is_only_for_where_it_is_configured() {
+fn h2c_prior_knowledge_needs_configuration() {
     let origin = application();
     let gate = lockgate().start(&plain_site(origin.address()));
     assert_eq!(Client::connect(gate.address()).get("/").status, 200);
@@ -90,9 +90,9 @@ fn prior_knowledge_is_only_for_where_it_is_configured() {
     client.expect_end();
 }
 
-/// RFC 9113 §5.1.2: what is beyond the limit is refused unharmed, and the rest is served.
+/// RFC 9113 §5.1.2: a stream beyond the limit is refused unharmed, and the rest is served.
 #[test]
-fn streams_at_once_are_limited_as_configured() {
+fn max_concurrent_streams_is_configurable() {
     let origin = Origin::tcp();
     let gate =
         lockgate().start(&("http2 = { streams = 2 }\n".to_owned() + &plain_site(origin.address())));
@@ -124,7 +124,7 @@ fn streams_at_once_are_limited_as_configured() {
         ended += usize::from(frame.ends_stream());
     }
     peer.get(7, "/");
-    // On one of the connections that are kept.
+    // On one of the idle connections.
     eventually("the next request arrives", || {
         upstreams
             .iter()
@@ -133,9 +133,9 @@ fn streams_at_once_are_limited_as_configured() {
     });
 }
 
-/// RFC 9113 §6.8: what has begun is finished, and nothing new is taken.
+/// RFC 9113 §6.8: open streams are finished, and no new ones are accepted.
 #[test]
-fn a_drain_says_goodbye_and_finishes_what_has_begun() {
+fn drain_sends_goaway_and_finishes_open_streams() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut peer = Peer::connect(gate.address());
@@ -147,7 +147,7 @@ fn a_drain_says_goodbye_and_finishes_what_has_begun() {
     let mut idle = Peer::connect(gate.address());
     idle.settle();
     gate.signal(Signal::TERM);
-    // The first goodbye lets what is on its way arrive; the second says which was the last.
+    // The first GOAWAY lets streams under way arrive; the second names the last one.
     let goaway = peer.read_until(kind::GOAWAY);
     assert_eq!(goaway.number(4), code::NO_ERROR);
     assert_eq!(idle.goodbye().code, code::NO_ERROR);
@@ -164,7 +164,7 @@ fn a_drain_says_goodbye_and_finishes_what_has_begun() {
 }
 
 #[test]
-fn a_connection_without_requests_ends_by_a_goodbye() {
+fn an_idle_http2_connection_ends_with_goaway() {
     let origin = application();
     let toml = "timeouts = { idle = \"200ms\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
@@ -180,7 +180,7 @@ fn a_connection_without_requests_ends_by_a_goodbye() {
 /// "Slowloris" before the first request: a preface, a frame or a field section that does not come
 /// to its end.
 #[test]
-fn who_does_not_come_to_a_request_is_let_go() {
+fn slowloris_http2_connections_are_closed() {
     let (site, origin) = (Site::new(), application());
     let toml = "timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned()
         + &plain_site(origin.address())
@@ -204,9 +204,9 @@ fn who_does_not_come_to_a_request_is_let_go() {
     gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
 }
 
-/// From the first byte on it is a head that is waited for, whichever HTTP it may become.
+/// From the first byte on the head timeout applies, for HTTP/1 and HTTP/2 alike.
 #[test]
-fn a_preface_that_stays_half_has_no_more_time_than_a_head() {
+fn a_partial_preface_has_only_the_head_timeout() {
     let origin = application();
     let toml = "timeouts = { head = \"300ms\", idle = \"1h\" }\n".to_owned()
         + &plain_site(origin.address());
@@ -224,7 +224,7 @@ fn a_preface_that_stays_half_has_no_more_time_than_a_head() {
 
 /// As over HTTP/1: a hash that takes seconds is not waited for.
 #[test]
-fn a_password_is_checked_in_the_time_for_the_head() {
+fn a_slow_basic_auth_check_ends_with_the_head_timeout() {
     let (folder, origin) = (Folder::new(), application());
     // bcrypt, in 2^17 rounds.
     let file = folder.write(
@@ -243,10 +243,9 @@ fn a_password_is_checked_in_the_time_for_the_head() {
     assert_eq!(client.begin(request, true).answer().status, 503);
 }
 
-/// The time for a head is over with it, also of a request that comes in the same packet as the
-/// preface.
+/// The head timeout is over with the head, also for a request in the same packet as the preface.
 #[test]
-fn an_answer_may_take_longer_than_the_head_of_the_request() {
+fn a_response_may_take_longer_than_the_head_timeout() {
     let origin = Origin::tcp();
     let toml = "timeouts = { head = \"300ms\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
@@ -264,7 +263,7 @@ fn an_answer_may_take_longer_than_the_head_of_the_request() {
     upstream.request();
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
     assert_eq!(peer.read_until(kind::DATA).payload, b"half");
-    // One that came later and has nothing to say has had its time.
+    // A client that came later and sends nothing has had its time.
     let mut silent = Http::connect(gate.address());
     silent.send("GET / HTTP/1.1\r\n");
     assert_eq!(silent.answer().status(), 408);
@@ -274,7 +273,7 @@ fn an_answer_may_take_longer_than_the_head_of_the_request() {
 
 /// RFC 8441.
 #[test]
-fn a_websocket_goes_over_a_stream_to_an_application_of_http1() {
+fn a_websocket_over_http2_reaches_an_http1_application() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let client = Client::connect(gate.address());
@@ -326,7 +325,7 @@ fn a_websocket_goes_over_a_stream_to_an_application_of_http1() {
     assert_eq!(socket.answer().text(), "onetwothreelast");
 }
 
-/// What a WebSocket's server answers to a key (RFC 6455 §4.2.2).
+/// The `Sec-WebSocket-Accept` for a key (RFC 6455 §4.2.2).
 pub(crate) fn accept(key: &str) -> String {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
     use base64ct::{Base64, Encoding};
@@ -335,7 +334,7 @@ pub(crate) fn accept(key: &str) -> String {
 }
 
 #[test]
-fn a_websocket_that_the_application_refuses_is_answered_so() {
+fn a_websocket_refused_by_the_application_is_answered_so() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let client = Client::connect(gate.address());
@@ -349,7 +348,7 @@ fn a_websocket_that_the_application_refuses_is_answered_so() {
 
 /// We are no forward proxy (RFC 9110 §9.3.6), and know no protocol but WebSocket.
 #[test]
-fn connect_is_refused() {
+fn connect_is_refused_over_http2() {
     let origin = application();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut peer = Peer::connect(gate.address());
@@ -380,7 +379,7 @@ fn connect_is_refused() {
 
 /// RFC 9113 §5.2.1: windows are of streams.
 #[test]
-fn a_body_that_nobody_reads_holds_up_no_other_stream() {
+fn a_stalled_request_body_blocks_no_other_stream() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let client = Client::connect(gate.address());
@@ -400,7 +399,7 @@ fn a_body_that_nobody_reads_holds_up_no_other_stream() {
 /// that is answered, and an update of the connection's window before it, "to avoid excessive ping
 /// detection (e.g. in an L7 proxy)".
 #[test]
-fn a_ping_behind_every_answer_is_no_flood() {
+fn a_ping_after_every_response_is_no_flood() {
     let origin = application();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut peer = Peer::connect(gate.address());

@@ -1,4 +1,4 @@
-//! Requests over HTTP/2 and their answers, in front of an application that speaks HTTP/1.
+//! Requests over HTTP/2 and their responses, in front of an application that speaks HTTP/1.
 
 use http::Method;
 use lockgate_testkit::h2::frame::{code, flag, frame, kind};
@@ -30,8 +30,8 @@ fn owned(fields: &[(&str, &str)]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Answers with what it was sent.
-fn mirror(request: &Message) -> Vec<u8> {
+/// Echoes the request's body.
+fn echo_body(request: &Message) -> Vec<u8> {
     let mut answer = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
         request.body.len()
@@ -44,7 +44,7 @@ fn mirror(request: &Message) -> Vec<u8> {
 /// RFC 9113 §8.3.1, §8.8: the pseudo-fields are the first line and the host; nothing of HTTP/2 is
 /// in the fields.
 #[test]
-fn a_request_becomes_one_of_http1_and_its_answer_one_of_http2() {
+fn http2_requests_and_responses_are_translated_to_http1() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
@@ -89,7 +89,7 @@ fn a_request_becomes_one_of_http1_and_its_answer_one_of_http2() {
 
 /// RFC 9113 §8.1: trailers follow a body in both versions.
 #[test]
-fn bodies_and_trailers_pass_both_ways() {
+fn bodies_and_trailers_pass_both_ways_over_http2() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
@@ -119,7 +119,7 @@ fn bodies_and_trailers_pass_both_ways() {
 
 /// RFC 9113 §8.1.1: a body without a length comes chunked, one with a length as it is.
 #[test]
-fn a_length_that_a_client_says_is_passed_on() {
+fn the_content_length_of_an_http2_request_is_forwarded() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
@@ -153,7 +153,7 @@ fn a_length_that_a_client_says_is_passed_on() {
 
 /// RFC 9110 §15.2, RFC 8297.
 #[test]
-fn answers_before_the_answer_pass() {
+fn interim_responses_pass_over_http2() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
@@ -176,7 +176,7 @@ fn answers_before_the_answer_pass() {
 
 /// RFC 9110 §10.1.1.
 #[test]
-fn a_client_that_waits_for_100_gets_it_before_it_sends_its_body() {
+fn expect_100_continue_works_over_http2() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
@@ -197,7 +197,7 @@ fn a_client_that_waits_for_100_gets_it_before_it_sends_its_body() {
 }
 
 #[test]
-fn answers_without_a_body_end_with_their_head() {
+fn responses_without_a_body_end_stream_with_their_head() {
     let origin = Origin::tcp().answering(|request| match request.first_line().split(' ').next() {
         Some("HEAD") => b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n".to_vec(),
         Some("PUT") => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
@@ -237,7 +237,7 @@ fn answers_without_a_body_end_with_their_head() {
 
 /// RFC 9113 §8.2.3: pieces of a cookie are one field in HTTP/1.
 #[test]
-fn pieces_of_a_cookie_are_joined() {
+fn split_http2_cookies_are_joined() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
@@ -255,8 +255,8 @@ fn pieces_of_a_cookie_are_joined() {
 }
 
 #[test]
-fn a_thousand_requests_go_over_one_connection() {
-    let origin = Origin::tcp().answering(mirror);
+fn a_thousand_requests_use_one_http2_connection() {
+    let origin = Origin::tcp().answering(echo_body);
     let gate = lockgate().start(&plain_site(origin.address()));
     let client = Client::connect(gate.address());
     for at in 0..1_000 {
@@ -268,7 +268,7 @@ fn a_thousand_requests_go_over_one_connection() {
 }
 
 #[test]
-fn a_hundred_requests_are_answered_at_once_in_whatever_order() {
+fn a_hundred_http2_streams_are_served_in_any_order() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
@@ -296,9 +296,9 @@ fn a_hundred_requests_are_answered_at_once_in_whatever_order() {
 }
 
 #[test]
-fn large_bodies_pass_whole_both_ways_at_once() {
+fn large_http2_bodies_pass_both_ways_at_once() {
     const LEN: usize = 20_000_000;
-    let origin = Origin::tcp().answering(mirror);
+    let origin = Origin::tcp().answering(echo_body);
     let gate = lockgate().start(&plain_site(origin.address()));
     let client = Client::connect(gate.address());
     let body = bytes(7, LEN);
@@ -316,13 +316,13 @@ fn large_bodies_pass_whole_both_ways_at_once() {
     );
 }
 
-/// What the client no longer wants is not asked of the application any longer.
+/// A request that the client has cancelled does not stay with the application.
 #[test]
-fn a_client_that_resets_lets_the_application_go() {
+fn rst_stream_of_the_client_closes_the_upstream_connection() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
-    // Before the answer, in the middle of it, and in the middle of the request.
+    // Before the response, in the middle of it, and in the middle of the request.
     let mut waiting = client.begin(request(Method::GET, &[]), true);
     let mut upstream = origin.http();
     upstream.request();
@@ -355,9 +355,9 @@ fn a_client_that_resets_lets_the_application_go() {
     }
 }
 
-/// RFC 9113 §8.1.1, RFC 9112 §8: an answer that was cut must not look whole.
+/// RFC 9113 §8.1.1, RFC 9112 §8: a truncated response must not look whole.
 #[test]
-fn an_application_that_dies_in_the_middle_resets_the_stream() {
+fn an_aborted_upstream_response_resets_the_stream() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let client = Client::connect(gate.address());
@@ -375,7 +375,7 @@ fn an_application_that_dies_in_the_middle_resets_the_stream() {
             "{answer:?}"
         );
     }
-    // Before the answer there is one of ours; the connection goes on either way.
+    // Before the head there is a local response; the connection goes on either way.
     let exchange = client.begin(request(Method::POST, &[("content-length", "0")]), true);
     let mut upstream = origin.http();
     upstream.request();
@@ -383,10 +383,10 @@ fn an_application_that_dies_in_the_middle_resets_the_stream() {
     assert_eq!(exchange.answer().status, 502);
 }
 
-/// RFC 9113 §8.1: an answer before the request's end is passed, and the rest of the request is no
+/// RFC 9113 §8.1: a response before the request's end is passed, and the rest of the request is no
 /// longer wanted.
 #[test]
-fn an_early_answer_is_whole_and_the_rest_of_its_request_is_not_wanted() {
+fn an_early_response_is_complete_then_rst_stream_no_error() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let mut peer = Peer::connect(gate.address());
@@ -417,10 +417,10 @@ fn an_early_answer_is_whole_and_the_rest_of_its_request_is_not_wanted() {
     assert_eq!(peer.answer(3).status, 200);
 }
 
-/// RFC 9113 §8.1: the rest is unwanted only where that is said. A program that answers first may
+/// RFC 9113 §8.1: the rest is unwanted only with RST_STREAM. An application that answers first may
 /// read it afterwards.
 #[test]
-fn an_origin_that_answers_first_and_stays_gets_the_rest_of_a_streams_body() {
+fn the_request_body_continues_after_an_early_response() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let mut peer = Peer::connect(gate.address());
@@ -451,10 +451,10 @@ fn an_origin_that_answers_first_and_stays_gets_the_rest_of_a_streams_body() {
     }
 }
 
-/// A stream of small messages, as gRPC has them, for an application that is not ready yet: within
-/// its windows a client may send them in whatever pieces it has.
+/// A stream of small messages, as in gRPC, for an application that is not ready yet: within its
+/// windows a client may send them in any pieces.
 #[test]
-fn small_messages_that_wait_for_the_application_are_no_flood() {
+fn small_data_frames_of_a_stalled_upload_are_no_flood() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let mut peer = Peer::connect(gate.address());
@@ -469,7 +469,7 @@ fn small_messages_that_wait_for_the_application_are_no_flood() {
         .flat_map(|at| frame(kind::DATA, 0, 1, format!("message {at:04}, not long\n")))
         .collect();
     peer.send(messages);
-    // All of it is within the first windows, and has been looked at.
+    // All of it is within the first windows, and has been read.
     assert!(!peer.settle().iter().any(|frame| frame.kind == kind::GOAWAY));
     peer.data(1, "", true);
     let mut upstream = origin.http();
@@ -479,10 +479,10 @@ fn small_messages_that_wait_for_the_application_are_no_flood() {
     assert_eq!(peer.answer(1).status, 200);
 }
 
-/// RFC 9113 §8.1: the reset that tells a client to stop may overtake the answer in it, so it can
-/// send its body to the end.
+/// RFC 9113 §8.1: the reset that tells a client to stop may overtake the response, so the client
+/// can send its body to the end.
 #[test]
-fn an_answer_that_comes_before_the_end_of_a_body_is_not_followed_by_a_reset() {
+fn a_response_before_the_request_ends_causes_no_rst_stream() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + "body = { max = \"1KB\" }\n"));
     let mut peer = Peer::connect(gate.address());
@@ -509,9 +509,9 @@ fn an_answer_that_comes_before_the_end_of_a_body_is_not_followed_by_a_reset() {
     origin.http().request();
 }
 
-/// What has come of an answer is delivered before it is broken off.
+/// The received part of a response is delivered before the stream is reset.
 #[test]
-fn what_came_before_an_application_broke_off_arrives() {
+fn data_before_an_upstream_abort_is_delivered() {
     let origin = Origin::tcp();
     let gate = start(&origin);
     let mut peer = Peer::connect(gate.address());

@@ -1,5 +1,5 @@
-//! Clients that flood: each is disconnected and the cause is told, memory stays, and others are
-//! served meanwhile.
+//! Clients that flood: each is disconnected and the cause is logged, memory stays bounded, and
+//! others are served meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use super::{VIOLATIONS, plain_site};
 use crate::http::secure_site;
 use crate::scene::{NAME, Site, lockgate};
 
-/// As many steps as an attacker takes that nobody stops.
+/// As many steps as an attacker takes that is not stopped.
 const STEPS: u32 = 100_000;
-/// What all attacks of a test together may cost.
+/// The memory that all attacks of a test together may cost.
 const MEMORY: usize = 16 * 1024 * 1024;
 
-/// A client that asks again and again, by HTTP/1 and HTTP/2 in turn.
+/// A client that sends request after request, over HTTP/1 and HTTP/2 in turn.
 pub(super) struct Probe {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<usize>,
@@ -45,8 +45,8 @@ impl Probe {
     }
 
     /// Checks that every request of the probe was answered. None waits longer than the deadline of
-    /// the testkit's sockets; how long each took is the machine's matter as much as ours, so it
-    /// is measured by a benchmark and not asserted here.
+    /// the testkit's sockets; the time of each depends on the machine as much as on us, so it is
+    /// measured by a benchmark and not asserted here.
     pub(super) fn stop(self) {
         self.stop.store(true, Ordering::SeqCst);
         let count = self
@@ -62,9 +62,9 @@ pub(super) fn application() -> Serving {
     Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec())
 }
 
-/// A site in front of an application that is attacked. The probe asks another one: how many
-/// connections may wait for an application to accept them is no matter of ours, and who finds no
-/// place is late by a second.
+/// A site in front of an application that is attacked. The probe requests another application: the
+/// number of connections that wait for an application to accept them is not ours to limit, and a
+/// connection that finds no place is a second late.
 pub(super) fn site(attacked: &Serving, probed: &Serving) -> String {
     site_for(attacked.address(), probed)
 }
@@ -78,8 +78,8 @@ pub(super) fn site_for(attacked: &str, probed: &Serving) -> String {
     plain_site(attacked) + &path
 }
 
-/// Runs the attacks one after the other, and checks that each ends as it should, that whoever
-/// watches can tell why, and that it costs nobody else anything.
+/// Runs the attacks one after the other, and checks that each ends as it should, that an operator
+/// can see why, and that no other client is affected.
 fn repelled(attacks: &[Attack]) {
     let attacked = application();
     repelled_before(attacked.address(), attacks);
@@ -90,7 +90,7 @@ fn repelled_before(attacked: &str, attacks: &[Attack]) {
     let probed = application();
     let gate = lockgate().start(&site_for(attacked, &probed));
     let address = gate.address();
-    // The memory of what is needed at all is there before.
+    // Memory that every connection needs is there before.
     let mut peer = Peer::connect(address);
     peer.get(1, "/probe");
     assert_eq!(peer.answer(1).status, 200);
@@ -146,54 +146,54 @@ fn ended_as_it_should(
 
 /// CVE-2023-44487.
 #[test]
-fn requests_that_are_taken_back_at_once_end_the_connection() {
+fn rapid_reset_ends_the_connection() {
     repelled(&[attacks::RAPID_RESET, attacks::RAPID_RESET_OF_UPLOADS]);
 }
 
 /// CVE-2025-8671, "MadeYouReset".
 #[test]
-fn mistakes_that_make_us_take_requests_back_end_the_connection() {
+fn made_you_reset_ends_the_connection() {
     repelled(&attacks::MADE_YOU_RESET);
 }
 
 /// CVE-2024-27316 (httpd) and its kind in others.
 #[test]
-fn field_sections_without_an_end_end_the_connection() {
+fn continuation_floods_end_the_connection() {
     repelled(&attacks::CONTINUATIONS);
 }
 
 /// CVE-2016-6581 (hpack): few bytes that stand for many.
 #[test]
-fn field_sections_that_unfold_end_the_connection() {
+fn hpack_bombs_end_the_connection() {
     repelled(&attacks::BOMBS);
 }
 
 /// CVE-2019-9512, CVE-2019-9515, CVE-2019-9517.
 #[test]
-fn frames_that_want_answers_end_the_connection_read_or_not() {
+fn ping_and_settings_floods_end_the_connection() {
     repelled(&attacks::ANSWERED);
 }
 
 /// CVE-2019-9513, CVE-2019-9518.
 #[test]
-fn frames_that_carry_nothing_end_the_connection() {
+fn empty_frame_floods_end_the_connection() {
     repelled(&attacks::IDLE);
 }
 
 /// CVE-2019-9511, from the client's side.
 #[test]
-fn bodies_in_single_bytes_cost_nobody_else_anything() {
+fn one_byte_data_frame_floods_harm_no_other_client() {
     repelled(&attacks::SMALL);
 }
 
 #[test]
-fn streams_that_are_over_or_never_go_on_cost_nobody_else_anything() {
+fn closed_and_stalled_stream_floods_harm_no_other_client() {
     repelled(&attacks::STREAMS);
 }
 
-/// What still waits for an answer does not keep the connection that it came over.
+/// A stream that still waits for its response does not keep the connection.
 #[test]
-fn floods_before_an_application_that_never_answers_end_as_well() {
+fn floods_before_a_silent_application_end_too() {
     let deaf = Origin::tcp();
     repelled_before(
         &deaf.address(),
@@ -205,7 +205,7 @@ fn floods_before_an_application_that_never_answers_end_as_well() {
 }
 
 #[test]
-fn floods_over_tls_end_as_well() {
+fn floods_over_tls_end_too() {
     let (tls, attacked, probed) = (Site::new(), application(), application());
     let gate =
         lockgate().start(&(site(&attacked, &probed) + &secure_site(&tls.cert, attacked.address())));
@@ -229,9 +229,9 @@ fn floods_over_tls_end_as_well() {
     probe.stop();
 }
 
-/// Who is disconnected comes again, and is not alone.
+/// A disconnected attacker comes again, and is not alone.
 #[test]
-fn many_attackers_that_come_again_and_again_hold_up_nobody() {
+fn reconnecting_attackers_do_not_delay_other_clients() {
     let (attacked, probed) = (application(), application());
     let gate = lockgate().workers(2).start(&site(&attacked, &probed));
     let address = gate.address();
@@ -260,10 +260,10 @@ fn many_attackers_that_come_again_and_again_hold_up_nobody() {
     gate.wait_for_sample(VIOLATIONS, &[], 120.0);
 }
 
-/// Requests of all clients share connections to an endpoint that speaks HTTP/2: what one takes back
-/// must not make the endpoint disconnect the others.
+/// Requests of all clients share connections to an endpoint that speaks HTTP/2: cancelled requests
+/// of one client must not make the endpoint disconnect the others.
 #[test]
-fn floods_do_not_reach_others_through_a_connection_that_they_share() {
+fn floods_do_not_cross_shared_upstream_connections() {
     let endpoint = h2::Origin::plain(|_| Reply::ok("ok"));
     let gate = lockgate().start(&format!(
         "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n{}",

@@ -27,7 +27,7 @@ fn site(keys: &str) -> String {
 
 /// gRPC over HTTP2, "Responses": Trailers-Only.
 #[test]
-fn errors_of_ours_end_grpc_calls_with_a_grpc_status() {
+fn error_responses_to_grpc_calls_have_a_grpc_status() {
     let folder = Folder::new();
     let users = folder.write("users", "");
     let page = folder.write("502.html", "<h1>sorry</h1>");
@@ -91,7 +91,7 @@ fn errors_of_ours_end_grpc_calls_with_a_grpc_status() {
         1.0,
     );
 
-    // Other clients have what they had.
+    // Other clients get what they got before.
     let client = Client::connect(gate.address());
     let got = client.get("/");
     assert_eq!(
@@ -106,9 +106,9 @@ fn errors_of_ours_end_grpc_calls_with_a_grpc_status() {
     assert_eq!((got.status(), got.field("grpc-status")), (502, None));
 }
 
-/// What the configuration says to everybody, and what a service that is asked denies, too.
+/// Responses of the configuration, and refusals of an auth service.
 #[test]
-fn answers_of_the_configuration_end_grpc_calls_with_a_grpc_status() {
+fn configured_responses_to_grpc_calls_have_a_grpc_status() {
     let service = lockgate_testkit::Origin::tcp().answering(|_| {
         b"HTTP/1.1 403 Forbidden\r\nX-Why: no\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nno"
             .to_vec()
@@ -153,7 +153,7 @@ fn answers_of_the_configuration_end_grpc_calls_with_a_grpc_status() {
         (&200.into(), &7.into()),
         "{line}"
     );
-    // Other clients have what they had.
+    // Other clients get what they got before.
     let client = Client::connect(gate.address());
     let got = client.get("/");
     assert_eq!(

@@ -42,8 +42,8 @@ fn pseudo(name: &str, value: &str) -> Fields {
     fields
 }
 
-/// What no value may have, in any place of it.
-fn spoilt(value: &str) -> Vec<String> {
+/// Bytes that no value may have, at any position.
+fn forbidden_values(value: &str) -> Vec<String> {
     let inside = [
         "\r\nx: y",
         "\nx: y",
@@ -59,22 +59,22 @@ fn spoilt(value: &str) -> Vec<String> {
         .collect()
 }
 
-/// Heads that must not be passed on, each with what is wrong.
+/// Heads that must not be forwarded, each with its mistake.
 fn malformed() -> Vec<(String, Fields)> {
     let mut all: Vec<(String, Fields)> = Vec::new();
     let mut add = |what: &str, fields: Fields| all.push((what.to_owned(), fields));
     // Values.
     for (name, value) in GET {
-        for bad in spoilt(value) {
+        for bad in forbidden_values(value) {
             add("pseudo-field", pseudo(name, &bad));
         }
     }
-    for bad in spoilt("a") {
+    for bad in forbidden_values("a") {
         add("value", with("x", &bad));
         add("cookie", with("cookie", &bad));
         add("content-length", with("content-length", &format!("0{bad}")));
     }
-    // Words of the first line.
+    // Parts of the request line.
     for bad in [
         "",
         "GET ",
@@ -196,7 +196,7 @@ fn malformed() -> Vec<(String, Fields)> {
     ] {
         add("of a connection", with(name, value));
     }
-    // Lengths that do not say one thing.
+    // Content-Length values that are ambiguous.
     for (first, second) in [("0", "1"), ("1", "2")] {
         add(
             "two lengths",
@@ -224,7 +224,7 @@ fn malformed() -> Vec<(String, Fields)> {
     all
 }
 
-/// Sends a head, and what would be the end of its stream; how that was refused, if it was.
+/// Sends a head and the end of its stream; returns how it was refused, if it was.
 fn sent(peer: &mut Peer, stream: u32, fields: &Fields) -> Result<String, String> {
     let section: Vec<u8> = fields
         .iter()
@@ -260,7 +260,7 @@ fn sent(peer: &mut Peer, stream: u32, fields: &Fields) -> Result<String, String>
 }
 
 #[test]
-fn nothing_malformed_crosses_into_http1() {
+fn no_malformed_http2_head_reaches_http1() {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
     let origin = Origin::tcp().answering(move |request| {
@@ -283,7 +283,7 @@ fn nothing_malformed_crosses_into_http1() {
 
 /// RFC 9113 §8.1: trailers are fields like others, and have no pseudo-fields.
 #[test]
-fn nothing_malformed_crosses_into_http1_behind_a_body() {
+fn no_malformed_http2_head_behind_a_body_reaches_http1() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let requests = Arc::clone(&seen);
     let origin = Origin::tcp().answering(move |request| {
@@ -315,7 +315,7 @@ fn nothing_malformed_crosses_into_http1_behind_a_body() {
         peer.headers(1, &head, false);
         peer.data(1, "body", false);
         peer.headers(1, trailers, true);
-        // An answer is fine where it is a refusal, or where the trailer was dropped.
+        // A response is fine if it is a refusal, or if the trailer was dropped.
         while let Ok(Some(frame)) = peer.try_next() {
             if matches!(frame.kind, kind::RST_STREAM | kind::GOAWAY) || frame.ends_stream() {
                 break;
@@ -332,7 +332,7 @@ fn nothing_malformed_crosses_into_http1_behind_a_body() {
 }
 
 #[test]
-fn what_is_only_unusual_crosses_as_it_is() {
+fn unusual_but_valid_http2_fields_are_forwarded() {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
     let origin = Origin::tcp().answering(move |request| {
@@ -369,10 +369,10 @@ fn what_is_only_unusual_crosses_as_it_is() {
     }
 }
 
-/// RFC 9113 §10.5.1, RFC 6585 §5: what is longer than we take is refused by an answer, and the next
-/// request is served.
+/// RFC 9113 §10.5.1, RFC 6585 §5: an oversized head is refused by a response, and the next request
+/// is served.
 #[test]
-fn a_head_that_is_too_long_is_answered_431_or_414() {
+fn an_oversized_http2_head_is_a_431_or_414() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&plain_site(origin.address()));
@@ -408,7 +408,7 @@ fn a_head_that_is_too_long_is_answered_431_or_414() {
     }
 }
 
-/// A field of up to 32 KB is looked at.
+/// A field of up to 32 KB is decoded.
 const SHORT: &str = "limits = { head = \"16KB\" }\n";
 
 /// A section in frames of 16 KB.
@@ -435,14 +435,14 @@ fn in_frames(stream: u32, section: &[u8]) -> Vec<u8> {
 /// RFC 6585 §5: one field that is longer than all of a head may be is its stream's end, and not the
 /// connection's.
 #[test]
-fn a_field_that_is_too_long_is_answered_431_and_the_connection_goes_on() {
+fn an_oversized_http2_field_is_a_431() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&(SHORT.to_owned() + &plain_site(origin.address())));
     let mut peer = Peer::connect(gate.address());
     let remembered = |length| hpack::remembered("x-long", "x".repeat(length));
-    // "/" and 22,001 "#" in Huffman coding, of 12 bits each: of what the crate takes it tells
-    // nothing but the "/".
+    // "/" and 22,001 "#" in Huffman coding, of 12 bits each: the crate accepts it and reports only
+    // the "/".
     let mut bits = format!("011000{}", "111111111010".repeat(22_001));
     bits.push_str(&"1".repeat(bits.len().next_multiple_of(8) - bits.len()));
     let byte = |bits: &[u8]| u8::from_str_radix(std::str::from_utf8(bits).unwrap(), 2).unwrap();
@@ -472,10 +472,10 @@ fn a_field_that_is_too_long_is_answered_431_and_the_connection_goes_on() {
     assert_eq!(peer.answer(23).text(), "ok");
 }
 
-/// RFC 9113 §10.5.1: what would cost more than a few heads to decode ends the connection, under its
-/// name.
+/// RFC 9113 §10.5.1: a section that would cost more than a few heads to decode ends the connection,
+/// with its reason.
 #[test]
-fn a_field_that_is_much_too_long_ends_the_connection_as_a_violation() {
+fn an_excessive_http2_field_ends_the_connection() {
     let gate = lockgate().start(&(SHORT.to_owned() + &plain_site(Origin::tcp().address())));
     let large = hpack::section(&[("x", &"x".repeat(16_000)), ("y", &"y".repeat(20_000))]);
     for (more, code, reason, count) in [
@@ -511,10 +511,10 @@ fn a_field_that_is_much_too_long_ends_the_connection_as_a_violation() {
     }
 }
 
-/// RFC 9110 §9.3.2, and each is a request of its own: what users quote from an error page is in one
-/// line of the log.
+/// RFC 9110 §9.3.2, and each is a request of its own: the id on an error page is in one line of the
+/// log.
 #[test]
-fn requests_that_cannot_be_read_are_answered_and_counted_one_by_one() {
+fn malformed_http2_requests_are_logged_one_by_one() {
     let origin = Origin::tcp().answering(|_| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".into());
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut peer = Peer::connect(gate.address());

@@ -1,5 +1,5 @@
-//! Whose answer goes first on a connection (RFC 9218), as a client sees it that takes less than
-//! there is for it.
+//! The order of responses on a connection (RFC 9218), as a client sees it that reads less than
+//! there is.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -10,27 +10,27 @@ use lockgate_testkit::{DEADLINE, Http, Lockgate, Origin, Serving, Wire};
 use super::plain_site;
 use crate::scene::lockgate;
 
-/// Bytes of an answer that is in the way of others.
+/// Size of a response that stands before others.
 const LARGE: usize = 4 << 20;
-/// And of one that is wanted before: the kernel has it before the client reads on. It is more than
-/// what has left Lockgate by then.
+/// Size of a response with a higher priority: the kernel has it before the client reads on. It is
+/// more than the part that has left Lockgate by then.
 const SMALL: usize = 512 << 10;
 
-/// A client with large windows behind a narrow way: what holds answers up is that it does not read.
+/// A client with large windows that reads slowly: only its reading holds responses up.
 struct Scene {
     peer: Peer,
     /// Another connection to the same worker.
     other: Peer,
     next: u32,
-    /// What the origin was asked for.
+    /// Paths that the origin got.
     asked: Receiver<String>,
     _gate: Lockgate,
     _origin: Serving,
 }
 
 impl Scene {
-    /// In front of an origin that has every path, of a type by its end. What is named `large` is
-    /// that.
+    /// In front of an origin that has every path, with a type by its suffix. A path named `large`
+    /// has a large response.
     fn new() -> Self {
         let (tell, asked) = channel();
         let origin = Origin::tcp().serve(move |wire| {
@@ -49,8 +49,7 @@ impl Scene {
                     "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n"
                 );
                 let answer = [head.as_bytes(), &vec![b'x'; size]].concat();
-                // Of a large one the kernel takes the whole only as the client reads. The test may
-                // have ended.
+                // The kernel takes a large one only as the client reads. The test may have ended.
                 if is_large {
                     let _ = tell.send(path);
                     http.send(answer);
@@ -75,7 +74,7 @@ impl Scene {
         }
     }
 
-    /// Asks for a path, and waits until the origin has answered as far as it can.
+    /// Requests a path, and waits until the origin has sent as much as it can.
     fn ask(&mut self, path: &str, fields: &[(&str, &str)]) -> u32 {
         let stream = self.next;
         self.next += 2;
@@ -96,7 +95,7 @@ impl Scene {
         stream
     }
 
-    /// Three large answers, the first of which has begun.
+    /// Three large responses, the first of which has begun.
     fn crowd(path: &str, fields: &[(&str, &str)]) -> Self {
         let mut scene = Self::new();
         let first = scene.ask(path, fields);
@@ -106,16 +105,16 @@ impl Scene {
         scene
     }
 
-    /// Says how soon something is wanted (RFC 9218 §7.1).
+    /// Sends PRIORITY_UPDATE for a stream (RFC 9218 §7.1).
     fn update(&mut self, stream: u32, priority: &str) {
         let payload = [&stream.to_be_bytes()[..], priority.as_bytes()].concat();
         self.peer.frame(kind::PRIORITY_UPDATE, 0, 0, payload);
     }
 
-    /// Reads until these answers are whole, and more slowly than Lockgate does: between two frames
-    /// that has looked at all that came. Between the first of their heads and the last of their
-    /// ends there must be more of them than of others: where all share alike it is a quarter or
-    /// two, and where each waits for those before it, nothing.
+    /// Reads until these responses are whole, more slowly than Lockgate writes: between two frames
+    /// Lockgate has read all that came. Between the first of their heads and the last of their ends
+    /// there must be more bytes of them than of others: with equal shares it would be a quarter or
+    /// two, and in order of arrival nothing.
     fn assert_first(mut self, wanted: &[u32]) {
         let (mut open, mut begun, mut others) = (wanted.to_vec(), false, 0);
         while !open.is_empty() {
@@ -142,29 +141,29 @@ impl Scene {
 }
 
 #[test]
-fn style_sheets_and_scripts_go_before_images_that_were_asked_for_first() {
+fn style_sheets_and_scripts_precede_images_by_default_priority() {
     let mut scene = Scene::crowd("/large.png", &[]);
     let wanted = [scene.ask("/app.js", &[]), scene.ask("/all.css", &[])];
     scene.assert_first(&wanted);
 }
 
-/// One that another imports is found late, and nothing is shown without it.
+/// An imported style sheet is found late, and nothing is shown without it.
 #[test]
-fn a_style_sheet_goes_before_scripts_that_were_asked_for_first() {
+fn style_sheets_precede_scripts_by_default_priority() {
     let mut scene = Scene::crowd("/large.js", &[]);
     let wanted = [scene.ask("/imported.css", &[])];
     scene.assert_first(&wanted);
 }
 
 #[test]
-fn what_a_client_says_goes_before_what_things_are() {
+fn the_priority_field_overrides_default_priorities() {
     let mut scene = Scene::crowd("/large.css", &[("priority", "u=6")]);
     let wanted = [scene.ask("/a.png", &[("priority", "u=4")])];
     scene.assert_first(&wanted);
 }
 
 #[test]
-fn a_client_may_say_later_that_something_is_wanted_sooner() {
+fn priority_update_raises_a_running_response() {
     let mut scene = Scene::crowd("/large", &[]);
     let wanted = scene.ask("/a", &[("priority", "u=7")]);
     scene.update(wanted, "u=0");
@@ -172,16 +171,16 @@ fn a_client_may_say_later_that_something_is_wanted_sooner() {
 }
 
 #[test]
-fn a_client_may_say_before_it_asks_that_something_is_wanted_sooner() {
+fn priority_update_may_precede_its_request() {
     let mut scene = Scene::crowd("/large", &[]);
     scene.update(scene.next, "u=0");
     let wanted = scene.ask("/a", &[("priority", "u=7")]);
     scene.assert_first(&[wanted]);
 }
 
-/// What begins late is behind no more than what had left already.
+/// A response that begins late waits for no more than has left already.
 #[test]
-fn what_began_before_may_be_wanted_later() {
+fn priority_update_lowers_running_responses() {
     let mut scene = Scene::crowd("/large", &[]);
     for stream in [1, 3, 5] {
         scene.update(stream, "u=6, i");

@@ -1,4 +1,4 @@
-//! Clients that begin much and let it lie: what they hold is little, and it ends.
+//! Clients that open many streams and then stall: they hold little, and they time out.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::scene::lockgate;
 
 /// Requests that one connection begins.
 const STREAMS: u32 = 100;
-/// What they may hold together.
+/// The memory that they may hold together.
 const MEMORY: usize = 24 * 1024 * 1024;
 
-/// An application whose answers are too much for any buffer.
+/// An application with responses that are too large for any buffer.
 fn large() -> Serving {
     let big = "x".repeat(8 * 1024 * 1024);
     Origin::tcp().answering(move |_| {
@@ -33,8 +33,7 @@ fn start(attacked: &Serving, probed: &Serving) -> Lockgate {
     lockgate().start(&(rates.to_owned() + &site(attacked, probed)))
 }
 
-/// Waits until every stream has ended, each in whatever way, while others are served; checks what
-/// they cost.
+/// Waits until every stream has ended in some way, while others are served; checks what they cost.
 fn ends(gate: &Lockgate, mut peer: Peer, before: usize, probe: Probe) {
     let mut ended = 0;
     while let Ok(Some(frame)) = peer.try_next() {
@@ -62,10 +61,10 @@ fn ends(gate: &Lockgate, mut peer: Peer, before: usize, probe: Probe) {
     });
 }
 
-/// CVE-2019-9511, CVE-2019-9517: answers that nobody lets come, by the window of each stream or by
-/// the connection's.
+/// CVE-2019-9511, CVE-2019-9517: responses held up by a closed window of each stream or of the
+/// connection.
 #[test]
-fn windows_that_never_open_hold_little_and_end() {
+fn closed_flow_control_windows_hold_little_memory_and_time_out() {
     let (attacked, probed) = (large(), application());
     let gate = start(&attacked, &probed);
     for window in [0, u32::MAX >> 1] {
@@ -80,9 +79,9 @@ fn windows_that_never_open_hold_little_and_end() {
     }
 }
 
-/// "Slowloris" by streams: heads whose bodies never come.
+/// "Slowloris" by streams: heads without their bodies.
 #[test]
-fn bodies_that_never_come_hold_little_and_end() {
+fn stalled_request_bodies_hold_little_memory_and_time_out() {
     let (attacked, probed) = (application(), application());
     let gate = start(&attacked, &probed);
     let probe = Probe::start(gate.address());
@@ -100,10 +99,10 @@ fn bodies_that_never_come_hold_little_and_end() {
     ends(&gate, peer, before, probe);
 }
 
-/// Slow read (Shekyan 2012) with windows that are open: what we hold is bounded by us, not by what
-/// the client allows.
+/// Slow read (Shekyan 2012) with open windows: the memory is bounded by us, not by the client's
+/// windows.
 #[test]
-fn answers_that_nobody_reads_hold_little_and_end() {
+fn slow_read_responses_hold_little_memory_and_time_out() {
     let (attacked, probed) = (large(), application());
     let gate = start(&attacked, &probed);
     let probe = Probe::start(gate.address());
@@ -127,10 +126,10 @@ fn answers_that_nobody_reads_hold_little_and_end() {
     probe.stop();
 }
 
-/// CVE-2019-9517: bodies for an application that takes none of them are held up to the window of
+/// CVE-2019-9517: bodies for an application that reads none of them are held up to the window of
 /// the connection, which is 8 MB.
 #[test]
-fn uploads_that_the_application_does_not_take_hold_no_more_than_a_window() {
+fn stalled_uploads_hold_no_more_than_the_connection_window() {
     // Its connections wait to be accepted for ever.
     let (deaf, probed) = (Origin::tcp(), application());
     let gate = lockgate().start(&site_for(&deaf.address(), &probed));
@@ -145,7 +144,7 @@ fn uploads_that_the_application_does_not_take_hold_no_more_than_a_window() {
         .find(|(id, _)| *id == setting::INITIAL_WINDOW_SIZE)
         .unwrap()
         .1;
-    // What may be sent: of the connection, then of each stream.
+    // Windows: of the connection, then of each stream.
     let mut allowed = [65_535, window, window, window, window];
     for stream in [1, 3, 5, 7] {
         let head = [
@@ -178,9 +177,9 @@ fn uploads_that_the_application_does_not_take_hold_no_more_than_a_window() {
     probe.stop();
 }
 
-/// RFC 7541 §4.2: how much our encoder remembers for a client is for us to say.
+/// RFC 7541 §4.2: our encoder decides how much it remembers for a client.
 #[test]
-fn a_client_that_offers_a_huge_table_makes_us_remember_no_more() {
+fn a_huge_header_table_size_does_not_grow_our_encoder() {
     let (probed, reflecting) = (
         application(),
         Origin::tcp().answering(|request| {
@@ -195,25 +194,24 @@ fn a_client_that_offers_a_huge_table_makes_us_remember_no_more() {
     let long = "x".repeat(6_000);
     for at in 0..4_000 {
         peer.get(2 * at + 1, &format!("/{at}{long}"));
-        // What it remembers is not understood here: only that an answer comes.
+        // The response is not decoded here: only its arrival counts.
         while !peer.read().ends_stream() {}
     }
     let more = gate.most_resident().saturating_sub(before);
     assert!(more < 8 * 1024 * 1024, "{more} bytes");
 }
 
-/// RFC 9113 §5.1: what comes for a stream that is over is let pass for a while, since it may have
-/// been on its way. Whoever goes on beyond that means no good, though each byte is within the
+/// RFC 9113 §5.1: frames for a closed stream are accepted for a while, since they may have been
+/// under way. A client that goes on beyond that is an attacker, though each byte is within the
 /// window of the connection.
 #[test]
-fn data_for_streams_that_are_over_ends_the_connection() {
+fn data_for_closed_streams_ends_the_connection() {
     const MOST: u32 = 512 * 1024 * 1024;
     let (attacked, probed) = (application(), application());
     let gate = lockgate().start(&site(&attacked, &probed));
     let probe = Probe::start(gate.address());
     let mut peer = Peer::connect(gate.address());
-    // One that keeps the connection from being idle, and one that breaks the rules until it is
-    // reset.
+    // One stream keeps the connection from being idle, and one breaks the rules until it is reset.
     for stream in [1, 3] {
         let head = [
             (":method", "POST"),
@@ -236,7 +234,7 @@ fn data_for_streams_that_are_over_ends_the_connection() {
                 end => panic!("no goodbye: {end:?} behind {sent} bytes"),
             }
         }
-        // A peer that has closed has said why.
+        // A peer that has closed has sent its reason.
         let _ = peer.try_send(frame::frame(kind::DATA, 0, 3, [b'x'; 16_384]));
         allowed = allowed.saturating_sub(16_384);
         sent += 16_384;

@@ -1,4 +1,4 @@
-//! Requests that do not go well: who is asked again, who is told, and that nothing is left behind.
+//! Requests that fail: which are retried, what the client gets, and that nothing is left behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use super::{ask, client, get, in_front_of, pooled, post};
 use crate::scene::{NAME, Site, deserted, ended, lockgate, text};
 
 /// Refuses as many requests as `count` says, by this code, then answers.
-fn refusing(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
+fn refusing_origin(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
     let (left, seen) = (AtomicUsize::new(count), Arc::new(AtomicUsize::new(0)));
     let asked = Arc::clone(&seen);
     let origin = Origin::plain(move |_| {
@@ -60,8 +60,8 @@ fn expect_502(answer: &Message, error: &str) {
 }
 
 #[test]
-fn what_was_refused_is_asked_again_whatever_it_is() {
-    let (origin, seen) = refusing(1, code::REFUSED_STREAM);
+fn a_refused_stream_is_retried_for_any_method() {
+    let (origin, seen) = refusing_origin(1, code::REFUSED_STREAM);
     let gate = in_front_of(&origin);
     assert_eq!(ask(&gate, post(b"once")).text(), "ok");
     assert_eq!(
@@ -69,16 +69,16 @@ fn what_was_refused_is_asked_again_whatever_it_is() {
         (2, 1),
         "on the same connection"
     );
-    // Twice is an answer.
-    let (origin, seen) = refusing(2, code::REFUSED_STREAM);
+    // A second refusal is the response.
+    let (origin, seen) = refusing_origin(2, code::REFUSED_STREAM);
     let gate = in_front_of(&origin);
     expect_502(&ask(&gate, post(b"twice")), "connection_terminated");
     assert_eq!(seen.load(Ordering::SeqCst), 2);
 }
 
 #[test]
-fn what_was_refused_is_asked_of_another_endpoint() {
-    let (refuses, _) = refusing(usize::MAX, code::REFUSED_STREAM);
+fn a_refused_stream_is_retried_on_another_endpoint() {
+    let (refuses, _) = refusing_origin(usize::MAX, code::REFUSED_STREAM);
     let answers = Origin::plain(|_| Reply::ok("other"));
     let gate = lockgate().start(&pooled(
         &[&refuses.address(), &answers.address()],
@@ -91,8 +91,8 @@ fn what_was_refused_is_asked_of_another_endpoint() {
 }
 
 #[test]
-fn what_may_have_been_done_is_not_asked_again() {
-    let (origin, seen) = refusing(1, code::INTERNAL_ERROR);
+fn a_reset_request_that_may_have_run_is_not_retried() {
+    let (origin, seen) = refusing_origin(1, code::INTERNAL_ERROR);
     let gate = in_front_of(&origin);
     expect_502(&ask(&gate, post(b"once")), "connection_terminated");
     assert_eq!(seen.load(Ordering::SeqCst), 1);
@@ -101,7 +101,7 @@ fn what_may_have_been_done_is_not_asked_again() {
 }
 
 #[test]
-fn what_goaway_says_was_not_looked_at_is_asked_again() {
+fn requests_above_the_last_stream_of_goaway_are_retried() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let client = client(&gate);
@@ -123,9 +123,10 @@ fn what_goaway_says_was_not_looked_at_is_asked_again() {
     end.unwrap();
 }
 
-/// The second endpoint takes little, and answers before it has got again what the first one had.
+/// The second endpoint reads little, and answers before it has got again as much as the first one
+/// had.
 #[test]
-fn what_is_asked_again_arrives_whole_also_behind_an_early_answer() {
+fn a_retried_request_body_is_complete_despite_an_early_response() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let body = bytes(5, 50_000);
@@ -163,9 +164,9 @@ fn what_is_asked_again_arrives_whole_also_behind_an_early_answer() {
     assert!(got == body, "{} bytes of {}", got.len(), body.len());
 }
 
-/// A connection that was kept may be closed at any time.
+/// An idle connection may be closed at any time.
 #[test]
-fn a_shared_connection_that_was_closed_meanwhile_is_nobodys_problem() {
+fn a_stale_shared_http2_connection_fails_no_request() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     for abrupt in [false, true, false] {
@@ -194,7 +195,7 @@ fn a_shared_connection_that_was_closed_meanwhile_is_nobodys_problem() {
 }
 
 #[test]
-fn many_first_requests_wait_for_one_connection() {
+fn many_first_requests_share_one_connection_attempt() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let mut clients: Vec<_> = (0..20).map(|_| Http::connect(gate.address())).collect();
@@ -213,7 +214,7 @@ fn many_first_requests_wait_for_one_connection() {
 }
 
 #[test]
-fn an_endpoint_that_cannot_be_reached_is_a_502_for_all_who_wait() {
+fn an_unreachable_http2_endpoint_is_a_502_for_all_waiting() {
     let gate = lockgate().start(&pooled(&[&deserted().to_string()], ""));
     let mut clients: Vec<_> = (0..5).map(|_| Http::connect(gate.address())).collect();
     for http in &mut clients {
@@ -225,7 +226,7 @@ fn an_endpoint_that_cannot_be_reached_is_a_502_for_all_who_wait() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_speak_http_2_is_named_so() {
+fn an_endpoint_that_speaks_no_http2_is_a_502() {
     let origin = Scripted::tcp()
         .answering(|_| b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec());
     let gate = lockgate().start(&pooled(&[origin.address()], ""));
@@ -234,9 +235,9 @@ fn an_endpoint_that_does_not_speak_http_2_is_named_so() {
     assert!(log.to_string().contains("no HTTP/2"), "{log}");
 }
 
-/// It would take our words for its own protocol's, and say nothing for a while.
+/// It would take our bytes for its own protocol, and send nothing for a while.
 #[test]
-fn an_endpoint_that_does_not_choose_http_2_by_alpn_is_named_so() {
+fn an_endpoint_without_h2_in_alpn_is_a_502() {
     let site = Site::new();
     let origin = Scripted::tcp();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
@@ -254,7 +255,7 @@ fn an_endpoint_that_does_not_choose_http_2_by_alpn_is_named_so() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_is_never_a_whole_one() {
+fn a_truncated_http2_response_is_never_complete() {
     let origin = Origin::plain(|_| {
         Reply::new(200)
             .piece("half")
@@ -272,13 +273,13 @@ fn an_answer_that_breaks_off_is_never_a_whole_one() {
     let answer = client(&gate)
         .begin(Client::request(Method::GET, "/"), true)
         .answer();
-    // A reset may overtake what was before it (RFC 9113 §6.4).
+    // A reset may overtake the data before it (RFC 9113 §6.4).
     assert_eq!(answer.reset, Some(code::INTERNAL_ERROR));
     assert!("half".starts_with(answer.text()));
 }
 
 #[test]
-fn an_endpoint_that_dies_breaks_off_what_it_had_begun() {
+fn a_dying_http2_endpoint_resets_its_running_responses() {
     let origin = Origin::plain(|_| Reply::new(200).piece("half").then_nothing());
     let gate = in_front_of(&origin);
     let client = client(&gate);
@@ -296,7 +297,7 @@ fn an_endpoint_that_dies_breaks_off_what_it_had_begun() {
 
 /// Nothing is left of it, neither at the endpoint nor of the connection's window.
 #[test]
-fn a_client_that_leaves_takes_its_request_back() {
+fn a_client_that_leaves_sends_rst_stream_upstream() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let mut peer = None;
@@ -322,7 +323,7 @@ fn a_client_that_leaves_takes_its_request_back() {
 }
 
 #[test]
-fn what_nobody_took_gives_its_window_back() {
+fn unread_response_data_returns_its_flow_control_window() {
     let origin = Origin::plain(|_| Reply::new(200).piece(vec![1; 900_000]).then_nothing());
     let gate = in_front_of(&origin);
     // More than the connection's window in all.
@@ -342,9 +343,9 @@ fn what_nobody_took_gives_its_window_back() {
     assert_eq!(origin.accepted(), 1);
 }
 
-/// A silent endpoint is asked whether it lives, long before the time for an answer is over.
+/// A silent endpoint gets a PING long before the response timeout.
 #[test]
-fn an_endpoint_that_does_not_answer_pings_loses_its_requests() {
+fn a_missing_ping_ack_fails_requests_of_the_connection() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let mut http = Http::connect(gate.address());
@@ -367,7 +368,7 @@ fn an_endpoint_that_does_not_answer_pings_loses_its_requests() {
 }
 
 #[test]
-fn a_connection_has_as_many_requests_as_the_pool_says_and_no_more() {
+fn idle_requests_limits_the_requests_of_an_http2_connection() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], "idle = { requests = 2 }"));
     let mut http = Http::connect(gate.address());
@@ -386,7 +387,7 @@ fn a_connection_has_as_many_requests_as_the_pool_says_and_no_more() {
 }
 
 #[test]
-fn idle_connections_close_in_their_time() {
+fn idle_http2_connections_close_after_their_timeout() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], "idle = { for = \"1s\" }"));
     let mut http = Http::connect(gate.address());
@@ -399,7 +400,7 @@ fn idle_connections_close_in_their_time() {
 }
 
 #[test]
-fn max_bounds_the_requests_of_an_endpoint() {
+fn max_limits_concurrent_requests_to_an_http2_endpoint() {
     let origin = Scripted::tcp();
     let endpoint = format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}]",
@@ -440,7 +441,7 @@ fn malformed(gate: &Lockgate, origin: &Scripted, fields: &[(&str, &str)]) -> Mes
 }
 
 #[test]
-fn what_is_no_answer_is_a_502() {
+fn a_malformed_http2_response_head_is_a_502() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], "retry = false"));
     for fields in [
@@ -455,9 +456,9 @@ fn what_is_no_answer_is_a_502() {
     }
 }
 
-/// An origin has not read the request to its end, and says that it need not (RFC 9113 §8.1).
+/// An origin has not read the request to its end, and does not need it (RFC 9113 §8.1).
 #[test]
-fn an_answer_before_the_whole_request_is_an_answer() {
+fn an_early_http2_response_is_forwarded() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let mut http = Http::connect(gate.address());
@@ -482,7 +483,7 @@ fn an_answer_before_the_whole_request_is_an_answer() {
 }
 
 #[test]
-fn an_answer_that_is_shorter_than_it_says_is_never_a_whole_one() {
+fn a_response_shorter_than_content_length_is_never_complete() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let mut http = Http::connect(gate.address());
@@ -507,7 +508,7 @@ fn an_answer_that_is_shorter_than_it_says_is_never_a_whole_one() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_prove_who_it_is_gets_nothing() {
+fn an_http2_endpoint_with_a_wrong_certificate_gets_no_request() {
     let site = Site::new();
     let origin = Origin::tls(&site.issued, |_| Reply::ok("ok"));
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
@@ -521,7 +522,7 @@ fn an_endpoint_that_does_not_prove_who_it_is_gets_nothing() {
 
 /// The crate that reads them ends the connection of all at the 101st.
 #[test]
-fn data_without_bytes_wears_a_connection_out_before_it_breaks() {
+fn empty_data_frames_of_an_endpoint_retire_its_connection() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], "retry = false"));
     let mut http = Http::connect(gate.address());
@@ -544,7 +545,7 @@ fn data_without_bytes_wears_a_connection_out_before_it_breaks() {
 
 /// Of messages of few bytes a window holds tens of thousands.
 #[test]
-fn small_messages_that_nobody_takes_neither_fill_memory_nor_stop_the_others() {
+fn unread_small_data_frames_stay_within_memory() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let mut client = Peer::over(Wire::connect(gate.address()));
@@ -572,9 +573,9 @@ fn small_messages_that_nobody_takes_neither_fill_memory_nor_stop_the_others() {
     assert!(grown < 60_000_000, "{grown}");
 }
 
-/// Whoever can make an endpoint send too much does not take the answers of the others away.
+/// A client that makes an endpoint send too much does not take away the responses of others.
 #[test]
-fn a_head_that_breaks_the_connection_is_not_the_end_of_other_requests() {
+fn a_connection_broken_by_a_response_head_retries_other_requests() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let (mut one, mut two) = (Http::connect(gate.address()), Http::connect(gate.address()));
@@ -606,9 +607,9 @@ fn a_head_that_breaks_the_connection_is_not_the_end_of_other_requests() {
     expect_502(&two.answer(), "connection_terminated");
 }
 
-/// A head that is longer than we take is refused by itself.
+/// An oversized head is refused by itself.
 #[test]
-fn a_long_head_is_the_end_of_one_request_only() {
+fn a_long_response_head_fails_only_its_own_request() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], "retry = false"));
     let (mut one, mut two) = (Http::connect(gate.address()), Http::connect(gate.address()));

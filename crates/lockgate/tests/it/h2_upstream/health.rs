@@ -19,7 +19,7 @@ fn wait_until_up(gate: &Lockgate, endpoint: &str, up: f64) {
 }
 
 #[test]
-fn a_path_is_asked_for_over_http_2() {
+fn health_checks_run_over_http2() {
     let well = Arc::new(AtomicU8::new(1));
     let is_well = Arc::clone(&well);
     let origin =
@@ -57,7 +57,7 @@ fn a_path_is_asked_for_over_http_2() {
 }
 
 #[test]
-fn an_endpoint_that_resets_every_stream_is_found_down() {
+fn health_checks_mark_a_resetting_http2_endpoint_down() {
     let (good, bad) = (
         Origin::plain(|_| Reply::ok("good")),
         Origin::plain(|_| Reply::refuse(code::INTERNAL_ERROR)),
@@ -70,7 +70,7 @@ fn an_endpoint_that_resets_every_stream_is_found_down() {
     }
 }
 
-/// What an origin answers to `grpc.health.v1.Health/Check`.
+/// The response of an origin to `grpc.health.v1.Health/Check`.
 fn health(status: u8) -> Reply {
     let head = Reply::new(200).field("content-type", "application/grpc");
     match status {
@@ -82,7 +82,7 @@ fn health(status: u8) -> Reply {
 }
 
 #[test]
-fn a_service_is_asked_about_by_the_health_protocol_of_grpc() {
+fn health_checks_use_the_grpc_health_protocol() {
     let status = Arc::new(AtomicU8::new(1));
     let now = Arc::clone(&status);
     let origin = Origin::plain(move |_| health(now.load(Ordering::SeqCst)));
@@ -113,7 +113,7 @@ fn a_service_is_asked_about_by_the_health_protocol_of_grpc() {
 }
 
 #[test]
-fn the_whole_server_is_asked_about_over_tls() {
+fn grpc_health_checks_the_whole_server_over_tls() {
     let site = Site::new();
     let origin = Origin::tls(&site.issued, |_| health(1));
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));

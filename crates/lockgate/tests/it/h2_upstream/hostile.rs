@@ -1,4 +1,4 @@
-//! Endpoints that break the rules of HTTP/2: what their client is told, that others are served,
+//! Endpoints that break the rules of HTTP/2: the response of their client, that others are served,
 //! that nothing grows, and whether it counts against the endpoint.
 
 use std::{io, thread};
@@ -10,12 +10,12 @@ use lockgate_testkit::{Http, Lockgate, Origin as Scripted};
 use super::{get, post};
 use crate::scene::lockgate;
 
-/// What the client of an endpoint gets.
+/// The response that the client of an endpoint gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
-    /// An answer with this status, to its end.
+    /// A response with this status, to its end.
     Whole(u16),
-    /// The beginning of an answer, and never its end.
+    /// The beginning of a response, and never its end.
     Broken,
 }
 
@@ -27,7 +27,7 @@ struct Case {
     settings: &'static [(u16, u32)],
     /// A body for the request, which is a GET without one.
     upload: usize,
-    /// What follows the request on this stream.
+    /// The frames that follow the request on this stream.
     script: fn(&mut Peer, u32),
     told: Told,
     /// Whether it counts against the endpoint.
@@ -85,7 +85,7 @@ fn headers(stream: u32, flags: u8, fields: &[(&str, &str)]) -> Vec<u8> {
     frame::frame(kind::HEADERS, flags, stream, hpack::section(fields))
 }
 
-/// An answer of which the head is in two frames; the first ends within the last field.
+/// A response with its head in two frames; the first ends within the last field.
 fn split(peer: &mut Peer, stream: u32, fields: &[(&str, &str)]) {
     let section = hpack::section(fields);
     let (front, back) = section.split_at(section.len() - 3);
@@ -100,7 +100,7 @@ fn split(peer: &mut Peer, stream: u32, fields: &[(&str, &str)]) {
 }
 
 const CASES: &[Case] = &[
-    // Floods: each frame wants an answer, or carries nothing.
+    // Floods: each frame needs an acknowledgement, or carries nothing.
     Case {
         name: "SETTINGS flood",
         script: |peer, stream| {
@@ -183,8 +183,7 @@ const CASES: &[Case] = &[
         },
         ..FAILS
     },
-    // Windows.
-    // The crate resets the stream and tells nobody: it is waited for.
+    // Windows. The crate resets the stream without an error: the timeout ends the request.
     Case {
         name: "window of the stream overflows",
         script: |peer, stream| peer.window_update(stream, u32::MAX >> 1),
@@ -362,7 +361,7 @@ const CASES: &[Case] = &[
         },
         ..BREAKS
     },
-    // Streams that are nobody's.
+    // Streams that do not exist.
     Case {
         name: "an answer to nobody",
         script: |peer, stream| peer.headers(stream + 2, OK, true),
@@ -431,7 +430,7 @@ const CASES: &[Case] = &[
         script: |peer, _| peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
         ..FAILS
     },
-    // What is unusual and allowed.
+    // Unusual and allowed.
     Case {
         name: "no table for our heads",
         settings: &[STREAMS, (setting::HEADER_TABLE_SIZE, 0)],
@@ -472,7 +471,7 @@ const CASES: &[Case] = &[
         },
         ..GOES
     },
-    // Resets: an answer to one request.
+    // Resets: a response to one request.
     Case {
         name: "a reset with NO_ERROR",
         script: |peer, stream| peer.reset(stream, 0),
@@ -551,8 +550,8 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// A pool for each case: the endpoint, and one that takes over when it is ejected, which one
-/// failure does.
+/// A pool for each case: the endpoint, and one that takes over when it is ejected, after one
+/// failure.
 fn pools(endpoints: &[String], good: &str) -> String {
     let mut toml =
         "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\ntimeouts = { response = \"1s\", connect = \"1s\" }\n\
@@ -570,12 +569,12 @@ fn pools(endpoints: &[String], good: &str) -> String {
     toml
 }
 
-/// What a client gets for its request.
+/// The response that a client gets for its request.
 fn told(http: &mut Http) -> Told {
     let bytes = http.end().0;
     let text = String::from_utf8_lossy(&bytes);
     let mut rest = &*text;
-    // Answers before the answer.
+    // Interim responses.
     while rest.starts_with("HTTP/1.1 1") {
         rest = rest.split_once("\r\n\r\n").map_or("", |(_, rest)| rest);
     }
@@ -601,7 +600,7 @@ fn ejected(gate: &Lockgate, endpoint: &str) -> bool {
     ) > 0.0
 }
 
-/// Plays one case; says what was wrong.
+/// Plays one case; returns its differences.
 fn play(gate: &Lockgate, case: &Case, number: usize, origin: &Scripted) -> Vec<String> {
     let mut http = Http::connect(gate.address());
     let length = case.upload;
@@ -646,7 +645,7 @@ fn play(gate: &Lockgate, case: &Case, number: usize, origin: &Scripted) -> Vec<S
 }
 
 #[test]
-fn endpoints_that_break_the_rules_of_http2_harm_nobody_else() {
+fn misbehaving_http2_endpoints_harm_no_other_request() {
     let good = Origin::plain(|_| Reply::ok("good"));
     let origins: Vec<_> = CASES.iter().map(|_| Scripted::tcp()).collect();
     let addresses: Vec<_> = origins.iter().map(Scripted::address).collect();
@@ -665,9 +664,9 @@ fn endpoints_that_break_the_rules_of_http2_harm_nobody_else() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// An endpoint that never says what it allows is one that does not answer.
+/// An endpoint that never sends SETTINGS is one that does not answer.
 #[test]
-fn an_endpoint_without_settings_is_ejected_and_another_asked() {
+fn an_endpoint_without_settings_is_ejected_and_the_request_retried() {
     for settings in [None, Some(0)] {
         let origin = Scripted::tcp();
         let good = Origin::plain(|_| Reply::ok("good"));
@@ -680,16 +679,16 @@ fn an_endpoint_without_settings_is_ejected_and_another_asked() {
             Some(streams) => Peer::accept(wire, &[(setting::MAX_CONCURRENT_STREAMS, streams)]),
             None => Peer::over(wire),
         };
-        // Nothing was asked of it: another is.
+        // No request was sent to it: another endpoint gets it.
         assert_eq!(http.answer().text(), "good", "{settings:?}");
         assert!(ejected(&gate, &origin.address()), "{settings:?}");
     }
 }
 
-/// RFC 9113 §6.8: what is above the last stream was not looked at, whatever its method; what is
-/// below goes on. §6.5.2: streams beyond a limit that was lowered go on as well.
+/// RFC 9113 §6.8: streams above the last one were not looked at, for any method; streams below go
+/// on. §6.5.2: streams beyond a lowered limit go on as well.
 #[test]
-fn goaway_and_lower_limits_in_the_middle_of_requests_lose_none() {
+fn goaway_and_lowered_stream_limits_lose_no_request() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&super::pooled(
         &[&origin.address()],

@@ -1,4 +1,4 @@
-//! Requests and answers that go well: what crosses, and how it is shared.
+//! Requests and responses that succeed: their translation, and shared connections.
 
 use std::thread;
 
@@ -10,7 +10,7 @@ use super::{ask, client, get, in_front_of, pooled, post};
 use crate::scene::{NAME, Site, lockgate, text};
 
 #[test]
-fn requests_of_both_https_cross_with_their_bodies() {
+fn http1_and_http2_requests_reach_http2_endpoints_with_bodies() {
     let origin = Origin::plain(|asked| Reply::ok(asked.body.clone()).field("x-saw", &asked.method));
     let gate = in_front_of(&origin);
     let body = bytes(1, 300_000);
@@ -31,7 +31,7 @@ fn requests_of_both_https_cross_with_their_bodies() {
 }
 
 #[test]
-fn heads_are_those_of_http_2() {
+fn request_heads_are_translated_to_http2() {
     let origin = Origin::plain(|_| Reply::ok("ok"));
     let gate = in_front_of(&origin);
     ask(
@@ -79,7 +79,7 @@ fn heads_are_those_of_http_2() {
 
 /// RFC 9113 §8.3.1 has the host in `:authority`.
 #[test]
-fn a_host_of_a_rule_is_the_authority_and_the_public_one_stays_in_forwarding_fields() {
+fn a_host_rule_sets_authority_but_not_x_forwarded_host() {
     let origin = Origin::plain(|_| Reply::ok("ok"));
     let rule = "request_headers = { host = \"app.internal\" }\n";
     let gate = lockgate().start(&(pooled(&[&origin.address()], "") + rule));
@@ -96,7 +96,7 @@ fn a_host_of_a_rule_is_the_authority_and_the_public_one_stays_in_forwarding_fiel
 }
 
 #[test]
-fn endpoints_of_tls_agree_on_h2() {
+fn tls_endpoints_negotiate_h2_by_alpn() {
     let site = Site::new();
     let origin = Origin::tls(&site.issued, |_| Reply::ok("ok"));
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
@@ -111,7 +111,7 @@ fn endpoints_of_tls_agree_on_h2() {
 }
 
 #[test]
-fn a_thousand_requests_share_few_connections() {
+fn a_thousand_requests_share_few_http2_connections() {
     let origin = Origin::plain(|asked| Reply::ok(asked.path.clone()));
     let gate = in_front_of(&origin);
     let clients: Vec<_> = (0..10).map(|_| client(&gate)).collect();
@@ -134,7 +134,7 @@ fn a_thousand_requests_share_few_connections() {
 }
 
 #[test]
-fn no_connection_has_more_streams_than_its_endpoint_allows() {
+fn max_concurrent_streams_of_an_endpoint_is_respected() {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(3);
     // Each waits until six are there.
@@ -156,7 +156,7 @@ fn no_connection_has_more_streams_than_its_endpoint_allows() {
 }
 
 #[test]
-fn trailers_go_both_ways() {
+fn trailers_pass_both_ways_to_http2_endpoints() {
     let origin = Origin::echo();
     let gate = in_front_of(&origin);
     let client = client(&gate);
@@ -178,9 +178,9 @@ fn trailers_go_both_ways() {
     assert_eq!(origin.next().trailer("x-sum"), Some("2"));
 }
 
-/// gRPC: the head of the answer says all, or the fields behind its body do.
+/// gRPC: the status is in the head, or in the trailers.
 #[test]
-fn grpc_keeps_its_status_wherever_it_stands() {
+fn grpc_status_survives_in_head_or_trailers() {
     let origin = Origin::plain(|asked| {
         let head = Reply::new(200).field("content-type", "application/grpc");
         match asked.path.as_str() {
@@ -228,7 +228,7 @@ fn grpc_keeps_its_status_wherever_it_stands() {
 }
 
 #[test]
-fn both_sides_of_a_stream_speak_in_turns() {
+fn an_http2_stream_is_bidirectional() {
     let origin = Origin::echo();
     let gate = in_front_of(&origin);
     let client = client(&gate);
@@ -243,7 +243,7 @@ fn both_sides_of_a_stream_speak_in_turns() {
 }
 
 #[test]
-fn early_hints_and_100_are_handed_on() {
+fn early_hints_and_100_continue_are_forwarded() {
     let origin = Origin::plain(|_| Reply::ok("ok").interim(103, &[("link", "</a.css>")]));
     let gate = in_front_of(&origin);
     let answer = client(&gate).get("/");
@@ -262,7 +262,7 @@ fn early_hints_and_100_are_handed_on() {
 }
 
 #[test]
-fn heads_without_bodies_stay_without() {
+fn bodiless_heads_stay_bodiless_over_http2() {
     let origin = Origin::plain(|asked| match asked.path.as_str() {
         "/none" => Reply::new(204),
         "/same" => Reply::new(304)
@@ -281,7 +281,7 @@ fn heads_without_bodies_stay_without() {
 }
 
 #[test]
-fn twenty_megabytes_cross_each_way() {
+fn twenty_megabytes_pass_each_way_over_http2() {
     let origin = Origin::plain(|asked| Reply::ok(asked.body.clone()));
     let gate = in_front_of(&origin);
     let body = bytes(7, 20_000_000);
@@ -289,9 +289,9 @@ fn twenty_megabytes_cross_each_way() {
     assert!(client(&gate).post("/", body.clone()).body == body);
 }
 
-/// Windows of both sides are full again and again, and each side is taken from meanwhile.
+/// Windows of both sides are full again and again, and each side is read from meanwhile.
 #[test]
-fn an_answer_comes_while_its_request_still_goes() {
+fn a_response_is_forwarded_while_its_request_continues() {
     let origin = Origin::echo();
     let gate = in_front_of(&origin);
     let body = bytes(3, 5_000_000);
@@ -307,9 +307,9 @@ fn an_answer_comes_while_its_request_still_goes() {
     sender.join().unwrap();
 }
 
-/// Whoever takes nothing stops its own answer, and nobody else's.
+/// A client that reads nothing stops its own response only.
 #[test]
-fn a_slow_client_neither_fills_memory_nor_stops_the_others() {
+fn a_slow_client_does_not_block_other_shared_streams() {
     let origin = Origin::plain(|asked| match asked.path.as_str() {
         "/big" => Reply::ok(vec![7; 200_000_000]),
         _ => Reply::ok("small"),

@@ -1,4 +1,4 @@
-//! WebSockets whose endpoints speak HTTP/2 (RFC 8441).
+//! WebSockets to endpoints that speak HTTP/2 (RFC 8441).
 
 use h2::server::Builder;
 use lockgate_testkit::h2::frame::{kind, setting};
@@ -13,7 +13,7 @@ const HANDSHAKE: &str = "GET /chat?x HTTP/1.1\r\nHost: app.test\r\nUpgrade: webs
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
 
 #[test]
-fn a_client_of_http_1_speaks_through() {
+fn an_http1_websocket_reaches_an_http2_endpoint() {
     let origin = Origin::echo();
     let gate = in_front_of(&origin);
     let mut http = Http::connect(gate.address());
@@ -54,7 +54,7 @@ fn a_client_of_http_1_speaks_through() {
 }
 
 #[test]
-fn a_client_of_http_2_speaks_through() {
+fn an_http2_websocket_reaches_an_http2_endpoint() {
     let origin = Origin::echo();
     let gate = in_front_of(&origin);
     let client = client(&gate);
@@ -74,7 +74,7 @@ fn a_client_of_http_2_speaks_through() {
 }
 
 #[test]
-fn a_refusal_is_an_answer_like_any_other() {
+fn a_refused_websocket_is_an_ordinary_response() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let mut http = Http::connect(gate.address());
@@ -91,9 +91,9 @@ fn a_refusal_is_an_answer_like_any_other() {
     assert_eq!((answer.status(), answer.text()), (403, "no"));
 }
 
-/// Both hear of the end of the other.
+/// Each side gets the end of the other.
 #[test]
-fn an_end_by_the_endpoint_is_handed_on() {
+fn the_end_of_a_websocket_by_the_endpoint_is_forwarded() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
     let mut http = Http::connect(gate.address());
@@ -112,7 +112,7 @@ fn an_end_by_the_endpoint_is_handed_on() {
 }
 
 #[test]
-fn an_endpoint_that_knows_none_is_not_asked() {
+fn an_endpoint_without_extended_connect_gets_no_websocket() {
     let deaf = Origin::plain_with(&Builder::new(), |_| Reply::ok("ok"));
     let gate = in_front_of(&deaf);
     let answer = ask(&gate, HANDSHAKE);

@@ -1,4 +1,4 @@
-//! Bodies as they pass: whole, cut off, in any pieces, both ways at once.
+//! Bodies as they pass: whole, truncated, in any pieces, both ways at once.
 
 use lockgate_testkit::{Http, Origin, Tls, bytes, server_config};
 
@@ -33,7 +33,7 @@ fn chunked(data: &[u8]) -> Vec<u8> {
 
 /// RFC 9112 §7.1: chunks, and the pieces in which they come, mean nothing.
 #[test]
-fn chunked_bodies_pass_both_ways_in_any_pieces_with_their_trailers() {
+fn chunked_bodies_with_trailers_pass_in_any_pieces() {
     let origin = Origin::tcp();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     for (len, steps) in [
@@ -74,9 +74,9 @@ fn chunked_bodies_pass_both_ways_in_any_pieces_with_their_trailers() {
     }
 }
 
-/// What a route sets or removes is not the peer's to say, be it in the head or behind the body.
+/// A field that a route sets or removes is not the peer's, neither in the head nor in the trailers.
 #[test]
-fn trailers_that_a_route_would_take_out_of_a_head_do_not_pass() {
+fn trailers_matching_a_header_rule_are_dropped() {
     let origin = Origin::tcp();
     let rules = "request_headers = { x-user = \"nobody\", x-drop = false, x-both = { add = \"2\" } }\n\
                  headers = { server = false, x-frame = \"DENY\" }\n";
@@ -105,7 +105,7 @@ fn trailers_that_a_route_would_take_out_of_a_head_do_not_pass() {
 }
 
 #[test]
-fn bodies_of_five_megabytes_pass_unchanged_over_tls_on_both_sides_and_without() {
+fn five_megabyte_bodies_pass_unchanged_with_and_without_tls() {
     const LEN: usize = 5 * 1024 * 1024;
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
@@ -173,7 +173,7 @@ fn bodies_of_five_megabytes_pass_unchanged_over_tls_on_both_sides_and_without() 
 
 /// The client's bytes arrive as they come, not when the body is whole; and so do the origin's.
 #[test]
-fn bodies_are_not_gathered() {
+fn request_and_response_bodies_are_streamed() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -184,7 +184,7 @@ fn bodies_are_not_gathered() {
         client.send("4\r\nping\r\n");
         upstream.expect("4\r\nping\r\n");
     }
-    // An answer may begin before the request has ended, and both go on (RFC 9112 §9.5).
+    // A response may begin before the request has ended, and both go on (RFC 9112 §9.5).
     upstream.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     client.head();
     for _ in 0..3 {
@@ -199,10 +199,10 @@ fn bodies_are_not_gathered() {
     client.expect("0\r\n\r\n");
 }
 
-/// RFC 9112 §9.6: a client that sends all of its body before it reads must find the answer, not a
+/// RFC 9112 §9.6: a client that sends all of its body before it reads must find the response, not a
 /// reset.
 #[test]
-fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
+fn an_early_response_arrives_whole_despite_a_long_upload() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate()
@@ -211,7 +211,7 @@ fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
     let head = format!(
         "POST / HTTP/1.1\r\nHost: {NAME}\r\nConnection: close\r\nContent-Length: {len}\r\n\r\n"
     );
-    // A reset throws away what has not left the origin: it is sure to arrive where it fits into the
+    // A reset discards data that has not left the origin: it is sure to arrive if it fits into the
     // first window.
     for (ends, size) in [("by a close", 100_000), ("by a reset", 20_000)] {
         let refusal = format!(
@@ -254,10 +254,10 @@ fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
     }
 }
 
-/// RFC 9112 §9.3: who stays on the connection reads the whole request, also one that it has
+/// RFC 9112 §9.3: an origin that keeps the connection reads the whole request, also one that it has
 /// answered already.
 #[test]
-fn an_origin_that_answers_first_and_stays_gets_the_rest_of_the_body() {
+fn an_endpoint_answering_early_still_gets_the_request_body() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -284,10 +284,10 @@ fn an_origin_that_answers_first_and_stays_gets_the_rest_of_the_body() {
     assert_eq!(client.answer().status(), 204);
 }
 
-/// Else an endpoint that stands still would keep what its clients have long given up: it has half a
-/// minute.
+/// Otherwise an endpoint that stalls would keep exchanges that their clients have long given up: it
+/// has half a minute.
 #[test]
-fn an_upload_that_nobody_takes_is_given_up_when_its_answer_is_there() {
+fn a_stalled_upload_is_dropped_after_its_response() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -298,16 +298,16 @@ fn an_upload_that_nobody_takes_is_given_up_when_its_answer_is_there() {
     upstream.head();
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone");
     assert_eq!(client.answer().text(), "done");
-    // All that the sockets on the way hold; whoever is stuck waits for the origin from here on.
+    // All that the sockets on the way hold; from here on the exchange waits for the origin.
     client.stream.fill();
     client.stream.reset();
     assert_eq!(gate.next_line()["status"], 200);
     drop(upstream);
 }
 
-/// RFC 9110 §10.1.1: who waits for 100 and gets another answer sends no body.
+/// RFC 9110 §10.1.1: a client that waits for 100 and gets another response sends no body.
 #[test]
-fn a_body_that_was_never_asked_for_is_not_waited_for() {
+fn a_body_never_requested_by_100_continue_is_not_awaited() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -326,7 +326,7 @@ fn a_body_that_was_never_asked_for_is_not_waited_for() {
 }
 
 #[test]
-fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
+fn a_truncated_response_stays_truncated() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
@@ -357,7 +357,7 @@ fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
         ),
     ];
     for (answer, expected) in cases {
-        // The end of the connection is the only word for it: behind plain TCP a close ...
+        // Only the end of the connection marks it: behind plain TCP a close ...
         let mut client = Http::connect(gate.address());
         client.send(request("/"));
         let mut upstream = origin.http();
@@ -391,8 +391,8 @@ fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
         end.expect_err("an answer that was cut off must not end like a whole one");
         gate.next_line();
     }
-    // RFC 9112 §9.8: without close_notify, what ends by the close of the connection was perhaps cut
-    // off.
+    // RFC 9112 §9.8: without close_notify, a body that ends by the close of the connection may be
+    // truncated.
     let mut client = Http::connect(gate.address());
     client.send(request("/tls"));
     let mut upstream = Http::over(Tls::accept(&served, secure.accept()).unwrap());
@@ -424,7 +424,7 @@ fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
 }
 
 #[test]
-fn a_request_that_is_cut_off_never_looks_whole_to_the_origin() {
+fn a_truncated_request_never_looks_complete_to_the_origin() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let cases = [
@@ -461,10 +461,10 @@ fn a_request_that_is_cut_off_never_looks_whole_to_the_origin() {
     }
 }
 
-/// What breaks off in the middle of the body is nobody's second chance when it is seen to fail:
-/// neither the client's connection nor the origin's is used again.
+/// A body that breaks off ends both connections: neither the client's nor the origin's is used
+/// again.
 #[test]
-fn a_body_that_is_malformed_ends_both_connections() {
+fn a_malformed_chunked_body_ends_both_connections() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -483,10 +483,10 @@ fn a_body_that_is_malformed_ends_both_connections() {
     assert_eq!(upstream.end().0, b"");
 }
 
-/// The endpoint takes nothing, so that nothing is read from the client either: its reset is behind
+/// The endpoint reads nothing, so that nothing is read from the client either: its reset is behind
 /// data.
 #[test]
-fn a_reset_behind_an_upload_that_its_endpoint_does_not_take_is_seen() {
+fn a_client_reset_behind_a_stalled_upload_is_noticed() {
     let origin = Origin::tcp();
     let gate = lockgate()
         .start(&("timeouts = { response = \"1h\" }\n".to_owned() + &plain_site(origin.address())));

@@ -14,7 +14,7 @@ fn pool(endpoints: &[String], more: &str) -> String {
     ))
 }
 
-fn up(gate: &Lockgate, endpoint: &str) -> f64 {
+fn endpoint_up(gate: &Lockgate, endpoint: &str) -> f64 {
     gate.sample(
         "lockgate_upstream_up",
         &["pool=\"app\"", &format!("endpoint=\"{endpoint}\"")],
@@ -35,11 +35,23 @@ fn a_dead_endpoint_is_logged_once_and_shown_as_down() {
     let gate = lockgate()
         .workers(2)
         .start(&pool(&[dead.clone(), alive.address().to_owned()], ""));
-    assert_eq!((up(&gate, &dead), up(&gate, alive.address())), (1.0, 1.0));
+    assert_eq!(
+        (
+            endpoint_up(&gate, &dead),
+            endpoint_up(&gate, alive.address())
+        ),
+        (1.0, 1.0)
+    );
     for _ in 0..20 {
         assert_eq!(ask(&gate).status(), 200);
     }
-    assert_eq!((up(&gate, &dead), up(&gate, alive.address())), (0.0, 1.0));
+    assert_eq!(
+        (
+            endpoint_up(&gate, &dead),
+            endpoint_up(&gate, alive.address())
+        ),
+        (0.0, 1.0)
+    );
     let line = gate.line("the request that went there first", |line| {
         line["tried"].is_string()
     });
@@ -71,14 +83,14 @@ fn a_dead_endpoint_is_logged_once_and_shown_as_down() {
 }
 
 #[test]
-fn a_pool_without_an_endpoint_that_answers_is_logged_once() {
+fn a_pool_without_a_reachable_endpoint_is_logged_once() {
     let dead = [deserted().to_string(), deserted().to_string()];
     let gate = lockgate().workers(2).start(&pool(&dead, ""));
     for _ in 0..30 {
         assert_eq!(ask(&gate).status(), 502);
     }
     assert_eq!(
-        dead.each_ref().map(|endpoint| up(&gate, endpoint)),
+        dead.each_ref().map(|endpoint| endpoint_up(&gate, endpoint)),
         [0.0, 0.0]
     );
     let line = gate.line("a request", |line| line["status"] == 502);
@@ -100,13 +112,13 @@ fn a_pool_without_an_endpoint_that_answers_is_logged_once() {
 }
 
 #[test]
-fn an_endpoint_that_serves_again_is_logged_and_up() {
+fn a_recovered_endpoint_is_logged_and_up() {
     let address: SocketAddr = deserted();
     let gate = lockgate().start(&pool(&[address.to_string()], ""));
     assert_eq!(ask(&gate).status(), 502);
     gate.says("cannot be reached");
     gate.says("no endpoint of the pool answers");
-    assert_eq!(up(&gate, &address.to_string()), 0.0);
+    assert_eq!(endpoint_up(&gate, &address.to_string()), 0.0);
     let origin = Origin::tcp_at(address).answering(|_| OK.into());
     assert_eq!(ask(&gate).status(), 200);
     let said = gate.says("the endpoint serves again");
@@ -116,14 +128,14 @@ fn an_endpoint_that_serves_again_is_logged_and_up() {
         "{said}"
     );
     gate.says("the pool answers again");
-    assert_eq!(up(&gate, origin.address()), 1.0);
+    assert_eq!(endpoint_up(&gate, origin.address()), 1.0);
     assert_eq!(ask(&gate).status(), 200);
     let ended = gate.stop();
     assert_eq!(count(&ended.stderr, "again"), 2, "{}", ended.stderr);
 }
 
 #[test]
-fn an_endpoint_that_breaks_off_is_logged_and_passed_over() {
+fn an_endpoint_that_resets_is_logged_and_passed_over() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let addresses = origins.each_ref().map(Origin::address);
     let gate = lockgate().start(&pool(&addresses, ""));
@@ -149,7 +161,7 @@ fn an_endpoint_that_breaks_off_is_logged_and_passed_over() {
 }
 
 #[test]
-fn a_relay_without_an_endpoint_that_answers_is_logged_once() {
+fn a_relay_without_a_reachable_endpoint_is_logged_once() {
     let dead = deserted().to_string();
     let gate = lockgate().start(&plain(&dead));
     for _ in 0..10 {
@@ -175,9 +187,9 @@ fn a_relay_without_an_endpoint_that_answers_is_logged_once() {
     );
 }
 
-/// A target of a tunnel is what a client has named: no line of the operator log.
+/// A client chooses the target of a tunnel: no line of the operator log.
 #[test]
-fn targets_of_tunnels_are_not_logged_as_dead_endpoints() {
+fn tunnel_targets_are_not_logged_as_dead_endpoints() {
     let dead = deserted();
     let toml = format!(
         "[tunnel.\"127.0.0.1:0\"]\nallow = [\"{}/32:*\"]\nforward = true\n",

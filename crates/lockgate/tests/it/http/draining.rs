@@ -1,5 +1,4 @@
-//! The end of the process as clients see it: nothing that was begun is cut, and no connection is
-//! kept.
+//! The end of the process as clients see it: no exchange is cut, and no connection is kept.
 
 use lockgate_testkit::{Http, Origin, Signal};
 
@@ -9,12 +8,13 @@ use crate::scene::{NAME, Site, lockgate};
 const GET: &str = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n";
 
 #[test]
-fn a_request_in_flight_is_answered_whole_and_its_connection_not_kept() {
+fn drain_finishes_requests_in_flight_and_closes_their_connections() {
     let site = Site::new();
     let origin = Origin::tcp();
     let sites = plain_site(origin.address()) + &secure_site(&site.cert, origin.address());
     let gate = lockgate().start(&sites);
-    // One whose answer has not begun, one in the middle of it, one in the middle of its request.
+    // Three clients: one before its response, one in the middle of it, one in the middle of its
+    // request.
     let mut waiting = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
     waiting.send(GET);
     let mut waiting_at = origin.http();
@@ -32,7 +32,7 @@ fn a_request_in_flight_is_answered_whole_and_its_connection_not_kept() {
     sending_at.head();
     sending_at.expect("half");
 
-    // Ends when the worker has heard that it is to stop.
+    // Ends when the worker has begun to drain.
     let mut idle = Http::connect(gate.address());
     idle.send(GET);
     let mut idle_at = origin.http();
@@ -54,7 +54,8 @@ fn a_request_in_flight_is_answered_whole_and_its_connection_not_kept() {
     );
     waiting.expect_end();
     drop((waiting, sending));
-    // It was told that the connection would be kept; it ends all the same, behind the answer.
+    // Its head promised to keep the connection; the connection ends all the same, behind the
+    // response.
     reading_at.send("rest");
     reading.expect("rest");
     reading.expect_end();
@@ -63,7 +64,7 @@ fn a_request_in_flight_is_answered_whole_and_its_connection_not_kept() {
 }
 
 #[test]
-fn kept_connections_end_and_a_request_that_crosses_the_end_is_answered() {
+fn drain_closes_keep_alive_connections_and_serves_crossing_requests() {
     let site = Site::new();
     let origin = Origin::tcp().answering(|_| OK.into());
     let gate = lockgate()
@@ -77,7 +78,7 @@ fn kept_connections_end_and_a_request_that_crosses_the_end_is_answered() {
     let mut secure = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
     secure.send(GET);
     secure.answer();
-    // On their way when nothing was said yet: their clients cannot know.
+    // Sent before the end was announced: their clients cannot know.
     gate.signal(Signal::TERM);
     for client in idle.iter_mut().take(5) {
         client.send(GET);
@@ -94,7 +95,7 @@ fn kept_connections_end_and_a_request_that_crosses_the_end_is_answered() {
 }
 
 #[test]
-fn what_is_not_over_by_the_deadline_is_cut() {
+fn the_drain_deadline_cuts_unfinished_exchanges() {
     let origin = Origin::tcp();
     let mut gate = lockgate()
         .start(&("drain = { deadline = \"1s\" }\n".to_owned() + &plain_site(origin.address())));

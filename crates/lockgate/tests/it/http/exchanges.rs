@@ -1,16 +1,16 @@
-//! Heads of requests and answers as they pass, byte for byte.
+//! Heads of requests and responses as they pass, byte for byte.
 
 use lockgate_testkit::{Http, Origin};
 
-use super::{OK, passed, plain_site, secure_site, settled, stable};
+use super::{OK, exchange_bytes, normalized, normalized_text, plain_site, secure_site};
 use crate::scene::{NAME, Site, lockgate};
 
-/// What is told of a client that asked for a.test.
+/// The forwarding fields for a client that requested a.test.
 const TOLD: &str = "X-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: a.test\r\n\
                     Forwarded: for=127.0.0.1;proto=http;host=\"a.test\"\r\nX-Request-Id: ID\r\nVia: 1.1 lockgate\r\n";
 
 #[test]
-fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
+fn a_request_is_forwarded_unchanged_except_hop_by_hop_fields() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let cases: &[(&str, &str, &str)] = &[
@@ -42,7 +42,7 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "GET /?q HTTP/1.1\r\nHost: a.test\r\n",
             "",
         ),
-        // The query is nobody's but the application's, and so are escapes and odd bytes of a path.
+        // The query belongs to the application, and so do escapes and odd bytes of a path.
         (
             "GET /a%20b/%C3%A9;p=1/~?x=%2f%00%zz/../&y=|\"{}^`\\&?&a=b=c HTTP/1.1\r\nHost: a.test\r\n\r\n",
             "GET /a%20b/%C3%A9;p=1/~?x=%2f%00%zz/../&y=|\"{}^`\\&?&a=b=c HTTP/1.1\r\nHost: a.test\r\n",
@@ -58,8 +58,8 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "GET //a//b HTTP/1.1\r\nHost: a.test\r\n",
             "",
         ),
-        // RFC 9110 §7.6.1: what is for the connection ends with it, and so does what Connection
-        // names; but not what routing and framing rest on ("hop-by-hop abuse").
+        // RFC 9110 §7.6.1: hop-by-hop fields end with the connection, and so do fields that
+        // Connection names; but not those that routing and framing rest on ("hop-by-hop abuse").
         (
             "POST / HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, X-Drop, Host, Content-Length, x-forwarded-for\r\n\
              Keep-Alive: timeout=5\r\nProxy-Connection: close\r\nx-drop: 1\r\nX-Keep: 1\r\nContent-Length: 2\r\n\r\nhi",
@@ -72,7 +72,7 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "GET / HTTP/1.1\r\nHost: a.test\r\n",
             "TE: trailers\r\nConnection: TE\r\n",
         ),
-        // Nobody may say for whom he speaks unless he is trusted, and nobody names our requests.
+        // Only a trusted client may name another client or set the request id.
         (
             "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 1.1.1.1\r\nx-forwarded-proto: https\r\n\
              X-Forwarded-Host: evil\r\nForwarded: for=1.1.1.1\r\nX-Request-ID: mine\r\nVia: 1.0 before\r\n\r\n",
@@ -95,8 +95,7 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "PATCH / HTTP/1.1\r\nHost: a.test\r\nTrailer: x\r\n",
             "Transfer-Encoding: chunked\r\n",
         ),
-        // RFC 9110 §7.6.2: each that forwards these takes one off; of other methods it is nothing
-        // to us.
+        // RFC 9110 §7.6.2: each proxy decrements it; for other methods it is ignored.
         (
             "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 10\r\nX: 1\r\n\r\n",
             "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nX: 1\r\nMax-Forwards: 9\r\n",
@@ -112,7 +111,7 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "GET / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n",
             "",
         ),
-        // Methods that nobody knows are methods (RFC 9110 §9.1).
+        // Unknown methods are methods (RFC 9110 §9.1).
         (
             "PROPFIND / HTTP/1.1\r\nHost: a.test\r\n\r\n",
             "PROPFIND / HTTP/1.1\r\nHost: a.test\r\n",
@@ -125,7 +124,7 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
         ),
     ];
     for (request, before, after) in cases {
-        let (seen, _) = passed(&gate, &origin, request, OK);
+        let (seen, _) = exchange_bytes(&gate, &origin, request, OK);
         assert_eq!(
             seen.head,
             format!("{before}{TOLD}{after}\r\n"),
@@ -135,11 +134,11 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
 }
 
 #[test]
-fn a_request_of_http_1_0_goes_on_as_one_of_http_1_1() {
+fn an_http10_request_is_forwarded_as_http11() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let told = TOLD.replace("Via: 1.1", "Via: 1.0");
-    let (seen, answer) = passed(
+    let (seen, answer) = exchange_bytes(
         &gate,
         &origin,
         "GET /x HTTP/1.0\r\nHost: a.test\r\n\r\n",
@@ -155,7 +154,7 @@ fn a_request_of_http_1_0_goes_on_as_one_of_http_1_1() {
         "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
     );
     // RFC 9112 §3.2: the origin must get a Host even so, if an empty one.
-    let (seen, _) = passed(&gate, &origin, "GET /x HTTP/1.0\r\n\r\n", OK);
+    let (seen, _) = exchange_bytes(&gate, &origin, "GET /x HTTP/1.0\r\n\r\n", OK);
     assert!(
         seen.head.starts_with("GET /x HTTP/1.1\r\nHost: \r\n"),
         "{}",
@@ -165,7 +164,7 @@ fn a_request_of_http_1_0_goes_on_as_one_of_http_1_1() {
     // heed it.
     let request =
         "POST /x HTTP/1.0\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi";
-    let (seen, answer) = passed(
+    let (seen, answer) = exchange_bytes(
         &gate,
         &origin,
         request,
@@ -176,7 +175,7 @@ fn a_request_of_http_1_0_goes_on_as_one_of_http_1_1() {
 }
 
 #[test]
-fn a_request_over_tls_is_told_as_https() {
+fn x_forwarded_proto_is_https_over_tls() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(&secure_site(&site.cert, origin.address()));
@@ -184,7 +183,7 @@ fn a_request_over_tls_is_told_as_https() {
     client.send_in(1, format!("GET / HTTP/1.1\r\nHost: {NAME}:8443\r\n\r\n"));
     let mut upstream = origin.http();
     assert_eq!(
-        stable(upstream.request()).head,
+        normalized(upstream.request()).head,
         format!(
             "GET / HTTP/1.1\r\nHost: {NAME}:8443\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Proto: https\r\n\
              X-Forwarded-Host: {NAME}:8443\r\nForwarded: for=127.0.0.1;proto=https;host=\"{NAME}:8443\"\r\n\
@@ -196,13 +195,13 @@ fn a_request_over_tls_is_told_as_https() {
 }
 
 #[test]
-fn what_a_trusted_proxy_tells_is_kept_and_ours_added() {
+fn x_forwarded_for_of_a_trusted_proxy_is_extended() {
     let origin = Origin::tcp();
     let gate = lockgate()
         .start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &plain_site(origin.address())));
     let request = "GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n\
                    X-Forwarded-Host: a.test\r\nX-Request-Id: from-the-edge\r\n\r\n";
-    let (seen, _) = passed(&gate, &origin, request, OK);
+    let (seen, _) = exchange_bytes(&gate, &origin, request, OK);
     assert_eq!(
         seen.head,
         "GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: a.test\r\n\
@@ -212,7 +211,7 @@ fn what_a_trusted_proxy_tells_is_kept_and_ours_added() {
 }
 
 #[test]
-fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
+fn a_response_is_forwarded_unchanged_except_hop_by_hop_fields() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let cases: &[(&str, &str, &str)] = &[
@@ -263,7 +262,7 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
             "HTTP/1.0 204 No Content\r\n\r\n",
             "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n",
         ),
-        // RFC 9112 §7.1: chunks end where they came from; a client gets those that are made here.
+        // RFC 9112 §7.1: the origin's chunks end here; a client gets our own.
         (
             "GET 1.1",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;a=b\r\no\r\n001\r\nk\r\n0;x\r\nT: 1\r\n\r\n",
@@ -290,7 +289,8 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
             "HTTP/1.0 200 OK\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nDate: NOW\r\nConnection: close\r\n\r\nok",
         ),
-        // RFC 9112 §9.3: HTTP/1.0 may be kept where it asks for that and the answer has a length.
+        // RFC 9112 §9.3: an HTTP/1.0 connection is kept where the client asks for it and the
+        // response has a length.
         (
             "GET 1.0 keep-alive",
             "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -306,14 +306,14 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",
         ),
-        // RFC 9110 §7.6.1: what the origin says of its connection is not about the client's.
+        // RFC 9110 §7.6.1: the origin's Connection field is not about the client's connection.
         (
             "GET 1.1",
             "HTTP/1.1 200 OK\r\nConnection: close, x-hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\n\
              Content-Length: 2\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\n\r\nok",
         ),
-        // RFC 9110 §15.5.22: this one is told what to upgrade to.
+        // RFC 9110 §15.5.22: a 426 keeps its Upgrade.
         (
             "GET 1.1",
             "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket, x/1\r\nUpgrade: y\r\nConnection: upgrade\r\n\
@@ -321,7 +321,7 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
             "HTTP/1.1 426 Upgrade Required\r\nDate: NOW\r\nContent-Length: 2\r\nUpgrade: websocket, x/1\r\n\
              Upgrade: y\r\nConnection: Upgrade\r\n\r\nok",
         ),
-        // Statuses that nobody knows are statuses (RFC 9110 §15).
+        // Unknown statuses are statuses (RFC 9110 §15).
         (
             "GET 1.1",
             "HTTP/1.1 799 Odd\r\nContent-Length: 0\r\n\r\n",
@@ -342,13 +342,13 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
             .map(|value| format!("Connection: {value}\r\n"))
             .unwrap_or_default();
         let request = format!("{method} / HTTP/{version}\r\nHost: a.test\r\n{connection}\r\n");
-        let (_, got) = passed(&gate, &origin, &request, answer);
+        let (_, got) = exchange_bytes(&gate, &origin, &request, answer);
         assert_eq!(got, *expected, "{request} answered by {answer}");
     }
 }
 
 #[test]
-fn answers_before_the_answer_are_handed_on_as_they_come() {
+fn interim_responses_are_forwarded_as_they_come() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -381,10 +381,10 @@ fn answers_before_the_answer_are_handed_on_as_they_come() {
     assert_eq!(client.answer().text(), "ok");
 }
 
-/// RFC 9112 §9.3.2: what is pipelined is a request of its own, and never the body of one that has
-/// none, nor is a body a request.
+/// RFC 9112 §9.3.2: each pipelined request is a request of its own, and never the body of one that
+/// has none, nor is a body a request.
 #[test]
-fn pipelined_requests_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let origin = Origin::tcp().answering(|request| {
         let path = request.first_line().split(' ').nth(1).unwrap();
         let body = format!("{path} {}", request.text());
@@ -431,7 +431,7 @@ fn pipelined_requests_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_client_that_has_finished_sending_is_answered_all_the_same() {
+fn a_half_closed_client_still_gets_its_response() {
     let site = Site::new();
     let origin = Origin::tcp();
     let sites = plain_site(origin.address()) + &secure_site(&site.cert, origin.address());
@@ -443,12 +443,12 @@ fn a_client_that_has_finished_sending_is_answered_all_the_same() {
     let mut upstream = origin.http();
     upstream.request();
     upstream.send(OK);
-    assert!(settled(client.rest()).ends_with("ok"));
+    assert!(normalized_text(client.rest()).ends_with("ok"));
     let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
     client.send(&request);
     client.stream.finish();
     let mut upstream = origin.http();
     upstream.request();
     upstream.send(OK);
-    assert!(settled(client.rest()).ends_with("ok"));
+    assert!(normalized_text(client.rest()).ends_with("ok"));
 }

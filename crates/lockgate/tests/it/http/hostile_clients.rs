@@ -1,16 +1,15 @@
-//! Clients that go around rules, flood, stall, or put into a request what should not come out of
-//! it.
+//! Clients that try to evade rules, flood, stall, or inject bytes into a request.
 
 use std::io::Write;
 use std::time::Duration;
 
 use lockgate_testkit::{Http, Lockgate, Origin};
 
-use super::{OK, get, passed, plain_site};
+use super::{OK, exchange_bytes, get, plain_site};
 use crate::scene::lockgate;
 
-/// An origin that answers by the request's first line.
-fn told() -> lockgate_testkit::Serving {
+/// An origin that answers with the request's first line.
+fn first_line_origin() -> lockgate_testkit::Serving {
     Origin::tcp().answering(|request| {
         let line = request.first_line();
         format!(
@@ -28,11 +27,11 @@ fn status(gate: &Lockgate, target: &str) -> u16 {
 }
 
 /// CWE-22, CWE-180, CWE-288; CVE-2021-41773 (httpd), CVE-2020-5902 (BIG-IP, `..;`), CVE-2000-0884
-/// and CVE-2008-2938 (overlong UTF-8); "Breaking Parser Logic" (Tsai 2018). Whatever an origin
-/// could read as a path below `/admin/` is guarded or refused.
+/// and CVE-2008-2938 (overlong UTF-8); "Breaking Parser Logic" (Tsai 2018). Every path that an
+/// origin could read as one below `/admin/` is guarded or refused.
 #[test]
-fn no_spelling_of_a_path_goes_around_its_rule() {
-    let origin = told();
+fn no_spelling_of_a_path_evades_its_rule() {
+    let origin = first_line_origin();
     let toml = plain_site(origin.address())
         + "[site.\":0\".path.\"/admin/*\"]\ndeny = [\"127.0.0.0/8\"]\n[site.\":0\".path.\"/raw/*\"]\npaths = \"as-is\"\n";
     let gate = lockgate().start(&toml);
@@ -133,7 +132,7 @@ fn no_spelling_of_a_path_goes_around_its_rule() {
 /// RFC 9110 §17.5, CWE-113, CWE-117, CWE-79, CWE-601: nothing of a request begins a line, a tag or
 /// a host of its own.
 #[test]
-fn nothing_of_a_request_becomes_more_than_it_was() {
+fn crlf_in_a_request_injects_nothing() {
     let origin = Origin::tcp();
     let toml = plain_site(origin.address())
         + "[site.\":0\".path.\"/to/*\"]\nredirect = \"/{*}\"\n\
@@ -209,10 +208,10 @@ fn nothing_of_a_request_becomes_more_than_it_was() {
     }
 }
 
-/// CVE-2023-25690 (httpd): what a rule takes out of a path stays as it came where it is put into
-/// the target or a field of the origin's request. Decoded, it would begin a request of its own.
+/// CVE-2023-25690 (httpd): a part of the path that a rule puts into the target or a field of the
+/// origin's request stays encoded. Decoded, it would begin a request of its own.
 #[test]
-fn what_a_rule_makes_of_a_request_begins_no_line_of_its_own() {
+fn rewritten_paths_and_fields_cannot_inject_crlf() {
     let origin = Origin::tcp();
     let toml = plain_site(origin.address())
         + "request_headers = { x-path = \"{path}\", x-query = \"{query}\" }\n\
@@ -224,7 +223,7 @@ fn what_a_rule_makes_of_a_request_begins_no_line_of_its_own() {
         (format!("/v/{odd}"), format!("/x/{odd}?from=v")),
         (format!("/api/{odd}"), format!("/{odd}?{odd}")),
     ] {
-        let (seen, _) = passed(&gate, &origin, &get(&format!("{path}?{odd}")), OK);
+        let (seen, _) = exchange_bytes(&gate, &origin, &get(&format!("{path}?{odd}")), OK);
         assert_eq!(seen.first_line(), format!("GET {expected} HTTP/1.1"));
         assert_eq!(
             (seen.field("x-path"), seen.field("x-query")),
@@ -234,11 +233,11 @@ fn what_a_rule_makes_of_a_request_begins_no_line_of_its_own() {
     }
 }
 
-/// RFC 6585 §5, RFC 9112 §7.1.1: each flood ends by an answer with a cause, and the next client is
-/// served.
+/// RFC 6585 §5, RFC 9112 §7.1.1: each flood ends with a response and a cause, and the next client
+/// is served.
 #[test]
-fn floods_are_refused_with_a_cause() {
-    let origin = told();
+fn request_floods_are_refused_with_a_cause() {
+    let origin = first_line_origin();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let post = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
     for (request, status, cause) in [
@@ -267,7 +266,7 @@ fn floods_are_refused_with_a_cause() {
             "limit",
         ),
         ("y".repeat(100_000), 414, "limit"),
-        // What is no first line is refused before its end is there.
+        // A malformed first line is refused before its end is there.
         ("X: y\r\n".repeat(20_000), 400, "refused_by_rule"),
         (
             format!(
@@ -318,7 +317,7 @@ fn floods_are_refused_with_a_cause() {
             "{front:?}"
         );
     }
-    // What is just small enough passes; many small chunks and requests are nothing to refuse.
+    // Requests just within the limits pass; many small chunks and requests are nothing to refuse.
     let mut client = Http::connect(gate.address());
     client.send(format!(
         "GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n",
@@ -342,7 +341,7 @@ fn floods_are_refused_with_a_cause() {
 /// RFC 9110 §15.5.9; "Slowloris" (2009), R-U-Dead-Yet, slow read (Shekyan 2012): each ends, and
 /// others are served meanwhile.
 #[test]
-fn slow_clients_end_and_others_are_served_meanwhile() {
+fn slowloris_clients_are_cut_while_others_are_served() {
     let big = "x".repeat(16 * 1024 * 1024);
     let origin = Origin::tcp().answering(move |request| match request.first_line() {
         "GET /big HTTP/1.1" => format!(
@@ -390,7 +389,7 @@ fn slow_clients_end_and_others_are_served_meanwhile() {
         line["client_port"] == port && line["target"] == "/big"
     });
     assert_eq!(line["cause"], "too_slow", "{line}");
-    // It was cut, not ended: what is there is less than was said.
+    // It was cut, not ended: the body is shorter than its length.
     let (got, _) = reading.end();
     assert!(got.len() < 16 * 1024 * 1024);
     for client in [&head, &old, &length, &chunks] {
@@ -406,16 +405,15 @@ fn slow_clients_end_and_others_are_served_meanwhile() {
     }
 }
 
-/// CVE-2007-6750 (httpd, "Slowloris"): a head that has begun costs what has come of it, and not a
-/// buffer.
+/// CVE-2007-6750 (httpd, "Slowloris"): a started head costs its bytes, and not a buffer.
 #[test]
-fn connections_that_stall_within_a_head_take_little_memory() {
+fn connections_stalled_within_a_head_take_little_memory() {
     const COUNT: usize = 2_000;
-    let origin = told();
+    let origin = first_line_origin();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     assert_eq!(status(&gate, "/"), 200);
-    // Its own alone: what it shares with others of its kind, the program's text, is more for each
-    // when another one ends.
+    // Its private memory alone: its share of shared pages, the program's text, grows when another
+    // process ends.
     let memory = |gate: &Lockgate| {
         let rollup = gate.proc("smaps_rollup");
         let line = rollup
@@ -440,7 +438,7 @@ fn connections_that_stall_within_a_head_take_little_memory() {
         })
         .collect();
     gate.wait_for_sample("lockgate_connections", &["listener="], COUNT as f64);
-    // Whoever comes now is served, after all of them were read.
+    // A client that comes now is served after all of them were read.
     assert_eq!(status(&gate, "/"), 200);
     let each = memory(&gate).saturating_sub(before) / COUNT;
     assert!(each < 8 * 1024, "{each} bytes a connection");
@@ -451,8 +449,8 @@ fn connections_that_stall_within_a_head_take_little_memory() {
 
 /// A client that breaks off at any byte leaves nothing behind that another could notice.
 #[test]
-fn a_reset_at_any_moment_harms_nobody() {
-    let origin = told();
+fn a_reset_at_any_byte_harms_no_other_client() {
+    let origin = first_line_origin();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let request = "POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n";
     for end in 0..=request.len() {
@@ -472,8 +470,8 @@ fn a_reset_at_any_moment_harms_nobody() {
 /// RFC 9112 §9.6: closing over bytes that still come would reset the connection, and the reset
 /// could overtake the answer.
 #[test]
-fn who_says_goodbye_in_a_request_without_a_certain_end_is_listened_to() {
-    let origin = told();
+fn lingering_close_follows_a_refused_request_with_connection_close() {
+    let origin = first_line_origin();
     let gate = lockgate().start(&plain_site(origin.address()));
     let lengths = "Content-Length: 1\r\nContent-Length: 2\r\n";
     for request in [
@@ -484,7 +482,7 @@ fn who_says_goodbye_in_a_request_without_a_certain_end_is_listened_to() {
         client.send(&request);
         assert!(matches!(client.answer().status(), 400 | 501), "{request:?}");
         client.expect_end();
-        // To the first of these a closed socket answers by a reset, which the second would meet.
+        // A closed socket would answer the first of these by a reset, which the second would meet.
         for _ in 0..2 {
             client.stream.write_all(b"x").expect("somebody listens");
         }

@@ -1,5 +1,5 @@
-//! Origins that answer what cannot be read, or more than they were asked for: their clients are
-//! told, and nobody else gets what was meant for another.
+//! Origins that send responses that cannot be read, or more than was requested: their clients get
+//! an error, and no other client gets bytes that were not for it.
 
 use lockgate_testkit::{Http, Lockgate, Origin};
 
@@ -8,14 +8,14 @@ use crate::scene::lockgate;
 
 const ASKED: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// Asks on a connection of its own; the origin answers by these bytes, `step` at a time, and keeps
-/// its connection.
-fn answered(gate: &Lockgate, origin: &Origin, answer: &[u8], step: usize) -> (Http, Http) {
+/// Requests on a connection of its own; the origin answers with these bytes, `step` at a time, and
+/// keeps its connection.
+fn client_and_origin(gate: &Lockgate, origin: &Origin, answer: &[u8], step: usize) -> (Http, Http) {
     let mut client = Http::connect(gate.address());
     client.send(ASKED);
     let mut upstream = origin.http();
     upstream.request();
-    // It may have heard enough before all is sent.
+    // Lockgate may close before all is sent.
     for part in answer.chunks(step) {
         if std::io::Write::write_all(&mut upstream.stream, part).is_err() {
             break;
@@ -25,7 +25,7 @@ fn answered(gate: &Lockgate, origin: &Origin, answer: &[u8], step: usize) -> (Ht
 }
 
 /// Lockgate has closed the connection to the origin.
-fn closed(upstream: &mut Http, what: &str) {
+fn assert_closed(upstream: &mut Http, what: &str) {
     let (got, _) = upstream.end();
     assert!(got.is_empty(), "{what}: {}", got.escape_ascii());
 }
@@ -34,7 +34,7 @@ fn closed(upstream: &mut Http, what: &str) {
 /// Desync Attacks" (Kettle 2019), "HTTP: The Sequel" (2021: response queue poisoning);
 /// CVE-2023-46846 (Squid), CVE-2024-1135.
 #[test]
-fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
+fn an_ambiguous_response_head_is_a_502_with_its_cause() {
     let origin = Origin::tcp();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
     let ok = |fields: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\nhello");
@@ -100,7 +100,7 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
         ("<html>\n".to_owned(), "CR LF"),
         ("HTTP/1.1 200 OK\n\n".to_owned(), "CR LF"),
         ("\u{16}\u{3}\u{3}\n".to_owned(), "CR LF"),
-        // A switch that nobody asked for: the fault says it all.
+        // A switch that was not requested: the fault names the reason.
         (
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n".to_owned(),
             "",
@@ -113,7 +113,8 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
     let mut expected = Vec::new();
     for (answer, why) in &cases {
         for step in [usize::MAX, 1] {
-            let (mut client, mut upstream) = answered(&gate, &origin, answer.as_bytes(), step);
+            let (mut client, mut upstream) =
+                client_and_origin(&gate, &origin, answer.as_bytes(), step);
             let mut got = client.answer();
             if got.status() == 100 {
                 got = client.answer();
@@ -125,7 +126,7 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
                 "{status}"
             );
             assert!(!got.text().contains("hello"));
-            closed(&mut upstream, answer);
+            assert_closed(&mut upstream, answer);
             expected.push((client.stream.local_address().port(), answer, why));
         }
     }
@@ -142,10 +143,11 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
     }
 }
 
-/// RFC 9110 §9.3.2, §15.3.5, §15.4.5; RFC 9112 §6.3: what has no body has none, whatever follows
-/// it; and what follows is not the answer to the next request, which is another client's.
+/// RFC 9110 §9.3.2, §15.3.5, §15.4.5; RFC 9112 §6.3: a response without a body has none, even if
+/// bytes follow it; and these bytes are not the response to the next request, which is another
+/// client's.
 #[test]
-fn what_follows_an_answer_is_nobodys() {
+fn bytes_after_a_response_reach_no_other_client() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let stolen = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen";
@@ -208,7 +210,7 @@ fn what_follows_an_answer_is_nobodys() {
                 (status, body),
                 "{answer:?} {surplus:?}"
             );
-            closed(&mut upstream, answer);
+            assert_closed(&mut upstream, answer);
             // The client's own connection is as good as before.
             client.send("GET /next HTTP/1.1\r\nHost: a.test\r\n\r\n");
             let mut upstream = origin.http();
@@ -219,10 +221,10 @@ fn what_follows_an_answer_is_nobodys() {
     }
 }
 
-/// A second answer that comes while nobody waits ends its connection: RFC 9112 §9.2; "HTTP/2: The
+/// A second response that comes without a request ends its connection: RFC 9112 §9.2; "HTTP/2: The
 /// Sequel is Always Worse" (Kettle 2021: response queue poisoning).
 #[test]
-fn an_answer_that_nobody_asked_for_ends_the_idle_connection() {
+fn an_unsolicited_response_closes_the_idle_connection() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -233,14 +235,13 @@ fn an_answer_that_nobody_asked_for_ends_the_idle_connection() {
         upstream.send("HTTP/1.1 204 No Content\r\n\r\n");
         assert_eq!(client.answer().status(), 204);
         upstream.send("HTTP/1.1 408 Request Timeout\r\nContent-Length: 6\r\n\r\nstolen");
-        closed(&mut upstream, "unasked");
+        assert_closed(&mut upstream, "unasked");
     }
 }
 
-/// An answer of less than it says is delivered as that: never ended as if it were whole (RFC 9112
-/// §8).
+/// A truncated response is delivered as such: never ended as if it were whole (RFC 9112 §8).
 #[test]
-fn a_truncated_answer_is_delivered_as_truncated() {
+fn a_truncated_response_is_forwarded_as_truncated() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for (answer, error) in [
@@ -285,7 +286,7 @@ fn a_truncated_answer_is_delivered_as_truncated() {
                 body.escape_ascii().to_string()
             );
             assert!(!body.ends_with(b"0\r\n\r\n"), "{says}");
-            // Without a length or chunks, only a reset says that something is missing.
+            // Without a length or chunks, only a reset tells that something is missing.
             let told = got.to_ascii_lowercase();
             let framed = told.contains("content-length") || told.contains("chunked");
             assert!(framed || end.is_err(), "{says}: {end:?}");
@@ -304,7 +305,7 @@ fn a_truncated_answer_is_delivered_as_truncated() {
 
 /// RFC 9112 §2.2: a message is a sequence of bytes, and may come in any pieces.
 #[test]
-fn an_answer_may_come_byte_by_byte() {
+fn a_response_may_arrive_byte_by_byte() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -330,7 +331,7 @@ fn an_answer_may_come_byte_by_byte() {
 
 /// RFC 9110 §15.2: any number of them may come, but no request has a reason for more than some.
 #[test]
-fn a_flood_of_interim_answers_is_an_error() {
+fn a_flood_of_interim_responses_is_an_error() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let hint = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -360,7 +361,7 @@ fn a_flood_of_interim_answers_is_an_error() {
         // RFC 9110 §15.2: none is for HTTP/1.0.
         let expected = if version == "1.1" { 8..=64 } else { 0..=0 };
         assert!(expected.contains(&hints), "{hints}");
-        closed(&mut upstream, "interim answers");
+        assert_closed(&mut upstream, "interim answers");
         gate.line("the flood", |line| {
             line["detail"] == "too many interim answers"
         });
@@ -369,7 +370,7 @@ fn a_flood_of_interim_answers_is_an_error() {
 
 /// A head may be 64 KB and have 128 lines; trailers likewise. RFC 9209 §2.3.19.
 #[test]
-fn a_head_that_is_too_large_is_a_502_with_its_cause() {
+fn an_oversized_response_head_is_a_502_with_its_cause() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let end = "Content-Length: 0\r\n\r\n";
@@ -379,7 +380,8 @@ fn a_head_that_is_too_large_is_a_502_with_its_cause() {
         format!("HTTP/1.1 200 {}", "y".repeat(100 * 1024)),
         format!("HTTP/1.1 200 OK\r\n{}", "X: y\r\n".repeat(100_000)),
     ] {
-        let (mut client, mut upstream) = answered(&gate, &origin, head.as_bytes(), usize::MAX);
+        let (mut client, mut upstream) =
+            client_and_origin(&gate, &origin, head.as_bytes(), usize::MAX);
         let answer = client.answer();
         assert_eq!(answer.status(), 502);
         let status = answer.field("proxy-status").unwrap();
@@ -387,7 +389,7 @@ fn a_head_that_is_too_large_is_a_502_with_its_cause() {
             status.contains("http_response_header_section_size"),
             "{status}"
         );
-        closed(&mut upstream, "a head that is too large");
+        assert_closed(&mut upstream, "a head that is too large");
         let line = gate.line("a cause", |line| {
             line["client_port"] == client.stream.local_address().port()
         });
@@ -396,9 +398,9 @@ fn a_head_that_is_too_large_is_a_502_with_its_cause() {
             (&"limit".into(), &"upstream".into())
         );
     }
-    // What is just small enough passes.
+    // A response just within the limit passes.
     let fields = "X: y\r\n".repeat(127);
-    let (mut client, _) = answered(
+    let (mut client, _) = client_and_origin(
         &gate,
         &origin,
         format!("HTTP/1.1 200 OK\r\n{fields}{end}").as_bytes(),
@@ -409,7 +411,7 @@ fn a_head_that_is_too_large_is_a_502_with_its_cause() {
 
 /// RFC 9112 §7.1.1, §7.1.2; CVE-2023-39326 (Go: extensions that cost more than data).
 #[test]
-fn floods_around_chunks_end_the_answer() {
+fn chunk_extension_and_trailer_floods_end_the_response() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -422,7 +424,8 @@ fn floods_around_chunks_end_the_answer() {
         "f".repeat(64),
         "0".repeat(100_000),
     ] {
-        let (mut client, mut upstream) = answered(&gate, &origin, chunked.as_bytes(), usize::MAX);
+        let (mut client, mut upstream) =
+            client_and_origin(&gate, &origin, chunked.as_bytes(), usize::MAX);
         assert_eq!(client.head().split(' ').nth(1), Some("200"));
         let _ = std::io::Write::write_all(&mut upstream.stream, body.as_bytes());
         let (got, _) = client.end();
@@ -437,7 +440,7 @@ fn floods_around_chunks_end_the_answer() {
         );
     }
     // The next client is served.
-    let (mut client, _) = answered(
+    let (mut client, _) = client_and_origin(
         &gate,
         &origin,
         b"HTTP/1.1 204 No Content\r\n\r\n",
@@ -446,15 +449,15 @@ fn floods_around_chunks_end_the_answer() {
     assert_eq!(client.answer().status(), 204);
 }
 
-/// RFC 9110 §5.5: what an origin was talked into putting into a field ends with it; a status is
-/// three digits.
+/// RFC 9110 §5.5: bytes that were injected into an origin's field end with it; a status is three
+/// digits.
 #[test]
-fn what_passes_is_written_anew() {
+fn hop_by_hop_fields_of_a_response_are_not_forwarded() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let answer = "HTTP/1.0 299 \u{e4}<script>\r\nkeep-alive: timeout=5\r\nConnection: keep-alive, x-gone\r\nX-Gone: 1\r\n\
                   Proxy-Connection: close\r\nUpgrade: h2c\r\nX:  y\t \r\nContent-Length: 0002\r\n\r\nok";
-    let (mut client, _) = answered(&gate, &origin, answer.as_bytes(), usize::MAX);
+    let (mut client, _) = client_and_origin(&gate, &origin, answer.as_bytes(), usize::MAX);
     let got = client.answer();
     assert_eq!(got.first_line(), "HTTP/1.1 299 \u{e4}<script>");
     assert_eq!(

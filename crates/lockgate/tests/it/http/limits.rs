@@ -9,8 +9,8 @@ use lockgate_testkit::{Http, Lockgate, Message, Origin, Wire, eventually};
 use super::plain_site;
 use crate::scene::lockgate;
 
-/// A site that answers by itself, with these keys.
-fn own(keys: &str) -> String {
+/// A site with local responses and these keys.
+fn local_site(keys: &str) -> String {
     format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"ok\"\n{keys}\n")
 }
 
@@ -19,9 +19,9 @@ fn ask(client: &mut Http, lines: &str) -> Message {
     client.answer()
 }
 
-/// How many of `each` requests on each of eight connections at once were answered by 200; all
-/// others must be 429.
-fn served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync)) -> usize {
+/// How many of `each` requests on each of eight connections at once got 200; all others must be
+/// 429.
+fn count_served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync)) -> usize {
     std::thread::scope(|scope| {
         let connection = |_| {
             scope.spawn(move || {
@@ -48,9 +48,11 @@ fn served(gate: &Lockgate, each: usize, lines: &(impl Fn(usize) -> String + Sync
 }
 
 #[test]
-fn a_rate_of_each_client_holds_for_all_workers() {
-    let gate = lockgate().workers(2).start(&own("limit = \"1/h burst 7\""));
-    assert_eq!(served(&gate, 10, &|_| String::new()), 7);
+fn a_rate_limit_per_client_holds_across_workers() {
+    let gate = lockgate()
+        .workers(2)
+        .start(&local_site("limit = \"1/h burst 7\""));
+    assert_eq!(count_served(&gate, 10, &|_| String::new()), 7);
     // Another client has its own.
     let mut other = Http::over(Wire::connect_from([127, 0, 0, 77].into(), gate.address()));
     assert_eq!(ask(&mut other, "").status(), 200);
@@ -72,22 +74,22 @@ fn a_rate_of_each_client_holds_for_all_workers() {
 }
 
 #[test]
-fn a_rate_of_each_value_of_a_field_holds_for_all_workers() {
+fn a_rate_limit_per_header_value_holds_across_workers() {
     let gate = lockgate()
         .workers(2)
-        .start(&own("limit = \"1/h per header:X-Key burst 3\""));
+        .start(&local_site("limit = \"1/h per header:X-Key burst 3\""));
     assert_eq!(
-        served(&gate, 20, &|number| format!("x-key: {}\r\n", number % 4)),
+        count_served(&gate, 20, &|number| format!("x-key: {}\r\n", number % 4)),
         12
     );
-    // Who leaves it out is counted as a client, and an empty one is a value.
-    assert_eq!(served(&gate, 2, &|_| String::new()), 3);
-    assert_eq!(served(&gate, 2, &|_| "X-KEY: \r\n".to_owned()), 3);
+    // A request without the field counts by its client; an empty value is a value.
+    assert_eq!(count_served(&gate, 2, &|_| String::new()), 3);
+    assert_eq!(count_served(&gate, 2, &|_| "X-KEY: \r\n".to_owned()), 3);
 }
 
 #[test]
-fn a_rate_of_a_route_is_everybodys_and_is_shared_by_who_inherits_it() {
-    let toml = own("limit = { rate = \"1/h\", per = \"route\", burst = 5, status = 503 }")
+fn a_rate_limit_per_route_is_shared_by_all_clients() {
+    let toml = local_site("limit = { rate = \"1/h\", per = \"route\", burst = 5, status = 503 }")
         + "[site.\":0\".path.\"/own/*\"]\nlimit = \"1/h per route\"\n[site.\":0\".path.\"/free\"]\nlimit = false\n\
            [site.\":0\".path.\"/like\"]\nrespond = \"like\"\n";
     let gate = lockgate().workers(2).start(&toml);
@@ -123,8 +125,8 @@ fn a_rate_of_a_route_is_everybodys_and_is_shared_by_who_inherits_it() {
 
 /// RFC 4291 §2.5.4: within its /64 it chooses its address freely.
 #[test]
-fn a_client_of_ipv6_is_its_network() {
-    let toml = "trusted = [\"127.0.0.1\"]\n".to_owned() + &own("limit = \"1/h burst 2\"");
+fn a_rate_limit_counts_an_ipv6_client_by_its_network() {
+    let toml = "trusted = [\"127.0.0.1\"]\n".to_owned() + &local_site("limit = \"1/h burst 2\"");
     let gate = lockgate().start(&toml);
     let mut balancer = Http::connect(gate.address());
     for (client, status) in [
@@ -142,13 +144,13 @@ fn a_client_of_ipv6_is_its_network() {
     }
 }
 
-/// CWE-770: keys are what clients make of them.
+/// CWE-770: clients make up the keys.
 #[test]
-fn a_hundred_thousand_keys_take_bounded_memory_and_everybody_is_served() {
+fn a_hundred_thousand_rate_limit_keys_take_bounded_memory() {
     const KEYS: usize = 100_000;
-    let toml = "access_log = false\n".to_owned() + &own("limit = \"1/h per header:x-key\"");
+    let toml = "access_log = false\n".to_owned() + &local_site("limit = \"1/h per header:x-key\"");
     let gate = lockgate().workers(2).start(&toml);
-    assert_eq!(served(&gate, 1, &|_| "x-key: warm\r\n".to_owned()), 1);
+    assert_eq!(count_served(&gate, 1, &|_| "x-key: warm\r\n".to_owned()), 1);
     let before = gate.resident();
     std::thread::scope(|scope| {
         for connection in 0..4 {
@@ -169,12 +171,15 @@ fn a_hundred_thousand_keys_take_bounded_memory_and_everybody_is_served() {
     });
     let grown = gate.resident().saturating_sub(before);
     assert!(grown < 48 << 20, "{grown} bytes");
-    // Who was here at last is remembered.
-    assert_eq!(served(&gate, 1, &|_| "x-key: 3-249-99\r\n".to_owned()), 0);
+    // The latest keys are remembered.
+    assert_eq!(
+        count_served(&gate, 1, &|_| "x-key: 3-249-99\r\n".to_owned()),
+        0
+    );
 }
 
 #[test]
-fn the_last_request_of_a_connection_is_told_so() {
+fn the_last_request_of_a_connection_gets_connection_close() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let toml = "limits = { requests = 3 }\n".to_owned()
@@ -183,7 +188,7 @@ fn the_last_request_of_a_connection_is_told_so() {
     let gate = lockgate().workers(2).start(&toml);
     for path in ["/", "/own", "/closed"] {
         let mut client = Http::connect(gate.address());
-        // Two more than there may be: they are not answered (RFC 9112 §9.3.2).
+        // Two more than the limit: they are not answered (RFC 9112 §9.3.2).
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").repeat(5));
         for last in [false, false, true] {
             let answer = client.answer();
@@ -195,7 +200,7 @@ fn the_last_request_of_a_connection_is_told_so() {
         }
         client.expect_end();
     }
-    // Whoever closes it himself is not asked to.
+    // A client that closes the connection itself gets no hint.
     let mut client = Http::connect(gate.address());
     assert_eq!(
         ask(&mut client, "Connection: close\r\n").field("connection"),
@@ -205,8 +210,8 @@ fn the_last_request_of_a_connection_is_told_so() {
 }
 
 #[test]
-fn connections_of_a_client_past_its_limit_wait_for_the_first_to_end() {
-    let toml = "limits = { per_client = 2 }\n".to_owned() + &own("");
+fn connections_beyond_per_client_wait_for_an_earlier_to_end() {
+    let toml = "limits = { per_client = 2 }\n".to_owned() + &local_site("");
     let gate = lockgate().workers(2).start(&toml);
     let mut here: Vec<Http> = (0..2).map(|_| Http::connect(gate.address())).collect();
     here.iter_mut()
@@ -229,15 +234,15 @@ fn connections_of_a_client_past_its_limit_wait_for_the_first_to_end() {
 }
 
 #[test]
-fn a_head_past_its_limits_is_refused_and_the_connection_ends() {
-    let toml = "limits = { head = \"2KB\", fields = 10 }\n".to_owned() + &own("");
+fn an_oversized_request_head_is_a_431() {
+    let toml = "limits = { head = \"2KB\", fields = 10 }\n".to_owned() + &local_site("");
     let gate = lockgate().start(&toml);
     let long = format!("X-Long: {}\r\n", "x".repeat(2_100));
     let many = "X: y\r\n".repeat(10);
     for (lines, status) in [("X: y\r\n".repeat(9), 200), (many, 431), (long, 431)] {
         for step in [usize::MAX, 1] {
             let mut client = Http::connect(gate.address());
-            // Where it is refused in the middle, what follows it may find nobody.
+            // Where it is refused in the middle, the rest of it may meet a closed connection.
             let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
             for part in request.as_bytes().chunks(step) {
                 if client.stream.write_all(part).is_err() {
@@ -262,7 +267,7 @@ fn a_head_past_its_limits_is_refused_and_the_connection_ends() {
 }
 
 #[test]
-fn a_body_that_says_it_is_too_long_is_refused_before_the_origin_is_asked() {
+fn content_length_beyond_body_max_is_a_413_without_upstream() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + "body = { max = \"10B\" }\n"));
     for lines in [
@@ -289,7 +294,7 @@ fn a_body_that_says_it_is_too_long_is_refused_before_the_origin_is_asked() {
 }
 
 #[test]
-fn a_chunked_body_that_becomes_too_long_is_cut_and_never_ended() {
+fn a_chunked_body_beyond_body_max_is_a_413() {
     let whole = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n5\r\nghijx\r\n0\r\n\r\n";
     for step in [usize::MAX, 1] {
         let origin = Origin::tcp();
@@ -302,7 +307,7 @@ fn a_chunked_body_that_becomes_too_long_is_cut_and_never_ended() {
             (413, Some("close"))
         );
         client.expect_end();
-        // What has come was handed on, or nothing was; an end was not.
+        // The received part was forwarded, or nothing was; an end was not.
         if origin.has_one(Duration::ZERO) {
             let (read, _) = origin.accept().end();
             let read = String::from_utf8(read).unwrap();
@@ -313,7 +318,7 @@ fn a_chunked_body_that_becomes_too_long_is_cut_and_never_ended() {
             (&line["cause"], &line["side"]),
             (&"limit".into(), &"lockgate".into())
         );
-        // One that is as long as it may be.
+        // A body of the maximum length.
         let mut client = Http::connect(gate.address());
         client.send_in(
             step.min(whole.len()),
@@ -329,7 +334,7 @@ fn a_chunked_body_that_becomes_too_long_is_cut_and_never_ended() {
 /// Clients that keep us waiting are cut after a second.
 const HASTY: &str = "rates = { min_in = \"100KB/s\", min_out = \"100KB/s\", grace = \"1s\" }\n";
 
-/// Lets more time pass than slow clients have: one that comes after whoever is waited for is cut.
+/// Lets more time pass than slow clients have: another slow client comes and is cut meanwhile.
 fn grace_passes(gate: &Lockgate) {
     let mut slow = Http::connect(gate.address());
     slow.send("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nbut");
@@ -340,8 +345,8 @@ fn grace_passes(gate: &Lockgate) {
     );
 }
 
-/// A site in front of `origin`, and where it sends what is for `/slow`: nobody accepts there, so
-/// that the kernel takes a little.
+/// A site in front of `origin`, and a backlog for `/slow`: no connection is accepted there, so that
+/// the kernel takes a little.
 fn with_slow(origin: &Origin) -> (String, Origin) {
     let slow = Origin::tcp();
     let toml = format!(
@@ -353,7 +358,7 @@ fn with_slow(origin: &Origin) -> (String, Origin) {
 }
 
 #[test]
-fn an_upload_below_the_rate_is_answered_by_408() {
+fn an_upload_below_min_in_is_a_408() {
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
@@ -367,11 +372,11 @@ fn an_upload_below_the_rate_is_answered_by_408() {
 }
 
 #[test]
-fn whoever_waits_for_a_pausing_origin_is_not_slow() {
+fn a_client_waiting_for_a_pausing_origin_is_not_slow() {
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
-    // Server-sent events, in the middle of the answer.
+    // Server-sent events, in the middle of the response.
     let mut events = Http::connect(gate.address());
     events.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut source = origin.http();
@@ -379,7 +384,7 @@ fn whoever_waits_for_a_pausing_origin_is_not_slow() {
     source.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n");
     events.head();
     assert_eq!(events.chunk().unwrap(), b"data: 1\n\n");
-    // A long poll, with nothing answered; its body came whole.
+    // A long poll, without a response yet; its body came whole.
     let mut poll = Http::connect(gate.address());
     poll.send("POST /poll HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
     let mut answering = origin.http();
@@ -400,7 +405,7 @@ fn whoever_waits_for_a_pausing_origin_is_not_slow() {
 
 /// RFC 9110 §10.1.1
 #[test]
-fn whoever_waits_to_be_told_to_go_on_is_not_slow_and_then_may_be() {
+fn waiting_for_100_continue_is_not_slow() {
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
@@ -423,7 +428,7 @@ fn whoever_waits_to_be_told_to_go_on_is_not_slow_and_then_may_be() {
             assert_eq!(client.answer().status(), 408);
         }
     }
-    // An origin that says nothing at all is the one that is late.
+    // An origin that sends nothing at all is the late one.
     let late = plain_site(origin.address());
     let gate = lockgate().start(&format!("timeouts = {{ response = \"300ms\" }}\n{late}"));
     let mut client = Http::connect(gate.address());
@@ -432,9 +437,10 @@ fn whoever_waits_to_be_told_to_go_on_is_not_slow_and_then_may_be() {
 }
 
 #[test]
-fn a_head_that_comes_too_slowly_is_answered_by_408_and_an_idle_connection_ends_without_a_word() {
-    let gate = lockgate()
-        .start(&("timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned() + &own("")));
+fn a_slow_head_is_a_408_and_idle_ends_silently() {
+    let gate = lockgate().start(
+        &("timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned() + &local_site("")),
+    );
     let mut client = Http::connect(gate.address());
     assert_eq!(ask(&mut client, "").status(), 200);
     client.send("GET /half HTTP/1.1\r\nHost:");
@@ -463,7 +469,7 @@ fn a_head_that_comes_too_slowly_is_answered_by_408_and_an_idle_connection_ends_w
 }
 
 #[test]
-fn an_upload_that_the_origin_does_not_read_is_not_slow() {
+fn an_upload_stalled_by_the_origin_is_not_slow() {
     const LEN: usize = 32 << 20;
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
@@ -488,7 +494,7 @@ fn an_upload_that_the_origin_does_not_read_is_not_slow() {
 }
 
 #[test]
-fn a_client_that_does_not_take_its_answer_is_cut_and_its_endpoint_let_go() {
+fn a_client_reading_below_min_out_is_cut() {
     let origin = Origin::tcp();
     let (toml, _slow) = with_slow(&origin);
     let gate = lockgate().start(&toml);
@@ -508,22 +514,22 @@ fn a_client_that_does_not_take_its_answer_is_cut_and_its_endpoint_let_go() {
     endless.join().unwrap();
     let grown = gate.most_resident().saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes");
-    // What it gets is not a whole answer, and what it left in the kernel is given up.
+    // It gets no whole response, and the rest in the kernel is given up.
     let (got, end) = client.end();
     assert!(got.len() < 1_000_000_000 && end.is_err());
 }
 
 #[test]
-fn own_answers_to_who_does_not_read_them_are_cut_too() {
+fn a_client_not_reading_local_responses_is_cut() {
     let toml = HASTY.to_owned()
-        + &own(&format!(
+        + &local_site(&format!(
             "headers = {{ x-long = \"{}\" }}",
             "x".repeat(8_000)
         ));
     let gate = lockgate().start(&toml);
     let mut client = Wire::connect(gate.address());
     client.limit(Duration::from_millis(20));
-    // Pipelined until nothing more is taken.
+    // Pipelined until no more is taken.
     let requests = "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1_000);
     while client.write_all(requests.as_bytes()).is_ok() {}
     gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
@@ -535,7 +541,7 @@ fn own_answers_to_who_does_not_read_them_are_cut_too() {
 }
 
 #[test]
-fn an_origin_that_does_not_answer_in_time_is_told_and_the_connection_kept() {
+fn a_response_timeout_is_a_504_and_keep_alive_holds() {
     let origin = Origin::tcp();
     let gate = lockgate().start(
         &("timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address())),

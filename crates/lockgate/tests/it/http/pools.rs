@@ -1,5 +1,5 @@
-//! Endpoints of a pool: which one is next, what is kept, how many may be asked at once, and what
-//! becomes of requests when one of them is not there.
+//! Endpoints of a pool: the choice of the next, idle connections, limits, and requests while one of
+//! them is absent.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex};
@@ -12,13 +12,13 @@ use lockgate_testkit::{
 use super::{ask, get, ok, plain_site, pooled};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
-/// An origin that answers everything by its name.
-fn named(name: &'static str) -> Serving {
+/// An origin that answers everything with its name.
+fn origin_named(name: &'static str) -> Serving {
     Origin::tcp().answering(move |_| ok(name))
 }
 
 /// A pool of two.
-fn two(one: &Serving, other: &Serving) -> String {
+fn two_endpoints(one: &Serving, other: &Serving) -> String {
     pooled(format!(
         "endpoints = [\"{}\", \"{}\"]",
         one.address(),
@@ -26,7 +26,7 @@ fn two(one: &Serving, other: &Serving) -> String {
     ))
 }
 
-fn error(answer: &Message) -> (u16, String) {
+fn status_and_error(answer: &Message) -> (u16, String) {
     let status = answer.field("proxy-status").unwrap_or_default();
     let error = status.split("error=").nth(1).unwrap_or_default();
     (
@@ -36,7 +36,7 @@ fn error(answer: &Message) -> (u16, String) {
 }
 
 #[test]
-fn an_endpoint_that_is_not_there_yet_is_an_error_with_its_cause_until_it_is() {
+fn a_missing_endpoint_is_a_502_until_it_appears() {
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let address = deserted();
@@ -47,7 +47,7 @@ fn an_endpoint_that_is_not_there_yet_is_an_error_with_its_cause_until_it_is() {
         let mut gate = lockgate().start(&plain_site(&endpoint));
         let answer = ask(&gate);
         assert_eq!(
-            error(&answer),
+            status_and_error(&answer),
             (502, "connection_refused".to_owned()),
             "{}",
             answer.head
@@ -83,22 +83,22 @@ fn an_endpoint_that_is_not_there_yet_is_an_error_with_its_cause_until_it_is() {
 }
 
 #[test]
-fn a_name_that_does_not_resolve_is_an_error_with_its_cause() {
+fn an_unresolvable_endpoint_name_is_a_dns_error() {
     let gate = lockgate().start(&plain_site("no-such-host.invalid:80"));
-    assert_eq!(error(&ask(&gate)), (502, "dns_error".to_owned()));
+    assert_eq!(status_and_error(&ask(&gate)), (502, "dns_error".to_owned()));
 }
 
 #[test]
-fn a_name_is_whatever_it_stands_for() {
-    let origin = named("by name");
+fn an_endpoint_may_be_a_host_name() {
+    let origin = origin_named("by name");
     let port = origin.address().rsplit_once(':').unwrap().1.to_owned();
     let gate = lockgate().start(&plain_site(format!("localhost:{port}")));
     assert_eq!(ask(&gate).text(), "by name");
 }
 
 #[test]
-fn one_endpoint_that_refuses_fails_no_request() {
-    let (one, other) = (named("one"), named("other"));
+fn one_refusing_endpoint_fails_no_request() {
+    let (one, other) = (origin_named("one"), origin_named("other"));
     for balance in ["p2c", "least", "round-robin"] {
         let gate = lockgate().workers(2).start(&pooled(format!(
             "endpoints = [\"{}\", \"{}\", \"{}\"]\nbalance = \"{balance}\"",
@@ -111,16 +111,19 @@ fn one_endpoint_that_refuses_fails_no_request() {
 }
 
 #[test]
-fn of_more_endpoints_than_can_be_told_apart_all_may_refuse() {
+fn a_hundred_refusing_endpoints_are_a_502() {
     let nobody = deserted();
     let many: Vec<_> = (0..100)
         .map(|port| format!("\"{}:{}\"", nobody.ip(), 1 + port))
         .collect();
     let gate = lockgate().start(&pooled(format!("endpoints = [{}]", many.join(", "))));
-    assert_eq!(error(&ask(&gate)), (502, "connection_refused".to_owned()));
+    assert_eq!(
+        status_and_error(&ask(&gate)),
+        (502, "connection_refused".to_owned())
+    );
 }
 
-/// So many clients ask so often each, one request after the other; every answer is 200.
+/// So many clients send so many requests each, one after the other; every response is 200.
 fn closed_loop(gate: &Lockgate, clients: usize, requests: usize) {
     let address = gate.address();
     let ask = || {
@@ -137,8 +140,8 @@ fn closed_loop(gate: &Lockgate, clients: usize, requests: usize) {
 }
 
 #[test]
-fn turns_are_taken_in_order_by_all_workers_together() {
-    let (a, b, c) = (named("a"), named("b"), named("c"));
+fn round_robin_order_is_shared_by_all_workers() {
+    let (a, b, c) = (origin_named("a"), origin_named("b"), origin_named("c"));
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [\"{}\", {{ addr = \"{}\", weight = 2 }}, \"{}\"]\nbalance = \"round-robin\"",
         a.address(),
@@ -150,7 +153,7 @@ fn turns_are_taken_in_order_by_all_workers_together() {
 }
 
 #[test]
-fn the_least_busy_is_the_one_with_the_fewest_requests_for_its_weight() {
+fn least_conn_weighs_requests_in_flight() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let gate = lockgate().workers(2).start(&pooled(format!(
         "endpoints = [{{ addr = \"{}\", weight = 2 }}, \"{}\"]\nbalance = \"least\"",
@@ -180,8 +183,8 @@ fn the_least_busy_is_the_one_with_the_fewest_requests_for_its_weight() {
 }
 
 #[test]
-fn a_connection_is_used_again_by_whoever_comes_next() {
-    let origin = named("app");
+fn an_idle_upstream_connection_is_reused_by_another_client() {
+    let origin = origin_named("app");
     let gate = lockgate().start(&plain_site(origin.address()));
     for _ in 0..10 {
         assert_eq!(ask(&gate).text(), "app");
@@ -193,7 +196,7 @@ fn a_connection_is_used_again_by_whoever_comes_next() {
 }
 
 #[test]
-fn a_connection_carries_no_more_requests_than_it_may() {
+fn idle_requests_limits_the_requests_of_a_connection() {
     for (idle, connections) in [
         ("{ max = 0 }", 9),
         ("{ requests = 4 }", 3),
@@ -225,7 +228,7 @@ fn a_connection_carries_no_more_requests_than_it_may() {
 }
 
 #[test]
-fn a_connection_that_nobody_uses_is_closed_in_time_also_when_no_client_is_left() {
+fn idle_upstream_connections_time_out_without_clients() {
     let origin = Origin::tcp();
     let toml = pooled(format!(
         "endpoints = [\"{}\"]\nidle = {{ for = \"1s\" }}",
@@ -261,7 +264,7 @@ fn busy(most: &Arc<AtomicUsize>) -> Serving {
 }
 
 #[test]
-fn an_endpoint_is_asked_no_more_at_once_than_it_may_be_by_all_workers_together() {
+fn endpoint_max_holds_across_workers() {
     let most = Arc::default();
     let origin = busy(&most);
     let gate = lockgate().workers(2).start(&pooled(format!(
@@ -273,7 +276,7 @@ fn an_endpoint_is_asked_no_more_at_once_than_it_may_be_by_all_workers_together()
 }
 
 #[test]
-fn who_waits_for_an_endpoint_is_served_in_the_order_of_coming() {
+fn queued_requests_are_served_in_order() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {{ wait = \"60s\" }}",
@@ -303,7 +306,7 @@ fn who_waits_for_an_endpoint_is_served_in_the_order_of_coming() {
 }
 
 #[test]
-fn a_queue_that_is_full_or_takes_too_long_is_an_error_with_its_cause() {
+fn a_full_queue_or_queue_timeout_is_a_503() {
     for (queue, detail) in [
         ("{ max = 0, wait = \"60s\" }", "the queue is full"),
         (
@@ -322,7 +325,7 @@ fn a_queue_that_is_full_or_takes_too_long_is_an_error_with_its_cause() {
         upstream.request();
         for _ in 0..3 {
             assert_eq!(
-                error(&ask(&gate)),
+                status_and_error(&ask(&gate)),
                 (503, "connection_limit_reached".to_owned()),
                 "{queue}"
             );
@@ -336,7 +339,7 @@ fn a_queue_that_is_full_or_takes_too_long_is_an_error_with_its_cause() {
 }
 
 #[test]
-fn a_client_that_leaves_the_queue_leaves_its_place() {
+fn a_client_that_leaves_frees_its_queue_position() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {{ max = 1, wait = \"60s\" }}",
@@ -362,7 +365,7 @@ fn a_client_that_leaves_the_queue_leaves_its_place() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_its_endpoint_too() {
+fn a_client_that_leaves_mid_response_closes_the_upstream_connection() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -379,7 +382,7 @@ fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_its_endpoint_too() {
 }
 
 #[test]
-fn an_endpoint_that_is_killed_under_load_fails_no_request_that_may_be_repeated() {
+fn an_endpoint_killed_under_load_fails_no_idempotent_request() {
     let killed = Arc::new(AtomicBool::new(false));
     let (dead, hit) = (Arc::clone(&killed), Arc::new(Barrier::new(2)));
     let shot = Arc::clone(&hit);
@@ -398,9 +401,9 @@ fn an_endpoint_that_is_killed_under_load_fails_no_request_that_may_be_repeated()
             http.send(ok("doomed"));
         }
     });
-    let other = named("other");
+    let other = origin_named("other");
     let address = doomed.address().to_owned();
-    let gate = lockgate().workers(2).start(&two(&doomed, &other));
+    let gate = lockgate().workers(2).start(&two_endpoints(&doomed, &other));
     std::thread::scope(|scope| {
         scope.spawn(|| closed_loop(&gate, 8, 100));
         hit.wait();
@@ -409,7 +412,7 @@ fn an_endpoint_that_is_killed_under_load_fails_no_request_that_may_be_repeated()
         hit.wait();
     });
     closed_loop(&gate, 8, 25);
-    // When it is there again, it is asked again.
+    // When it is there again, it gets requests again.
     let again = Origin::tcp_at(address.parse().unwrap()).answering(|_| ok("again"));
     eventually("its turn", || (ask(&gate).text() == "again").then_some(()));
     drop(again);
@@ -435,7 +438,7 @@ impl Stop {
 }
 
 #[test]
-fn an_endpoint_that_is_stopped_loses_its_requests_before_the_first_is_late() {
+fn a_hanging_endpoint_loses_traffic_before_its_timeout() {
     let (stop, count) = (Arc::new(Stop::default()), Arc::new(AtomicUsize::new(0)));
     let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&count));
     let one = Origin::tcp().answering(move |_| {
@@ -443,8 +446,8 @@ fn an_endpoint_that_is_stopped_loses_its_requests_before_the_first_is_late() {
         stopped.wait();
         ok("one")
     });
-    let other = named("other");
-    let gate = lockgate().workers(2).start(&two(&one, &other));
+    let other = origin_named("other");
+    let gate = lockgate().workers(2).start(&two_endpoints(&one, &other));
     closed_loop(&gate, 8, 25);
     stop.set(true);
     let before = count.load(Ordering::SeqCst);
@@ -474,22 +477,23 @@ struct Race(Mutex<Answers>, Condvar);
 
 #[derive(Default)]
 struct Answers {
-    /// What the quick one has answered.
+    /// Responses of the quick one.
     quick: usize,
     /// Requests that the slow one holds.
     held: usize,
-    /// Whether it has let one go: before, nobody can know that it is slow.
+    /// Whether a request has ended: before that its latency is unknown.
     is_known: bool,
-    /// What it was asked since then.
+    /// Requests of the slow one since then.
     slow: usize,
 }
 
 impl Race {
-    /// So many answers of the quick one take as long as one of the slow one.
+    /// So many responses of the quick one take as long as one of the slow one.
     const LAP: usize = 1_000;
-    /// Answers of the quick one, until which the race goes.
+    /// Responses of the quick one, until which the race goes.
     const END: usize = 4_000;
-    /// The slow one answers at once when it holds so many: somebody must ask the quick one.
+    /// The slow one answers at once when it holds so many: otherwise the quick one would get no
+    /// request.
     const HELD: usize = 4;
 
     fn quick_answers(&self) {
@@ -518,7 +522,7 @@ impl Race {
 }
 
 #[test]
-fn an_endpoint_that_is_slow_gets_few_requests() {
+fn a_slow_endpoint_gets_few_requests() {
     let race = Arc::new(Race::default());
     let [ours, theirs] = [&race, &race].map(Arc::clone);
     let slow = Origin::tcp().answering(move |_| {
@@ -529,7 +533,7 @@ fn an_endpoint_that_is_slow_gets_few_requests() {
         theirs.quick_answers();
         ok("quick")
     });
-    let gate = lockgate().workers(2).start(&two(&slow, &quick));
+    let gate = lockgate().workers(2).start(&two_endpoints(&slow, &quick));
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -542,7 +546,7 @@ fn an_endpoint_that_is_slow_gets_few_requests() {
         }
     });
     let answers = race.0.lock().unwrap();
-    // As many as the other, if nobody looked.
+    // Without regard to latency it would get as many as the other.
     assert!(
         answers.is_known && answers.slow <= Race::END / 10,
         "{} of {}",
@@ -552,7 +556,7 @@ fn an_endpoint_that_is_slow_gets_few_requests() {
 }
 
 #[test]
-fn a_connection_that_begins_with_a_client_is_of_that_client_alone() {
+fn with_proxy_protocol_upstream_connections_belong_to_one_client() {
     for (version, header) in [
         ("v1", b"PROXY TCP4 127.0.0.".as_slice()),
         ("v2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11"),
@@ -596,7 +600,7 @@ fn a_connection_that_begins_with_a_client_is_of_that_client_alone() {
         let [(client, mut upstream), (mut other, other_upstream)] = clients;
         drop(client);
         upstream.expect_end();
-        // One that was closed meanwhile is made anew for its client, with its header.
+        // A connection that was closed meanwhile is opened anew for its client, with its header.
         drop(other_upstream);
         other.send(get("/3"));
         let mut upstream = introduced(&origin, 3);
@@ -607,7 +611,7 @@ fn a_connection_that_begins_with_a_client_is_of_that_client_alone() {
 }
 
 #[test]
-fn tls_to_an_endpoint_is_verified_before_anything_is_sent() {
+fn upstream_tls_is_verified_before_anything_is_sent() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let other = text(
@@ -643,7 +647,7 @@ fn tls_to_an_endpoint_is_verified_before_anything_is_sent() {
             assert!(Tls::alert(&accepted.unwrap_err()).is_some());
             let answer = client.answer();
             assert_eq!(
-                error(&answer),
+                status_and_error(&answer),
                 (502, "tls_certificate_error".to_owned()),
                 "{}",
                 answer.head
@@ -653,7 +657,7 @@ fn tls_to_an_endpoint_is_verified_before_anything_is_sent() {
 }
 
 #[test]
-fn an_endpoint_that_speaks_no_tls_is_an_error_with_its_cause() {
+fn an_endpoint_that_speaks_no_tls_is_a_502() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let origin = Origin::tcp();
@@ -666,13 +670,13 @@ fn an_endpoint_that_speaks_no_tls_is_an_error_with_its_cause() {
     let mut upstream = origin.accept();
     upstream.send("HTTP/1.1 400 Bad Request\r\n\r\n");
     assert_eq!(
-        error(&client.answer()),
+        status_and_error(&client.answer()),
         (502, "tls_protocol_error".to_owned())
     );
 }
 
 #[test]
-fn a_unix_socket_that_is_replaced_is_found_by_the_next_connection() {
+fn a_replaced_unix_socket_is_found_by_the_next_connection() {
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let old = Origin::unix(&path);
@@ -693,7 +697,7 @@ fn a_unix_socket_that_is_replaced_is_found_by_the_next_connection() {
 }
 
 #[test]
-fn of_connections_that_are_too_many_the_rest_is_closed() {
+fn idle_max_closes_surplus_connections() {
     let together = Arc::new(Barrier::new(6));
     let origin = Origin::tcp().answering(move |_| {
         together.wait();
@@ -710,7 +714,7 @@ fn of_connections_that_are_too_many_the_rest_is_closed() {
 }
 
 #[test]
-fn a_place_at_an_endpoint_is_given_back_however_its_request_has_ended() {
+fn an_endpoint_slot_is_freed_however_the_request_ends() {
     let origin = Origin::tcp();
     let toml = pooled(format!(
         "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {{ max = 0 }}",

@@ -1,5 +1,5 @@
-//! Rules that change a request, beside each feature that reads one: features go by what the client
-//! has sent, endpoints get what the rules make of it.
+//! Rules that change a request, beside each feature that reads one: features use the received
+//! request, endpoints get the changed one.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::scene::{deserted, lockgate};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// What the client of every request says of itself.
+/// Fields of the client in every request.
 const SENT: &str = "User-Agent: browser/1\r\nReferer: https://from.test/\r\nAccept: text/html\r\nAccept-Encoding: gzip\r\n\
     Origin: https://page.test\r\nAuthorization: Basic YTpi\r\n\
     Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
@@ -32,9 +32,9 @@ const RULES: [&str; 9] = [
     "rewrite_body = [{ text = \"@@\", with = \"##\" }]\n",
 ];
 
-/// An origin whose answers show its name and the head that it has got; where the request has
-/// `X-Location`, they have that as Location.
-fn shows(name: &'static str) -> Serving {
+/// An origin that responds with its name and the head that it has received; a request's
+/// `X-Location` comes back as Location.
+fn head_showing_origin(name: &'static str) -> Serving {
     Origin::tcp().answering(move |request| {
         let body = format!("{name} @@\n{}{}", request.head, "x".repeat(5_000));
         let moved = request.field("x-location").map(|to| format!("Location: {to}\r\n"));
@@ -56,7 +56,7 @@ struct Scene {
 impl Scene {
     /// A route for each feature, with these rules beside it.
     fn new(rules: &str) -> Self {
-        let origins = [shows("first"), shows("second")];
+        let origins = [head_showing_origin("first"), head_showing_origin("second")];
         let service = Origin::tcp().answering(|request| match request.field("authorization") {
             Some("Basic YTpi") => b"HTTP/1.1 204 No Content\r\nX-User: vouched\r\n\r\n".to_vec(),
             _ => ok("who?"),
@@ -109,7 +109,7 @@ impl Scene {
         }
     }
 
-    /// Asks for a path with these lines beside what is always sent.
+    /// Requests a path with these lines beside the usual ones.
     fn ask(&self, path: &str, lines: &str) -> Message {
         let mut client = Http::connect(self.gate.address());
         client.send(format!(
@@ -118,7 +118,7 @@ impl Scene {
         client.answer()
     }
 
-    /// The same without a coding, so that the answer's text can be read.
+    /// The same without a coding, so that the response's text can be read.
     fn text(&self, path: &str, lines: &str) -> String {
         let mut client = Http::connect(self.gate.address());
         let sent = SENT.replace("Accept-Encoding: gzip\r\n", "");
@@ -137,7 +137,7 @@ fn beside_each_rule(look: impl Fn(&mut Scene, &str)) {
 }
 
 #[test]
-fn the_access_log_has_what_the_client_sent_beside_each_rule() {
+fn the_access_log_has_the_received_request_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         scene.ask("/plain", "");
         let line = scene
@@ -152,9 +152,9 @@ fn the_access_log_has_what_the_client_sent_beside_each_rule() {
     });
 }
 
-/// RFC 7239 §5.3: the host that the client has asked for.
+/// RFC 7239 §5.3: the host of the client's request.
 #[test]
-fn forwarding_fields_name_the_public_host_beside_each_rule() {
+fn x_forwarded_host_is_the_public_host_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let seen = scene.text("/plain", "");
         assert!(
@@ -198,7 +198,7 @@ fn location_names_the_public_host_beside_each_rule() {
 
 /// RFC 9110 §12.5.3.
 #[test]
-fn compression_goes_by_the_clients_accept_encoding_beside_each_rule() {
+fn compression_follows_the_received_accept_encoding_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         assert_eq!(
             scene.ask("/compressed", "").field("content-encoding"),
@@ -209,7 +209,7 @@ fn compression_goes_by_the_clients_accept_encoding_beside_each_rule() {
 }
 
 #[test]
-fn cors_goes_by_the_clients_origin_beside_each_rule() {
+fn cors_follows_the_received_origin_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let answer = scene.ask("/cors", "");
         assert_eq!(
@@ -221,7 +221,7 @@ fn cors_goes_by_the_clients_origin_beside_each_rule() {
 }
 
 #[test]
-fn a_hash_goes_by_the_clients_header_or_the_vouched_one_beside_each_rule() {
+fn hashing_follows_the_received_header_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let answered: BTreeSet<_> = (0..40)
             .map(|user| {
@@ -233,14 +233,14 @@ fn a_hash_goes_by_the_clients_header_or_the_vouched_one_beside_each_rule() {
                     .to_owned()
             })
             .collect();
-        // What the auth service says of the user takes the place of what the client says.
+        // A field of the auth service replaces the client's.
         let endpoints = if rules.starts_with("auth") { 1 } else { 2 };
         assert_eq!(answered.len(), endpoints, "{rules}");
     });
 }
 
 #[test]
-fn a_sticky_client_stays_at_its_endpoint_beside_each_rule() {
+fn a_sticky_cookie_holds_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let first = scene.ask("/sticky", "Accept-Encoding: identity\r\n");
         let cookie = first
@@ -267,7 +267,7 @@ fn a_sticky_client_stays_at_its_endpoint_beside_each_rule() {
 }
 
 #[test]
-fn a_limit_counts_by_the_clients_header_beside_each_rule() {
+fn a_rate_limit_counts_the_received_header_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let statuses = ["one", "one", "two", "two"]
             .map(|key| scene.ask("/limited", &format!("X-Key: {key}\r\n")).status());
@@ -276,7 +276,7 @@ fn a_limit_counts_by_the_clients_header_beside_each_rule() {
 }
 
 #[test]
-fn an_error_page_goes_by_the_clients_accept_beside_each_rule() {
+fn an_error_page_follows_the_received_accept_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let answer = scene.ask("/down", "");
         let html = answer
@@ -287,7 +287,7 @@ fn an_error_page_goes_by_the_clients_accept_beside_each_rule() {
 }
 
 #[test]
-fn an_auth_service_is_asked_with_the_clients_credentials_beside_each_rule() {
+fn forward_auth_gets_the_received_credentials_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         assert!(scene.service.accepted() == 0 || rules.starts_with("auth"));
         assert_eq!(scene.ask("/guarded", "").status(), 200, "{rules}");
@@ -296,15 +296,15 @@ fn an_auth_service_is_asked_with_the_clients_credentials_beside_each_rule() {
 }
 
 #[test]
-fn a_body_is_rewritten_beside_each_rule() {
+fn rewrite_body_works_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         assert!(scene.text("/changed", "").contains(" ##\n"), "{rules}");
     });
 }
 
-/// The other half: what the rules make of a request is what the endpoint gets.
+/// The other half: the endpoint gets the request as the rules make it.
 #[test]
-fn an_endpoint_gets_the_request_as_the_rules_make_it() {
+fn an_endpoint_gets_the_request_as_rewritten_by_rules() {
     for (rules, has, has_not) in [
         (
             RULES[1],
@@ -329,10 +329,10 @@ fn an_endpoint_gets_the_request_as_the_rules_make_it() {
     }
 }
 
-/// RFC 9112 §3.2.2: the target goes over Host, and a rule over both, whatever the client has as
-/// Host.
+/// RFC 9112 §3.2.2: the target overrides Host, and a rule overrides both, for any Host of the
+/// client.
 #[test]
-fn a_host_of_a_rule_goes_over_that_of_an_absolute_target() {
+fn a_host_rule_overrides_an_absolute_form_target() {
     let scene = Scene::new(RULES[1]);
     for host in ["a.test", "app.internal", "b.test"] {
         let mut client = Http::connect(scene.gate.address());
@@ -350,7 +350,7 @@ fn a_host_of_a_rule_goes_over_that_of_an_absolute_target() {
 
 /// RFC 9112 §3.2: HTTP/1.0 may name none. Then no public host is made up for it.
 #[test]
-fn a_request_without_host_gets_that_of_a_rule_and_no_public_one() {
+fn a_request_without_host_gets_the_rules_host_only() {
     let scene = Scene::new(RULES[1]);
     let seen = Http::ask(scene.gate.address(), "GET /plain HTTP/1.0\r\n\r\n");
     assert!(
@@ -363,10 +363,10 @@ fn a_request_without_host_gets_that_of_a_rule_and_no_public_one() {
     );
 }
 
-/// What a rule makes of Host is not the client's to choose: it strips the port, and an upgrade to
+/// A host that a rule sets is not the client's to choose: it strips the port, and an upgrade to
 /// https stays one.
 #[test]
-fn an_endpoint_that_leads_to_https_is_followed_there() {
+fn a_host_rule_keeps_an_https_redirect_of_the_endpoint() {
     let scene = Scene::new("request_headers = { host = \"{host}\" }\n");
     let mut client = Http::connect(scene.gate.address());
     client.send("GET /plain HTTP/1.1\r\nHost: a.test:8080\r\nX-Location: https://a.test/x\r\n\r\n");
@@ -374,7 +374,7 @@ fn an_endpoint_that_leads_to_https_is_followed_there() {
 }
 
 #[test]
-fn a_host_of_a_rule_that_is_malformed_is_refused() {
+fn a_malformed_host_rule_is_refused() {
     let scene = Scene::new("request_headers = { host = \"{path}\" }\n");
     assert_eq!(scene.ask("/plain", "").status(), 400);
 }

@@ -1,5 +1,4 @@
-//! Requests that an endpoint does not answer: who may be asked again, and that nothing is done
-//! twice.
+//! Requests that an endpoint does not answer: which are retried, and that nothing is done twice.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -27,8 +26,8 @@ fn chunked(method: &str, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A client, and the origin's end of a connection that has served it and is kept.
-fn kept(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
+/// A client, and the origin's end of an idle connection that has served it.
+fn kept_alive(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     let mut client = Http::connect(gate.address());
     client.send(get("/first"));
     let mut upstream = origin.http();
@@ -38,8 +37,8 @@ fn kept(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     (client, upstream)
 }
 
-/// Every answer is broken off before its first byte, once the request was read.
-fn breaking() -> (Serving, Arc<AtomicUsize>) {
+/// Every response is broken off before its first byte, once the request was read.
+fn breaking_origin() -> (Serving, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&count);
     let serving = Origin::tcp().serve(move |wire| {
@@ -57,7 +56,7 @@ fn expect_broken(answer: &Message) {
 }
 
 #[test]
-fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
+fn a_stale_keep_alive_connection_fails_no_request() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let body = bytes(1, 3_000);
@@ -67,7 +66,7 @@ fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
         chunked("POST", &body),
     ] {
         for reset in [false, true] {
-            let (mut client, upstream) = kept(&gate, &origin);
+            let (mut client, upstream) = kept_alive(&gate, &origin);
             if reset {
                 upstream.stream.reset();
             } else {
@@ -84,10 +83,10 @@ fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
     }
 }
 
-/// RFC 9112 §9.3.1: a client may repeat on a new connection what is idempotent; RFC 9110 §9.2.2:
-/// which that is.
+/// RFC 9112 §9.3.1: a client may repeat an idempotent request on a new connection; RFC 9110 §9.2.2:
+/// which methods are idempotent.
 #[test]
-fn a_kept_connection_that_closes_as_the_request_arrives_costs_the_idempotent_nothing() {
+fn idempotent_requests_on_a_closing_connection_are_retried() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let (small, large) = (bytes(1, 3_000), bytes(2, 60_000));
@@ -101,7 +100,7 @@ fn a_kept_connection_that_closes_as_the_request_arrives_costs_the_idempotent_not
         chunked("PUT", &large),
     ] {
         for reset in [false, true] {
-            let (mut client, mut upstream) = kept(&gate, &origin);
+            let (mut client, mut upstream) = kept_alive(&gate, &origin);
             client.send(&request);
             let first = upstream.request();
             if reset {
@@ -127,7 +126,7 @@ fn a_kept_connection_that_closes_as_the_request_arrives_costs_the_idempotent_not
 }
 
 #[test]
-fn a_post_that_has_arrived_is_never_sent_again() {
+fn a_delivered_post_is_never_retried() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for request in [
@@ -136,7 +135,7 @@ fn a_post_that_has_arrived_is_never_sent_again() {
         with_body("PATCH", &bytes(1, 30_000)),
     ] {
         for reset in [false, true] {
-            let (mut client, mut upstream) = kept(&gate, &origin);
+            let (mut client, mut upstream) = kept_alive(&gate, &origin);
             client.send(&request);
             upstream.request();
             if reset {
@@ -145,7 +144,7 @@ fn a_post_that_has_arrived_is_never_sent_again() {
                 drop(upstream);
             }
             expect_broken(&client.answer());
-            // Whatever comes next is the next request.
+            // The next bytes are the next request.
             client.send(get("/next"));
             let mut upstream = origin.http();
             assert_eq!(upstream.request().first_line(), "GET /next HTTP/1.1");
@@ -156,10 +155,10 @@ fn a_post_that_has_arrived_is_never_sent_again() {
 }
 
 #[test]
-fn a_body_that_is_not_whole_yet_goes_on_over_the_second_connection() {
+fn an_unfinished_body_continues_on_the_retry() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (mut client, mut upstream) = kept(&gate, &origin);
+    let (mut client, mut upstream) = kept_alive(&gate, &origin);
     let body = bytes(1, 200_000);
     let request = with_body("PUT", &body);
     let head = request.len() - body.len();
@@ -177,10 +176,10 @@ fn a_body_that_is_not_whole_yet_goes_on_over_the_second_connection() {
 }
 
 #[test]
-fn a_body_of_which_more_than_64_kilobytes_were_sent_is_not_sent_again() {
+fn a_body_beyond_64_kilobytes_is_not_retried() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (mut client, mut upstream) = kept(&gate, &origin);
+    let (mut client, mut upstream) = kept_alive(&gate, &origin);
     client.send(with_body("PUT", &bytes(1, 70_000)));
     upstream.request();
     drop(upstream);
@@ -189,8 +188,8 @@ fn a_body_of_which_more_than_64_kilobytes_were_sent_is_not_sent_again() {
     assert_eq!(origin.http().request().first_line(), "GET /next HTTP/1.1");
 }
 
-/// Two endpoints of which the first is asked first.
-fn two(origins: &[Origin; 2], more: &str) -> String {
+/// Two endpoints, the first of which gets the first request.
+fn two_endpoints(origins: &[Origin; 2], more: &str) -> String {
     let [one, other] = origins.each_ref().map(Origin::address);
     pooled(format!(
         "endpoints = [\"{one}\", \"{other}\"]\nbalance = \"round-robin\"\n{more}"
@@ -198,9 +197,9 @@ fn two(origins: &[Origin; 2], more: &str) -> String {
 }
 
 #[test]
-fn what_one_endpoint_breaks_off_is_asked_of_another_if_it_is_idempotent() {
+fn an_idempotent_request_is_retried_on_another_endpoint() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let mut gate = lockgate().start(&two(&origins, ""));
+    let mut gate = lockgate().start(&two_endpoints(&origins, ""));
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
     origins[0].http().request();
@@ -224,9 +223,9 @@ fn what_one_endpoint_breaks_off_is_asked_of_another_if_it_is_idempotent() {
 }
 
 #[test]
-fn a_post_that_an_endpoint_breaks_off_is_asked_of_nobody_else() {
+fn a_post_is_not_retried_on_another_endpoint() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let mut gate = lockgate().start(&two(&origins, ""));
+    let mut gate = lockgate().start(&two_endpoints(&origins, ""));
     let mut client = Http::connect(gate.address());
     client.send(with_body("POST", b"pay"));
     origins[0].http().request();
@@ -246,7 +245,7 @@ fn a_post_that_an_endpoint_breaks_off_is_asked_of_nobody_else() {
 }
 
 #[test]
-fn a_post_of_which_nothing_could_be_sent_goes_elsewhere() {
+fn an_unsent_post_is_retried_on_another_endpoint() {
     let served = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&served);
     let origin = Origin::tcp().answering(move |_| {
@@ -268,8 +267,8 @@ fn a_post_of_which_nothing_could_be_sent_goes_elsewhere() {
 }
 
 #[test]
-fn where_there_is_no_other_endpoint_the_client_learns_what_the_only_one_did() {
-    let (origin, count) = breaking();
+fn without_another_endpoint_the_client_gets_the_first_error() {
+    let (origin, count) = breaking_origin();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
@@ -285,10 +284,10 @@ fn where_there_is_no_other_endpoint_the_client_learns_what_the_only_one_did() {
 }
 
 #[test]
-fn without_retries_only_a_kept_connection_is_made_good() {
+fn without_retries_only_stale_keep_alive_connections_are_replaced() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let gate = lockgate().start(&two(&origins, "retry = false"));
-    let (mut client, mut upstream) = kept(&gate, &origins[0]);
+    let gate = lockgate().start(&two_endpoints(&origins, "retry = false"));
+    let (mut client, mut upstream) = kept_alive(&gate, &origins[0]);
     // The other one's turn.
     client.send(get("/broken"));
     origins[1].http().request();
@@ -303,8 +302,8 @@ fn without_retries_only_a_kept_connection_is_made_good() {
 }
 
 #[test]
-fn a_pool_in_trouble_is_not_buried_under_retries() {
-    let ((one, first), (other, second)) = (breaking(), breaking());
+fn the_retry_budget_protects_a_failing_pool() {
+    let ((one, first), (other, second)) = (breaking_origin(), breaking_origin());
     let toml = pooled(format!(
         "endpoints = [\"{}\", \"{}\"]\nretry = {{ times = 3, budget = \"10%\" }}",
         one.address(),
@@ -322,9 +321,9 @@ fn a_pool_in_trouble_is_not_buried_under_retries() {
 }
 
 #[test]
-fn what_was_on_its_way_to_an_endpoint_that_dies_is_asked_of_another_however_much_it_is() {
+fn all_pending_requests_of_a_dying_endpoint_are_retried() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let gate = lockgate().start(&two(&origins, ""));
+    let gate = lockgate().start(&two_endpoints(&origins, ""));
     let mut clients: Vec<_> = (0..80).map(|_| Http::connect(gate.address())).collect();
     for client in &mut clients {
         client.send(get("/"));
@@ -350,7 +349,7 @@ fn what_was_on_its_way_to_an_endpoint_that_dies_is_asked_of_another_however_much
 }
 
 #[test]
-fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
+fn a_response_timeout_is_a_504_or_a_retry() {
     let timeout = "timeouts = { response = \"300ms\" }\n";
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&(timeout.to_owned() + &plain_site(origin.address())));
@@ -370,11 +369,11 @@ fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
             answer.head
         );
         assert_eq!(gate.next_line()["cause"], "too_slow");
-        // What it was sent is not called back, but nobody listens any more.
+        // The request that was sent is not called back, but its connection is closed.
         assert!(upstream.rest().is_empty());
     }
     let origins = [Origin::tcp(), Origin::tcp()];
-    let gate = lockgate().start(&(timeout.to_owned() + &two(&origins, "")));
+    let gate = lockgate().start(&(timeout.to_owned() + &two_endpoints(&origins, "")));
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
     let mut silent = origins[0].http();
@@ -385,10 +384,10 @@ fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
     assert_eq!(client.answer().text(), "other");
 }
 
-/// RFC 9110 §15.6.5: the head of an answer has its time as a whole, however often a byte of it
+/// RFC 9110 §15.6.5: the head of a response has its timeout as a whole, however often a byte of it
 /// comes.
 #[test]
-fn an_endpoint_that_trickles_the_head_of_its_answer_is_a_timeout() {
+fn a_trickled_response_head_is_a_timeout() {
     let origin = Origin::tcp();
     let toml = "timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
@@ -415,14 +414,14 @@ fn an_endpoint_that_trickles_the_head_of_its_answer_is_a_timeout() {
 }
 
 #[test]
-fn an_endpoint_that_stops_taking_the_body_is_a_timeout() {
+fn an_endpoint_that_stops_reading_the_body_is_a_timeout() {
     let origin = Origin::tcp();
     let toml = "timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
     let mut sender = client.stream.another();
     let sending = std::thread::spawn(move || {
-        // More than any socket holds; that it is not taken is the point.
+        // More than any socket holds, so that it is not read.
         let _ = sender.write_all(&with_body("PUT", &bytes(1, 64 << 20)));
     });
     let mut upstream = origin.http();
@@ -442,7 +441,7 @@ fn an_endpoint_that_stops_taking_the_body_is_a_timeout() {
 }
 
 #[test]
-fn an_answer_before_the_whole_request_says_nothing_of_how_quick_an_endpoint_is() {
+fn an_early_response_does_not_count_as_latency() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -470,7 +469,7 @@ fn an_answer_before_the_whole_request_says_nothing_of_how_quick_an_endpoint_is()
 }
 
 #[test]
-fn an_endpoint_that_closes_after_every_answer_without_a_word_fails_nobody() {
+fn an_endpoint_closing_silently_after_each_response_fails_nothing() {
     let origin = Origin::tcp().serve(|wire| {
         let mut http = Http::over(wire.another());
         if let Some(request) = http.next_request() {
@@ -506,7 +505,7 @@ fn an_endpoint_that_closes_after_every_answer_without_a_word_fails_nobody() {
 }
 
 #[test]
-fn a_kept_connection_under_tls_is_no_other() {
+fn a_stale_keep_alive_connection_under_tls_fails_no_request() {
     let site = Site::new();
     let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
     let served = server_config(&site.issued, None);
@@ -516,7 +515,7 @@ fn a_kept_connection_under_tls_is_no_other() {
         origin.address()
     )));
     let accept = || Http::over(Tls::accept(&served, origin.accept()).unwrap());
-    // It ends in an orderly way, by a mere close, or as the request arrives.
+    // It ends by close_notify, by a mere close, or as the request arrives.
     for (way, method) in [
         (0, "GET"),
         (0, "POST"),
@@ -559,7 +558,7 @@ fn a_kept_connection_under_tls_is_no_other() {
 }
 
 #[test]
-fn what_is_repeated_to_an_endpoint_that_is_told_of_its_client_begins_with_the_header() {
+fn a_retry_repeats_the_proxy_protocol_header() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\"]\nproxy_protocol = \"v1\"",
@@ -586,10 +585,11 @@ fn what_is_repeated_to_an_endpoint_that_is_told_of_its_client_begins_with_the_he
 }
 
 #[test]
-fn what_an_endpoint_that_is_told_of_its_client_does_not_answer_is_asked_of_another() {
+fn a_timeout_behind_proxy_protocol_is_retried_elsewhere() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let timeout = "timeouts = { response = \"300ms\" }\n";
-    let gate = lockgate().start(&(timeout.to_owned() + &two(&origins, "proxy_protocol = \"v1\"")));
+    let gate = lockgate()
+        .start(&(timeout.to_owned() + &two_endpoints(&origins, "proxy_protocol = \"v1\"")));
     let introduced = |origin: &Origin| {
         let mut upstream = origin.http();
         assert!(upstream.line().starts_with("PROXY TCP4 127.0.0.1 "));
@@ -605,7 +605,7 @@ fn what_an_endpoint_that_is_told_of_its_client_does_not_answer_is_asked_of_anoth
         assert_eq!(client.answer().text(), "first");
         upstreams.push(upstream);
     }
-    // Its own connection, to the one whose turn it is next.
+    // Its own connection, to the endpoint of the next turn.
     clients[0].send(get("/second"));
     assert_eq!(upstreams[0].request().first_line(), "GET /second HTTP/1.1");
     let mut upstream = introduced(&origins[1]);
@@ -615,10 +615,10 @@ fn what_an_endpoint_that_is_told_of_its_client_does_not_answer_is_asked_of_anoth
 }
 
 #[test]
-fn a_body_that_waits_to_be_asked_for_goes_to_whoever_asks_last() {
+fn expect_100_continue_is_followed_on_the_retry() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (mut client, mut upstream) = kept(&gate, &origin);
+    let (mut client, mut upstream) = kept_alive(&gate, &origin);
     client.send(
         "PUT / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n",
     );
@@ -635,7 +635,7 @@ fn a_body_that_waits_to_be_asked_for_goes_to_whoever_asks_last() {
 }
 
 #[test]
-fn requests_that_came_together_are_each_answered_once_and_in_order() {
+fn pipelined_requests_are_answered_once_and_in_order() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -652,7 +652,7 @@ fn requests_that_came_together_are_each_answered_once_and_in_order() {
         ("POST / HTTP/1.1", "two"),
         ("GET /3 HTTP/1.1", "three"),
     ] {
-        // None says that it closes; that it has is seen before the next is sent.
+        // None announces that it closes; the close is seen before the next is sent.
         let mut upstream = origin.http();
         assert_eq!(upstream.request().first_line(), line);
         upstream.send(
@@ -667,10 +667,10 @@ fn requests_that_came_together_are_each_answered_once_and_in_order() {
 }
 
 #[test]
-fn a_request_of_http_1_0_is_made_good_as_any_other() {
+fn an_http_1_0_request_is_retried_like_any_other() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (_client, mut upstream) = kept(&gate, &origin);
+    let (_client, mut upstream) = kept_alive(&gate, &origin);
     let mut client = Http::connect(gate.address());
     client.send_in(1, "GET /old HTTP/1.0\r\nHost: a.test\r\n\r\n");
     upstream.request();

@@ -1,12 +1,12 @@
-//! Connections to origins that are used again, and those that must not be.
+//! Connections to origins that are reused, and those that must not be.
 
 use lockgate_testkit::{Http, Lockgate, Origin, Tls, server_config};
 
 use super::{OK, get, plain_site};
 use crate::scene::{NAME, Site, arrived, ended, lockgate, text};
 
-/// Asks by a connection of its own, and answers; gives the connection that the origin was asked by.
-fn asked(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> Http {
+/// Sends a request on a connection of its own, and answers it; returns the origin's connection.
+fn served_connection(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> Http {
     let mut client = Http::connect(gate.address());
     client.send(request);
     let mut upstream = origin.http();
@@ -17,7 +17,7 @@ fn asked(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> Http 
 }
 
 #[test]
-fn a_connection_whose_exchange_has_ended_serves_whoever_is_next() {
+fn keep_alive_upstream_connections_are_reused_after_complete_responses() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let answers = [
@@ -42,7 +42,7 @@ fn a_connection_whose_exchange_has_ended_serves_whoever_is_next() {
         upstream.send_in(1, answer);
         while client.answer().status() < 200 {}
     }
-    // RFC 9110 §9.3.2: nothing follows an answer to HEAD.
+    // RFC 9110 §9.3.2: nothing follows a response to HEAD.
     let mut client = Http::connect(gate.address());
     client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     let upstream = upstream.as_mut().unwrap();
@@ -59,10 +59,10 @@ fn a_connection_whose_exchange_has_ended_serves_whoever_is_next() {
     );
 }
 
-/// RFC 9112 §9.3: where the origin says that it closes, or does not say that it does not. For what
-/// stands behind an answer see `hostile_origins`.
+/// RFC 9112 §9.3: the origin announces the close, or does not announce keep-alive. For bytes behind
+/// a response see `hostile_origins`.
 #[test]
-fn a_connection_that_its_origin_will_close_serves_nobody_else() {
+fn connection_close_of_the_origin_prevents_reuse() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for answer in [
@@ -70,7 +70,7 @@ fn a_connection_that_its_origin_will_close_serves_nobody_else() {
         "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
     ] {
         for method in ["GET", "POST"] {
-            let mut first = asked(
+            let mut first = served_connection(
                 &gate,
                 &origin,
                 &format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -80,12 +80,12 @@ fn a_connection_that_its_origin_will_close_serves_nobody_else() {
         }
     }
     // Each of them needed a connection of its own, and so does the next request.
-    asked(&gate, &origin, &get("/"), OK);
+    served_connection(&gate, &origin, &get("/"), OK);
 }
 
-/// What an origin says unasked is nobody's answer ("response queue poisoning").
+/// Unsolicited bytes of an origin are no client's response ("response queue poisoning").
 #[test]
-fn what_an_origin_says_between_two_requests_is_nobodys_answer() {
+fn unsolicited_bytes_of_the_origin_prevent_reuse() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
@@ -99,7 +99,7 @@ fn what_an_origin_says_between_two_requests_is_nobodys_answer() {
     let gate = lockgate().start(&sites);
     let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
     for request in [get("/"), format!("POST / HTTP/1.1\r\nHost: {NAME}\r\n\r\n")] {
-        let mut first = asked(&gate, &plain, &request, OK);
+        let mut first = served_connection(&gate, &plain, &request, OK);
         first.send(evil);
         arrived(&plain);
         let mut client = Http::connect(gate.address());
@@ -125,16 +125,16 @@ fn what_an_origin_says_between_two_requests_is_nobodys_answer() {
     upstream.request();
     upstream.send(OK);
     assert_eq!(client.answer().text(), "ok");
-    // And one that was clean is used again.
+    // And a clean one is reused.
     client.send(get("/tls"));
     assert!(upstream.request().head.starts_with("GET /tls"));
     upstream.send(OK);
     assert_eq!(client.answer().text(), "ok");
 }
 
-/// An origin that has not read all of a body would take the rest of it for a request.
+/// An origin that has not read all of a body would parse the rest of it as a request.
 #[test]
-fn a_connection_with_an_unfinished_upload_serves_nobody_else() {
+fn an_unfinished_upload_prevents_reuse() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let rest = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -151,7 +151,7 @@ fn a_connection_with_an_unfinished_upload_serves_nobody_else() {
         upstream.expect("half");
         upstream.send(refusal);
         client.answer();
-        // What is sent behind it is the rest of the body, whatever it looks like: here, and there.
+        // The bytes behind it are the rest of the body, however they look: here, and there.
         client.send(rest);
         let (got, _) = upstream.end();
         assert_eq!(
@@ -169,17 +169,17 @@ fn a_connection_with_an_unfinished_upload_serves_nobody_else() {
     }
 }
 
-/// A client that leaves in the middle of an answer takes the connection with it: the rest is still
+/// A client that leaves in the middle of a response takes the connection with it: the rest is still
 /// to come there.
 #[test]
-fn a_connection_whose_answer_nobody_reads_to_its_end_serves_nobody_else() {
+fn an_unread_response_prevents_reuse() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
     let mut upstream = origin.http();
     upstream.request();
-    // More than is written until the reset is met: the answer is never whole.
+    // More than is written until the reset is met: the response is never whole.
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nhalf");
     client.head();
     client.exactly(4);
@@ -189,8 +189,8 @@ fn a_connection_whose_answer_nobody_reads_to_its_end_serves_nobody_else() {
         std::io::Write::write_all(&mut upstream.stream, b"x").err()
     });
     assert_eq!(gate.next_line()["side"], "downstream");
-    asked(&gate, &origin, &get("/"), OK);
-    // While it waits for an answer.
+    served_connection(&gate, &origin, &get("/"), OK);
+    // While it waits for a response.
     let mut client = Http::connect(gate.address());
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
     let mut upstream = origin.http();

@@ -1,5 +1,5 @@
-//! Request smuggling: what two could read in two ways is refused, and what is let through, the
-//! origin gets in one way.
+//! Request smuggling: ambiguous requests are refused, and the others reach the origin in one
+//! reading.
 //!
 //! Each refused request brings another one behind it, which must never be served: neither by us nor
 //! by the origin.
@@ -11,10 +11,10 @@ use lockgate_testkit::{Http, Lockgate, Origin};
 use super::plain_site;
 use crate::scene::lockgate;
 
-/// What an attacker wants somebody to take for a request of its own.
+/// The bytes that an attacker wants to be parsed as a request.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n";
 
-/// Sends `request` in pieces of `len` bytes; it must be refused by one answer, after which the
+/// Sends `request` in pieces of `len` bytes; it must be refused by one response, after which the
 /// connection ends.
 fn refused(gate: &Lockgate, request: &[u8], len: usize) -> u16 {
     let mut client = Http::connect(gate.address());
@@ -84,7 +84,7 @@ fn posted(fields: &str) -> Vec<u8> {
 /// before the name, no colon), CVE-2020-8287 (Node.js, the field twice), CVE-2023-30589
 /// (Node.js, CR alone).
 #[test]
-fn lengths_that_could_be_read_in_two_ways_are_refused() {
+fn ambiguous_content_length_and_transfer_encoding_are_refused() {
     let cases: &[(&str, u16)] = &[
         // CL.TE and TE.CL.
         ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", 400),
@@ -110,7 +110,7 @@ fn lengths_that_could_be_read_in_two_ways_are_refused() {
         ("X: y\r\n Content-Length: 5\r\n", 400),
         ("X: y\nContent-Length: 5\r\n", 400),
         ("X: y\rContent-Length: 5\r\n", 400),
-        // No number, or one that overflows.
+        // Not a number, or an overflow.
         ("Content-Length:\r\n", 400),
         ("Content-Length: +5\r\n", 400),
         ("Content-Length: -5\r\n", 400),
@@ -194,7 +194,7 @@ fn lengths_that_could_be_read_in_two_ways_are_refused() {
 
 /// RFC 9112 §2.2, §3, §6.1; RFC 9110 §2.5.
 #[test]
-fn lines_and_versions_that_could_be_read_in_two_ways_are_refused() {
+fn ambiguous_lines_and_versions_are_refused() {
     let cases: &[(&str, u16)] = &[
         (
             "POST / HTTP/1.0\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -235,7 +235,7 @@ fn lines_and_versions_that_could_be_read_in_two_ways_are_refused() {
 
 /// RFC 9112 §3.2, §3.2.2; RFC 9110 §4.2.4 (userinfo), §7.2; "Host of Troubles" (CCS 2016).
 #[test]
-fn a_request_that_could_be_for_two_hosts_is_refused() {
+fn a_request_with_ambiguous_host_is_refused() {
     let head = |host: &str| format!("GET / HTTP/1.1\r\n{host}\r\n{SMUGGLED}").into_bytes();
     let hosts = [
         "",
@@ -307,7 +307,7 @@ fn a_request_that_could_be_for_two_hosts_is_refused() {
 /// (httpd), CVE-2024-24795; CVE-2013-2028 (nginx, sizes that overflow), CVE-2025-22871 (Go, bare
 /// LF), CVE-2021-22960 and CVE-2025-55315 (Node.js and Kestrel, line ends within extensions).
 #[test]
-fn a_body_that_is_not_in_chunks_is_refused_whether_it_comes_with_its_head_or_later() {
+fn malformed_chunked_bodies_are_refused_early_or_late() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let head = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -353,7 +353,7 @@ fn a_body_that_is_not_in_chunks_is_refused_whether_it_comes_with_its_head_or_lat
             "{body:?}"
         );
         assert!(!origin.has_one(Duration::ZERO), "{body:?} was asked for");
-        // The origin has the head by now: what it gets of the body must not look like a whole one.
+        // The origin has the head by now: the part of the body that it gets must not look whole.
         let mut client = Http::connect(gate.address());
         client.send(head);
         let mut upstream = origin.http();
@@ -370,9 +370,9 @@ fn a_body_that_is_not_in_chunks_is_refused_whether_it_comes_with_its_head_or_lat
     }
 }
 
-/// What was let through has one reading: ours, written anew (RFC 9112 §6.1, §7.1.1).
+/// A request that passes has one reading: ours, written anew (RFC 9112 §6.1, §7.1.1).
 #[test]
-fn the_origin_gets_framing_of_ours() {
+fn the_origin_gets_our_own_framing() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -397,8 +397,8 @@ fn the_origin_gets_framing_of_ours() {
             "chunked",
             "abcdefg",
         ),
-        // What Connection names is removed, never what framing or routing rests on ("hop-by-hop
-        // abuse").
+        // Fields that Connection names are removed, never those that framing or routing rests on
+        // ("hop-by-hop abuse").
         (
             "Connection: host, content-length, transfer-encoding\r\nContent-Length: 3\r\n\r\nabc",
             "content-length",
@@ -474,7 +474,7 @@ fn an_unread_body_is_never_the_next_request() {
             } else {
                 format!("{begin}\r\n{SMUGGLED}{end}")
             };
-            // With its head, or behind the answer.
+            // With its head, or behind the response.
             for together in [true, false] {
                 let mut client = Http::connect(gate.address());
                 client.send(if together {
@@ -491,7 +491,7 @@ fn an_unread_body_is_never_the_next_request() {
         }
     }
     assert!(!origin.has_one(Duration::ZERO));
-    // Where there is nothing to leave unread, it is kept.
+    // Where nothing is left unread, it is kept.
     let mut client = Http::connect(gate.address());
     for (path, status) in [("/no", 403), ("/there", 308), ("/own", 200), ("/no", 403)] {
         client.send(format!(
@@ -505,7 +505,7 @@ fn an_unread_body_is_never_the_next_request() {
 /// before it has the body may never read it, so the connection to it is not used again; what the
 /// client still sends is no request.
 #[test]
-fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
+fn a_body_after_an_early_response_is_never_a_request() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for (method, expect) in [
@@ -518,7 +518,7 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
         ("POST", "Expect: y\r\n"),
     ] {
         for together in [false, true] {
-            // Expectations of whoever has sent the body already are met.
+            // An expectation is met once the body has been sent.
             if together && expect.is_empty() {
                 continue;
             }
@@ -538,12 +538,12 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
             assert_eq!(client.answer().status(), 417);
             if !together {
                 client.send(SMUGGLED);
-                // The body of whoever expects nothing is still wanted.
+                // Without an expectation the body is still wanted.
                 if !expect.is_empty() {
                     client.expect_end();
                 }
             }
-            // Whatever of the body was sent: nothing follows it.
+            // After any part of the body: nothing follows it.
             let (got, _) = upstream.end();
             assert!(
                 SMUGGLED.as_bytes().starts_with(&got),
@@ -552,7 +552,7 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
             );
         }
     }
-    // After a 100 the body was asked for, and the connection is as good as any.
+    // After a 100 the body was requested, and the connection is as good as any.
     let mut client = Http::connect(gate.address());
     client.send(
         "POST / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n",
@@ -570,10 +570,10 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
 }
 
 /// RFC 9112 §9.5; "Browser-Powered Desync Attacks" (Kettle 2022: pause-based desync),
-/// CVE-2022-22720 (httpd): who gives up on a body gives up on its connection, on both sides. What
-/// comes after the pause is still the body.
+/// CVE-2022-22720 (httpd): a server that gives up on a body gives up on its connection, on both
+/// sides. The bytes after the pause are still the body.
 #[test]
-fn a_body_that_pauses_until_it_is_given_up_is_never_the_next_request() {
+fn a_body_after_a_pause_is_never_a_request() {
     let origin = Origin::tcp();
     let toml = "rates = { min_in = \"1KB/s\", grace = \"1s\" }\n".to_owned()
         + &plain_site(origin.address());
@@ -600,9 +600,9 @@ const UPGRADE: &str = "GET /ws HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r
                        Sec-WebSocket-Version: 777\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 /// RFC 9110 §7.8, RFC 6455 §4.4; "What's wrong with WebSocket APIs? Request smuggling" (Egorov
-/// 2019): a proxy that takes the wish for the deed hands on, unread, what should have been refused.
+/// 2019): a proxy that does not wait for the 101 forwards, unread, what should have been refused.
 #[test]
-fn bytes_behind_an_upgrade_that_was_refused_are_requests_like_any_other() {
+fn bytes_behind_a_refused_upgrade_are_parsed_as_requests() {
     let origin = Origin::tcp();
     let toml = plain_site(origin.address())
         + "[site.\":0\".path.\"/smuggled\"]\ndeny = [\"127.0.0.0/8\"]\n";
@@ -632,10 +632,9 @@ fn bytes_behind_an_upgrade_that_was_refused_are_requests_like_any_other() {
     }
 }
 
-/// RFC 9110 §7.8: a 101 is for who asked, and to what it asked for; not before the request is
-/// whole.
+/// RFC 9110 §7.8: a 101 needs a request for that protocol, and not before the request is whole.
 #[test]
-fn a_switch_that_was_not_agreed_on_is_an_error() {
+fn a_101_that_was_not_requested_is_an_error() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let websocket =
@@ -658,7 +657,7 @@ fn a_switch_that_was_not_agreed_on_is_an_error() {
             true,
         ),
         ("Connection: Upgrade\r\nUpgrade: websocket\r\n", bare, true),
-        // What an origin would then be sent unread are requests (h2c smuggling; RFC 2817
+        // Bytes that the origin would then get unread are requests (h2c smuggling; RFC 2817
         // likewise).
         (
             "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n",
@@ -692,7 +691,7 @@ fn a_switch_that_was_not_agreed_on_is_an_error() {
             bare,
             false,
         ),
-        // The body has not come: what follows is still that.
+        // The body has not come: the bytes that follow are still the body.
         (body, websocket, true),
     ] {
         let mut client = Http::connect(gate.address());
@@ -722,11 +721,10 @@ fn a_switch_that_was_not_agreed_on_is_an_error() {
     }
 }
 
-/// RFC 9110 §7.6.1 lets a client name what ends at the next hop; CVE-2022-31813 (httpd:
-/// X-Forwarded-For) and CVE-2022-1388 (BIG-IP: a field that was set) are what came of taking it at
-/// its word.
+/// RFC 9110 §7.6.1 lets a client name fields that end at the next hop; CVE-2022-31813 (httpd:
+/// X-Forwarded-For) and CVE-2022-1388 (BIG-IP: a field that was set) resulted from removing ours.
 #[test]
-fn connection_cannot_remove_what_we_say() {
+fn the_connection_field_cannot_remove_x_forwarded_for() {
     let origin = Origin::tcp();
     let toml = plain_site(origin.address())
         + "request_headers = { \"x-internal\" = \"yes\" }\nheaders = { \"x-policy\" = \"strict\" }\n";
@@ -765,11 +763,11 @@ fn connection_cannot_remove_what_we_say() {
     );
 }
 
-/// RFC 9110 §6.5.1: trailers that would be framing, routing, credentials or who asks, were they
-/// fields of the head, do not pass: who merges them would be told by a client what only we say
-/// ("Trailer merging", 2025).
+/// RFC 9110 §6.5.1: trailers that would be framing, routing, credentials or the client's address as
+/// fields of the head do not pass: an application that merges them would take a client's word for
+/// ours ("Trailer merging", 2025).
 #[test]
-fn trailers_cannot_say_what_heads_do() {
+fn trailers_cannot_set_framing_routing_or_credentials() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -791,10 +789,10 @@ fn trailers_cannot_say_what_heads_do() {
     assert_eq!(client.answer().trailers, "X-Sum: 2\r\n");
 }
 
-/// Applications that are told of fields as variables cannot tell `-` from `_` (RFC 3875 §4.1.18):
-/// by such names, what is refused or replaced in its usual spelling would come back.
+/// Applications that get fields as variables cannot distinguish `-` from `_` (RFC 3875 §4.1.18):
+/// such names would bring back fields that are refused or replaced in their usual spelling.
 #[test]
-fn names_with_underscores_do_not_stand_for_ours() {
+fn field_names_with_underscores_cannot_imitate_ours() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -816,9 +814,9 @@ fn names_with_underscores_do_not_stand_for_ours() {
     }
 }
 
-/// RFC 9112 §3.2.2: then Host is passed over, and what the origin gets is made of the target.
+/// RFC 9112 §3.2.2: then Host is ignored, and the origin's Host is made from the target.
 #[test]
-fn an_absolute_target_goes_over_host() {
+fn an_absolute_form_target_overrides_host() {
     let origin = Origin::tcp();
     let address = origin.address();
     let toml = format!(

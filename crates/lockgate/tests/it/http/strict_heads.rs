@@ -1,5 +1,5 @@
-//! Heads that cost too much, name a host in another spelling, or carry what only servers behind us
-//! would believe.
+//! Heads that cost too much, name a host in another spelling, or carry fields that only servers
+//! behind us would believe.
 
 use lockgate_testkit::{Http, Origin};
 
@@ -7,7 +7,7 @@ use super::{OK, plain_site};
 use crate::scene::lockgate;
 
 #[test]
-fn connection_with_thousands_of_tokens_is_refused_from_clients_and_endpoints() {
+fn a_connection_field_with_thousands_of_tokens_is_refused() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let tokens = |count: usize| {
@@ -69,7 +69,7 @@ fn a_method_of_more_than_64_bytes_is_501() {
 
 /// CVE-2016-5385 and its like ("httpoxy"): CGI makes HTTP_PROXY of it.
 #[test]
-fn the_proxy_field_is_removed() {
+fn the_proxy_field_is_removed_against_httpoxy() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -87,7 +87,7 @@ fn the_proxy_field_is_removed() {
     assert_eq!(client.answer().status(), 200);
 }
 
-/// RFC 5952: an IPv6 host in another spelling is no way around the rules of its site.
+/// RFC 5952: an IPv6 host in another spelling does not evade the rules of its site.
 #[test]
 fn an_ipv6_host_is_the_same_site_in_every_spelling() {
     let gate = lockgate().start(

@@ -11,7 +11,11 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// The request as the origin sees it, and the `trace_id` of its line in the log.
-fn sent(gate: &Lockgate, origin: &Origin, lines: &str) -> (Message, Option<String>) {
+fn forwarded_and_logged(
+    gate: &Lockgate,
+    origin: &Origin,
+    lines: &str,
+) -> (Message, Option<String>) {
     let mut client = Http::connect(gate.address());
     client.send(format!(
         "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n{lines}\r\n"
@@ -26,10 +30,10 @@ fn sent(gate: &Lockgate, origin: &Origin, lines: &str) -> (Message, Option<Strin
 }
 
 #[test]
-fn what_is_valid_goes_on_as_it_came_and_nothing_else_does() {
+fn only_a_valid_traceparent_is_forwarded() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let (seen, trace) = sent(
+    let (seen, trace) = forwarded_and_logged(
         &gate,
         &origin,
         &format!("TraceParent: {GOOD}\r\nTracestate: a=1\r\ntracestate: b=2\r\n"),
@@ -51,7 +55,7 @@ fn what_is_valid_goes_on_as_it_came_and_nothing_else_does() {
         // RFC 9110 §7.6.1: it was for us only.
         format!("Connection: TraceParent\r\nTraceparent: {GOOD}\r\nTracestate: a=1\r\n"),
     ] {
-        let (seen, trace) = sent(&gate, &origin, &lines);
+        let (seen, trace) = forwarded_and_logged(&gate, &origin, &lines);
         assert_eq!(
             (seen.field("traceparent"), seen.field("tracestate"), trace),
             (None, None, None),
@@ -61,13 +65,13 @@ fn what_is_valid_goes_on_as_it_came_and_nothing_else_does() {
 }
 
 #[test]
-fn a_trace_begins_where_there_is_none_and_is_in_the_log() {
+fn a_trace_begins_without_traceparent_and_is_logged() {
     let origin = Origin::tcp();
     let gate = lockgate()
         .workers(2)
         .start(&(plain_site(origin.address()) + "trace = true\n"));
     let mut traces = HashSet::new();
-    // Nobody has it taken out, or says of another that it is this one.
+    // No client can have it removed, or pass another one off as this one.
     let hidden = format!("Connection: traceparent\r\nTraceparent: {GOOD}\r\nTracestate: a=1\r\n");
     for lines in [
         "",
@@ -76,7 +80,7 @@ fn a_trace_begins_where_there_is_none_and_is_in_the_log() {
         "Traceparent: x\r\nTracestate: a=1\r\n",
         "",
     ] {
-        let (seen, trace) = sent(&gate, &origin, lines);
+        let (seen, trace) = forwarded_and_logged(&gate, &origin, lines);
         let parts: Vec<_> = seen.field("traceparent").unwrap().split('-').collect();
         assert_eq!(
             (parts[0], Some(parts[1].to_owned()), parts[3]),
@@ -87,7 +91,7 @@ fn a_trace_begins_where_there_is_none_and_is_in_the_log() {
         assert_eq!(seen.field("tracestate"), None);
         assert!(traces.insert(parts[1].to_owned()) && traces.insert(parts[2].to_owned()));
     }
-    let (seen, trace) = sent(&gate, &origin, &format!("traceparent: {GOOD}\r\n"));
+    let (seen, trace) = forwarded_and_logged(&gate, &origin, &format!("traceparent: {GOOD}\r\n"));
     assert_eq!(
         (seen.field("traceparent"), trace.as_deref()),
         (Some(GOOD), Some(TRACE))
@@ -95,7 +99,7 @@ fn a_trace_begins_where_there_is_none_and_is_in_the_log() {
 }
 
 #[test]
-fn of_a_share_so_many_are_to_be_recorded() {
+fn the_sampled_flag_follows_the_configured_share() {
     let origin = Origin::tcp().answering(|request| {
         let body = request.field("traceparent").unwrap_or_default();
         format!(

@@ -1,5 +1,5 @@
-//! Trusted proxies whose X-Forwarded-For has ports, brackets or quotes, or names no address: then
-//! the client is unknown, and is never taken for the proxy.
+//! Trusted proxies with ports, brackets or quotes in X-Forwarded-For, or no address: then the
+//! client is unknown, and is never taken for the proxy.
 
 use lockgate_testkit::{Http, Lockgate, Message, Origin, Wire};
 
@@ -19,8 +19,8 @@ const UNKNOWN: [&str; 9] = [
     "192.0.2.1:99999",
 ];
 
-/// A site that says who the client is, to which 127.0.0.1 is a proxy.
-fn saying(keys: &str) -> String {
+/// A site that responds with the client's address; 127.0.0.1 is a trusted proxy.
+fn site_showing_client(keys: &str) -> String {
     format!(
         "trusted = [\"127.0.0.1/32\"]\n[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"{{client}}\"\n{keys}\n"
     )
@@ -35,8 +35,10 @@ fn ask(gate: &Lockgate, client: &str) -> Message {
 }
 
 #[test]
-fn x_forwarded_for_with_ports_brackets_and_quotes_names_the_client() {
-    let gate = lockgate().start(&saying("allow = [\"192.0.2.0/24\", \"2001:db8::/32\"]"));
+fn x_forwarded_for_may_have_ports_brackets_and_quotes() {
+    let gate = lockgate().start(&site_showing_client(
+        "allow = [\"192.0.2.0/24\", \"2001:db8::/32\"]",
+    ));
     for (hop, client) in [
         ("192.0.2.1:4711", Some("192.0.2.1")),
         ("\"192.0.2.1\"", Some("192.0.2.1")),
@@ -59,23 +61,23 @@ fn x_forwarded_for_with_ports_brackets_and_quotes_names_the_client() {
 }
 
 #[test]
-fn allow_and_deny_refuse_an_unknown_client_of_a_trusted_proxy() {
+fn allow_and_deny_refuse_unknown_clients_of_trusted_proxies() {
     for keys in [
         "allow = [\"127.0.0.0/8\"]",
         "allow = [\"0.0.0.0/0\", \"::/0\"]",
         "deny = [\"192.0.2.66\"]",
     ] {
-        let gate = lockgate().start(&saying(keys));
+        let gate = lockgate().start(&site_showing_client(keys));
         for hop in UNKNOWN {
             assert_eq!(ask(&gate, hop).status(), 403, "{keys} {hop:?}");
         }
     }
-    let gate = lockgate().start(&saying(""));
+    let gate = lockgate().start(&site_showing_client(""));
     for hop in UNKNOWN {
         let got = ask(&gate, hop);
         assert_eq!((got.status(), got.text()), (200, "unknown"), "{hop:?}");
     }
-    // What a client has sent itself stands before the address that its proxy adds.
+    // Addresses from the client itself stand before the one that its proxy adds.
     for hop in UNKNOWN {
         assert_eq!(
             ask(&gate, &format!("{hop}, 192.0.2.1")).text(),
@@ -86,10 +88,10 @@ fn allow_and_deny_refuse_an_unknown_client_of_a_trusted_proxy() {
 }
 
 #[test]
-fn a_rate_limit_has_one_bucket_for_unknown_clients() {
+fn unknown_clients_share_one_rate_limit_bucket() {
     let gate = lockgate()
         .workers(2)
-        .start(&saying("limit = \"1/h burst 3\""));
+        .start(&site_showing_client("limit = \"1/h burst 3\""));
     let statuses = UNKNOWN.map(|hop| ask(&gate, hop).status());
     assert_eq!(
         statuses.iter().filter(|status| **status == 200).count(),
@@ -131,7 +133,7 @@ fn unknown_clients_hash_to_one_endpoint() {
 
 #[test]
 fn logs_and_metrics_show_unknown_clients() {
-    let gate = lockgate().start(&saying(""));
+    let gate = lockgate().start(&site_showing_client(""));
     assert_eq!(ask(&gate, "_hidden").status(), 200);
     let line = gate.line("the request", |line| line["status"] == 200);
     assert_eq!(
@@ -164,7 +166,8 @@ fn logs_and_metrics_show_unknown_clients() {
         ended.stderr
     );
 
-    let toml = "access_log = { format = \"combined\", mask_ip = true }\n".to_owned() + &saying("");
+    let toml = "access_log = { format = \"combined\", mask_ip = true }\n".to_owned()
+        + &site_showing_client("");
     let gate = lockgate().start(&toml);
     assert_eq!(ask(&gate, "unknown").status(), 200);
     assert_eq!(ask(&gate, "\"192.0.2.77:1\"").status(), 200);
@@ -175,9 +178,9 @@ fn logs_and_metrics_show_unknown_clients() {
     });
 }
 
-/// What the proxy has said goes on as it came, and the service decides.
+/// The proxy's field is forwarded as it came, and the service decides.
 #[test]
-fn a_forward_auth_service_sees_the_unknown_client() {
+fn forward_auth_gets_the_unknown_client() {
     let (origin, service) = (Origin::tcp(), Origin::tcp());
     let toml = format!(
         "trusted = [\"127.0.0.1/32\"]\n{}auth = {{ forward = \"{}\" }}\nrequest_headers = {{ \"X-Client\" = \"{{client}}\" }}\n",
@@ -201,9 +204,9 @@ fn a_forward_auth_service_sees_the_unknown_client() {
     assert_eq!(proxy.answer().status(), 200);
 }
 
-/// A PROXY header is about the connection, whose other end is the proxy.
+/// A PROXY header is about the connection; its other end is the proxy.
 #[test]
-fn proxy_headers_to_endpoints_name_the_connection() {
+fn proxy_protocol_to_endpoints_names_the_connection() {
     let origin = Origin::tcp();
     let toml = format!(
         "trusted = [\"127.0.0.1/32\"]\n[pool.app]\nendpoints = [\"{}\"]\nproxy_protocol = \"v1\"\n{}",

@@ -1,11 +1,11 @@
-//! WebSocket and whatever else is agreed on by an Upgrade (RFC 9110 §7.8).
+//! Upgrades, to WebSocket and to other protocols (RFC 9110 §7.8).
 
 use std::io::{Read, Write};
 use std::time::Duration;
 
 use lockgate_testkit::{Http, Lockgate, Origin, Tls, bytes, server_config};
 
-use super::{plain_site, secure_site, settled};
+use super::{normalized_text, plain_site, secure_site};
 use crate::scene::{NAME, Site, lockgate, text};
 
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -18,7 +18,7 @@ fn upgrade(to: &str) -> String {
     )
 }
 
-/// Offers and agrees; both ends of what is spoken from there on.
+/// Requests an upgrade and accepts it; both ends of the new protocol.
 fn switched(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     let mut client = Http::connect(gate.address());
     client.send(upgrade("websocket"));
@@ -29,8 +29,8 @@ fn switched(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
     (client, upstream)
 }
 
-/// Each says a word and hears the other's.
-fn talk(client: &mut Http<impl Read + Write>, upstream: &mut Http<impl Read + Write>) {
+/// Each side sends a word and gets the other's.
+fn ping_pong(client: &mut Http<impl Read + Write>, upstream: &mut Http<impl Read + Write>) {
     client.send("ping");
     upstream.expect("ping");
     upstream.send("pong");
@@ -38,13 +38,13 @@ fn talk(client: &mut Http<impl Read + Write>, upstream: &mut Http<impl Read + Wr
 }
 
 #[test]
-fn an_upgrade_is_offered_and_agreed_on_and_then_bytes_pass_both_ways() {
+fn a_websocket_upgrade_passes_bytes_both_ways() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
     client.send(upgrade("WebSocket"));
     let mut upstream = origin.http();
-    let request = settled(upstream.head());
+    let request = normalized_text(upstream.head());
     assert!(
         request.starts_with(&format!(
             "GET /chat HTTP/1.1\r\nHost: {NAME}\r\nSec-WebSocket-Key: k\r\n"
@@ -79,10 +79,10 @@ fn an_upgrade_is_offered_and_agreed_on_and_then_bytes_pass_both_ways() {
     assert_eq!(gate.next_line()["cause"], "client_closed");
 }
 
-/// RFC 9110 §7.8: what is right behind the heads belongs to the new protocol. It must neither be
-/// lost nor come too early: an origin that refuses would take it for a request.
+/// RFC 9110 §7.8: bytes right behind the heads belong to the new protocol. They must neither be
+/// lost nor come too early: an origin that refuses would parse them as a request.
 #[test]
-fn bytes_right_behind_the_heads_belong_to_the_new_protocol() {
+fn bytes_behind_the_upgrade_heads_reach_the_new_protocol() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
@@ -117,7 +117,7 @@ fn bytes_right_behind_the_heads_belong_to_the_new_protocol() {
         upstream.expect(&asks);
         client.head();
         client.expect(&says);
-        talk(&mut client, &mut upstream);
+        ping_pong(&mut client, &mut upstream);
 
         let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
         client.send(&early);
@@ -128,7 +128,7 @@ fn bytes_right_behind_the_heads_belong_to_the_new_protocol() {
         upstream.expect(&asks);
         client.head();
         client.expect(&says);
-        talk(&mut client, &mut upstream);
+        ping_pong(&mut client, &mut upstream);
         client.stream.finish();
         upstream.expect_end();
     }
@@ -136,7 +136,7 @@ fn bytes_right_behind_the_heads_belong_to_the_new_protocol() {
 
 /// RFC 9110 §7.8: a server ignores it.
 #[test]
-fn an_offer_by_http_1_0_is_none() {
+fn an_upgrade_over_http_1_0_is_ignored() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut client = Http::connect(gate.address());
@@ -154,10 +154,10 @@ fn an_offer_by_http_1_0_is_none() {
     assert_eq!(upstream.end().0, b"");
 }
 
-/// RFC 9110 §7.8: the offer's own body goes first, whole and in its framing. An origin that
+/// RFC 9110 §7.8: the request's own body goes first, whole and in its framing. An origin that
 /// switches before has not read it.
 #[test]
-fn an_origin_may_only_switch_when_all_was_said() {
+fn a_101_before_the_request_ended_is_a_502() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
     for (framing, half, rest) in [
@@ -197,7 +197,7 @@ fn an_origin_may_only_switch_when_all_was_said() {
 }
 
 #[test]
-fn an_upgraded_connection_on_which_nothing_moves_ends_by_its_own_limit() {
+fn an_idle_upgraded_connection_ends_by_tunnel_idle() {
     let origin = Origin::tcp();
     let toml = "timeouts = { tunnel_idle = \"1s\", idle = \"1h\" }\n".to_owned()
         + &plain_site(origin.address());
@@ -212,7 +212,7 @@ fn an_upgraded_connection_on_which_nothing_moves_ends_by_its_own_limit() {
 }
 
 #[test]
-fn a_reset_of_an_upgraded_connection_reaches_the_other_end() {
+fn a_reset_of_an_upgraded_connection_is_passed_on() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&plain_site(origin.address()));
     let (client, mut upstream) = switched(&gate, &origin);

@@ -1,5 +1,4 @@
-//! What is counted, beside what the server has seen: to the request, to the connection, to the
-//! byte.
+//! Counts beside those of the server: to the request, to the connection, to the byte.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read as _;
@@ -21,8 +20,8 @@ struct Moved {
     sent: AtomicU64,
 }
 
-/// Answers whatever has a head and no body by a page, and counts the bytes as they are.
-fn counting(moved: &Arc<Moved>) -> Serving {
+/// Answers every request with a page, and counts the bytes as they are.
+fn counting_server(moved: &Arc<Moved>) -> Serving {
     let moved = Arc::clone(moved);
     Origin::tcp().serve(move |wire| {
         let mut unread = Vec::new();
@@ -43,8 +42,8 @@ fn counting(moved: &Arc<Moved>) -> Serving {
     })
 }
 
-/// Answers by a page, and keeps what it was asked.
-fn keeping(kept: &Arc<Mutex<Vec<Message>>>) -> Serving {
+/// Answers with a page, and keeps the requests.
+fn recording_server(kept: &Arc<Mutex<Vec<Message>>>) -> Serving {
     let kept = Arc::clone(kept);
     Origin::tcp().answering(move |request| {
         kept.lock().unwrap().push(request.clone());
@@ -53,7 +52,7 @@ fn keeping(kept: &Arc<Mutex<Vec<Message>>>) -> Serving {
 }
 
 #[test]
-fn requests_connections_and_bytes_are_those_that_the_server_saw() {
+fn load_counts_agree_with_the_server() {
     for (connections, threads, per_connection, count) in [
         (1, 1, None, 1),
         (1, 1, None, 100),
@@ -63,7 +62,7 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
         (8, 3, None, 2),
     ] {
         let moved = Arc::new(Moved::default());
-        let server = counting(&moved);
+        let server = counting_server(&moved);
         let options = Options {
             connections,
             threads,
@@ -96,7 +95,7 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
                 tally.opened
             ),
         }
-        // The first answer's are not counted, and all requests are alike.
+        // The first response's bytes are not counted, and all requests are alike.
         let received = moved.received.load(Ordering::SeqCst);
         assert_eq!(received, tally.sent / count * (count + 1), "{case}");
         assert_eq!(
@@ -109,7 +108,7 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
 }
 
 #[test]
-fn a_connection_has_as_many_exchanges_as_it_may() {
+fn per_connection_limits_the_exchanges_of_a_connection() {
     let per_connection = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&per_connection);
     let server = Origin::tcp().serve(move |wire| {
@@ -136,9 +135,9 @@ fn a_connection_has_as_many_exchanges_as_it_may() {
 }
 
 #[test]
-fn a_run_by_time_counts_all_that_it_has_begun() {
+fn a_timed_run_counts_every_request_it_began() {
     let moved = Arc::new(Moved::default());
-    let server = counting(&moved);
+    let server = counting_server(&moved);
     let duration = Some(Duration::from_millis(200));
     let options = Options {
         connections: 3,
@@ -169,7 +168,7 @@ fn a_run_by_time_counts_all_that_it_has_begun() {
 }
 
 #[test]
-fn every_round_is_a_stage_of_its_own_with_its_own_counts() {
+fn every_round_is_a_stage_with_its_own_counts() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let options = Options {
         rounds: 3,
@@ -194,9 +193,9 @@ fn every_round_is_a_stage_of_its_own_with_its_own_counts() {
 }
 
 #[test]
-fn a_warm_up_is_made_and_not_counted() {
+fn the_warm_up_is_not_counted() {
     let kept = Arc::default();
-    let server = keeping(&kept);
+    let server = recording_server(&kept);
     let options = Options {
         warm_up: Duration::from_millis(50),
         ..asks(&[&at("http", &server)], 5)
@@ -209,9 +208,9 @@ fn a_warm_up_is_made_and_not_counted() {
 }
 
 #[test]
-fn targets_have_their_shares_and_targets_of_one_server_share_its_connections() {
+fn weighted_targets_of_one_server_share_connections() {
     let (kept, other) = (Arc::default(), Arc::default());
-    let (server, beside) = (keeping(&kept), keeping(&other));
+    let (server, beside) = (recording_server(&kept), recording_server(&other));
     let [a, b] = ["/a", "/b?c"].map(|path| at("http", &server) + path);
     let options = Options {
         weights: vec![1, 2, 7],
@@ -236,9 +235,9 @@ fn targets_have_their_shares_and_targets_of_one_server_share_its_connections() {
 }
 
 #[test]
-fn fields_are_sent_as_they_were_written_and_drawn_from_their_lists() {
+fn load_sends_header_fields_verbatim_and_varied() {
     let kept = Arc::default();
-    let server = keeping(&kept);
+    let server = recording_server(&kept);
     let url = at("http", &server) + "/x?y=1";
     let options = Options {
         headers: vec![
@@ -275,9 +274,9 @@ fn fields_are_sent_as_they_were_written_and_drawn_from_their_lists() {
 }
 
 #[test]
-fn bodies_are_sent_whole_and_random_ones_differ() {
+fn load_bodies_are_sent_whole_and_random_ones_differ() {
     let kept = Arc::default();
-    let server = keeping(&kept);
+    let server = recording_server(&kept);
     let options = Options {
         body: Body::Random(1000),
         connections: 3,
@@ -323,7 +322,7 @@ fn bodies_are_sent_whole_and_random_ones_differ() {
 
 /// A closed loop has no moment at which a request was due but the one at which it was sent.
 #[test]
-fn a_closed_loop_has_latency_and_neither_service_nor_lateness() {
+fn a_closed_loop_has_latency_without_service_time_or_lateness() {
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().answering(move |_| match place.fetch_add(1, Ordering::SeqCst) {
         3 => b"HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n".to_vec(),

@@ -1,4 +1,4 @@
-//! Answers that are none: each is a failure of its kind, and those around it are none.
+//! Failed responses: each is a failure of its kind, and the others are none.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, bytes, server_conf
 use super::{PAGE, asks, at, every_other, example, failures, tally};
 use crate::scene::deserted;
 
-/// Two of four requests are answered otherwise, and that is what two failures are.
+/// Two of four requests get a bad response: two failures.
 fn assert_two_are(kind: Failure, bad: impl Fn(&mut Http) + Send + Sync + 'static) -> String {
     let server = every_other(bad);
     let mut options = asks(&[&at("http", &server)], 4);
@@ -21,13 +21,13 @@ fn assert_two_are(kind: Failure, bad: impl Fn(&mut Http) + Send + Sync + 'static
     let tally = tally(&options);
     assert_eq!(failures(&tally), [(kind.name(), 2)], "{:?}", tally.examples);
     assert_eq!((tally.succeeded(), tally.failed.len()), (2, 2));
-    // Nothing more was asked for on a connection on which something went wrong.
+    // No more was requested on a connection after its failure.
     assert_eq!((tally.opened, tally.reused), (3, 1));
     assert_eq!(server.accepted(), 4, "with that of the first answer");
     example(&tally, kind).to_owned()
 }
 
-/// The same, of an answer behind which the server waits for the client to close.
+/// The same, of a response behind which the server waits for the client to close.
 fn assert_answer_is(kind: Failure, answer: impl AsRef<[u8]> + Send + Sync + 'static) -> String {
     assert_two_are(kind, move |http| {
         http.send(answer.as_ref());
@@ -36,7 +36,7 @@ fn assert_answer_is(kind: Failure, answer: impl AsRef<[u8]> + Send + Sync + 'sta
 }
 
 #[test]
-fn what_is_no_answer_is_garbage() {
+fn a_malformed_response_is_garbage() {
     for answer in [
         "HTTP/1.1 OK\r\n\r\n",
         "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n",
@@ -55,7 +55,7 @@ fn what_is_no_answer_is_garbage() {
 }
 
 #[test]
-fn what_has_no_end_is_garbage_once_it_is_too_long() {
+fn an_endless_head_or_chunk_is_garbage() {
     for (begin, again) in [
         ("", "x"),
         ("HTTP/1.1 200 OK\r\n", "Field: value\r\n"),
@@ -79,7 +79,7 @@ fn what_has_no_end_is_garbage_once_it_is_too_long() {
 }
 
 #[test]
-fn what_is_behind_an_answer_makes_it_too_long() {
+fn bytes_behind_a_response_are_a_length_failure() {
     let says = assert_answer_is(Failure::Length, format!("{PAGE}more"));
     assert!(says.contains("4 bytes behind"), "{says}");
     let chunked =
@@ -87,9 +87,9 @@ fn what_is_behind_an_answer_makes_it_too_long() {
     assert_answer_is(Failure::Length, format!("{chunked}{PAGE}"));
 }
 
-/// Whether it comes with the answer or a moment later.
+/// Bytes that come with the response or a moment later.
 #[test]
-fn what_comes_behind_an_answer_later_is_a_failure_too() {
+fn late_bytes_behind_a_response_are_a_length_failure() {
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().serve(move |wire| {
         let mut http = Http::over(wire.another());
@@ -116,7 +116,7 @@ fn what_comes_behind_an_answer_later_is_a_failure_too() {
 }
 
 #[test]
-fn an_answer_that_is_cut_off_is_closed_wherever_that_is() {
+fn a_truncated_response_counts_as_closed() {
     for half in [
         "",
         "HTTP/1.1 20",
@@ -137,7 +137,7 @@ fn an_answer_that_is_cut_off_is_closed_wherever_that_is() {
 }
 
 #[test]
-fn another_page_is_no_success() {
+fn a_different_page_is_a_failure() {
     let answered = |kind, answer: &str| {
         let closing = answer.replacen("\r\n", "\r\nConnection: close\r\n", 1);
         assert_two_are(kind, move |http| http.send(&closing))
@@ -154,9 +154,9 @@ fn another_page_is_no_success() {
     answered(Failure::Body, &PAGE.replace("0123", "4567"));
 }
 
-/// To open a connection for each of them would be another load than the one that was asked for.
+/// To open a connection for each of them would be another load than the configured one.
 #[test]
-fn a_connection_with_an_unexpected_answer_is_as_good_as_before() {
+fn a_connection_survives_an_unexpected_response() {
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().answering(move |_| match place.fetch_add(1, Ordering::SeqCst) {
         0 | 2 => PAGE.into(),
@@ -175,7 +175,7 @@ fn a_connection_with_an_unexpected_answer_is_as_good_as_before() {
 }
 
 #[test]
-fn a_page_is_held_against_what_was_said_to_be_expected() {
+fn a_response_is_checked_against_expect_options() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let mut options = asks(&[&at("http", &server)], 3);
     options.anyway = true;
@@ -215,7 +215,7 @@ fn a_page_is_held_against_what_was_said_to_be_expected() {
 }
 
 #[test]
-fn a_server_that_stalls_costs_one_request_and_no_other() {
+fn a_stalled_server_costs_one_request() {
     for stalled in [
         "",
         "HTTP/1.1 200 O",
@@ -241,7 +241,7 @@ fn a_server_that_stalls_costs_one_request_and_no_other() {
 /// Bytes that never stop coming must not keep the others from their turn, nor the deadline from
 /// being seen.
 #[test]
-fn an_answer_that_never_ends_is_out_of_time() {
+fn an_endless_response_is_a_timeout() {
     for (head, again) in [
         ("HTTP/1.1 200 OK\r\n\r\n", "body"),
         ("", "HTTP/1.1 103 Early Hints\r\n\r\n"),
@@ -279,7 +279,7 @@ fn every_other_connection(
 }
 
 #[test]
-fn what_goes_wrong_in_a_handshake_is_a_failure_of_tls() {
+fn handshake_errors_are_tls_failures() {
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["127.0.0.1"]), None);
     let page = move |wire: &mut lockgate_testkit::Wire| {
@@ -320,7 +320,7 @@ fn what_goes_wrong_in_a_handshake_is_a_failure_of_tls() {
             "{place}: {:?}",
             tally.examples
         );
-        // What was never ready is not counted as opened.
+        // A connection that was never ready is not counted as opened.
         assert_eq!(tally.opened, 2);
     }
     let server = every_other_connection(plain, |wire| wire.wait_closed());
@@ -336,7 +336,7 @@ fn what_goes_wrong_in_a_handshake_is_a_failure_of_tls() {
 }
 
 #[test]
-fn a_page_under_tls_that_ends_without_saying_so_is_cut_off() {
+fn a_tls_response_without_close_notify_is_truncated() {
     let authority = Authority::new("Test Authority");
     let served = server_config(&authority.issue(&["127.0.0.1"]), None);
     let place = AtomicUsize::new(0);
@@ -359,7 +359,7 @@ fn a_page_under_tls_that_ends_without_saying_so_is_cut_off() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_asked_for_as_often_as_was_said() {
+fn an_unreachable_server_counts_each_attempt() {
     let mut options = asks(&[&format!("http://{}", deserted())], 3);
     options.anyway = true;
     options.connections = 3;
@@ -373,10 +373,9 @@ fn a_server_that_is_not_there_is_asked_for_as_often_as_was_said() {
     assert!(says.contains("cannot connect"), "{says}");
 }
 
-/// What was asked of a server that was away at first is not held against an answer that nobody
-/// gave.
+/// The expectation from a server that was away at first is not its error response.
 #[test]
-fn a_first_answer_that_failed_is_no_measure_of_the_others() {
+fn a_failed_first_response_is_not_the_expectation() {
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().answering(move |_| match place.fetch_add(1, Ordering::SeqCst) {
         0 => b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nlate".to_vec(),

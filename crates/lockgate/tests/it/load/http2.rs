@@ -1,4 +1,4 @@
-//! HTTP/2, against servers that speak frames as they are told (RFC 9113).
+//! HTTP/2, against servers that send scripted frames (RFC 9113).
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ struct Peer<S> {
 }
 
 impl<S: Read + Write> Peer<S> {
-    /// Takes what a client says first, and says these settings.
+    /// Reads the client's preface and settings, and sends these settings.
     fn greet(wire: S, settings: &[(u16, u32)]) -> Self {
         let mut peer = Self {
             wire,
@@ -61,8 +61,7 @@ impl<S: Read + Write> Peer<S> {
         })
     }
 
-    /// The next frame of a request; settings are acknowledged, and what is about windows is passed
-    /// over.
+    /// The next frame of a request; settings are acknowledged, and window updates are skipped.
     fn next_of_request(&mut self) -> Option<Frame> {
         loop {
             let frame = self.next()?;
@@ -95,7 +94,7 @@ impl<S: Read + Write> Peer<S> {
             .collect()
     }
 
-    /// Whoever has gone takes nothing.
+    /// A peer that has gone reads nothing.
     fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let frame = frame::frame(kind, flags, stream, payload);
         let _ = self.wire.write_all(&frame).and_then(|()| self.wire.flush());
@@ -129,7 +128,7 @@ fn streams(url: &str, connections: usize, streams: usize, count: u64) -> Options
 }
 
 #[test]
-fn requests_connections_and_bytes_are_those_that_the_server_saw() {
+fn http2_load_counts_agree_with_the_server() {
     for (connections, threads, at_once, per_connection, count) in [
         (1, 1, 1, None, 1),
         (1, 1, 10, None, 100),
@@ -177,7 +176,7 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
                 tally.opened
             ),
         }
-        // The first of all is in no figure; it says what every first request of a connection says.
+        // The first of all is not counted; it has the head of every first request of a connection.
         let (requests, received) = *seen.lock().unwrap();
         assert_eq!(requests, count + 1, "{case}");
         let first = received - tally.sent;
@@ -196,10 +195,10 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
 
 /// None is answered before all are there.
 #[test]
-fn a_connection_has_as_many_requests_under_way_as_it_has_streams() {
+fn streams_option_sets_the_concurrent_http2_requests() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| {
-        // The first of all is asked for alone.
+        // The first of all is sent alone.
         let at_once = if place.fetch_add(1, Ordering::SeqCst) == 0 {
             1
         } else {
@@ -211,7 +210,7 @@ fn a_connection_has_as_many_requests_under_way_as_it_has_streams() {
                 assert_eq!(asked.len(), 0);
                 return;
             }
-            // The last first: an answer belongs to its stream wherever it comes.
+            // The last first: a response belongs to its stream in any order.
             for (stream, _) in asked.into_iter().rev() {
                 peer.answer(stream);
             }
@@ -222,7 +221,7 @@ fn a_connection_has_as_many_requests_under_way_as_it_has_streams() {
 }
 
 #[test]
-fn a_request_says_what_was_asked_for() {
+fn an_http2_request_carries_the_configured_fields() {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
     let server = over_tcp(move |peer| {
@@ -266,7 +265,7 @@ fn a_request_says_what_was_asked_for() {
 
 /// 20 bytes a stream: nothing more comes before the server gives more.
 #[test]
-fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
+fn http2_bodies_respect_flow_control_windows() {
     const SIZE: usize = 100;
     let bodies = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&bodies);
@@ -334,11 +333,11 @@ fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
 }
 
 #[test]
-fn a_body_of_a_megabyte_goes_both_ways() {
+fn a_megabyte_body_passes_both_ways_over_http2() {
     const SIZE: usize = 1_000_000;
     let server = over_tcp(|peer| {
         let mut taken = 0;
-        // What a connection has by itself; it is given back when all of it is used up.
+        // The initial window of a connection; it is given back when all of it is used up.
         let mut window = 65_535;
         while let Some(frame) = peer.next_of_request() {
             assert!(matches!(frame.kind, HEADERS | DATA) && frame.payload.len() <= 16_384);
@@ -376,9 +375,9 @@ fn a_body_of_a_megabyte_goes_both_ways() {
     assert!(tally.sent > 6 * SIZE as u64 && tally.received > 6 * SIZE as u64);
 }
 
-/// The h2 crate, which keeps every rule, as what is asked.
+/// The h2 crate, which keeps every rule, as the server.
 #[test]
-fn a_server_of_another_make_understands_all_of_it() {
+fn http2_load_works_against_the_h2_crate() {
     let server = lockgate_testkit::h2::Origin::echo();
     for size in [0, 1, 1000, 300_000] {
         let mut options = streams(&format!("http://{}/echo", server.address()), 2, 5, 20);
@@ -398,10 +397,10 @@ fn a_server_of_another_make_understands_all_of_it() {
 }
 
 #[test]
-fn answers_come_in_every_form_that_there_is() {
+fn http2_responses_are_accepted_in_every_form() {
     let forms: [fn(&mut Peer<Wire>, u32); 6] = [
         |peer, stream| peer.answer(stream),
-        // After a word beforehand (RFC 9110 §15.2), and with other frames around it.
+        // After an interim response (RFC 9110 §15.2), and with other frames around it.
         |peer, stream| {
             peer.send(HEADERS, END_HEADERS, stream, b"\x08\x03103");
             peer.send(0xbb, 0xff, stream, b"whatever");
@@ -440,7 +439,7 @@ fn answers_come_in_every_form_that_there_is() {
             }
             peer.send(DATA, END_STREAM, stream, b"");
         },
-        // What was answered is over, whatever is said of it.
+        // A complete response stands, even if frames follow it.
         |peer, stream| {
             peer.answer(stream);
             peer.send(RST_STREAM, 0, stream, &[0; 4]);
@@ -464,7 +463,7 @@ fn answers_come_in_every_form_that_there_is() {
     }
 }
 
-/// Answers every other request, over all connections, by a page, and those between as it is told.
+/// Answers every other request, over all connections, with a page, and those between by `bad`.
 fn every_other(bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'static) -> Serving {
     let place = AtomicUsize::new(0);
     over_tcp(move |peer| {
@@ -481,8 +480,8 @@ fn every_other(bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'stati
     })
 }
 
-/// Two of four are answered otherwise: two failures of that kind, on so many connections; what is
-/// said of the first.
+/// Two of four are answered otherwise: two failures of that kind, on so many connections; the
+/// message of the first.
 fn assert_two_are(
     kind: Failure,
     opened: u64,
@@ -501,7 +500,7 @@ fn assert_two_are(
 }
 
 #[test]
-fn a_stream_that_fails_is_a_failure_of_its_kind_and_the_connection_goes_on() {
+fn a_failed_http2_stream_leaves_the_connection_open() {
     let reset = |code: u32| {
         move |peer: &mut Peer<Wire>, stream| {
             peer.send(RST_STREAM, 0, stream, &code.to_be_bytes());
@@ -528,8 +527,8 @@ fn a_stream_that_fails_is_a_failure_of_its_kind_and_the_connection_goes_on() {
         assert_two_are(Failure::Length, 1, says(b"\x88\x5c\x0211", b"0123456789"))
             .contains("said 11")
     );
-    // No status, two, one that is none, one behind another field, 101 (§8.1), a pseudo-field that
-    // there is not.
+    // No status, two, an invalid one, one behind another field, 101 (§8.1), an unknown
+    // pseudo-field.
     for head in [
         &b"\x5c\x0210"[..],
         b"\x88\x88",
@@ -553,7 +552,7 @@ fn a_stream_that_fails_is_a_failure_of_its_kind_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
+fn a_broken_http2_connection_fails_its_requests_and_is_reopened() {
     for half in [0, 1, 2] {
         let text = assert_two_are(Failure::Closed, 3, move |peer, stream| {
             if half > 0 {
@@ -571,7 +570,7 @@ fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
         ][half];
         assert!(text.contains(expected), "{text}");
     }
-    // Said to be over for a reason.
+    // GOAWAY with an error code.
     let text = assert_two_are(Failure::Goaway, 3, |peer, stream| {
         peer.send(
             GOAWAY,
@@ -582,7 +581,7 @@ fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
         false
     });
     assert!(text.contains("ENHANCE_YOUR_CALM"), "{text}");
-    // What is no HTTP/2 (§4.2, §4.3, §5.1, §6).
+    // Violations of HTTP/2 (§4.2, §4.3, §5.1, §6).
     let frames: [(u8, u8, u32, &[u8]); 12] = [
         (DATA, 0, 0, b"x"),
         (DATA, 0, 99, b"x"),
@@ -600,7 +599,7 @@ fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
     for (kind, flags, stream, payload) in frames {
         assert_two_are(Failure::Garbage, 3, move |peer, _| {
             peer.send(kind, flags, stream, payload);
-            // Nobody is there any more, or says why.
+            // Until the peer is gone, perhaps after its reason.
             while peer.next().is_some() {}
             false
         });
@@ -608,9 +607,9 @@ fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
 }
 
 #[test]
-fn what_a_server_says_it_did_nothing_about_is_asked_of_another_connection() {
-    // Each connection answers five, and says that it does no more; what came meanwhile was not
-    // looked at.
+fn requests_behind_goaway_move_to_another_connection() {
+    // Each connection answers five, and sends GOAWAY; requests that came meanwhile were not
+    // processed.
     let server = over_tcp(|peer| {
         for _ in 0..4 {
             let Some((stream, _)) = peer.next_request() else {
@@ -635,9 +634,9 @@ fn what_a_server_says_it_did_nothing_about_is_asked_of_another_connection() {
     assert!(tally.opened >= 20, "{}", tally.opened);
 }
 
-/// Nothing is said to any before there is another.
+/// No connection is answered before there is another.
 #[test]
-fn who_waits_for_another_connection_does_not_wait_for_this_one() {
+fn connecting_anew_does_not_wait_for_the_old_connection() {
     let place = AtomicUsize::new(0);
     let both = std::sync::Barrier::new(2);
     let server = Origin::tcp().serve(move |wire| {
@@ -658,7 +657,7 @@ fn who_waits_for_another_connection_does_not_wait_for_this_one() {
 }
 
 #[test]
-fn who_is_sent_back_twice_has_failed() {
+fn a_request_refused_twice_by_goaway_fails() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| {
         if place.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -680,7 +679,7 @@ fn who_is_sent_back_twice_has_failed() {
 }
 
 #[test]
-fn a_stream_that_stalls_is_given_up_and_the_others_go_on() {
+fn a_stalled_http2_stream_is_cancelled_and_others_go_on() {
     let place = AtomicUsize::new(0);
     let reset = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&reset);
@@ -711,7 +710,7 @@ fn a_stream_that_stalls_is_given_up_and_the_others_go_on() {
 
 /// Nothing comes any more, not even of others: it may be dead.
 #[test]
-fn a_connection_that_says_nothing_any_more_is_not_asked_again() {
+fn a_silent_http2_connection_is_not_reused() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| match place.fetch_add(1, Ordering::SeqCst) {
         1 => while peer.next().is_some() {},
@@ -726,12 +725,12 @@ fn a_connection_that_says_nothing_any_more_is_not_asked_again() {
     );
 }
 
-/// The server takes one at a time: the others wait, and do not fail.
+/// The server accepts one at a time: the others wait, and do not fail.
 #[test]
-fn more_streams_than_the_server_takes_wait_for_each_other() {
+fn streams_beyond_max_concurrent_streams_wait() {
     let server = Origin::tcp().serve(|wire| {
         let mut peer = Peer::greet(wire.another(), &[(setting::MAX_CONCURRENT_STREAMS, 1)]);
-        // Until then nobody knows (RFC 9113 §6.5.3).
+        // Until then the limit is unknown (RFC 9113 §6.5.3).
         let mut is_known = false;
         let mut early = Vec::new();
         while let Some(frame) = peer.next() {
@@ -744,7 +743,7 @@ fn more_streams_than_the_server_takes_wait_for_each_other() {
                     }
                 }
                 (HEADERS, _) if is_known => {
-                    // Whatever was there before this comes back would come before it.
+                    // Everything sent before this PING would arrive before its acknowledgement.
                     peer.send(PING, 0, 0, &[0; 8]);
                     assert_eq!(
                         peer.next().map(|frame| frame.kind),
@@ -768,7 +767,7 @@ fn more_streams_than_the_server_takes_wait_for_each_other() {
 }
 
 #[test]
-fn requests_that_are_due_take_a_free_stream() {
+fn due_requests_take_a_free_http2_stream() {
     let server = over_tcp(|peer| peer.serve());
     let rates = Rates::One(Rate::new(1000.0).unwrap());
     let mut options = streams(&at("http", &server), 2, 3, 100);
@@ -788,7 +787,7 @@ fn requests_that_are_due_take_a_free_stream() {
 /// A call is answered with a message and `grpc-status`, behind it or alone (gRPC over HTTP/2,
 /// Responses).
 #[test]
-fn a_call_of_grpc_succeeds_by_its_own_status() {
+fn a_grpc_call_succeeds_by_grpc_status() {
     let place = AtomicUsize::new(0);
     let server = over_tcp(move |peer| {
         let mut body = Vec::new();
@@ -870,7 +869,7 @@ fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
 }
 
 #[test]
-fn over_tls_it_is_agreed_on() {
+fn http2_over_tls_is_negotiated_by_alpn() {
     let server = over_tls(&[b"h2"]);
     let tally = tally(&streams(&at("https", &server), 3, 4, 200));
     assert_eq!(
@@ -887,7 +886,7 @@ fn over_tls_it_is_agreed_on() {
 }
 
 #[test]
-fn a_server_that_speaks_something_else_is_told_apart() {
+fn a_server_that_speaks_no_http2_is_reported() {
     let server = Origin::tcp().serve(|wire| {
         wire.exactly(24);
         wire.send(PAGE);
@@ -903,7 +902,7 @@ fn a_server_that_speaks_something_else_is_told_apart() {
 }
 
 #[test]
-fn what_http2_has_not_is_refused() {
+fn options_that_http2_lacks_are_refused() {
     for (change, says) in [
         (
             (|options| options.urls = vec!["ws://127.0.0.1:1".into()]) as fn(&mut Options),
@@ -949,7 +948,7 @@ fn what_http2_has_not_is_refused() {
 }
 
 #[test]
-fn the_program_says_what_it_spoke() {
+fn the_load_report_names_http2_and_streams() {
     let server = over_tcp(|peer| peer.serve());
     let url = at("http", &server);
     let arguments = [

@@ -1,4 +1,4 @@
-//! Open loops: requests are due by a schedule, whatever the answers do.
+//! Open loops: requests are due by a schedule, independent of responses.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -32,7 +32,7 @@ fn rate(per_second: f64) -> Rate {
 }
 
 #[test]
-fn a_count_at_a_rate_is_asked_for_to_the_request() {
+fn a_count_at_a_rate_is_sent_exactly() {
     for (connections, threads, count) in [(1, 1, 20), (4, 2, 101), (5, 5, 3)] {
         let server = Origin::tcp().answering(|_| PAGE.into());
         let options = Options {
@@ -50,7 +50,7 @@ fn a_count_at_a_rate_is_asked_for_to_the_request() {
         assert_eq!((stage.rate, stage.name.as_str()), (Some(1000.0), "1000/s"));
         assert_eq!((tally.latency.len(), tally.service.len()), (count, count));
         assert!(tally.lateness.len() <= count);
-        // Nothing is sent before it is due: the last one when all before it have had their time.
+        // Nothing is sent before it is due: the last one after the time of all before it.
         assert!(begun.elapsed() >= Duration::from_millis(count - 1));
     }
 }
@@ -58,7 +58,7 @@ fn a_count_at_a_rate_is_asked_for_to_the_request() {
 /// One connection, and a server that answers the first request only when all are due: each counts
 /// from when it was due, and takes no time itself.
 #[test]
-fn latency_counts_from_when_a_request_was_due() {
+fn open_loop_latency_counts_from_the_due_time() {
     const COUNT: u64 = 50;
     let answered = Arc::new(Mutex::new(None));
     let (gate, told) = (
@@ -87,8 +87,8 @@ fn latency_counts_from_when_a_request_was_due() {
     let begun = Instant::now();
     let report = std::thread::scope(|scope| {
         let running = scope.spawn(|| run(&options));
-        // All are due one after the other from the first on, which has come: that is what the
-        // server controls.
+        // All are due one after the other from the arrival of the first on: the server controls
+        // that.
         let first = lockgate_testkit::eventually("the first request", || *answered.lock().unwrap());
         let all_due = first + Duration::from_millis(2 * COUNT);
         lockgate_testkit::eventually("all are due", || (Instant::now() >= all_due).then_some(()));
@@ -117,8 +117,8 @@ fn latency_counts_from_when_a_request_was_due() {
 }
 
 #[test]
-fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
-    // Holds the first request until the client gives up, which is when those behind it are too late
+fn requests_due_but_unsent_are_a_failure_kind() {
+    // Holds the first request until the client gives up, when the requests behind it are too late,
     // too.
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().serve(move |wire| {
@@ -149,7 +149,7 @@ fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
 }
 
 #[test]
-fn an_absurd_rate_ends_when_it_must_and_everything_is_counted() {
+fn an_absurd_rate_ends_on_time_with_all_counted() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let duration = Some(Duration::from_millis(200));
     let options = Options {
@@ -169,7 +169,7 @@ fn an_absurd_rate_ends_when_it_must_and_everything_is_counted() {
 }
 
 #[test]
-fn a_ladder_has_a_stage_for_each_rate_and_a_ramp_and_a_spike_are_one() {
+fn rate_ladders_have_stages_and_ramps_and_spikes_one() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let options = |profile| Options {
         profile: Some(profile),

@@ -1,4 +1,4 @@
-//! Runs that end early: what was measured until then is told, and adds up.
+//! Runs that end early: the figures up to then are reported, and add up.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,8 +16,8 @@ use serde_json::Value;
 use super::{PAGE, asks, at, run};
 use crate::scene::{lockgate, text};
 
-/// Answers so many requests over all connections and holds the others; tells of each that it holds.
-fn holding_after(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<AtomicUsize>) {
+/// Answers so many requests over all connections and holds the others; reports each that it holds.
+fn holding_server(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<AtomicUsize>) {
     let seen = Arc::new(AtomicUsize::new(0));
     let place = Arc::clone(&seen);
     let server = Origin::tcp().serve(move |wire| {
@@ -36,7 +36,7 @@ fn holding_after(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<Atomic
 /// Makes a run in which four connections come to wait, and ends it then.
 fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
     let (held, waits) = mpsc::channel();
-    let (server, seen) = holding_after(11, held);
+    let (server, seen) = holding_server(11, held);
     let mut options = Options {
         connections: 4,
         threads: 2,
@@ -71,7 +71,7 @@ fn rate(per_second: f64) -> Option<Profile> {
 }
 
 #[test]
-fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
+fn an_interrupted_run_reports_completed_and_cut_requests() {
     for shape in [
         (|_| ()) as fn(&mut Options),
         |options| options.count = Some(1_000_000),
@@ -88,7 +88,7 @@ fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
         );
         let tally = &report.stages[0].tally;
         assert_eq!((tally.succeeded(), tally.late), (10, 0));
-        // Where a schedule says when, what was due by then and had no connection is cut, too.
+        // With a schedule, requests that were due by then and had no connection are cut, too.
         let open = report.run.model == Model::Open;
         assert!(tally.cut == 4 || open && tally.cut > 4, "{}", tally.cut);
         assert_eq!(
@@ -101,7 +101,7 @@ fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
 }
 
 #[test]
-fn a_warm_up_that_is_ended_leaves_nothing_measured() {
+fn an_interrupted_warm_up_measures_nothing() {
     let (report, _) = ended_while_four_wait(|options| options.warm_up = Duration::from_secs(3600));
     assert_eq!(
         (report.end, report.stages.len(), report.uncounted),
@@ -110,9 +110,9 @@ fn a_warm_up_that_is_ended_leaves_nothing_measured() {
 }
 
 #[test]
-fn a_first_answer_that_is_awaited_is_let_go() {
+fn an_interrupt_abandons_the_first_response() {
     let (held, waits) = mpsc::channel();
-    let (server, _) = holding_after(0, held);
+    let (server, _) = holding_server(0, held);
     let plan = asks(&[&at("http", &server)], 1).plan().unwrap();
     let stop = Arc::new(Stop::default());
     let report = std::thread::scope(|scope| {
@@ -128,7 +128,7 @@ fn a_first_answer_that_is_awaited_is_let_go() {
 }
 
 #[test]
-fn an_answer_of_a_status_that_was_said_ends_the_run() {
+fn stop_on_status_ends_the_run() {
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().answering(move |_| match place.fetch_add(1, Ordering::SeqCst) {
         0..=20 => PAGE.into(),
@@ -147,10 +147,9 @@ fn an_answer_of_a_status_that_was_said_ends_the_run() {
     assert!(tally.statuses[&503] >= 1);
 }
 
-/// Nobody listens there, and that is found out without a wait: it must not keep the thread to
-/// itself.
+/// Each connect fails at once: the failures must not keep the thread busy.
 #[test]
-fn a_server_that_is_away_and_an_absurd_rate_can_be_ended() {
+fn an_absurd_rate_against_a_missing_server_can_be_interrupted() {
     let folder = Folder::new();
     let stop = Arc::new(Stop::default());
     let options = Options {
@@ -173,10 +172,10 @@ fn a_server_that_is_away_and_an_absurd_rate_can_be_ended() {
 }
 
 #[test]
-fn signals_end_the_program_with_a_report_and_their_exit_code() {
+fn signals_end_load_with_report_and_exit_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let (held, waits) = mpsc::channel();
-        let (server, _) = holding_after(11, held);
+        let (server, _) = holding_server(11, held);
         let url = at("http", &server);
         let gate = lockgate().command(&[
             "load",
@@ -201,9 +200,10 @@ fn signals_end_the_program_with_a_report_and_their_exit_code() {
     }
 }
 
-/// The report goes where nobody reads it: a first signal ends the run, and the program waits on.
+/// The report goes to a pipe without a reader: a first signal ends the run, and the program waits
+/// on.
 #[test]
-fn a_second_signal_ends_the_program_at_once() {
+fn a_second_signal_ends_load_at_once() {
     let folder = Folder::new();
     let nobody = text(&folder.path("nobody-reads"));
     assert!(
@@ -221,7 +221,7 @@ fn a_second_signal_ends_the_program_at_once() {
     let mut full = pipe.try_clone().unwrap();
     std::thread::spawn(move || while full.write_all(&[b'x'; 4096]).is_ok() {});
     let (held, waits) = mpsc::channel();
-    let (server, _) = holding_after(1, held);
+    let (server, _) = holding_server(1, held);
     let url = at("http", &server);
     let gate = lockgate().command(&[
         "load",

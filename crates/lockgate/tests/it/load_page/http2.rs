@@ -1,4 +1,4 @@
-//! Pages over HTTP/2: one connection, on which all that is found is asked for at once.
+//! Pages over HTTP/2: one connection, on which all found objects are requested at once.
 
 use lockgate_testkit::Launch;
 use lockgate_testkit::h2::frame::{code, kind, setting};
@@ -33,7 +33,7 @@ fn site() -> Origin {
 }
 
 #[test]
-fn a_page_comes_over_one_connection_with_what_its_style_sheets_name() {
+fn an_http2_page_load_uses_one_connection() {
     let origin = site();
     let report = report(&origin.address(), &[]);
     assert_eq!(
@@ -75,7 +75,7 @@ fn a_page_comes_over_one_connection_with_what_its_style_sheets_name() {
 
 /// RFC 9218 §4
 #[test]
-fn requests_say_how_soon_they_are_wanted_as_browsers_say_it() {
+fn page_load_sends_priority_fields_like_browsers() {
     let origin = site();
     let report = report(&origin.address(), &["--priorities"]);
     assert_eq!(report["protocol"], "HTTP/2 with priorities");
@@ -124,12 +124,12 @@ fn next(peer: &mut Peer) -> u32 {
 }
 
 #[test]
-fn objects_that_are_found_together_are_asked_for_at_once() {
+fn page_objects_found_together_are_requested_at_once() {
     let origin = scripted(|_, peer| {
         let page = next(peer);
         peer.headers(page, &[(":status", "200")], false);
         peer.data(page, "<img src=a><img src=b><img src=c>", true);
-        // Nobody has an answer before all have asked.
+        // No request is answered before all have arrived.
         let images = [next(peer), next(peer), next(peer)];
         for image in images {
             peer.headers(image, &[(":status", "200")], false);
@@ -148,7 +148,7 @@ fn objects_that_are_found_together_are_asked_for_at_once() {
 
 /// RFC 9113 §6.8
 #[test]
-fn what_a_server_did_nothing_about_is_asked_of_another_connection() {
+fn page_requests_behind_goaway_move_to_another_connection() {
     let origin = scripted(|place, peer| {
         let stream = next(peer);
         peer.headers(stream, &[(":status", "200")], false);
@@ -172,7 +172,7 @@ fn what_a_server_did_nothing_about_is_asked_of_another_connection() {
 }
 
 #[test]
-fn an_object_whose_stream_is_reset_is_a_failure_and_the_others_come() {
+fn a_reset_page_object_fails_alone() {
     let origin = scripted(|_, peer| {
         let page = next(peer);
         peer.headers(page, &[(":status", "200")], false);
@@ -193,7 +193,7 @@ fn an_object_whose_stream_is_reset_is_a_failure_and_the_others_come() {
 }
 
 #[test]
-fn a_page_in_a_coding_that_was_not_asked_for_is_a_failure() {
+fn an_unrequested_content_encoding_of_a_page_is_a_failure() {
     let origin = Origin::plain(|_| Reply::ok("<img src=a>").field("content-encoding", "br"));
     let ended = run(&format!("http://{}/", origin.address()), &[]);
     assert_eq!(ended.code, Some(1));
@@ -207,7 +207,7 @@ fn a_page_in_a_coding_that_was_not_asked_for_is_a_failure() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused_with_words() {
+fn contradictory_http2_page_options_are_refused() {
     let load = |arguments: &[&str]| {
         let ended = run("http://127.0.0.1:1/", arguments);
         assert!(matches!(ended.code, Some(1 | 2)), "{arguments:?}");

@@ -1,4 +1,4 @@
-//! Endpoints that are absent, replaced, several, full or not who they should be.
+//! Endpoints that are absent, replaced, several, full or have the wrong certificate.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketType};
 use crate::scene::{NAME, Site, deserted, echoes, lockgate, plain, text};
 
 #[test]
-fn an_endpoint_that_is_absent_at_the_start_is_served_as_soon_as_it_answers() {
+fn an_absent_endpoint_is_used_once_it_is_up() {
     let folder = Folder::new();
     let (address, path) = (deserted(), folder.path("app.sock"));
     let toml = format!(
@@ -36,7 +36,7 @@ fn an_endpoint_that_is_absent_at_the_start_is_served_as_soon_as_it_answers() {
 }
 
 #[test]
-fn a_unix_socket_that_is_replaced_while_running_is_followed() {
+fn a_replaced_unix_socket_is_followed() {
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let old = Origin::unix(&path);
@@ -62,7 +62,7 @@ fn a_unix_socket_that_is_replaced_while_running_is_followed() {
 }
 
 #[test]
-fn where_one_endpoint_of_a_list_is_down_the_others_serve() {
+fn a_down_endpoint_is_skipped() {
     let (down, up) = (deserted(), Origin::tcp().echo());
     let toml = format!(
         "[tcp.\"127.0.0.1:0\"]\nproxy = [\"{down}\", \"unix:/nonexistent/app.sock\", \"{}\"]\n",
@@ -82,7 +82,7 @@ fn where_one_endpoint_of_a_list_is_down_the_others_serve() {
 }
 
 #[test]
-fn where_all_endpoints_are_down_the_log_says_so() {
+fn a_relay_without_any_endpoint_logs_connect_failed() {
     let toml = format!(
         "[tcp.\"127.0.0.1:0\"]\nproxy = [\"{}\", \"{}\"]\n",
         deserted(),
@@ -99,7 +99,7 @@ fn where_all_endpoints_are_down_the_log_says_so() {
 }
 
 #[test]
-fn the_endpoint_with_the_fewest_connections_is_next() {
+fn least_conn_chooses_the_endpoint_with_fewest_connections() {
     let origins = [Origin::tcp(), Origin::tcp()];
     let toml = format!(
         "[tcp.\"127.0.0.1:0\"]\nproxy = [\"{}\", \"{}\"]\n",
@@ -125,7 +125,7 @@ fn the_endpoint_with_the_fewest_connections_is_next() {
 }
 
 #[test]
-fn past_the_limit_of_an_endpoint_connections_wait_for_a_place() {
+fn connections_beyond_endpoint_max_wait() {
     let origin = Origin::tcp();
     let toml = format!(
         "[tcp.\"127.0.0.1:0\"]\nproxy = [{{ addr = \"{}\", max = 2 }}]\n",
@@ -159,7 +159,7 @@ fn past_the_limit_of_an_endpoint_connections_wait_for_a_place() {
 }
 
 #[test]
-fn the_limit_of_an_endpoint_holds_over_all_listeners_that_name_it() {
+fn endpoint_max_holds_across_listeners() {
     let origin = Origin::tcp();
     let address = origin.address();
     let toml = format!(
@@ -181,7 +181,7 @@ fn the_limit_of_an_endpoint_holds_over_all_listeners_that_name_it() {
 }
 
 #[test]
-fn a_full_endpoint_is_waited_for_where_the_others_are_down() {
+fn a_full_endpoint_is_waited_for_when_others_are_down() {
     let origin = Origin::tcp();
     let toml = format!(
         "[tcp.\"127.0.0.1:0\"]\nproxy = [\"{}\", {{ addr = \"{}\", max = 1 }}]\n",
@@ -198,7 +198,7 @@ fn a_full_endpoint_is_waited_for_where_the_others_are_down() {
 }
 
 #[test]
-fn of_endpoints_that_are_full_whichever_is_free_first_is_taken() {
+fn the_first_endpoint_to_become_free_is_used() {
     for free in [0, 1] {
         let origins = [Origin::tcp(), Origin::tcp()];
         let [one, other] = origins.each_ref().map(Origin::address);
@@ -221,7 +221,7 @@ fn of_endpoints_that_are_full_whichever_is_free_first_is_taken() {
 }
 
 #[test]
-fn a_client_that_resets_while_it_waits_for_an_endpoint_holds_up_nobody() {
+fn a_queued_client_that_resets_blocks_no_other() {
     let origin = Origin::tcp();
     let toml = format!(
         "[tcp.\"127.0.0.1:0\"]\nproxy = [{{ addr = \"{}\", max = 1 }}]\n",
@@ -237,7 +237,7 @@ fn a_client_that_resets_while_it_waits_for_an_endpoint_holds_up_nobody() {
     third.send("third");
     third.finish();
     held.reset();
-    // Who has gone may have its turn first, and ends at once.
+    // The client that has gone may have its turn first, and ends at once.
     let mut said = Vec::new();
     for _ in 0..2 {
         said = origin.accept().end().0;
@@ -249,8 +249,8 @@ fn a_client_that_resets_while_it_waits_for_an_endpoint_holds_up_nobody() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_in_time_is_a_failed_connect() {
-    // A backlog of nothing that is full: the kernel drops what else comes.
+fn a_connect_timeout_is_connect_failed() {
+    // A backlog of zero that is full: the kernel drops further SYNs.
     let listener = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&listener, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     rustix::net::listen(&listener, 0).unwrap();
@@ -269,7 +269,7 @@ fn an_endpoint_that_does_not_answer_in_time_is_a_failed_connect() {
 }
 
 #[test]
-fn a_unix_socket_with_a_full_backlog_is_waited_for() {
+fn a_unix_socket_with_a_full_backlog_is_retried() {
     let folder = Folder::new();
     let path = folder.path("app.sock");
     let origin = Origin::unix(&path);
@@ -287,7 +287,7 @@ fn a_unix_socket_with_a_full_backlog_is_waited_for() {
 }
 
 #[test]
-fn tls_to_an_endpoint_is_verified() {
+fn upstream_tls_of_a_relay_is_verified() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let other = site

@@ -1,11 +1,11 @@
-//! Whoever ends first still hears the other to its end: every kind of client, endpoint and header,
-//! either side first.
+//! The side that ends first still gets the other's bytes to their end: every kind of client,
+//! endpoint and header, either side first.
 
 use lockgate_testkit::{Authority, Issued, Lockgate, Origin, Tls, Wire, server_config};
 
 use crate::scene::{NAME, Site, lockgate, text};
 
-/// Either end of a connection, whatever is under it.
+/// Either end of a connection, over any transport.
 enum Peer {
     Plain(Wire),
     Tls(Box<Tls>),
@@ -41,20 +41,20 @@ impl Peer {
     }
 }
 
-/// What a client says of itself where headers are passed on; one is enough, `proxy_protocol` has
-/// the others.
+/// The client's header where headers are passed on; one version is enough, `proxy_protocol` has the
+/// others.
 const PASSED: &[u8] = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
 
 /// The keys of a table under which it is.
 const PASS: &str = "accept_proxy = \"require\"\nproxy_protocol = \"pass\"\n";
 
-/// Who speaks TLS on a way.
+/// Which sides of a relay speak TLS.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     Nobody,
-    /// Taken off.
+    /// TLS terminated.
     Client,
-    /// Put on.
+    /// TLS originated.
     Endpoint,
     Both,
     /// From one to the other, undecrypted.
@@ -142,7 +142,7 @@ impl Scene {
                 }
             }
         };
-        // Both at once: what is passed through shakes hands with the endpoint.
+        // Both at once: a client that is passed through handshakes with the endpoint.
         std::thread::scope(|scope| {
             let endpoint = scope.spawn(endpoint);
             let client = client();
@@ -152,7 +152,7 @@ impl Scene {
 }
 
 #[test]
-fn an_end_is_handed_on_and_the_other_direction_lives() {
+fn half_close_is_passed_on_over_every_transport() {
     let scene = Scene::new();
     let bulk = lockgate_testkit::bytes(7, 300_000);
     for way in [
@@ -171,7 +171,7 @@ fn an_end_is_handed_on_and_the_other_direction_lives() {
             let gate = scene.start(way, header);
             for client_first in [true, false] {
                 let (mut client, mut endpoint) = scene.join(&gate, way, header);
-                // Each has heard the other before anybody ends.
+                // Each has heard the other before one ends.
                 client.send(b"hello");
                 endpoint.expect(b"hello");
                 endpoint.send(b"well met");
@@ -188,8 +188,7 @@ fn an_end_is_handed_on_and_the_other_direction_lives() {
                     b"my last word",
                     "{way:?} {header} {client_first}"
                 );
-                // More than any buffer on the way holds, to one who has said long ago that he is
-                // done.
+                // More than any buffer on the way holds, to a side that has half-closed long ago.
                 std::thread::scope(|scope| {
                     let heard = scope.spawn(|| first.rest());
                     second.send(&bulk);

@@ -1,12 +1,12 @@
-//! What a relay says while nobody is up: the pool's answer to who speaks HTTP, nothing to everybody
-//! else.
+//! Responses of a relay while no endpoint is up: the pool's maintenance response over HTTP, nothing
+//! over other protocols.
 
 use lockgate_testkit::{Lockgate, Tls, Wire, client_hello};
 
 use crate::scene::{NAME, Site, deserted, lockgate};
 
-/// 127.0.0.1 in plain, .2 with TLS taken off, .3 with TLS passed through; none of them has anybody.
-fn down(site: &Site) -> Lockgate {
+/// 127.0.0.1 in plain, .2 with TLS terminated, .3 with TLS passed through; no endpoint is up.
+fn relays_without_endpoint(site: &Site) -> Lockgate {
     let gate = lockgate().workers(2).start(&format!(
         "[pool.app]\nendpoints = [\"{}\"]\nhealth = {{ every = \"10ms\", fall = 1 }}\n\
          maintenance = {{ status = 503, body = \"back soon\\n\" }}\n\
@@ -20,7 +20,7 @@ fn down(site: &Site) -> Lockgate {
     gate
 }
 
-fn told(answer: &[u8]) {
+fn assert_maintenance(answer: &[u8]) {
     let answer = String::from_utf8(answer.to_vec()).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(
@@ -35,9 +35,9 @@ fn told(answer: &[u8]) {
 }
 
 #[test]
-fn who_speaks_http_is_told_in_plain_and_under_tls() {
+fn a_relay_without_endpoints_answers_http_with_503() {
     let site = Site::new();
-    let mut gate = down(&site);
+    let mut gate = relays_without_endpoint(&site);
     let request = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n";
     for piece in [request.len(), 1] {
         let mut client = Wire::connect(gate.at("127.0.0.1:0"));
@@ -45,7 +45,7 @@ fn who_speaks_http_is_told_in_plain_and_under_tls() {
             client.send(part);
         }
         client.finish();
-        told(&client.rest());
+        assert_maintenance(&client.rest());
         let line = gate.next_line();
         assert_eq!(
             (&line["cause"], &line["side"]),
@@ -61,7 +61,7 @@ fn who_speaks_http_is_told_in_plain_and_under_tls() {
             .connect(gate.at("127.0.0.2:0"), NAME)
             .unwrap();
         client.send(request);
-        told(&client.rest());
+        assert_maintenance(&client.rest());
     }
     // RFC 9110 §9.3.2: the head alone.
     let mut client = Wire::connect(gate.at("127.0.0.1:0"));
@@ -72,9 +72,9 @@ fn who_speaks_http_is_told_in_plain_and_under_tls() {
 }
 
 #[test]
-fn everybody_else_is_closed_without_a_word() {
+fn a_relay_without_endpoints_closes_other_protocols_silently() {
     let site = Site::new();
-    let mut gate = down(&site);
+    let mut gate = relays_without_endpoint(&site);
     for (listener, said) in [
         ("127.0.0.1:0", &b"SSH-2.0-OpenSSH_9.2\r\n"[..]),
         ("127.0.0.1:0", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),

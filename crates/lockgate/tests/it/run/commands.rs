@@ -1,4 +1,4 @@
-//! The commands beside `run`: what they print and how they exit.
+//! The commands beside `run`: their output and exit codes.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn written(toml: &str) -> (Folder, String) {
 }
 
 #[test]
-fn exit_codes_tell_success_failure_and_misuse_apart() {
+fn exit_codes_distinguish_success_failure_and_usage() {
     let (_good_folder, good) = written(&plain("127.0.0.1:9"));
     let (_bad_folder, bad) = written("[tcp.\"127.0.0.1:0\"]\nproxi = \"127.0.0.1:9\"\n");
     for (arguments, code) in [
@@ -51,7 +51,7 @@ fn exit_codes_tell_success_failure_and_misuse_apart() {
 }
 
 #[test]
-fn check_tells_every_mistake_at_once_with_its_place() {
+fn check_reports_every_mistake_with_its_position() {
     let (_folder, file) = written(
         "workerz = 2\n[tcp.\"127.0.0.1:0\"]\nproxy = \"127.0.0.1\"\ntimeouts = { connect = 5 }\n\
          [tcp.\"127.0.0.2:0\"]\ntls = \"/nonexistent.pem\"\nproxy = \"127.0.0.1:9\"\n",
@@ -82,7 +82,7 @@ fn check_tells_every_mistake_at_once_with_its_place() {
 }
 
 #[test]
-fn check_speaks_json_to_programs() {
+fn check_prints_json() {
     let (_folder, file) = written("[tcp.\"127.0.0.1:0\"]\nproxi = \"127.0.0.1:9\"\n");
     let ended = lockgate().run(&["check", "--json", "-c", &file]);
     assert_eq!(ended.code, Some(1));
@@ -101,7 +101,7 @@ fn check_speaks_json_to_programs() {
 }
 
 #[test]
-fn warnings_fail_a_check_only_when_it_is_strict() {
+fn check_strict_fails_on_warnings() {
     let site = Site::new();
     let expired = site
         .folder
@@ -124,7 +124,7 @@ fn warnings_fail_a_check_only_when_it_is_strict() {
 }
 
 #[test]
-fn check_in_detail_tells_what_a_client_will_get() {
+fn check_verbose_shows_certificates_and_tls_settings() {
     let site = Site::new();
     let (_folder, file) = written(&site.tls("127.0.0.1:9", ", alpn = [\"h2\"]"));
     let ended = lockgate().run(&["check", "-v", "-c", &file]);
@@ -163,7 +163,7 @@ fn check_binds_and_writes_nothing() {
 }
 
 #[test]
-fn the_configuration_may_be_named_by_the_environment() {
+fn the_configuration_file_may_be_named_by_the_environment() {
     let (_folder, file) = written(&plain("127.0.0.1:9"));
     let ended = lockgate()
         .variable("LOCKGATE_CONFIG", &file)
@@ -171,7 +171,7 @@ fn the_configuration_may_be_named_by_the_environment() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
-/// Believes every certificate: one that was made for the occasion is nobody else's business.
+/// A verifier that accepts every certificate: these are made for the occasion.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 
@@ -220,7 +220,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// A TLS connection to whoever is at `address`, which offers these protocols.
+/// A TLS connection to the server at `address`, which offers these protocols.
 pub(super) fn trusting_anybody(address: &str, alpn: &[&str]) -> Tls {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -238,7 +238,7 @@ pub(super) fn trusting_anybody(address: &str, alpn: &[&str]) -> Tls {
     .unwrap()
 }
 
-/// The address in the line of the operator log, which is text here, that has these words.
+/// The address in the line of the operator log, here as text, that has these words.
 pub(super) fn address_said(gate: &Lockgate, words: &str) -> String {
     gate.stderr().find(words, |line| {
         let (_, fields) = line.split_once(words)?;
@@ -247,7 +247,7 @@ pub(super) fn address_said(gate: &Lockgate, words: &str) -> String {
     })
 }
 
-/// The address of the listener that serves `what`, as the log says it.
+/// The address of the listener that serves `what`, from the log.
 fn listening(gate: &Lockgate, what: &str) -> String {
     gate.stderr().find(what, |line| {
         let (_, rest) = line.split_once("listening")?;
@@ -257,8 +257,8 @@ fn listening(gate: &Lockgate, what: &str) -> String {
     })
 }
 
-/// Asks over a connection of its own, and returns the answer.
-fn asked(address: &str, request: &str) -> String {
+/// Sends a request over a connection of its own, and returns the response.
+fn response_to(address: &str, request: &str) -> String {
     let mut client = trusting_anybody(address, &["http/1.1"]);
     client.send(request);
     String::from_utf8(client.end().0).unwrap()
@@ -276,7 +276,7 @@ fn demo_serves_a_page_an_application_and_a_relay() {
     let (site, relay) = (listening(&gate, "https"), listening(&gate, "tls"));
     let get =
         |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    let page = asked(&site, &get("/"));
+    let page = response_to(&site, &get("/"));
     assert!(
         page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("ETag: "),
         "{page}"
@@ -285,13 +285,13 @@ fn demo_serves_a_page_an_application_and_a_relay() {
     // Both endpoints answer, sooner or later.
     for name in ["application 1 of 2", "application 2 of 2"] {
         lockgate_testkit::eventually(name, || {
-            asked(&site, &get("/api/hello"))
+            response_to(&site, &get("/api/hello"))
                 .contains(name)
                 .then_some(())
         });
     }
-    assert!(asked(&site, &get("/api/hello")).contains("for 127.0.0.1 by https"));
-    let answer = asked(
+    assert!(response_to(&site, &get("/api/hello")).contains("for 127.0.0.1 by https"));
+    let answer = response_to(
         &relay,
         "POST /echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello",
     );
@@ -311,7 +311,7 @@ fn demo_serves_a_page_an_application_and_a_relay() {
 }
 
 #[test]
-fn demo_prints_what_to_try_with_its_addresses() {
+fn demo_prints_commands_to_try_with_its_addresses() {
     let gate = lockgate().command(&[
         "demo",
         "--listen",
@@ -338,7 +338,7 @@ fn demo_prints_what_to_try_with_its_addresses() {
 }
 
 #[test]
-fn proxy_terminates_tls_without_a_file() {
+fn proxy_command_terminates_tls_without_a_file() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().command(&["proxy", "127.0.0.1:0", origin.address(), "--tls", "self"]);
     let mut client = trusting_anybody(&address_said(&gate, "listening"), &[]);
@@ -349,7 +349,7 @@ fn proxy_terminates_tls_without_a_file() {
 }
 
 #[test]
-fn proxy_takes_a_certificate_or_none() {
+fn proxy_command_takes_a_certificate_or_none() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let cert = text(&site.folder.write("one.crt", site.issued.pem()));

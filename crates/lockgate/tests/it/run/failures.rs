@@ -1,4 +1,4 @@
-//! Starts that must fail, and what they say: code, place, cause and cure.
+//! Starts that must fail, and their messages: code, position, cause and cure.
 
 use std::net::TcpListener;
 
@@ -29,14 +29,14 @@ fn fails(toml: &str, code: &str, line: &str) -> String {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named_with_its_line() {
+fn a_port_in_use_fails_the_start_with_its_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let key = format!("[tcp.\"{}\"]", taken.local_addr().unwrap());
     fails(&format!("{key}\nproxy = \"127.0.0.1:9\"\n"), "E0107", &key);
 }
 
 #[test]
-fn a_port_that_others_would_share_is_taken_too() {
+fn a_port_in_use_with_reuseport_fails_the_start_too() {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_reuseport(&socket, true).unwrap();
     rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -47,8 +47,8 @@ fn a_port_that_others_would_share_is_taken_too() {
 }
 
 #[test]
-fn who_has_no_descriptors_for_its_workers_is_never_ready() {
-    // 60 workers want their own listening socket and three more descriptors each.
+fn too_few_descriptors_for_the_workers_fail_the_start() {
+    // 60 workers need their own listening socket and three more descriptors each.
     let few = lockgate()
         .workers(60)
         .through(&["prlimit", "--nofile=160:160"]);
@@ -59,7 +59,7 @@ fn who_has_no_descriptors_for_its_workers_is_never_ready() {
 }
 
 #[test]
-fn two_of_us_do_not_share_a_port() {
+fn two_lockgates_do_not_share_a_port() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().workers(2).start(&plain(origin.address()));
     let key = format!("[tcp.\"{}\"]", gate.address());
@@ -71,7 +71,7 @@ fn two_of_us_do_not_share_a_port() {
 }
 
 #[test]
-fn a_port_can_be_taken_again_at_once_after_a_stop() {
+fn a_port_can_be_bound_again_right_after_a_stop() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().workers(2).start(&plain(origin.address()));
     let address = gate.address();
@@ -88,7 +88,7 @@ fn a_port_can_be_taken_again_at_once_after_a_stop() {
 }
 
 #[test]
-fn a_unix_socket_that_is_served_is_taken_and_one_that_is_left_over_is_not() {
+fn a_unix_socket_in_use_fails_the_start_unless_stale() {
     let folder = Folder::new();
     let path = folder.path("front.sock");
     let origin = Origin::tcp().echo();
@@ -104,7 +104,7 @@ fn a_unix_socket_that_is_served_is_taken_and_one_that_is_left_over_is_not() {
 }
 
 #[test]
-fn a_file_at_the_path_of_a_socket_is_never_removed() {
+fn a_regular_file_at_a_socket_path_is_never_removed() {
     let folder = Folder::new();
     let path = folder.write("precious", "content");
     let key = format!("[tcp.\"unix:{}\"]", text(&path));
@@ -113,7 +113,7 @@ fn a_file_at_the_path_of_a_socket_is_never_removed() {
 }
 
 #[test]
-fn without_permission_for_a_low_port_it_says_who_may() {
+fn a_privileged_port_without_permission_names_cap_net_bind_service() {
     let floor = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();
     if floor.trim().parse::<u16>().unwrap() <= 80 {
         return println!("skipped: here everybody may bind port 80");
@@ -168,7 +168,7 @@ fn an_unknown_user_fails_the_start() {
 }
 
 #[test]
-fn the_key_of_another_certificate_is_named_as_such() {
+fn a_mismatched_private_key_fails_the_start() {
     let site = Site::new();
     let other = site
         .folder
@@ -182,7 +182,7 @@ fn the_key_of_another_certificate_is_named_as_such() {
 }
 
 #[test]
-fn certificates_and_keys_that_cannot_be_used_are_named_all_at_once() {
+fn all_unusable_certificates_and_keys_are_named_at_once() {
     let folder = Folder::new();
     let site = Site::new();
     let empty = folder.write("empty.pem", "");
@@ -230,7 +230,7 @@ fn an_expired_certificate_is_a_warning() {
 }
 
 #[test]
-fn ticket_keys_that_are_none_fail_the_start() {
+fn invalid_ticket_keys_fail_the_start() {
     let site = Site::new();
     for content in ["", "short\n", "# only words\n"] {
         let file = site.folder.write("tickets", content);
@@ -244,7 +244,7 @@ fn ticket_keys_that_are_none_fail_the_start() {
 }
 
 #[test]
-fn a_log_or_state_that_cannot_be_written_fails_the_start() {
+fn an_unwritable_access_log_or_state_fails_the_start() {
     let folder = Folder::new();
     let file = folder.write("file", "");
     for (key, code) in [("access_log", "E0112"), ("state", "E0111")] {
@@ -256,7 +256,7 @@ fn a_log_or_state_that_cannot_be_written_fails_the_start() {
 }
 
 #[test]
-fn a_metrics_address_that_is_taken_fails_the_start() {
+fn a_metrics_address_in_use_fails_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let ended = lockgate().fail(&(format!("metrics = \"{address}\"\n") + &plain("127.0.0.1:9")));

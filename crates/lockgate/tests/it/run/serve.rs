@@ -31,7 +31,7 @@ fn get(gate: &Lockgate, path: &str, fields: &str) -> Message {
 }
 
 #[test]
-fn a_folder_is_served_and_its_address_said() {
+fn serve_serves_a_folder_and_prints_its_address() {
     let folder = folder();
     let root = text(&folder.path(""));
     let gate = serve(&[&root]);
@@ -44,7 +44,7 @@ fn a_folder_is_served_and_its_address_said() {
     });
     assert_eq!(get(&gate, "/", "").text(), "the page");
     assert_eq!(get(&gate, "/below/a.txt", "").text(), "a file");
-    // Nothing is listed, and nothing stands for what is not there, unless that is asked for.
+    // No listing and no fallback page unless requested.
     assert_eq!(get(&gate, "/below/", "").status(), 404);
     assert_eq!(get(&gate, "/some/page", "").status(), 404);
     let line = gate.line("the page", |line| line["target"] == "/");
@@ -57,7 +57,7 @@ fn a_folder_is_served_and_its_address_said() {
 }
 
 #[test]
-fn listing_and_spa_are_asked_for() {
+fn serve_lists_and_falls_back_to_spa_only_on_request() {
     let folder = folder();
     let root = text(&folder.path(""));
     let gate = serve(&[&root, "--listing", "--spa"]);
@@ -68,7 +68,7 @@ fn listing_and_spa_are_asked_for() {
 }
 
 #[test]
-fn over_tls_with_a_certificate_of_its_own_it_speaks_http_2() {
+fn serve_with_self_signed_tls_speaks_http2() {
     let folder = folder();
     let gate = serve(&[&text(&folder.path("")), "--tls", "self"]);
     let tls = trusting_anybody(&address_said(&gate, "listening"), &["h2", "http/1.1"]);
@@ -84,7 +84,7 @@ fn over_tls_with_a_certificate_of_its_own_it_speaks_http_2() {
 }
 
 #[test]
-fn it_takes_the_files_of_a_certificate() {
+fn serve_takes_certificate_files() {
     let (site, folder) = (Site::new(), folder());
     let cert = text(&site.folder.write("one.crt", site.issued.pem()));
     let key = text(&site.folder.write("one.key", site.issued.key_pem()));
@@ -95,7 +95,7 @@ fn it_takes_the_files_of_a_certificate() {
 }
 
 #[test]
-fn a_folder_is_found_from_where_the_command_is_given() {
+fn serve_resolves_a_relative_folder() {
     let folder = folder();
     let script = format!("cd '{}' && exec \"$@\"", folder.path("").display());
     for (written, path, content) in [
@@ -110,7 +110,7 @@ fn a_folder_is_found_from_where_the_command_is_given() {
 }
 
 #[test]
-fn every_address_and_a_socket_are_listened_on() {
+fn serve_listens_on_every_address_and_unix_sockets() {
     let folder = folder();
     let gate = lockgate().command(&["serve", &text(&folder.path("")), "--listen", ":0"]);
     let said = address_said(&gate, "listening");
@@ -142,7 +142,7 @@ fn every_address_and_a_socket_are_listened_on() {
 }
 
 #[test]
-fn what_is_no_folder_is_said_at_once() {
+fn serve_refuses_a_path_that_is_no_folder() {
     let folder = folder();
     let dollar = folder.path("${env:HOME}");
     std::fs::create_dir(&dollar).unwrap();

@@ -10,7 +10,7 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 #[test]
-fn a_full_standard_error_holds_up_neither_workers_nor_the_main_thread() {
+fn a_full_stderr_blocks_neither_workers_nor_main_thread() {
     let origin = Origin::tcp().answering(|_| OK.into());
     let endpoints = format!(
         "[\"{}\", \"{}\", \"{}\"]",
@@ -39,7 +39,7 @@ fn a_full_standard_error_holds_up_neither_workers_nor_the_main_thread() {
         client.send(GET.replace("app", "own"));
         assert_eq!(client.answer().text(), "own");
     }
-    // The main thread's tick is what ends it.
+    // The main thread's tick ends it.
     let mut slow = Wire::connect(gate.at("127.0.0.2:0"));
     slow.send("GET / HT");
     slow.rest();
@@ -58,7 +58,7 @@ fn a_full_standard_error_holds_up_neither_workers_nor_the_main_thread() {
 
 /// A full disk, or a reader that has gone.
 #[test]
-fn a_standard_error_that_fails_ends_nothing() {
+fn a_failing_stderr_ends_nothing() {
     let folder = Folder::new();
     let socket = folder.path("metrics.sock");
     let toml = format!(

@@ -9,7 +9,7 @@ fn tunnel(arguments: &[&str]) -> Lockgate {
     lockgate().command(&[&["tunnel", "127.0.0.1:0"][..], arguments].concat())
 }
 
-/// The first line that is answered to a CONNECT with these fields.
+/// The status line of the response to a CONNECT with these fields.
 fn ask(gate: &Lockgate, target: &str, fields: &str) -> (Http, String) {
     let mut client = Http::connect(address_said(gate, "listening").parse().unwrap());
     client.send(format!(
@@ -20,7 +20,7 @@ fn ask(gate: &Lockgate, target: &str, fields: &str) -> (Http, String) {
 }
 
 #[test]
-fn what_is_allowed_is_reached_and_nothing_else() {
+fn tunnel_command_reaches_only_allowed_targets() {
     let origin = Origin::tcp();
     let allow = format!("127.0.0.0/8:{}", origin.socket_address().port());
     let gate = tunnel(&[
@@ -54,7 +54,7 @@ fn what_is_allowed_is_reached_and_nothing_else() {
 }
 
 #[test]
-fn with_a_file_of_users_it_asks_for_a_password() {
+fn tunnel_command_with_users_requires_a_password() {
     let folder = Folder::new();
     let hash = "$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m";
     let users = text(&folder.write("users", format!("alice:{hash}\n")));
@@ -69,7 +69,7 @@ fn with_a_file_of_users_it_asks_for_a_password() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_read_is_told_with_what_to_write() {
+fn tunnel_command_explains_a_malformed_rule() {
     let ended = lockgate().run(&["tunnel", ":0", "--allow", "*"]);
     assert_eq!(ended.code, Some(1));
     assert!(

@@ -1,5 +1,4 @@
-//! The same for sites: bodies both ways, whatever HTTP they come in, files, and what WebSockets
-//! carry.
+//! Bandwidth rates of sites: bodies both ways over HTTP/1 and HTTP/2, files, and WebSockets.
 
 use std::time::Instant;
 
@@ -24,7 +23,7 @@ fn chunk(body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn files_and_their_ranges_come_whole_at_the_rate_of_their_connection() {
+fn files_and_ranges_arrive_whole_at_the_connection_rate() {
     let www = Www::new();
     // Held in memory, and sent from the disk.
     www.write("small.bin", bytes(1, 60_000));
@@ -53,7 +52,7 @@ fn files_and_their_ranges_come_whole_at_the_rate_of_their_connection() {
 }
 
 #[test]
-fn proxied_answers_come_whole_at_their_rate_with_a_length_in_chunks_and_until_the_close() {
+fn proxied_responses_of_every_framing_arrive_at_the_rate() {
     let body = bytes(3, 400_000);
     let origin = Origin::tcp();
     let gate = lockgate().start(
@@ -79,7 +78,7 @@ fn proxied_answers_come_whole_at_their_rate_with_a_length_in_chunks_and_until_th
 }
 
 #[test]
-fn compressed_answers_are_held_as_they_leave() {
+fn compressed_responses_are_rate_limited_by_coded_bytes() {
     let origin = Origin::tcp();
     let keys = "shape = \"1MB/s\"\ncompress = { types = [\"text/*\"], codings = [\"gzip\"] }\n";
     let gate = lockgate().start(&(plain_site(origin.address()) + keys));
@@ -101,7 +100,7 @@ fn compressed_answers_are_held_as_they_leave() {
 }
 
 #[test]
-fn request_bodies_arrive_whole_at_the_rate_of_all_on_two_workers() {
+fn request_bodies_arrive_whole_at_the_total_rate() {
     let origin = Origin::tcp().answering(|request| {
         let body = request.body.len().to_string();
         format!(
@@ -139,7 +138,7 @@ fn request_bodies_arrive_whole_at_the_rate_of_all_on_two_workers() {
 }
 
 #[test]
-fn streams_of_one_connection_share_its_rate_and_requests_of_one_client_theirs() {
+fn http2_streams_share_the_connection_rate() {
     let www = Www::new();
     www.write("a.bin", bytes(5, 150_000));
     let keys = format!(
@@ -174,7 +173,7 @@ fn streams_of_one_connection_share_its_rate_and_requests_of_one_client_theirs() 
 
 /// Rates below the minimum: all that is late is late by us.
 #[test]
-fn a_client_that_is_held_is_not_slow() {
+fn a_rate_limited_client_is_not_slow() {
     let www = Www::new();
     www.write("a.bin", bytes(6, 4_500));
     let origin = Origin::tcp().answering(|request| {
@@ -222,7 +221,7 @@ fn a_client_that_is_held_is_not_slow() {
 
 /// Between two connections of HTTP/1 it is a relay, elsewhere streams.
 #[test]
-fn what_a_websocket_carries_is_held_to_its_rate_and_is_not_idle() {
+fn a_websocket_is_rate_limited_and_not_idle() {
     const SWITCH: &str = "GET /chat HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
     let keys =

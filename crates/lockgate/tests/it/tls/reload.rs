@@ -19,24 +19,24 @@ fn started(site: &Site) -> (Serving, Lockgate, Tls) {
     let origin = Origin::tcp().echo();
     let gate = lockgate().workers(2).start(&site.tls(origin.address(), ""));
     let mut open = site.connect(&gate);
-    lives(&mut open);
+    assert_alive(&mut open);
     (origin, gate, open)
 }
 
-fn lives(open: &mut Tls) {
+fn assert_alive(open: &mut Tls) {
     open.send("still there?");
     open.expect("still there?");
 }
 
 #[test]
-fn a_file_that_is_renamed_into_place_is_taken_up() {
+fn a_renamed_certificate_file_is_reloaded() {
     let site = Site::new();
     let (_origin, gate, mut open) = started(&site);
     for _ in 0..2 {
         let renewed = site.authority.issue(&[NAME]);
         site.folder.certificate("app.pem", &renewed);
         wait_until_shown(&site, &gate, &renewed);
-        lives(&mut open);
+        assert_alive(&mut open);
     }
     let said = gate.says("certificate replaced");
     assert_eq!(
@@ -46,7 +46,7 @@ fn a_file_that_is_renamed_into_place_is_taken_up() {
 }
 
 #[test]
-fn certificate_and_key_in_two_files_are_taken_up_together() {
+fn certificate_and_key_files_are_reloaded_together() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let write = |issued: &Issued| {
@@ -64,11 +64,11 @@ fn certificate_and_key_in_two_files_are_taken_up_together() {
     let renewed = site.authority.issue(&[NAME]);
     write(&renewed);
     wait_until_shown(&site, &gate, &renewed);
-    lives(&mut open);
+    assert_alive(&mut open);
 }
 
 #[test]
-fn a_link_that_is_swapped_two_links_away_is_taken_up() {
+fn a_certificate_behind_swapped_symlinks_is_reloaded() {
     let site = Site::new();
     // As Kubernetes mounts secrets: app.pem -> ..data/app.pem, ..data -> ..2026_01.
     let put = |version: &str, issued: &Issued| {
@@ -96,12 +96,12 @@ fn a_link_that_is_swapped_two_links_away_is_taken_up() {
         let renewed = site.authority.issue(&[NAME]);
         put(version, &renewed);
         wait_until_shown(&site, &gate, &renewed);
-        lives(&mut open);
+        assert_alive(&mut open);
     }
 }
 
 #[test]
-fn a_hangup_has_the_files_read_and_says_that_the_configuration_was_not() {
+fn hup_reloads_certificates_but_not_the_configuration() {
     let site = Site::new();
     let (_origin, gate, mut open) = started(&site);
     let renewed = site.authority.issue(&[NAME]);
@@ -109,11 +109,11 @@ fn a_hangup_has_the_files_read_and_says_that_the_configuration_was_not() {
     gate.signal(Signal::HUP);
     gate.says("certificates are read again");
     wait_until_shown(&site, &gate, &renewed);
-    lives(&mut open);
+    assert_alive(&mut open);
 }
 
 #[test]
-fn a_bad_file_keeps_the_old_certificate_and_says_so() {
+fn a_bad_certificate_file_keeps_the_old_one_and_logs() {
     let site = Site::new();
     let (_origin, gate, mut open) = started(&site);
     let stranger = site.authority.issue(&[NAME]);
@@ -138,7 +138,7 @@ fn a_bad_file_keeps_the_old_certificate_and_says_so() {
             tls.agreed().peer_certificates().unwrap()[0],
             site.issued.der()
         );
-        lives(&mut open);
+        assert_alive(&mut open);
     }
     // And a file that is gone.
     std::fs::remove_file(&site.cert).unwrap();
@@ -148,15 +148,15 @@ fn a_bad_file_keeps_the_old_certificate_and_says_so() {
             .is_some_and(|error| error.contains("no such file"))
     });
     site.connect(&gate);
-    // Then somebody mends it.
+    // Then the file is mended.
     let renewed = site.authority.issue(&[NAME]);
     site.folder.certificate("app.pem", &renewed);
     wait_until_shown(&site, &gate, &renewed);
-    lives(&mut open);
+    assert_alive(&mut open);
 }
 
 #[test]
-fn a_bad_file_of_client_authorities_is_told_as_such() {
+fn a_bad_client_ca_file_is_logged_and_ignored() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let authorities = text(&site.folder.write("clients.pem", site.authority.pem()));
@@ -169,11 +169,11 @@ fn a_bad_file_of_client_authorities_is_told_as_such() {
         "{said}"
     );
     assert!(!gate.stderr().text().contains("the old certificate"));
-    lives(&mut site.connect(&gate));
+    assert_alive(&mut site.connect(&gate));
 }
 
 #[test]
-fn no_handshake_fails_while_certificates_are_swapped() {
+fn no_handshake_fails_during_certificate_reloads() {
     let site = Site::new();
     let (_origin, gate, mut open) = started(&site);
     let config = site.client().build();
@@ -189,8 +189,8 @@ fn no_handshake_fails_while_certificates_are_swapped() {
         while !swapping.is_finished() {
             let wire = lockgate_testkit::Wire::connect(gate.address());
             let mut tls = Tls::connect(&config, wire, NAME).unwrap();
-            lives(&mut tls);
+            assert_alive(&mut tls);
         }
     });
-    lives(&mut open);
+    assert_alive(&mut open);
 }

@@ -9,7 +9,7 @@ use rustls::{ClientConfig, HandshakeKind};
 
 use crate::scene::{NAME, Site, lockgate, text};
 
-/// Connects, and reads an answer: a ticket of TLS 1.3 comes with it. How the handshake went.
+/// Connects, and reads a response: a ticket of TLS 1.3 comes with it. The kind of the handshake.
 fn visit(config: &Arc<ClientConfig>, to: SocketAddr, name: &str) -> HandshakeKind {
     let mut tls = Tls::connect(config, Wire::connect(to), name).unwrap();
     tls.send("ping");
@@ -35,7 +35,7 @@ fn keys(numbers: &[u8]) -> String {
 }
 
 #[test]
-fn a_session_is_resumed_on_whichever_worker() {
+fn sessions_resume_on_any_worker() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let mut gate = lockgate().workers(2).start(&site.tls(origin.address(), ""));
@@ -60,7 +60,7 @@ fn a_session_is_resumed_on_whichever_worker() {
 }
 
 #[test]
-fn without_tickets_every_handshake_is_a_full_one() {
+fn without_session_tickets_every_handshake_is_full() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&site.tls(origin.address(), ", tickets = false"));
@@ -72,7 +72,7 @@ fn without_tickets_every_handshake_is_a_full_one() {
 }
 
 #[test]
-fn with_a_key_file_sessions_survive_a_restart_and_without_one_they_do_not() {
+fn a_ticket_key_file_lets_sessions_survive_a_restart() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let file = text(&site.folder.write("tickets", keys(&[1])));
@@ -98,7 +98,7 @@ fn with_a_key_file_sessions_survive_a_restart_and_without_one_they_do_not() {
 }
 
 #[test]
-fn sessions_survive_a_rotation_of_the_key_file_until_their_key_is_gone() {
+fn sessions_survive_ticket_key_rotation_until_the_key_is_gone() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let file = text(&site.folder.write("tickets", keys(&[1])));
@@ -107,7 +107,7 @@ fn sessions_survive_a_rotation_of_the_key_file_until_their_key_is_gone() {
         &format!(", tickets = {{ keys = \"{file}\" }}"),
     );
     let gate = lockgate().start(&toml);
-    // One that returns after the first rotation, one that stayed away until its key is gone.
+    // One client that returns after the first rotation, one that stays away until its key is gone.
     let (returning, away) = (
         by_each_version(&site.client()),
         by_each_version(&site.client()),
@@ -138,8 +138,8 @@ fn sessions_survive_a_rotation_of_the_key_file_until_their_key_is_gone() {
     }
 }
 
-/// Has files read again, and waits until that is done: when a second hangup is answered, the first
-/// one is over.
+/// Has files read again, and waits until that is done: when a second HUP is handled, the first one
+/// is over.
 fn read_again(gate: &Lockgate, first: usize) {
     for number in [first, first + 1] {
         gate.signal(Signal::HUP);
@@ -152,7 +152,7 @@ fn read_again(gate: &Lockgate, first: usize) {
 }
 
 #[test]
-fn a_ticket_is_no_good_where_other_client_certificates_are_asked_for() {
+fn session_tickets_never_resume_across_client_certificate_rules() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let (one, other) = (Authority::new("One"), Authority::new("Other"));
@@ -169,7 +169,8 @@ fn a_ticket_is_no_good_where_other_client_certificates_are_asked_for() {
         + &site.listener("127.0.0.5:0", origin.address(), "");
     let gate = lockgate().start(&toml);
     let at = |host: u8| gate.at(&format!("127.0.0.{host}:0"));
-    // Without a certificate: what was agreed on where none is needed opens no door where one is.
+    // Without a certificate: a session from a listener without client certificates does not resume
+    // where they are required.
     for config in by_each_version(&site.client()) {
         assert_eq!(visit(&config, at(1), NAME), HandshakeKind::Full);
         assert_eq!(
@@ -193,7 +194,7 @@ fn a_ticket_is_no_good_where_other_client_certificates_are_asked_for() {
 }
 
 #[test]
-fn a_resumed_client_is_still_known_by_its_certificate() {
+fn a_resumed_client_keeps_its_client_certificate_name() {
     let site = Site::new();
     let clients = Authority::new("Clients");
     let ca = text(&site.folder.write("clients.pem", clients.pem()));

@@ -1,13 +1,13 @@
-//! Tunnels over HTTP/1.1: how they are asked for, what they carry, how they end.
+//! Tunnels over HTTP/1.1: the request, the bytes, the end.
 
 use lockgate_testkit::{Http, Origin, Signal, bytes};
 use serde_json::Value;
 
-use super::{ask, connect, opened, talk, tunnels};
+use super::{ask, connect, opened, ping_pong, tunnels};
 use crate::scene::{deserted, lockgate};
 
 #[test]
-fn bytes_pass_both_ways_until_both_have_ended_and_there_are_two_lines_in_the_log() {
+fn a_connect_tunnel_passes_bytes_and_logs_two_lines() {
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&tunnels(""));
     let (mut client, mut upstream) = opened(&gate, &origin);
@@ -59,7 +59,7 @@ fn bytes_pass_both_ways_until_both_have_ended_and_there_are_two_lines_in_the_log
 }
 
 #[test]
-fn bytes_right_behind_the_head_are_not_lost() {
+fn bytes_behind_the_connect_head_are_forwarded() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels(""));
     let early = bytes(3, 100_000);
@@ -70,37 +70,37 @@ fn bytes_right_behind_the_head_are_not_lost() {
     upstream.send("heard");
     client.head();
     client.expect("heard");
-    talk(&mut client, &mut upstream);
-    // In whatever pieces.
+    ping_pong(&mut client, &mut upstream);
+    // In any pieces.
     let mut client = Http::connect(gate.address());
     client.send_in(1, connect(&origin.address()) + "early");
     let mut upstream = Http::over(origin.accept());
     upstream.expect("early");
     client.head();
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
 }
 
 #[test]
-fn a_client_of_http_1_0_needs_no_host() {
+fn connect_over_http_1_0_needs_no_host() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels(""));
     let mut client = Http::connect(gate.address());
     client.send(format!("CONNECT {} HTTP/1.0\r\n\r\n", origin.address()));
     client.head();
-    talk(&mut client, &mut Http::over(origin.accept()));
+    ping_pong(&mut client, &mut Http::over(origin.accept()));
 }
 
 #[test]
-fn who_breaks_off_is_told_of_to_the_other_as_it_was() {
+fn a_reset_of_a_connect_tunnel_is_passed_on() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels(""));
     let (mut client, mut upstream) = opened(&gate, &origin);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     client.stream.another().reset();
     drop(client);
     upstream.stream.expect_reset();
     let (mut client, mut upstream) = opened(&gate, &origin);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     upstream.stream.another().reset();
     drop(upstream);
     client.stream.expect_reset();
@@ -110,7 +110,7 @@ fn who_breaks_off_is_told_of_to_the_other_as_it_was() {
 }
 
 #[test]
-fn a_reset_in_the_middle_of_much_is_told_at_once() {
+fn a_reset_during_bulk_in_a_tunnel_is_passed_on() {
     const MUCH: usize = 2_000_000;
     for by_client in [true, false] {
         let origin = Origin::tcp();
@@ -126,7 +126,7 @@ fn a_reset_in_the_middle_of_much_is_told_at_once() {
                 to.exactly(MUCH);
                 to.reset();
             });
-            // Much more than all buffers on the way take.
+            // Much more than fits into all buffers on the way.
             while std::io::Write::write_all(&mut from, &[7; 65_536]).is_ok() {}
         });
         let side = if by_client { "downstream" } else { "upstream" };
@@ -140,7 +140,7 @@ fn a_reset_in_the_middle_of_much_is_told_at_once() {
 
 /// RFC 9110 §9.3.6, §7.2; RFC 9112 §3.2.3; RFC 3986 §3.2.
 #[test]
-fn what_is_no_target_is_refused() {
+fn malformed_connect_targets_are_a_400() {
     let gate = lockgate().start(&tunnels(""));
     for target in [
         "a.test",
@@ -170,7 +170,7 @@ fn what_is_no_target_is_refused() {
         );
         assert_eq!(answer.status(), 400, "{target}");
         assert_eq!(answer.field("connection"), Some("close"), "{target}");
-        // Who wrote a password there means it to stay secret.
+        // A password in the target stays secret.
         let shown = if target.contains('@') {
             "***@a.test:443"
         } else {
@@ -198,10 +198,10 @@ fn what_is_no_target_is_refused() {
     );
 }
 
-/// RFC 9110 §9.3.6: "A CONNECT request message does not have content." That is what 0 says, and
-/// WinINET says it.
+/// RFC 9110 §9.3.6: "A CONNECT request message does not have content." A length of 0 means that,
+/// and WinINET sends it.
 #[test]
-fn a_length_of_nothing_is_no_body() {
+fn connect_with_content_length_zero_is_accepted() {
     let (gate, origin) = (lockgate().start(&tunnels("")), Origin::tcp());
     for version in ["1.0", "1.1"] {
         let mut client = Http::connect(gate.address());
@@ -212,12 +212,12 @@ fn a_length_of_nothing_is_no_body() {
         let mut upstream = Http::over(origin.accept());
         upstream.expect("early");
         assert!(client.head().starts_with("HTTP/1.1 200 "), "{version}");
-        talk(&mut client, &mut upstream);
+        ping_pong(&mut client, &mut upstream);
     }
 }
 
 #[test]
-fn other_methods_are_told_which_one_there_is() {
+fn other_methods_than_connect_are_405_with_allow() {
     let gate = lockgate().start(&tunnels(""));
     let mut client = Http::connect(gate.address());
     for request in [
@@ -238,7 +238,7 @@ fn other_methods_are_told_which_one_there_is() {
 }
 
 #[test]
-fn what_cannot_be_reached_is_a_502_with_its_cause() {
+fn an_unreachable_connect_target_is_a_502() {
     let mut gate = lockgate().start(&tunnels(""));
     let mut client = Http::connect(gate.address());
     client.send(connect(&deserted().to_string()));
@@ -254,7 +254,7 @@ fn what_cannot_be_reached_is_a_502_with_its_cause() {
         "{}",
         answer.text()
     );
-    // Behind it may be what is no HTTP.
+    // The bytes behind it may not be HTTP.
     client.expect_end();
     let line = gate.next_line();
     assert_eq!(
@@ -265,7 +265,7 @@ fn what_cannot_be_reached_is_a_502_with_its_cause() {
 }
 
 #[test]
-fn tunnels_live_on_when_it_stops_and_new_ones_are_not_made() {
+fn a_drain_keeps_tunnels_and_accepts_no_new_ones() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels(""));
     let (mut client, mut upstream) = opened(&gate, &origin);
@@ -274,7 +274,7 @@ fn tunnels_live_on_when_it_stops_and_new_ones_are_not_made() {
     idle.answer();
     gate.signal(Signal::TERM);
     idle.expect_end();
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     drop(client);
     upstream.expect_end();
     drop(upstream);
@@ -282,11 +282,11 @@ fn tunnels_live_on_when_it_stops_and_new_ones_are_not_made() {
 }
 
 #[test]
-fn at_the_deadline_they_are_cut() {
+fn the_drain_deadline_cuts_tunnels() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&("drain = { deadline = \"200ms\" }\n".to_owned() + &tunnels("")));
     let (mut client, mut upstream) = opened(&gate, &origin);
-    talk(&mut client, &mut upstream);
+    ping_pong(&mut client, &mut upstream);
     gate.signal(Signal::TERM);
     client.stream.wait_closed();
     upstream.stream.wait_closed();
@@ -294,7 +294,7 @@ fn at_the_deadline_they_are_cut() {
 }
 
 #[test]
-fn curl_goes_through() {
+fn curl_works_through_a_connect_tunnel() {
     let origin =
         Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec());
     let gate = lockgate().start(&tunnels(""));
@@ -321,7 +321,7 @@ fn curl_goes_through() {
 }
 
 #[test]
-fn a_silent_target_is_heard_at_once_when_it_speaks_first() {
+fn a_server_first_target_is_forwarded_at_once() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels(""));
     let (mut client, mut upstream) = opened(&gate, &origin);

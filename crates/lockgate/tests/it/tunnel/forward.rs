@@ -1,10 +1,9 @@
-//! What a proxy is asked for without a tunnel: requests for `http:` URLs, in absolute-form (RFC
-//! 9112 §3.2.2).
+//! A forward proxy without a tunnel: requests for `http:` URLs, in absolute-form (RFC 9112 §3.2.2).
 
 use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Http, Message, Origin};
 
-use super::{connect, talk, tunnels};
+use super::{connect, ping_pong, tunnels};
 use crate::scene::{deserted, lockgate};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -14,14 +13,14 @@ fn forwarding(keys: &str) -> String {
 }
 
 /// The head of a request as its target has got it.
-fn got(origin: &Origin) -> (Http, Message) {
+fn received_request(origin: &Origin) -> (Http, Message) {
     let mut upstream = origin.http();
     let request = upstream.request();
     (upstream, request)
 }
 
 #[test]
-fn a_request_goes_to_whom_its_url_names_without_what_is_between_client_and_proxy() {
+fn a_forwarded_request_loses_its_hop_by_hop_fields() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding(""));
     let mut client = Http::connect(gate.address());
@@ -31,12 +30,12 @@ fn a_request_goes_to_whom_its_url_names_without_what_is_between_client_and_proxy
          Proxy-Authorization: Basic c2VjcmV0\r\nProxy-Connection: keep-alive\r\nAuthorization: Basic aW5uZXI=\r\n\
          X-Forwarded-For: 192.0.2.1\r\nX-Request-Id: theirs\r\nConnection: X-Hop\r\nX-Hop: 1\r\nAccept: */*\r\n\r\n"
     ));
-    let (mut upstream, request) = got(&origin);
+    let (mut upstream, request) = received_request(&origin);
     assert_eq!(request.first_line(), "GET /a//b/%2e%2e/c?d=%41&e HTTP/1.1");
     for (field, value) in [
         ("host", Some(format!("LocalHost:{port}"))),
         ("authorization", Some("Basic aW5uZXI=".to_owned())),
-        // What a client says of itself is its own.
+        // Forwarding fields of the client pass unchanged.
         ("x-forwarded-for", Some("192.0.2.1".to_owned())),
         ("x-request-id", Some("theirs".to_owned())),
         ("via", Some("1.1 lockgate".to_owned())),
@@ -72,7 +71,7 @@ fn a_request_goes_to_whom_its_url_names_without_what_is_between_client_and_proxy
 }
 
 #[test]
-fn a_connection_of_a_client_has_many_requests_each_of_which_is_judged() {
+fn every_request_of_a_forward_proxy_connection_is_checked() {
     let (one, other) = (Origin::tcp(), Origin::tcp());
     let gate = lockgate().start(&forwarding("deny = [\"127.0.0.9\"]"));
     let mut client = Http::connect(gate.address());
@@ -81,7 +80,7 @@ fn a_connection_of_a_client_has_many_requests_each_of_which_is_judged() {
             "POST http://{}/ HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\nbody",
             origin.address()
         ));
-        let (mut upstream, request) = got(origin);
+        let (mut upstream, request) = received_request(origin);
         assert_eq!(
             (request.text(), request.field("x-request-id")),
             ("body", None)
@@ -107,11 +106,11 @@ fn a_connection_of_a_client_has_many_requests_each_of_which_is_judged() {
     // And then a tunnel.
     client.send(connect(&one.address()));
     client.head();
-    talk(&mut client, &mut Http::over(one.accept()));
+    ping_pong(&mut client, &mut Http::over(one.accept()));
 }
 
 #[test]
-fn without_a_port_it_is_80_which_is_allowed_where_nothing_is_said() {
+fn forward_proxy_uses_port_80_which_needs_no_allow() {
     let gate = lockgate().start("[tunnel.\"127.0.0.1:0\"]\nforward = true\n");
     let mut client = Http::connect(gate.address());
     for (url, error) in [
@@ -134,7 +133,7 @@ fn without_a_port_it_is_80_which_is_allowed_where_nothing_is_said() {
 }
 
 #[test]
-fn curl_asks_for_http_without_a_tunnel() {
+fn curl_uses_the_forward_proxy_without_a_tunnel() {
     let origin = Origin::tcp().answering(|request| {
         let said = request.first_line().to_owned();
         format!(
@@ -165,14 +164,14 @@ fn curl_asks_for_http_without_a_tunnel() {
 }
 
 #[test]
-fn over_http_2_the_scheme_says_what_is_asked_for() {
+fn over_http2_forward_proxy_requests_have_a_scheme() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding("protocols = [\"h2c\"]"));
     let client = Client::connect(gate.address());
     let request = |url: String| http::Request::post(url).body(()).unwrap();
     let mut exchange = client.begin(request(format!("http://{}/a?b", origin.address())), false);
     exchange.send("body", true);
-    let (mut upstream, got) = got(&origin);
+    let (mut upstream, got) = received_request(&origin);
     assert_eq!(
         (got.first_line(), got.text()),
         ("POST /a?b HTTP/1.1", "body")
@@ -205,7 +204,7 @@ fn over_http_2_the_scheme_says_what_is_asked_for() {
 }
 
 #[test]
-fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
+fn a_truncated_forwarded_response_stays_truncated() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding(""));
     let mut client = Http::connect(gate.address());
@@ -213,7 +212,7 @@ fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
         "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
         origin.address()
     ));
-    let (mut upstream, _) = got(&origin);
+    let (mut upstream, _) = received_request(&origin);
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
     drop(upstream);
     client.head();
@@ -221,19 +220,19 @@ fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
     assert_eq!(body, b"half");
     let line = gate.line("why", |line| line["method"] == "GET");
     assert_eq!(line["side"], "upstream", "{line}");
-    // One that says nothing is a failure of its own, and not asked again.
+    // A target that sends nothing is a failure of its own, and not retried.
     let mut client = Http::connect(gate.address());
     client.send(format!(
         "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
         origin.address()
     ));
-    drop(got(&origin));
+    drop(received_request(&origin));
     assert_eq!(client.answer().status(), 502);
     assert!(!origin.has_one(std::time::Duration::ZERO));
 }
 
 #[test]
-fn a_target_has_the_global_deadline_for_its_answer() {
+fn a_forwarded_response_has_the_global_timeout() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&format!(
         "timeouts = {{ response = \"100ms\" }}\n{}",
@@ -244,7 +243,7 @@ fn a_target_has_the_global_deadline_for_its_answer() {
         "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n",
         origin.address()
     ));
-    let (_upstream, _) = got(&origin);
+    let (_upstream, _) = received_request(&origin);
     let answer = client.answer();
     assert_eq!(answer.status(), 504);
     assert!(
@@ -256,7 +255,7 @@ fn a_target_has_the_global_deadline_for_its_answer() {
 }
 
 #[test]
-fn what_a_request_switches_to_is_a_tunnel_and_bounded_like_one() {
+fn a_forwarded_upgrade_counts_as_a_tunnel() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding("max_per_client = 1\nmax_bytes = \"1KB\""));
     let ask = format!(
@@ -265,10 +264,10 @@ fn what_a_request_switches_to_is_a_tunnel_and_bounded_like_one() {
     );
     let mut first = Http::connect(gate.address());
     first.send(&ask);
-    let (mut upstream, _) = got(&origin);
+    let (mut upstream, _) = received_request(&origin);
     upstream.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
     assert!(first.head().starts_with("HTTP/1.1 101 "));
-    talk(&mut first, &mut upstream);
+    ping_pong(&mut first, &mut upstream);
     let mut second = Http::connect(gate.address());
     second.send(&ask);
     assert_eq!(second.answer().status(), 429);

@@ -3,7 +3,7 @@
 use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Folder, Http, Lockgate, Origin, Signal, bytes};
 
-use super::{connect, talk, tunnels};
+use super::{connect, ping_pong, tunnels};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 fn plain() -> Lockgate {
@@ -23,7 +23,7 @@ fn request(target: &str) -> http::Request<()> {
 }
 
 #[test]
-fn an_https_proxy_is_one_for_curl_and_for_hand_made_clients() {
+fn an_https_proxy_serves_connect_over_http1() {
     let site = Site::new();
     let origin = Origin::tcp();
     let gate = lockgate().start(&secure(&site));
@@ -71,7 +71,7 @@ fn an_https_proxy_is_one_for_curl_and_for_hand_made_clients() {
 }
 
 #[test]
-fn each_stream_is_a_tunnel_of_its_own_over_tls_and_without() {
+fn each_http2_stream_is_its_own_connect_tunnel() {
     let site = Site::new();
     let (over_tls, without) = (lockgate().start(&secure(&site)), plain());
     for (gate, client) in [
@@ -84,7 +84,7 @@ fn each_stream_is_a_tunnel_of_its_own_over_tls_and_without() {
         let (one, other) = (Origin::tcp(), Origin::tcp());
         let mut first = client.begin(request(&one.address()), false);
         let mut second = client.begin(request(&other.address()), false);
-        // Before the answer is there.
+        // Before the response is there.
         first.send("early", false);
         let (mut at_first, mut at_second) = (Http::over(one.accept()), Http::over(other.accept()));
         at_first.expect("early");
@@ -94,7 +94,7 @@ fn each_stream_is_a_tunnel_of_its_own_over_tls_and_without() {
         std::thread::scope(|scope| {
             scope.spawn(|| first.send(going.clone(), true));
             assert!(at_first.exactly(going.len()) == going);
-            // The end of one way leaves the other.
+            // The end of one direction leaves the other.
             at_first.expect_end();
         });
         at_second.send("second");
@@ -136,7 +136,7 @@ fn each_stream_is_a_tunnel_of_its_own_over_tls_and_without() {
 
 /// RFC 9113 §8.5: the reset of one side is that of the other.
 #[test]
-fn an_error_is_told_as_an_error() {
+fn resets_pass_between_connect_stream_and_target() {
     const CANCEL: u32 = 8;
     let gate = plain();
     let client = Client::connect(gate.address());
@@ -155,7 +155,7 @@ fn an_error_is_told_as_an_error() {
 }
 
 #[test]
-fn what_is_refused_leaves_the_connection_to_the_others() {
+fn a_refused_connect_stream_keeps_the_connection() {
     let gate = lockgate().start(&tunnels("protocols = [\"h2c\"]\ndeny = [\"127.0.0.9\"]"));
     let client = Client::connect(gate.address());
     for (target, status) in [
@@ -176,7 +176,7 @@ fn what_is_refused_leaves_the_connection_to_the_others() {
 }
 
 #[test]
-fn a_password_is_asked_for_on_each_stream() {
+fn each_connect_stream_needs_proxy_authorization() {
     let folder = Folder::new();
     let hash = "$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m";
     let users = text(&folder.write("users", format!("alice:{hash}\n")));
@@ -206,7 +206,7 @@ fn a_password_is_asked_for_on_each_stream() {
 }
 
 #[test]
-fn tunnels_of_one_connection_are_counted_and_bounded_one_by_one() {
+fn connect_streams_are_counted_and_limited_individually() {
     let keys = "protocols = [\"h2c\"]\nmax_per_client = 2\nmax_bytes = \"1KB\"";
     let gate = lockgate().start(&tunnels(keys));
     let (client, origin, another) = (
@@ -241,7 +241,7 @@ fn tunnels_of_one_connection_are_counted_and_bounded_one_by_one() {
 }
 
 #[test]
-fn tunnels_live_on_when_it_stops() {
+fn a_drain_keeps_http2_tunnels() {
     let gate = plain();
     let (client, origin) = (Client::connect(gate.address()), Origin::tcp());
     let mut stream = client.begin(request(&origin.address()), false);
@@ -261,19 +261,19 @@ fn tunnels_live_on_when_it_stops() {
 }
 
 #[test]
-fn over_http_1_beside_it_everything_is_as_without() {
+fn http1_clients_work_beside_http2_tunnels() {
     let gate = plain();
     let origin = Origin::tcp();
     let mut client = Http::connect(gate.address());
     client.send_in(1, connect(&origin.address()));
     client.head();
-    talk(&mut client, &mut Http::over(origin.accept()));
+    ping_pong(&mut client, &mut Http::over(origin.accept()));
 }
 
 /// RFC 9113 §8.5: "Receipt of any frame type other than DATA, RST_STREAM, WINDOW_UPDATE, or
 /// PRIORITY frames on a connected stream MUST be treated as a stream error".
 #[test]
-fn fields_behind_the_bytes_break_the_tunnel() {
+fn trailers_reset_a_connect_stream() {
     let (gate, origin) = (plain(), Origin::tcp());
     let client = Client::connect(gate.address());
     let mut tunnel = client.begin(request(&origin.address()), false);

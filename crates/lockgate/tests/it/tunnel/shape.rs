@@ -17,7 +17,7 @@ const CREDENTIALS: [&str; 2] = [
     "Basic Ym9iOm9wZW4gc2VzYW1l",
 ];
 
-/// Sends so much to whoever connects, and ends.
+/// Sends so many bytes to each client, and ends.
 fn sends(len: usize) -> Serving {
     Origin::tcp().serve(move |wire| {
         wire.send(bytes(7, len));
@@ -27,7 +27,7 @@ fn sends(len: usize) -> Serving {
 }
 
 #[test]
-fn a_tunnel_has_its_rate_each_way_and_half_close_survives() {
+fn per_tunnel_rate_holds_each_way_and_half_close_survives() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&tunnels(
         "shape = { per_tunnel = { in = \"2MB/s\", out = \"1MB/s\" } }",
@@ -50,7 +50,7 @@ fn a_tunnel_has_its_rate_each_way_and_half_close_survives() {
 }
 
 #[test]
-fn the_tunnels_of_one_user_share_a_rate_on_all_workers_and_others_have_theirs() {
+fn per_user_rate_is_shared_by_a_users_tunnels() {
     let folder = Folder::new();
     let file = folder.write("users", format!("alice:{HASH}\nbob:{HASH}\n"));
     let origin = sends(100_000);
@@ -78,7 +78,7 @@ fn the_tunnels_of_one_user_share_a_rate_on_all_workers_and_others_have_theirs() 
 }
 
 #[test]
-fn tunnels_over_both_https_share_the_rate_of_all() {
+fn tunnels_over_http1_and_http2_share_the_total_rate() {
     let origin = sends(100_000);
     let keys = "protocols = [\"h2c\", \"http1\"]\nshape = { total = { out = \"1MB/s\" } }";
     let gate = lockgate().workers(2).start(&tunnels(keys));
@@ -106,7 +106,7 @@ fn tunnels_over_both_https_share_the_rate_of_all() {
 }
 
 #[test]
-fn what_is_forwarded_is_held_too() {
+fn forwarded_requests_are_rate_limited_too() {
     let origin = Origin::tcp().answering(|_| {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n";
         [head.as_bytes(), &bytes(3, 200_000)].concat()
