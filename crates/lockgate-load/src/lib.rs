@@ -1,4 +1,4 @@
-//! Makes load and says what came of it, in numbers that cannot lie: what `lockgate load` does.
+//! The load generator of `lockgate load`: schedule, clients, and statistics as they are measured.
 //!
 //! Shares the codec, dialling and TLS with the proxy, and never its heart: what measures must not
 //! inherit the mistakes of what it measures.
@@ -7,7 +7,6 @@
 
 pub mod bucket;
 mod client;
-pub mod compare;
 pub mod expect;
 mod first;
 mod interface;
@@ -16,15 +15,12 @@ mod pace;
 pub mod page;
 pub mod plan;
 pub mod profile;
-pub mod push;
-pub mod report;
 pub mod result;
 mod run;
 pub mod schedule;
 pub mod target;
-pub mod threshold;
 pub mod ticks;
-mod watch;
+pub mod watch;
 pub mod websocket;
 mod worker;
 

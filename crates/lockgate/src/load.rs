@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use lockgate_load::Stop;
-use lockgate_load::push::Push;
+use lockgate_report::push::Push;
 use lockgate_load::result::End;
 
 use crate::cli::load::{Load, What};

@@ -10,10 +10,10 @@ use lockgate_load::bucket::LinkRate;
 use lockgate_load::expect::{Bytes, Expect, Length};
 use lockgate_load::options::{Options, Tls};
 use lockgate_load::profile::{Profile, Rates, Spike, duration};
-use lockgate_load::push::Gateway;
+use lockgate_report::push::Gateway;
 use lockgate_load::schedule::Rate;
 use lockgate_load::target::{Body, Varying};
-use lockgate_load::threshold::Threshold;
+use lockgate_report::threshold::Threshold;
 use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::{CaSource, CertFiles};
 

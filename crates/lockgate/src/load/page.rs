@@ -4,8 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use lockgate_load::Stop;
-use lockgate_load::page::{self, Plan, report};
+use lockgate_load::page::{self, Plan};
 use lockgate_load::result::End;
+use lockgate_report::page as report;
 
 use super::interrupts::Interrupts;
 use super::outputs::{self, Output};
