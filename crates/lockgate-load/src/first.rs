@@ -10,18 +10,18 @@ use fastrand::Rng;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 
-use crate::client::{self, Done, Fault, Link, Scratch};
+use crate::client::{self, ExchangeStats, Fault, Transport, Scratch};
 use crate::plan::Plan;
-use crate::result::{Failure, FirstAnswer};
+use crate::result::{Failure, FirstResponse};
 use crate::run::StartError;
-use crate::target::{Ask, Target};
+use crate::target::{Exchange, Target};
 use crate::worker::{Stop, TICK};
 
 /// Asks each target once. Addresses that do not answer are struck out.
 ///
 /// # Errors
 /// When a target does not answer as expected, unless the plan says to go on.
-pub(crate) fn ask(plan: &Plan, stop: &Stop) -> Result<Vec<FirstAnswer>, StartError> {
+pub(crate) fn ask(plan: &Plan, stop: &Stop) -> Result<Vec<FirstResponse>, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build_local(Default::default())?;
@@ -38,19 +38,19 @@ pub(crate) fn ask(plan: &Plan, stop: &Stop) -> Result<Vec<FirstAnswer>, StartErr
 }
 
 /// `None` when the run was ended meanwhile.
-async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswer>, StartError> {
+async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstResponse>, StartError> {
     let blocks = Blocks::new();
     let mut scratch = Scratch::new(blocks, Rng::new());
     let timer = Timer::new()?;
     timer.set(Duration::ZERO)?;
     let begun = Instant::now();
-    let mut done = Done::default();
+    let mut stats = ExchangeStats::default();
     let asked = {
         let mut asking = pin!(try_all(
             &plan.targets[place],
             plan.timeout,
             &mut scratch,
-            &mut done
+            &mut stats
         ));
         poll_fn(|cx| {
             while timer.poll(cx)?.is_ready() {
@@ -67,27 +67,27 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
         })
         .await?
     };
-    let Some((link, made)) = asked else {
+    let Some((transport, made)) = asked else {
         return Ok(None);
     };
     let target = &plan.targets[place];
     if let Err(fault) = made
         && !plan.anyway
     {
-        let text = format!("{}{}", fault.text, advice(target, &fault, &done));
+        let text = format!("{}{}", fault.text, advice(target, &fault, &stats));
         return Err(StartError::First {
             target: target.written.clone(),
             text,
         });
     }
-    Ok(Some(FirstAnswer {
+    Ok(Some(FirstResponse {
         target: target.written.clone(),
-        status: done.seen.status,
-        length: done.seen.length,
+        status: stats.response.status,
+        length: stats.response.length,
         protocol: target.ask.protocol(),
-        streams: link.as_ref().and_then(|link| link.allowed),
-        tls: link
-            .and_then(|link| link.tls)
+        streams: transport.as_ref().and_then(|transport| transport.allowed),
+        tls: transport
+            .and_then(|transport| transport.tls)
             .map(|tls| format!("{} {}", tls.version, tls.cipher)),
     }))
 }
@@ -98,8 +98,8 @@ async fn try_all(
     target: &Target,
     timeout: Duration,
     scratch: &mut Scratch,
-    done: &mut Done,
-) -> (Option<Link>, Result<(), Fault>) {
+    stats: &mut ExchangeStats,
+) -> (Option<Transport>, Result<(), Fault>) {
     let mut failed = Fault::new(Failure::Connect, "its name has no address");
     let peer = &target.peer;
     let places = peer
@@ -109,11 +109,11 @@ async fn try_all(
     let each = timeout / places.len().max(1) as u32;
     for place in places {
         let address = &peer.addresses[place];
-        match within(each, client::open(target, address, scratch, done)).await {
-            Some(Ok(mut link)) => {
+        match within(each, client::open(target, address, scratch, stats)).await {
+            Some(Ok(mut transport)) => {
                 peer.choose(place);
-                let made = client::exchange(&mut link, target, scratch, done).await;
-                return (Some(link), made);
+                let made = client::exchange(&mut transport, target, scratch, stats).await;
+                return (Some(transport), made);
             }
             Some(Err(fault)) => failed = fault,
             None => {
@@ -143,10 +143,10 @@ async fn within<T>(time: Duration, wanted: impl Future<Output = T>) -> Option<T>
 }
 
 /// What to do about it.
-fn advice(target: &Target, fault: &Fault, done: &Done) -> String {
+fn advice(target: &Target, fault: &Fault, stats: &ExchangeStats) -> String {
     match fault.failure {
-        Failure::Status if matches!(target.ask, Ask::Http(_) | Ask::Http2(_)) => {
-            let (status, length) = (done.seen.status.unwrap_or_default(), done.seen.length);
+        Failure::Status if matches!(target.ask, Exchange::Http(_) | Exchange::Http2(_)) => {
+            let (status, length) = (stats.response.status.unwrap_or_default(), stats.response.length);
             format!(
                 " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \
                  measure, or --anyway to go on and count failures"

@@ -5,13 +5,13 @@
 
 #![forbid(unsafe_code)]
 
-pub mod bucket;
+pub mod shared_link;
 mod client;
 pub mod expect;
 mod first;
 mod interface;
 pub mod options;
-mod pace;
+mod load_scheduler;
 pub mod page;
 pub mod plan;
 pub mod profile;

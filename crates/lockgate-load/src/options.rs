@@ -15,13 +15,13 @@ use lockgate_net::tls::{
     CaSource, CertFiles, ClientSettings, Connector, ConnectorError, Policy, PolicyError,
 };
 
-use crate::bucket::{Bucket, LinkRate};
+use crate::shared_link::{SharedLink, LinkRate};
 use crate::expect::{Expect, Length};
 use crate::plan::{Loop, Plan, Stage, Until};
 use crate::profile::{Profile, ProfileError, Rates};
 use crate::schedule::Schedule;
 use crate::target::{
-    Ask, Body, Http2, Peer, Request, Scheme, Target, Through, Url, UrlError, Varying, WebSocket,
+    Exchange, Body, Http2, Peer, Request, Scheme, Target, ConnectProxy, Url, UrlError, Varying, WebSocket,
 };
 
 /// How long a stage lasts where nothing was said.
@@ -172,7 +172,7 @@ impl Options {
             per_connection: self.per_connection,
             threads: self.threads.min(self.connections),
             cpus: self.cpus.clone(),
-            link: self.link.map(|rate| Arc::new(Bucket::new(rate))),
+            link: self.link.map(|rate| Arc::new(SharedLink::new(rate))),
             timeout: self.timeout,
             warm_up,
             stages,
@@ -492,7 +492,7 @@ impl Options {
             host: url.host.clone(),
             port: url.port,
             tls: self.connector(url.scheme)?,
-            through: through.map(|(_, written)| Through {
+            through: through.map(|(_, written)| ConnectProxy {
                 written,
                 authorization,
             }),
@@ -501,7 +501,7 @@ impl Options {
         })
     }
 
-    fn ask(&self, url: &Url) -> Ask {
+    fn ask(&self, url: &Url) -> Exchange {
         match url.scheme {
             Scheme::Http | Scheme::Https => {
                 let usual = if self.body.is_empty() && !self.grpc {
@@ -514,7 +514,7 @@ impl Options {
                     !self.body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
                 let wants_length = wants_length && !self.says("content-length");
                 if self.streams.is_some() {
-                    return Ask::Http2(self.http2(method, url, wants_length));
+                    return Exchange::Http2(self.http2(method, url, wants_length));
                 }
                 let mut head = self.head(method, url);
                 if wants_length && !self.says("transfer-encoding") {
@@ -528,18 +528,18 @@ impl Options {
                 }
                 let varying = self.varying.clone();
                 let body = self.body.clone();
-                Ask::Http(Request {
+                Exchange::Http(Request {
                     method: Method::of(method.as_bytes()),
                     head,
                     varying,
                     body,
                 })
             }
-            Scheme::Ws | Scheme::Wss => Ask::WebSocket(WebSocket {
+            Scheme::Ws | Scheme::Wss => Exchange::WebSocket(WebSocket {
                 head: self.head("GET", url),
                 message: self.body.clone(),
             }),
-            Scheme::Tcp | Scheme::Tls => Ask::Bytes(self.body.clone()),
+            Scheme::Tcp | Scheme::Tls => Exchange::Bytes(self.body.clone()),
         }
     }
 

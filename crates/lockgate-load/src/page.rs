@@ -19,5 +19,5 @@ mod run;
 mod scan;
 mod style;
 
-pub use plan::Plan;
+pub use plan::PagePlan;
 pub use run::{PageError, run};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::bucket::Bucket;
+use crate::shared_link::SharedLink;
 use crate::schedule::Schedule;
 use crate::target::{Peer, Target};
 
@@ -26,7 +26,7 @@ pub struct Plan {
     /// CPUs, of which each thread gets one in turn; empty: wherever the system puts them.
     pub cpus: Vec<usize>,
     /// The slow link that all connections are behind, if they are.
-    pub link: Option<Arc<Bucket>>,
+    pub link: Option<Arc<SharedLink>>,
     /// What one exchange may take, from when it was due.
     pub timeout: Duration,
     /// What is done before anything is counted, at the rate at which the first stage begins.

@@ -14,13 +14,13 @@ use crate::ticks::CpuTime;
 #[derive(Debug, Clone)]
 pub struct Report {
     /// What was asked for.
-    pub run: Description,
+    pub run: RunDescription,
     /// When its first stage began.
     pub began: SystemTime,
     /// The first answer of each target, which the others are held against.
-    pub first: Vec<FirstAnswer>,
+    pub first: Vec<FirstResponse>,
     /// Its stages in their order; warm-up is none.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageResult>,
     /// Requests that were made before the first stage and are in none: the first of each target,
     /// and the warm-up.
     pub uncounted: u64,
@@ -30,13 +30,13 @@ pub struct Report {
 
 /// What was asked for.
 #[derive(Debug, Clone)]
-pub struct Description {
+pub struct RunDescription {
     /// The words of the command line.
     pub command: Vec<String>,
     /// Targets as written.
     pub targets: Vec<String>,
     /// Whether answers decide when the next request is made.
-    pub model: Model,
+    pub model: LoadModel,
     /// Connections at once, over all threads.
     pub connections: usize,
     /// Streams of each of them at once, where HTTP/2 is spoken.
@@ -51,7 +51,7 @@ pub struct Description {
 
 /// What decides when the next request is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Model {
+pub enum LoadModel {
     /// The answer to the one before it, on the same connection: a slow server is asked less.
     Closed,
     /// A schedule: latency counts from when the request was due.
@@ -60,7 +60,7 @@ pub enum Model {
 
 /// The first answer of a target.
 #[derive(Debug, Clone)]
-pub struct FirstAnswer {
+pub struct FirstResponse {
     /// The target as written.
     pub target: String,
     /// The status of HTTP.
@@ -88,7 +88,7 @@ pub enum End {
 
 /// One step: a rate of a ladder, a round.
 #[derive(Debug, Clone)]
-pub struct Stage {
+pub struct StageResult {
     /// From 1 on.
     pub round: usize,
     /// Requests a second that were due, where there was one rate: none for a closed loop, a ramp
@@ -101,7 +101,7 @@ pub struct Stage {
     /// ended it.
     pub elapsed: Duration,
     /// What came of its requests.
-    pub tally: Tally,
+    pub counts: StageCounts,
     /// The same by seconds, by when exchanges ended.
     pub seconds: Vec<Second>,
     /// What the generator itself took.
@@ -135,7 +135,7 @@ pub enum Limit {
     /// The generator was late with requests that it had time and connections for.
     Lateness,
     /// A network interface had no room left.
-    Link,
+    Transport,
 }
 
 impl Limit {
@@ -144,7 +144,7 @@ impl Limit {
         match self {
             Self::Generator => "generator",
             Self::Lateness => "lateness",
-            Self::Link => "link",
+            Self::Transport => "link",
         }
     }
 }
@@ -154,7 +154,7 @@ pub type Nanoseconds = Histogram<u64>;
 
 /// What came of requests.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct StageCounts {
     /// Of successes, from when they were due; in a closed loop that is when a client was free, so
     /// that connecting is in it.
     pub latency: Nanoseconds,
@@ -200,7 +200,7 @@ pub struct Tally {
     pub cut: u64,
 }
 
-impl Tally {
+impl StageCounts {
     /// Nothing yet.
     pub fn new() -> Self {
         Self {
@@ -272,7 +272,7 @@ impl Tally {
     }
 }
 
-impl Default for Tally {
+impl Default for StageCounts {
     fn default() -> Self {
         Self::new()
     }

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::bucket::Bucket;
+use crate::shared_link::SharedLink;
 use crate::first;
 use crate::interface::Interface;
 use crate::plan::{Loop, Plan, Stage, Until};
 use crate::result::{
-    self, Description, End, Generator, Invalid, Limit, Model, Report, Second, Tally, Watched,
+    self, RunDescription, End, Generator, Invalid, Limit, LoadModel, Report, Second, StageCounts, Watched,
 };
 use crate::ticks::Ticks;
 use crate::watch::{Cpu, Tree};
-use crate::worker::{self, Busy, News, Order, Setup, Stop};
+use crate::worker::{self, ThreadTime, WorkerEvent, Order, WorkerSetup, Stop};
 
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -111,10 +111,10 @@ pub enum Progress<'a> {
         /// That second.
         second: Second,
         /// All of the stage so far.
-        tally: &'a Tally,
+        counts: &'a StageCounts,
     },
     /// It is over. Nothing of a warm-up.
-    Over(&'a result::Stage),
+    Over(&'a StageResult),
 }
 
 /// Makes the run that `plan` says.
@@ -163,11 +163,11 @@ pub fn run(
         end: End::Complete,
     };
     let plan = Arc::new(plan);
-    let mut crew = Crew::start(&plan, stop, watched)?;
+    let mut crew = Workers::start(&plan, stop, watched)?;
     if let Some(stage) = plan.warm_up.as_ref().filter(|_| !stop.is_asked()) {
         tell(Progress::Begun { place: None, stage });
         let warm_up = crew.run(stage, stop, &mut tell)?;
-        report.uncounted += warm_up.tally.succeeded() + warm_up.tally.failed() + warm_up.tally.cut;
+        report.uncounted += warm_up.counts.succeeded() + warm_up.counts.failed() + warm_up.counts.cut;
         report.began = SystemTime::now();
     }
     for (place, stage) in plan.stages.iter().enumerate() {
@@ -190,19 +190,19 @@ pub fn run(
     Ok(report)
 }
 
-fn describe(plan: &Plan) -> Description {
+fn describe(plan: &Plan) -> RunDescription {
     let open = plan
         .stages
         .iter()
         .any(|stage| matches!(stage.shape, Loop::Open(_)));
-    Description {
+    RunDescription {
         command: plan.command.clone(),
         targets: plan
             .targets
             .iter()
             .map(|target| target.written.clone())
             .collect(),
-        model: if open { Model::Open } else { Model::Closed },
+        model: if open { LoadModel::Open } else { LoadModel::Closed },
         connections: plan.connections,
         streams: plan.streams,
         threads: plan.threads,
@@ -263,18 +263,18 @@ struct WatchedTree {
 }
 
 /// The threads of the generator, and what is watched beside them.
-struct Crew {
+struct Workers {
     orders: Vec<Sender<Order>>,
-    news: Receiver<News>,
+    news: Receiver<WorkerEvent>,
     threads: Vec<thread::JoinHandle<()>>,
     own: Tree,
     watched: Vec<WatchedTree>,
     /// Interfaces towards the targets, each once.
     interfaces: Vec<Interface>,
-    link: Option<Arc<Bucket>>,
+    link: Option<Arc<SharedLink>>,
 }
 
-impl Crew {
+impl Workers {
     fn start(plan: &Arc<Plan>, stop: &Arc<Stop>, watched: Vec<WatchedTree>) -> io::Result<Self> {
         let (tell, news) = mpsc::channel();
         let mut crew = Self {
@@ -300,7 +300,7 @@ impl Crew {
             let share = plan.connections / plan.threads;
             let clients = share + usize::from(thread < plan.connections % plan.threads);
             let (plan, stop, news) = (Arc::clone(plan), Arc::clone(stop), tell.clone());
-            let setup = Setup {
+            let setup = WorkerSetup {
                 plan,
                 thread,
                 clients,
@@ -321,7 +321,7 @@ impl Crew {
         stage: &Stage,
         stop: &Stop,
         tell: &mut impl FnMut(Progress<'_>),
-    ) -> io::Result<result::Stage> {
+    ) -> io::Result<StageResult> {
         let shared = Arc::new(stage.clone());
         let before = self.cpu();
         let moved: Vec<_> = self.interfaces.iter().map(Interface::moved).collect();
@@ -353,7 +353,7 @@ impl Crew {
             busiest: share(gathered.busiest.ran + gathered.busiest.waited),
             waited: share(gathered.waited),
         };
-        let mut invalid = invalid(stage, &generator, &gathered.tally);
+        let mut invalid = invalid(stage, &generator, &gathered.counts);
         for (interface, before) in self.interfaces.iter().zip(moved) {
             let used = interface.used(before, interface.moved(), whole);
             if used >= FULL {
@@ -363,7 +363,7 @@ impl Crew {
                     used * 100.0
                 );
                 invalid.push(Invalid {
-                    limit: Limit::Link,
+                    limit: Limit::Transport,
                     text,
                 });
             }
@@ -399,14 +399,14 @@ impl Crew {
             .iter()
             .filter_map(|link| link.note(link.busy() - busy_before, whole));
         let notes = slow.chain(waits);
-        Ok(result::Stage {
+        Ok(StageResult {
             round: stage.round,
             rate: stage.rate(),
             name: stage.name.clone(),
             elapsed,
             invalid,
             notes: notes.chain(lost).collect(),
-            tally: gathered.tally,
+            counts: gathered.counts,
             seconds: gathered.seconds,
             generator,
             watched: seen,
@@ -427,8 +427,8 @@ impl Crew {
         &mut self,
         begin: Instant,
         tell: &mut impl FnMut(Progress<'_>),
-    ) -> io::Result<Gathered> {
-        let mut gathered = Gathered::default();
+    ) -> io::Result<Collected> {
+        let mut gathered = Collected::default();
         let mut working = self.orders.len();
         let mut look = Instant::now() + LOOK;
         while working > 0 {
@@ -436,18 +436,18 @@ impl Crew {
                 .news
                 .recv_timeout(look.saturating_duration_since(Instant::now()))
             {
-                Ok(News::Second(second, tally)) => {
-                    gathered.tally.add(&tally);
-                    gathered.hear(second, &tally);
+                Ok(WorkerEvent::Second(second, counts)) => {
+                    gathered.counts.add(&counts);
+                    gathered.hear(second, &counts);
                 }
-                Ok(News::Over { busy }) => {
+                Ok(WorkerEvent::Over { busy }) => {
                     if busy.ran + busy.waited > gathered.busiest.ran + gathered.busiest.waited {
                         gathered.busiest = busy;
                     }
                     gathered.waited = gathered.waited.max(busy.waited);
                     working -= 1;
                 }
-                Ok(News::Broken(error)) => return Err(error),
+                Ok(WorkerEvent::Broken(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) => {
                     look = Instant::now() + LOOK;
                     tell(Progress::Tick {
@@ -465,7 +465,7 @@ impl Crew {
                 tell(Progress::Second {
                     elapsed,
                     second,
-                    tally: &gathered.tally,
+                    counts: &gathered.counts,
                 });
             }
         }
@@ -476,7 +476,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         self.orders.clear();
         for thread in self.threads.drain(..) {
@@ -488,27 +488,27 @@ impl Drop for Crew {
 
 /// What all threads have told of a stage.
 #[derive(Default)]
-struct Gathered {
-    tally: Tally,
+struct Collected {
+    counts: StageCounts,
     /// Seconds of which everything is known.
     seconds: Vec<Second>,
     /// Those behind them, and how many threads have told of each.
-    open: VecDeque<(Tally, usize)>,
-    busiest: Busy,
+    open: VecDeque<(StageCounts, usize)>,
+    busiest: ThreadTime,
     /// The longest that a thread was ready and had no CPU.
     waited: Duration,
 }
 
-impl Gathered {
+impl Collected {
     /// Adds what a thread tells of a second.
-    fn hear(&mut self, second: usize, tally: &Tally) {
+    fn hear(&mut self, second: usize, counts: &StageCounts) {
         // A thread that had nothing to tell for a while may come late.
         let place = second.saturating_sub(self.seconds.len());
         while self.open.len() <= place {
-            self.open.push_back((Tally::new(), 0));
+            self.open.push_back((StageCounts::new(), 0));
         }
         let (sum, heard) = &mut self.open[place];
-        sum.add(tally);
+        sum.add(counts);
         *heard += 1;
     }
 
@@ -524,26 +524,26 @@ impl Gathered {
 
     /// Sums up the first open second: a histogram is a megabyte, and a run may take days.
     fn close(&mut self) -> Second {
-        let (tally, _) = self.open.pop_front().unwrap_or_default();
-        let second = summary(&tally);
+        let (counts, _) = self.open.pop_front().unwrap_or_default();
+        let second = summary(&counts);
         self.seconds.push(second);
         second
     }
 }
 
-fn summary(tally: &Tally) -> Second {
+fn summary(counts: &StageCounts) -> Second {
     Second {
-        succeeded: tally.succeeded(),
-        failed: tally.failed(),
-        received: tally.received,
-        p50: tally.latency.value_at_quantile(0.5),
-        p99: tally.latency.value_at_quantile(0.99),
-        max: tally.latency.max(),
+        succeeded: counts.succeeded(),
+        failed: counts.failed(),
+        received: counts.received,
+        p50: counts.latency.value_at_quantile(0.5),
+        p99: counts.latency.value_at_quantile(0.99),
+        max: counts.latency.max(),
     }
 }
 
 /// Why the figures of a stage are not those of its targets.
-fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<Invalid> {
+fn invalid(stage: &Stage, generator: &Generator, counts: &StageCounts) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     if generator.busiest >= SATURATED {
         let text = format!(
@@ -556,18 +556,18 @@ fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<Invalid> 
             text,
         });
     }
-    if tally.exhausted > 0 {
+    if counts.exhausted > 0 {
         let text = format!(
             "connections failed for reasons of this side: {} times it had no descriptors, local ports or memory left",
-            tally.exhausted
+            counts.exhausted
         );
         reasons.push(Invalid {
             limit: Limit::Generator,
             text,
         });
     }
-    let late = Duration::from_nanos(tally.lateness.value_at_quantile(0.99));
-    let latency = Duration::from_nanos(tally.latency.value_at_quantile(0.99));
+    let late = Duration::from_nanos(counts.lateness.value_at_quantile(0.99));
+    let latency = Duration::from_nanos(counts.latency.value_at_quantile(0.99));
     let is_much = late > LATE || late > LITTLE && late * 2 > latency;
     if matches!(stage.shape, Loop::Open(_)) && is_much {
         let text = format!(

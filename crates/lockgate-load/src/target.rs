@@ -8,7 +8,7 @@ use lockgate_net::dial;
 use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::Connector;
 
-use crate::expect::{Expect, Seen};
+use crate::expect::{Expect, ObservedResponse};
 use crate::result::Failure;
 
 /// One thing that is asked for.
@@ -21,23 +21,23 @@ pub struct Target {
     /// Where it is: targets with the same peer share connections.
     pub peer: Arc<Peer>,
     /// What an exchange is.
-    pub ask: Ask,
+    pub ask: Exchange,
     /// What its answer must be.
     pub expect: Expect,
     /// The first answer that was so, of all threads: what the others are held against.
-    pub(crate) first: OnceLock<Seen>,
+    pub(crate) first: OnceLock<ObservedResponse>,
 }
 
 impl Target {
     /// What is wrong with an answer, if something is.
-    pub(crate) fn judge(&self, seen: &Seen) -> Result<(), (Failure, String)> {
+    pub(crate) fn judge(&self, response: &ObservedResponse) -> Result<(), (Failure, String)> {
         if self.first.get().is_none() {
             // What went wrong is nothing to hold others against.
-            self.expect.judge(seen, None)?;
+            self.expect.judge(response, None)?;
         }
         // Another thread may have been first meanwhile.
         self.expect
-            .judge(seen, Some(self.first.get_or_init(|| *seen)))
+            .judge(response, Some(self.first.get_or_init(|| *response)))
     }
 }
 
@@ -53,7 +53,7 @@ pub struct Peer {
     /// TLS, where it is spoken.
     pub tls: Option<Arc<Connector>>,
     /// A proxy between, which is asked to connect: `addresses` are its own.
-    pub through: Option<Through>,
+    pub through: Option<ConnectProxy>,
     /// A header of the PROXY protocol goes before everything else.
     pub proxy_protocol: Option<Version>,
     /// Which of the addresses answered.
@@ -78,7 +78,7 @@ impl Peer {
 
 /// A CONNECT proxy.
 #[derive(Debug)]
-pub struct Through {
+pub struct ConnectProxy {
     /// As it was written.
     pub written: String,
     /// `Proxy-Authorization`, if it wants one.
@@ -87,7 +87,7 @@ pub struct Through {
 
 /// What an exchange is.
 #[derive(Debug)]
-pub enum Ask {
+pub enum Exchange {
     /// A request of HTTP/1.1.
     Http(Request),
     /// A request of HTTP/2.
@@ -98,7 +98,7 @@ pub enum Ask {
     Bytes(Body),
 }
 
-impl Ask {
+impl Exchange {
     /// What is spoken, for reports.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {

@@ -5,10 +5,10 @@
 
 use crate::escape::csv;
 use crate::summary::{FIGURES, StageSummary, Summary};
-use lockgate_load::result::{Failure, Nanoseconds, Report, Stage};
+use lockgate_load::result::{Failure, Nanoseconds, Report, StageResult};
 
 /// Name and text of each field of a line.
-type Line = Vec<(String, String)>;
+type Fields = Vec<(String, String)>;
 
 /// One line a stage below a header.
 pub fn stages(report: &Report) -> String {
@@ -55,33 +55,33 @@ pub fn seconds(report: &Report) -> String {
     table(lines)
 }
 
-fn stage(stage: &Stage, connections: usize, programs: &[&str]) -> Line {
-    let tally = &stage.tally;
+fn stage(stage: &StageResult, connections: usize, programs: &[&str]) -> Fields {
+    let counts = &stage.counts;
     let summary = StageSummary::of(stage, connections);
     let mut line = named([
         ("round", stage.round.to_string()),
         ("stage", stage.name.clone()),
         ("rate", optional(stage.rate)),
         ("elapsed_s", stage.elapsed.as_secs_f64().to_string()),
-        ("succeeded", tally.succeeded().to_string()),
+        ("succeeded", counts.succeeded().to_string()),
         ("succeeded_per_s", summary.rate.to_string()),
-        ("failed", tally.failed().to_string()),
+        ("failed", counts.failed().to_string()),
     ]);
-    for (kind, number) in Failure::ALL.into_iter().zip(tally.failures) {
+    for (kind, number) in Failure::ALL.into_iter().zip(counts.failures) {
         line.push((format!("failures_{}", kind.name()), number.to_string()));
     }
     line.extend(named([
-        ("late", tally.late.to_string()),
-        ("cut", tally.cut.to_string()),
+        ("late", counts.late.to_string()),
+        ("cut", counts.cut.to_string()),
     ]));
-    line.extend(microseconds("latency_us", &tally.latency));
-    line.extend(microseconds("service_us", &tally.service));
+    line.extend(microseconds("latency_us", &counts.latency));
+    line.extend(microseconds("service_us", &counts.service));
     line.extend(named([
-        ("connections_opened", tally.opened.to_string()),
-        ("connections_resumed", tally.resumed.to_string()),
-        ("exchanges_reused", tally.reused.to_string()),
-        ("bytes_sent", tally.sent.to_string()),
-        ("bytes_received", tally.received.to_string()),
+        ("connections_opened", counts.opened.to_string()),
+        ("connections_resumed", counts.resumed.to_string()),
+        ("exchanges_reused", counts.reused.to_string()),
+        ("bytes_sent", counts.sent.to_string()),
+        ("bytes_received", counts.received.to_string()),
         (
             "generator_user_s",
             stage.generator.user.as_secs_f64().to_string(),
@@ -109,7 +109,7 @@ fn stage(stage: &Stage, connections: usize, programs: &[&str]) -> Line {
 
 /// Columns of one program, empty where it was not watched: every line has as many fields (RFC 4180
 /// §2, rule 4).
-fn watched(stage: &Stage, summary: &StageSummary, name: &str) -> Line {
+fn watched(stage: &StageResult, summary: &StageSummary, name: &str) -> Fields {
     let at = stage
         .watched
         .iter()
@@ -148,7 +148,7 @@ fn watched(stage: &Stage, summary: &StageSummary, name: &str) -> Line {
         .collect()
 }
 
-fn microseconds(name: &str, histogram: &Nanoseconds) -> Line {
+fn microseconds(name: &str, histogram: &Nanoseconds) -> Fields {
     let figures = Summary::of(histogram).map(|summary| summary.figures());
     let field = |at: usize| optional(figures.map(|figures| figures[at] / 1e3));
     FIGURES
@@ -158,7 +158,7 @@ fn microseconds(name: &str, histogram: &Nanoseconds) -> Line {
         .collect()
 }
 
-fn named<const N: usize>(fields: [(&str, String); N]) -> Line {
+fn named<const N: usize>(fields: [(&str, String); N]) -> Fields {
     fields.map(|(name, text)| (name.to_owned(), text)).to_vec()
 }
 
@@ -166,7 +166,7 @@ fn optional<T: ToString>(figure: Option<T>) -> String {
     figure.map_or_else(String::new, |figure| figure.to_string())
 }
 
-fn table(lines: Vec<Line>) -> String {
+fn table(lines: Vec<Fields>) -> String {
     let header = lines
         .first()
         .map(|line| line.iter().map(|(name, _)| csv(name)).collect::<Vec<_>>());

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use base64ct::{Base64, Encoding};
 
-use lockgate_load::result::{Model, Nanoseconds, Report};
+use lockgate_load::result::{LoadModel, Nanoseconds, Report};
 
 /// Both end in 0x10: counts are variable-length integers.
 const V2: u32 = 0x1c84_9313;
@@ -45,9 +45,9 @@ pub fn log(report: &Report) -> String {
             let encoded = Base64::encode_string(&compressed(&encode(histogram)));
             writeln!(out, "{tag}{start:.3},{length:.3},{max:.3},{encoded}").expect("memory");
         };
-        interval("", &stage.tally.latency);
-        if report.run.model == Model::Open {
-            interval("Tag=service,", &stage.tally.service);
+        interval("", &stage.counts.latency);
+        if report.run.model == LoadModel::Open {
+            interval("Tag=service,", &stage.counts.service);
         }
         start = start.saturating_add(stage.elapsed);
     }
@@ -141,7 +141,7 @@ fn adler32(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use crate::sample;
-    use lockgate_load::result::Tally;
+    use lockgate_load::result::StageCounts;
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_histogram_is_encoded_byte_by_byte_as_its_own_crate_does() {
-        let mut histogram = Tally::new().latency;
+        let mut histogram = StageCounts::new().latency;
         histogram.record_n(1, 3).unwrap();
         histogram.record_n(3, 200).unwrap();
         histogram.record_n(1_000_000, 1 << 60).unwrap();
@@ -159,7 +159,7 @@ mod tests {
             "1c8493130000001500000000000000030000000000000001000000174876e8003ff00000000000000006009003b9ae01808080808080808020a1af0102"
         );
         assert_eq!(
-            hex(&encode(&Tally::new().latency)),
+            hex(&encode(&StageCounts::new().latency)),
             "1c8493130000000100000000000000030000000000000001000000174876e8003ff000000000000000"
         );
     }

@@ -48,7 +48,7 @@ use std::time::SystemTime;
 use serde_json::{Map, Value, json};
 
 use crate::summary::{FIGURES, StageSummary, Summary, is_valid};
-use lockgate_load::result::{End, Failure, Model, Nanoseconds, Report, Second, Stage};
+use lockgate_load::result::{End, Failure, LoadModel, Nanoseconds, Report, Second, StageResult};
 use lockgate_load::ticks::CpuTime;
 
 /// The object on several lines, with a line end.
@@ -72,7 +72,7 @@ pub fn value(report: &Report) -> Value {
     json!({
         "command": run.command,
         "targets": run.targets,
-        "model": match run.model { Model::Closed => "closed", Model::Open => "open" },
+        "model": match run.model { LoadModel::Closed => "closed", LoadModel::Open => "open" },
         "connections": run.connections,
         "streams": run.streams,
         "threads": run.threads,
@@ -91,17 +91,17 @@ pub fn value(report: &Report) -> Value {
     })
 }
 
-fn stage(stage: &Stage, connections: usize) -> Value {
-    let tally = &stage.tally;
+fn stage(stage: &StageResult, connections: usize) -> Value {
+    let counts = &stage.counts;
     let summary = StageSummary::of(stage, connections);
     let kinds = || Failure::ALL.into_iter().enumerate();
     let failures: Map<_, _> = kinds()
-        .map(|(at, kind)| (kind.name().to_owned(), tally.failures[at].into()))
+        .map(|(at, kind)| (kind.name().to_owned(), counts.failures[at].into()))
         .collect();
     let examples: Map<_, _> = kinds()
-        .filter_map(|(at, kind)| Some((kind.name().to_owned(), tally.examples[at].clone()?.into())))
+        .filter_map(|(at, kind)| Some((kind.name().to_owned(), counts.examples[at].clone()?.into())))
         .collect();
-    let statuses: Map<_, _> = tally
+    let statuses: Map<_, _> = counts
         .statuses
         .iter()
         .map(|(status, number)| (status.to_string(), (*number).into()))
@@ -115,25 +115,25 @@ fn stage(stage: &Stage, connections: usize) -> Value {
         "name": stage.name,
         "rate": stage.rate,
         "elapsed_s": stage.elapsed.as_secs_f64(),
-        "succeeded": tally.succeeded(),
+        "succeeded": counts.succeeded(),
         "succeeded_per_s": summary.rate,
-        "failed": tally.failed(),
+        "failed": counts.failed(),
         "failed_share": summary.failed_share,
         "failures": failures,
         "examples": examples,
         "statuses": statuses,
-        "late": tally.late,
-        "cut": tally.cut,
-        "latency_us": microseconds(&tally.latency),
-        "service_us": microseconds(&tally.service),
-        "failed_us": microseconds(&tally.failed),
-        "lateness_us": microseconds(&tally.lateness),
-        "connect_us": microseconds(&tally.connect),
-        "connections_opened": tally.opened,
-        "connections_resumed": tally.resumed,
-        "exchanges_reused": tally.reused,
-        "bytes_sent": tally.sent,
-        "bytes_received": tally.received,
+        "late": counts.late,
+        "cut": counts.cut,
+        "latency_us": microseconds(&counts.latency),
+        "service_us": microseconds(&counts.service),
+        "failed_us": microseconds(&counts.failed),
+        "lateness_us": microseconds(&counts.lateness),
+        "connect_us": microseconds(&counts.connect),
+        "connections_opened": counts.opened,
+        "connections_resumed": counts.resumed,
+        "exchanges_reused": counts.reused,
+        "bytes_sent": counts.sent,
+        "bytes_received": counts.received,
         "bytes_sent_per_s": summary.sent_rate,
         "bytes_received_per_s": summary.received_rate,
         "generator": {
@@ -151,7 +151,7 @@ fn stage(stage: &Stage, connections: usize) -> Value {
     })
 }
 
-fn watched(stage: &Stage, summary: &StageSummary) -> Vec<Value> {
+fn watched(stage: &StageResult, summary: &StageSummary) -> Vec<Value> {
     let programs = stage
         .watched
         .iter()

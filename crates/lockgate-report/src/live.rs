@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::escape::terminal;
 use crate::units;
 use lockgate_load::plan::{Loop, Stage, Until};
-use lockgate_load::result::{Failure, Second, Tally};
+use lockgate_load::result::{Failure, Second, StageCounts};
 use lockgate_load::Progress;
 
 /// Seconds that the sparkline may show.
@@ -29,28 +29,28 @@ pub struct Live {
     /// Stages of one round.
     stages: usize,
     rounds: usize,
-    current: Option<Current>,
+    current: Option<CurrentStage>,
     /// Of the stages before, the warm-up's connections too.
-    before: Counts,
+    before: SecondCounts,
     /// Successes of each second, over all stages.
     history: VecDeque<u64>,
 }
 
 /// The stage that goes on.
 #[derive(Debug)]
-struct Current {
+struct CurrentStage {
     place: Option<usize>,
     stage: Stage,
     elapsed: Duration,
     /// The last whole second, and how many there were.
     last: Option<Second>,
     passed: u64,
-    counts: Counts,
+    counts: SecondCounts,
 }
 
 /// What is summed up over stages.
 #[derive(Debug, Default, Clone, Copy)]
-struct Counts {
+struct SecondCounts {
     succeeded: u64,
     failures: [u64; Failure::ALL.len()],
     opened: u64,
@@ -87,7 +87,7 @@ impl Live {
             stages: stages.len() / rounds,
             rounds,
             current: None,
-            before: Counts::default(),
+            before: SecondCounts::default(),
             history: VecDeque::new(),
         }
     }
@@ -101,20 +101,20 @@ impl Live {
                 Progress::Second {
                     elapsed,
                     second,
-                    tally,
+                    counts,
                 },
                 Some(current),
             ) => {
                 current.elapsed = *elapsed;
                 current.last = Some(*second);
                 current.passed += 1;
-                current.counts = Counts::of(tally);
+                current.counts = SecondCounts::of(counts);
                 if self.history.len() == SHOWN {
                     self.history.pop_front();
                 }
                 self.history.push_back(second.succeeded);
             }
-            (Progress::Over(stage), Some(current)) => current.counts = Counts::of(&stage.tally),
+            (Progress::Over(stage), Some(current)) => current.counts = SecondCounts::of(&stage.counts),
             (_, None) => {}
         }
     }
@@ -128,13 +128,13 @@ impl Live {
                 self.history.clear();
             }
         }
-        self.current = Some(Current {
+        self.current = Some(CurrentStage {
             place,
             stage: stage.clone(),
             elapsed: Duration::ZERO,
             last: None,
             passed: 0,
-            counts: Counts::default(),
+            counts: SecondCounts::default(),
         });
     }
 
@@ -189,7 +189,7 @@ impl Live {
     }
 
     /// What goes on, the most important first.
-    fn heading(&self, current: &Current) -> Vec<String> {
+    fn heading(&self, current: &CurrentStage) -> Vec<String> {
         let Some(place) = current.place else {
             return vec!["warm-up, not counted".to_owned()];
         };
@@ -231,7 +231,7 @@ impl Live {
     }
 }
 
-impl Current {
+impl CurrentStage {
     /// A bar, as far as there is room, and how far it has come in words.
     fn bar(&self, width: usize) -> String {
         let words = fit(width, "", &self.progress(self.elapsed));
@@ -311,12 +311,12 @@ impl Current {
     }
 }
 
-impl Counts {
-    fn of(tally: &Tally) -> Self {
+impl SecondCounts {
+    fn of(counts: &StageCounts) -> Self {
         Self {
-            succeeded: tally.succeeded(),
-            failures: tally.failures,
-            opened: tally.opened,
+            succeeded: counts.succeeded(),
+            failures: counts.failures,
+            opened: counts.opened,
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use lockgate_load::page::result::{Load, Object, Protocol, Report};
+use lockgate_load::page::result::{PageLoad, Object, Protocol, PageReport};
 use crate::escape::terminal;
 use crate::summary::Spread;
 use crate::text::table::aligned;
@@ -23,19 +23,19 @@ const BARS: usize = 40;
 const OTHERS: usize = 10;
 
 /// What a time of a page is called, in JSON and for people, and where it is.
-type Time = (&'static str, &'static str, fn(&Load) -> Option<Duration>);
+type Time = (&'static str, &'static str, fn(&PageLoad) -> Option<Duration>);
 
 const TIMES: [Time; 3] = [
-    ("page_us", "page complete", Load::page),
+    ("page_us", "page complete", PageLoad::page),
     (
         "usable_us",
         "page, styles and scripts complete",
-        Load::usable,
+        PageLoad::usable,
     ),
-    ("all_us", "all complete", Load::all),
+    ("all_us", "all complete", PageLoad::all),
 ];
 
-fn spread(report: &Report, time: fn(&Load) -> Option<Duration>) -> Option<Spread> {
+fn spread(report: &PageReport, time: fn(&PageLoad) -> Option<Duration>) -> Option<Spread> {
     Spread::of(
         report
             .loads
@@ -46,7 +46,7 @@ fn spread(report: &Report, time: fn(&Load) -> Option<Duration>) -> Option<Spread
 }
 
 /// The report for a terminal.
-pub fn text(report: &Report) -> String {
+pub fn text(report: &PageReport) -> String {
     let mut out = format!("{}\n", terminal(&report.command.join(" ")));
     let mut say =
         |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
@@ -85,7 +85,7 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-fn times(report: &Report) -> String {
+fn times(report: &PageReport) -> String {
     let mut rows = vec![
         ["", "median", "lowest", "highest", "loads"]
             .map(str::to_owned)
@@ -109,7 +109,7 @@ fn times(report: &Report) -> String {
     format!("\n{}", aligned(2, &rows))
 }
 
-fn failures(report: &Report) -> String {
+fn failures(report: &PageReport) -> String {
     let failures = report.failures();
     if failures.is_empty() {
         return String::new();
@@ -128,7 +128,7 @@ fn failures(report: &Report) -> String {
 
 /// Each object in the order in which they were taken up; in its bar `.` is until it was, `-` until
 /// the head of its answer, `=` until its end.
-fn waterfall(load: &Load) -> String {
+fn waterfall(load: &PageLoad) -> String {
     let mut order: Vec<&Object> = load.objects.iter().collect();
     order.sort_by_key(|object| (object.start.unwrap_or(Duration::MAX), object.connection));
     let whole = load
@@ -207,7 +207,7 @@ fn shortened(name: &str) -> String {
     )
 }
 
-fn others(load: &Load) -> String {
+fn others(load: &PageLoad) -> String {
     let mut out = String::new();
     if !load.others.is_empty() {
         let objects = units::counted(load.others.len() as u64, "object", "objects");
@@ -231,7 +231,7 @@ fn others(load: &Load) -> String {
 }
 
 /// The report for programs.
-pub fn json(report: &Report) -> String {
+pub fn json(report: &PageReport) -> String {
     let mut whole = Map::new();
     whole.insert("command".to_owned(), json!(report.command));
     whole.insert("url".to_owned(), json!(report.url));
@@ -267,7 +267,7 @@ pub fn json(report: &Report) -> String {
     format!("{:#}\n", Value::from(whole))
 }
 
-fn load_value(load: &Load) -> Value {
+fn load_value(load: &PageLoad) -> Value {
     let mut value = Map::new();
     for (key, _, time) in TIMES {
         value.insert(key.to_owned(), microseconds(time(load)));
@@ -308,14 +308,14 @@ fn microseconds(time: Option<Duration>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockgate_load::page::result::Kind;
+    use lockgate_load::page::result::ObjectKind;
     use lockgate_load::result::{End, Failure};
 
     const fn ms(time: u64) -> Duration {
         Duration::from_millis(time)
     }
 
-    fn object(target: &str, kind: Kind, times: [u64; 4], connection: u32) -> Object {
+    fn object(target: &str, kind: ObjectKind, times: [u64; 4], connection: u32) -> Object {
         let [found, start, first, end] = times.map(ms);
         let (start, first, end) = (Some(start), Some(first), Some(end));
         Object {
@@ -330,13 +330,13 @@ mod tests {
         }
     }
 
-    fn load(slower: u64) -> Load {
+    fn load(slower: u64) -> PageLoad {
         let objects = vec![
-            object("/", Kind::Page, [0, 0, 10, 20 + slower], 1),
-            object("/a.css", Kind::Style, [10, 20, 30, 60 + slower], 2),
-            object("/i.png", Kind::Image, [12, 60, 70, 100 + slower], 1),
+            object("/", ObjectKind::Page, [0, 0, 10, 20 + slower], 1),
+            object("/a.css", ObjectKind::Style, [10, 20, 30, 60 + slower], 2),
+            object("/i.png", ObjectKind::Image, [12, 60, 70, 100 + slower], 1),
         ];
-        Load {
+        PageLoad {
             objects,
             others: vec!["http://cdn.test/x\x1b".to_owned()],
             beyond: 0,
@@ -344,14 +344,14 @@ mod tests {
         }
     }
 
-    fn report(loads: Vec<Load>) -> Report {
+    fn report(loads: Vec<PageLoad>) -> PageReport {
         let (command, url) = (
             vec!["load".to_owned(), "--page".to_owned()],
             "http://a.test/".to_owned(),
         );
         let timeout = Duration::from_secs(60);
         let protocol = Protocol::Http1;
-        Report {
+        PageReport {
             command,
             url,
             protocol,

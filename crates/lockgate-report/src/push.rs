@@ -23,7 +23,7 @@ pub use gateway::{Gateway, GatewayError};
 
 use lockgate_load::plan::{Loop, Stage};
 use lockgate_load::Progress;
-use exposition::{Counted, Counts};
+use exposition::{Counted, Counters};
 
 /// Seconds of a run between two pushes.
 const EVERY: u64 = 10;
@@ -38,15 +38,15 @@ pub struct Push {
     /// Which of the counts a stage's are, by its place: rounds share theirs.
     series: Vec<usize>,
     /// Of stages that are over, in the order in which they began.
-    over: Counts,
-    current: Option<Current>,
+    over: Counters,
+    current: Option<StagePosition>,
     /// How long the last push of a run is waited for, and the one before it that may be under way.
     patience: Duration,
 }
 
 /// A stage that goes on.
 #[derive(Debug)]
-struct Current {
+struct StagePosition {
     series: usize,
     stage: Stage,
     counted: Counted,
@@ -73,7 +73,7 @@ struct Desk {
 
 #[derive(Debug, Default)]
 struct State {
-    next: Option<Counts>,
+    next: Option<Counters>,
     /// There will be no more.
     closed: bool,
     /// All have been sent.
@@ -104,7 +104,7 @@ impl Push {
             })
         });
         let series = series.collect();
-        let over = Counts::of(&names);
+        let over = Counters::of(&names);
         let desk = Arc::new(Desk::default());
         let patience = gateway.patience() * 2;
         let sender = Arc::clone(&desk);
@@ -132,7 +132,7 @@ impl Push {
             } => {
                 let series = self.series.get(*place).copied().unwrap_or_default();
                 let (stage, counted) = ((*stage).clone(), Counted::default());
-                self.current = Some(Current {
+                self.current = Some(StagePosition {
                     series,
                     stage,
                     counted,
@@ -140,11 +140,11 @@ impl Push {
                 });
                 self.push();
             }
-            Progress::Second { tally, .. } => {
+            Progress::Second { counts, .. } => {
                 let current = self.current.as_mut()?;
                 current.passed += 1;
                 if current.passed.is_multiple_of(EVERY) {
-                    current.counted = Counted::of(tally);
+                    current.counted = Counted::of(counts);
                     self.push();
                 }
             }
@@ -152,7 +152,7 @@ impl Push {
                 if let Some(current) = self.current.take() {
                     // Nothing is due any more, until another stage begins.
                     self.over.due = current.due().map(|_| 0.0);
-                    self.over.add(current.series, Counted::of(&stage.tally));
+                    self.over.add(current.series, Counted::of(&stage.counts));
                 }
             }
             Progress::Tick { .. } => {}
@@ -189,7 +189,7 @@ impl Push {
     }
 }
 
-impl Current {
+impl StagePosition {
     /// Requests a second that are due about now.
     fn due(&self) -> Option<f64> {
         let Loop::Open(schedule) = &self.stage.shape else {
@@ -210,7 +210,7 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lay(&self, counts: Counts) {
+    fn lay(&self, counts: Counters) {
         self.lock().next = Some(counts);
         self.changed.notify_all();
     }

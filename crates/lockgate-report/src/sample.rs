@@ -3,20 +3,20 @@
 use std::time::{Duration, SystemTime};
 
 use lockgate_load::result::{
-    Description, End, Failure, FirstAnswer, Generator, Invalid, Limit, Model, Report, Second,
-    Stage, Tally, Watched,
+    RunDescription, End, Failure, FirstResponse, Generator, Invalid, Limit, LoadModel, Report, Second,
+    StageResult, StageCounts, Watched,
 };
 use lockgate_load::ticks::CpuTime;
 
 /// A run in a closed loop with these stages, each of 1,000 successes around a millisecond.
 pub(crate) fn report(stages: &[&str]) -> Report {
     Report {
-        run: Description {
+        run: RunDescription {
             command: ["lockgate", "load", "https://a.example/"]
                 .map(str::to_owned)
                 .to_vec(),
             targets: vec!["https://a.example/".to_owned()],
-            model: Model::Closed,
+            model: LoadModel::Closed,
             connections: 64,
             streams: None,
             threads: 2,
@@ -24,7 +24,7 @@ pub(crate) fn report(stages: &[&str]) -> Report {
             timeout: Duration::from_secs(10),
         },
         began: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
-        first: vec![FirstAnswer {
+        first: vec![FirstResponse {
             target: "https://a.example/".to_owned(),
             status: Some(200),
             length: 170,
@@ -41,7 +41,7 @@ pub(crate) fn report(stages: &[&str]) -> Report {
 /// An open loop that climbs to so many thousand requests a second, its latency with it.
 pub(crate) fn ladder(steps: usize) -> Report {
     let mut report = report(&[]);
-    report.run.model = Model::Open;
+    report.run.model = LoadModel::Open;
     for step in 1..=steps {
         let rate = step as f64 * 1000.0;
         let mut stage = stage(
@@ -57,20 +57,20 @@ pub(crate) fn ladder(steps: usize) -> Report {
 
 /// A stage of 10 s with so many successes, half of which take no longer than the median and few
 /// much longer.
-pub(crate) fn stage(name: &str, successes: u64, median: f64) -> Stage {
-    let mut tally = Tally::new();
+pub(crate) fn stage(name: &str, successes: u64, median: f64) -> StageResult {
+    let mut counts = StageCounts::new();
     for nth in 0..successes {
         let share = (nth as f64 + 0.5) / successes as f64;
         // A tail as of queues: 0.85 of the median at first, 1.2 at 90 %, 7 and more at the end.
         let nanoseconds = median * (0.8 + 0.05 / (1.0 - share).powf(0.6) + 0.2 * share);
-        tally.latency.record(nanoseconds as u64).unwrap();
-        tally.service.record((nanoseconds * 0.7) as u64).unwrap();
-        tally.lateness.record(1_000 + nth % 5_000).unwrap();
+        counts.latency.record(nanoseconds as u64).unwrap();
+        counts.service.record((nanoseconds * 0.7) as u64).unwrap();
+        counts.lateness.record(1_000 + nth % 5_000).unwrap();
     }
-    tally.connect.record_n(200_000, 64).unwrap();
-    tally.statuses.insert(200, successes);
-    (tally.opened, tally.resumed, tally.reused) = (64, 10, successes.saturating_sub(64));
-    (tally.sent, tally.received, tally.cut) = (successes * 90, successes * 420, 3);
+    counts.connect.record_n(200_000, 64).unwrap();
+    counts.statuses.insert(200, successes);
+    (counts.opened, counts.resumed, counts.reused) = (64, 10, successes.saturating_sub(64));
+    (counts.sent, counts.received, counts.cut) = (successes * 90, successes * 420, 3);
     let seconds = (0..10).map(|second| Second {
         succeeded: successes / 10 + second % 3,
         failed: 0,
@@ -79,12 +79,12 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> Stage {
         p99: (median * (1.5 + second as f64 / 10.0)) as u64,
         max: (median * 4.0) as u64,
     });
-    Stage {
+    StageResult {
         round: 1,
         rate: None,
         name: name.to_owned(),
         elapsed: Duration::from_secs(10),
-        tally,
+        counts,
         seconds: seconds.collect(),
         generator: Generator {
             user: Duration::from_millis(800),
@@ -111,12 +111,12 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> Stage {
 }
 
 /// Adds failures of a kind.
-pub(crate) fn fail(stage: &mut Stage, kind: Failure, number: u64, example: &str) {
+pub(crate) fn fail(stage: &mut StageResult, kind: Failure, number: u64, example: &str) {
     let at = Failure::ALL.iter().position(|each| *each == kind).unwrap();
-    stage.tally.failures[at] += number;
-    stage.tally.examples[at] = Some(example.to_owned());
+    stage.counts.failures[at] += number;
+    stage.counts.examples[at] = Some(example.to_owned());
     if number > 0 {
-        stage.tally.failed.record_n(2_000_000_000, number).unwrap();
+        stage.counts.failed.record_n(2_000_000_000, number).unwrap();
     }
     if let Some(second) = stage.seconds.get_mut(4) {
         second.failed += number;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use lockgate_load::result::{Nanoseconds, Report, Stage, Watched};
+use lockgate_load::result::{Nanoseconds, Report, StageResult, Watched};
 
 /// The percentiles that are reported, in rising order: the name, and the share of values that are
 /// not above it.
@@ -150,9 +150,9 @@ pub struct WatchedSummary {
 
 impl StageSummary {
     /// Of a stage that was run with so many connections at once.
-    pub fn of(stage: &Stage, connections: usize) -> Self {
-        let succeeded = stage.tally.succeeded();
-        let ended = succeeded.saturating_add(stage.tally.failed());
+    pub fn of(stage: &StageResult, connections: usize) -> Self {
+        let succeeded = stage.counts.succeeded();
+        let ended = succeeded.saturating_add(stage.counts.failed());
         let a_second =
             |number: u64| divide(number as f64, stage.elapsed.as_secs_f64()).unwrap_or_default();
         let cpu = |user: Duration, system: Duration| {
@@ -169,14 +169,14 @@ impl StageSummary {
                 .and_then(|(before, peak)| divide(peak as f64 - before as f64, connections as f64)),
         };
         Self {
-            rate: a_second(succeeded.saturating_sub(stage.tally.late)),
-            failed_share: divide(stage.tally.failed() as f64, ended as f64),
-            sent_rate: a_second(stage.tally.sent.saturating_sub(stage.tally.late_sent)),
+            rate: a_second(succeeded.saturating_sub(stage.counts.late)),
+            failed_share: divide(stage.counts.failed() as f64, ended as f64),
+            sent_rate: a_second(stage.counts.sent.saturating_sub(stage.counts.late_sent)),
             received_rate: a_second(
                 stage
-                    .tally
+                    .counts
                     .received
-                    .saturating_sub(stage.tally.late_received),
+                    .saturating_sub(stage.counts.late_received),
             ),
             generator_cpu: cpu(stage.generator.user, stage.generator.system),
             watched: stage.watched.iter().map(watched).collect(),
@@ -190,8 +190,8 @@ fn divide(number: f64, by: f64) -> Option<f64> {
 
 /// Stages that are rounds of the same thing: those of one name, in the order in which each came
 /// first.
-pub fn rounds(report: &Report) -> Vec<Vec<&Stage>> {
-    let mut groups: Vec<Vec<&Stage>> = Vec::new();
+pub fn rounds(report: &Report) -> Vec<Vec<&StageResult>> {
+    let mut groups: Vec<Vec<&StageResult>> = Vec::new();
     for stage in &report.stages {
         match groups.iter_mut().find(|group| group[0].name == stage.name) {
             Some(group) => group.push(stage),
@@ -246,7 +246,7 @@ impl Spread {
 mod tests {
     use super::*;
     use crate::sample;
-    use lockgate_load::result::Tally;
+    use lockgate_load::result::StageCounts;
 
     fn near(found: f64, expected: f64) {
         assert!(
@@ -257,11 +257,11 @@ mod tests {
 
     #[test]
     fn percentiles_and_trimmed_means_are_those_of_the_values() {
-        let mut tally = Tally::new();
+        let mut counts = StageCounts::new();
         for milliseconds in 1..=1000 {
-            tally.latency.record(milliseconds * 1_000_000).unwrap();
+            counts.latency.record(milliseconds * 1_000_000).unwrap();
         }
-        let summary = Summary::of(&tally.latency).unwrap();
+        let summary = Summary::of(&counts.latency).unwrap();
         assert_eq!(summary.count, 1000);
         near(summary.min, 1e6);
         near(summary.p50(), 500e6);
@@ -277,22 +277,22 @@ mod tests {
 
     #[test]
     fn a_trimmed_mean_leaves_out_what_is_above_within_one_bucket_too() {
-        let mut tally = Tally::new();
-        tally.latency.record_n(1_000, 90).unwrap();
-        tally.latency.record_n(1_000_000, 10).unwrap();
-        let summary = Summary::of(&tally.latency).unwrap();
+        let mut counts = StageCounts::new();
+        counts.latency.record_n(1_000, 90).unwrap();
+        counts.latency.record_n(1_000_000, 10).unwrap();
+        let summary = Summary::of(&counts.latency).unwrap();
         near(
             summary.trimmed[0],
             (90.0 * 1_000.0 + 5.0 * 1_000_000.0) / 95.0,
         );
-        let mut one = Tally::new();
+        let mut one = StageCounts::new();
         one.latency.record(5_000).unwrap();
         near(Summary::of(&one.latency).unwrap().trimmed[2], 5_000.0);
     }
 
     #[test]
     fn where_nothing_was_counted_there_is_no_figure() {
-        assert_eq!(Summary::of(&Tally::new().latency), None);
+        assert_eq!(Summary::of(&StageCounts::new().latency), None);
         let mut stage = sample::stage("closed loop", 0, 1e6);
         stage.elapsed = Duration::ZERO;
         let summary = StageSummary::of(&stage, 0);
@@ -319,7 +319,7 @@ mod tests {
         (stage.watched[0].before, stage.watched[0].peak) = (Some(1_000_000), Some(3_000_000));
         let summary = StageSummary::of(&stage, 100);
         near(summary.rate, 2_000.0);
-        stage.tally.late = 1_000;
+        stage.counts.late = 1_000;
         near(StageSummary::of(&stage, 100).rate, 1_800.0);
         near(summary.watched[0].cpu.unwrap(), 40.0);
         near(summary.watched[0].memory.unwrap(), 20_000.0);
@@ -328,12 +328,12 @@ mod tests {
     #[test]
     fn huge_numbers_neither_overflow_nor_panic() {
         let mut stage = sample::stage("closed loop", 0, 1e6);
-        stage.tally.latency.record_n(u64::MAX / 4, 1 << 62).unwrap();
-        stage.tally.sent = u64::MAX;
+        stage.counts.latency.record_n(u64::MAX / 4, 1 << 62).unwrap();
+        stage.counts.sent = u64::MAX;
         stage.generator.user = Duration::MAX;
         stage.generator.system = Duration::MAX;
         assert!(
-            Summary::of(&stage.tally.latency)
+            Summary::of(&stage.counts.latency)
                 .unwrap()
                 .trimmed
                 .iter()

@@ -8,7 +8,7 @@ use crate::escape::terminal;
 use crate::summary::{FIGURES, StageSummary, Summary};
 use crate::units::{self, NONE};
 use crate::words;
-use lockgate_load::result::{Failure, Model, Report, Stage};
+use lockgate_load::result::{Failure, LoadModel, Report, StageResult};
 use table::aligned;
 
 /// What was run, whether its figures hold, one line a stage where there are several, and all of the
@@ -81,13 +81,13 @@ fn stages(report: &Report) -> String {
         "stage", "time", "ok/s", "failed", "p50", "p90", "p99", "p99.9", "max", "",
     ])];
     for stage in &report.stages {
-        let summary = Summary::of(&stage.tally.latency);
+        let summary = Summary::of(&stage.counts.latency);
         let latency = |of: fn(&Summary) -> f64| figure(summary.as_ref().map(of));
         rows.push(row([
             &terminal(&stage.name),
             &units::span(stage.elapsed),
             &units::number(StageSummary::of(stage, report.run.connections).rate),
-            &units::count(stage.tally.failed()),
+            &units::count(stage.counts.failed()),
             &latency(Summary::p50),
             &latency(|summary| summary.percentiles[2]),
             &latency(Summary::p99),
@@ -127,34 +127,34 @@ fn rounds(report: &Report) -> String {
     }
 }
 
-fn details(report: &Report, stage: &Stage) -> String {
+fn details(report: &Report, stage: &StageResult) -> String {
     let summary = StageSummary::of(stage, report.run.connections);
     let name = terminal(&words::stage(stage, report));
     let mut out = format!("\n{name}: {}\n", units::span(stage.elapsed));
     let ended = [
         row([
             "succeeded",
-            &units::count(stage.tally.succeeded()),
+            &units::count(stage.counts.succeeded()),
             &units::rate(summary.rate),
         ]),
         row([
             "failed",
-            &units::count(stage.tally.failed()),
+            &units::count(stage.counts.failed()),
             &summary.failed_share.map_or(NONE.to_owned(), units::percent),
         ]),
     ];
     out.push_str(&aligned(2, &ended));
     out.push_str(&failures(stage));
-    if stage.tally.late > 0 {
-        let late = units::counted(stage.tally.late, "success", "successes");
+    if stage.counts.late > 0 {
+        let late = units::counted(stage.counts.late, "success", "successes");
         writeln!(
             out,
             "  {late} came after the stage's time: no part of its rate"
         )
         .expect("memory");
     }
-    if stage.tally.cut > 0 {
-        let cut = units::counted(stage.tally.cut, "exchange was", "exchanges were");
+    if stage.counts.cut > 0 {
+        let cut = units::counted(stage.counts.cut, "exchange was", "exchanges were");
         writeln!(out, "  {cut} cut at the end, counted as neither").expect("memory");
     }
     out.push_str(&latency(report.run.model, stage));
@@ -163,12 +163,12 @@ fn details(report: &Report, stage: &Stage) -> String {
     out
 }
 
-fn failures(stage: &Stage) -> String {
+fn failures(stage: &StageResult) -> String {
     let mut out = String::new();
     for (at, kind) in Failure::ALL.into_iter().enumerate() {
-        let number = stage.tally.failures[at];
+        let number = stage.counts.failures[at];
         if number > 0 {
-            let example = stage.tally.examples[at].as_deref().unwrap_or_default();
+            let example = stage.counts.examples[at].as_deref().unwrap_or_default();
             let line = format!(
                 "    {:<9}{:>9}  {}",
                 kind.name(),
@@ -181,7 +181,7 @@ fn failures(stage: &Stage) -> String {
     out
 }
 
-fn latency(model: Model, stage: &Stage) -> String {
+fn latency(model: LoadModel, stage: &StageResult) -> String {
     let histograms = words::histograms(model, stage);
     let mut rows = vec![vec![String::new()]];
     rows[0].extend(histograms.iter().map(|(name, _)| (*name).to_owned()));
@@ -207,10 +207,10 @@ fn latency(model: Model, stage: &Stage) -> String {
     format!("\n{}", aligned(2, &rows))
 }
 
-fn traffic(stage: &Stage, summary: &StageSummary) -> String {
-    let tally = &stage.tally;
+fn traffic(stage: &StageResult, summary: &StageSummary) -> String {
+    let counts = &stage.counts;
     let mut out = String::from("\n");
-    let statuses: Vec<_> = tally
+    let statuses: Vec<_> = counts
         .statuses
         .iter()
         .map(|(status, number)| format!("{status}: {}", units::count(*number)))
@@ -221,14 +221,14 @@ fn traffic(stage: &Stage, summary: &StageSummary) -> String {
     }
     let connections = format!(
         "{} opened, {} of them resumed a TLS session; {} on one that had been used",
-        units::count(tally.opened),
-        units::count(tally.resumed),
-        units::counted(tally.reused, "exchange", "exchanges")
+        units::count(counts.opened),
+        units::count(counts.resumed),
+        units::counted(counts.reused, "exchange", "exchanges")
     );
     say("connections", &connections);
     for (name, bytes, rate) in [
-        ("sent", tally.sent, summary.sent_rate),
-        ("received", tally.received, summary.received_rate),
+        ("sent", counts.sent, summary.sent_rate),
+        ("received", counts.received, summary.received_rate),
     ] {
         say(
             name,
@@ -238,7 +238,7 @@ fn traffic(stage: &Stage, summary: &StageSummary) -> String {
     out
 }
 
-fn programs(stage: &Stage, summary: &StageSummary) -> String {
+fn programs(stage: &StageResult, summary: &StageSummary) -> String {
     let cpu = |microseconds: Option<f64>| figure(microseconds.map(|each| each * 1e3));
     let busiest = units::percent(stage.generator.busiest);
     let mut rows = vec![

@@ -21,7 +21,7 @@ use std::fmt;
 
 use crate::summary::{StageSummary, Summary};
 use crate::units;
-use lockgate_load::result::{Failure, Report, Stage};
+use lockgate_load::result::{Failure, Report, StageResult};
 
 pub use parse::ThresholdError;
 
@@ -105,18 +105,18 @@ impl Metric {
         }
     }
 
-    fn of(self, stage: &Stage, connections: usize) -> f64 {
+    fn of(self, stage: &StageResult, connections: usize) -> f64 {
         match self {
-            Self::Latency(name) => Summary::of(&stage.tally.latency)
+            Self::Latency(name) => Summary::of(&stage.counts.latency)
                 .and_then(|summary| summary.figure(name))
                 .unwrap_or(f64::INFINITY),
             Self::Rate => StageSummary::of(stage, connections).rate,
-            Self::Errors => stage.tally.failed() as f64,
+            Self::Errors => stage.counts.failed() as f64,
             Self::ErrorRate => StageSummary::of(stage, connections)
                 .failed_share
                 .unwrap_or(1.0),
-            Self::Unsent => stage.tally.failures[Failure::Unsent as usize] as f64,
-            Self::Cut => stage.tally.cut as f64,
+            Self::Unsent => stage.counts.failures[Failure::Unsent as usize] as f64,
+            Self::Cut => stage.counts.cut as f64,
             Self::Invalid => stage.invalid.len() as f64,
         }
     }
@@ -185,7 +185,7 @@ impl Threshold {
     /// The stages that meet the condition, with the comparisons that hold there; none if the run
     /// has passed.
     pub fn broken(&self, report: &Report) -> Vec<Breach> {
-        let breach = |stage: &Stage| {
+        let breach = |stage: &StageResult| {
             let mut figures = Vec::new();
             self.0
                 .meets(stage, report.run.connections, &mut figures)
@@ -201,7 +201,7 @@ impl Threshold {
 
 impl Condition {
     /// Whether a stage meets it; if so, adds the figures that it does so by.
-    fn meets(&self, stage: &Stage, connections: usize, found: &mut Vec<Figure>) -> bool {
+    fn meets(&self, stage: &StageResult, connections: usize, found: &mut Vec<Figure>) -> bool {
         let before = found.len();
         let meets = match self {
             Self::Is(comparison) => {

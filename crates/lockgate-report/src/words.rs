@@ -3,15 +3,15 @@
 
 use crate::summary::{self, Spread, StageSummary, Summary};
 use crate::units;
-use lockgate_load::result::{Description, End, FirstAnswer, Model, Nanoseconds, Report, Stage};
+use lockgate_load::result::{RunDescription, End, FirstResponse, LoadModel, Nanoseconds, Report, StageResult};
 
 /// What the latencies of a run mean.
-pub(crate) fn model(model: Model) -> &'static str {
+pub(crate) fn model(model: LoadModel) -> &'static str {
     match model {
-        Model::Closed => {
+        LoadModel::Closed => {
             "closed loop: a slow answer delays the next request, so waiting in a queue is not counted"
         }
-        Model::Open => "open loop: latency from when each request was due",
+        LoadModel::Open => "open loop: latency from when each request was due",
     }
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn end(end: &End) -> Option<String> {
 
 /// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`; those of HTTP/2
 /// have streams.
-pub(crate) fn load(run: &Description) -> String {
+pub(crate) fn load(run: &RunDescription) -> String {
     let cpus: Vec<_> = run.cpus.iter().map(usize::to_string).collect();
     let pinned = match cpus.len() {
         0 => String::new(),
@@ -51,7 +51,7 @@ pub(crate) fn load(run: &Description) -> String {
 }
 
 /// `status 200, 170 bytes, HTTP/1.1, TLS 1.3`: what the others are held against.
-pub(crate) fn first(answer: &FirstAnswer) -> String {
+pub(crate) fn first(answer: &FirstResponse) -> String {
     let mut parts = Vec::new();
     parts.extend(answer.status.map(|status| format!("status {status}")));
     parts.push(units::counted(answer.length, "byte", "bytes"));
@@ -64,7 +64,7 @@ pub(crate) fn first(answer: &FirstAnswer) -> String {
 }
 
 /// The name of a stage, with its round where there are several.
-pub(crate) fn stage(stage: &Stage, report: &Report) -> String {
+pub(crate) fn stage(stage: &StageResult, report: &Report) -> String {
     let rounds = report
         .stages
         .iter()
@@ -135,7 +135,7 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
             Spread::of(
                 group
                     .iter()
-                    .filter_map(|stage| Summary::of(&stage.tally.latency))
+                    .filter_map(|stage| Summary::of(&stage.counts.latency))
                     .map(|each| of(&each)),
             )
         };
@@ -164,15 +164,15 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
 
 /// Histograms of a stage that say something of a run like this, with their names: latency always,
 /// others where they hold anything. A closed loop is never late, and what it sends is due.
-pub(crate) fn histograms(model: Model, stage: &Stage) -> Vec<(&'static str, &Nanoseconds)> {
-    let tally = &stage.tally;
-    let mut all = vec![("latency", &tally.latency)];
-    if model == Model::Open {
-        all.push(("service", &tally.service));
+pub(crate) fn histograms(model: LoadModel, stage: &StageResult) -> Vec<(&'static str, &Nanoseconds)> {
+    let counts = &stage.counts;
+    let mut all = vec![("latency", &counts.latency)];
+    if model == LoadModel::Open {
+        all.push(("service", &counts.service));
     }
-    all.extend([("failed", &tally.failed), ("connect", &tally.connect)]);
-    if model == Model::Open {
-        all.push(("lateness", &tally.lateness));
+    all.extend([("failed", &counts.failed), ("connect", &counts.connect)]);
+    if model == LoadModel::Open {
+        all.push(("lateness", &counts.lateness));
     }
     all.retain(|(name, held)| *name == "latency" || !held.is_empty());
     all

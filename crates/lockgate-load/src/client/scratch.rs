@@ -6,7 +6,7 @@ use fastrand::Rng;
 use lockgate_http::head::ResponseHead;
 use lockgate_net::stream::Blocks;
 
-use crate::bucket::Line;
+use crate::shared_link::LinkQueue;
 use crate::target::{Body, Request};
 
 /// Buffers of one client, and its dice.
@@ -14,7 +14,7 @@ pub(crate) struct Scratch {
     pub(crate) blocks: Rc<Blocks>,
     pub(crate) rng: Rng,
     /// The slow link that new connections are behind, if they are.
-    pub(crate) line: Option<Rc<Line>>,
+    pub(crate) link_queue: Option<Rc<LinkQueue>>,
     /// The answer's head.
     pub(crate) head: ResponseHead,
     /// What is sent of a head after what is always the same.
@@ -28,7 +28,7 @@ impl Scratch {
         Self {
             blocks,
             rng,
-            line: None,
+            link_queue: None,
             head: ResponseHead::default(),
             fields: Vec::new(),
             body: Vec::new(),

@@ -6,15 +6,15 @@ use std::time::Duration;
 use lockgate_http::h1::encode;
 use lockgate_http::head::Method;
 
-use super::result::{Kind, Protocol};
+use super::result::{ObjectKind, Protocol};
 use super::scan::Priority;
-use crate::bucket::Bucket;
+use crate::shared_link::SharedLink;
 use crate::options::{Options, OptionsError};
 use crate::target::{Body, Http2, Peer, Request, Scheme, Url};
 
 /// A page to be loaded, and how.
 #[derive(Debug)]
-pub struct Plan {
+pub struct PagePlan {
     pub(super) options: Options,
     pub(super) url: Url,
     pub(super) protocol: Protocol,
@@ -23,10 +23,10 @@ pub struct Plan {
     pub(super) loads: u64,
     /// What one load may take.
     pub(super) timeout: Duration,
-    pub(super) link: Option<Arc<Bucket>>,
+    pub(super) link: Option<Arc<SharedLink>>,
 }
 
-impl Plan {
+impl PagePlan {
     /// Makes one: `connections`, `count` and `timeout` of the options are of a load's connections,
     /// of loads, and of one load; what belongs to rates, bodies, threads and several targets is
     /// not looked at, and must not be there.
@@ -64,7 +64,7 @@ impl Plan {
             connections: options.connections,
             loads: options.count.unwrap_or(1),
             timeout: options.timeout,
-            link: options.link.map(|rate| Arc::new(Bucket::new(rate))),
+            link: options.link.map(|rate| Arc::new(SharedLink::new(rate))),
             options: options.clone(),
         };
         plan.peer()?;
@@ -96,7 +96,7 @@ impl Plan {
     }
 
     /// The same over HTTP/2.
-    pub(super) fn http2(&self, target: &str, kind: Kind, priority: Priority) -> Http2 {
+    pub(super) fn http2(&self, target: &str, kind: ObjectKind, priority: Priority) -> Http2 {
         let url = Url {
             target: target.to_owned(),
             ..self.url.clone()
@@ -113,13 +113,13 @@ impl Plan {
 
 /// How soon something is wanted, in the words that Chromium has for it (RFC 9218 §4). It wants
 /// images more that it has found to be in view, which nobody lays out here.
-fn said(kind: Kind, priority: Priority) -> &'static str {
+fn said(kind: ObjectKind, priority: Priority) -> &'static str {
     match (kind, priority) {
-        (Kind::Page, _) => "u=0, i",
-        (Kind::Style, Priority::First) => "u=0",
+        (ObjectKind::Page, _) => "u=0, i",
+        (ObjectKind::Style, Priority::First) => "u=0",
         (_, Priority::First) => "u=1",
-        (Kind::Script | Kind::Style, _) => "u=3",
-        (Kind::Image | Kind::Icon | Kind::Media, _) => "u=3, i",
+        (ObjectKind::Script | ObjectKind::Style, _) => "u=3",
+        (ObjectKind::Image | ObjectKind::Icon | ObjectKind::Media, _) => "u=3, i",
         (_, Priority::Second) => "u=2",
         (_, Priority::Last) => "u=4",
     }

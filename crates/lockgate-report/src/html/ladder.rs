@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::plot::{self, LEFT, Name, RIGHT, Scale};
 use crate::summary::{self, Spread, Summary};
 use crate::units;
-use lockgate_load::result::{Report, Stage};
+use lockgate_load::result::{Report, StageResult};
 
 const HEIGHT: f64 = 380.0;
 const AREA: (f64, f64) = (14.0, 320.0);
@@ -28,7 +28,7 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
     let x = Scale::from_zero(rates, (LEFT, RIGHT - 12.0));
     let latency = stages()
         .filter(|stage| stage.rate.is_some())
-        .filter_map(|stage| Summary::of(&stage.tally.latency));
+        .filter_map(|stage| Summary::of(&stage.counts.latency));
     let y = Scale::fitting(
         latency.flat_map(|summary| [summary.p50(), summary.p99()]),
         (AREA.1, AREA.0),
@@ -83,7 +83,7 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
     } else {
         ""
     };
-    let crosses = if stages().any(|stage| stage.tally.succeeded() == 0) {
+    let crosses = if stages().any(|stage| stage.counts.succeeded() == 0) {
         "×: nothing succeeded. "
     } else {
         ""
@@ -103,11 +103,11 @@ fn is_ladder(report: &Report) -> bool {
 
 /// The median of the rounds of each rate, none where nothing succeeded, in rising order.
 fn medians(report: &Report, of: Of) -> Vec<(f64, Option<f64>)> {
-    let figures = |group: &[&Stage]| {
+    let figures = |group: &[&StageResult]| {
         Spread::of(
             group
                 .iter()
-                .filter_map(|stage| Summary::of(&stage.tally.latency))
+                .filter_map(|stage| Summary::of(&stage.counts.latency))
                 .map(|each| of(&each)),
         )
     };
@@ -125,7 +125,7 @@ fn dots(report: &Report, of: Of, style: usize, x: &Scale, y: &Scale) -> String {
     for stage in &report.stages {
         let Some(rate) = stage.rate else { continue };
         let at = x.place(rate);
-        let Some(summary) = Summary::of(&stage.tally.latency) else {
+        let Some(summary) = Summary::of(&stage.counts.latency) else {
             let (left, top) = (at - 4.0, AREA.1 - 12.0);
             write!(
                 out,
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_rate_at_which_nothing_succeeded_is_a_cross() {
         let mut ladder = sample::ladder(3);
-        ladder.stages[2].tally.latency.reset();
+        ladder.stages[2].counts.latency.reset();
         let figure = figure(&[("a", &ladder)]).unwrap();
         assert!(figure.contains("class=\"cross\"") && figure.contains("×: nothing succeeded"));
     }

@@ -4,7 +4,7 @@
 use super::plot::{self, LEFT, Name, RIGHT, Scale};
 use crate::summary;
 use crate::units;
-use lockgate_load::result::{Model, Nanoseconds, Report, Stage};
+use lockgate_load::result::{LoadModel, Nanoseconds, Report, StageResult};
 
 const HEIGHT: f64 = 400.0;
 const AREA: (f64, f64) = (14.0, 340.0);
@@ -96,14 +96,14 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
 /// how many groups have none.
 fn curves(runs: &[(&str, &Report)]) -> (Vec<Curve>, usize) {
     let room = (MOST / runs.len().max(1)).max(1);
-    let is_open = |(_, report): &(&str, &Report)| report.run.model == Model::Open;
+    let is_open = |(_, report): &(&str, &Report)| report.run.model == LoadModel::Open;
     let with_service = runs.len() * 2 <= MOST && runs.iter().any(is_open);
     let (mut curves, mut left_out) = (Vec::new(), 0);
     let mut nth = 0;
     for (run, report) in runs {
         let groups: Vec<_> = summary::rounds(report)
             .into_iter()
-            .filter(|group| group.iter().any(|stage| stage.tally.succeeded() > 0))
+            .filter(|group| group.iter().any(|stage| stage.counts.succeeded() > 0))
             .collect();
         let shown = spaced(&groups, if with_service { room / 2 } else { room });
         left_out += groups.len() - shown.len();
@@ -121,20 +121,20 @@ fn curves(runs: &[(&str, &Report)]) -> (Vec<Curve>, usize) {
                     format!("{name}, {what}")
                 }
             };
-            let open = with_service && report.run.model == Model::Open;
+            let open = with_service && report.run.model == LoadModel::Open;
             let latency = if open || name.is_empty() {
                 named("latency")
             } else {
                 name.clone()
             };
-            let latency_of = together(group, |stage| &stage.tally.latency);
+            let latency_of = together(group, |stage| &stage.counts.latency);
             curves.push(Curve {
                 name: latency,
                 histogram: latency_of,
                 stroke: plot::stroke(nth),
             });
             if open {
-                let service = together(group, |stage| &stage.tally.service);
+                let service = together(group, |stage| &stage.counts.service);
                 curves.push(Curve {
                     name: named("service"),
                     histogram: service,
@@ -161,7 +161,7 @@ fn spaced<T>(all: &[T], most: usize) -> Vec<&T> {
         .collect()
 }
 
-fn together(group: &[&Stage], of: fn(&Stage) -> &Nanoseconds) -> Nanoseconds {
+fn together(group: &[&StageResult], of: fn(&StageResult) -> &Nanoseconds) -> Nanoseconds {
     let mut sum = of(group[0]).clone();
     for stage in &group[1..] {
         // Of one precision and able to grow: nothing to refuse.
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_curve_ends_at_the_largest_value_if_the_axis_reaches_it() {
-        let latency = sample::stage("some", 1_000, 1e6).tally.latency;
+        let latency = sample::stage("some", 1_000, 1e6).counts.latency;
         assert_eq!(
             values(&latency, 4.0).last(),
             Some(&(3.0, latency.max() as f64))
@@ -269,7 +269,7 @@ mod tests {
         let mut report = sample::report(&[]);
         report.stages.push(sample::stage("many", 100_000, 1e6));
         report.stages[0]
-            .tally
+            .counts
             .latency
             .record(60_000_000_000)
             .unwrap();

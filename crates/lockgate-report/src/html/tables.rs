@@ -6,7 +6,7 @@ use crate::escape::html;
 use crate::summary::{FIGURES, StageSummary, Summary};
 use crate::units::{self, NONE};
 use crate::words;
-use lockgate_load::result::{Failure, Report, Stage};
+use lockgate_load::result::{Failure, Report, StageResult};
 
 /// One row a stage.
 pub(super) fn stages(report: &Report) -> String {
@@ -25,7 +25,7 @@ pub(super) fn stages(report: &Report) -> String {
         "mean",
     ];
     let rows = report.stages.iter().map(|stage| {
-        let summary = Summary::of(&stage.tally.latency);
+        let summary = Summary::of(&stage.counts.latency);
         let latency = |of: fn(&Summary) -> f64| figure(summary.as_ref().map(of));
         let valid = stage.invalid.is_empty();
         // Beside the name, where it is seen however narrow the page is.
@@ -39,8 +39,8 @@ pub(super) fn stages(report: &Report) -> String {
             stage.round.to_string(),
             units::span(stage.elapsed),
             units::number(StageSummary::of(stage, report.run.connections).rate),
-            units::count(stage.tally.succeeded()),
-            marked(stage.tally.failed()),
+            units::count(stage.counts.succeeded()),
+            marked(stage.counts.failed()),
             latency(Summary::p50),
             latency(|summary| summary.percentiles[2]),
             latency(Summary::p99),
@@ -66,16 +66,16 @@ pub(super) fn rounds(report: &Report) -> Option<String> {
 pub(super) fn failures(report: &Report) -> Option<String> {
     let mut rows = Vec::new();
     for (at, kind) in Failure::ALL.into_iter().enumerate() {
-        let with: Vec<&Stage> = report
+        let with: Vec<&StageResult> = report
             .stages
             .iter()
-            .filter(|stage| stage.tally.failures[at] > 0)
+            .filter(|stage| stage.counts.failures[at] > 0)
             .collect();
         let Some(first) = with.first() else { continue };
-        let number = with.iter().map(|stage| stage.tally.failures[at]).sum();
+        let number = with.iter().map(|stage| stage.counts.failures[at]).sum();
         let example = with
             .iter()
-            .find_map(|stage| stage.tally.examples[at].as_deref());
+            .find_map(|stage| stage.counts.examples[at].as_deref());
         let cells = [
             kind.name().to_owned(),
             units::count(number),
@@ -160,7 +160,7 @@ pub(super) fn details(report: &Report) -> String {
     out
 }
 
-fn latency(report: &Report, stage: &Stage) -> String {
+fn latency(report: &Report, stage: &StageResult) -> String {
     let histograms = words::histograms(report.run.model, stage);
     let summaries: Vec<_> = histograms
         .iter()
@@ -184,12 +184,12 @@ fn latency(report: &Report, stage: &Stage) -> String {
     table("", &head, rows.into_iter())
 }
 
-fn traffic(report: &Report, stage: &Stage) -> String {
-    let tally = &stage.tally;
+fn traffic(report: &Report, stage: &StageResult) -> String {
+    let counts = &stage.counts;
     let summary = StageSummary::of(stage, report.run.connections);
     let bytes =
         |bytes: u64, rate: f64| format!("{}, {}/s", units::bytes(bytes as f64), units::bytes(rate));
-    let statuses = tally
+    let statuses = counts
         .statuses
         .iter()
         .map(|(status, number)| format!("{status}: {}", units::count(*number)));
@@ -199,7 +199,7 @@ fn traffic(report: &Report, stage: &Stage) -> String {
             "succeeded",
             format!(
                 "{}, {}",
-                units::count(tally.succeeded()),
+                units::count(counts.succeeded()),
                 units::rate(summary.rate)
             ),
         ),
@@ -207,7 +207,7 @@ fn traffic(report: &Report, stage: &Stage) -> String {
             "failed",
             format!(
                 "{}, {}",
-                units::count(tally.failed()),
+                units::count(counts.failed()),
                 summary.failed_share.map_or(NONE.to_owned(), units::percent)
             ),
         ),
@@ -215,14 +215,14 @@ fn traffic(report: &Report, stage: &Stage) -> String {
             "late",
             format!(
                 "{}: successes after the stage's time, no part of its rate",
-                units::count(tally.late)
+                units::count(counts.late)
             ),
         ),
         (
             "cut",
             format!(
                 "{}: not over at the end, counted as neither",
-                units::count(tally.cut)
+                units::count(counts.cut)
             ),
         ),
         (
@@ -237,13 +237,13 @@ fn traffic(report: &Report, stage: &Stage) -> String {
             "connections",
             format!(
                 "{} opened, {} of them resumed a TLS session; {} on one that had been used",
-                units::count(tally.opened),
-                units::count(tally.resumed),
-                units::counted(tally.reused, "exchange", "exchanges")
+                units::count(counts.opened),
+                units::count(counts.resumed),
+                units::counted(counts.reused, "exchange", "exchanges")
             ),
         ),
-        ("sent", bytes(tally.sent, summary.sent_rate)),
-        ("received", bytes(tally.received, summary.received_rate)),
+        ("sent", bytes(counts.sent, summary.sent_rate)),
+        ("received", bytes(counts.received, summary.received_rate)),
     ];
     let rows = rows
         .into_iter()

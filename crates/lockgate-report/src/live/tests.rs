@@ -47,13 +47,13 @@ fn begin(live: &mut Live, place: Option<usize>, stage: &Stage) {
 }
 
 /// Seconds that pass one after the other, and all of the stage so far.
-fn pass(live: &mut Live, seconds: &[u64], tally: &Tally) {
+fn pass(live: &mut Live, seconds: &[u64], counts: &StageCounts) {
     for (at, succeeded) in seconds.iter().enumerate() {
         let elapsed = Duration::from_secs(at as u64 + 1);
         live.tell(&Progress::Second {
             elapsed,
             second: second(*succeeded),
-            tally,
+            counts,
         });
     }
 }
@@ -70,11 +70,11 @@ fn busy() -> Live {
     let stages = vec![constant(3000.0, 30); 25];
     let mut live = Live::new(&stages);
     begin(&mut live, Some(2), &stages[2]);
-    let mut tally = Tally::new();
-    tally.opened = 64;
-    tally.failures[Failure::Status as usize] = 2;
-    tally.failures[Failure::Timeout as usize] = 10;
-    pass(&mut live, &[0, 1, 1500, 2950], &tally);
+    let mut counts = StageCounts::new();
+    counts.opened = 64;
+    counts.failures[Failure::Status as usize] = 2;
+    counts.failures[Failure::Timeout as usize] = 10;
+    pass(&mut live, &[0, 1, 1500, 2950], &counts);
     live
 }
 
@@ -122,9 +122,9 @@ fn what_has_no_room_is_left_out_from_the_end() {
 fn no_line_is_ever_wider_than_it_may_be_nor_has_it_control_characters() {
     let mut huge = Live::new(&[]);
     let endless = stage("\x1b[2J\nname", Loop::Closed, Until::Count(u64::MAX));
-    let mut tally = Tally::new();
-    tally.failures = [u64::MAX / 16; Failure::ALL.len()];
-    tally.opened = u64::MAX;
+    let mut counts = StageCounts::new();
+    counts.failures = [u64::MAX / 16; Failure::ALL.len()];
+    counts.opened = u64::MAX;
     begin(&mut huge, Some(usize::MAX), &endless);
     for _ in 0..100 {
         let second = Second {
@@ -138,12 +138,12 @@ fn no_line_is_ever_wider_than_it_may_be_nor_has_it_control_characters() {
         huge.tell(&Progress::Second {
             elapsed: Duration::MAX,
             second,
-            tally: &tally,
+            counts: &counts,
         });
     }
     let mut zero = Live::new(&[closed(0)]);
     begin(&mut zero, Some(0), &closed(0));
-    pass(&mut zero, &[0, 0], &Tally::new());
+    pass(&mut zero, &[0, 0], &StageCounts::new());
     for live in [&busy(), &huge, &zero] {
         for width in [0, 1, 2, 5, 7, 20, 40, 80, 200, 10_000] {
             for line in live.lines(width) {
@@ -164,10 +164,10 @@ fn a_warm_up_is_named_as_what_it_is_and_leaves_nothing_but_its_connections() {
         texts(&live, 80)[0],
         "warm-up, not counted · 0 connections opened"
     );
-    let mut tally = Tally::new();
-    tally.opened = 1;
-    tally.failures[0] = 7;
-    pass(&mut live, &[50], &tally);
+    let mut counts = StageCounts::new();
+    counts.opened = 1;
+    counts.failures[0] = 7;
+    pass(&mut live, &[50], &counts);
     begin(&mut live, Some(0), &stages[0]);
     assert_eq!(
         texts(&live, 80),
@@ -191,8 +191,8 @@ fn failures_of_all_rounds_are_summed_up() {
     for (place, stage) in stages.iter().enumerate() {
         begin(&mut live, Some(place), stage);
         let mut over = sample::stage("closed loop", 1_000, 1e6);
-        over.tally.failures = Default::default();
-        over.tally.failures[Failure::Closed as usize] = 3;
+        over.counts.failures = Default::default();
+        over.counts.failures[Failure::Closed as usize] = 3;
         live.tell(&Progress::Over(&over));
     }
     let texts = texts(&live, 80);
@@ -208,10 +208,10 @@ fn a_count_is_told_by_requests_and_not_by_time() {
     let counted = stage("closed loop", Loop::Closed, Until::Count(10_000));
     let mut live = Live::new(std::slice::from_ref(&counted));
     begin(&mut live, Some(0), &counted);
-    let mut tally = Tally::new();
-    tally.latency.record_n(1_000, 4_990).unwrap();
-    tally.failures[0] = 10;
-    pass(&mut live, &[2_495; 2], &tally);
+    let mut counts = StageCounts::new();
+    counts.latency.record_n(1_000, 4_990).unwrap();
+    counts.failures[0] = 10;
+    pass(&mut live, &[2_495; 2], &counts);
     let bar = "█".repeat(20) + &"░".repeat(20);
     assert_eq!(
         texts(&live, 80)[1],
@@ -246,11 +246,11 @@ fn what_is_due_follows_the_schedule_and_ends_with_the_stage() {
     let mut live = Live::new(std::slice::from_ref(&ramp));
     begin(&mut live, Some(0), &ramp);
     let figures = |live: &Live| texts(live, 80)[2].clone();
-    pass(&mut live, &[0], &Tally::new());
+    pass(&mut live, &[0], &StageCounts::new());
     assert_eq!(figures(&live), "0/s of 150/s due");
-    pass(&mut live, &[0], &Tally::new());
+    pass(&mut live, &[0], &StageCounts::new());
     assert_eq!(figures(&live), "0/s of 250/s due");
-    pass(&mut live, &[0], &Tally::new());
+    pass(&mut live, &[0], &StageCounts::new());
     assert_eq!(figures(&live), "0/s of 150/s due");
 }
 
@@ -258,7 +258,7 @@ fn what_is_due_follows_the_schedule_and_ends_with_the_stage() {
 fn without_a_terminal_each_stage_and_each_second_has_a_line() {
     let stages = vec![constant(3000.0, 30); 2];
     let mut live = Live::new(&stages);
-    let tally = Tally::new();
+    let counts = StageCounts::new();
     let mut line = |progress: Progress<'_>| {
         live.tell(&progress);
         live.line(&progress)
@@ -266,7 +266,7 @@ fn without_a_terminal_each_stage_and_each_second_has_a_line() {
     let told = |at: u64, second: Second| Progress::Second {
         elapsed: Duration::from_secs(at),
         second,
-        tally: &tally,
+        counts: &counts,
     };
     assert_eq!(line(told(1, second(1))), None, "nothing has begun");
     let begun = line(Progress::Begun {

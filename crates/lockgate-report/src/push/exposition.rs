@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lockgate_metrics::{Bounds, Histogram, HistogramSnapshot, Text};
 
-use lockgate_load::result::{Failure, Nanoseconds, Tally};
+use lockgate_load::result::{Failure, Nanoseconds, StageCounts};
 
 /// From 50 µs (nothing between) on; from 0.5 ms on those of `Bounds::EXCHANGE`.
 const LATENCY: Bounds = Bounds::new(&[
@@ -36,7 +36,7 @@ const LATENCY: Bounds = Bounds::new(&[
 
 /// What was counted, by stages.
 #[derive(Debug, Clone)]
-pub(super) struct Counts {
+pub(super) struct Counters {
     /// The name of each stage, and what was counted of it once it has begun.
     stages: Vec<(String, Option<Counted>)>,
     /// Requests a second that are due; none in a closed loop.
@@ -55,18 +55,18 @@ pub(super) struct Counted {
 
 impl Default for Counted {
     fn default() -> Self {
-        Self::of(&Tally::new())
+        Self::of(&StageCounts::new())
     }
 }
 
 impl Counted {
-    pub(super) fn of(tally: &Tally) -> Self {
+    pub(super) fn of(counts: &StageCounts) -> Self {
         Self {
-            failures: tally.failures,
-            latency: buckets(&tally.latency),
-            sent: tally.sent,
-            received: tally.received,
-            opened: tally.opened,
+            failures: counts.failures,
+            latency: buckets(&counts.latency),
+            sent: counts.sent,
+            received: counts.received,
+            opened: counts.opened,
         }
     }
 
@@ -96,7 +96,7 @@ fn buckets(latency: &Nanoseconds) -> HistogramSnapshot {
     histogram.snapshot()
 }
 
-impl Counts {
+impl Counters {
     /// Nothing yet, of stages of these names.
     pub(super) fn of(names: &[&str]) -> Self {
         Self {

@@ -7,7 +7,7 @@ use lockgate_testkit::{Http, Message, Origin, exposition};
 use super::*;
 use lockgate_load::plan::Until;
 use crate::sample;
-use lockgate_load::result::{Failure, Second, Tally};
+use lockgate_load::result::{Failure, Second, StageCounts};
 use lockgate_load::schedule::{Rate, Schedule};
 
 const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -51,7 +51,7 @@ fn value(text: &str, series: &str) -> Option<f64> {
         .find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }
 
-fn pass(push: &mut Push, seconds: u64, tally: &Tally) {
+fn pass(push: &mut Push, seconds: u64, counts: &StageCounts) {
     for at in 1..=seconds {
         let second = Second {
             succeeded: 1,
@@ -64,17 +64,17 @@ fn pass(push: &mut Push, seconds: u64, tally: &Tally) {
         push.tell(&Progress::Second {
             elapsed: Duration::from_secs(at),
             second,
-            tally,
+            counts,
         });
     }
 }
 
-fn tally(successes: u64) -> Tally {
-    let mut tally = Tally::new();
-    tally.latency.record_n(200_000, successes).unwrap();
-    tally.failures[Failure::Timeout as usize] = 2;
-    (tally.sent, tally.received, tally.opened) = (70, 170, 64);
-    tally
+fn counts(successes: u64) -> StageCounts {
+    let mut counts = StageCounts::new();
+    counts.latency.record_n(200_000, successes).unwrap();
+    counts.failures[Failure::Timeout as usize] = 2;
+    (counts.sent, counts.received, counts.opened) = (70, 170, 64);
+    counts
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_stage_is_pushed_when_it_begins_every_ten_seconds_and_when_the_run_is_over()
         place: None,
         stage: &stages[0],
     });
-    pass(&mut push, 30, &tally(1));
+    pass(&mut push, 30, &counts(1));
     push.tell(&Progress::Begun {
         place: Some(0),
         stage: &stages[0],
@@ -109,12 +109,12 @@ fn a_stage_is_pushed_when_it_begins_every_ten_seconds_and_when_the_run_is_over()
     );
     assert_eq!(value(first.text(), "lockgate_load_rate_due"), Some(3000.0));
 
-    pass(&mut push, 10, &tally(500));
+    pass(&mut push, 10, &counts(500));
     let second = taken(&gateway, TAKEN);
     assert_eq!(value(second.text(), requests), Some(500.0));
 
     let mut over = sample::stage("3000/s", 0, 1e6);
-    over.tally = tally(900);
+    over.counts = counts(900);
     push.tell(&Progress::Over(&over));
     let finishing = thread::spawn(move || push.finish());
     let text = taken(&gateway, TAKEN).text().to_owned();
@@ -189,7 +189,7 @@ fn rounds_add_up_and_stages_that_have_not_begun_are_not_there() {
         });
         taken(&gateway, TAKEN);
         let mut over = sample::stage("closed loop", 0, 1e6);
-        over.tally = tally(10);
+        over.counts = counts(10);
         push.tell(&Progress::Over(&over));
     }
     let finishing = thread::spawn(move || push.finish());
@@ -216,7 +216,7 @@ fn a_ladder_without_end_has_no_more_series_than_a_gateway_can_bear() {
             stage,
         });
         let mut over = sample::stage(&stage.name, 0, 1e6);
-        over.tally = tally(1);
+        over.counts = counts(1);
         push.tell(&Progress::Over(&over));
     }
     let text = push.over.text();
@@ -264,7 +264,7 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
         warned(&mut push),
         format!("the push gateway takes nothing, the run goes on: {why}")
     );
-    pass(&mut push, 10, &tally(1));
+    pass(&mut push, 10, &counts(1));
     taken(&gateway, no);
     let finishing = thread::spawn(move || {
         let warning = push.tell(&Progress::Tick {

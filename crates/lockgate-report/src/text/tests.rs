@@ -78,7 +78,7 @@ fn failures_are_told_by_kind_with_their_first_example() {
         1,
         "503 where 200 was expected",
     );
-    report.stages[0].tally.late = 1;
+    report.stages[0].counts.late = 1;
     let text = render(&report);
     has(
         &text,

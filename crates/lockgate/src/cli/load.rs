@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use lockgate_load::bucket::LinkRate;
-use lockgate_load::expect::{Bytes, Expect, Length};
+use lockgate_load::shared_link::LinkRate;
+use lockgate_load::expect::{BodyCheck, Expect, Length};
 use lockgate_load::options::{Options, Tls};
 use lockgate_load::profile::{Profile, Rates, Spike, duration};
 use lockgate_report::push::Gateway;
@@ -195,7 +195,7 @@ pub(super) struct LoadTyped {
     expect_length: Option<Length>,
     /// The hash of a body in hexadecimal, or `first`: that of the first answer
     #[arg(long, value_name = "HEX|first", value_parser = hash, help_heading = "What must come back")]
-    expect_sha256: Option<Bytes>,
+    expect_sha256: Option<BodyCheck>,
     /// Go on although the first answer was a failure
     #[arg(long, help_heading = "What must come back")]
     anyway: bool,
@@ -396,7 +396,7 @@ impl LoadTyped {
             expect: Expect {
                 status: self.expect_status,
                 length,
-                body: self.expect_sha256.unwrap_or(Bytes::Any),
+                body: self.expect_sha256.unwrap_or(BodyCheck::Any),
             },
             unix: self.unix,
             proxy: self.proxy,
@@ -568,9 +568,9 @@ fn length(written: &str) -> Result<Length, String> {
     }
 }
 
-fn hash(written: &str) -> Result<Bytes, String> {
+fn hash(written: &str) -> Result<BodyCheck, String> {
     if written == "first" {
-        return Ok(Bytes::First);
+        return Ok(BodyCheck::First);
     }
     let digit = |at: usize| {
         written
@@ -582,7 +582,7 @@ fn hash(written: &str) -> Result<Bytes, String> {
         .map(|at| Some((digit(2 * at)? * 16 + digit(2 * at + 1)?) as u8))
         .collect();
     match bytes.and_then(|bytes| bytes.try_into().ok()) {
-        Some(hash) if written.len() == 64 => Ok(Bytes::Sha256(hash)),
+        Some(hash) if written.len() == 64 => Ok(BodyCheck::Sha256(hash)),
         _ => Err("write 64 hexadecimal digits, or first".into()),
     }
 }

@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_load::Stop;
-use lockgate_load::expect::{Bytes, Expect, Length};
+use lockgate_load::expect::{BodyCheck, Expect, Length};
 use lockgate_load::options::{Options, Tls};
-use lockgate_load::result::{Failure, Report, Tally};
+use lockgate_load::result::{Failure, Report, StageCounts};
 use lockgate_load::target::Body;
 use lockgate_net::tls::CaSource;
 use lockgate_testkit::{Http, Origin, Serving};
@@ -61,7 +61,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
         expect: Expect {
             status: vec![200..=299],
             length: Length::First,
-            body: Bytes::Any,
+            body: BodyCheck::Any,
         },
         unix: None,
         proxy: None,
@@ -109,23 +109,23 @@ fn refused(options: &Options) -> String {
 }
 
 /// Makes a run of one stage; what came of it.
-fn tally(options: &Options) -> Tally {
+fn counts(options: &Options) -> StageCounts {
     let mut report = run(options);
     assert_eq!(report.stages.len(), 1);
-    report.stages.remove(0).tally
+    report.stages.remove(0).counts
 }
 
 /// The kinds of failures that there were, and how many of each.
-fn failures(tally: &Tally) -> Vec<(&'static str, u64)> {
+fn failures(counts: &StageCounts) -> Vec<(&'static str, u64)> {
     let counted = Failure::ALL
         .into_iter()
-        .map(|kind| (kind.name(), tally.failures[kind as usize]));
+        .map(|kind| (kind.name(), counts.failures[kind as usize]));
     counted.filter(|(_, count)| *count > 0).collect()
 }
 
 /// What was said of the first failure of a kind.
-fn example(tally: &Tally, kind: Failure) -> &str {
-    tally.examples[kind as usize].as_deref().unwrap()
+fn example(counts: &StageCounts, kind: Failure) -> &str {
+    counts.examples[kind as usize].as_deref().unwrap()
 }
 
 /// A target at that address.

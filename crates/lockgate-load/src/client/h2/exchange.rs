@@ -5,8 +5,8 @@ use std::task::{Context, Poll, ready};
 
 use lockgate_net::stream::Blocks;
 
-use super::super::{Done, Fault, Link, Scratch};
-use super::{Connection, Outcome, Use, Windows};
+use super::super::{ExchangeStats, Fault, Transport, Scratch};
+use super::{Connection, Outcome, BodyUse, Windows};
 use crate::expect::Expect;
 use crate::result::Failure;
 use crate::target::Http2;
@@ -16,8 +16,8 @@ use crate::target::Http2;
 ///
 /// # Errors
 /// Where its TLS was made for another protocol.
-pub(crate) fn check(link: &Link) -> Result<(), Fault> {
-    match link.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
+pub(crate) fn check(transport: &Transport) -> Result<(), Fault> {
+    match transport.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
         None | Some(Some(b"h2")) => Ok(()),
         Some(_) => {
             let text =
@@ -35,17 +35,17 @@ impl Connection {
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        link: &mut Link,
+        transport: &mut Transport,
     ) -> Poll<Result<(), Fault>> {
         // Who does not take our answers to its pings is not asked for more of them.
         if self.is_full() {
             return Poll::Pending;
         }
         // What is counted are messages, which are told of by their streams.
-        let mut read = Done::default();
-        let goes_on = ready!(link.poll_read(cx, &mut read))?;
-        let used = self.receive(link.inbox.bytes())?;
-        link.inbox.consume(used);
+        let mut read = ExchangeStats::default();
+        let goes_on = ready!(transport.poll_read(cx, &mut read))?;
+        let used = self.receive(transport.inbox.bytes())?;
+        transport.inbox.consume(used);
         if goes_on {
             Poll::Ready(Ok(()))
         } else {
@@ -55,14 +55,14 @@ impl Connection {
 
     /// Sends what there is to be sent, all of it together as far as there is room. That nobody
     /// takes it is found out by reading: there may be an answer all the same, or the reason.
-    pub(crate) fn write(&mut self, cx: &mut Context<'_>, link: &mut Link, blocks: &Blocks) {
+    pub(crate) fn write(&mut self, cx: &mut Context<'_>, transport: &mut Transport, blocks: &Blocks) {
         loop {
             self.pump();
             if self.unsent().is_empty() {
-                let _ = link.stream.poll_flush(cx);
+                let _ = transport.stream.poll_flush(cx);
                 return;
             }
-            match link.stream.poll_write(cx, blocks, &[self.unsent()]) {
+            match transport.stream.poll_write(cx, blocks, &[self.unsent()]) {
                 Poll::Ready(Ok(sent)) => self.note_sent(sent),
                 Poll::Ready(Err(_)) => return self.give_up_sending(),
                 Poll::Pending => return,
@@ -76,18 +76,18 @@ impl Connection {
 /// # Errors
 /// When no whole answer came.
 pub(in crate::client) async fn exchange(
-    link: &mut Link,
+    transport: &mut Transport,
     request: &Http2,
     expect: &Expect,
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
 ) -> Result<(), Fault> {
     let mut connection = Connection::new(1, Windows::LARGE);
-    connection.begin(0, 0, request, Use::of(expect), &mut scratch.rng);
+    connection.begin(0, 0, request, BodyUse::of(expect), &mut scratch.rng);
     let finished = poll_fn(|cx| {
         loop {
-            connection.write(cx, link, &scratch.blocks);
-            if let Err(fault) = ready!(connection.poll_read(cx, link)) {
+            connection.write(cx, transport, &scratch.blocks);
+            if let Err(fault) = ready!(connection.poll_read(cx, transport)) {
                 connection.end(&fault);
             }
             if let Some(finished) = connection.take_finished() {
@@ -96,8 +96,8 @@ pub(in crate::client) async fn exchange(
         }
     })
     .await;
-    *done = finished.done;
-    link.allowed = connection.allowed();
+    *stats = finished.stats;
+    transport.allowed = connection.allowed();
     match finished.outcome {
         Outcome::Answered => Ok(()),
         Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault),

@@ -129,14 +129,14 @@ fn words_mean_what_they_say() {
         Expect {
             status: vec![200..=200, 300..=399],
             length: Length::Exactly(5),
-            body: Bytes::First
+            body: BodyCheck::First
         }
     );
     let hash = "0fF1".repeat(16);
     let said = options(&["--expect-sha256", &hash, "--expect-length", "any"]);
     assert_eq!(
         said.expect.body,
-        Bytes::Sha256([0x0f, 0xf1].repeat(16).try_into().unwrap())
+        BodyCheck::Sha256([0x0f, 0xf1].repeat(16).try_into().unwrap())
     );
     assert_eq!(said.expect.length, Length::Any);
     let said = options(&[

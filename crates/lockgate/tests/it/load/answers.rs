@@ -5,7 +5,7 @@ use lockgate_load::options::Options;
 use lockgate_load::target::Body;
 use lockgate_testkit::{Http, Origin};
 
-use super::{PAGE, asks, at, failures, tally, text};
+use super::{PAGE, asks, at, failures, counts, text};
 
 /// Each request is answered by these bytes on a connection that stays; how many were opened for
 /// five of them.
@@ -15,16 +15,16 @@ fn opened_for(answer: &'static str, method: &str) -> u64 {
         method: Some(method.to_owned()),
         ..asks(&[&at("http", &server)], 5)
     };
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![], 5),
         "{answer}: {:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!(tally.opened + tally.reused, 5);
-    assert_eq!(tally.received, 5 * answer.len() as u64, "{answer}");
-    tally.opened
+    assert_eq!(counts.opened + counts.reused, 5);
+    assert_eq!(counts.received, 5 * answer.len() as u64, "{answer}");
+    counts.opened
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn answers_without_a_body_end_with_their_heads() {
         .answering(|_| b"HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n".to_vec());
     let mut options = asks(&[&at("http", &server)], 5);
     options.expect.status = vec![304..=304];
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), tally.opened), (5, 1));
+    let counts = counts(&options);
+    assert_eq!((counts.succeeded(), counts.opened), (5, 1));
 }
 
 #[test]
@@ -88,12 +88,12 @@ fn an_answer_may_come_in_any_pieces() {
             http.send_in(1, answer);
         }
     });
-    let tally = tally(&asks(&[&at("http", &server)], 5));
+    let counts = counts(&asks(&[&at("http", &server)], 5));
     assert_eq!(
-        (failures(&tally), tally.succeeded(), tally.opened),
+        (failures(&counts), counts.succeeded(), counts.opened),
         (vec![], 5, 1)
     );
-    assert_eq!(tally.received, 5 * answer.len() as u64);
+    assert_eq!(counts.received, 5 * answer.len() as u64);
 }
 
 #[test]
@@ -104,14 +104,14 @@ fn an_answer_until_the_connection_closes_is_whole() {
             http.request();
             http.send(format!("{head}0123456789"));
         });
-        let tally = tally(&asks(&[&at("http", &server)], 5));
+        let counts = counts(&asks(&[&at("http", &server)], 5));
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![], 5),
             "{:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!((tally.opened, server.accepted()), (5, 6));
+        assert_eq!((counts.opened, server.accepted()), (5, 6));
     }
 }
 
@@ -128,14 +128,14 @@ fn a_connection_that_the_server_has_closed_is_opened_anew() {
         http.stream.finish();
         http.wait_closed();
     });
-    let tally = tally(&asks(&[&at("http", &server)], 5));
+    let counts = counts(&asks(&[&at("http", &server)], 5));
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![], 5),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.reused), (5, 0));
+    assert_eq!((counts.opened, counts.reused), (5, 0));
 }
 
 #[test]
@@ -155,14 +155,14 @@ fn an_answer_before_the_request_has_ended_counts_and_its_connection_is_not_used_
         ..asks(&[&at("http", &server)], 3)
     };
     options.expect.status = vec![413..=413];
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![], 3),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.reused), (3, 0));
+    assert_eq!((counts.opened, counts.reused), (3, 0));
 }
 
 /// Who only sends before it reads waits for ever: buffers between both are smaller.
@@ -185,14 +185,14 @@ fn a_large_body_comes_back_while_it_is_sent() {
         ..asks(&[&at("http", &server)], 2)
     };
     options.expect.length = Length::Exactly(SIZE as u64);
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![], 2),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert!(tally.sent > 2 * SIZE as u64 && tally.received > 2 * SIZE as u64);
+    assert!(counts.sent > 2 * SIZE as u64 && counts.received > 2 * SIZE as u64);
 }
 
 /// RFC 9110 §9.3.2 and §15.3.5: neither has a body, whatever comes; what comes all the same belongs
@@ -210,9 +210,9 @@ fn a_body_where_none_can_be_is_too_much() {
             body: text(""),
             ..asks(&[&at("http", &server)], 3)
         };
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![("length", 3)], 0)
         );
     }

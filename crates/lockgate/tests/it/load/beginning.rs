@@ -53,7 +53,7 @@ fn a_first_answer_that_is_no_page_is_told() {
         );
         assert_eq!(server.accepted(), 1, "nothing more was asked");
         options.anyway = true;
-        assert_eq!(run(&options).stages[0].tally.failed(), 3, "{answer}");
+        assert_eq!(run(&options).stages[0].counts.failed(), 3, "{answer}");
     }
 }
 
@@ -112,13 +112,13 @@ fn a_certificate_that_nobody_trusts_or_of_somebody_else_is_told() {
         options.tls.ca = CaSource::File(trusted.clone());
         options.tls.name = name.map(str::to_owned);
         match says {
-            None => assert_eq!(run(&options).stages[0].tally.succeeded(), 2),
+            None => assert_eq!(run(&options).stages[0].counts.succeeded(), 2),
             Some(says) => {
                 let told = refused(&options);
                 assert!(told.contains(says), "{told}");
                 options.tls.ca = CaSource::Anyone;
                 assert_eq!(
-                    run(&options).stages[0].tally.succeeded(),
+                    run(&options).stages[0].counts.succeeded(),
                     2,
                     "any certificate will do"
                 );
@@ -263,7 +263,7 @@ fn options_that_contradict_each_other_make_no_plan() {
         options
     };
     let hashed = |mut options: Options| {
-        options.expect.body = lockgate_load::expect::Bytes::First;
+        options.expect.body = lockgate_load::expect::BodyCheck::First;
         options
     };
     let varying = vec![lockgate_load::target::Varying {

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockgate_load::options::Options;
-use lockgate_load::result::{Model, Report};
+use lockgate_load::result::{LoadModel, Report};
 use lockgate_load::target::{Body, Varying};
 use lockgate_testkit::{Http, Message, Origin, Serving};
 
-use super::{PAGE, asks, at, failures, run, tally, text};
+use super::{PAGE, asks, at, failures, run, counts, text};
 
 /// Bytes that a server has received and sent.
 #[derive(Default)]
@@ -71,40 +71,40 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
             ..asks(&[&at("http", &server)], count)
         };
         let report = run(&options);
-        let tally = &report.stages[0].tally;
+        let counts = &report.stages[0].counts;
         let case = format!("{connections} {threads} {per_connection:?} {count}");
         assert_eq!(
-            (tally.succeeded(), tally.failed(), tally.cut, tally.late),
+            (counts.succeeded(), counts.failed(), counts.cut, counts.late),
             (count, 0, 0, 0),
             "{case}"
         );
         assert_eq!(report.uncounted, 1);
-        assert_eq!(tally.statuses.get(&200), Some(&count));
-        assert_eq!(tally.opened + tally.reused, count, "{case}");
-        assert_eq!(tally.opened + 1, server.accepted() as u64, "{case}");
-        assert_eq!(tally.connect.len(), tally.opened);
+        assert_eq!(counts.statuses.get(&200), Some(&count));
+        assert_eq!(counts.opened + counts.reused, count, "{case}");
+        assert_eq!(counts.opened + 1, server.accepted() as u64, "{case}");
+        assert_eq!(counts.connect.len(), counts.opened);
         match per_connection {
-            Some(1) => assert_eq!((tally.opened, tally.reused), (count, 0)),
+            Some(1) => assert_eq!((counts.opened, counts.reused), (count, 0)),
             Some(most) => assert!(
-                tally.opened >= count.div_ceil(most),
+                counts.opened >= count.div_ceil(most),
                 "{case}: {}",
-                tally.opened
+                counts.opened
             ),
             None => assert!(
-                tally.opened <= connections as u64,
+                counts.opened <= connections as u64,
                 "{case}: {}",
-                tally.opened
+                counts.opened
             ),
         }
         // The first answer's are not counted, and all requests are alike.
         let received = moved.received.load(Ordering::SeqCst);
-        assert_eq!(received, tally.sent / count * (count + 1), "{case}");
+        assert_eq!(received, counts.sent / count * (count + 1), "{case}");
         assert_eq!(
             moved.sent.load(Ordering::SeqCst),
-            tally.received / count * (count + 1),
+            counts.received / count * (count + 1),
             "{case}"
         );
-        assert_eq!(tally.received, count * PAGE.len() as u64, "{case}");
+        assert_eq!(counts.received, count * PAGE.len() as u64, "{case}");
     }
 }
 
@@ -125,8 +125,8 @@ fn a_connection_has_as_many_exchanges_as_it_may() {
         per_connection: Some(3),
         ..asks(&[&at("http", &server)], 10)
     };
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), tally.opened, tally.reused), (10, 4, 6));
+    let counts = counts(&options);
+    assert_eq!((counts.succeeded(), counts.opened, counts.reused), (10, 4, 6));
     drop(server);
     lockgate_testkit::eventually("all connections end", || {
         let mut seen = per_connection.lock().unwrap().clone();
@@ -150,21 +150,21 @@ fn a_run_by_time_counts_all_that_it_has_begun() {
     let report = run(&options);
     let stage = &report.stages[0];
     assert_eq!(Some(stage.elapsed), duration);
-    let tally = &stage.tally;
-    assert_eq!((failures(tally), tally.cut), (vec![], 0));
+    let counts = &stage.counts;
+    assert_eq!((failures(counts), counts.cut), (vec![], 0));
     assert!(
-        tally.late <= 3,
+        counts.late <= 3,
         "one of each connection at the most: {}",
-        tally.late
+        counts.late
     );
-    let requests = tally.succeeded() + 1;
+    let requests = counts.succeeded() + 1;
     assert_eq!(
         moved.sent.load(Ordering::SeqCst),
         requests * PAGE.len() as u64
     );
     assert_eq!(
         moved.received.load(Ordering::SeqCst),
-        tally.sent / tally.succeeded() * requests
+        counts.sent / counts.succeeded() * requests
     );
 }
 
@@ -183,9 +183,9 @@ fn every_round_is_a_stage_of_its_own_with_its_own_counts() {
         run,
         ..
     } = run(&options);
-    assert_eq!((stages.len(), uncounted, run.model), (3, 1, Model::Closed));
+    assert_eq!((stages.len(), uncounted, run.model), (3, 1, LoadModel::Closed));
     for (stage, round) in stages.iter().zip(1..) {
-        assert_eq!((stage.round, stage.tally.succeeded()), (round, 20));
+        assert_eq!((stage.round, stage.counts.succeeded()), (round, 20));
         let seconds: u64 = stage.seconds.iter().map(|second| second.succeeded).sum();
         assert_eq!(seconds, 20, "seconds add up");
     }
@@ -203,7 +203,7 @@ fn a_warm_up_is_made_and_not_counted() {
     };
     let report = run(&options);
     assert_eq!(report.stages.len(), 1);
-    assert_eq!(report.stages[0].tally.succeeded(), 5);
+    assert_eq!(report.stages[0].counts.succeeded(), 5);
     assert!(report.uncounted > 1, "{}", report.uncounted);
     assert_eq!(kept.lock().unwrap().len() as u64, report.uncounted + 5);
 }
@@ -218,8 +218,8 @@ fn targets_have_their_shares_and_targets_of_one_server_share_its_connections() {
         connections: 2,
         ..asks(&[&a, &b, &at("http", &beside)], 1000)
     };
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), failures(&tally)), (1000, vec![]));
+    let counts = counts(&options);
+    assert_eq!((counts.succeeded(), failures(&counts)), (1000, vec![]));
     let mut asked: HashMap<String, u64> = HashMap::new();
     for message in kept.lock().unwrap().iter() {
         *asked.entry(message.first_line().to_owned()).or_default() += 1;
@@ -258,7 +258,7 @@ fn fields_are_sent_as_they_were_written_and_drawn_from_their_lists() {
         ],
         ..asks(&[&url], 300)
     };
-    assert_eq!(tally(&options).succeeded(), 300);
+    assert_eq!(counts(&options).succeeded(), 300);
     let kept = kept.lock().unwrap();
     assert_eq!(kept.len(), 301);
     let mut drawn = HashSet::new();
@@ -283,7 +283,7 @@ fn bodies_are_sent_whole_and_random_ones_differ() {
         connections: 3,
         ..asks(&[&at("http", &server)], 20)
     };
-    let sent = tally(&options);
+    let sent = counts(&options);
     assert_eq!(sent.succeeded(), 20);
     {
         let kept = kept.lock().unwrap();
@@ -311,7 +311,7 @@ fn bodies_are_sent_whole_and_random_ones_differ() {
             body: text(body),
             ..asks(&[&at("http", &server)], 1)
         };
-        assert_eq!(tally(&options).succeeded(), 1);
+        assert_eq!(counts(&options).succeeded(), 1);
         let request = kept.lock().unwrap().pop().unwrap();
         assert!(request.first_line().starts_with(method.unwrap_or("POST")));
         assert_eq!(
@@ -331,11 +331,11 @@ fn a_closed_loop_has_latency_and_neither_service_nor_lateness() {
     });
     let report = run(&asks(&[&at("http", &server)], 10));
     let stage = &report.stages[0];
-    let tally = &stage.tally;
+    let counts = &stage.counts;
     assert_eq!(
-        (tally.latency.len(), tally.failed.len(), tally.failed()),
+        (counts.latency.len(), counts.failed.len(), counts.failed()),
         (9, 1, 1)
     );
-    assert_eq!((tally.service.len(), tally.lateness.len()), (0, 0));
+    assert_eq!((counts.service.len(), counts.lateness.len()), (0, 0));
     assert_eq!((stage.rate, stage.name.as_str()), (None, "closed loop"));
 }

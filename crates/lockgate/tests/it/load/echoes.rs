@@ -12,7 +12,7 @@ use lockgate_load::result::Failure;
 use lockgate_load::target::Body;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, server_config};
 
-use super::{asks, at, example, failures, refused, run, tally, text};
+use super::{asks, at, example, failures, refused, run, counts, text};
 
 /// RFC 6455 §4.2.2.
 fn grant(key: &str) -> String {
@@ -112,22 +112,22 @@ fn messages_come_back_on_connections_that_stay() {
             ..messages(&server, body, 30)
         };
         let before = server.accepted() as u64;
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (tally.succeeded(), failures(&tally)),
+            (counts.succeeded(), failures(&counts)),
             (30, vec![]),
             "{:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!(tally.opened + tally.reused, 30);
-        assert_eq!(server.accepted() as u64 - before, tally.opened + 1);
+        assert_eq!(counts.opened + counts.reused, 30);
+        assert_eq!(server.accepted() as u64 - before, counts.opened + 1);
     }
     let options = Options {
         per_connection: Some(4),
         ..messages(&server, text("x"), 10)
     };
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), tally.opened, tally.reused), (10, 3, 7));
+    let counts = counts(&options);
+    assert_eq!((counts.succeeded(), counts.opened, counts.reused), (10, 3, 7));
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn bytes_of_handshakes_and_frames_are_counted() {
             http.send(frame(0x82, &payload));
         }
     });
-    let tally = tally(&messages(&server, text("hello"), 10));
+    let counts = counts(&messages(&server, text("hello"), 10));
     // That of the first answer has one handshake and one message more.
-    let handshake = (tally.sent - 10 * 11, tally.received - 10 * 7);
+    let handshake = (counts.sent - 10 * 11, counts.received - 10 * 7);
     assert_eq!(received.load(Ordering::SeqCst), 2 * handshake.0 + 11 * 11);
     assert_eq!(sent.load(Ordering::SeqCst), 2 * handshake.1 + 11 * 7);
 }
@@ -177,14 +177,14 @@ fn pings_are_answered_and_pieces_are_put_together() {
         http.send(frame(0x00, b""));
         http.send(frame(0x80, tail));
     });
-    let tally = tally(&messages(&server, Body::Random(1000), 5));
+    let counts = counts(&messages(&server, Body::Random(1000), 5));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (5, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.reused), (1, 4));
+    assert_eq!((counts.opened, counts.reused), (1, 4));
 }
 
 #[test]
@@ -195,14 +195,14 @@ fn pings_between_two_messages_are_answered_before_the_next() {
             assert_eq!(answer, (0x8a, b"there?".to_vec()));
         }
     });
-    let tally = tally(&messages(&server, text("hello"), 5));
+    let counts = counts(&messages(&server, text("hello"), 5));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (5, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.reused), (1, 4));
+    assert_eq!((counts.opened, counts.reused), (1, 4));
 }
 
 #[test]
@@ -210,14 +210,14 @@ fn a_web_socket_that_is_closed_between_two_messages_is_opened_again() {
     let server = serving(|http, payload| {
         http.send([frame(0x82, &payload), frame(0x88, b"\x03\xe8")].concat());
     });
-    let tally = tally(&messages(&server, text("hello"), 3));
+    let counts = counts(&messages(&server, text("hello"), 3));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (3, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!(tally.opened, 3);
+    assert_eq!(counts.opened, 3);
 }
 
 #[test]
@@ -225,14 +225,14 @@ fn a_message_that_nobody_asked_for_is_a_failure_of_the_one_before() {
     let server = serving(|http, payload| {
         http.send([frame(0x82, &payload), frame(0x82, &payload)].concat());
     });
-    let tally = tally(&messages(&server, text("hello"), 3));
+    let counts = counts(&messages(&server, text("hello"), 3));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (3, vec![("length", 2)]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.failed.len()), (3, 0));
+    assert_eq!((counts.opened, counts.failed.len()), (3, 0));
 }
 
 #[test]
@@ -267,12 +267,12 @@ fn another_message_than_was_sent_is_none() {
                 _ => http.send(&answer),
             },
         );
-        let tally = tally(&messages(&server, text("hello"), 4));
+        let counts = counts(&messages(&server, text("hello"), 4));
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![(kind.name(), 2)], 2),
             "{shown:?} {:?}",
-            tally.examples
+            counts.examples
         );
     }
 }
@@ -288,7 +288,7 @@ fn a_web_socket_that_is_not_granted_says_so() {
         "{told}"
     );
     options.anyway = true;
-    let answered = tally(&options);
+    let answered = counts(&options);
     assert_eq!(
         (failures(&answered), answered.statuses.get(&503)),
         (vec![("status", 3)], Some(&3))
@@ -305,7 +305,7 @@ fn a_server_that_says_something_else_may_be_what_is_measured() {
     let mut options = messages(&server, text("hello"), 3);
     for length in [Length::Any, Length::Exactly(6)] {
         options.expect.length = length;
-        assert_eq!(tally(&options).succeeded(), 3);
+        assert_eq!(counts(&options).succeeded(), 3);
     }
 }
 
@@ -329,10 +329,10 @@ fn messages_go_under_tls_too() {
     options.expect.length = Length::Exactly(100_000);
     let report = run(&options);
     assert_eq!(
-        report.stages[0].tally.succeeded(),
+        report.stages[0].counts.succeeded(),
         9,
         "{:?}",
-        report.stages[0].tally.examples
+        report.stages[0].counts.examples
     );
     assert!(report.first[0].tls.is_some());
 }
@@ -357,19 +357,19 @@ fn bytes_come_back_on_connections_that_stay() {
             Length::Exactly(size as u64),
             5,
         );
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (tally.succeeded(), failures(&tally)),
+            (counts.succeeded(), failures(&counts)),
             (5, vec![]),
             "{:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!((tally.opened, tally.reused), (1, 4));
+        assert_eq!((counts.opened, counts.reused), (1, 4));
         assert_eq!(
-            (tally.sent, tally.received),
+            (counts.sent, counts.received),
             (5 * size as u64, 5 * size as u64)
         );
-        assert!(tally.statuses.is_empty());
+        assert!(counts.statuses.is_empty());
     }
 }
 
@@ -390,7 +390,7 @@ fn bytes_come_back_under_tls_without_naming_a_protocol() {
             stream.send(&read[..len]);
         }
     });
-    let tally = tally(&bytes(
+    let counts = counts(&bytes(
         &server,
         "tls",
         Body::Random(10_000),
@@ -398,10 +398,10 @@ fn bytes_come_back_under_tls_without_naming_a_protocol() {
         5,
     ));
     assert_eq!(
-        (tally.succeeded(), tally.opened),
+        (counts.succeeded(), counts.opened),
         (5, 1),
         "{:?}",
-        tally.examples
+        counts.examples
     );
 }
 
@@ -434,16 +434,16 @@ fn as_many_bytes_as_were_said_must_come() {
             anyway: true,
             ..bytes(&server, "tcp", ten(), length, 3)
         };
-        let tally = tally(&options);
+        let counts = counts(&options);
         let expected: Vec<_> = expected.map(|kind| (kind, 3)).into_iter().collect();
         assert_eq!(
-            failures(&tally),
+            failures(&counts),
             expected,
             "{answer} {length:?}: {:?}",
-            tally.examples
+            counts.examples
         );
         if close {
-            assert_eq!(tally.opened, 3);
+            assert_eq!(counts.opened, 3);
         }
     }
 }
@@ -462,7 +462,7 @@ fn too_much_is_found_while_there_is_still_something_to_send() {
             2,
         )
     };
-    let tally = tally(&options);
-    assert_eq!(failures(&tally), [("length", 2)], "{:?}", tally.examples);
-    assert!(example(&tally, Failure::Length).contains("instead of 10"));
+    let counts = counts(&options);
+    assert_eq!(failures(&counts), [("length", 2)], "{:?}", counts.examples);
+    assert!(example(&counts, Failure::Length).contains("instead of 10"));
 }

@@ -4,27 +4,27 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockgate_load::expect::{Bytes, Length};
+use lockgate_load::expect::{BodyCheck, Length};
 use lockgate_load::profile::{Profile, Rates};
 use lockgate_load::result::Failure;
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, bytes, server_config};
 
-use super::{PAGE, asks, at, every_other, example, failures, tally};
+use super::{PAGE, asks, at, every_other, example, failures, counts};
 use crate::scene::deserted;
 
 /// Two of four requests are answered otherwise, and that is what two failures are.
 fn assert_two_are(kind: Failure, bad: impl Fn(&mut Http) + Send + Sync + 'static) -> String {
     let server = every_other(bad);
     let mut options = asks(&[&at("http", &server)], 4);
-    options.expect.body = Bytes::First;
-    let tally = tally(&options);
-    assert_eq!(failures(&tally), [(kind.name(), 2)], "{:?}", tally.examples);
-    assert_eq!((tally.succeeded(), tally.failed.len()), (2, 2));
+    options.expect.body = BodyCheck::First;
+    let counts = counts(&options);
+    assert_eq!(failures(&counts), [(kind.name(), 2)], "{:?}", counts.examples);
+    assert_eq!((counts.succeeded(), counts.failed.len()), (2, 2));
     // Nothing more was asked for on a connection on which something went wrong.
-    assert_eq!((tally.opened, tally.reused), (3, 1));
+    assert_eq!((counts.opened, counts.reused), (3, 1));
     assert_eq!(server.accepted(), 4, "with that of the first answer");
-    example(&tally, kind).to_owned()
+    example(&counts, kind).to_owned()
 }
 
 /// The same, of an answer behind which the server waits for the client to close.
@@ -110,9 +110,9 @@ fn what_comes_behind_an_answer_later_is_a_failure_too() {
         spike: None,
         duration: None,
     });
-    let tally = tally(&options);
-    assert_eq!(failures(&tally), [("length", 1)], "{:?}", tally.examples);
-    assert!(example(&tally, Failure::Length).contains("4 bytes behind"));
+    let counts = counts(&options);
+    assert_eq!(failures(&counts), [("length", 1)], "{:?}", counts.examples);
+    assert!(example(&counts, Failure::Length).contains("4 bytes behind"));
 }
 
 #[test]
@@ -165,13 +165,13 @@ fn a_connection_with_an_unexpected_answer_is_as_good_as_before() {
         _ => PAGE.replace("01", "xx").into(),
     });
     let mut options = asks(&[&at("http", &server)], 4);
-    options.expect.body = Bytes::First;
-    let tally = tally(&options);
+    options.expect.body = BodyCheck::First;
+    let counts = counts(&options);
     assert_eq!(
-        failures(&tally),
+        failures(&counts),
         [("status", 1), ("length", 1), ("body", 1)]
     );
-    assert_eq!((tally.opened, tally.reused, server.accepted()), (1, 3, 2));
+    assert_eq!((counts.opened, counts.reused, server.accepted()), (1, 3, 2));
 }
 
 #[test]
@@ -186,31 +186,31 @@ fn a_page_is_held_against_what_was_said_to_be_expected() {
         0x78, 0x82,
     ];
     for (length, body, status, expected) in [
-        (Length::Exactly(10), Bytes::Sha256(hash), 200..=200, None),
-        (Length::Any, Bytes::Sha256(hash), 200..=200, None),
-        (Length::First, Bytes::First, 100..=999, None),
-        (Length::Exactly(9), Bytes::Any, 200..=200, Some("length")),
+        (Length::Exactly(10), BodyCheck::Sha256(hash), 200..=200, None),
+        (Length::Any, BodyCheck::Sha256(hash), 200..=200, None),
+        (Length::First, BodyCheck::First, 100..=999, None),
+        (Length::Exactly(9), BodyCheck::Any, 200..=200, Some("length")),
         (
             Length::Exactly(10),
-            Bytes::Sha256([0; 32]),
+            BodyCheck::Sha256([0; 32]),
             200..=200,
             Some("body"),
         ),
-        (Length::Any, Bytes::Any, 201..=299, Some("status")),
+        (Length::Any, BodyCheck::Any, 201..=299, Some("status")),
     ] {
         options.expect.length = length;
         options.expect.body = body;
         options.expect.status = vec![status];
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            failures(&tally),
+            failures(&counts),
             expected
                 .map(|kind| (kind, 3))
                 .into_iter()
                 .collect::<Vec<_>>()
         );
-        assert_eq!(tally.succeeded(), if expected.is_some() { 0 } else { 3 });
-        assert_eq!(tally.statuses.get(&200), Some(&3));
+        assert_eq!(counts.succeeded(), if expected.is_some() { 0 } else { 3 });
+        assert_eq!(counts.statuses.get(&200), Some(&3));
     }
 }
 
@@ -228,13 +228,13 @@ fn a_server_that_stalls_costs_one_request_and_no_other() {
         });
         let mut options = asks(&[&at("http", &server)], 2);
         options.timeout = Duration::from_secs(1);
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![("timeout", 1)], 1),
             "{stalled}"
         );
-        assert_eq!(tally.opened, 2);
+        assert_eq!(counts.opened, 2);
     }
 }
 
@@ -257,9 +257,9 @@ fn an_answer_that_never_ends_is_out_of_time() {
         });
         let mut options = asks(&[&at("http", &server)], 2);
         options.timeout = Duration::from_secs(1);
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![("timeout", 1)], 1),
             "{again}"
         );
@@ -313,26 +313,26 @@ fn what_goes_wrong_in_a_handshake_is_a_failure_of_tls() {
         let server = every_other_connection(good.clone(), bad);
         let mut options = asks(&[&at("https", &server)], 4);
         options.per_connection = Some(1);
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![("tls", 2)], 2),
             "{place}: {:?}",
-            tally.examples
+            counts.examples
         );
         // What was never ready is not counted as opened.
-        assert_eq!(tally.opened, 2);
+        assert_eq!(counts.opened, 2);
     }
     let server = every_other_connection(plain, |wire| wire.wait_closed());
     let mut options = asks(&[&at("https", &server)], 2);
     options.per_connection = Some(1);
     options.timeout = Duration::from_secs(1);
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("timeout", 1)], 1)
     );
-    assert!(example(&tally, Failure::Timeout).contains("connected"));
+    assert!(example(&counts, Failure::Timeout).contains("connected"));
 }
 
 #[test]
@@ -349,12 +349,12 @@ fn a_page_under_tls_that_ends_without_saying_so_is_cut_off() {
             http.wait_closed();
         }
     });
-    let tally = tally(&asks(&[&at("https", &server)], 4));
+    let counts = counts(&asks(&[&at("https", &server)], 4));
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("closed", 2)], 2),
         "{:?}",
-        tally.examples
+        counts.examples
     );
 }
 
@@ -363,13 +363,13 @@ fn a_server_that_is_not_there_is_asked_for_as_often_as_was_said() {
     let mut options = asks(&[&format!("http://{}", deserted())], 3);
     options.anyway = true;
     options.connections = 3;
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("connect", 3)], 0)
     );
-    assert_eq!((tally.opened, tally.sent, tally.received), (0, 0, 0));
-    let says = example(&tally, Failure::Connect);
+    assert_eq!((counts.opened, counts.sent, counts.received), (0, 0, 0));
+    let says = example(&counts, Failure::Connect);
     assert!(says.contains("cannot connect"), "{says}");
 }
 
@@ -387,10 +387,10 @@ fn a_first_answer_that_failed_is_no_measure_of_the_others() {
     });
     let mut options = asks(&[&at("http", &server)], 4);
     options.anyway = true;
-    options.expect.body = Bytes::First;
-    let tally = tally(&options);
+    options.expect.body = BodyCheck::First;
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("length", 1), ("body", 1)], 2)
     );
 }

@@ -20,7 +20,7 @@ use lockgate_testkit::h2::hpack::Decoder;
 use lockgate_testkit::h2::{Frame, PREFACE};
 use lockgate_testkit::{Authority, Origin, Serving, Tls, Wire, bytes, server_config};
 
-use super::{PAGE, asks, at, example, failures, refused, run, tally, text};
+use super::{PAGE, asks, at, example, failures, refused, run, counts, text};
 use crate::scene::lockgate;
 
 /// `:status 200`.
@@ -154,39 +154,39 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
             ..streams(&at("http", &server), connections, at_once, count)
         };
         let report = run(&options);
-        let tally = &report.stages[0].tally;
+        let counts = &report.stages[0].counts;
         let case = format!("{connections} {threads} {at_once} {per_connection:?} {count}");
         assert_eq!(
-            (tally.succeeded(), failures(tally)),
+            (counts.succeeded(), failures(counts)),
             (count, vec![]),
             "{case}: {:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!(tally.statuses.get(&200), Some(&count));
-        assert_eq!(tally.opened + tally.reused, count, "{case}");
-        assert_eq!(tally.opened + 1, server.accepted() as u64, "{case}");
+        assert_eq!(counts.statuses.get(&200), Some(&count));
+        assert_eq!(counts.opened + counts.reused, count, "{case}");
+        assert_eq!(counts.opened + 1, server.accepted() as u64, "{case}");
         match per_connection {
             Some(most) => assert!(
-                tally.opened >= count.div_ceil(most),
+                counts.opened >= count.div_ceil(most),
                 "{case}: {}",
-                tally.opened
+                counts.opened
             ),
             None => assert!(
-                tally.opened <= connections as u64,
+                counts.opened <= connections as u64,
                 "{case}: {}",
-                tally.opened
+                counts.opened
             ),
         }
         // The first of all is in no figure; it says what every first request of a connection says.
         let (requests, received) = *seen.lock().unwrap();
         assert_eq!(requests, count + 1, "{case}");
-        let first = received - tally.sent;
+        let first = received - counts.sent;
         assert!(
-            first > 9 && tally.sent >= first * tally.opened,
+            first > 9 && counts.sent >= first * counts.opened,
             "{case}: {received} {}",
-            tally.sent
+            counts.sent
         );
-        assert_eq!(tally.received, count * (9 + 1 + 9 + 10), "{case}");
+        assert_eq!(counts.received, count * (9 + 1 + 9 + 10), "{case}");
         assert_eq!(
             (report.run.streams, report.first[0].protocol),
             (Some(at_once), "HTTP/2")
@@ -217,8 +217,8 @@ fn a_connection_has_as_many_requests_under_way_as_it_has_streams() {
             }
         }
     });
-    let tally = tally(&streams(&at("http", &server), 1, 5, 100));
-    assert_eq!((tally.succeeded(), failures(&tally)), (100, vec![]));
+    let counts = counts(&streams(&at("http", &server), 1, 5, 100));
+    assert_eq!((counts.succeeded(), failures(&counts)), (100, vec![]));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_request_says_what_was_asked_for() {
         name: "X-Any".into(),
         values: vec!["one".into(), "two".into()],
     }];
-    assert_eq!(tally(&options).succeeded(), 20);
+    assert_eq!(counts(&options).succeeded(), 20);
     let heads = heads.lock().unwrap();
     assert_eq!(heads.len(), 21);
     for head in &*heads {
@@ -317,7 +317,7 @@ fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
     let body = bytes(3, SIZE);
     let mut options = streams(&at("http", &server), 1, 3, 30);
     options.body = Body::Fixed(body.clone().into());
-    let sent = tally(&options);
+    let sent = counts(&options);
     assert_eq!(
         (sent.succeeded(), failures(&sent)),
         (30, vec![]),
@@ -326,7 +326,7 @@ fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
     );
     assert!(bodies.lock().unwrap().drain(..).all(|came| came == body));
     options.body = Body::Random(SIZE);
-    assert_eq!(tally(&options).succeeded(), 30);
+    assert_eq!(counts(&options).succeeded(), 30);
     let mut random = std::mem::take(&mut *bodies.lock().unwrap());
     random.sort();
     random.dedup();
@@ -366,14 +366,14 @@ fn a_body_of_a_megabyte_goes_both_ways() {
     let mut options = streams(&at("http", &server), 2, 1, 6);
     options.body = Body::Fixed(vec![b'y'; SIZE].into());
     options.expect.length = Length::Exactly(SIZE as u64);
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (6, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert!(tally.sent > 6 * SIZE as u64 && tally.received > 6 * SIZE as u64);
+    assert!(counts.sent > 6 * SIZE as u64 && counts.received > 6 * SIZE as u64);
 }
 
 /// The h2 crate, which keeps every rule, as what is asked.
@@ -387,12 +387,12 @@ fn a_server_of_another_make_understands_all_of_it() {
             length: Length::Exactly(size as u64),
             ..Expect::default()
         };
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (tally.succeeded(), failures(&tally)),
+            (counts.succeeded(), failures(&counts)),
             (20, vec![]),
             "{size}: {:?}",
-            tally.examples
+            counts.examples
         );
     }
 }
@@ -453,14 +453,14 @@ fn answers_come_in_every_form_that_there_is() {
                 form(peer, stream);
             }
         });
-        let tally = tally(&streams(&at("http", &server), 1, 1, 3));
+        let counts = counts(&streams(&at("http", &server), 1, 1, 3));
         assert_eq!(
-            (tally.succeeded(), failures(&tally)),
+            (counts.succeeded(), failures(&counts)),
             (3, vec![]),
             "{place}: {:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!(tally.opened, 1, "{place}");
+        assert_eq!(counts.opened, 1, "{place}");
     }
 }
 
@@ -489,15 +489,15 @@ fn assert_two_are(
     bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'static,
 ) -> String {
     let server = every_other(bad);
-    let tally = tally(&streams(&at("http", &server), 1, 1, 4));
+    let counts = counts(&streams(&at("http", &server), 1, 1, 4));
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![(kind.name(), 2)], 2),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!(tally.opened, opened, "{:?}", tally.examples);
-    example(&tally, kind).to_owned()
+    assert_eq!(counts.opened, opened, "{:?}", counts.examples);
+    example(&counts, kind).to_owned()
 }
 
 #[test]
@@ -625,14 +625,14 @@ fn what_a_server_says_it_did_nothing_about_is_asked_of_another_connection() {
         peer.answer(last);
         while peer.next().is_some() {}
     });
-    let tally = tally(&streams(&at("http", &server), 2, 3, 100));
+    let counts = counts(&streams(&at("http", &server), 2, 3, 100));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (100, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert!(tally.opened >= 20, "{}", tally.opened);
+    assert!(counts.opened >= 20, "{}", counts.opened);
 }
 
 /// Nothing is said to any before there is another.
@@ -650,9 +650,9 @@ fn who_waits_for_another_connection_does_not_wait_for_this_one() {
         per_connection: Some(1),
         ..streams(&at("http", &server), 1, 2, 10)
     };
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (tally.succeeded(), failures(&tally), tally.opened),
+        (counts.succeeded(), failures(&counts), counts.opened),
         (10, vec![], 10)
     );
 }
@@ -670,12 +670,12 @@ fn who_is_sent_back_twice_has_failed() {
         peer.send(GOAWAY, 0, 0, &[0; 8]);
         while peer.next().is_some() {}
     });
-    let tally = tally(&streams(&at("http", &server), 1, 1, 3));
+    let counts = counts(&streams(&at("http", &server), 1, 1, 3));
     assert_eq!(
-        (failures(&tally), tally.opened),
+        (failures(&counts), counts.opened),
         (vec![("goaway", 3)], 6),
         "{:?}",
-        tally.examples
+        counts.examples
     );
 }
 
@@ -697,12 +697,12 @@ fn a_stream_that_stalls_is_given_up_and_the_others_go_on() {
     });
     let mut options = streams(&at("http", &server), 1, 2, 50);
     options.timeout = Duration::from_secs(1);
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("timeout", 1)], 49)
     );
-    assert_eq!(tally.opened, 1);
+    assert_eq!(counts.opened, 1);
     drop(server);
     let told =
         lockgate_testkit::eventually("it is told", || reset.lock().unwrap().first().cloned());
@@ -719,9 +719,9 @@ fn a_connection_that_says_nothing_any_more_is_not_asked_again() {
     });
     let mut options = streams(&at("http", &server), 1, 2, 10);
     options.timeout = Duration::from_secs(1);
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded(), tally.opened),
+        (failures(&counts), counts.succeeded(), counts.opened),
         (vec![("timeout", 2)], 8, 2)
     );
 }
@@ -759,9 +759,9 @@ fn more_streams_than_the_server_takes_wait_for_each_other() {
         }
     });
     let report = run(&streams(&at("http", &server), 1, 4, 40));
-    let tally = &report.stages[0].tally;
+    let counts = &report.stages[0].counts;
     assert_eq!(
-        (tally.succeeded(), failures(tally), tally.opened),
+        (counts.succeeded(), failures(counts), counts.opened),
         (40, vec![], 1)
     );
     assert_eq!(report.first[0].streams, Some(1));
@@ -780,9 +780,9 @@ fn requests_that_are_due_take_a_free_stream() {
         spike: None,
         duration: None,
     });
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), failures(&tally)), (100, vec![]));
-    assert_eq!(tally.service.len(), 100);
+    let counts = counts(&options);
+    assert_eq!((counts.succeeded(), failures(&counts)), (100, vec![]));
+    assert_eq!(counts.service.len(), 100);
 }
 
 /// A call is answered with a message and `grpc-status`, behind it or alone (gRPC over HTTP/2,
@@ -843,15 +843,15 @@ fn a_call_of_grpc_succeeds_by_its_own_status() {
     );
     options.grpc = true;
     options.body = text("hello");
-    let tally = tally(&options);
+    let counts = counts(&options);
     let expected = [("garbage", 2), ("status", 2), ("grpc", 4)];
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (expected.to_vec(), 2),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert!(example(&tally, Failure::Grpc).contains("grpc-status 14: UNAVAILABLE"));
+    assert!(example(&counts, Failure::Grpc).contains("grpc-status 14: UNAVAILABLE"));
 }
 
 fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
@@ -872,12 +872,12 @@ fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
 #[test]
 fn over_tls_it_is_agreed_on() {
     let server = over_tls(&[b"h2"]);
-    let tally = tally(&streams(&at("https", &server), 3, 4, 200));
+    let counts = counts(&streams(&at("https", &server), 3, 4, 200));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (200, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
     let text = refused(&streams(&at("https", &over_tls(&[])), 1, 1, 1));
     assert!(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_load::options::Options;
 use lockgate_load::profile::{Profile, Rates, Spike};
-use lockgate_load::result::Model;
+use lockgate_load::result::LoadModel;
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Http, Origin};
 
@@ -43,13 +43,13 @@ fn a_count_at_a_rate_is_asked_for_to_the_request() {
         };
         let begun = Instant::now();
         let report = run(&options);
-        assert_eq!(report.run.model, Model::Open);
+        assert_eq!(report.run.model, LoadModel::Open);
         let stage = &report.stages[0];
-        let tally = &stage.tally;
-        assert_eq!((tally.succeeded(), failures(tally)), (count, vec![]));
+        let counts = &stage.counts;
+        assert_eq!((counts.succeeded(), failures(counts)), (count, vec![]));
         assert_eq!((stage.rate, stage.name.as_str()), (Some(1000.0), "1000/s"));
-        assert_eq!((tally.latency.len(), tally.service.len()), (count, count));
-        assert!(tally.lateness.len() <= count);
+        assert_eq!((counts.latency.len(), counts.service.len()), (count, count));
+        assert!(counts.lateness.len() <= count);
         // Nothing is sent before it is due: the last one when all before it have had their time.
         assert!(begun.elapsed() >= Duration::from_millis(count - 1));
     }
@@ -97,21 +97,21 @@ fn latency_counts_from_when_a_request_was_due() {
         running.join().unwrap()
     });
     let took = begun.elapsed();
-    let tally = &report.stages[0].tally;
-    assert_eq!((tally.succeeded(), failures(tally)), (COUNT, vec![]));
+    let counts = &report.stages[0].counts;
+    assert_eq!((counts.succeeded(), failures(counts)), (COUNT, vec![]));
     let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
     // The last one was due COUNT - 1 ms after the first, and answered 2 COUNT ms after it at the
     // earliest.
     assert!(
-        milliseconds(tally.latency.min()) >= COUNT as f64,
+        milliseconds(counts.latency.min()) >= COUNT as f64,
         "{}",
-        milliseconds(tally.latency.min())
+        milliseconds(counts.latency.min())
     );
-    assert!(milliseconds(tally.latency.max()) >= 2.0 * COUNT as f64 - 1.0);
+    assert!(milliseconds(counts.latency.max()) >= 2.0 * COUNT as f64 - 1.0);
     // Of the service times each was a part of the run; histograms are right to three digits.
-    assert!(tally.service.mean() * COUNT as f64 <= took.as_nanos() as f64 * 1.001);
+    assert!(counts.service.mean() * COUNT as f64 <= took.as_nanos() as f64 * 1.001);
     assert!(
-        tally.lateness.len() <= 1,
+        counts.lateness.len() <= 1,
         "for the others no connection was free"
     );
 }
@@ -138,14 +138,14 @@ fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
         ..asks(&[&at("http", &server)], 1000)
     };
     let report = run(&options);
-    let tally = &report.stages[0].tally;
+    let counts = &report.stages[0].counts;
     assert_eq!(
-        failures(tally),
+        failures(counts),
         [("timeout", 1), ("unsent", 999)],
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.succeeded(), tally.failed()), (0, 1000));
+    assert_eq!((counts.succeeded(), counts.failed()), (0, 1000));
 }
 
 #[test]
@@ -164,8 +164,8 @@ fn an_absurd_rate_ends_when_it_must_and_everything_is_counted() {
     };
     let report = run(&options);
     let stage = &report.stages[0];
-    assert_eq!(stage.tally.succeeded() + stage.tally.failed(), 200_000_000);
-    assert!(stage.tally.latency.len() < 1_000_000);
+    assert_eq!(stage.counts.succeeded() + stage.counts.failed(), 200_000_000);
+    assert!(stage.counts.latency.len() < 1_000_000);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_ladder_has_a_stage_for_each_rate_and_a_ramp_and_a_spike_are_one() {
     let stages = run(&options(ladder)).stages;
     let counted: Vec<_> = stages
         .iter()
-        .map(|stage| (stage.rate.unwrap(), stage.tally.succeeded()))
+        .map(|stage| (stage.rate.unwrap(), stage.counts.succeeded()))
         .collect();
     assert_eq!(counted, [(100.0, 10), (200.0, 20), (300.0, 30)]);
     let ramp = Profile {
@@ -195,7 +195,7 @@ fn a_ladder_has_a_stage_for_each_rate_and_a_ramp_and_a_spike_are_one() {
     };
     let stages = run(&options(ramp)).stages;
     assert_eq!(
-        (stages.len(), stages[0].rate, stages[0].tally.succeeded()),
+        (stages.len(), stages[0].rate, stages[0].counts.succeeded()),
         (1, None, 20)
     );
     let spike: Spike = "1k@50ms+50ms".parse().unwrap();
@@ -205,5 +205,5 @@ fn a_ladder_has_a_stage_for_each_rate_and_a_ramp_and_a_spike_are_one() {
         ..constant(100.0)
     };
     let stages = run(&options(spiked)).stages;
-    assert_eq!((stages.len(), stages[0].tally.succeeded()), (1, 55));
+    assert_eq!((stages.len(), stages[0].counts.succeeded()), (1, 55));
 }

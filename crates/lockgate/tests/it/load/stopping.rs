@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockgate_load::Stop;
 use lockgate_load::options::Options;
 use lockgate_load::profile::{Profile, Rates};
-use lockgate_load::result::{End, Model, Report};
+use lockgate_load::result::{End, LoadModel, Report};
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Folder, Http, Origin, Serving, Signal, eventually};
 use serde_json::Value;
@@ -86,16 +86,16 @@ fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
             (&report.end, report.stages.len(), seen),
             (&End::Interrupted, 1, 15)
         );
-        let tally = &report.stages[0].tally;
-        assert_eq!((tally.succeeded(), tally.late), (10, 0));
+        let counts = &report.stages[0].counts;
+        assert_eq!((counts.succeeded(), counts.late), (10, 0));
         // Where a schedule says when, what was due by then and had no connection is cut, too.
-        let open = report.run.model == Model::Open;
-        assert!(tally.cut == 4 || open && tally.cut > 4, "{}", tally.cut);
+        let open = report.run.model == LoadModel::Open;
+        assert!(counts.cut == 4 || open && counts.cut > 4, "{}", counts.cut);
         assert_eq!(
-            tally.failures.iter().sum::<u64>(),
+            counts.failures.iter().sum::<u64>(),
             0,
             "{:?}",
-            tally.examples
+            counts.examples
         );
     }
 }
@@ -142,9 +142,9 @@ fn an_answer_of_a_status_that_was_said_ends_the_run() {
     options.duration = Some(Duration::from_secs(3600));
     let report = run(&options);
     assert_eq!(report.end, End::Stopped(503));
-    let tally = &report.stages[0].tally;
-    assert_eq!(tally.succeeded(), 20);
-    assert!(tally.statuses[&503] >= 1);
+    let counts = &report.stages[0].counts;
+    assert_eq!(counts.succeeded(), 20);
+    assert!(counts.statuses[&503] >= 1);
 }
 
 /// Nobody listens there, and that is found out without a wait: it must not keep the thread to
@@ -169,7 +169,7 @@ fn a_server_that_is_away_and_an_absurd_rate_can_be_ended() {
     });
     let report = report.unwrap();
     assert_eq!(report.end, End::Interrupted);
-    assert_eq!(report.stages[0].tally.succeeded(), 0);
+    assert_eq!(report.stages[0].counts.succeeded(), 0);
 }
 
 #[test]

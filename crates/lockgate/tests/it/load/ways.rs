@@ -8,7 +8,7 @@ use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Serving, Tls, Wire, server_config};
 
-use super::{PAGE, asks, at, example, failures, refused, run, tally};
+use super::{PAGE, asks, at, example, failures, refused, run, counts};
 
 #[test]
 fn a_unix_socket_is_asked_whatever_the_url_says() {
@@ -28,14 +28,14 @@ fn a_unix_socket_is_asked_whatever_the_url_says() {
         per_connection: Some(2),
         ..asks(&["http://app.test:81/x"], 50)
     };
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (50, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!(tally.opened + 1, server.accepted() as u64);
+    assert_eq!(counts.opened + 1, server.accepted() as u64);
     let hosts = hosts.lock().unwrap();
     assert!(hosts.len() == 51 && hosts.iter().all(|host| host == "app.test:81"));
 }
@@ -76,12 +76,12 @@ fn a_proxy_is_asked_to_connect_to_the_targets_name() {
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 x\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
     ] {
         let (server, heads) = proxy(answer);
-        let tally = tally(&through(&server));
+        let counts = counts(&through(&server));
         assert_eq!(
-            (tally.succeeded(), tally.opened),
+            (counts.succeeded(), counts.opened),
             (4, 2),
             "{answer}: {:?}",
-            tally.examples
+            counts.examples
         );
         let heads = heads.lock().unwrap();
         assert_eq!(heads.len(), 3);
@@ -101,7 +101,7 @@ fn a_proxy_that_wants_a_password_gets_it_or_is_a_failure_of_its_own() {
         proxy_user: Some("Aladdin:open sesame".into()),
         ..through(&server)
     };
-    assert_eq!(tally(&options).succeeded(), 4);
+    assert_eq!(counts(&options).succeeded(), 4);
     // RFC 7617 §2.
     let field = "Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n";
     assert!(
@@ -129,13 +129,13 @@ fn a_proxy_that_wants_a_password_gets_it_or_is_a_failure_of_its_own() {
             "{told}"
         );
         options.anyway = true;
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.opened),
+            (failures(&counts), counts.opened),
             (vec![("proxy", 4)], 0),
             "{answer}"
         );
-        assert!(example(&tally, Failure::Proxy).contains(says));
+        assert!(example(&counts, Failure::Proxy).contains(says));
     }
 }
 
@@ -199,12 +199,12 @@ fn a_proxy_header_goes_before_everything_else_on_each_connection() {
                 per_connection: Some(2),
                 ..asks(&[&url], 4)
             };
-            let tally = tally(&options);
+            let counts = counts(&options);
             assert_eq!(
-                (tally.succeeded(), tally.opened),
+                (counts.succeeded(), counts.opened),
                 (4, 2),
                 "{:?}",
-                tally.examples
+                counts.examples
             );
         }
     }
@@ -250,12 +250,12 @@ fn sessions_are_resumed_unless_they_must_not_be() {
             };
             options.tls.resume = resume;
             options.tls.versions = vec![version.to_owned()];
-            let tally = tally(&options);
+            let counts = counts(&options);
             assert_eq!(
-                (tally.succeeded(), tally.opened),
+                (counts.succeeded(), counts.opened),
                 (10, 10),
                 "{:?}",
-                tally.examples
+                counts.examples
             );
             let resumed = agreed
                 .lock()
@@ -265,7 +265,7 @@ fn sessions_are_resumed_unless_they_must_not_be() {
                 .filter(|(_, resumed)| *resumed)
                 .count();
             assert_eq!(
-                (tally.resumed, resumed),
+                (counts.resumed, resumed),
                 if resume { (10, 10) } else { (0, 0) },
                 "{version}"
             );
@@ -281,7 +281,7 @@ fn the_name_that_was_said_is_asked_for_and_looked_for() {
     let mut options = asks(&[&at("https", &server)], 2);
     options.tls.ca = CaSource::File(folder.write("ca.pem", authority.pem()));
     options.tls.name = Some("app.test".to_owned());
-    assert_eq!(tally(&options).succeeded(), 2);
+    assert_eq!(counts(&options).succeeded(), 2);
     assert!(
         agreed
             .lock()
@@ -306,7 +306,7 @@ fn a_certificate_is_shown_to_who_asks_for_one() {
         key: None,
         ocsp: None,
     });
-    assert_eq!(tally(&options).succeeded(), 3);
+    assert_eq!(counts(&options).succeeded(), 3);
     let cert = folder.write("stranger.pem", authority.issue(&["client"]).both());
     options.tls.identity = Some(CertFiles {
         cert,
@@ -343,10 +343,10 @@ fn tls_goes_through_a_tunnel() {
     options.tls.ca = CaSource::File(folder.write("ca.pem", authority.pem()));
     let report = run(&options);
     assert_eq!(
-        report.stages[0].tally.succeeded(),
+        report.stages[0].counts.succeeded(),
         3,
         "{:?}",
-        report.stages[0].tally.examples
+        report.stages[0].counts.examples
     );
 }
 
@@ -364,5 +364,5 @@ fn an_address_of_ipv6_is_connected_to_and_named_in_certificates() {
     });
     let mut options = asks(&[&at("https", &server)], 3);
     options.tls.ca = CaSource::File(folder.write("ca.pem", authority.pem()));
-    assert_eq!(tally(&options).succeeded(), 3);
+    assert_eq!(counts(&options).succeeded(), 3);
 }

@@ -16,15 +16,15 @@ use lockgate_net::socket::Socket;
 use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
 use lockgate_net::tls::handshake::{self, Established, Negotiated};
 
-use super::{Done, Fault};
-use crate::bucket::{Line, Seat};
+use super::{ExchangeStats, Fault};
+use crate::shared_link::{LinkQueue, LinkSlot};
 use crate::result::Failure;
-use crate::target::{Peer, Through};
+use crate::target::{Peer, ConnectProxy};
 use crate::websocket::frame::Decoder;
 
 /// A connection that is ready for exchanges.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Transport {
     pub(crate) stream: Stream,
     /// What was received and not used.
     pub(crate) inbox: Inbox,
@@ -37,20 +37,20 @@ pub(crate) struct Link {
     /// What takes messages apart, once it has become a WebSocket.
     pub(super) frames: Option<Decoder>,
     /// Its place at a slow link.
-    seat: Option<Seat>,
+    link_slot: Option<LinkSlot>,
 }
 
-impl Link {
+impl Transport {
     fn new(
         socket: Socket,
         established: Option<Established>,
         blocks: &Rc<Blocks>,
-        line: Option<&Rc<Line>>,
+        link_queue: Option<&Rc<LinkQueue>>,
     ) -> Self {
         let inbox = Inbox::new(blocks);
-        let seat = line.map(Line::seat);
-        if let (Some(seat), Some(made)) = (&seat, &established) {
-            seat.pay(made.received);
+        let link_slot = link_queue.map(LinkQueue::slot);
+        if let (Some(link_slot), Some(made)) = (&link_slot, &established) {
+            link_slot.pay(made.received);
         }
         let (session, unsent, tls) = match established {
             Some(made) => (Some(made.session), made.unsent, Some(made.negotiated)),
@@ -63,7 +63,7 @@ impl Link {
             tls,
             allowed: None,
             frames: None,
-            seat,
+            link_slot,
         }
     }
 
@@ -76,19 +76,19 @@ impl Link {
     /// Reads what has come since the last exchange, without waiting; `None` where that is nothing,
     /// `false` when the connection has ended. Of a slow link it takes no turn: an end would
     /// wait for that too.
-    pub(super) async fn read_now(&mut self, done: &mut Done) -> Option<bool> {
+    pub(super) async fn read_now(&mut self, stats: &mut ExchangeStats) -> Option<bool> {
         let before = self.inbox.bytes().len();
         let read = poll_fn(|cx| Poll::Ready(self.stream.poll_read(cx, &mut self.inbox))).await;
         let come = (self.inbox.bytes().len() - before) as u64;
-        done.received += come;
+        stats.received += come;
         match read {
             Poll::Pending => {
                 self.inbox.settle();
                 None
             }
             Poll::Ready(read) => {
-                if let Some(seat) = self.seat.as_ref().filter(|_| come > 0) {
-                    seat.pay(come);
+                if let Some(link_slot) = self.link_slot.as_ref().filter(|_| come > 0) {
+                    link_slot.pay(come);
                 }
                 // However it ended, nothing was asked.
                 Some(read.unwrap_or(false))
@@ -100,16 +100,16 @@ impl Link {
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        done: &mut Done,
+        stats: &mut ExchangeStats,
     ) -> Poll<Result<bool, Fault>> {
         let before = self.inbox.bytes().len();
-        let read = match self.seat {
+        let read = match self.link_slot {
             None => self.stream.poll_read(cx, &mut self.inbox),
             Some(_) => self.poll_read_slowly(cx),
         };
         match read {
             Poll::Ready(Ok(more)) => {
-                done.received += (self.inbox.bytes().len() - before) as u64;
+                stats.received += (self.inbox.bytes().len() - before) as u64;
                 Poll::Ready(Ok(more))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::broken(&error))),
@@ -125,7 +125,7 @@ impl Link {
         let Self {
             stream,
             inbox,
-            seat: Some(seat),
+            link_slot: Some(link_slot),
             ..
         } = self
         else {
@@ -138,10 +138,10 @@ impl Link {
             return Poll::Ready(Ok(opened));
         }
         ready!(stream.socket().poll_readable(cx))?;
-        let piece = ready!(seat.poll_turn(cx));
+        let piece = ready!(link_slot.poll_turn(cx));
         let mut left = piece;
         let read = stream.poll_read_within(cx, inbox, &mut left);
-        seat.pay((piece - left) as u64);
+        link_slot.pay((piece - left) as u64);
         read
     }
 }
@@ -154,9 +154,9 @@ pub(super) async fn open(
     peer: &Peer,
     address: &dial::Target,
     blocks: &Rc<Blocks>,
-    line: Option<&Rc<Line>>,
-) -> Result<Link, Fault> {
-    let buffer = line.map(|line| line.buffer());
+    link_queue: Option<&Rc<LinkQueue>>,
+) -> Result<Transport, Fault> {
+    let buffer = link_queue.map(|link_queue| link_queue.buffer());
     let socket = dial::dial_with_buffer(address, buffer)
         .await
         .map_err(|error| refused(address, &error))?;
@@ -172,12 +172,12 @@ pub(super) async fn open(
         send(&socket, &preface).await?;
         preface.clear();
         let socket = tunnel(socket, peer, through, blocks).await?;
-        return under_tls(socket, peer, preface, blocks, line).await;
+        return under_tls(socket, peer, preface, blocks, link_queue).await;
     }
     if peer.tls.is_none() {
         send(&socket, &preface).await?;
     }
-    under_tls(socket, peer, preface, blocks, line).await
+    under_tls(socket, peer, preface, blocks, link_queue).await
 }
 
 fn refused(address: &dial::Target, error: &io::Error) -> Fault {
@@ -202,10 +202,10 @@ async fn under_tls(
     peer: &Peer,
     preface: Vec<u8>,
     blocks: &Rc<Blocks>,
-    line: Option<&Rc<Line>>,
-) -> Result<Link, Fault> {
+    link_queue: Option<&Rc<LinkQueue>>,
+) -> Result<Transport, Fault> {
     let Some(connector) = &peer.tls else {
-        return Ok(Link::new(socket, None, blocks, line));
+        return Ok(Transport::new(socket, None, blocks, link_queue));
     };
     let established = handshake::connect(&socket, connector, &peer.host, preface)
         .await
@@ -219,14 +219,14 @@ async fn under_tls(
             };
             Fault::new(Failure::Tls, format!("{error}{advice}"))
         })?;
-    Ok(Link::new(socket, Some(established), blocks, line))
+    Ok(Transport::new(socket, Some(established), blocks, link_queue))
 }
 
 /// Asks a proxy to connect (RFC 9110 §9.3.6).
 async fn tunnel(
     socket: Socket,
     peer: &Peer,
-    through: &Through,
+    through: &ConnectProxy,
     blocks: &Rc<Blocks>,
 ) -> Result<Socket, Fault> {
     let fault = |text: String| Fault::new(Failure::Proxy, format!("{}: {text}", through.written));

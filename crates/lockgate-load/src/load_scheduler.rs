@@ -22,7 +22,7 @@ pub(crate) type Moment = u64;
 
 /// The turn of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct Ticket {
     /// When the request is due.
     pub(crate) due: Moment,
     /// Whether a schedule says when: else it is due when it is given.
@@ -37,7 +37,7 @@ struct Slot {
     /// Set once the client runs: it is one task, whose waker stays the same, or one of several
     /// that a task has.
     waker: RefCell<Option<Waker>>,
-    turn: Cell<Option<Turn>>,
+    ticket: Cell<Option<Ticket>>,
     waiting: Cell<bool>,
     deadline: Cell<Option<Moment>>,
     overdue: Cell<bool>,
@@ -71,7 +71,7 @@ enum Clock {
 
 /// The clients of one thread and the stage that they are in.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct LoadScheduler {
     clock: Clock,
     slots: Vec<Slot>,
     /// Clients that wait, the one that waits longest first.
@@ -87,7 +87,7 @@ pub(crate) struct Pace {
     over: RefCell<Option<Waker>>,
 }
 
-impl Pace {
+impl LoadScheduler {
     /// For so many clients; no stage yet.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Pace {
     }
 
     /// Begins a stage, of which some turns are this thread's.
-    pub(crate) fn begin(&self, begin: Moment, stage: &Stage, timeout: Duration, own: Own) {
+    pub(crate) fn begin(&self, begin: Moment, stage: &Stage, timeout: Duration, own: Interleave) {
         let (end, left) = match stage.until {
             Until::Time(time) => (begin.saturating_add(nanoseconds(time)), u64::MAX),
             Until::Count(count) => {
@@ -183,15 +183,15 @@ impl Pace {
     }
 
     /// Completes when it is that client's turn.
-    pub(crate) fn poll_turn(&self, client: usize, cx: &mut Context<'_>) -> Poll<Turn> {
+    pub(crate) fn poll_ticket(&self, client: usize, cx: &mut Context<'_>) -> Poll<Ticket> {
         let slot = &self.slots[client];
-        if let Some(mut turn) = slot.turn.take() {
+        if let Some(mut ticket) = slot.ticket.take() {
             // In a closed loop it is due when it is taken: what other clients did first is none of
             // its latency.
-            if !turn.scheduled {
-                turn.due = self.now();
+            if !ticket.scheduled {
+                ticket.due = self.now();
             }
-            return Poll::Ready(turn);
+            return Poll::Ready(ticket);
         }
         if slot.waiting.get() {
             return Poll::Pending;
@@ -201,8 +201,8 @@ impl Pace {
         }
         // Where others wait, a turn that is due is one that the alarm has not come to yet.
         let awaited = !self.waiting.borrow().is_empty();
-        if let Some(turn) = self.take(awaited) {
-            return Poll::Ready(turn);
+        if let Some(ticket) = self.take(awaited) {
+            return Poll::Ready(ticket);
         }
         slot.waiting.set(true);
         let first = self.waiting.borrow().is_empty();
@@ -231,11 +231,11 @@ impl Pace {
             let Some(&client) = self.waiting.borrow().front() else {
                 break;
             };
-            let Some(turn) = self.take(true) else { break };
+            let Some(ticket) = self.take(true) else { break };
             self.waiting.borrow_mut().pop_front();
             let slot = &self.slots[client];
             slot.waiting.set(false);
-            slot.turn.set(Some(turn));
+            slot.ticket.set(Some(ticket));
             if let Some(waker) = &*slot.waker.borrow() {
                 waker.wake_by_ref();
             }
@@ -245,15 +245,15 @@ impl Pace {
     }
 
     /// The next turn, if it is due; `awaited` when a client waits for it.
-    fn take(&self, awaited: bool) -> Option<Turn> {
+    fn take(&self, awaited: bool) -> Option<Ticket> {
         let mut share = self.share.borrow_mut();
         let share = share.as_mut()?;
         if share.left == 0 {
             return None;
         }
         let now = self.now();
-        let turn = match &share.shape {
-            Loop::Closed if now < share.end => Turn {
+        let ticket = match &share.shape {
+            Loop::Closed if now < share.end => Ticket {
                 due: now,
                 scheduled: false,
                 awaited: false,
@@ -266,7 +266,7 @@ impl Pace {
                     return None;
                 }
                 share.next += share.stride;
-                Turn {
+                Ticket {
                     due,
                     scheduled: true,
                     awaited,
@@ -274,7 +274,7 @@ impl Pace {
             }
         };
         share.left -= 1;
-        Some(turn)
+        Some(ticket)
     }
 
     /// Passes over turns that could only be too late: an absurd rate must not make an absurd queue.
@@ -394,7 +394,7 @@ impl Share {
 
 /// Which turns are one thread's.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Own {
+pub(crate) struct Interleave {
     /// The first, from 0 on.
     pub(crate) first: usize,
     /// How many threads there are.
@@ -414,19 +414,19 @@ mod tests {
     const SECOND: Moment = 1_000_000_000;
 
     /// Two clients at moment 0, with nothing to do yet, in a runtime that the alarm needs.
-    fn paced(test: impl FnOnce(&Pace)) {
+    fn paced(test: impl FnOnce(&LoadScheduler)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
             .unwrap();
         runtime.block_on(async {
-            let mut pace = Pace::new(2).unwrap();
+            let mut pace = LoadScheduler::new(2).unwrap();
             pace.clock = Clock::Set(Cell::new(0));
             test(&pace);
         });
     }
 
-    impl Pace {
+    impl LoadScheduler {
         fn set(&self, now: Moment) {
             let Clock::Set(clock) = &self.clock else {
                 panic!("it runs by itself")
@@ -435,9 +435,9 @@ mod tests {
         }
 
         /// The client's turn, if it has one now.
-        fn ask(&self, client: usize) -> Option<Turn> {
-            match self.poll_turn(client, &mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(turn) => Some(turn),
+        fn ask(&self, client: usize) -> Option<Ticket> {
+            match self.poll_ticket(client, &mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(ticket) => Some(ticket),
                 Poll::Pending => None,
             }
         }
@@ -449,7 +449,7 @@ mod tests {
                 shape,
                 until,
             };
-            self.begin(self.now(), &stage, timeout, Own { first, stride });
+            self.begin(self.now(), &stage, timeout, Interleave { first, stride });
         }
     }
 
@@ -457,8 +457,8 @@ mod tests {
         Loop::Open(Schedule::Constant(Rate::new(10.0).unwrap()))
     }
 
-    fn due(due: Moment, awaited: bool) -> Option<Turn> {
-        Some(Turn {
+    fn due(due: Moment, awaited: bool) -> Option<Ticket> {
+        Some(Ticket {
             due,
             scheduled: true,
             awaited,
@@ -489,7 +489,7 @@ mod tests {
             // From the end on none is due; those before it are.
             pace.set(2 * SECOND);
             let rest: Vec<_> = std::iter::from_fn(|| pace.ask(1))
-                .map(|turn| turn.due)
+                .map(|ticket| ticket.due)
                 .collect();
             assert_eq!(rest, [5, 6, 7, 8, 9].map(|tenth| tenth * SECOND / 10));
         });
@@ -604,7 +604,7 @@ mod tests {
                         threads,
                     );
                     pace.set(59 * SECOND);
-                    all.extend(std::iter::from_fn(|| pace.ask(0)).map(|turn| turn.due));
+                    all.extend(std::iter::from_fn(|| pace.ask(0)).map(|ticket| ticket.due));
                 });
             }
             all.sort_unstable();
@@ -626,7 +626,7 @@ mod tests {
                 pace.set(now);
                 assert_eq!(
                     pace.ask(0),
-                    Some(Turn {
+                    Some(Ticket {
                         due: now,
                         scheduled: false,
                         awaited: false

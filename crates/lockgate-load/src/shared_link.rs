@@ -9,16 +9,16 @@
 //! included, without headers of packets. Handshakes of TLS are paid for when they are over, the
 //! first answer of each target before the run is free, and what clients send is not slowed down.
 
-mod line;
+mod queue;
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use line::{Line, Seat};
+pub(crate) use queue::{LinkQueue, LinkSlot};
 
-use crate::pace::{Moment, nanoseconds};
+use crate::load_scheduler::{Moment, nanoseconds};
 
 /// What one read takes at the least: a packet.
 const PACKET: u64 = 1500;
@@ -130,7 +130,7 @@ impl LinkRate {
 /// A read is paid for when its length is known, so that the link is at most one piece ahead for
 /// each thread, and never faster in the long run.
 #[derive(Debug)]
-pub struct Bucket {
+pub struct SharedLink {
     rate: LinkRate,
     zero: Instant,
     /// The moment from which on it has tokens again.
@@ -138,7 +138,7 @@ pub struct Bucket {
     passed: AtomicU64,
 }
 
-impl Bucket {
+impl SharedLink {
     /// A link that is free.
     pub fn new(rate: LinkRate) -> Self {
         Self {
@@ -258,57 +258,57 @@ mod tests {
     /// 128 bytes are a millisecond of it.
     #[test]
     fn what_was_read_must_be_delivered_before_more_is() {
-        let bucket = Bucket::new(rate("1024kbit/s"));
+        let link = SharedLink::new(rate("1024kbit/s"));
         let begin = 1000 * MS;
-        assert_eq!(bucket.wait(begin), 0);
-        bucket.pay(128 * 10, begin);
+        assert_eq!(link.wait(begin), 0);
+        link.pay(128 * 10, begin);
         // An idle link has saved the depth of the bucket, however long it was idle.
-        assert_eq!(bucket.wait(begin), 8 * MS);
-        assert_eq!(bucket.wait(begin + 7 * MS), MS);
-        assert_eq!(bucket.wait(begin + 8 * MS), 0);
+        assert_eq!(link.wait(begin), 8 * MS);
+        assert_eq!(link.wait(begin + 7 * MS), MS);
+        assert_eq!(link.wait(begin + 8 * MS), 0);
         // An alarm that was late is made up for,
-        bucket.pay(128 * 10, begin + 9 * MS);
-        assert_eq!(bucket.wait(begin + 9 * MS), 9 * MS);
+        link.pay(128 * 10, begin + 9 * MS);
+        assert_eq!(link.wait(begin + 9 * MS), 9 * MS);
         // and one that was very late only as far as the bucket is deep.
-        bucket.pay(128 * 10, begin + 100 * MS);
-        assert_eq!(bucket.wait(begin + 100 * MS), 8 * MS);
-        assert_eq!(bucket.busy(), 30 * MS);
-        bucket.pay(0, begin + 200 * MS);
-        assert_eq!((bucket.wait(begin + 200 * MS), bucket.busy()), (0, 30 * MS));
+        link.pay(128 * 10, begin + 100 * MS);
+        assert_eq!(link.wait(begin + 100 * MS), 8 * MS);
+        assert_eq!(link.busy(), 30 * MS);
+        link.pay(0, begin + 200 * MS);
+        assert_eq!((link.wait(begin + 200 * MS), link.busy()), (0, 30 * MS));
     }
 
     #[test]
     fn a_link_that_was_busy_most_of_the_time_is_told_of() {
-        let bucket = Bucket::new(rate("1024kbit/s"));
+        let link = SharedLink::new(rate("1024kbit/s"));
         let second = Duration::from_secs(1);
-        assert_eq!(bucket.note(500 * MS, second), None);
-        let note = bucket.note(970 * MS, second).unwrap();
+        assert_eq!(link.note(500 * MS, second), None);
+        let note = link.note(970 * MS, second).unwrap();
         assert_eq!(
             note,
             "the link of 1024 kbit/s was busy 97 % of the time: it was the limit"
         );
-        assert!(bucket.note(1010 * MS, second).unwrap().contains("100 %"));
+        assert!(link.note(1010 * MS, second).unwrap().contains("100 %"));
     }
 
     #[test]
     fn two_threads_that_read_at_once_pay_both() {
-        let bucket = Bucket::new(rate("1024kbit/s"));
-        bucket.pay(1280, 100 * MS);
-        bucket.pay(1280, 100 * MS);
-        assert_eq!(bucket.wait(100 * MS), 18 * MS);
+        let link = SharedLink::new(rate("1024kbit/s"));
+        link.pay(1280, 100 * MS);
+        link.pay(1280, 100 * MS);
+        assert_eq!(link.wait(100 * MS), 18 * MS);
     }
 
     #[test]
     fn the_rate_holds_in_the_long_run_whatever_the_pieces() {
-        let bucket = Bucket::new(rate("1024kbit/s"));
+        let link = SharedLink::new(rate("1024kbit/s"));
         let (mut now, mut bytes, mut piece) = (0, 0, 1);
         while bytes < 1_280_000 {
-            now += bucket.wait(now) + 10_000;
-            bucket.pay(piece, now);
+            now += link.wait(now) + 10_000;
+            link.pay(piece, now);
             bytes += piece;
             piece = 1 + piece * 7 % 1500;
         }
-        let least = 10_000 * MS - DEPTH - bucket.rate().time_of(1500);
+        let least = 10_000 * MS - DEPTH - link.rate().time_of(1500);
         assert!((least..least + 100 * MS).contains(&now), "{now}");
     }
 }

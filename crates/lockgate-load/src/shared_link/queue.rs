@@ -12,43 +12,43 @@ use std::time::Duration;
 
 use lockgate_net::timer::Timer;
 
-use super::Bucket;
+use super::SharedLink;
 
 /// Who waits for the link in one thread.
 #[derive(Debug)]
-pub(crate) struct Line {
-    bucket: Arc<Bucket>,
+pub(crate) struct LinkQueue {
+    link: Arc<SharedLink>,
     alarm: Timer,
     waiting: RefCell<VecDeque<(u64, Waker)>>,
     /// Whose turn it is, who has been woken for it.
     turn: Cell<Option<u64>>,
-    seats: Cell<u64>,
+    slots: Cell<u64>,
 }
 
-impl Line {
+impl LinkQueue {
     /// # Errors
     /// When there is no descriptor for its alarm.
-    pub(crate) fn new(bucket: &Arc<Bucket>) -> io::Result<Rc<Self>> {
+    pub(crate) fn new(link: &Arc<SharedLink>) -> io::Result<Rc<Self>> {
         Ok(Rc::new(Self {
-            bucket: Arc::clone(bucket),
+            link: Arc::clone(link),
             alarm: Timer::new()?,
             waiting: RefCell::default(),
             turn: Cell::new(None),
-            seats: Cell::new(0),
+            slots: Cell::new(0),
         }))
     }
 
     /// The receive buffer that its connections have.
     pub(crate) fn buffer(&self) -> usize {
-        self.bucket.rate().buffer()
+        self.link.rate().buffer()
     }
 
     /// A place for one connection.
-    pub(crate) fn seat(self: &Rc<Self>) -> Seat {
-        let id = self.seats.get();
-        self.seats.set(id + 1);
-        Seat {
-            line: Rc::clone(self),
+    pub(crate) fn slot(self: &Rc<Self>) -> LinkSlot {
+        let id = self.slots.get();
+        self.slots.set(id + 1);
+        LinkSlot {
+            queue: Rc::clone(self),
             id,
         }
     }
@@ -80,7 +80,7 @@ impl Line {
 
     /// Whether something may be read now; if not, the alarm is set for when it may.
     fn is_free(&self) -> bool {
-        let wait = self.bucket.wait(self.bucket.now());
+        let wait = self.link.wait(self.link.now());
         if wait > 0 {
             // It has a descriptor, and takes any time.
             let _ = self.alarm.set(Duration::from_nanos(wait));
@@ -91,28 +91,28 @@ impl Line {
 
 /// The place of one connection.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    line: Rc<Line>,
+pub(crate) struct LinkSlot {
+    queue: Rc<LinkQueue>,
     id: u64,
 }
 
-impl Seat {
+impl LinkSlot {
     /// Completes with how many bytes may be read, when it is this connection's turn. Only for one
     /// that has something to read; what it has read it must [`pay`](Self::pay) for at once,
     /// also nothing.
     pub(crate) fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<usize> {
-        let Line {
-            bucket,
+        let LinkQueue {
+            link,
             waiting,
             turn,
             ..
-        } = &*self.line;
+        } = &*self.queue;
         let mut waiting = waiting.borrow_mut();
         let mine = turn.get() == Some(self.id);
         let next = mine || turn.get().is_none() && waiting.is_empty();
-        if next && self.line.is_free() {
+        if next && self.queue.is_free() {
             turn.set(Some(self.id));
-            return Poll::Ready(bucket.rate().piece());
+            return Poll::Ready(link.rate().piece());
         }
         let waker = cx.waker().clone();
         if mine {
@@ -129,18 +129,18 @@ impl Seat {
 
     /// Pays for so many bytes that were read, and ends the turn.
     pub(crate) fn pay(&self, bytes: u64) {
-        let Line { bucket, turn, .. } = &*self.line;
-        bucket.pay(bytes, bucket.now());
+        let LinkQueue { link, turn, .. } = &*self.queue;
+        link.pay(bytes, link.now());
         if turn.get() == Some(self.id) {
             turn.set(None);
         }
-        self.line.next();
+        self.queue.next();
     }
 }
 
-impl Drop for Seat {
+impl Drop for LinkSlot {
     fn drop(&mut self) {
-        self.line
+        self.queue
             .waiting
             .borrow_mut()
             .retain(|(id, _)| *id != self.id);
@@ -153,8 +153,8 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    fn line() -> Rc<Line> {
-        Line::new(&Arc::new(Bucket::new("1kbit/s".parse().unwrap()))).unwrap()
+    fn queue() -> Rc<LinkQueue> {
+        LinkQueue::new(&Arc::new(SharedLink::new("1kbit/s".parse().unwrap()))).unwrap()
     }
 
     fn run(test: impl FnOnce()) {
@@ -168,24 +168,24 @@ mod tests {
     #[test]
     fn connections_take_turns_and_those_that_leave_have_none() {
         run(|| {
-            let line = line();
+            let queue = queue();
             let cx = &mut Context::from_waker(Waker::noop());
-            let mut seats: Vec<Seat> = (0..4).map(|_| line.seat()).collect();
-            assert_eq!(seats[0].poll_turn(cx), Poll::Ready(1500));
+            let mut slots: Vec<LinkSlot> = (0..4).map(|_| queue.slot()).collect();
+            assert_eq!(slots[0].poll_turn(cx), Poll::Ready(1500));
             // 12 seconds on this link.
-            seats[0].pay(1500);
+            slots[0].pay(1500);
             for at in [0, 1, 2, 3, 1, 0] {
-                assert!(seats[at].poll_turn(cx).is_pending());
+                assert!(slots[at].poll_turn(cx).is_pending());
             }
             let waiting = || {
-                line.waiting
+                queue.waiting
                     .borrow()
                     .iter()
                     .map(|(id, _)| *id)
                     .collect::<Vec<_>>()
             };
             assert_eq!(waiting(), [0, 1, 2, 3]);
-            drop(seats.remove(1));
+            drop(slots.remove(1));
             assert_eq!(waiting(), [0, 2, 3]);
         });
     }
@@ -193,20 +193,20 @@ mod tests {
     #[test]
     fn a_turn_goes_on_when_nothing_was_read_or_its_owner_is_gone() {
         run(|| {
-            let line = line();
+            let queue = queue();
             let cx = &mut Context::from_waker(Waker::noop());
-            let (first, second, third) = (line.seat(), line.seat(), line.seat());
+            let (first, second, third) = (queue.slot(), queue.slot(), queue.slot());
             assert!(first.poll_turn(cx).is_ready());
             // It is the first one's turn: others wait although the link is free.
             assert!(second.poll_turn(cx).is_pending());
             assert!(third.poll_turn(cx).is_pending());
             first.pay(0);
-            assert_eq!(line.turn.get(), Some(1));
+            assert_eq!(queue.turn.get(), Some(1));
             drop(second);
-            assert_eq!(line.turn.get(), Some(2));
+            assert_eq!(queue.turn.get(), Some(2));
             assert!(third.poll_turn(cx).is_ready());
             third.pay(10);
-            assert_eq!((line.turn.get(), line.waiting.borrow().len()), (None, 0));
+            assert_eq!((queue.turn.get(), queue.waiting.borrow().len()), (None, 0));
         });
     }
 }
