@@ -441,6 +441,7 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use lockgate_load::result::Limit;
     use crate::sample::Mark;
     use crate::session::Measured;
     use std::path::Path;
@@ -579,13 +580,13 @@ pub(crate) mod tests {
 
     #[test]
     fn where_the_generator_was_the_limit_cpu_time_is_the_programs_nevertheless() {
-        let limited = case(|_, _, sample| sample.limit("generator", "the generator was the limit"));
+        let limited = case(|_, _, sample| sample.limit(Limit::Generator, "the generator was the limit"));
         assert_eq!(verdict(&limited, Figure::Cpu), Ok(Verdict::Less));
         assert_eq!(
             verdict(&limited, Figure::Rate),
             Err("invalid for a".to_owned())
         );
-        let link = case(|_, _, sample| sample.limit("link", "the link was the limit"));
+        let link = case(|_, _, sample| sample.limit(Limit::Link, "the link was the limit"));
         assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
     }
 

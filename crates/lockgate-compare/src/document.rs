@@ -334,12 +334,13 @@ where 1 is outside it. Memory is the proportional set size of the whole process 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockgate_load::result::Limit;
     use crate::comparison::tests::{findings, plan};
 
     fn document(complete: bool) -> Document {
         let findings = findings(|program, _, sample| {
             if program == "b" {
-                sample.limit("generator", "the generator <was> the limit");
+                sample.limit(Limit::Generator, "the generator <was> the limit");
             }
         });
         let facts = vec![("cpu", "Some & CPU".to_owned())];

@@ -1,9 +1,9 @@
 //! One measurement: what `lockgate load` said of a stage, as far as comparisons need it.
 
-use serde_json::Value;
+use lockgate_load::result::{Limit, LoadModel};
+use lockgate_report::json::{CpuReport, EndReport, RunReport, StageReport};
 
 use crate::cpus::Cpus;
-use lockgate_load::result::Limit;
 
 /// What a program did under one stage of a load.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +89,40 @@ const ENOUGH: f64 = 1.0;
 const FULL: f64 = 0.95;
 
 impl Sample {
+    /// The sample of a stage, if `program` was watched in it.
+    fn of(
+        report: &RunReport,
+        stage: &StageReport,
+        program: &str,
+        layout: Option<Layout<'_>>,
+    ) -> Option<Self> {
+        let watched = stage.watched.iter().find(|each| each.name == program)?;
+        let memory = watched.before_bytes.zip(watched.peak_bytes);
+        let latency = &stage.latency_us;
+        Some(Self {
+            stage: stage_name(report, stage),
+            succeeded: stage.succeeded as f64,
+            late: stage.late as f64,
+            failed: stage.failed as f64,
+            failures: failures(stage),
+            elapsed: stage.elapsed_s,
+            user: watched.user_s,
+            system: watched.system_s,
+            p50: latency.p50,
+            p99: latency.p99,
+            p99_9: latency.p99_9,
+            p99_99: latency.p99_99,
+            max: latency.max,
+            memory: memory.map(|(before, peak)| (before as f64, peak as f64)),
+            connections: report.connections as f64,
+            opened: stage.connections_opened as f64,
+            resumed: stage.connections_resumed as f64,
+            tls: report.first.first().and_then(|first| first.tls.clone()),
+            open: report.model == LoadModel::Open,
+            marks: marks(stage, watched.user_s + watched.system_s, layout),
+        })
+    }
+
     /// Successes a second.
     pub fn rate(&self) -> Option<f64> {
         (self.elapsed > 0.0).then(|| (self.succeeded - self.late) / self.elapsed)
@@ -105,7 +139,7 @@ impl Sample {
     }
 
     #[cfg(test)]
-    pub(crate) fn limit(&mut self, limit: &str, why: &str) {
+    pub(crate) fn limit(&mut self, limit: Limit, why: &str) {
         self.marks = vec![Mark {
             why: why.to_owned(),
             touches: touches(limit),
@@ -125,180 +159,33 @@ impl Sample {
     }
 }
 
-/// What a limit of `lockgate load` says nothing about: where only the generator was short of time,
-/// a request took of the program what it takes.
-fn touches(limit: &str) -> Touches {
-    let own = [Limit::Generator, Limit::Lateness]
-        .iter()
-        .any(|own| own.name() == limit);
-    if own { Touches::Pace } else { Touches::All }
-}
-
-/// The stages of a run of `lockgate load --json` in which `program` was watched. Without a `layout`
-/// it is not looked whether others had the CPUs.
-///
-/// # Errors
-/// It was interrupted, or it has another form.
-pub fn read(
-    report: &Value,
-    program: &str,
-    layout: Option<Layout<'_>>,
-) -> Result<Vec<Sample>, String> {
-    if report["end"]["kind"] == "interrupted" {
-        return Err("the load was interrupted".to_owned());
-    }
-    let stages = report["stages"]
-        .as_array()
-        .filter(|stages| !stages.is_empty());
-    let stages = stages.ok_or("the load has measured nothing")?;
-    let several = stages.len() > 1;
-    let samples = stages
-        .iter()
-        .map(|stage| sample(report, stage, program, several, layout));
-    samples
-        .collect::<Option<_>>()
-        .ok_or_else(|| "what the load reported has another form".to_owned())
-}
-
-fn sample(
-    report: &Value,
-    stage: &Value,
-    program: &str,
-    several: bool,
-    layout: Option<Layout<'_>>,
-) -> Option<Sample> {
-    let watched = stage["watched"]
-        .as_array()?
-        .iter()
-        .find(|watched| watched["name"] == program)?;
-    let latency = |key: &str| stage["latency_us"][key].as_f64();
-    let failures = stage["failures"]
-        .as_object()?
-        .iter()
-        .filter(|(_, count)| count.as_f64() > Some(0.0));
-    let failures = failures.map(|(kind, count)| match stage["examples"][kind].as_str() {
-        Some(example) => format!("{count} {kind} ({example})"),
-        None => format!("{count} {kind}"),
-    });
-    let name = match (several, stage["name"].as_str(), stage["round"].as_u64()) {
-        (false, ..) => String::new(),
-        (true, Some(name), Some(round)) if round > 1 => format!("{name}, round {round}"),
-        (true, name, _) => name.unwrap_or_default().to_owned(),
-    };
-    let memory = watched["before_bytes"]
-        .as_f64()
-        .zip(watched["peak_bytes"].as_f64());
-    let invalid = stage["invalid"].as_array()?.iter().map(|one| {
-        let (limit, why) = (one["limit"].as_str()?, one["why"].as_str()?);
-        Some(Mark {
-            why: why.to_owned(),
-            touches: touches(limit),
-        })
-    });
-    let mut marks = invalid.collect::<Option<Vec<_>>>()?;
-    let (user, system) = (watched["user_s"].as_f64()?, watched["system_s"].as_f64()?);
-    if user + system < ENOUGH {
-        let why =
-            format!("less than {ENOUGH} s of CPU time in a stage, which is told in ticks of 10 ms");
-        marks.push(Mark {
-            why,
-            touches: Touches::Cpu,
-        });
-    }
-    if let Some(layout) = layout {
-        marks.extend(crowded(stage, layout, user + system)?);
-    }
-    Some(Sample {
-        stage: name,
-        succeeded: stage["succeeded"].as_f64()?,
-        late: stage["late"].as_f64()?,
-        failed: stage["failed"].as_f64()?,
-        failures: failures.collect(),
-        elapsed: stage["elapsed_s"].as_f64()?,
-        user,
-        system,
-        p50: latency("p50"),
-        p99: latency("p99"),
-        p99_9: latency("p99_9"),
-        p99_99: latency("p99_99"),
-        max: latency("max"),
-        memory,
-        connections: report["connections"].as_f64()?,
-        opened: stage["connections_opened"].as_f64()?,
-        resumed: stage["connections_resumed"].as_f64()?,
-        tls: report["first"][0]["tls"].as_str().map(str::to_owned),
-        open: report["model"] == "open",
-        marks,
-    })
-}
-
-/// What somebody else did to the pace of a program that took `own` seconds of CPU time.
-fn crowded(stage: &Value, layout: Layout<'_>, own: f64) -> Option<Vec<Mark>> {
-    let cpus = stage["cpus"].as_array()?;
-    let of = |wanted: &Cpus| {
-        let is_wanted = |cpu: &&Value| {
-            let number = cpu["cpu"]
-                .as_u64()
-                .and_then(|number| usize::try_from(number).ok());
-            number.is_some_and(|number| wanted.numbers().contains(&number))
-        };
-        cpus.iter().filter(is_wanted).collect::<Vec<_>>()
-    };
-    let (program, others) = (of(layout.program), of(layout.others));
-    let sum = |key: &str| {
-        program
-            .iter()
-            .filter_map(|cpu| cpu[key].as_f64())
-            .sum::<f64>()
-    };
-    let fullest = |cpus: &[&Value]| {
-        let shares = cpus
-            .iter()
-            .filter_map(|cpu| Some(cpu["busy_s"].as_f64()? / cpu["whole_s"].as_f64()?));
-        shares.fold(0.0, f64::max)
-    };
-    let mut marks = Vec::new();
-    let foreign = sum("processes_s") - own;
-    let share = foreign / sum("whole_s");
-    if foreign > FOREIGN_SECONDS && share > FOREIGN {
-        let why = format!(
-            "others took {:.0} % of the program's CPU time",
-            share * 100.0
-        );
-        marks.push(Mark {
-            why,
-            touches: Touches::Pace,
-        });
-    }
-    let (busy, limit) = (fullest(&program), fullest(&others));
-    if limit >= FULL && busy < FULL {
-        let why = format!(
-            "the origin or the generator was the limit: a CPU of theirs was {:.0} % busy, and the program's {:.0} %",
-            limit * 100.0,
-            busy * 100.0
-        );
-        marks.push(Mark {
-            why,
-            touches: Touches::Pace,
-        });
-    }
-    Some(marks)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockgate_report::json::HistogramReport;
     use serde_json::json;
 
-    fn report() -> Value {
-        json!({ "connections": 100, "first": [{ "tls": "TLSv1.3 X" }], "end": { "kind": "complete" }, "stages": [{
-            "round": 1, "name": "closed loop", "rate": null, "elapsed_s": 2.0, "succeeded": 1000, "late": 0, "failed": 3,
-            "failures": { "connect": 0, "status": 3 }, "examples": { "status": "404" },
-            "latency_us": { "p50": 1.0, "p99": 2.0, "p99_9": 3.0, "max": 4.0 },
-            "connections_opened": 20, "connections_resumed": 15,
-            "watched": [{ "name": "a", "user_s": 0.01, "system_s": 0.03, "before_bytes": 1000, "peak_bytes": 6000 }],
-            "invalid": [{ "limit": "generator", "why": "the generator was the limit" }],
-        }] })
+    fn report() -> RunReport {
+        let histogram = json!({ "count": 0 });
+        let report = json!({
+            "command": [], "targets": [], "model": "closed", "connections": 100, "threads": 1, "cpus": [],
+            "timeout_s": 10.0, "began_unix_s": 0.0, "end": { "kind": "complete" }, "valid": false, "uncounted": 0,
+            "first": [{ "target": "", "length_bytes": 0, "protocol": "HTTP/1.1", "tls": "TLSv1.3 X" }],
+            "stages": [{
+                "round": 1, "name": "closed loop", "rate": null, "elapsed_s": 2.0,
+                "succeeded": 1000, "succeeded_per_s": 500.0, "failed": 3, "late": 0, "cut": 0,
+                "failures": { "connect": 0, "status": 3 }, "examples": { "status": "404" }, "statuses": {},
+                "latency_us": { "count": 1000, "p50": 1.0, "p99": 2.0, "p99_9": 3.0, "max": 4.0 },
+                "service_us": histogram, "failed_us": histogram, "lateness_us": histogram, "connect_us": histogram,
+                "connections_opened": 20, "connections_resumed": 15, "exchanges_reused": 0,
+                "bytes_sent": 0, "bytes_received": 0, "bytes_sent_per_s": 0.0, "bytes_received_per_s": 0.0,
+                "generator": { "user_s": 0.0, "system_s": 0.0, "busiest": 0.0, "waited": 0.0 },
+                "watched": [{ "name": "a", "user_s": 0.01, "system_s": 0.03, "before_bytes": 1000, "peak_bytes": 6000 }],
+                "cpus": [], "invalid": [{ "limit": "generator", "why": "the generator was the limit" }],
+                "notes": [], "seconds": [],
+            }],
+        });
+        serde_json::from_value(report).unwrap()
     }
 
     #[test]
@@ -336,14 +223,20 @@ mod tests {
         let (program, others) = ("0".parse().unwrap(), "1-2".parse().unwrap());
         let told = |processes: f64, busy: f64, other: f64| {
             let mut report = report();
-            report["stages"][0]["invalid"] = json!([]);
-            report["stages"][0]["watched"][0]["user_s"] = 1.0.into();
-            report["stages"][0]["cpus"] = json!([
-                { "cpu": 0, "processes_s": processes, "busy_s": busy, "whole_s": 2.0 },
-                { "cpu": 1, "processes_s": 0.0, "busy_s": 0.0, "whole_s": 2.0 },
-                { "cpu": 2, "processes_s": 0.0, "busy_s": other, "whole_s": 2.0 },
-                { "cpu": 3, "processes_s": 2.0, "busy_s": 2.0, "whole_s": 2.0 },
-            ]);
+            let stage = &mut report.stages[0];
+            stage.invalid.clear();
+            stage.watched[0].user_s = 1.0;
+            let times = [(processes, busy), (0.0, 0.0), (0.0, other), (2.0, 2.0)];
+            stage.cpus = times
+                .into_iter()
+                .enumerate()
+                .map(|(cpu, (processes_s, busy_s))| CpuReport {
+                    cpu,
+                    processes_s,
+                    busy_s,
+                    whole_s: 2.0,
+                })
+                .collect();
             let layout = Layout {
                 program: &program,
                 others: &others,
@@ -371,7 +264,7 @@ mod tests {
     #[test]
     fn a_program_that_shrank_is_not_said_to_have_stayed_as_it_was() {
         let mut shrank = report();
-        shrank["stages"][0]["watched"][0]["peak_bytes"] = 500.into();
+        shrank.stages[0].watched[0].peak_bytes = Some(500);
         assert_eq!(
             read(&shrank, "a", None).unwrap()[0].per_connection(),
             Some(-5.0)
@@ -381,9 +274,9 @@ mod tests {
     #[test]
     fn without_successes_there_are_no_figures() {
         let mut none = report();
-        none["stages"][0]["succeeded"] = 0.into();
-        none["stages"][0]["latency_us"] = json!({ "p50": null });
-        none["stages"][0]["watched"][0]["before_bytes"] = Value::Null;
+        none.stages[0].succeeded = 0;
+        none.stages[0].latency_us = HistogramReport::default();
+        none.stages[0].watched[0].before_bytes = None;
         let sample = &read(&none, "a", None).unwrap()[0];
         assert_eq!(
             (sample.cpu(), sample.p50, sample.per_connection()),
@@ -394,9 +287,9 @@ mod tests {
     #[test]
     fn a_report_of_another_form_is_refused() {
         assert!(read(&report(), "b", None).is_err());
-        assert!(read(&json!({}), "a", None).is_err());
+        assert!(serde_json::from_str::<RunReport>("{}").is_err());
         let mut interrupted = report();
-        interrupted["end"]["kind"] = "interrupted".into();
+        interrupted.end = EndReport::Interrupted;
         assert!(
             read(&interrupted, "a", None)
                 .unwrap_err()

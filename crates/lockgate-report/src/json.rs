@@ -1,211 +1,466 @@
-//! The report as one JSON object.
+//! The JSON report of a run: `lockgate load` writes it, `lockgate compare` reads it.
 //!
 //! Keys keep their names and their meaning; new ones may come. A figure that cannot be had is
-//! `null`.
-//!
-//! | key | |
-//! |---|---|
-//! | `command`, `targets` | words of the command line; targets as written |
-//! | `model` | `"closed"` or `"open"`: whether latency counts from when a request was sent or was due |
-//! | `connections`, `streams`, `threads`, `cpus`, `timeout_s` | how load was made; streams of each connection, `null` but for HTTP/2 |
-//! | `began_unix_s` | when the first stage began, seconds since 1970 |
-//! | `end` | `kind`: `"complete"`, `"interrupted"` or `"stopped"`; `status` of the answer that stopped it |
-//! | `valid` | whether there is a stage and none is invalid |
-//! | `uncounted` | requests before the first stage |
-//! | `first` | the first answer of each target: `target`, `status`, `length_bytes`, `protocol`, `streams_allowed`, `tls` |
-//! | `stages` | in their order, each as below |
-//!
-//! Of a stage:
-//!
-//! | key | |
-//! |---|---|
-//! | `round`, `name` | from 1 on; `"3000/s"` |
-//! | `rate` | requests a second that were due, where there was one rate |
-//! | `elapsed_s` | seconds |
-//! | `succeeded`, `failed` | requests that were answered as expected, and that were not |
-//! | `late`, `cut` | successes after the stage's time; requests cut at its end, neither successes nor failures |
-//! | `succeeded_per_s`, `failed_share` | successes a second without late ones; failures among what ended, 0 to 1 |
-//! | `failures`, `examples` | by kind: how many, all kinds; what was said of the first |
-//! | `statuses` | by status: how many answers |
-//! | `latency_us`, `service_us` | of successes, from when they were due, from when they were sent |
-//! | `failed_us` | of failures, from when they were due |
-//! | `lateness_us`, `connect_us` | how late the generator was; opening connections, TLS included |
-//! | `connections_opened`, `connections_resumed`, `exchanges_reused` | resumed: with a TLS session |
-//! | `bytes_sent`, `bytes_received`, `bytes_sent_per_s`, `bytes_received_per_s` | messages, heads included |
-//! | `generator` | `user_s`, `system_s`; `busiest`, a thread's share of a CPU; `cpu_us_per_success` |
-//! | `watched` | each `name`, `user_s`, `system_s`, `cpu_us_per_success`, `before_bytes`, `peak_bytes`, `bytes_per_connection` |
-//! | `cpus` | each CPU of the machine: `cpu`, its number; `processes_s`, `busy_s` (interrupts too), `whole_s` |
-//! | `invalid` | why its figures are not the target's |
-//! | `notes` | what its readers must know, such as that the link was the limit |
-//! | `seconds` | each second: `succeeded`, `failed`, `bytes_received`, `p50_us`, `p99_us`, `max_us` |
-//!
-//! The objects whose names end in `_us` hold microseconds and the `count` of values: `min`, `p50`,
-//! `p75`, `p90`, `p95`, `p99`, `p99_9`, `p99_99`, `max`, `mean`, `sd`, and the trimmed means
-//! `tm95`, `tm99`, `tm99_9`. The whole distributions are in the log that [`crate::hdr`] writes.
+//! `null`. Keys that end in `_us` hold microseconds, in `_s` seconds. The whole distributions are
+//! in the log that [`crate::hdr`] writes.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use serde_json::{Map, Value, json};
+use lockgate_load::result::{
+    End, Failure, FirstResponse, Limit, LoadModel, Nanoseconds, Report, Second, StageResult,
+};
+use lockgate_load::ticks::CpuTime;
+use serde::{Deserialize, Serialize};
 
 use crate::summary::{FIGURES, StageSummary, Summary, is_valid};
-use lockgate_load::result::{End, Failure, LoadModel, Nanoseconds, Report, Second, StageResult};
-use lockgate_load::ticks::CpuTime;
 
-/// The object on several lines, with a line end.
+/// The report of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// Words of the command line.
+    pub command: Vec<String>,
+    /// Targets as written.
+    pub targets: Vec<String>,
+    /// `"closed"` or `"open"`: whether latency counts from when a request was sent or was due.
+    #[serde(with = "LoadModelName")]
+    pub model: LoadModel,
+    /// Connections at once.
+    pub connections: usize,
+    /// Streams of each connection at once; `null` but for HTTP/2.
+    pub streams: Option<usize>,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// CPUs that the threads are pinned to.
+    pub cpus: Vec<usize>,
+    /// Limit of one exchange.
+    pub timeout_s: f64,
+    /// When the first stage began, since 1970.
+    pub began_unix_s: f64,
+    /// How the run ended.
+    pub end: EndReport,
+    /// Whether there is a stage and none is invalid.
+    pub valid: bool,
+    /// Requests before the first stage.
+    pub uncounted: u64,
+    /// The first response of each target.
+    pub first: Vec<FirstReport>,
+    /// Stages in their order.
+    pub stages: Vec<StageReport>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "LoadModel", rename_all = "lowercase")]
+enum LoadModelName {
+    Closed,
+    Open,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum EndReport {
+    /// As planned.
+    Complete,
+    /// By Ctrl-C or TERM.
+    Interrupted,
+    /// By a response with a status that was to end it.
+    Stopped {
+        /// The status.
+        status: u16,
+    },
+}
+
+/// The first response of a target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstReport {
+    /// The target as written.
+    pub target: String,
+    /// HTTP status.
+    pub status: Option<u16>,
+    /// Length of the body.
+    pub length_bytes: u64,
+    /// `HTTP/1.1`, `HTTP/2`, `gRPC`, `WebSocket` or `bytes`.
+    pub protocol: String,
+    /// Streams that the server takes at once on an HTTP/2 connection, where it says so.
+    pub streams_allowed: Option<usize>,
+    /// TLS version and suite.
+    pub tls: Option<String>,
+}
+
+/// One stage of a run: a rate of a ladder, a round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageReport {
+    /// Round, from 1 on.
+    pub round: usize,
+    /// Name among the stages: `"3000/s"`.
+    pub name: String,
+    /// Requests a second that were due, where there was one rate.
+    pub rate: Option<f64>,
+    /// Duration.
+    pub elapsed_s: f64,
+    /// Requests whose response was as expected.
+    pub succeeded: u64,
+    /// Successes a second, without late ones.
+    pub succeeded_per_s: f64,
+    /// Requests whose response was not as expected, or did not come.
+    pub failed: u64,
+    /// Share of failures among what ended, 0 to 1.
+    pub failed_share: Option<f64>,
+    /// Failures of each kind, all kinds.
+    pub failures: BTreeMap<String, u64>,
+    /// Text of the first failure of a kind.
+    pub examples: BTreeMap<String, String>,
+    /// Responses of each status.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Successes after the end of the stage's time.
+    pub late: u64,
+    /// Requests cut at the end of the stage: neither successes nor failures.
+    pub cut: u64,
+    /// Latency of successes, from when they were due.
+    pub latency_us: HistogramReport,
+    /// Latency of successes, from when they were sent.
+    pub service_us: HistogramReport,
+    /// Latency of failures, from when they were due.
+    pub failed_us: HistogramReport,
+    /// Lateness of the generator.
+    pub lateness_us: HistogramReport,
+    /// Time to open connections, TLS included.
+    pub connect_us: HistogramReport,
+    /// Connections that were opened.
+    pub connections_opened: u64,
+    /// Connections that resumed a TLS session.
+    pub connections_resumed: u64,
+    /// Exchanges on connections that had had one before.
+    pub exchanges_reused: u64,
+    /// Bytes of messages sent, heads included.
+    pub bytes_sent: u64,
+    /// Bytes of messages received, heads included.
+    pub bytes_received: u64,
+    /// Bytes sent a second.
+    pub bytes_sent_per_s: f64,
+    /// Bytes received a second.
+    pub bytes_received_per_s: f64,
+    /// CPU time of the generator itself.
+    pub generator: GeneratorReport,
+    /// Watched programs.
+    pub watched: Vec<WatchedReport>,
+    /// CPUs of the machine.
+    pub cpus: Vec<CpuReport>,
+    /// Why the figures are not the target's.
+    pub invalid: Vec<InvalidReport>,
+    /// Notes for the reader, such as that the link was the limit.
+    pub notes: Vec<String>,
+    /// Seconds of the stage.
+    pub seconds: Vec<SecondReport>,
+}
+
+/// Figures of one histogram; `null` where it is empty.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct HistogramReport {
+    /// Number of values.
+    pub count: u64,
+    /// Minimum.
+    pub min: Option<f64>,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 75th percentile.
+    pub p75: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p99_9: Option<f64>,
+    /// 99.99th percentile.
+    pub p99_99: Option<f64>,
+    /// Maximum.
+    pub max: Option<f64>,
+    /// Mean.
+    pub mean: Option<f64>,
+    /// Standard deviation.
+    pub sd: Option<f64>,
+    /// Mean of the smallest 95 %.
+    pub tm95: Option<f64>,
+    /// Mean of the smallest 99 %.
+    pub tm99: Option<f64>,
+    /// Mean of the smallest 99.9 %.
+    pub tm99_9: Option<f64>,
+}
+
+/// CPU time of the generator during a stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorReport {
+    /// CPU time in user mode.
+    pub user_s: f64,
+    /// CPU time in the kernel.
+    pub system_s: f64,
+    /// Share of one CPU that the busiest thread used, 0 to 1.
+    pub busiest: f64,
+    /// Longest share of the time that a thread was ready and had no CPU.
+    pub waited: f64,
+    /// CPU time for each success.
+    pub cpu_us_per_success: Option<f64>,
+}
+
+/// CPU time and memory of a watched program during a stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WatchedReport {
+    /// Name that `--watch` gave it.
+    pub name: String,
+    /// CPU time in user mode.
+    pub user_s: f64,
+    /// CPU time in the kernel.
+    pub system_s: f64,
+    /// CPU time for each success.
+    pub cpu_us_per_success: Option<f64>,
+    /// Memory before the first connection.
+    pub before_bytes: Option<u64>,
+    /// Peak memory.
+    pub peak_bytes: Option<u64>,
+    /// Memory that each connection added; negative where the program shrank.
+    pub bytes_per_connection: Option<f64>,
+}
+
+/// Time of one CPU of the machine during a stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuReport {
+    /// Number of the CPU.
+    pub cpu: usize,
+    /// Time of processes.
+    pub processes_s: f64,
+    /// Time of processes and interrupts.
+    pub busy_s: f64,
+    /// Time that passed.
+    pub whole_s: f64,
+}
+
+/// A reason why the figures of a stage are not the target's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InvalidReport {
+    /// `"generator"`, `"lateness"` or `"link"`: the limit instead of the target.
+    #[serde(with = "LimitName")]
+    pub limit: Limit,
+    /// Text for the reader.
+    pub why: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Limit", rename_all = "lowercase")]
+enum LimitName {
+    Generator,
+    Lateness,
+    Link,
+}
+
+/// One second of a stage; its latencies are `null` without a success.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SecondReport {
+    /// Requests whose response was as expected.
+    pub succeeded: u64,
+    /// Requests whose response was not as expected, or did not come.
+    pub failed: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Median latency.
+    pub p50_us: Option<f64>,
+    /// 99th percentile of latency.
+    pub p99_us: Option<f64>,
+    /// Maximum latency.
+    pub max_us: Option<f64>,
+}
+
+/// The report as one JSON object on several lines, with a line end.
 pub fn render(report: &Report) -> String {
-    format!("{:#}\n", value(report))
+    // A value sorts its keys, so that two reports can be compared line by line.
+    let value = serde_json::to_value(RunReport::of(report)).expect("all keys are strings");
+    format!("{value:#}\n")
 }
 
-/// The object.
-pub fn value(report: &Report) -> Value {
-    let run = &report.run;
-    let first = report.first.iter().map(|first| {
-        json!({
-            "target": first.target,
-            "status": first.status,
-            "length_bytes": first.length,
-            "protocol": first.protocol,
-            "streams_allowed": first.streams,
-            "tls": first.tls,
-        })
-    });
-    json!({
-        "command": run.command,
-        "targets": run.targets,
-        "model": match run.model { LoadModel::Closed => "closed", LoadModel::Open => "open" },
-        "connections": run.connections,
-        "streams": run.streams,
-        "threads": run.threads,
-        "cpus": run.cpus,
-        "timeout_s": run.timeout.as_secs_f64(),
-        "began_unix_s": report.began.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
-        "end": match report.end {
-            End::Complete => json!({ "kind": "complete" }),
-            End::Interrupted => json!({ "kind": "interrupted" }),
-            End::Stopped(status) => json!({ "kind": "stopped", "status": status }),
-        },
-        "valid": is_valid(report),
-        "uncounted": report.uncounted,
-        "first": first.collect::<Vec<_>>(),
-        "stages": report.stages.iter().map(|each| stage(each, run.connections)).collect::<Vec<_>>(),
-    })
-}
-
-fn stage(stage: &StageResult, connections: usize) -> Value {
-    let counts = &stage.counts;
-    let summary = StageSummary::of(stage, connections);
-    let kinds = || Failure::ALL.into_iter().enumerate();
-    let failures: Map<_, _> = kinds()
-        .map(|(at, kind)| (kind.name().to_owned(), counts.failures[at].into()))
-        .collect();
-    let examples: Map<_, _> = kinds()
-        .filter_map(|(at, kind)| Some((kind.name().to_owned(), counts.examples[at].clone()?.into())))
-        .collect();
-    let statuses: Map<_, _> = counts
-        .statuses
-        .iter()
-        .map(|(status, number)| (status.to_string(), (*number).into()))
-        .collect();
-    let invalid = stage
-        .invalid
-        .iter()
-        .map(|one| json!({ "limit": one.limit.name(), "why": one.text }));
-    json!({
-        "round": stage.round,
-        "name": stage.name,
-        "rate": stage.rate,
-        "elapsed_s": stage.elapsed.as_secs_f64(),
-        "succeeded": counts.succeeded(),
-        "succeeded_per_s": summary.rate,
-        "failed": counts.failed(),
-        "failed_share": summary.failed_share,
-        "failures": failures,
-        "examples": examples,
-        "statuses": statuses,
-        "late": counts.late,
-        "cut": counts.cut,
-        "latency_us": microseconds(&counts.latency),
-        "service_us": microseconds(&counts.service),
-        "failed_us": microseconds(&counts.failed),
-        "lateness_us": microseconds(&counts.lateness),
-        "connect_us": microseconds(&counts.connect),
-        "connections_opened": counts.opened,
-        "connections_resumed": counts.resumed,
-        "exchanges_reused": counts.reused,
-        "bytes_sent": counts.sent,
-        "bytes_received": counts.received,
-        "bytes_sent_per_s": summary.sent_rate,
-        "bytes_received_per_s": summary.received_rate,
-        "generator": {
-            "user_s": stage.generator.user.as_secs_f64(),
-            "system_s": stage.generator.system.as_secs_f64(),
-            "busiest": stage.generator.busiest,
-            "waited": stage.generator.waited,
-            "cpu_us_per_success": summary.generator_cpu,
-        },
-        "watched": watched(stage, &summary),
-        "cpus": stage.cpus.iter().map(cpu).collect::<Vec<_>>(),
-        "invalid": invalid.collect::<Vec<_>>(),
-        "notes": stage.notes,
-        "seconds": stage.seconds.iter().map(second).collect::<Vec<_>>(),
-    })
-}
-
-fn watched(stage: &StageResult, summary: &StageSummary) -> Vec<Value> {
-    let programs = stage
-        .watched
-        .iter()
-        .zip(&summary.watched)
-        .map(|(program, figures)| {
-            json!({
-                "name": program.name,
-                "user_s": program.user.as_secs_f64(),
-                "system_s": program.system.as_secs_f64(),
-                "cpu_us_per_success": figures.cpu,
-                "before_bytes": program.before,
-                "peak_bytes": program.peak,
-                "bytes_per_connection": figures.memory,
-            })
-        });
-    programs.collect()
-}
-
-fn cpu(time: &CpuTime) -> Value {
-    json!({
-        "cpu": time.cpu,
-        "processes_s": time.processes.as_secs_f64(),
-        "busy_s": time.busy.as_secs_f64(),
-        "whole_s": time.whole.as_secs_f64(),
-    })
-}
-
-fn second(second: &Second) -> Value {
-    // Without a success there is no latency; nothing takes no time.
-    let latency = |nanoseconds: u64| (second.succeeded > 0).then_some(nanoseconds as f64 / 1e3);
-    json!({
-        "succeeded": second.succeeded,
-        "failed": second.failed,
-        "bytes_received": second.received,
-        "p50_us": latency(second.p50),
-        "p99_us": latency(second.p99),
-        "max_us": latency(second.max),
-    })
-}
-
-fn microseconds(histogram: &Nanoseconds) -> Value {
-    let figures = Summary::of(histogram).map(|summary| summary.figures());
-    let mut object = Map::new();
-    object.insert("count".to_owned(), histogram.len().into());
-    for (at, (_, key)) in FIGURES.iter().enumerate() {
-        let microseconds = figures.map(|figures| figures[at] / 1e3);
-        object.insert((*key).to_owned(), microseconds.into());
+impl RunReport {
+    /// The report of `report`.
+    pub fn of(report: &Report) -> Self {
+        let run = &report.run;
+        let began = report.began.duration_since(SystemTime::UNIX_EPOCH);
+        Self {
+            command: run.command.clone(),
+            targets: run.targets.clone(),
+            model: run.model,
+            connections: run.connections,
+            streams: run.streams,
+            threads: run.threads,
+            cpus: run.cpus.clone(),
+            timeout_s: run.timeout.as_secs_f64(),
+            began_unix_s: began.map_or(0.0, |since| since.as_secs_f64()),
+            end: EndReport::of(&report.end),
+            valid: is_valid(report),
+            uncounted: report.uncounted,
+            first: report.first.iter().map(FirstReport::of).collect(),
+            stages: report
+                .stages
+                .iter()
+                .map(|stage| StageReport::of(stage, run.connections))
+                .collect(),
+        }
     }
-    object.into()
+}
+
+impl EndReport {
+    fn of(end: &End) -> Self {
+        match *end {
+            End::Complete => Self::Complete,
+            End::Interrupted => Self::Interrupted,
+            End::Stopped(status) => Self::Stopped { status },
+        }
+    }
+}
+
+impl FirstReport {
+    fn of(first: &FirstResponse) -> Self {
+        Self {
+            target: first.target.clone(),
+            status: first.status,
+            length_bytes: first.length,
+            protocol: first.protocol.to_owned(),
+            streams_allowed: first.streams,
+            tls: first.tls.clone(),
+        }
+    }
+}
+
+impl StageReport {
+    /// The report of a stage that had so many connections at once.
+    fn of(stage: &StageResult, connections: usize) -> Self {
+        let counts = &stage.counts;
+        let summary = StageSummary::of(stage, connections);
+        let failures = Failure::ALL.iter().zip(counts.failures);
+        let examples = Failure::ALL.iter().zip(&counts.examples);
+        Self {
+            round: stage.round,
+            name: stage.name.clone(),
+            rate: stage.rate,
+            elapsed_s: stage.elapsed.as_secs_f64(),
+            succeeded: counts.succeeded(),
+            succeeded_per_s: summary.rate,
+            failed: counts.failed(),
+            failed_share: summary.failed_share,
+            failures: failures
+                .map(|(kind, number)| (kind.name().to_owned(), number))
+                .collect(),
+            examples: examples
+                .filter_map(|(kind, text)| Some((kind.name().to_owned(), text.clone()?)))
+                .collect(),
+            statuses: counts.statuses.clone(),
+            late: counts.late,
+            cut: counts.cut,
+            latency_us: HistogramReport::of(&counts.latency),
+            service_us: HistogramReport::of(&counts.service),
+            failed_us: HistogramReport::of(&counts.failed),
+            lateness_us: HistogramReport::of(&counts.lateness),
+            connect_us: HistogramReport::of(&counts.connect),
+            connections_opened: counts.opened,
+            connections_resumed: counts.resumed,
+            exchanges_reused: counts.reused,
+            bytes_sent: counts.sent,
+            bytes_received: counts.received,
+            bytes_sent_per_s: summary.sent_rate,
+            bytes_received_per_s: summary.received_rate,
+            generator: GeneratorReport {
+                user_s: stage.generator.user.as_secs_f64(),
+                system_s: stage.generator.system.as_secs_f64(),
+                busiest: stage.generator.busiest,
+                waited: stage.generator.waited,
+                cpu_us_per_success: summary.generator_cpu,
+            },
+            watched: watched(stage, &summary),
+            cpus: stage.cpus.iter().map(CpuReport::of).collect(),
+            invalid: stage
+                .invalid
+                .iter()
+                .map(|invalid| InvalidReport {
+                    limit: invalid.limit,
+                    why: invalid.text.clone(),
+                })
+                .collect(),
+            notes: stage.notes.clone(),
+            seconds: stage.seconds.iter().map(SecondReport::of).collect(),
+        }
+    }
+}
+
+fn watched(stage: &StageResult, summary: &StageSummary) -> Vec<WatchedReport> {
+    let programs = stage.watched.iter().zip(&summary.watched);
+    programs
+        .map(|(program, figures)| WatchedReport {
+            name: program.name.clone(),
+            user_s: program.user.as_secs_f64(),
+            system_s: program.system.as_secs_f64(),
+            cpu_us_per_success: figures.cpu,
+            before_bytes: program.before,
+            peak_bytes: program.peak,
+            bytes_per_connection: figures.memory,
+        })
+        .collect()
+}
+
+impl HistogramReport {
+    fn of(histogram: &Nanoseconds) -> Self {
+        let figures = Summary::of(histogram).map_or([None; FIGURES.len()], |summary| {
+            summary.figures().map(|nanoseconds| Some(nanoseconds / 1e3))
+        });
+        let [min, p50, p75, p90, p95, p99, p99_9, p99_99, max, mean, sd, tm95, tm99, tm99_9] =
+            figures;
+        Self {
+            count: histogram.len(),
+            min,
+            p50,
+            p75,
+            p90,
+            p95,
+            p99,
+            p99_9,
+            p99_99,
+            max,
+            mean,
+            sd,
+            tm95,
+            tm99,
+            tm99_9,
+        }
+    }
+}
+
+impl CpuReport {
+    fn of(time: &CpuTime) -> Self {
+        Self {
+            cpu: time.cpu,
+            processes_s: time.processes.as_secs_f64(),
+            busy_s: time.busy.as_secs_f64(),
+            whole_s: time.whole.as_secs_f64(),
+        }
+    }
+}
+
+impl SecondReport {
+    fn of(second: &Second) -> Self {
+        let latency = |nanoseconds: u64| (second.succeeded > 0).then_some(nanoseconds as f64 / 1e3);
+        Self {
+            succeeded: second.succeeded,
+            failed: second.failed,
+            bytes_received: second.received,
+            p50_us: latency(second.p50),
+            p99_us: latency(second.p99),
+            max_us: latency(second.max),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
     use crate::sample;
 
     #[test]
@@ -285,7 +540,7 @@ mod tests {
         stage.seconds[0].succeeded = 0;
         report.stages.push(stage);
         report.end = End::Stopped(503);
-        let whole = value(&report);
+        let whole: Value = serde_json::from_str(&render(&report)).unwrap();
         assert_eq!(whole["end"], json!({ "kind": "stopped", "status": 503 }));
         let stage = &whole["stages"][0];
         assert_eq!(
@@ -297,5 +552,15 @@ mod tests {
             (&Value::Null, &Value::Null)
         );
         assert_eq!(stage["seconds"][0]["p99_us"], Value::Null);
+    }
+
+    #[test]
+    fn json_report_is_read_back_as_written() {
+        let mut report = sample::ladder(2);
+        sample::fail(&mut report.stages[1], Failure::Closed, 4, "closed");
+        report.stages[1].invalid.push(sample::late("late"));
+        report.end = End::Stopped(503);
+        let read: RunReport = serde_json::from_str(&render(&report)).unwrap();
+        assert_eq!(read, RunReport::of(&report));
     }
 }
