@@ -80,10 +80,10 @@ pub(crate) async fn open(
     stats: &mut ExchangeStats,
 ) -> Result<Transport, Fault> {
     let mut transport = connect(&target.peer, address, scratch).await?;
-    match &target.ask {
+    match &target.exchange {
         Exchange::WebSocket(asked) => messages::upgrade(&mut transport, &asked.head, scratch, stats).await?,
         Exchange::Http2(_) => h2::check(&transport)?,
-        Exchange::Http(_) | Exchange::Bytes(_) => {}
+        Exchange::Http1(_) | Exchange::Bytes(_) => {}
     }
     Ok(transport)
 }
@@ -114,9 +114,9 @@ pub(crate) async fn look(
     if transport.is_quiet() {
         return Ok(true);
     }
-    match &target.ask {
+    match &target.exchange {
         Exchange::WebSocket(_) => messages::look(transport, scratch, stats).await,
-        Exchange::Http(_) | Exchange::Http2(_) | Exchange::Bytes(_) => match transport.read_now(stats).await {
+        Exchange::Http1(_) | Exchange::Http2(_) | Exchange::Bytes(_) => match transport.read_now(stats).await {
             None => Ok(true),
             // To connections without a request some servers say so before they close them (RFC 9110
             // §15.5.9).
@@ -148,8 +148,8 @@ pub(crate) async fn exchange(
     scratch: &mut Scratch,
     stats: &mut ExchangeStats,
 ) -> Result<(), Fault> {
-    match &target.ask {
-        Exchange::Http(request) => http::exchange(transport, request, &target.expect, scratch, stats).await?,
+    match &target.exchange {
+        Exchange::Http1(request) => http::exchange(transport, request, &target.expect, scratch, stats).await?,
         Exchange::Http2(request) => h2::exchange(transport, request, &target.expect, scratch, stats).await?,
         Exchange::WebSocket(asked) => {
             messages::exchange(transport, &asked.message, &target.expect, scratch, stats).await?

@@ -84,7 +84,7 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstRespo
         target: target.written.clone(),
         status: stats.response.status,
         length: stats.response.length,
-        protocol: target.ask.protocol(),
+        protocol: target.exchange.protocol(),
         streams: transport.as_ref().and_then(|transport| transport.allowed),
         tls: transport
             .and_then(|transport| transport.tls)
@@ -145,7 +145,7 @@ async fn within<T>(time: Duration, wanted: impl Future<Output = T>) -> Option<T>
 /// What to do about it.
 fn advice(target: &Target, fault: &Fault, stats: &ExchangeStats) -> String {
     match fault.failure {
-        Failure::Status if matches!(target.ask, Exchange::Http(_) | Exchange::Http2(_)) => {
+        Failure::Status if matches!(target.exchange, Exchange::Http1(_) | Exchange::Http2(_)) => {
             let (status, length) = (stats.response.status.unwrap_or_default(), stats.response.length);
             format!(
                 " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \

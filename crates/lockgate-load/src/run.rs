@@ -15,7 +15,8 @@ use crate::first;
 use crate::interface::Interface;
 use crate::plan::{Loop, Plan, Stage, Until};
 use crate::result::{
-    self, RunDescription, End, Generator, Invalid, Limit, LoadModel, Report, Second, StageCounts, Watched,
+    End, Generator, Invalid, Limit, LoadModel, Report, RunDescription, Second, StageCounts,
+    StageResult, Watched,
 };
 use crate::ticks::Ticks;
 use crate::watch::{Cpu, Tree};

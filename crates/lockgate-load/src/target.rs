@@ -21,7 +21,7 @@ pub struct Target {
     /// Where it is: targets with the same peer share connections.
     pub peer: Arc<Peer>,
     /// What an exchange is.
-    pub ask: Exchange,
+    pub exchange: Exchange,
     /// What its answer must be.
     pub expect: Expect,
     /// The first answer that was so, of all threads: what the others are held against.
@@ -53,7 +53,7 @@ pub struct Peer {
     /// TLS, where it is spoken.
     pub tls: Option<Arc<Connector>>,
     /// A proxy between, which is asked to connect: `addresses` are its own.
-    pub through: Option<ConnectProxy>,
+    pub proxy: Option<ConnectProxy>,
     /// A header of the PROXY protocol goes before everything else.
     pub proxy_protocol: Option<Version>,
     /// Which of the addresses answered.
@@ -89,9 +89,9 @@ pub struct ConnectProxy {
 #[derive(Debug)]
 pub enum Exchange {
     /// A request of HTTP/1.1.
-    Http(Request),
+    Http1(Http1Request),
     /// A request of HTTP/2.
-    Http2(Http2),
+    Http2(Http2Request),
     /// A message over WebSocket, which comes back.
     WebSocket(WebSocket),
     /// Bytes that come back, or others that come instead.
@@ -102,8 +102,8 @@ impl Exchange {
     /// What is spoken, for reports.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
-            Self::Http(_) => "HTTP/1.1",
-            Self::Http2(Http2 { is_grpc: true, .. }) => "gRPC",
+            Self::Http1(_) => "HTTP/1.1",
+            Self::Http2(Http2Request { is_grpc: true, .. }) => "gRPC",
             Self::Http2(_) => "HTTP/2",
             Self::WebSocket(_) => "WebSocket",
             Self::Bytes(_) => "bytes",
@@ -113,7 +113,7 @@ impl Exchange {
 
 /// A request, as far as it is always the same.
 #[derive(Debug)]
-pub struct Request {
+pub struct Http1Request {
     /// Its method, which says whether the answer has a body.
     pub method: Method,
     /// The head up to what changes from request to request; with its empty line where nothing
@@ -127,7 +127,7 @@ pub struct Request {
 
 /// A request of HTTP/2, as far as it is always the same.
 #[derive(Debug)]
-pub struct Http2 {
+pub struct Http2Request {
     /// Its method, which says whether the answer has a body.
     pub method: Method,
     /// Pseudo-fields, and fields behind them; names without capital letters (RFC 9113 §8.2).

@@ -14,7 +14,7 @@ use super::upload::Upload;
 use super::{ExchangeStats, Fault, Transport, Scratch};
 use crate::expect::{Expect, Hasher};
 use crate::result::Failure;
-use crate::target::Request;
+use crate::target::Http1Request;
 
 /// A piece of an answer.
 pub(crate) enum Piece<'a> {
@@ -30,7 +30,7 @@ pub(crate) enum Piece<'a> {
 /// When no whole answer came.
 pub(super) async fn exchange(
     transport: &mut Transport,
-    request: &Request,
+    request: &Http1Request,
     expect: &Expect,
     scratch: &mut Scratch,
     stats: &mut ExchangeStats,
@@ -54,7 +54,7 @@ pub(super) async fn exchange(
 /// When no whole answer came, or `take` refuses it.
 pub(crate) async fn fetch(
     transport: &mut Transport,
-    request: &Request,
+    request: &Http1Request,
     scratch: &mut Scratch,
     stats: &mut ExchangeStats,
     take: impl FnMut(Piece<'_>) -> Result<(), Fault>,

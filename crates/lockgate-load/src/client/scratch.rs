@@ -7,7 +7,7 @@ use lockgate_http::head::ResponseHead;
 use lockgate_net::stream::Blocks;
 
 use crate::shared_link::LinkQueue;
-use crate::target::{Body, Request};
+use crate::target::{Body, Http1Request};
 
 /// Buffers of one client, and its dice.
 pub(crate) struct Scratch {
@@ -36,7 +36,7 @@ impl Scratch {
     }
 
     /// Makes what differs from request to request.
-    pub(crate) fn vary(&mut self, request: &Request) {
+    pub(crate) fn vary(&mut self, request: &Http1Request) {
         self.fields.clear();
         if !request.varying.is_empty() {
             for field in &request.varying {

@@ -1,4 +1,4 @@
-//! One connection to a peer: dialled, through a proxy where there is one, and under TLS where it is
+//! One connection to a peer: dialled, proxy a proxy where there is one, and under TLS where it is
 //! spoken.
 
 use std::future::poll_fn;
@@ -120,7 +120,7 @@ impl Transport {
         }
     }
 
-    /// Reads as much as the link lets through; `true` may come without data.
+    /// Reads as much as the link lets proxy; `true` may come without data.
     fn poll_read_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StreamError>> {
         let Self {
             stream,
@@ -168,10 +168,10 @@ pub(super) async fn open(
             Version::V2 => encode_v2(&mut preface, &ends, &Tlvs::default()),
         }
     }
-    if let Some(through) = &peer.through {
+    if let Some(proxy) = &peer.proxy {
         send(&socket, &preface).await?;
         preface.clear();
-        let socket = tunnel(socket, peer, through, blocks).await?;
+        let socket = tunnel(socket, peer, proxy, blocks).await?;
         return under_tls(socket, peer, preface, blocks, link_queue).await;
     }
     if peer.tls.is_none() {
@@ -226,15 +226,15 @@ async fn under_tls(
 async fn tunnel(
     socket: Socket,
     peer: &Peer,
-    through: &ConnectProxy,
+    proxy: &ConnectProxy,
     blocks: &Rc<Blocks>,
 ) -> Result<Socket, Fault> {
-    let fault = |text: String| Fault::new(Failure::Proxy, format!("{}: {text}", through.written));
+    let fault = |text: String| Fault::new(Failure::Proxy, format!("{}: {text}", proxy.written));
     let authority = format!("{}:{}", peer.host, peer.port);
     let mut head = Vec::new();
     encode::request_line(&mut head, b"CONNECT", authority.as_bytes(), None);
     encode::field(&mut head, b"Host", authority.as_bytes());
-    if let Some(authorization) = &through.authorization {
+    if let Some(authorization) = &proxy.authorization {
         encode::field(&mut head, b"Proxy-Authorization", authorization.as_bytes());
     }
     encode::end(&mut head);

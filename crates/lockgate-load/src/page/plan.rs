@@ -10,7 +10,7 @@ use super::result::{ObjectKind, Protocol};
 use super::scan::Priority;
 use crate::shared_link::SharedLink;
 use crate::options::{Options, OptionsError};
-use crate::target::{Body, Http2, Peer, Request, Scheme, Url};
+use crate::target::{Body, Http2Request, Peer, Http1Request, Scheme, Url};
 
 /// A page to be loaded, and how.
 #[derive(Debug)]
@@ -36,35 +36,35 @@ impl PagePlan {
     pub fn new(options: &Options) -> Result<Self, OptionsError> {
         options.check()?;
         let one = || OptionsError::Together("--page takes one URL, of http or https".to_owned());
-        let [written] = &*options.urls else {
+        let [written] = &*options.requests.urls else {
             return Err(one());
         };
         let url = Url::parse(written)?;
         if !matches!(url.scheme, Scheme::Http | Scheme::Https) {
             return Err(one());
         }
-        if options.priorities && options.says("priority") {
+        if options.requests.priorities && options.requests.has_field("priority") {
             let text =
                 "--priorities says what -H 'Priority: …' says otherwise: leave out one of them";
             return Err(OptionsError::Together(text.to_owned()));
         }
-        let protocol = match options.streams {
+        let protocol = match options.connections.streams {
             None => Protocol::Http1,
-            Some(_) if options.connections > 1 => {
+            Some(_) if options.connections.number > 1 => {
                 let text = "over HTTP/2 a page comes over one connection: leave out --connections";
                 return Err(OptionsError::Together(text.to_owned()));
             }
             Some(_) => Protocol::Http2 {
-                priorities: options.priorities,
+                priorities: options.requests.priorities,
             },
         };
         let plan = Self {
             url,
             protocol,
-            connections: options.connections,
-            loads: options.count.unwrap_or(1),
-            timeout: options.timeout,
-            link: options.link.map(|rate| Arc::new(SharedLink::new(rate))),
+            connections: options.connections.number,
+            loads: options.timing.count.unwrap_or(1),
+            timeout: options.timing.timeout,
+            link: options.connections.shared_link(),
             options: options.clone(),
         };
         plan.peer()?;
@@ -78,8 +78,8 @@ impl PagePlan {
     }
 
     /// A request for something on the page's origin.
-    pub(super) fn request(&self, target: &str) -> Request {
-        let mut head = self.options.head(
+    pub(super) fn request(&self, target: &str) -> Http1Request {
+        let mut head = self.options.requests.head(
             "GET",
             &Url {
                 target: target.to_owned(),
@@ -87,7 +87,7 @@ impl PagePlan {
             },
         );
         encode::end(&mut head);
-        Request {
+        Http1Request {
             method: Method::Get,
             head,
             varying: Vec::new(),
@@ -96,12 +96,12 @@ impl PagePlan {
     }
 
     /// The same over HTTP/2.
-    pub(super) fn http2(&self, target: &str, kind: ObjectKind, priority: Priority) -> Http2 {
+    pub(super) fn http2(&self, target: &str, kind: ObjectKind, priority: Priority) -> Http2Request {
         let url = Url {
             target: target.to_owned(),
             ..self.url.clone()
         };
-        let mut request = self.options.http2("GET", &url, false);
+        let mut request = self.options.requests.http2("GET", &url, false);
         if self.protocol == (Protocol::Http2 { priorities: true }) {
             request
                 .fields

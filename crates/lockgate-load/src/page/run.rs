@@ -62,7 +62,7 @@ pub fn run(plan: &PagePlan, stop: &Stop, mut tell: impl FnMut(&PageLoad)) -> Res
             };
             let failure = load.objects.first().and_then(|page| page.failure.as_ref());
             if let (Some((_, text)), true) = (failure, loads.is_empty()) {
-                let url = plan.options.urls.concat();
+                let url = plan.options.requests.urls.concat();
                 return Err(PageError::First {
                     url,
                     text: text.clone(),
@@ -78,7 +78,7 @@ pub fn run(plan: &PagePlan, stop: &Stop, mut tell: impl FnMut(&PageLoad)) -> Res
             .and_then(|link| link.note(link.busy(), begin.elapsed()));
         Ok(PageReport {
             command: plan.options.command.clone(),
-            url: plan.options.urls.concat(),
+            url: plan.options.requests.urls.concat(),
             protocol: plan.protocol,
             connections: plan.connections,
             timeout: plan.timeout,

@@ -347,7 +347,7 @@ impl Http2Client {
             let Some(PendingRequest { target, .. }) = slots[slot] else {
                 continue;
             };
-            let Exchange::Http2(request) = &worker.plan.targets[target].ask else {
+            let Exchange::Http2(request) = &worker.plan.targets[target].exchange else {
                 continue;
             };
             let used = BodyUse::of(&worker.plan.targets[target].expect);

@@ -13,7 +13,7 @@ use super::frame::{self, Frame, FrameType};
 use super::stream::{BodySource, Grpc, Kept, Sending, Stream, Streams, BodyUse};
 use crate::expect::Hasher;
 use crate::result::Failure;
-use crate::target::{Body, Http2};
+use crate::target::{Body, Http2Request};
 
 /// The most that a window can be (§6.9.1).
 pub(super) const LARGEST_WINDOW: u32 = (1 << 31) - 1;
@@ -229,7 +229,7 @@ impl Connection {
         &mut self,
         place: usize,
         target: usize,
-        request: &Http2,
+        request: &Http2Request,
         used: BodyUse,
         rng: &mut Rng,
     ) {
@@ -274,7 +274,7 @@ impl Connection {
     }
 
     /// HEADERS, and CONTINUATION behind it where that is too long.
-    fn write_head(&mut self, id: u32, target: usize, request: &Http2, ends: bool, rng: &mut Rng) {
+    fn write_head(&mut self, id: u32, target: usize, request: &Http2Request, ends: bool, rng: &mut Rng) {
         let Self {
             out,
             encoder,

@@ -9,7 +9,7 @@ use super::super::{ExchangeStats, Fault, Transport, Scratch};
 use super::{Connection, Outcome, BodyUse, Windows};
 use crate::expect::Expect;
 use crate::result::Failure;
-use crate::target::Http2;
+use crate::target::Http2Request;
 
 /// Whether HTTP/2 may be spoken on a new connection: over TLS that was agreed on, else it is known
 /// beforehand (RFC 9113 §3).
@@ -77,7 +77,7 @@ impl Connection {
 /// When no whole answer came.
 pub(in crate::client) async fn exchange(
     transport: &mut Transport,
-    request: &Http2,
+    request: &Http2Request,
     expect: &Expect,
     scratch: &mut Scratch,
     stats: &mut ExchangeStats,

@@ -409,7 +409,7 @@ impl Connection {
 
 /// Whether what a head says of a length is about a body that comes (RFC 9110 §8.6).
 fn has_body(stream: &Stream) -> bool {
-    stream.method != Method::HeaderState && !matches!(stream.stats.response.status, Some(204 | 304))
+    stream.method != Method::Head && !matches!(stream.stats.response.status, Some(204 | 304))
 }
 
 /// Has the body of a stream go on, if there is one and it may.

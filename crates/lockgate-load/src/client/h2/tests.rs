@@ -6,14 +6,14 @@ use lockgate_http::head::Method;
 use super::super::Fault;
 use super::frame::{self, FrameType};
 use super::{Connection, Outcome, BodyUse, Windows};
-use crate::target::{Body, Http2};
+use crate::target::{Body, Http2Request};
 
 /// A connection with two requests under way.
 fn asked() -> Connection {
     let fields = [(":method", "GET"), (":path", "/")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let (fields, body) = (fields.to_vec(), Body::Fixed([].into()));
-    let request = Http2 {
+    let request = Http2Request {
         method: Method::Get,
         fields,
         varying: Vec::new(),
