@@ -795,7 +795,7 @@ args = "-c 100 -H 'a: b c' --data \"\""
 
     #[test]
     fn the_document_has_an_example_that_is_right_and_every_word() {
-        let document = include_str!("../../../../docs/compare.md");
+        let document = include_str!("../../../docs/compare.md");
         let example = document
             .split("```text\n")
             .nth(1)

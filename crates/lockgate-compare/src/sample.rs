@@ -159,33 +159,145 @@ impl Sample {
     }
 }
 
+/// The figures that a limit of `lockgate load` makes invalid: where only the generator was short of
+/// time, the CPU time of a request is the program's own.
+fn touches(limit: Limit) -> Touches {
+    match limit {
+        Limit::Generator | Limit::Lateness => Touches::Pace,
+        Limit::Link => Touches::All,
+    }
+}
+
+/// The stages of a load in which `program` was watched. Without a `layout` it is not checked
+/// whether others used the CPUs.
+///
+/// # Errors
+/// The load was interrupted, has measured nothing, or has not watched the program.
+pub fn read(
+    report: &RunReport,
+    program: &str,
+    layout: Option<Layout<'_>>,
+) -> Result<Vec<Sample>, String> {
+    if report.end == EndReport::Interrupted {
+        return Err("the load was interrupted".to_owned());
+    }
+    if report.stages.is_empty() {
+        return Err("the load has measured nothing".to_owned());
+    }
+    let samples = report
+        .stages
+        .iter()
+        .map(|stage| Sample::of(report, stage, program, layout));
+    samples
+        .collect::<Option<_>>()
+        .ok_or_else(|| format!("the load has not watched {program}"))
+}
+
+/// The name of a stage among those of its load; empty where it is the only one.
+fn stage_name(report: &RunReport, stage: &StageReport) -> String {
+    if report.stages.len() == 1 {
+        return String::new();
+    }
+    match stage.round {
+        round if round > 1 => format!("{}, round {round}", stage.name),
+        _ => stage.name.clone(),
+    }
+}
+
+/// Failures by kind, each with the text of its first.
+fn failures(stage: &StageReport) -> Vec<String> {
+    let failures = stage.failures.iter().filter(|(_, count)| **count > 0);
+    failures
+        .map(|(kind, count)| match stage.examples.get(kind) {
+            Some(example) => format!("{count} {kind} ({example})"),
+            None => format!("{count} {kind}"),
+        })
+        .collect()
+}
+
+/// Why some figures of a stage are not the program's.
+fn marks(stage: &StageReport, cpu_time: f64, layout: Option<Layout<'_>>) -> Vec<Mark> {
+    let mut marks: Vec<_> = stage
+        .invalid
+        .iter()
+        .map(|invalid| Mark {
+            why: invalid.why.clone(),
+            touches: touches(invalid.limit),
+        })
+        .collect();
+    if cpu_time < ENOUGH {
+        marks.push(Mark {
+            why: format!(
+                "less than {ENOUGH} s of CPU time in a stage, which is told in ticks of 10 ms"
+            ),
+            touches: Touches::Cpu,
+        });
+    }
+    let contention = layout.map(|layout| contention(&stage.cpus, layout, cpu_time));
+    marks.extend(contention.into_iter().flatten().map(|why| Mark {
+        why,
+        touches: Touches::Pace,
+    }));
+    marks
+}
+
+/// What other processes did to the pace of a program that took `own` seconds of CPU time.
+fn contention(cpus: &[CpuReport], layout: Layout<'_>, own: f64) -> Vec<String> {
+    let of = |wanted: &Cpus| -> Vec<&CpuReport> {
+        let is_wanted = |cpu: &&CpuReport| wanted.numbers().contains(&cpu.cpu);
+        cpus.iter().filter(is_wanted).collect()
+    };
+    let (program, others) = (of(layout.program), of(layout.others));
+    let fullest = |cpus: &[&CpuReport]| {
+        let shares = cpus.iter().map(|cpu| cpu.busy_s / cpu.whole_s);
+        shares.fold(0.0, f64::max)
+    };
+    let mut reasons = Vec::new();
+    let foreign = program.iter().map(|cpu| cpu.processes_s).sum::<f64>() - own;
+    let share = foreign / program.iter().map(|cpu| cpu.whole_s).sum::<f64>();
+    if foreign > FOREIGN_SECONDS && share > FOREIGN {
+        let percent = share * 100.0;
+        reasons.push(format!(
+            "others took {percent:.0} % of the program's CPU time"
+        ));
+    }
+    let (busy, limit) = (fullest(&program), fullest(&others));
+    if limit >= FULL && busy < FULL {
+        reasons.push(format!(
+            "the origin or the generator was the limit: a CPU of theirs was {:.0} % busy, and the program's {:.0} %",
+            limit * 100.0,
+            busy * 100.0
+        ));
+    }
+    reasons
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use lockgate_report::json::HistogramReport;
-    use serde_json::json;
 
     fn report() -> RunReport {
-        let histogram = json!({ "count": 0 });
-        let report = json!({
+        let report = r#"{
             "command": [], "targets": [], "model": "closed", "connections": 100, "threads": 1, "cpus": [],
-            "timeout_s": 10.0, "began_unix_s": 0.0, "end": { "kind": "complete" }, "valid": false, "uncounted": 0,
+            "timeout_s": 10, "began_unix_s": 0, "end": { "kind": "complete" }, "valid": false, "uncounted": 0,
             "first": [{ "target": "", "length_bytes": 0, "protocol": "HTTP/1.1", "tls": "TLSv1.3 X" }],
             "stages": [{
-                "round": 1, "name": "closed loop", "rate": null, "elapsed_s": 2.0,
-                "succeeded": 1000, "succeeded_per_s": 500.0, "failed": 3, "late": 0, "cut": 0,
+                "round": 1, "name": "closed loop", "rate": null, "elapsed_s": 2, "succeeded": 1000, "late": 0,
+                "failed": 3, "cut": 0, "succeeded_per_s": 500,
                 "failures": { "connect": 0, "status": 3 }, "examples": { "status": "404" }, "statuses": {},
-                "latency_us": { "count": 1000, "p50": 1.0, "p99": 2.0, "p99_9": 3.0, "max": 4.0 },
-                "service_us": histogram, "failed_us": histogram, "lateness_us": histogram, "connect_us": histogram,
-                "connections_opened": 20, "connections_resumed": 15, "exchanges_reused": 0,
-                "bytes_sent": 0, "bytes_received": 0, "bytes_sent_per_s": 0.0, "bytes_received_per_s": 0.0,
-                "generator": { "user_s": 0.0, "system_s": 0.0, "busiest": 0.0, "waited": 0.0 },
+                "latency_us": { "count": 1000, "p50": 1, "p99": 2, "p99_9": 3, "max": 4 },
+                "service_us": { "count": 0 }, "failed_us": { "count": 0 }, "lateness_us": { "count": 0 },
+                "connect_us": { "count": 0 },
+                "connections_opened": 20, "connections_resumed": 15, "exchanges_reused": 0, "bytes_sent": 0,
+                "bytes_received": 0, "bytes_sent_per_s": 0, "bytes_received_per_s": 0,
+                "generator": { "user_s": 0, "system_s": 0, "busiest": 0, "waited": 0 },
                 "watched": [{ "name": "a", "user_s": 0.01, "system_s": 0.03, "before_bytes": 1000, "peak_bytes": 6000 }],
                 "cpus": [], "invalid": [{ "limit": "generator", "why": "the generator was the limit" }],
-                "notes": [], "seconds": [],
-            }],
-        });
-        serde_json::from_value(report).unwrap()
+                "notes": [], "seconds": []
+            }]
+        }"#;
+        serde_json::from_str(report).unwrap()
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub(crate) async fn connect(
 ///
 /// # Errors
 /// When something came that nobody asked for, behind the exchange before.
-pub(crate) async fn look(
+pub(crate) async fn check_idle(
     transport: &mut Transport,
     target: &Target,
     scratch: &mut Scratch,
@@ -115,7 +115,7 @@ pub(crate) async fn look(
         return Ok(true);
     }
     match &target.exchange {
-        Exchange::WebSocket(_) => messages::look(transport, scratch, stats).await,
+        Exchange::WebSocket(_) => messages::check_idle(transport, scratch, stats).await,
         Exchange::Http1(_) | Exchange::Http2(_) | Exchange::Bytes(_) => match transport.read_now(stats).await {
             None => Ok(true),
             // To connections without a request some servers say so before they close them (RFC 9110

@@ -15,10 +15,8 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::timer::Timer;
 
+use crate::moment::{Moment, nanoseconds};
 use crate::plan::{Loop, Stage, Until};
-
-/// Nanoseconds since the pace was made: what turns and deadlines are counted in.
-pub(crate) type Moment = u64;
 
 /// The turn of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -399,11 +397,6 @@ pub(crate) struct Interleave {
     pub(crate) first: usize,
     /// How many threads there are.
     pub(crate) stride: usize,
-}
-
-/// As far as they can be counted: 584 years.
-pub(crate) fn nanoseconds(duration: Duration) -> Moment {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub struct Stage {
 
 impl Stage {
     /// Its rate a second, if it has one.
-    pub(crate) fn rate(&self) -> Option<f64> {
+    pub fn rate(&self) -> Option<f64> {
         match &self.shape {
             Loop::Open(Schedule::Constant(rate)) => Some(rate.per_second()),
             _ => None,

@@ -135,7 +135,7 @@ pub enum Limit {
     /// The generator was late with requests that it had time and connections for.
     Lateness,
     /// A network interface had no room left.
-    Transport,
+    Link,
 }
 
 impl Limit {
@@ -144,7 +144,7 @@ impl Limit {
         match self {
             Self::Generator => "generator",
             Self::Lateness => "lateness",
-            Self::Transport => "link",
+            Self::Link => "link",
         }
     }
 }

@@ -20,7 +20,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::shared_link::LinkQueue;
 use crate::client::{self, ExchangeStats, Fault, Transport, Scratch};
-use crate::load_scheduler::{Moment, Interleave, LoadScheduler, Ticket, nanoseconds};
+use crate::load_scheduler::{Interleave, LoadScheduler, Ticket};
+use crate::moment::{Moment, nanoseconds};
 use crate::plan::{Plan, Stage};
 use crate::result::{Failure, StageCounts};
 use crate::target::Target;
@@ -88,7 +89,7 @@ pub(crate) struct WorkerSetup {
     pub(crate) clients: usize,
     pub(crate) stop: Arc<Stop>,
     pub(crate) orders: Receiver<Order>,
-    pub(crate) news: Sender<WorkerEvent>,
+    pub(crate) events: Sender<WorkerEvent>,
 }
 
 /// What the clients of a thread share.
@@ -107,12 +108,12 @@ struct Worker {
     draw: TargetPicker,
     /// Of the slow link, if there is one.
     link_queue: Option<Rc<LinkQueue>>,
-    news: Sender<WorkerEvent>,
+    events: Sender<WorkerEvent>,
 }
 
 /// Runs the thread until there are no more orders.
 pub(crate) fn run(setup: WorkerSetup) {
-    let news = setup.news.clone();
+    let events = setup.events.clone();
     let run = || {
         if !setup.plan.cpus.is_empty() {
             pin_to(&[setup.plan.cpus[setup.thread % setup.plan.cpus.len()]])?;
@@ -124,7 +125,7 @@ pub(crate) fn run(setup: WorkerSetup) {
     };
     if let Err(error) = run() {
         // Whoever listens has gone only when the run is over.
-        let _ = news.send(WorkerEvent::Broken(error));
+        let _ = events.send(WorkerEvent::Broken(error));
     }
 }
 
@@ -154,7 +155,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         clients,
         stop,
         orders,
-        news,
+        events,
     } = setup;
     let own = Interleave {
         first: thread,
@@ -171,7 +172,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         link_queue: plan.link.as_ref().map(LinkQueue::new).transpose()?,
         plan,
         stop,
-        news,
+        events,
     });
     if let Some(link_queue) = worker.link_queue.clone() {
         tokio::task::spawn_local(async move { link_queue.run().await });
@@ -255,7 +256,7 @@ impl Worker {
         let (second, _) = self.second.get();
         self.tell(second);
         let busy = self.at_end.take().map_or_else(ThreadTime::now, Ok)?;
-        let _ = self.news.send(WorkerEvent::Over {
+        let _ = self.events.send(WorkerEvent::Over {
             busy: busy.since(before),
         });
         Ok(())
@@ -294,14 +295,14 @@ impl Worker {
         counts.failures[Failure::Unsent as usize] += self.scheduler.take_unsent();
         counts.cut += self.scheduler.take_cut();
         // Whoever listens has gone only when the run is over.
-        let _ = self.news.send(WorkerEvent::Second(second, counts));
+        let _ = self.events.send(WorkerEvent::Second(second, counts));
     }
 
     /// One client, for ever.
     async fn client(self: Rc<Self>, me: usize) {
         let mut scratch = Scratch::new(Rc::clone(&self.blocks), Rng::new());
         scratch.link_queue.clone_from(&self.link_queue);
-        let mut links: Vec<Option<Transport>> = self.draw.peers().map(|_| None).collect();
+        let mut transports: Vec<Option<Transport>> = self.draw.peers().map(|_| None).collect();
         loop {
             let ticket = poll_fn(|cx| self.scheduler.poll_ticket(me, cx)).await;
             let (target, peer) = self.draw.next(&mut scratch.rng);
@@ -312,10 +313,14 @@ impl Worker {
             } else {
                 ticket.due
             };
-            let mut stats = ExchangeStats::default();
-            let made = self
-                .make(me, ticket, target, &mut links[peer], &mut scratch, &mut stats)
-                .await;
+            let mut attempt = Attempt {
+                target,
+                transport: &mut transports[peer],
+                scratch: &mut scratch,
+                stats: ExchangeStats::default(),
+            };
+            let made = self.exchange(me, ticket, &mut attempt).await;
+            let stats = attempt.stats;
             self.note(ticket, begun, made, &stats);
             if !stats.connected && !ticket.scheduled {
                 self.pause(PAUSE).await;
@@ -327,22 +332,18 @@ impl Worker {
         }
     }
 
-    /// One exchange, on the connection that is there or on a new one.
-    async fn make(
+    /// Makes an exchange before its deadline, on the connection that is there or on a new one.
+    async fn exchange(
         &self,
         me: usize,
         ticket: Ticket,
-        target: &Target,
-        transport: &mut Option<Transport>,
-        scratch: &mut Scratch,
-        stats: &mut ExchangeStats,
+        attempt: &mut Attempt<'_>,
     ) -> Result<(), Fault> {
-        self.scheduler.expect_by(
-            me,
-            Some(ticket.due.saturating_add(nanoseconds(self.plan.timeout))),
-        );
+        let timeout = nanoseconds(self.plan.timeout);
+        self.scheduler
+            .expect_by(me, Some(ticket.due.saturating_add(timeout)));
         let made = {
-            let mut making = pin!(self.attempt(target, transport, scratch, stats));
+            let mut making = pin!(self.attempt(attempt));
             poll_fn(|cx| match self.scheduler.is_overdue(me) {
                 true => Poll::Ready(None),
                 false => making.as_mut().poll(cx).map(Some),
@@ -351,35 +352,33 @@ impl Worker {
         };
         self.scheduler.expect_by(me, None);
         let made = made.unwrap_or_else(|| {
-            let text = if transport.is_some() {
+            let text = if attempt.transport.is_some() {
                 "no whole answer in time"
             } else {
                 "not connected in time"
             };
             Err(Fault::new(Failure::Timeout, text))
         });
-        // An answer that is whole and another than was expected leaves its connection as good as it
-        // was.
-        if !stats.keep {
-            *transport = None;
+        // A whole response that is not as expected leaves its connection usable.
+        if !attempt.stats.keep {
+            *attempt.transport = None;
         }
         made
     }
 
-    async fn attempt(
-        &self,
-        target: &Target,
-        transport: &mut Option<Transport>,
-        scratch: &mut Scratch,
-        stats: &mut ExchangeStats,
-    ) -> Result<(), Fault> {
+    async fn attempt(&self, attempt: &mut Attempt<'_>) -> Result<(), Fault> {
+        let Attempt {
+            target,
+            transport,
+            scratch,
+            stats,
+        } = attempt;
         if let Some(kept) = transport {
-            let usable = client::look(kept, target, scratch, stats).await;
-            // What the origin has closed meanwhile is no failure of this request, and what it has
-            // sent is none either: that belongs to the one before, of which the latency
-            // was told.
+            let usable = client::check_idle(kept, target, scratch, stats).await;
+            // What the origin has closed meanwhile is no failure of this request. What it has sent
+            // is none either: it belongs to the exchange before, whose latency is recorded.
             if !matches!(usable, Ok(true)) {
-                *transport = None;
+                **transport = None;
             }
             if let Err(fault) = usable {
                 fail(&mut self.counts.borrow_mut(), fault);
@@ -479,6 +478,15 @@ impl Worker {
             }
         }
     }
+}
+
+/// One exchange of a client, and what it uses of the client.
+struct Attempt<'a> {
+    target: &'a Target,
+    /// The client's connection to the target's peer.
+    transport: &'a mut Option<Transport>,
+    scratch: &'a mut Scratch,
+    stats: ExchangeStats,
 }
 
 /// Counts a failure.

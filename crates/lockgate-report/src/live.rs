@@ -39,7 +39,7 @@ pub struct Live {
 /// The stage that goes on.
 #[derive(Debug)]
 struct CurrentStage {
-    place: Option<usize>,
+    index: Option<usize>,
     stage: Stage,
     elapsed: Duration,
     /// The last whole second, and how many there were.
@@ -95,7 +95,7 @@ impl Live {
     /// Takes in what the engine tells.
     pub fn tell(&mut self, progress: &Progress<'_>) {
         match (progress, &mut self.current) {
-            (Progress::Begun { place, stage }, _) => self.begin(*place, stage),
+            (Progress::Begun { index, stage }, _) => self.begin(*index, stage),
             (Progress::Tick { elapsed }, Some(current)) => current.elapsed = *elapsed,
             (
                 Progress::Second {
@@ -119,17 +119,17 @@ impl Live {
         }
     }
 
-    fn begin(&mut self, place: Option<usize>, stage: &Stage) {
+    fn begin(&mut self, index: Option<usize>, stage: &Stage) {
         if let Some(ended) = self.current.take() {
             self.before.opened = self.before.opened.saturating_add(ended.counts.opened);
-            if ended.place.is_some() {
+            if ended.index.is_some() {
                 self.before.add_failures(&ended.counts);
             } else {
                 self.history.clear();
             }
         }
         self.current = Some(CurrentStage {
-            place,
+            index,
             stage: stage.clone(),
             elapsed: Duration::ZERO,
             last: None,
@@ -190,14 +190,14 @@ impl Live {
 
     /// What goes on, the most important first.
     fn heading(&self, current: &CurrentStage) -> Vec<String> {
-        let Some(place) = current.place else {
+        let Some(index) = current.index else {
             return vec!["warm-up, not counted".to_owned()];
         };
         let mut parts = vec![terminal(&current.stage.name)];
         if self.stages > 1 {
             parts.push(format!(
                 "stage {} of {}",
-                place % self.stages + 1,
+                index % self.stages + 1,
                 self.stages
             ));
         }

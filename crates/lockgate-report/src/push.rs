@@ -35,7 +35,7 @@ const OTHERS: &str = "(others)";
 #[derive(Debug)]
 pub struct Push {
     desk: Arc<Desk>,
-    /// Which of the counts a stage's are, by its place: rounds share theirs.
+    /// Which of the counts a stage's are, by its index: rounds share them.
     series: Vec<usize>,
     /// Of stages that are over, in the order in which they began.
     over: Counters,
@@ -125,12 +125,12 @@ impl Push {
     pub fn tell(&mut self, progress: &Progress<'_>) -> Option<String> {
         match progress {
             // Nothing of a warm-up is counted.
-            Progress::Begun { place: None, .. } => self.current = None,
+            Progress::Begun { index: None, .. } => self.current = None,
             Progress::Begun {
-                place: Some(place),
+                index: Some(index),
                 stage,
             } => {
-                let series = self.series.get(*place).copied().unwrap_or_default();
+                let series = self.series.get(*index).copied().unwrap_or_default();
                 let (stage, counted) = ((*stage).clone(), Counted::default());
                 self.current = Some(StagePosition {
                     series,

@@ -84,7 +84,7 @@ pub(super) async fn upgrade(
 ///
 /// # Errors
 /// When there was a message that nobody asked for, or what is no frame.
-pub(super) async fn look(
+pub(super) async fn check_idle(
     transport: &mut Transport,
     scratch: &mut Scratch,
     stats: &mut ExchangeStats,

@@ -128,7 +128,8 @@ pub struct Object {
 }
 
 impl Object {
-    pub(super) fn new(target: String, kind: ObjectKind, found: Duration) -> Self {
+    /// An object that was found and not fetched yet.
+    pub fn new(target: String, kind: ObjectKind, found: Duration) -> Self {
         Self {
             target,
             kind,

@@ -17,7 +17,8 @@ use fastrand::Rng;
 use super::{PAUSE, TICK, Worker};
 use crate::client::h2::{Connection, Finished, Outcome, BodyUse, Windows};
 use crate::client::{ExchangeStats, Fault, Transport, Scratch};
-use crate::load_scheduler::{Moment, Ticket, nanoseconds};
+use crate::load_scheduler::{Ticket};
+use crate::moment::{Moment, nanoseconds};
 use crate::result::Failure;
 use crate::target::Exchange;
 

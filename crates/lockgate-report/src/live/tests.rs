@@ -42,8 +42,8 @@ fn second(succeeded: u64) -> Second {
     }
 }
 
-fn begin(live: &mut Live, place: Option<usize>, stage: &Stage) {
-    live.tell(&Progress::Begun { place, stage });
+fn begin(live: &mut Live, index: Option<usize>, stage: &Stage) {
+    live.tell(&Progress::Begun { index, stage });
 }
 
 /// Seconds that pass one after the other, and all of the stage so far.
@@ -188,8 +188,8 @@ fn failures_of_all_rounds_are_summed_up() {
         },
     ];
     let mut live = Live::new(&stages);
-    for (place, stage) in stages.iter().enumerate() {
-        begin(&mut live, Some(place), stage);
+    for (index, stage) in stages.iter().enumerate() {
+        begin(&mut live, Some(index), stage);
         let mut over = sample::stage("closed loop", 1_000, 1e6);
         over.counts.failures = Default::default();
         over.counts.failures[Failure::Closed as usize] = 3;
@@ -270,7 +270,7 @@ fn without_a_terminal_each_stage_and_each_second_has_a_line() {
     };
     assert_eq!(line(told(1, second(1))), None, "nothing has begun");
     let begun = line(Progress::Begun {
-        place: Some(1),
+        index: Some(1),
         stage: &stages[1],
     });
     assert_eq!(begun.unwrap(), "begins: 3000/s, stage 2 of 2");

@@ -83,12 +83,12 @@ fn a_stage_is_pushed_when_it_begins_every_ten_seconds_and_when_the_run_is_over()
     let stages = [constant(3000.0)];
     let mut push = push(&gateway, &stages);
     push.tell(&Progress::Begun {
-        place: None,
+        index: None,
         stage: &stages[0],
     });
     pass(&mut push, 30, &counts(1));
     push.tell(&Progress::Begun {
-        place: Some(0),
+        index: Some(0),
         stage: &stages[0],
     });
     let first = taken(&gateway, TAKEN);
@@ -182,10 +182,10 @@ fn rounds_add_up_and_stages_that_have_not_begun_are_not_there() {
     let gateway = Origin::tcp();
     let stages = [closed(), constant(5.0), closed()];
     let mut push = push(&gateway, &stages);
-    for place in [0, 2] {
+    for index in [0, 2] {
         push.tell(&Progress::Begun {
-            place: Some(place),
-            stage: &stages[place],
+            index: Some(index),
+            stage: &stages[index],
         });
         taken(&gateway, TAKEN);
         let mut over = sample::stage("closed loop", 0, 1e6);
@@ -210,9 +210,9 @@ fn a_ladder_without_end_has_no_more_series_than_a_gateway_can_bear() {
     let stages: Vec<_> = (1..=300).map(|rate| constant(f64::from(rate))).collect();
     let mut push = push(&gateway, &stages);
     assert_eq!(push.series.iter().max(), Some(&MOST_STAGES));
-    for (place, stage) in stages.iter().enumerate() {
+    for (index, stage) in stages.iter().enumerate() {
         push.tell(&Progress::Begun {
-            place: Some(place),
+            index: Some(index),
             stage,
         });
         let mut over = sample::stage(&stage.name, 0, 1e6);
@@ -251,7 +251,7 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
     let stages = [closed()];
     let mut push = push(&gateway, &stages);
     push.tell(&Progress::Begun {
-        place: Some(0),
+        index: Some(0),
         stage: &stages[0],
     });
     let no =
@@ -289,15 +289,15 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
 #[test]
 fn a_gateway_that_hangs_holds_up_nothing_and_is_given_up() {
     // Connections are made, since the kernel makes them, and nobody answers.
-    let gateway = Origin::tcp();
+    let silent = Origin::tcp();
     let stages = [closed()];
-    let url = format!("http://{}", gateway.address());
-    let place = Gateway::new(&url, "x")
+    let url = format!("http://{}", silent.address());
+    let gateway = Gateway::new(&url, "x")
         .unwrap()
         .with_patience(Duration::from_millis(20));
-    let mut push = Push::start(place, &stages).unwrap();
+    let mut push = Push::start(gateway, &stages).unwrap();
     push.tell(&Progress::Begun {
-        place: Some(0),
+        index: Some(0),
         stage: &stages[0],
     });
     let warning = warned(&mut push);
@@ -342,8 +342,8 @@ fn a_job_is_named_in_the_path_whatever_its_name_is() {
         ("..", "/metrics/job@base64/Li4"),
         ("ü", "/metrics/job@base64/w7w"),
     ] {
-        let place = Gateway::new(&format!("http://{}", gateway.address()), job).unwrap();
-        let pushing = thread::spawn(move || place.put(""));
+        let other = Gateway::new(&format!("http://{}", gateway.address()), job).unwrap();
+        let pushing = thread::spawn(move || other.put(""));
         assert_eq!(
             taken(&gateway, TAKEN).first_line(),
             format!("PUT {path} HTTP/1.1")

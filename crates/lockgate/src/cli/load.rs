@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use lockgate_load::shared_link::LinkRate;
 use lockgate_load::expect::{BodyCheck, Expect, Length};
-use lockgate_load::options::{Options, Tls};
+use lockgate_load::options::{Connections, Options, Requests, Threads, Timing, Tls};
 use lockgate_load::profile::{Profile, Rates, Spike, duration};
 use lockgate_report::push::Gateway;
 use lockgate_load::schedule::Rate;
@@ -368,41 +368,40 @@ impl LoadTyped {
         });
         let options = Options {
             command: std::env::args().skip(1).collect(),
-            urls: self.urls,
-            weights: self.weights,
-            connections: self.connections.unwrap_or(match (self.page, self.http2) {
-                (true, true) => 1,
-                (true, false) => 6,
-                (false, _) => 10,
-            }),
-            streams: self.http2.then(|| self.streams.unwrap_or(1)),
-            grpc: self.grpc,
-            per_connection: self.per_connection,
-            threads: self.threads,
-            cpus: self.cpus,
-            timeout: self
-                .timeout
-                .unwrap_or(Duration::from_secs(if self.page { 60 } else { 10 })),
-            profile,
-            duration: self.duration,
-            priorities: self.priorities,
-            count: self.count,
-            rounds: self.rounds,
-            warm_up: self.warm_up.unwrap_or(usual_warm_up),
-            method: self.method,
-            headers: self.headers,
-            varying: self.header_any,
-            body,
-            expect: Expect {
-                status: self.expect_status,
-                length,
-                body: self.expect_sha256.unwrap_or(BodyCheck::Any),
+            requests: Requests {
+                urls: self.urls,
+                weights: self.weights,
+                method: self.method,
+                headers: self.headers,
+                varying: self.header_any,
+                body,
+                grpc: self.grpc,
+                priorities: self.priorities,
             },
-            unix: self.unix,
-            proxy: self.proxy,
-            proxy_user: self.proxy_user,
-            link: self.link,
-            proxy_protocol: self.proxy_protocol,
+            connections: Connections {
+                number: self.connections.unwrap_or(match (self.page, self.http2) {
+                    (true, true) => 1,
+                    (true, false) => 6,
+                    (false, _) => 10,
+                }),
+                streams: self.http2.then(|| self.streams.unwrap_or(1)),
+                max_requests: self.per_connection,
+                unix: self.unix,
+                proxy: self.proxy,
+                proxy_user: self.proxy_user,
+                proxy_protocol: self.proxy_protocol,
+                link: self.link,
+            },
+            timing: Timing {
+                profile,
+                duration: self.duration,
+                count: self.count,
+                rounds: self.rounds,
+                warm_up: self.warm_up.unwrap_or(usual_warm_up),
+                timeout: self
+                    .timeout
+                    .unwrap_or(Duration::from_secs(if self.page { 60 } else { 10 })),
+            },
             tls: Tls {
                 ca: match (self.insecure, self.ca) {
                     (true, _) => CaSource::Anyone,
@@ -420,8 +419,17 @@ impl LoadTyped {
                     ocsp: None,
                 }),
             },
+            expect: Expect {
+                status: self.expect_status,
+                length,
+                body: self.expect_sha256.unwrap_or(BodyCheck::Any),
+            },
             stop_on: self.stop_on,
             anyway: self.anyway,
+            threads: Threads {
+                number: self.threads,
+                cpus: self.cpus,
+            },
             watch: self.watch,
         };
         let push = self

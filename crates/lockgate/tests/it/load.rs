@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use lockgate_load::Stop;
 use lockgate_load::expect::{BodyCheck, Expect, Length};
-use lockgate_load::options::{Options, Tls};
+use lockgate_load::options::{Connections, Options, Requests, Threads, Timing, Tls};
 use lockgate_load::result::{Failure, Report, StageCounts};
 use lockgate_load::target::Body;
 use lockgate_net::tls::CaSource;
@@ -39,35 +39,34 @@ fn asks(urls: &[&str], count: u64) -> Options {
     });
     Options {
         command: Vec::new(),
-        urls: urls.iter().map(ToString::to_string).collect(),
-        weights: Vec::new(),
-        connections: 1,
-        streams: None,
-        grpc: false,
-        priorities: false,
-        per_connection: None,
-        threads: 1,
-        cpus: Vec::new(),
-        timeout: lockgate_testkit::DEADLINE,
-        profile: None,
-        duration: None,
-        count: Some(count),
-        rounds: 1,
-        warm_up: Duration::ZERO,
-        method: None,
-        headers: Vec::new(),
-        varying: Vec::new(),
-        body: text(""),
-        expect: Expect {
-            status: vec![200..=299],
-            length: Length::First,
-            body: BodyCheck::Any,
+        requests: Requests {
+            urls: urls.iter().map(ToString::to_string).collect(),
+            weights: Vec::new(),
+            method: None,
+            headers: Vec::new(),
+            varying: Vec::new(),
+            body: text(""),
+            grpc: false,
+            priorities: false,
         },
-        unix: None,
-        proxy: None,
-        proxy_user: None,
-        link: None,
-        proxy_protocol: None,
+        connections: Connections {
+            number: 1,
+            streams: None,
+            max_requests: None,
+            unix: None,
+            proxy: None,
+            proxy_user: None,
+            proxy_protocol: None,
+            link: None,
+        },
+        timing: Timing {
+            profile: None,
+            duration: None,
+            count: Some(count),
+            rounds: 1,
+            warm_up: Duration::ZERO,
+            timeout: lockgate_testkit::DEADLINE,
+        },
         tls: Tls {
             ca: if tls {
                 CaSource::Anyone
@@ -81,10 +80,25 @@ fn asks(urls: &[&str], count: u64) -> Options {
             resume: true,
             identity: None,
         },
+        expect: Expect {
+            status: vec![200..=299],
+            length: Length::First,
+            body: BodyCheck::Any,
+        },
         stop_on: Vec::new(),
         anyway: false,
+        threads: Threads {
+            number: 1,
+            cpus: Vec::new(),
+        },
         watch: Vec::new(),
     }
+}
+
+/// The options after a change.
+fn changed(mut options: Options, change: impl FnOnce(&mut Options)) -> Options {
+    change(&mut options);
+    options
 }
 
 /// A body of this text.

@@ -64,7 +64,7 @@ fn echoes_send_something_and_expect_as_much() {
     for url in ["ws://a", "WSS://a", "tcp://a:1", "tls://a:1"] {
         let options = words(url);
         assert_eq!(
-            (options.body.len(), options.expect.length),
+            (options.requests.body.len(), options.expect.length),
             (64, Length::Exactly(64)),
             "{url}"
         );

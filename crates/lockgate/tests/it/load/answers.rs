@@ -1,20 +1,18 @@
 //! Answers in every form that HTTP/1 has for one: all of them are successes.
 
 use lockgate_load::expect::Length;
-use lockgate_load::options::Options;
 use lockgate_load::target::Body;
 use lockgate_testkit::{Http, Origin};
 
-use super::{PAGE, asks, at, failures, counts, text};
+use super::{PAGE, asks, at, failures, counts, text, changed};
 
 /// Each request is answered by these bytes on a connection that stays; how many were opened for
 /// five of them.
 fn opened_for(answer: &'static str, method: &str) -> u64 {
     let server = Origin::tcp().answering(move |_| answer.into());
-    let options = Options {
-        method: Some(method.to_owned()),
-        ..asks(&[&at("http", &server)], 5)
-    };
+    let options = changed(asks(&[&at("http", &server)], 5), |options| {
+options.requests.method = Some(method.to_owned());
+});
     let counts = counts(&options);
     assert_eq!(
         (failures(&counts), counts.succeeded()),
@@ -150,10 +148,9 @@ fn an_answer_before_the_request_has_ended_counts_and_its_connection_is_not_used_
         http.stream.finish();
         http.wait_closed();
     });
-    let mut options = Options {
-        body: Body::Fixed(vec![b'x'; 8 << 20].into()),
-        ..asks(&[&at("http", &server)], 3)
-    };
+    let mut options = changed(asks(&[&at("http", &server)], 3), |options| {
+options.requests.body = Body::Fixed(vec![b'x'; 8 << 20].into());
+});
     options.expect.status = vec![413..=413];
     let counts = counts(&options);
     assert_eq!(
@@ -179,11 +176,10 @@ fn a_large_body_comes_back_while_it_is_sent() {
             writer.send(&piece);
         }
     });
-    let mut options = Options {
-        body: Body::Random(SIZE),
-        per_connection: Some(1),
-        ..asks(&[&at("http", &server)], 2)
-    };
+    let mut options = changed(asks(&[&at("http", &server)], 2), |options| {
+options.requests.body = Body::Random(SIZE);
+options.connections.max_requests = Some(1);
+});
     options.expect.length = Length::Exactly(SIZE as u64);
     let counts = counts(&options);
     assert_eq!(
@@ -204,12 +200,11 @@ fn a_body_where_none_can_be_is_too_much() {
         ("GET", "HTTP/1.1 204 No Content\r\n\r\n0123456789"),
     ] {
         let server = Origin::tcp().answering(move |_| answer.into());
-        let options = Options {
-            method: Some(method.to_owned()),
-            anyway: true,
-            body: text(""),
-            ..asks(&[&at("http", &server)], 3)
-        };
+        let options = changed(asks(&[&at("http", &server)], 3), |options| {
+options.requests.method = Some(method.to_owned());
+options.anyway = true;
+options.requests.body = text("");
+});
         let counts = counts(&options);
         assert_eq!(
             (failures(&counts), counts.succeeded()),

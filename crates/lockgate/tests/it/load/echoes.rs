@@ -12,7 +12,7 @@ use lockgate_load::result::Failure;
 use lockgate_load::target::Body;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, server_config};
 
-use super::{asks, at, example, failures, refused, run, counts, text};
+use super::{asks, at, example, failures, refused, run, counts, text, changed};
 
 /// RFC 6455 §4.2.2.
 fn grant(key: &str) -> String {
@@ -88,10 +88,9 @@ fn serving(message: impl Fn(&mut Http, Vec<u8>) + Send + Sync + 'static) -> Serv
 
 fn messages(server: &Serving, body: Body, count: u64) -> Options {
     let length = Length::Exactly(body.len() as u64);
-    let mut options = Options {
-        body,
-        ..asks(&[&at("ws", server)], count)
-    };
+    let mut options = changed(asks(&[&at("ws", server)], count), |options| {
+options.requests.body = body;
+});
     options.expect.length = length;
     options
 }
@@ -106,11 +105,10 @@ fn messages_come_back_on_connections_that_stay() {
         Body::Random(65_536),
         Body::Random(1 << 20),
     ] {
-        let options = Options {
-            connections: 3,
-            threads: 2,
-            ..messages(&server, body, 30)
-        };
+        let options = changed(messages(&server, body, 30), |options| {
+options.connections.number = 3;
+options.threads.number = 2;
+});
         let before = server.accepted() as u64;
         let counts = counts(&options);
         assert_eq!(
@@ -122,10 +120,9 @@ fn messages_come_back_on_connections_that_stay() {
         assert_eq!(counts.opened + counts.reused, 30);
         assert_eq!(server.accepted() as u64 - before, counts.opened + 1);
     }
-    let options = Options {
-        per_connection: Some(4),
-        ..messages(&server, text("x"), 10)
-    };
+    let options = changed(messages(&server, text("x"), 10), |options| {
+options.connections.max_requests = Some(4);
+});
     let counts = counts(&options);
     assert_eq!((counts.succeeded(), counts.opened, counts.reused), (10, 3, 7));
 }
@@ -322,10 +319,9 @@ fn messages_go_under_tls_too() {
         });
     });
     let body = Body::Random(100_000);
-    let mut options = Options {
-        body,
-        ..asks(&[&(at("wss", &server) + "/chat?x")], 9)
-    };
+    let mut options = changed(asks(&[&(at("wss", &server) + "/chat?x")], 9), |options| {
+options.requests.body = body;
+});
     options.expect.length = Length::Exactly(100_000);
     let report = run(&options);
     assert_eq!(
@@ -338,10 +334,9 @@ fn messages_go_under_tls_too() {
 }
 
 fn bytes(server: &Serving, scheme: &str, body: Body, length: Length, count: u64) -> Options {
-    let mut options = Options {
-        body,
-        ..asks(&[&at(scheme, server)], count)
-    };
+    let mut options = changed(asks(&[&at(scheme, server)], count), |options| {
+options.requests.body = body;
+});
     options.expect.length = length;
     options
 }
@@ -430,10 +425,9 @@ fn as_many_bytes_as_were_said_must_come() {
         ("0123456789ab", false, Length::Exactly(10), Some("length")),
     ] {
         let server = server(answer, close);
-        let options = Options {
-            anyway: true,
-            ..bytes(&server, "tcp", ten(), length, 3)
-        };
+        let options = changed(bytes(&server, "tcp", ten(), length, 3), |options| {
+options.anyway = true;
+});
         let counts = counts(&options);
         let expected: Vec<_> = expected.map(|kind| (kind, 3)).into_iter().collect();
         assert_eq!(
@@ -452,16 +446,15 @@ fn as_many_bytes_as_were_said_must_come() {
 #[test]
 fn too_much_is_found_while_there_is_still_something_to_send() {
     let server = Origin::tcp().echo();
-    let options = Options {
-        anyway: true,
-        ..bytes(
+    let options = changed(bytes(
             &server,
             "tcp",
             Body::Random(16 << 20),
             Length::Exactly(10),
             2,
-        )
-    };
+        ), |options| {
+options.anyway = true;
+});
     let counts = counts(&options);
     assert_eq!(failures(&counts), [("length", 2)], "{:?}", counts.examples);
     assert!(example(&counts, Failure::Length).contains("instead of 10"));

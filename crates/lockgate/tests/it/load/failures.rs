@@ -102,7 +102,7 @@ fn what_comes_behind_an_answer_later_is_a_failure_too() {
     });
     let mut options = asks(&[&at("http", &server)], 3);
     let rates = Rates::One(Rate::new(5.0).unwrap());
-    options.profile = Some(Profile {
+    options.timing.profile = Some(Profile {
         rates,
         step: None,
         every: None,
@@ -227,7 +227,7 @@ fn a_server_that_stalls_costs_one_request_and_no_other() {
             http.wait_closed();
         });
         let mut options = asks(&[&at("http", &server)], 2);
-        options.timeout = Duration::from_secs(1);
+        options.timing.timeout = Duration::from_secs(1);
         let counts = counts(&options);
         assert_eq!(
             (failures(&counts), counts.succeeded()),
@@ -256,7 +256,7 @@ fn an_answer_that_never_ends_is_out_of_time() {
             while http.stream.write_all(more.as_bytes()).is_ok() {}
         });
         let mut options = asks(&[&at("http", &server)], 2);
-        options.timeout = Duration::from_secs(1);
+        options.timing.timeout = Duration::from_secs(1);
         let counts = counts(&options);
         assert_eq!(
             (failures(&counts), counts.succeeded()),
@@ -312,7 +312,7 @@ fn what_goes_wrong_in_a_handshake_is_a_failure_of_tls() {
     {
         let server = every_other_connection(good.clone(), bad);
         let mut options = asks(&[&at("https", &server)], 4);
-        options.per_connection = Some(1);
+        options.connections.max_requests = Some(1);
         let counts = counts(&options);
         assert_eq!(
             (failures(&counts), counts.succeeded()),
@@ -325,8 +325,8 @@ fn what_goes_wrong_in_a_handshake_is_a_failure_of_tls() {
     }
     let server = every_other_connection(plain, |wire| wire.wait_closed());
     let mut options = asks(&[&at("https", &server)], 2);
-    options.per_connection = Some(1);
-    options.timeout = Duration::from_secs(1);
+    options.connections.max_requests = Some(1);
+    options.timing.timeout = Duration::from_secs(1);
     let counts = counts(&options);
     assert_eq!(
         (failures(&counts), counts.succeeded()),
@@ -362,7 +362,7 @@ fn a_page_under_tls_that_ends_without_saying_so_is_cut_off() {
 fn a_server_that_is_not_there_is_asked_for_as_often_as_was_said() {
     let mut options = asks(&[&format!("http://{}", deserted())], 3);
     options.anyway = true;
-    options.connections = 3;
+    options.connections.number = 3;
     let counts = counts(&options);
     assert_eq!(
         (failures(&counts), counts.succeeded()),

@@ -20,7 +20,7 @@ use lockgate_testkit::h2::hpack::Decoder;
 use lockgate_testkit::h2::{Frame, PREFACE};
 use lockgate_testkit::{Authority, Origin, Serving, Tls, Wire, bytes, server_config};
 
-use super::{PAGE, asks, at, example, failures, refused, run, counts, text};
+use super::{PAGE, asks, at, example, failures, refused, run, counts, text, changed};
 use crate::scene::lockgate;
 
 /// `:status 200`.
@@ -121,11 +121,10 @@ fn over_tcp(serve: impl Fn(&mut Peer<Wire>) + Send + Sync + 'static) -> Serving 
 
 /// `count` requests over so many connections with so many streams each.
 fn streams(url: &str, connections: usize, streams: usize, count: u64) -> Options {
-    Options {
-        connections,
-        streams: Some(streams),
-        ..asks(&[url], count)
-    }
+    changed(asks(&[url], count), |options| {
+options.connections.number = connections;
+options.connections.streams = Some(streams);
+})
 }
 
 #[test]
@@ -148,11 +147,10 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
                 peer.answer(frame.stream);
             }
         });
-        let options = Options {
-            threads,
-            per_connection,
-            ..streams(&at("http", &server), connections, at_once, count)
-        };
+        let options = changed(streams(&at("http", &server), connections, at_once, count), |options| {
+options.threads.number = threads;
+options.connections.max_requests = per_connection;
+});
         let report = run(&options);
         let counts = &report.stages[0].counts;
         let case = format!("{connections} {threads} {at_once} {per_connection:?} {count}");
@@ -232,11 +230,11 @@ fn a_request_says_what_was_asked_for() {
         }
     });
     let mut options = streams(&format!("{}/a?b=c", at("http", &server)), 1, 2, 20);
-    options.headers = vec![
+    options.requests.headers = vec![
         ("X-Said".into(), "Yes".into()),
         ("Host".into(), "app.test".into()),
     ];
-    options.varying = vec![Varying {
+    options.requests.varying = vec![Varying {
         name: "X-Any".into(),
         values: vec!["one".into(), "two".into()],
     }];
@@ -316,7 +314,7 @@ fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
     });
     let body = bytes(3, SIZE);
     let mut options = streams(&at("http", &server), 1, 3, 30);
-    options.body = Body::Fixed(body.clone().into());
+    options.requests.body = Body::Fixed(body.clone().into());
     let sent = counts(&options);
     assert_eq!(
         (sent.succeeded(), failures(&sent)),
@@ -325,7 +323,7 @@ fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
         sent.examples
     );
     assert!(bodies.lock().unwrap().drain(..).all(|came| came == body));
-    options.body = Body::Random(SIZE);
+    options.requests.body = Body::Random(SIZE);
     assert_eq!(counts(&options).succeeded(), 30);
     let mut random = std::mem::take(&mut *bodies.lock().unwrap());
     random.sort();
@@ -364,7 +362,7 @@ fn a_body_of_a_megabyte_goes_both_ways() {
         }
     });
     let mut options = streams(&at("http", &server), 2, 1, 6);
-    options.body = Body::Fixed(vec![b'y'; SIZE].into());
+    options.requests.body = Body::Fixed(vec![b'y'; SIZE].into());
     options.expect.length = Length::Exactly(SIZE as u64);
     let counts = counts(&options);
     assert_eq!(
@@ -382,7 +380,7 @@ fn a_server_of_another_make_understands_all_of_it() {
     let server = lockgate_testkit::h2::Origin::echo();
     for size in [0, 1, 1000, 300_000] {
         let mut options = streams(&format!("http://{}/echo", server.address()), 2, 5, 20);
-        options.body = Body::Fixed(bytes(7, size).into());
+        options.requests.body = Body::Fixed(bytes(7, size).into());
         options.expect = Expect {
             length: Length::Exactly(size as u64),
             ..Expect::default()
@@ -646,10 +644,9 @@ fn who_waits_for_another_connection_does_not_wait_for_this_one() {
         }
         Peer::greet(wire.another(), &[]).serve();
     });
-    let options = Options {
-        per_connection: Some(1),
-        ..streams(&at("http", &server), 1, 2, 10)
-    };
+    let options = changed(streams(&at("http", &server), 1, 2, 10), |options| {
+options.connections.max_requests = Some(1);
+});
     let counts = counts(&options);
     assert_eq!(
         (counts.succeeded(), failures(&counts), counts.opened),
@@ -696,7 +693,7 @@ fn a_stream_that_stalls_is_given_up_and_the_others_go_on() {
         }
     });
     let mut options = streams(&at("http", &server), 1, 2, 50);
-    options.timeout = Duration::from_secs(1);
+    options.timing.timeout = Duration::from_secs(1);
     let counts = counts(&options);
     assert_eq!(
         (failures(&counts), counts.succeeded()),
@@ -718,7 +715,7 @@ fn a_connection_that_says_nothing_any_more_is_not_asked_again() {
         _ => peer.serve(),
     });
     let mut options = streams(&at("http", &server), 1, 2, 10);
-    options.timeout = Duration::from_secs(1);
+    options.timing.timeout = Duration::from_secs(1);
     let counts = counts(&options);
     assert_eq!(
         (failures(&counts), counts.succeeded(), counts.opened),
@@ -772,7 +769,7 @@ fn requests_that_are_due_take_a_free_stream() {
     let server = over_tcp(|peer| peer.serve());
     let rates = Rates::One(Rate::new(1000.0).unwrap());
     let mut options = streams(&at("http", &server), 2, 3, 100);
-    options.profile = Some(Profile {
+    options.timing.profile = Some(Profile {
         rates,
         step: None,
         every: None,
@@ -841,8 +838,8 @@ fn a_call_of_grpc_succeeds_by_its_own_status() {
         1,
         10,
     );
-    options.grpc = true;
-    options.body = text("hello");
+    options.requests.grpc = true;
+    options.requests.body = text("hello");
     let counts = counts(&options);
     let expected = [("garbage", 2), ("status", 2), ("grpc", 4)];
     assert_eq!(
@@ -906,33 +903,33 @@ fn a_server_that_speaks_something_else_is_told_apart() {
 fn what_http2_has_not_is_refused() {
     for (change, says) in [
         (
-            (|options| options.urls = vec!["ws://127.0.0.1:1".into()]) as fn(&mut Options),
+            (|options| options.requests.urls = vec!["ws://127.0.0.1:1".into()]) as fn(&mut Options),
             "--http2 is for http",
         ),
         (
-            |options| options.urls = vec!["tcp://127.0.0.1:1".into()],
+            |options| options.requests.urls = vec!["tcp://127.0.0.1:1".into()],
             "--http2 is for http",
         ),
         (
-            |options| options.headers = vec![("Connection".into(), "close".into())],
+            |options| options.requests.headers = vec![("Connection".into(), "close".into())],
             "`connection` cannot be sent",
         ),
         (
-            |options| options.headers = vec![("Upgrade".into(), "x".into())],
+            |options| options.requests.headers = vec![("Upgrade".into(), "x".into())],
             "`upgrade` cannot be sent",
         ),
-        (|options| options.method = Some("CONNECT".into()), "CONNECT"),
+        (|options| options.requests.method = Some("CONNECT".into()), "CONNECT"),
         (
-            |options| (options.grpc, options.streams) = (true, None),
+            |options| (options.requests.grpc, options.connections.streams) = (true, None),
             "--grpc needs --http2",
         ),
         (
-            |options| (options.grpc, options.body) = (true, Body::Random(5)),
+            |options| (options.requests.grpc, options.requests.body) = (true, Body::Random(5)),
             "--body-random",
         ),
         (
             |options| {
-                options.varying = vec![Varying {
+                options.requests.varying = vec![Varying {
                     name: "Host".into(),
                     values: vec!["a".into()],
                 }]
@@ -941,7 +938,7 @@ fn what_http2_has_not_is_refused() {
         ),
     ] {
         let mut options = streams("http://127.0.0.1:1", 1, 1, 1);
-        options.body = text("x");
+        options.requests.body = text("x");
         change(&mut options);
         let text = refused(&options);
         assert!(text.contains(says), "{text}");

@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use lockgate_load::options::Options;
 use lockgate_load::profile::{Profile, Rates, Spike};
 use lockgate_load::result::LoadModel;
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Http, Origin};
 
-use super::{PAGE, asks, at, failures, run};
+use super::{PAGE, asks, at, failures, run, changed};
 
 fn rates(rates: Rates) -> Profile {
     Profile {
@@ -35,12 +34,11 @@ fn rate(per_second: f64) -> Rate {
 fn a_count_at_a_rate_is_asked_for_to_the_request() {
     for (connections, threads, count) in [(1, 1, 20), (4, 2, 101), (5, 5, 3)] {
         let server = Origin::tcp().answering(|_| PAGE.into());
-        let options = Options {
-            profile: Some(constant(1000.0)),
-            connections,
-            threads,
-            ..asks(&[&at("http", &server)], count)
-        };
+        let options = changed(asks(&[&at("http", &server)], count), |options| {
+options.timing.profile = Some(constant(1000.0));
+options.connections.number = connections;
+options.threads.number = threads;
+});
         let begun = Instant::now();
         let report = run(&options);
         assert_eq!(report.run.model, LoadModel::Open);
@@ -80,10 +78,9 @@ fn latency_counts_from_when_a_request_was_due() {
             http.send(PAGE);
         }
     });
-    let options = Options {
-        profile: Some(constant(1000.0)),
-        ..asks(&[&at("http", &server)], COUNT)
-    };
+    let options = changed(asks(&[&at("http", &server)], COUNT), |options| {
+options.timing.profile = Some(constant(1000.0));
+});
     let begun = Instant::now();
     let report = std::thread::scope(|scope| {
         let running = scope.spawn(|| run(&options));
@@ -130,13 +127,12 @@ fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
             http.send(PAGE);
         }
     });
-    let options = Options {
-        // All are due within a microsecond: the sweep that ends the first finds all of them too
+    let options = changed(asks(&[&at("http", &server)], 1000), |options| {
+// All are due within a microsecond: the sweep that ends the first finds all of them too
         // late.
-        profile: Some(constant(1e9)),
-        timeout: Duration::from_millis(300),
-        ..asks(&[&at("http", &server)], 1000)
-    };
+        options.timing.profile = Some(constant(1e9));
+options.timing.timeout = Duration::from_millis(300);
+});
     let report = run(&options);
     let counts = &report.stages[0].counts;
     assert_eq!(
@@ -152,16 +148,15 @@ fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
 fn an_absurd_rate_ends_when_it_must_and_everything_is_counted() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let duration = Some(Duration::from_millis(200));
-    let options = Options {
-        profile: Some(Profile {
+    let options = changed(asks(&[&at("http", &server)], 1), |options| {
+options.timing.profile = Some(Profile {
             duration,
             ..constant(1e9)
-        }),
-        timeout: Duration::from_millis(300),
-        connections: 2,
-        count: None,
-        ..asks(&[&at("http", &server)], 1)
-    };
+        });
+options.timing.timeout = Duration::from_millis(300);
+options.connections.number = 2;
+options.timing.count = None;
+});
     let report = run(&options);
     let stage = &report.stages[0];
     assert_eq!(stage.counts.succeeded() + stage.counts.failed(), 200_000_000);
@@ -171,12 +166,11 @@ fn an_absurd_rate_ends_when_it_must_and_everything_is_counted() {
 #[test]
 fn a_ladder_has_a_stage_for_each_rate_and_a_ramp_and_a_spike_are_one() {
     let server = Origin::tcp().answering(|_| PAGE.into());
-    let options = |profile| Options {
-        profile: Some(profile),
-        connections: 4,
-        count: None,
-        ..asks(&[&at("http", &server)], 1)
-    };
+    let options = |profile| changed(asks(&[&at("http", &server)], 1), |options| {
+options.timing.profile = Some(profile);
+options.connections.number = 4;
+options.timing.count = None;
+});
     let tenth = Some(Duration::from_millis(100));
     let ladder = Profile {
         step: Some(rate(100.0)),

@@ -13,7 +13,7 @@ use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Folder, Http, Origin, Serving, Signal, eventually};
 use serde_json::Value;
 
-use super::{PAGE, asks, at, run};
+use super::{PAGE, asks, at, run, changed};
 use crate::scene::{lockgate, text};
 
 /// Answers so many requests over all connections and holds the others; tells of each that it holds.
@@ -37,13 +37,12 @@ fn holding_after(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<Atomic
 fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
     let (held, waits) = mpsc::channel();
     let (server, seen) = holding_after(11, held);
-    let mut options = Options {
-        connections: 4,
-        threads: 2,
-        count: None,
-        ..asks(&[&at("http", &server)], 1)
-    };
-    options.duration = Some(Duration::from_secs(3600));
+    let mut options = changed(asks(&[&at("http", &server)], 1), |options| {
+options.connections.number = 4;
+options.threads.number = 2;
+options.timing.count = None;
+});
+    options.timing.duration = Some(Duration::from_secs(3600));
     change(&mut options);
     let stop = Arc::new(Stop::default());
     let report = std::thread::scope(|scope| {
@@ -74,12 +73,12 @@ fn rate(per_second: f64) -> Option<Profile> {
 fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
     for shape in [
         (|_| ()) as fn(&mut Options),
-        |options| options.count = Some(1_000_000),
+        |options| options.timing.count = Some(1_000_000),
         |options| {
-            options.profile = rate(1000.0);
-            options.count = Some(1_000_000);
+            options.timing.profile = rate(1000.0);
+            options.timing.count = Some(1_000_000);
         },
-        |options| options.rounds = 3,
+        |options| options.timing.rounds = 3,
     ] {
         let (report, seen) = ended_while_four_wait(shape);
         assert_eq!(
@@ -102,7 +101,7 @@ fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
 
 #[test]
 fn a_warm_up_that_is_ended_leaves_nothing_measured() {
-    let (report, _) = ended_while_four_wait(|options| options.warm_up = Duration::from_secs(3600));
+    let (report, _) = ended_while_four_wait(|options| options.timing.warm_up = Duration::from_secs(3600));
     assert_eq!(
         (report.end, report.stages.len(), report.uncounted),
         (End::Interrupted, 0, 15)
@@ -134,12 +133,11 @@ fn an_answer_of_a_status_that_was_said_ends_the_run() {
         0..=20 => PAGE.into(),
         _ => PAGE.replace("200", "503").into(),
     });
-    let mut options = Options {
-        stop_on: vec![429, 503],
-        count: None,
-        ..asks(&[&at("http", &server)], 1)
-    };
-    options.duration = Some(Duration::from_secs(3600));
+    let mut options = changed(asks(&[&at("http", &server)], 1), |options| {
+options.stop_on = vec![429, 503];
+options.timing.count = None;
+});
+    options.timing.duration = Some(Duration::from_secs(3600));
     let report = run(&options);
     assert_eq!(report.end, End::Stopped(503));
     let counts = &report.stages[0].counts;
@@ -153,15 +151,14 @@ fn an_answer_of_a_status_that_was_said_ends_the_run() {
 fn a_server_that_is_away_and_an_absurd_rate_can_be_ended() {
     let folder = Folder::new();
     let stop = Arc::new(Stop::default());
-    let options = Options {
-        unix: Some(folder.path("nobody")),
-        profile: rate(1e9),
-        anyway: true,
-        count: None,
-        ..asks(&["http://app.test"], 1)
-    };
+    let options = changed(asks(&["http://app.test"], 1), |options| {
+options.connections.unix = Some(folder.path("nobody"));
+options.timing.profile = rate(1e9);
+options.anyway = true;
+options.timing.count = None;
+});
     let mut options = options;
-    options.profile.as_mut().unwrap().duration = Some(Duration::from_secs(3600));
+    options.timing.profile.as_mut().unwrap().duration = Some(Duration::from_secs(3600));
     let report = lockgate_load::run(options.plan().unwrap(), &stop, |progress| {
         if let lockgate_load::Progress::Second { .. } = progress {
             stop.now();
