@@ -441,9 +441,9 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use lockgate_load::result::Limit;
     use crate::sample::Mark;
     use crate::session::Measured;
+    use lockgate_load::result::Limit;
     use std::path::Path;
 
     pub(crate) fn sample(requests: f64, cpu_seconds: f64) -> Sample {
@@ -580,7 +580,8 @@ pub(crate) mod tests {
 
     #[test]
     fn where_the_generator_was_the_limit_cpu_time_is_the_programs_nevertheless() {
-        let limited = case(|_, _, sample| sample.limit(Limit::Generator, "the generator was the limit"));
+        let limited =
+            case(|_, _, sample| sample.limit(Limit::Generator, "the generator was the limit"));
         assert_eq!(verdict(&limited, Figure::Cpu), Ok(Verdict::Less));
         assert_eq!(
             verdict(&limited, Figure::Rate),

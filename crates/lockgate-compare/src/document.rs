@@ -334,8 +334,8 @@ where 1 is outside it. Memory is the proportional set size of the whole process 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockgate_load::result::Limit;
     use crate::comparison::tests::{findings, plan};
+    use lockgate_load::result::Limit;
 
     fn document(complete: bool) -> Document {
         let findings = findings(|program, _, sample| {

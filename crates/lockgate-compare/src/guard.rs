@@ -165,7 +165,10 @@ pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
 /// Its number and its name.
 fn named(pid: u32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    format!("{pid} {}", lockgate_report::escape::terminal(name.trim_end()))
+    format!(
+        "{pid} {}",
+        lockgate_report::escape::terminal(name.trim_end())
+    )
 }
 
 fn signal_descendants(signal: Signal) {

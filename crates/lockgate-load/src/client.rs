@@ -3,16 +3,16 @@
 mod bytes;
 pub(crate) mod h2;
 mod http;
-mod transport;
 mod messages;
 mod returned;
 mod scratch;
+mod transport;
 mod upload;
 
 pub(crate) use http::Piece;
 pub(crate) use http::fetch;
-pub(crate) use transport::Transport;
 pub(crate) use scratch::Scratch;
+pub(crate) use transport::Transport;
 
 use lockgate_net::dial;
 use lockgate_net::stream::StreamError;
@@ -81,7 +81,9 @@ pub(crate) async fn open(
 ) -> Result<Transport, Fault> {
     let mut transport = connect(&target.peer, address, scratch).await?;
     match &target.exchange {
-        Exchange::WebSocket(asked) => messages::upgrade(&mut transport, &asked.head, scratch, stats).await?,
+        Exchange::WebSocket(asked) => {
+            messages::upgrade(&mut transport, &asked.head, scratch, stats).await?
+        }
         Exchange::Http2(_) => h2::check(&transport)?,
         Exchange::Http1(_) | Exchange::Bytes(_) => {}
     }
@@ -116,25 +118,27 @@ pub(crate) async fn check_idle(
     }
     match &target.exchange {
         Exchange::WebSocket(_) => messages::check_idle(transport, scratch, stats).await,
-        Exchange::Http1(_) | Exchange::Http2(_) | Exchange::Bytes(_) => match transport.read_now(stats).await {
-            None => Ok(true),
-            // To connections without a request some servers say so before they close them (RFC 9110
-            // §15.5.9).
-            Some(true)
-                if !transport
-                    .inbox
-                    .bytes()
-                    .get(8..)
-                    .is_some_and(|rest| rest.starts_with(b" 408 ")) =>
-            {
-                let more = transport.inbox.bytes().len();
-                Err(Fault::new(
-                    Failure::Length,
-                    format!("{more} bytes behind the end, after a while"),
-                ))
+        Exchange::Http1(_) | Exchange::Http2(_) | Exchange::Bytes(_) => {
+            match transport.read_now(stats).await {
+                None => Ok(true),
+                // To connections without a request some servers say so before they close them (RFC 9110
+                // §15.5.9).
+                Some(true)
+                    if !transport
+                        .inbox
+                        .bytes()
+                        .get(8..)
+                        .is_some_and(|rest| rest.starts_with(b" 408 ")) =>
+                {
+                    let more = transport.inbox.bytes().len();
+                    Err(Fault::new(
+                        Failure::Length,
+                        format!("{more} bytes behind the end, after a while"),
+                    ))
+                }
+                Some(_) => Ok(false),
             }
-            Some(_) => Ok(false),
-        },
+        }
     }
 }
 
@@ -149,12 +153,18 @@ pub(crate) async fn exchange(
     stats: &mut ExchangeStats,
 ) -> Result<(), Fault> {
     match &target.exchange {
-        Exchange::Http1(request) => http::exchange(transport, request, &target.expect, scratch, stats).await?,
-        Exchange::Http2(request) => h2::exchange(transport, request, &target.expect, scratch, stats).await?,
+        Exchange::Http1(request) => {
+            http::exchange(transport, request, &target.expect, scratch, stats).await?
+        }
+        Exchange::Http2(request) => {
+            h2::exchange(transport, request, &target.expect, scratch, stats).await?
+        }
         Exchange::WebSocket(asked) => {
             messages::exchange(transport, &asked.message, &target.expect, scratch, stats).await?
         }
-        Exchange::Bytes(body) => bytes::exchange(transport, body, &target.expect, scratch, stats).await?,
+        Exchange::Bytes(body) => {
+            bytes::exchange(transport, body, &target.expect, scratch, stats).await?
+        }
     }
     let judged = target.judge(&stats.response);
     judged.map_err(|(failure, text)| Fault::new(failure, text))

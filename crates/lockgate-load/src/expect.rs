@@ -66,7 +66,11 @@ impl Expect {
 
     /// What is wrong with an answer, if something is; `first` is the first of its target that was
     /// right.
-    pub(crate) fn judge(&self, response: &ObservedResponse, first: Option<&ObservedResponse>) -> Result<(), (Failure, String)> {
+    pub(crate) fn judge(
+        &self,
+        response: &ObservedResponse,
+        first: Option<&ObservedResponse>,
+    ) -> Result<(), (Failure, String)> {
         if let Some(status) = response.status
             && !self.status.iter().any(|range| range.contains(&status))
         {

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 
-use crate::client::{self, ExchangeStats, Fault, Transport, Scratch};
+use crate::client::{self, ExchangeStats, Fault, Scratch, Transport};
 use crate::plan::Plan;
 use crate::result::{Failure, FirstResponse};
 use crate::start_error::StartError;
@@ -49,7 +49,12 @@ async fn request(
     let begun = Instant::now();
     let mut stats = ExchangeStats::default();
     let outcome = {
-        let mut exchange = pin!(try_addresses(target, plan.timeout, &mut scratch, &mut stats));
+        let mut exchange = pin!(try_addresses(
+            target,
+            plan.timeout,
+            &mut scratch,
+            &mut stats
+        ));
         poll_fn(|cx| {
             while timer.poll(cx)?.is_ready() {
                 if stop.is_asked() {
@@ -143,7 +148,10 @@ async fn within<T>(time: Duration, future: impl Future<Output = T>) -> Option<T>
 fn advice(target: &Target, fault: &Fault, stats: &ExchangeStats) -> String {
     match fault.failure {
         Failure::Status if matches!(target.exchange, Exchange::Http1(_) | Exchange::Http2(_)) => {
-            let (status, length) = (stats.response.status.unwrap_or_default(), stats.response.length);
+            let (status, length) = (
+                stats.response.status.unwrap_or_default(),
+                stats.response.length,
+            );
             format!(
                 " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \
                  measure, or --anyway to go on and count failures"

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::shared_link::SharedLink;
 use crate::schedule::Schedule;
+use crate::shared_link::SharedLink;
 use crate::target::{Peer, Target};
 
 /// A whole run.

@@ -13,9 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::first;
 use crate::plan::{Loop, Plan, Stage};
-use crate::result::{
-    End, LoadModel, Report, RunDescription, Second, StageCounts, StageResult,
-};
+use crate::result::{End, LoadModel, Report, RunDescription, Second, StageCounts, StageResult};
 use crate::start_error::StartError;
 use crate::worker::{self, Stop};
 use watched::WatchedTree;

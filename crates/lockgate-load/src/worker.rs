@@ -18,12 +18,12 @@ use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::shared_link::LinkQueue;
-use crate::client::{self, ExchangeStats, Fault, Transport, Scratch};
+use crate::client::{self, ExchangeStats, Fault, Scratch, Transport};
 use crate::load_scheduler::{Interleave, LoadScheduler, Ticket};
 use crate::moment::{Moment, nanoseconds};
 use crate::plan::{Plan, Stage};
 use crate::result::{Failure, StageCounts};
+use crate::shared_link::LinkQueue;
 use crate::target::Target;
 
 use streams::Http2Client;
@@ -249,7 +249,8 @@ impl Worker {
     fn begin(&self, order: &Order, own: Interleave) {
         let begin = self.scheduler.at(order.begin);
         self.second.set((0, begin + SECOND));
-        self.scheduler.begin(begin, &order.stage, self.plan.timeout, own);
+        self.scheduler
+            .begin(begin, &order.stage, self.plan.timeout, own);
     }
 
     fn end(&self, before: ThreadTime) -> io::Result<()> {
@@ -269,7 +270,11 @@ impl Worker {
         }
         self.scheduler.sweep(stopping);
         // What is still waited for after the stage's time takes the thread little.
-        if self.at_end.get().is_none() && self.scheduler.end().is_some_and(|end| self.scheduler.now() >= end)
+        if self.at_end.get().is_none()
+            && self
+                .scheduler
+                .end()
+                .is_some_and(|end| self.scheduler.now() >= end)
         {
             self.at_end.set(ThreadTime::now().ok());
         }

@@ -124,7 +124,11 @@ fn heading(report: &Report) -> String {
 fn verdict(report: &Report) -> String {
     let (end, invalid) = (words::end(&report.end), words::verdict(report));
     if end.is_none() && invalid.is_none() {
-        let failed = report.stages.iter().map(|stage| stage.counts.failed()).sum();
+        let failed = report
+            .stages
+            .iter()
+            .map(|stage| stage.counts.failed())
+            .sum();
         let but = match failed {
             0 => String::new(),
             some => format!(

@@ -410,8 +410,22 @@ impl HistogramReport {
         let figures = Summary::of(histogram).map_or([None; FIGURES.len()], |summary| {
             summary.figures().map(|nanoseconds| Some(nanoseconds / 1e3))
         });
-        let [min, p50, p75, p90, p95, p99, p99_9, p99_99, max, mean, sd, tm95, tm99, tm99_9] =
-            figures;
+        let [
+            min,
+            p50,
+            p75,
+            p90,
+            p95,
+            p99,
+            p99_9,
+            p99_99,
+            max,
+            mean,
+            sd,
+            tm95,
+            tm99,
+            tm99_9,
+        ] = figures;
         Self {
             count: histogram.len(),
             min,
@@ -460,8 +474,8 @@ impl SecondReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
     use crate::sample;
+    use serde_json::{Value, json};
 
     #[test]
     fn every_stage_has_the_keys_that_comparisons_read() {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::escape::terminal;
 use crate::units;
+use lockgate_load::Progress;
 use lockgate_load::plan::{Loop, Stage, Until};
 use lockgate_load::result::{Failure, Second, StageCounts};
-use lockgate_load::Progress;
 
 /// Seconds that the sparkline may show.
 const SHOWN: usize = 60;
@@ -114,7 +114,9 @@ impl Live {
                 }
                 self.history.push_back(second.succeeded);
             }
-            (Progress::Over(stage), Some(current)) => current.counts = SecondCounts::of(&stage.counts),
+            (Progress::Over(stage), Some(current)) => {
+                current.counts = SecondCounts::of(&stage.counts)
+            }
             (_, None) => {}
         }
     }

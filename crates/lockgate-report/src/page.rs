@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use lockgate_load::page::result::{PageLoad, Object, Protocol, PageReport};
 use crate::escape::terminal;
 use crate::summary::Spread;
 use crate::text::table::aligned;
 use crate::units::{self, NONE};
 use crate::words;
+use lockgate_load::page::result::{Object, PageLoad, PageReport, Protocol};
 
 /// How wide the bars of a waterfall are.
 const BARS: usize = 40;
@@ -23,7 +23,11 @@ const BARS: usize = 40;
 const OTHERS: usize = 10;
 
 /// What a time of a page is called, in JSON and for people, and where it is.
-type Time = (&'static str, &'static str, fn(&PageLoad) -> Option<Duration>);
+type Time = (
+    &'static str,
+    &'static str,
+    fn(&PageLoad) -> Option<Duration>,
+);
 
 const TIMES: [Time; 3] = [
     ("page_us", "page complete", PageLoad::page),

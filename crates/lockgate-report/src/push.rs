@@ -21,9 +21,9 @@ use std::time::Duration;
 
 pub use gateway::{Gateway, GatewayError};
 
-use lockgate_load::plan::{Loop, Stage};
-use lockgate_load::Progress;
 use exposition::{Counted, Counters};
+use lockgate_load::Progress;
+use lockgate_load::plan::{Loop, Stage};
 
 /// Seconds of a run between two pushes.
 const EVERY: u64 = 10;

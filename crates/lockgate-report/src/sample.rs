@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use lockgate_load::result::{
-    RunDescription, End, Failure, FirstResponse, Generator, Invalid, Limit, LoadModel, Report, Second,
-    StageResult, StageCounts, Watched,
+    End, Failure, FirstResponse, Generator, Invalid, Limit, LoadModel, Report, RunDescription,
+    Second, StageCounts, StageResult, Watched,
 };
 use lockgate_load::ticks::CpuTime;
 

@@ -328,7 +328,11 @@ mod tests {
     #[test]
     fn huge_numbers_neither_overflow_nor_panic() {
         let mut stage = sample::stage("closed loop", 0, 1e6);
-        stage.counts.latency.record_n(u64::MAX / 4, 1 << 62).unwrap();
+        stage
+            .counts
+            .latency
+            .record_n(u64::MAX / 4, 1 << 62)
+            .unwrap();
         stage.counts.sent = u64::MAX;
         stage.generator.user = Duration::MAX;
         stage.generator.system = Duration::MAX;

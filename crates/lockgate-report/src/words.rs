@@ -3,7 +3,9 @@
 
 use crate::summary::{self, Spread, StageSummary, Summary};
 use crate::units;
-use lockgate_load::result::{RunDescription, End, FirstResponse, LoadModel, Nanoseconds, Report, StageResult};
+use lockgate_load::result::{
+    End, FirstResponse, LoadModel, Nanoseconds, Report, RunDescription, StageResult,
+};
 
 /// What the latencies of a run mean.
 pub(crate) fn model(model: LoadModel) -> &'static str {
@@ -164,7 +166,10 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
 
 /// Histograms of a stage that say something of a run like this, with their names: latency always,
 /// others where they hold anything. A closed loop is never late, and what it sends is due.
-pub(crate) fn histograms(model: LoadModel, stage: &StageResult) -> Vec<(&'static str, &Nanoseconds)> {
+pub(crate) fn histograms(
+    model: LoadModel,
+    stage: &StageResult,
+) -> Vec<(&'static str, &Nanoseconds)> {
     let counts = &stage.counts;
     let mut all = vec![("latency", &counts.latency)];
     if model == LoadModel::Open {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use super::returned::Returned;
 use super::upload::Upload;
-use super::{ExchangeStats, Fault, Transport, Scratch};
+use super::{ExchangeStats, Fault, Scratch, Transport};
 use crate::expect::Expect;
 use crate::result::Failure;
 use crate::target::Body;

@@ -11,7 +11,7 @@ use lockgate_http::h1::{Limits, framing};
 use lockgate_http::head::{Method, ResponseHead, Version};
 
 use super::upload::Upload;
-use super::{ExchangeStats, Fault, Transport, Scratch};
+use super::{ExchangeStats, Fault, Scratch, Transport};
 use crate::expect::{Expect, Hasher};
 use crate::result::Failure;
 use crate::target::Http1Request;
@@ -145,7 +145,8 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
                 return Ok(false);
             }
             let limits = Limits::default();
-            let parsed = parse::response(transport.inbox.bytes(), &mut self.progress, &limits, head);
+            let parsed =
+                parse::response(transport.inbox.bytes(), &mut self.progress, &limits, head);
             let Some(used) = parsed.map_err(|error| garbage(error.to_string()))? else {
                 return Ok(false);
             };

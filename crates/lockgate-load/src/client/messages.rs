@@ -10,7 +10,7 @@ use lockgate_net::stream::{Blocks, StreamError};
 
 use super::returned::Returned;
 use super::upload::Upload;
-use super::{ExchangeStats, Fault, Transport, Scratch};
+use super::{ExchangeStats, Fault, Scratch, Transport};
 use crate::expect::Expect;
 use crate::result::Failure;
 use crate::target::Body;
@@ -89,7 +89,10 @@ pub(super) async fn check_idle(
     scratch: &mut Scratch,
     stats: &mut ExchangeStats,
 ) -> Result<bool, Fault> {
-    let mut frames = transport.frames.take().unwrap_or_else(|| Decoder::new(LIMIT));
+    let mut frames = transport
+        .frames
+        .take()
+        .unwrap_or_else(|| Decoder::new(LIMIT));
     let mut pong = Pong::default();
     loop {
         let mut at = 0;
@@ -154,7 +157,10 @@ pub(super) async fn exchange(
     let sent = message.or(body);
     fields.clear();
     frame::encode(fields, Opcode::Binary, sent, rng.u32(..).to_ne_bytes());
-    let mut frames = transport.frames.take().unwrap_or_else(|| Decoder::new(LIMIT));
+    let mut frames = transport
+        .frames
+        .take()
+        .unwrap_or_else(|| Decoder::new(LIMIT));
     let mut returned = Returned::new(sent, expect);
     let mut upload = Upload::new([fields, &[], &[]]);
     let mut pong = Pong::default();
@@ -162,7 +168,14 @@ pub(super) async fn exchange(
     let before = stats.sent;
     let came = poll_fn(|cx| {
         let uploaded = upload.poll(cx, &mut transport.stream, blocks);
-        let came = poll(&mut frames, &mut returned, &mut pong.ping, cx, transport, stats);
+        let came = poll(
+            &mut frames,
+            &mut returned,
+            &mut pong.ping,
+            cx,
+            transport,
+            stats,
+        );
         // A server may wait for it, so it does not wait for the message; between frames it must
         // stay.
         if uploaded.is_ready() {

@@ -17,9 +17,9 @@ use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
 use lockgate_net::tls::handshake::{self, Established, Negotiated};
 
 use super::{ExchangeStats, Fault};
-use crate::shared_link::{LinkQueue, LinkSlot};
 use crate::result::Failure;
-use crate::target::{Peer, ConnectProxy};
+use crate::shared_link::{LinkQueue, LinkSlot};
+use crate::target::{ConnectProxy, Peer};
 use crate::websocket::frame::Decoder;
 
 /// A connection that is ready for exchanges.
@@ -219,7 +219,12 @@ async fn under_tls(
             };
             Fault::new(Failure::Tls, format!("{error}{advice}"))
         })?;
-    Ok(Transport::new(socket, Some(established), blocks, link_queue))
+    Ok(Transport::new(
+        socket,
+        Some(established),
+        blocks,
+        link_queue,
+    ))
 }
 
 /// Asks a proxy to connect (RFC 9110 §9.3.6).

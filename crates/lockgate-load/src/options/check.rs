@@ -79,10 +79,20 @@ impl Options {
         for (option, is_set, is_useful, schemes) in [
             ("--http2", has_streams, all_http, HTTP),
             ("--method", requests.method.is_some(), all_http, HTTP),
-            ("--header", !requests.headers.is_empty(), !some_bytes, FRAMED),
+            (
+                "--header",
+                !requests.headers.is_empty(),
+                !some_bytes,
+                FRAMED,
+            ),
             ("--header-any", !requests.varying.is_empty(), all_http, HTTP),
             ("--expect-sha256", expect.wants_hash(), all_http, HTTP),
-            ("--expect-status", expect.status != [200..=299], some_http, HTTP),
+            (
+                "--expect-status",
+                expect.status != [200..=299],
+                some_http,
+                HTTP,
+            ),
             ("--stop-on", !self.stop_on.is_empty(), some_framed, FRAMED),
             ("--insecure", tls.ca == CaSource::Anyone, some_tls, OVER_TLS),
             ("--ca", has_ca, some_tls, OVER_TLS),

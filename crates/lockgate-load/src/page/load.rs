@@ -17,12 +17,12 @@ use lockgate_net::timer::Timer;
 
 use super::plan::PagePlan;
 use super::reference::{Base, Reference};
-use super::result::{ObjectKind, PageLoad, Object, Protocol};
+use super::result::{Object, ObjectKind, PageLoad, Protocol};
 use super::scan::{Found, Priority, Scanner};
-use crate::shared_link::LinkQueue;
-use crate::client::{self, ExchangeStats, Fault, Transport, Piece, Scratch};
+use crate::client::{self, ExchangeStats, Fault, Piece, Scratch, Transport};
 use crate::expect::{Expect, Length, ObservedResponse};
 use crate::result::Failure;
+use crate::shared_link::LinkQueue;
 use crate::target::Peer;
 use crate::worker::Stop;
 
@@ -114,7 +114,8 @@ impl Visit<'_> {
                 && let Some((_, place)) = self.wanted.borrow_mut().pop_first()
             {
                 // The one used last is the one least likely to have been closed.
-                let transport = std::iter::from_fn(|| idle.pop()).find(|(_, transport)| transport.is_quiet());
+                let transport =
+                    std::iter::from_fn(|| idle.pop()).find(|(_, transport)| transport.is_quiet());
                 running.push(Box::pin(self.fetch(place, transport)));
             }
             if running.is_empty() {

@@ -8,9 +8,9 @@ use lockgate_http::head::Method;
 
 use super::result::{ObjectKind, Protocol};
 use super::scan::Priority;
-use crate::shared_link::SharedLink;
 use crate::options::{Options, OptionsError};
-use crate::target::{Body, Http2Request, Peer, Http1Request, Scheme, Url};
+use crate::shared_link::SharedLink;
+use crate::target::{Body, Http1Request, Http2Request, Peer, Scheme, Url};
 
 /// A page to be loaded, and how.
 #[derive(Debug)]

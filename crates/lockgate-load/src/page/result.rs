@@ -160,7 +160,12 @@ impl PageLoad {
 
     /// When page, style sheets and scripts were complete: a browser can show the page and run it.
     pub fn usable(&self) -> Option<Duration> {
-        self.complete(|kind| matches!(kind, ObjectKind::Page | ObjectKind::Style | ObjectKind::Script))
+        self.complete(|kind| {
+            matches!(
+                kind,
+                ObjectKind::Page | ObjectKind::Style | ObjectKind::Script
+            )
+        })
     }
 
     /// When everything was.

@@ -9,9 +9,9 @@ use lockgate_net::timer::Timer;
 use super::load::{Tools, load};
 use super::plan::PagePlan;
 use super::result::{PageLoad, PageReport};
-use crate::shared_link::LinkQueue;
 use crate::options::OptionsError;
 use crate::result::End;
+use crate::shared_link::LinkQueue;
 use crate::worker::Stop;
 
 /// Why there is nothing to tell.
@@ -38,7 +38,11 @@ pub enum PageError {
 /// # Errors
 /// When it cannot begin, or the first load does not get the page itself. What goes wrong later is
 /// in the report.
-pub fn run(plan: &PagePlan, stop: &Stop, mut tell: impl FnMut(&PageLoad)) -> Result<PageReport, PageError> {
+pub fn run(
+    plan: &PagePlan,
+    stop: &Stop,
+    mut tell: impl FnMut(&PageLoad),
+) -> Result<PageReport, PageError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build_local(Default::default())?;

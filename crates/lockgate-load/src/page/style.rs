@@ -185,7 +185,10 @@ mod tests {
                 "@import 'a.css';@import url(b.css) print;",
                 vec![(UrlUse::Import, "a.css"), (UrlUse::Import, "b.css")],
             ),
-            ("@IMPORT URL( \"c.css\" ) ;", vec![(UrlUse::Import, "c.css")]),
+            (
+                "@IMPORT URL( \"c.css\" ) ;",
+                vec![(UrlUse::Import, "c.css")],
+            ),
             (
                 "@font-face{font-family:x;src:url(a.woff2) format('woff2'),url(a.ttf)}",
                 vec![(UrlUse::Font, "a.woff2")],
@@ -198,7 +201,10 @@ mod tests {
                     (UrlUse::Image, "c.cur"),
                 ],
             ),
-            ("@media print{p{content:url(a)}}", vec![(UrlUse::Image, "a")]),
+            (
+                "@media print{p{content:url(a)}}",
+                vec![(UrlUse::Image, "a")],
+            ),
             (
                 "@namespace url(http://www.w3.org/1999/xhtml);@charset 'x';",
                 vec![],
@@ -207,7 +213,10 @@ mod tests {
                 "/* url(a) */p{a:/**/url(b)/*url(c)*/}",
                 vec![(UrlUse::Image, "b")],
             ),
-            ("p{content:'url(a) /* ';b:url(c)}", vec![(UrlUse::Image, "c")]),
+            (
+                "p{content:'url(a) /* ';b:url(c)}",
+                vec![(UrlUse::Image, "c")],
+            ),
             (
                 "p{a:url(\"a)\\\"b\");b:url(c\\)d)}",
                 vec![(UrlUse::Image, "a)\"b"), (UrlUse::Image, "c)d")],

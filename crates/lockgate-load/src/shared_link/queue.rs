@@ -178,7 +178,8 @@ mod tests {
                 assert!(slots[at].poll_turn(cx).is_pending());
             }
             let waiting = || {
-                queue.waiting
+                queue
+                    .waiting
                     .borrow()
                     .iter()
                     .map(|(id, _)| *id)

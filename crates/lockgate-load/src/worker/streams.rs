@@ -15,9 +15,9 @@ use std::task::{Context, Poll};
 use fastrand::Rng;
 
 use super::{PAUSE, TICK, Worker};
-use crate::client::h2::{Connection, Finished, Outcome, BodyUse, Windows};
-use crate::client::{ExchangeStats, Fault, Transport, Scratch};
-use crate::load_scheduler::{Ticket};
+use crate::client::h2::{BodyUse, Connection, Finished, Outcome, Windows};
+use crate::client::{ExchangeStats, Fault, Scratch, Transport};
+use crate::load_scheduler::Ticket;
 use crate::moment::{Moment, nanoseconds};
 use crate::result::Failure;
 use crate::target::Exchange;
@@ -73,7 +73,11 @@ pub(super) struct Http2Client {
 impl Http2Client {
     /// With so many at once, who are the pace's clients from `first` on.
     pub(super) fn new(worker: Rc<Worker>, first: usize, streams: usize) -> Self {
-        let sides = worker.draw.peers().map(|_| PeerConnections::default()).collect();
+        let sides = worker
+            .draw
+            .peers()
+            .map(|_| PeerConnections::default())
+            .collect();
         Self {
             worker,
             first,
@@ -129,7 +133,8 @@ impl Http2Client {
         while at > 0 {
             at -= 1;
             let slot = self.free[at];
-            let Poll::Ready(ticket) = self.worker.scheduler.poll_ticket(self.first + slot, cx) else {
+            let Poll::Ready(ticket) = self.worker.scheduler.poll_ticket(self.first + slot, cx)
+            else {
                 continue;
             };
             self.free.swap_remove(at);
@@ -179,7 +184,8 @@ impl Http2Client {
             Err(fault) => {
                 let mut is_scheduled = true;
                 for slot in std::mem::take(&mut self.sides[side].waiting) {
-                    is_scheduled &= self.slots[slot].is_some_and(|request| request.ticket.scheduled);
+                    is_scheduled &=
+                        self.slots[slot].is_some_and(|request| request.ticket.scheduled);
                     self.finish(slot, Err(fault.clone()), &ExchangeStats::default());
                 }
                 if is_scheduled {
@@ -367,7 +373,9 @@ impl Http2Client {
 
     fn write(&mut self, cx: &mut Context<'_>) {
         for ActiveConnection {
-            transport, connection, ..
+            transport,
+            connection,
+            ..
         } in self.sides.iter_mut().flat_map(|side| &mut side.wires)
         {
             connection.write(cx, transport, &self.worker.blocks);

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use lockgate_testkit::{Http, Message, Origin, exposition};
 
 use super::*;
-use lockgate_load::plan::Until;
 use crate::sample;
+use lockgate_load::plan::Until;
 use lockgate_load::result::{Failure, Second, StageCounts};
 use lockgate_load::schedule::{Rate, Schedule};
 

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use lockgate_load::shared_link::LinkRate;
 use lockgate_load::expect::{BodyCheck, Expect, Length};
 use lockgate_load::options::{Connections, Options, Requests, Threads, Timing, Tls};
 use lockgate_load::profile::{Profile, Rates, Spike, duration};
-use lockgate_report::push::Gateway;
 use lockgate_load::schedule::Rate;
+use lockgate_load::shared_link::LinkRate;
 use lockgate_load::target::{Body, Varying};
-use lockgate_report::threshold::Threshold;
 use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::{CaSource, CertFiles};
+use lockgate_report::push::Gateway;
+use lockgate_report::threshold::Threshold;
 
 /// What `load` does, and where its reports go.
 #[derive(Clone, Debug, PartialEq)]
@@ -398,9 +398,11 @@ impl LoadTyped {
                 count: self.count,
                 rounds: self.rounds,
                 warm_up: self.warm_up.unwrap_or(usual_warm_up),
-                timeout: self
-                    .timeout
-                    .unwrap_or(Duration::from_secs(if self.page { 60 } else { 10 })),
+                timeout: self.timeout.unwrap_or(Duration::from_secs(if self.page {
+                    60
+                } else {
+                    10
+                })),
             },
             tls: Tls {
                 ca: match (self.insecure, self.ca) {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use lockgate_load::Stop;
-use lockgate_load::page::{self, Plan};
+use lockgate_load::page::{self, PagePlan};
 use lockgate_load::result::End;
 use lockgate_report::page as report;
 
@@ -17,7 +17,7 @@ use crate::cli::load::Load;
 /// # Errors
 /// When there is no page, or a report cannot be written.
 pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
-    let plan = Plan::new(&load.options)?;
+    let plan = PagePlan::new(&load.options)?;
     let file = load
         .files
         .json

@@ -10,7 +10,7 @@ use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
 
 use super::super::{ExchangeStats, Fault};
 use super::frame::{self, Frame, FrameType};
-use super::stream::{BodySource, Grpc, Kept, Sending, Stream, Streams, BodyUse};
+use super::stream::{BodySource, BodyUse, Grpc, Kept, Sending, Stream, Streams};
 use crate::expect::Hasher;
 use crate::result::Failure;
 use crate::target::{Body, Http2Request};
@@ -274,7 +274,14 @@ impl Connection {
     }
 
     /// HEADERS, and CONTINUATION behind it where that is too long.
-    fn write_head(&mut self, id: u32, target: usize, request: &Http2Request, ends: bool, rng: &mut Rng) {
+    fn write_head(
+        &mut self,
+        id: u32,
+        target: usize,
+        request: &Http2Request,
+        ends: bool,
+        rng: &mut Rng,
+    ) {
         let Self {
             out,
             encoder,

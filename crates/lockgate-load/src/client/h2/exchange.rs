@@ -5,8 +5,8 @@ use std::task::{Context, Poll, ready};
 
 use lockgate_net::stream::Blocks;
 
-use super::super::{ExchangeStats, Fault, Transport, Scratch};
-use super::{Connection, Outcome, BodyUse, Windows};
+use super::super::{ExchangeStats, Fault, Scratch, Transport};
+use super::{BodyUse, Connection, Outcome, Windows};
 use crate::expect::Expect;
 use crate::result::Failure;
 use crate::target::Http2Request;
@@ -55,7 +55,12 @@ impl Connection {
 
     /// Sends what there is to be sent, all of it together as far as there is room. That nobody
     /// takes it is found out by reading: there may be an answer all the same, or the reason.
-    pub(crate) fn write(&mut self, cx: &mut Context<'_>, transport: &mut Transport, blocks: &Blocks) {
+    pub(crate) fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        transport: &mut Transport,
+        blocks: &Blocks,
+    ) {
         loop {
             self.pump();
             if self.unsent().is_empty() {

@@ -91,8 +91,10 @@ impl Frame {
     /// A body of which so many bytes have come, as two frames; `None` where it must come whole, as
     /// others must.
     pub(super) fn split(self, come: usize) -> Option<(Self, Self)> {
-        let may =
-            self.kind == FrameType::Data && !self.has(PADDED) && come < self.length && self.stream != 0;
+        let may = self.kind == FrameType::Data
+            && !self.has(PADDED)
+            && come < self.length
+            && self.stream != 0;
         let first = Self {
             length: come,
             flags: 0,

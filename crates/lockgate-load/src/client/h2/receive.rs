@@ -103,7 +103,10 @@ impl Connection {
             frame.kind,
             FrameType::Data | FrameType::Headers | FrameType::Reset | FrameType::Continuation
         );
-        let of_all = matches!(frame.kind, FrameType::Settings | FrameType::Ping | FrameType::Goaway);
+        let of_all = matches!(
+            frame.kind,
+            FrameType::Settings | FrameType::Ping | FrameType::Goaway
+        );
         // Streams that were not begun have said nothing (§5.1), and the server begins none.
         let is_begun = frame.stream % 2 == 1 && frame.stream < self.next;
         if of_a_stream && !is_begun || of_all && frame.stream != 0 {

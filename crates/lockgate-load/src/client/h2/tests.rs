@@ -5,7 +5,7 @@ use lockgate_http::head::Method;
 
 use super::super::Fault;
 use super::frame::{self, FrameType};
-use super::{Connection, Outcome, BodyUse, Windows};
+use super::{BodyUse, Connection, Outcome, Windows};
 use crate::target::{Body, Http2Request};
 
 /// A connection with two requests under way.

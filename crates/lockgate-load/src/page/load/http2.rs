@@ -10,8 +10,8 @@ use fastrand::Rng;
 
 use super::super::scan::{Priority, Scanner};
 use super::{MOST, Visit, is_readable};
-use crate::client::h2::{self, Connection, Finished, Kept, Outcome, BodyUse, Windows};
-use crate::client::{Fault, Transport, Scratch};
+use crate::client::h2::{self, BodyUse, Connection, Finished, Kept, Outcome, Windows};
+use crate::client::{Fault, Scratch, Transport};
 use crate::expect::ObservedResponse;
 
 /// As Chromium has them: servers decide what they send first with that much before them.
@@ -56,7 +56,9 @@ impl Visit<'_> {
                 Ok(opened) => opened,
                 Err(whole) => return Ok(whole),
             };
-            match opened.and_then(|(number, transport)| h2::check(&transport).map(|()| (number, transport))) {
+            match opened
+                .and_then(|(number, transport)| h2::check(&transport).map(|()| (number, transport)))
+            {
                 Ok((number, transport)) => {
                     let connection = Connection::new(MOST, WINDOWS);
                     let (running, rng) = (Vec::new(), Rng::new());
@@ -219,7 +221,10 @@ impl PendingObject {
                 status: Some(status),
                 ..ObservedResponse::default()
             };
-            self.scanner = self.scanner.take().filter(|_| visit.judge(&response).is_ok());
+            self.scanner = self
+                .scanner
+                .take()
+                .filter(|_| visit.judge(&response).is_ok());
             let coding = kept.as_ref().and_then(|kept| kept.coding.as_deref());
             if self.scanner.is_some() {
                 self.unreadable = is_readable(coding).err();

@@ -4,15 +4,15 @@ use lockgate_load::expect::Length;
 use lockgate_load::target::Body;
 use lockgate_testkit::{Http, Origin};
 
-use super::{PAGE, asks, at, failures, counts, text, changed};
+use super::{PAGE, asks, at, changed, counts, failures, text};
 
 /// Each request is answered by these bytes on a connection that stays; how many were opened for
 /// five of them.
 fn opened_for(answer: &'static str, method: &str) -> u64 {
     let server = Origin::tcp().answering(move |_| answer.into());
     let options = changed(asks(&[&at("http", &server)], 5), |options| {
-options.requests.method = Some(method.to_owned());
-});
+        options.requests.method = Some(method.to_owned());
+    });
     let counts = counts(&options);
     assert_eq!(
         (failures(&counts), counts.succeeded()),
@@ -149,8 +149,8 @@ fn an_answer_before_the_request_has_ended_counts_and_its_connection_is_not_used_
         http.wait_closed();
     });
     let mut options = changed(asks(&[&at("http", &server)], 3), |options| {
-options.requests.body = Body::Fixed(vec![b'x'; 8 << 20].into());
-});
+        options.requests.body = Body::Fixed(vec![b'x'; 8 << 20].into());
+    });
     options.expect.status = vec![413..=413];
     let counts = counts(&options);
     assert_eq!(
@@ -177,9 +177,9 @@ fn a_large_body_comes_back_while_it_is_sent() {
         }
     });
     let mut options = changed(asks(&[&at("http", &server)], 2), |options| {
-options.requests.body = Body::Random(SIZE);
-options.connections.max_requests = Some(1);
-});
+        options.requests.body = Body::Random(SIZE);
+        options.connections.max_requests = Some(1);
+    });
     options.expect.length = Length::Exactly(SIZE as u64);
     let counts = counts(&options);
     assert_eq!(
@@ -201,10 +201,10 @@ fn a_body_where_none_can_be_is_too_much() {
     ] {
         let server = Origin::tcp().answering(move |_| answer.into());
         let options = changed(asks(&[&at("http", &server)], 3), |options| {
-options.requests.method = Some(method.to_owned());
-options.anyway = true;
-options.requests.body = text("");
-});
+            options.requests.method = Some(method.to_owned());
+            options.anyway = true;
+            options.requests.body = text("");
+        });
         let counts = counts(&options);
         assert_eq!(
             (failures(&counts), counts.succeeded()),

@@ -11,7 +11,7 @@ use lockgate_load::schedule::Rate;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Tls, server_config};
 
-use super::{PAGE, asks, at, refused, run, text, changed};
+use super::{PAGE, asks, at, changed, refused, run, text};
 use crate::scene::{deserted, lockgate};
 
 #[test]
@@ -68,13 +68,13 @@ fn a_target_that_is_not_there_or_never_answers_is_told() {
     let told = refused(&asks(&["http://no-such-host.invalid/"], 1));
     assert!(told.contains("no-such-host.invalid"), "{told}");
     let told = refused(&changed(asks(&["http://a"], 1), |options| {
-options.connections.unix = Some("/nonexistent/socket".into());
-}));
+        options.connections.unix = Some("/nonexistent/socket".into());
+    }));
     assert!(told.contains("/nonexistent/socket"), "{told}");
     let server = Origin::tcp().serve(|wire| wire.wait_closed());
     let options = changed(asks(&[&at("http", &server)], 1), |options| {
-options.timing.timeout = Duration::from_millis(50);
-});
+        options.timing.timeout = Duration::from_millis(50);
+    });
     let told = refused(&options);
     assert!(told.contains("no whole answer within 50ms"), "{told}");
 }
@@ -190,8 +190,8 @@ fn descriptors_that_are_missing_are_told_before_anything_is_asked() {
 fn connections_without_ports_for_them_are_told() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let told = refused(&changed(asks(&[&at("http", &server)], 1), |options| {
-options.connections.number = 70_000;
-}));
+        options.connections.number = 70_000;
+    }));
     assert!(
         told.contains("ip_local_port_range") || told.contains("descriptors"),
         "{told}"
@@ -204,13 +204,13 @@ fn a_cpu_that_is_not_there_ends_the_run_at_once() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     for cpu in [1023, 5000] {
         let options = changed(asks(&[&at("http", &server)], 1), |options| {
-options.threads.cpus = vec![0, cpu];
-options.threads.number = 2;
-options.connections.number = 2;
-options.timing.count = None;
-// Nobody waits for that: the other thread is told.
+            options.threads.cpus = vec![0, cpu];
+            options.threads.number = 2;
+            options.connections.number = 2;
+            options.timing.count = None;
+            // Nobody waits for that: the other thread is told.
             options.timing.duration = Some(Duration::from_secs(3600));
-});
+        });
         let told = refused(&options);
         assert!(told.contains(&format!("CPU {cpu}")), "{told}");
     }
@@ -223,8 +223,8 @@ fn a_watched_process_must_be_there() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let watch = vec![("gone".to_owned(), child.id())];
     let told = refused(&changed(asks(&[&at("http", &server)], 1), |options| {
-options.watch = watch;
-}));
+        options.watch = watch;
+    }));
     assert!(
         told.contains(&format!("process {} (gone)", child.id())),
         "{told}"
@@ -248,9 +248,11 @@ fn ramp() -> Profile {
 #[test]
 fn options_that_contradict_each_other_make_no_plan() {
     let plain = || asks(&["http://127.0.0.1:1"], 1);
-    let bytes = || changed(asks(&["tcp://127.0.0.1:1"], 1), |options| {
-options.requests.body = text("x");
-});
+    let bytes = || {
+        changed(asks(&["tcp://127.0.0.1:1"], 1), |options| {
+            options.requests.body = text("x");
+        })
+    };
     let under = |say: fn(&mut lockgate_load::options::Tls)| {
         let mut options = asks(&["http://127.0.0.1:1", "ws://127.0.0.1:1"], 1);
         say(&mut options.tls);
@@ -267,99 +269,99 @@ options.requests.body = text("x");
     for (options, says) in [
         (
             changed(plain(), |options| {
-options.requests.weights = vec![1, 2];
-}),
+                options.requests.weights = vec![1, 2];
+            }),
             "one number for each URL",
         ),
         (
             changed(plain(), |options| {
-options.requests.weights = vec![0];
-}),
+                options.requests.weights = vec![0];
+            }),
             "from 1 on",
         ),
         (
             changed(asks(&["http://a", "http://b"], 1), |options| {
-options.requests.weights = vec![u32::MAX, 1];
-}),
+                options.requests.weights = vec![u32::MAX, 1];
+            }),
             "2^32",
         ),
         (
             changed(plain(), |options| {
-options.connections.unix = Some("a".into());
-options.connections.proxy = Some("http://a".into());
-}),
+                options.connections.unix = Some("a".into());
+                options.connections.proxy = Some("http://a".into());
+            }),
             "--unix and --proxy",
         ),
         (
             changed(plain(), |options| {
-options.connections.proxy_user = Some("a:b".into());
-}),
+                options.connections.proxy_user = Some("a:b".into());
+            }),
             "needs --proxy",
         ),
         (
             changed(plain(), |options| {
-options.connections.proxy = Some("https://127.0.0.1:1".into());
-}),
+                options.connections.proxy = Some("https://127.0.0.1:1".into());
+            }),
             "http://HOST:PORT",
         ),
         (
             changed(plain(), |options| {
-options.requests.method = Some("G T".into());
-}),
+                options.requests.method = Some("G T".into());
+            }),
             "method",
         ),
         (
             changed(plain(), |options| {
-options.requests.headers = vec![("A b".into(), "c".into())];
-}),
+                options.requests.headers = vec![("A b".into(), "c".into())];
+            }),
             "field name",
         ),
         (
             changed(plain(), |options| {
-options.requests.headers = vec![("A".into(), "c\r\nD: e".into())];
-}),
+                options.requests.headers = vec![("A".into(), "c\r\nD: e".into())];
+            }),
             "control characters",
         ),
         // What would be parsed and ignored.
         (
             changed(bytes(), |options| {
-options.requests.method = Some("PUT".into());
-}),
+                options.requests.method = Some("PUT".into());
+            }),
             "--method",
         ),
         (
             changed(bytes(), |options| {
-options.requests.headers = vec![("A".into(), "b".into())];
-}),
+                options.requests.headers = vec![("A".into(), "b".into())];
+            }),
             "--header",
         ),
         (
             changed(bytes(), |options| {
-options.requests.varying = varying.clone();
-}),
+                options.requests.varying = varying.clone();
+            }),
             "--header-any",
         ),
         (
             changed(asks(&["ws://127.0.0.1:1"], 1), |options| {
-options.requests.varying = varying;
-}),
+                options.requests.varying = varying;
+            }),
             "--header-any",
         ),
         (hashed(bytes()), "--expect-sha256"),
         (hashed(asks(&["ws://127.0.0.1:1"], 1)), "--expect-sha256"),
         (
             changed(bytes(), |options| {
-options.stop_on = vec![503];
-}),
+                options.stop_on = vec![503];
+            }),
             "--stop-on",
         ),
         (
             changed(bytes(), |options| {
-options.expect = Expect {
+                options.expect = Expect {
                     status: vec![404..=404],
                     ..Expect::default()
                 };
-}),
+            }),
             "--expect-status",
         ),
         (under(|tls| tls.ca = CaSource::Anyone), "--insecure"),
@@ -381,8 +383,8 @@ options.expect = Expect {
         ),
         (
             changed(plain(), |options| {
-options.timing.profile = Some(ramp());
-}),
+                options.timing.profile = Some(ramp());
+            }),
             "--count cannot end a ramp",
         ),
         // Nothing sent and nothing awaited would be a success in no time.

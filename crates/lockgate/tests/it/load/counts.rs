@@ -11,7 +11,7 @@ use lockgate_load::result::{LoadModel, Report};
 use lockgate_load::target::{Body, Varying};
 use lockgate_testkit::{Http, Message, Origin, Serving};
 
-use super::{PAGE, asks, at, failures, run, counts, text, changed};
+use super::{PAGE, asks, at, changed, counts, failures, run, text};
 
 /// Bytes that a server has received and sent.
 #[derive(Default)]
@@ -64,10 +64,10 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
         let moved = Arc::new(Moved::default());
         let server = counting(&moved);
         let options = changed(asks(&[&at("http", &server)], count), |options| {
-options.connections.number = connections;
-options.threads.number = threads;
-options.connections.max_requests = per_connection;
-});
+            options.connections.number = connections;
+            options.threads.number = threads;
+            options.connections.max_requests = per_connection;
+        });
         let report = run(&options);
         let counts = &report.stages[0].counts;
         let case = format!("{connections} {threads} {per_connection:?} {count}");
@@ -120,10 +120,13 @@ fn a_connection_has_as_many_exchanges_as_it_may() {
         seen.lock().unwrap().push(requests);
     });
     let options = changed(asks(&[&at("http", &server)], 10), |options| {
-options.connections.max_requests = Some(3);
-});
+        options.connections.max_requests = Some(3);
+    });
     let counts = counts(&options);
-    assert_eq!((counts.succeeded(), counts.opened, counts.reused), (10, 4, 6));
+    assert_eq!(
+        (counts.succeeded(), counts.opened, counts.reused),
+        (10, 4, 6)
+    );
     drop(server);
     lockgate_testkit::eventually("all connections end", || {
         let mut seen = per_connection.lock().unwrap().clone();
@@ -138,11 +141,11 @@ fn a_run_by_time_counts_all_that_it_has_begun() {
     let server = counting(&moved);
     let duration = Some(Duration::from_millis(200));
     let options = changed(asks(&[&at("http", &server)], 1), |options| {
-options.connections.number = 3;
-options.threads.number = 2;
-options.timing.count = None;
-options.timing.duration = duration;
-});
+        options.connections.number = 3;
+        options.threads.number = 2;
+        options.timing.count = None;
+        options.timing.duration = duration;
+    });
     let report = run(&options);
     let stage = &report.stages[0];
     assert_eq!(Some(stage.elapsed), duration);
@@ -168,17 +171,20 @@ options.timing.duration = duration;
 fn every_round_is_a_stage_of_its_own_with_its_own_counts() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let options = changed(asks(&[&at("http", &server)], 20), |options| {
-options.timing.rounds = 3;
-options.connections.number = 2;
-options.threads.number = 2;
-});
+        options.timing.rounds = 3;
+        options.connections.number = 2;
+        options.threads.number = 2;
+    });
     let Report {
         stages,
         uncounted,
         run,
         ..
     } = run(&options);
-    assert_eq!((stages.len(), uncounted, run.model), (3, 1, LoadModel::Closed));
+    assert_eq!(
+        (stages.len(), uncounted, run.model),
+        (3, 1, LoadModel::Closed)
+    );
     for (stage, round) in stages.iter().zip(1..) {
         assert_eq!((stage.round, stage.counts.succeeded()), (round, 20));
         let seconds: u64 = stage.seconds.iter().map(|second| second.succeeded).sum();
@@ -193,8 +199,8 @@ fn a_warm_up_is_made_and_not_counted() {
     let kept = Arc::default();
     let server = keeping(&kept);
     let options = changed(asks(&[&at("http", &server)], 5), |options| {
-options.timing.warm_up = Duration::from_millis(50);
-});
+        options.timing.warm_up = Duration::from_millis(50);
+    });
     let report = run(&options);
     assert_eq!(report.stages.len(), 1);
     assert_eq!(report.stages[0].counts.succeeded(), 5);
@@ -208,9 +214,9 @@ fn targets_have_their_shares_and_targets_of_one_server_share_its_connections() {
     let (server, beside) = (keeping(&kept), keeping(&other));
     let [a, b] = ["/a", "/b?c"].map(|path| at("http", &server) + path);
     let options = changed(asks(&[&a, &b, &at("http", &beside)], 1000), |options| {
-options.requests.weights = vec![1, 2, 7];
-options.connections.number = 2;
-});
+        options.requests.weights = vec![1, 2, 7];
+        options.connections.number = 2;
+    });
     let counts = counts(&options);
     assert_eq!((counts.succeeded(), failures(&counts)), (1000, vec![]));
     let mut asked: HashMap<String, u64> = HashMap::new();
@@ -234,12 +240,12 @@ fn fields_are_sent_as_they_were_written_and_drawn_from_their_lists() {
     let server = keeping(&kept);
     let url = at("http", &server) + "/x?y=1";
     let options = changed(asks(&[&url], 300), |options| {
-options.requests.headers = vec![
+        options.requests.headers = vec![
             ("X-Twice".into(), "1".into()),
             ("X-Twice".into(), "2".into()),
             ("hOST".into(), "app.test".into()),
         ];
-options.requests.varying = vec![
+        options.requests.varying = vec![
             Varying {
                 name: "Accept".into(),
                 values: vec!["a/a".into(), "b/b".into(), "c/c".into()],
@@ -249,7 +255,7 @@ options.requests.varying = vec![
                 values: vec!["only".into()],
             },
         ];
-});
+    });
     assert_eq!(counts(&options).succeeded(), 300);
     let kept = kept.lock().unwrap();
     assert_eq!(kept.len(), 301);
@@ -271,9 +277,9 @@ fn bodies_are_sent_whole_and_random_ones_differ() {
     let kept = Arc::default();
     let server = keeping(&kept);
     let options = changed(asks(&[&at("http", &server)], 20), |options| {
-options.requests.body = Body::Random(1000);
-options.connections.number = 3;
-});
+        options.requests.body = Body::Random(1000);
+        options.connections.number = 3;
+    });
     let sent = counts(&options);
     assert_eq!(sent.succeeded(), 20);
     {
@@ -298,9 +304,9 @@ options.connections.number = 3;
         (Some("GET"), "x", Some("1")),
     ] {
         let options = changed(asks(&[&at("http", &server)], 1), |options| {
-options.requests.method = method.map(str::to_owned);
-options.requests.body = text(body);
-});
+            options.requests.method = method.map(str::to_owned);
+            options.requests.body = text(body);
+        });
         assert_eq!(counts(&options).succeeded(), 1);
         let request = kept.lock().unwrap().pop().unwrap();
         assert!(request.first_line().starts_with(method.unwrap_or("POST")));

@@ -12,7 +12,7 @@ use lockgate_load::result::Failure;
 use lockgate_load::target::Body;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, server_config};
 
-use super::{asks, at, example, failures, refused, run, counts, text, changed};
+use super::{asks, at, changed, counts, example, failures, refused, run, text};
 
 /// RFC 6455 §4.2.2.
 fn grant(key: &str) -> String {
@@ -89,8 +89,8 @@ fn serving(message: impl Fn(&mut Http, Vec<u8>) + Send + Sync + 'static) -> Serv
 fn messages(server: &Serving, body: Body, count: u64) -> Options {
     let length = Length::Exactly(body.len() as u64);
     let mut options = changed(asks(&[&at("ws", server)], count), |options| {
-options.requests.body = body;
-});
+        options.requests.body = body;
+    });
     options.expect.length = length;
     options
 }
@@ -106,9 +106,9 @@ fn messages_come_back_on_connections_that_stay() {
         Body::Random(1 << 20),
     ] {
         let options = changed(messages(&server, body, 30), |options| {
-options.connections.number = 3;
-options.threads.number = 2;
-});
+            options.connections.number = 3;
+            options.threads.number = 2;
+        });
         let before = server.accepted() as u64;
         let counts = counts(&options);
         assert_eq!(
@@ -121,10 +121,13 @@ options.threads.number = 2;
         assert_eq!(server.accepted() as u64 - before, counts.opened + 1);
     }
     let options = changed(messages(&server, text("x"), 10), |options| {
-options.connections.max_requests = Some(4);
-});
+        options.connections.max_requests = Some(4);
+    });
     let counts = counts(&options);
-    assert_eq!((counts.succeeded(), counts.opened, counts.reused), (10, 3, 7));
+    assert_eq!(
+        (counts.succeeded(), counts.opened, counts.reused),
+        (10, 3, 7)
+    );
 }
 
 #[test]
@@ -320,8 +323,8 @@ fn messages_go_under_tls_too() {
     });
     let body = Body::Random(100_000);
     let mut options = changed(asks(&[&(at("wss", &server) + "/chat?x")], 9), |options| {
-options.requests.body = body;
-});
+        options.requests.body = body;
+    });
     options.expect.length = Length::Exactly(100_000);
     let report = run(&options);
     assert_eq!(
@@ -335,8 +338,8 @@ options.requests.body = body;
 
 fn bytes(server: &Serving, scheme: &str, body: Body, length: Length, count: u64) -> Options {
     let mut options = changed(asks(&[&at(scheme, server)], count), |options| {
-options.requests.body = body;
-});
+        options.requests.body = body;
+    });
     options.expect.length = length;
     options
 }
@@ -426,8 +429,8 @@ fn as_many_bytes_as_were_said_must_come() {
     ] {
         let server = server(answer, close);
         let options = changed(bytes(&server, "tcp", ten(), length, 3), |options| {
-options.anyway = true;
-});
+            options.anyway = true;
+        });
         let counts = counts(&options);
         let expected: Vec<_> = expected.map(|kind| (kind, 3)).into_iter().collect();
         assert_eq!(
@@ -446,15 +449,18 @@ options.anyway = true;
 #[test]
 fn too_much_is_found_while_there_is_still_something_to_send() {
     let server = Origin::tcp().echo();
-    let options = changed(bytes(
+    let options = changed(
+        bytes(
             &server,
             "tcp",
             Body::Random(16 << 20),
             Length::Exactly(10),
             2,
-        ), |options| {
-options.anyway = true;
-});
+        ),
+        |options| {
+            options.anyway = true;
+        },
+    );
     let counts = counts(&options);
     assert_eq!(failures(&counts), [("length", 2)], "{:?}", counts.examples);
     assert!(example(&counts, Failure::Length).contains("instead of 10"));

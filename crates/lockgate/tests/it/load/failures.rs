@@ -10,7 +10,7 @@ use lockgate_load::result::Failure;
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, bytes, server_config};
 
-use super::{PAGE, asks, at, every_other, example, failures, counts};
+use super::{PAGE, asks, at, counts, every_other, example, failures};
 use crate::scene::deserted;
 
 /// Two of four requests are answered otherwise, and that is what two failures are.
@@ -19,7 +19,12 @@ fn assert_two_are(kind: Failure, bad: impl Fn(&mut Http) + Send + Sync + 'static
     let mut options = asks(&[&at("http", &server)], 4);
     options.expect.body = BodyCheck::First;
     let counts = counts(&options);
-    assert_eq!(failures(&counts), [(kind.name(), 2)], "{:?}", counts.examples);
+    assert_eq!(
+        failures(&counts),
+        [(kind.name(), 2)],
+        "{:?}",
+        counts.examples
+    );
     assert_eq!((counts.succeeded(), counts.failed.len()), (2, 2));
     // Nothing more was asked for on a connection on which something went wrong.
     assert_eq!((counts.opened, counts.reused), (3, 1));
@@ -186,10 +191,20 @@ fn a_page_is_held_against_what_was_said_to_be_expected() {
         0x78, 0x82,
     ];
     for (length, body, status, expected) in [
-        (Length::Exactly(10), BodyCheck::Sha256(hash), 200..=200, None),
+        (
+            Length::Exactly(10),
+            BodyCheck::Sha256(hash),
+            200..=200,
+            None,
+        ),
         (Length::Any, BodyCheck::Sha256(hash), 200..=200, None),
         (Length::First, BodyCheck::First, 100..=999, None),
-        (Length::Exactly(9), BodyCheck::Any, 200..=200, Some("length")),
+        (
+            Length::Exactly(9),
+            BodyCheck::Any,
+            200..=200,
+            Some("length"),
+        ),
         (
             Length::Exactly(10),
             BodyCheck::Sha256([0; 32]),

@@ -20,7 +20,7 @@ use lockgate_testkit::h2::hpack::Decoder;
 use lockgate_testkit::h2::{Frame, PREFACE};
 use lockgate_testkit::{Authority, Origin, Serving, Tls, Wire, bytes, server_config};
 
-use super::{PAGE, asks, at, example, failures, refused, run, counts, text, changed};
+use super::{PAGE, asks, at, changed, counts, example, failures, refused, run, text};
 use crate::scene::lockgate;
 
 /// `:status 200`.
@@ -122,9 +122,9 @@ fn over_tcp(serve: impl Fn(&mut Peer<Wire>) + Send + Sync + 'static) -> Serving 
 /// `count` requests over so many connections with so many streams each.
 fn streams(url: &str, connections: usize, streams: usize, count: u64) -> Options {
     changed(asks(&[url], count), |options| {
-options.connections.number = connections;
-options.connections.streams = Some(streams);
-})
+        options.connections.number = connections;
+        options.connections.streams = Some(streams);
+    })
 }
 
 #[test]
@@ -147,10 +147,13 @@ fn requests_connections_and_bytes_are_those_that_the_server_saw() {
                 peer.answer(frame.stream);
             }
         });
-        let options = changed(streams(&at("http", &server), connections, at_once, count), |options| {
-options.threads.number = threads;
-options.connections.max_requests = per_connection;
-});
+        let options = changed(
+            streams(&at("http", &server), connections, at_once, count),
+            |options| {
+                options.threads.number = threads;
+                options.connections.max_requests = per_connection;
+            },
+        );
         let report = run(&options);
         let counts = &report.stages[0].counts;
         let case = format!("{connections} {threads} {at_once} {per_connection:?} {count}");
@@ -645,8 +648,8 @@ fn who_waits_for_another_connection_does_not_wait_for_this_one() {
         Peer::greet(wire.another(), &[]).serve();
     });
     let options = changed(streams(&at("http", &server), 1, 2, 10), |options| {
-options.connections.max_requests = Some(1);
-});
+        options.connections.max_requests = Some(1);
+    });
     let counts = counts(&options);
     assert_eq!(
         (counts.succeeded(), failures(&counts), counts.opened),
@@ -918,7 +921,10 @@ fn what_http2_has_not_is_refused() {
             |options| options.requests.headers = vec![("Upgrade".into(), "x".into())],
             "`upgrade` cannot be sent",
         ),
-        (|options| options.requests.method = Some("CONNECT".into()), "CONNECT"),
+        (
+            |options| options.requests.method = Some("CONNECT".into()),
+            "CONNECT",
+        ),
         (
             |options| (options.requests.grpc, options.connections.streams) = (true, None),
             "--grpc needs --http2",

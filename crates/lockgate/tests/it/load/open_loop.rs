@@ -9,7 +9,7 @@ use lockgate_load::result::LoadModel;
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Http, Origin};
 
-use super::{PAGE, asks, at, failures, run, changed};
+use super::{PAGE, asks, at, changed, failures, run};
 
 fn rates(rates: Rates) -> Profile {
     Profile {
@@ -35,10 +35,10 @@ fn a_count_at_a_rate_is_asked_for_to_the_request() {
     for (connections, threads, count) in [(1, 1, 20), (4, 2, 101), (5, 5, 3)] {
         let server = Origin::tcp().answering(|_| PAGE.into());
         let options = changed(asks(&[&at("http", &server)], count), |options| {
-options.timing.profile = Some(constant(1000.0));
-options.connections.number = connections;
-options.threads.number = threads;
-});
+            options.timing.profile = Some(constant(1000.0));
+            options.connections.number = connections;
+            options.threads.number = threads;
+        });
         let begun = Instant::now();
         let report = run(&options);
         assert_eq!(report.run.model, LoadModel::Open);
@@ -79,8 +79,8 @@ fn latency_counts_from_when_a_request_was_due() {
         }
     });
     let options = changed(asks(&[&at("http", &server)], COUNT), |options| {
-options.timing.profile = Some(constant(1000.0));
-});
+        options.timing.profile = Some(constant(1000.0));
+    });
     let begun = Instant::now();
     let report = std::thread::scope(|scope| {
         let running = scope.spawn(|| run(&options));
@@ -128,11 +128,11 @@ fn what_was_due_and_never_sent_is_a_failure_of_its_own() {
         }
     });
     let options = changed(asks(&[&at("http", &server)], 1000), |options| {
-// All are due within a microsecond: the sweep that ends the first finds all of them too
+        // All are due within a microsecond: the sweep that ends the first finds all of them too
         // late.
         options.timing.profile = Some(constant(1e9));
-options.timing.timeout = Duration::from_millis(300);
-});
+        options.timing.timeout = Duration::from_millis(300);
+    });
     let report = run(&options);
     let counts = &report.stages[0].counts;
     assert_eq!(
@@ -149,28 +149,33 @@ fn an_absurd_rate_ends_when_it_must_and_everything_is_counted() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let duration = Some(Duration::from_millis(200));
     let options = changed(asks(&[&at("http", &server)], 1), |options| {
-options.timing.profile = Some(Profile {
+        options.timing.profile = Some(Profile {
             duration,
             ..constant(1e9)
         });
-options.timing.timeout = Duration::from_millis(300);
-options.connections.number = 2;
-options.timing.count = None;
-});
+        options.timing.timeout = Duration::from_millis(300);
+        options.connections.number = 2;
+        options.timing.count = None;
+    });
     let report = run(&options);
     let stage = &report.stages[0];
-    assert_eq!(stage.counts.succeeded() + stage.counts.failed(), 200_000_000);
+    assert_eq!(
+        stage.counts.succeeded() + stage.counts.failed(),
+        200_000_000
+    );
     assert!(stage.counts.latency.len() < 1_000_000);
 }
 
 #[test]
 fn a_ladder_has_a_stage_for_each_rate_and_a_ramp_and_a_spike_are_one() {
     let server = Origin::tcp().answering(|_| PAGE.into());
-    let options = |profile| changed(asks(&[&at("http", &server)], 1), |options| {
-options.timing.profile = Some(profile);
-options.connections.number = 4;
-options.timing.count = None;
-});
+    let options = |profile| {
+        changed(asks(&[&at("http", &server)], 1), |options| {
+            options.timing.profile = Some(profile);
+            options.connections.number = 4;
+            options.timing.count = None;
+        })
+    };
     let tenth = Some(Duration::from_millis(100));
     let ladder = Profile {
         step: Some(rate(100.0)),

@@ -13,7 +13,7 @@ use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Folder, Http, Origin, Serving, Signal, eventually};
 use serde_json::Value;
 
-use super::{PAGE, asks, at, run, changed};
+use super::{PAGE, asks, at, changed, run};
 use crate::scene::{lockgate, text};
 
 /// Answers so many requests over all connections and holds the others; tells of each that it holds.
@@ -38,10 +38,10 @@ fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
     let (held, waits) = mpsc::channel();
     let (server, seen) = holding_after(11, held);
     let mut options = changed(asks(&[&at("http", &server)], 1), |options| {
-options.connections.number = 4;
-options.threads.number = 2;
-options.timing.count = None;
-});
+        options.connections.number = 4;
+        options.threads.number = 2;
+        options.timing.count = None;
+    });
     options.timing.duration = Some(Duration::from_secs(3600));
     change(&mut options);
     let stop = Arc::new(Stop::default());
@@ -101,7 +101,8 @@ fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
 
 #[test]
 fn a_warm_up_that_is_ended_leaves_nothing_measured() {
-    let (report, _) = ended_while_four_wait(|options| options.timing.warm_up = Duration::from_secs(3600));
+    let (report, _) =
+        ended_while_four_wait(|options| options.timing.warm_up = Duration::from_secs(3600));
     assert_eq!(
         (report.end, report.stages.len(), report.uncounted),
         (End::Interrupted, 0, 15)
@@ -134,9 +135,9 @@ fn an_answer_of_a_status_that_was_said_ends_the_run() {
         _ => PAGE.replace("200", "503").into(),
     });
     let mut options = changed(asks(&[&at("http", &server)], 1), |options| {
-options.stop_on = vec![429, 503];
-options.timing.count = None;
-});
+        options.stop_on = vec![429, 503];
+        options.timing.count = None;
+    });
     options.timing.duration = Some(Duration::from_secs(3600));
     let report = run(&options);
     assert_eq!(report.end, End::Stopped(503));
@@ -152,11 +153,11 @@ fn a_server_that_is_away_and_an_absurd_rate_can_be_ended() {
     let folder = Folder::new();
     let stop = Arc::new(Stop::default());
     let options = changed(asks(&["http://app.test"], 1), |options| {
-options.connections.unix = Some(folder.path("nobody"));
-options.timing.profile = rate(1e9);
-options.anyway = true;
-options.timing.count = None;
-});
+        options.connections.unix = Some(folder.path("nobody"));
+        options.timing.profile = rate(1e9);
+        options.anyway = true;
+        options.timing.count = None;
+    });
     let mut options = options;
     options.timing.profile.as_mut().unwrap().duration = Some(Duration::from_secs(3600));
     let report = lockgate_load::run(options.plan().unwrap(), &stop, |progress| {

@@ -8,7 +8,7 @@ use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Serving, Tls, Wire, server_config};
 
-use super::{PAGE, asks, at, example, failures, refused, run, counts, changed};
+use super::{PAGE, asks, at, changed, counts, example, failures, refused, run};
 
 #[test]
 fn a_unix_socket_is_asked_whatever_the_url_says() {
@@ -23,10 +23,10 @@ fn a_unix_socket_is_asked_whatever_the_url_says() {
         PAGE.into()
     });
     let options = changed(asks(&["http://app.test:81/x"], 50), |options| {
-options.connections.unix = Some(path);
-options.connections.number = 4;
-options.connections.max_requests = Some(2);
-});
+        options.connections.unix = Some(path);
+        options.connections.number = 4;
+        options.connections.max_requests = Some(2);
+    });
     let counts = counts(&options);
     assert_eq!(
         (counts.succeeded(), failures(&counts)),
@@ -60,9 +60,9 @@ fn proxy(answer: &'static str) -> (Serving, Arc<Mutex<Vec<String>>>) {
 
 fn through(proxy: &Serving) -> Options {
     changed(asks(&["http://app.test:81/x"], 4), |options| {
-options.connections.proxy = Some(at("http", proxy));
-options.connections.max_requests = Some(2);
-})
+        options.connections.proxy = Some(at("http", proxy));
+        options.connections.max_requests = Some(2);
+    })
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn a_proxy_is_asked_to_connect_to_the_targets_name() {
 fn a_proxy_that_wants_a_password_gets_it_or_is_a_failure_of_its_own() {
     let (server, heads) = proxy("HTTP/1.1 200 OK\r\n\r\n");
     let options = changed(through(&server), |options| {
-options.connections.proxy_user = Some("Aladdin:open sesame".into());
-});
+        options.connections.proxy_user = Some("Aladdin:open sesame".into());
+    });
     assert_eq!(counts(&options).succeeded(), 4);
     // RFC 7617 §2.
     let field = "Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n";
@@ -192,9 +192,9 @@ fn a_proxy_header_goes_before_everything_else_on_each_connection() {
             });
             let url = at(if secure { "https" } else { "http" }, &server);
             let options = changed(asks(&[&url], 4), |options| {
-options.connections.proxy_protocol = Some(version);
-options.connections.max_requests = Some(2);
-});
+                options.connections.proxy_protocol = Some(version);
+                options.connections.max_requests = Some(2);
+            });
             let counts = counts(&options);
             assert_eq!(
                 (counts.succeeded(), counts.opened),
@@ -241,8 +241,8 @@ fn sessions_are_resumed_unless_they_must_not_be() {
         for resume in [true, false] {
             let (server, agreed) = secure(&authority.issue(&["127.0.0.1"]), None);
             let mut options = changed(asks(&[&at("https", &server)], 10), |options| {
-options.connections.max_requests = Some(1);
-});
+                options.connections.max_requests = Some(1);
+            });
             options.tls.resume = resume;
             options.tls.versions = vec![version.to_owned()];
             let counts = counts(&options);
@@ -332,8 +332,8 @@ fn tls_goes_through_a_tunnel() {
     });
     let folder = Folder::new();
     let mut options = changed(asks(&["https://app.test/"], 3), |options| {
-options.connections.proxy = Some(at("http", &server));
-});
+        options.connections.proxy = Some(at("http", &server));
+    });
     options.tls.ca = CaSource::File(folder.write("ca.pem", authority.pem()));
     let report = run(&options);
     assert_eq!(
