@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize};
 
-use crate::file::Certificate;
 use crate::placeholders::Values;
+use crate::plan::Certificate;
 
 /// Puts the certificate below `folder` and tells `values` where: `{cert}`, `{key}`, `{pem}`.
 ///

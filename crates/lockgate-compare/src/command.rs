@@ -10,9 +10,10 @@ use rustix::process::{Resource, getrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::document::Document;
-use crate::file::{Plan, reader::unknown};
 use crate::guard::{adopt_orphans, end_descendants, raise_descriptor_limit};
 use crate::machine;
+use crate::plan::Plan;
+use crate::reader::unknown;
 use crate::session::{Findings, Session};
 use lockgate_load::ticks::Ticks;
 

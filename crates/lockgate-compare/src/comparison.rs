@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::file::Plan;
+use crate::plan::Plan;
 use crate::sample::{Sample, Touches};
 use crate::session::Findings;
 use crate::statistics::{Ratio, Spread, Verdict};

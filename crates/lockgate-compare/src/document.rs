@@ -6,7 +6,7 @@ mod markdown;
 mod text;
 
 use crate::comparison::{Case, Compared, Figure, Row};
-use crate::file::Plan;
+use crate::plan::Plan;
 use crate::session::Findings;
 use crate::statistics::{Spread, Verdict};
 

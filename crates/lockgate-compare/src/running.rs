@@ -12,8 +12,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 
 use crate::cpus::Cpus;
-use crate::file::Service;
 use crate::placeholders::Values;
+use crate::plan::Service;
 
 /// What a program may take until it accepts connections.
 const UNTIL_READY: Duration = Duration::from_secs(10);

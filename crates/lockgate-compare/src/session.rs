@@ -13,8 +13,8 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use crate::certificate;
-use crate::file::{Certificate, Load, Plan, Program};
 use crate::placeholders::{Values, names};
+use crate::plan::{Certificate, Load, Plan, Program};
 use crate::running::{Running, Starter, find, first_line, fresh_directory};
 use crate::sample::{Layout, Sample, read};
 

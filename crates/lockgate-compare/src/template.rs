@@ -3,8 +3,8 @@
 //! One worker each, no logs, connections to the origin kept, limits that nobody reaches, over TLS
 //! the suite TLS_AES_128_GCM_SHA256 and the curve X25519 first. Each is a file of `templates/`.
 
-use crate::file::reader::{Mistakes, Placed, Table};
-use crate::file::{Job, Kind, Service};
+use crate::plan::{Job, Kind, Service};
+use crate::reader::{Mistakes, Placed, Table};
 use toml::de::DeTable;
 
 const ALL: &[(&str, &str)] = &[
@@ -108,8 +108,8 @@ fn plainly(pairs: Vec<(Placed<String>, Placed<String>)>) -> Vec<(String, String)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::Certificate;
     use crate::placeholders;
+    use crate::plan::Certificate;
 
     fn job(kind: Kind, upstream: &str) -> Job {
         let (upstream, root) = (Some(upstream.to_owned()), Some("site".to_owned()));

@@ -157,46 +157,39 @@ pub(super) async fn exchange(
     let sent = message.or(body);
     fields.clear();
     frame::encode(fields, Opcode::Binary, sent, rng.u32(..).to_ne_bytes());
-    let mut frames = transport
-        .frames
-        .take()
-        .unwrap_or_else(|| Decoder::new(LIMIT));
-    let mut returned = Returned::new(sent, expect);
+    let frames = transport.frames.take();
+    let mut incoming = Incoming {
+        frames: frames.unwrap_or_else(|| Decoder::new(LIMIT)),
+        returned: Returned::new(sent, expect),
+        pong: Pong::default(),
+    };
     let mut upload = Upload::new([fields, &[], &[]]);
-    let mut pong = Pong::default();
     // A handshake has gone before the first one, and answers to pings before the others.
     let before = stats.sent;
     let came = poll_fn(|cx| {
         let uploaded = upload.poll(cx, &mut transport.stream, blocks);
-        let came = poll(
-            &mut frames,
-            &mut returned,
-            &mut pong.ping,
-            cx,
-            transport,
-            stats,
-        );
+        let came = incoming.poll(cx, transport, stats);
         // A server may wait for it, so it does not wait for the message; between frames it must
         // stay.
         if uploaded.is_ready() {
-            let _ = pong.poll(cx, transport, blocks, rng);
+            let _ = incoming.pong.poll(cx, transport, blocks, rng);
         }
-        stats.sent = before + upload.sent + pong.all;
+        stats.sent = before + upload.sent + incoming.pong.all;
         came
     })
     .await;
-    stats.response.length = returned.length;
+    stats.response.length = incoming.returned.length;
     came?;
-    let answered = poll_fn(|cx| pong.poll(cx, transport, blocks, rng)).await;
-    stats.sent = before + upload.sent + pong.all;
+    let answered = poll_fn(|cx| incoming.pong.poll(cx, transport, blocks, rng)).await;
+    stats.sent = before + upload.sent + incoming.pong.all;
     answered.map_err(|error| Fault::broken(&error))?;
-    if returned.differs {
+    if incoming.returned.differs {
         return Err(Fault::new(
             Failure::Body,
             "another message came back than was sent",
         ));
     }
-    transport.frames = Some(frames);
+    transport.frames = Some(incoming.frames);
     stats.keep = upload.over;
     Ok(())
 }
@@ -244,52 +237,59 @@ impl Pong {
     }
 }
 
-/// Completes when a message has come; what was in the latest ping goes into `ping`.
-fn poll(
-    frames: &mut Decoder,
-    returned: &mut Returned<'_>,
-    ping: &mut Option<Vec<u8>>,
-    cx: &mut Context<'_>,
-    transport: &mut Transport,
-    stats: &mut ExchangeStats,
-) -> Poll<Result<(), Fault>> {
-    loop {
-        let mut at = 0;
+/// A message that comes back, and the pings between its frames.
+struct Incoming<'a> {
+    frames: Decoder,
+    returned: Returned<'a>,
+    pong: Pong,
+}
+
+impl Incoming<'_> {
+    /// Completes when the message has come.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        transport: &mut Transport,
+        stats: &mut ExchangeStats,
+    ) -> Poll<Result<(), Fault>> {
         loop {
-            let coming = &transport.inbox.bytes()[at..];
-            let part = frames.decode(coming);
-            match part.map_err(|error| Fault::new(Failure::Garbage, error.to_string()))? {
-                Part::Data(range) => {
-                    returned.take(&coming[range.clone()]);
-                    at += range.end;
-                }
-                Part::End(_, used) => {
-                    transport.inbox.consume(at + used);
-                    return Poll::Ready(Ok(()));
-                }
-                Part::Control(Opcode::Ping, range) => {
-                    *ping = Some(coming[range.clone()].to_vec());
-                    at += range.end;
-                }
-                Part::Control(Opcode::Close, _) => {
-                    return Poll::Ready(Err(Fault::new(
-                        Failure::Closed,
-                        "the server closed the WebSocket",
-                    )));
-                }
-                Part::Control(_, range) => at += range.end,
-                Part::More(used) => {
-                    at += used;
-                    break;
+            let mut at = 0;
+            loop {
+                let coming = &transport.inbox.bytes()[at..];
+                let part = self.frames.decode(coming);
+                match part.map_err(|error| Fault::new(Failure::Garbage, error.to_string()))? {
+                    Part::Data(range) => {
+                        self.returned.take(&coming[range.clone()]);
+                        at += range.end;
+                    }
+                    Part::End(_, used) => {
+                        transport.inbox.consume(at + used);
+                        return Poll::Ready(Ok(()));
+                    }
+                    Part::Control(Opcode::Ping, range) => {
+                        self.pong.ping = Some(coming[range.clone()].to_vec());
+                        at += range.end;
+                    }
+                    Part::Control(Opcode::Close, _) => {
+                        return Poll::Ready(Err(Fault::new(
+                            Failure::Closed,
+                            "the server closed the WebSocket",
+                        )));
+                    }
+                    Part::Control(_, range) => at += range.end,
+                    Part::More(used) => {
+                        at += used;
+                        break;
+                    }
                 }
             }
-        }
-        transport.inbox.consume(at);
-        if !ready!(transport.poll_read(cx, stats))? {
-            return Poll::Ready(Err(Fault::new(
-                Failure::Closed,
-                "closed before the message came back",
-            )));
+            transport.inbox.consume(at);
+            if !ready!(transport.poll_read(cx, stats))? {
+                return Poll::Ready(Err(Fault::new(
+                    Failure::Closed,
+                    "closed before the message came back",
+                )));
+            }
         }
     }
 }

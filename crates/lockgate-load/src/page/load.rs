@@ -54,6 +54,14 @@ struct Visit<'a> {
     wanted: RefCell<BTreeSet<(Priority, usize)>>,
 }
 
+/// An object that is fetched.
+struct Wanted {
+    /// Its index among the objects of the load.
+    place: usize,
+    target: String,
+    kind: ObjectKind,
+}
+
 /// A connection with its number.
 type Numbered = (u32, Transport);
 /// A fetch under way, which gives back its connection where that can have another.
@@ -191,9 +199,13 @@ impl Visit<'_> {
 
     /// Fetches one object, on a connection that is there or on a new one.
     async fn fetch(&self, place: usize, mut transport: Option<Numbered>) -> Option<Numbered> {
-        let (target, kind) = {
+        let wanted = {
             let object = &self.load.borrow().objects[place];
-            (object.target.clone(), object.kind)
+            Wanted {
+                place,
+                target: object.target.clone(),
+                kind: object.kind,
+            }
         };
         self.note(place, |object, now| object.start = Some(now));
         let mut scratch = Scratch::new(Rc::clone(&self.tools.blocks), Rng::new());
@@ -213,7 +225,7 @@ impl Visit<'_> {
             self.note(place, |object, _| object.connection = Some(number));
             let mut stats = ExchangeStats::default();
             let made = self
-                .exchange(place, &target, kind, &mut opened, &mut scratch, &mut stats)
+                .exchange(&wanted, &mut opened, &mut scratch, &mut stats)
                 .await;
             // RFC 9112 §9.3.1: what was closed before it answered may be asked again.
             if used
@@ -286,18 +298,16 @@ impl Visit<'_> {
 
     async fn exchange(
         &self,
-        place: usize,
-        target: &str,
-        kind: ObjectKind,
+        wanted: &Wanted,
         transport: &mut Transport,
         scratch: &mut Scratch,
         stats: &mut ExchangeStats,
     ) -> Result<(), Fault> {
-        let request = self.tools.plan.request(target);
-        let mut scanner = self.scanner(kind, target);
+        let request = self.tools.plan.request(&wanted.target);
+        let mut scanner = self.scanner(wanted.kind, &wanted.target);
         client::fetch(transport, &request, scratch, stats, |piece| match piece {
             Piece::Head(head) => {
-                self.note(place, |object, now| object.first = Some(now));
+                self.note(wanted.place, |object, now| object.first = Some(now));
                 // What an error page names belongs to no page.
                 let response = ObservedResponse {
                     status: Some(head.status),
