@@ -42,7 +42,7 @@ pub struct Sample {
     pub opened: f64,
     /// and of these with a session of TLS from before.
     pub resumed: f64,
-    /// Version and suite of TLS, of the first answer.
+    /// Version and suite of TLS, of the first response.
     pub tls: Option<String>,
     /// Whether requests were made by a schedule: then their rate is not the program's doing.
     pub open: bool,

@@ -22,7 +22,7 @@ use crate::expect::ObservedResponse;
 use crate::result::Failure;
 use crate::target::{Exchange, Peer, Target};
 
-/// Why an exchange failed: of which kind, and for people.
+/// Failure of an exchange: its kind, and a text for the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) failure: Failure,
@@ -43,7 +43,7 @@ impl Fault {
         }
     }
 
-    /// A connection that broke while an answer was due.
+    /// A connection that broke while a response was due.
     fn broken(error: &StreamError) -> Self {
         match error {
             StreamError::Tls(SessionError::Alerted(_))
@@ -54,10 +54,10 @@ impl Fault {
     }
 }
 
-/// What an exchange moved and found, whether it failed or not.
+/// Counts of one exchange and its response, whether it failed or not.
 #[derive(Debug, Default)]
 pub(crate) struct ExchangeStats {
-    /// The answer, as far as it came.
+    /// The response, as far as it came.
     pub(crate) response: ObservedResponse,
     /// Bytes of messages sent.
     pub(crate) sent: u64,
@@ -106,7 +106,7 @@ pub(crate) async fn connect(
 /// ended.
 ///
 /// # Errors
-/// When something came that nobody asked for, behind the exchange before.
+/// Something came behind the exchange before.
 pub(crate) async fn check_idle(
     transport: &mut Transport,
     target: &Target,
@@ -145,7 +145,7 @@ pub(crate) async fn check_idle(
 /// Makes one exchange on `link`; what it moved is in `done` even when it failed or was dropped.
 ///
 /// # Errors
-/// When no answer came about, or it was not as expected.
+/// When no response came about, or it was not as expected.
 pub(crate) async fn exchange(
     transport: &mut Transport,
     target: &Target,

@@ -1,4 +1,4 @@
-//! What an answer must be to count as a success.
+//! What a response must be to count as a success.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{self, SHA256};
 
 use crate::result::Failure;
 
-/// What is expected of every answer of a target.
+/// What is expected of every response of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expect {
     /// Its status.
@@ -20,7 +20,7 @@ pub struct Expect {
 /// How long a body must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// As long as that of the first answer that was right.
+    /// As long as that of the first response that was right.
     First,
     /// So many bytes.
     Exactly(u64),
@@ -33,7 +33,7 @@ pub enum Length {
 pub enum BodyCheck {
     /// Any.
     Any,
-    /// Those of the first answer that was right.
+    /// Those of the first response that was right.
     First,
     /// Those with this hash.
     Sha256([u8; 32]),
@@ -50,7 +50,7 @@ impl Default for Expect {
     }
 }
 
-/// One answer, as far as it is judged.
+/// One response, as far as it is judged.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ObservedResponse {
     pub(crate) status: Option<u16>,
@@ -64,7 +64,7 @@ impl Expect {
         self.body != BodyCheck::Any
     }
 
-    /// What is wrong with an answer, if something is; `first` is the first of its target that was
+    /// What is wrong with a response, if something is; `first` is the first of its target that was
     /// right.
     pub(crate) fn judge(
         &self,

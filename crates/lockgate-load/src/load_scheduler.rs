@@ -1,10 +1,9 @@
-//! Who makes the next request, and when: one thread's share of a stage.
+//! Schedule of one thread's share of a stage: which client makes the next request, and when.
 //!
-//! A client asks for its turn. In a closed loop there is always one, until the stage has ended. In
-//! an open loop turns come by a schedule: the client whose turn it is may be waiting for it, and is
-//! woken by the alarm, or come for it late, because no client was free. That lateness is the
-//! target's doing and part of the latency; that of a client which had been waiting is the
-//! generator's own, and measured apart.
+//! A client asks for a ticket. In a closed loop there is always one, until the stage has ended. In
+//! an open loop tickets fall due by a schedule. A client that waits is woken by the alarm. Where no
+//! client was free, the ticket is taken late: that lateness is the target's doing and part of the
+//! latency. The lateness of a client that was waiting is the generator's own, and measured apart.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,7 +17,7 @@ use lockgate_net::timer::Timer;
 use crate::moment::{Moment, nanoseconds};
 use crate::plan::{Loop, Stage, Until};
 
-/// The turn of one client.
+/// The right of one client to make a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
     /// When the request is due.
@@ -29,7 +28,7 @@ pub(crate) struct Ticket {
     pub(crate) awaited: bool,
 }
 
-/// One client, as the pace sees it.
+/// One client, as the scheduler sees it.
 #[derive(Debug, Default)]
 struct Slot {
     /// Set once the client runs: it is one task, whose waker stays the same, or one of several
@@ -47,12 +46,12 @@ struct Share {
     shape: Loop,
     /// The first moment.
     begin: Moment,
-    /// No turn is due from here on; the far future where a count ends the stage.
+    /// No ticket is due from here on; the far future where a count ends the stage.
     end: Moment,
-    /// The schedule's turns of this thread are every `stride`th from its own on.
+    /// Index of the next ticket; this thread has every `stride`th of the schedule.
     next: u64,
     stride: u64,
-    /// How many turns are left, where a count ends the stage.
+    /// Tickets that are left, where a count ends the stage.
     left: u64,
     timeout: Moment,
 }
@@ -60,7 +59,7 @@ struct Share {
 /// What time it is.
 #[derive(Debug)]
 enum Clock {
-    /// By the system, since the pace was made.
+    /// Clock of the system, since the scheduler was made.
     Running(Instant),
     /// By a test.
     #[cfg(test)]
@@ -76,9 +75,9 @@ pub(crate) struct LoadScheduler {
     waiting: RefCell<VecDeque<usize>>,
     share: RefCell<Option<Share>>,
     alarm: Timer,
-    /// Turns that nobody could take while they might have been in time.
+    /// Tickets that no client could take in time.
     unsent: Cell<u64>,
-    /// Turns that were due when the stage was ended early.
+    /// Tickets that were due when the stage was ended early.
     cut: Cell<u64>,
     /// Deadlines that have passed.
     expired: Cell<u64>,
@@ -122,7 +121,7 @@ impl LoadScheduler {
         }
     }
 
-    /// Begins a stage, of which some turns are this thread's.
+    /// Begins a stage, of which some tickets are this thread's.
     pub(crate) fn begin(&self, begin: Moment, stage: &Stage, timeout: Duration, own: Interleave) {
         let (end, left) = match stage.until {
             Until::Time(time) => (begin.saturating_add(nanoseconds(time)), u64::MAX),
@@ -143,7 +142,7 @@ impl LoadScheduler {
         self.deal();
     }
 
-    /// Ends the stage now: no turn is given any more. What was due by now and had no client is cut.
+    /// Ends the stage now: no ticket is given any more. Due tickets that had no client are cut.
     pub(crate) fn stop(&self) {
         if let Some(share) = &mut *self.share.borrow_mut() {
             self.cut.set(self.cut.get() + share.behind(self.now()));
@@ -157,7 +156,7 @@ impl LoadScheduler {
         self.share.borrow().as_ref().map(|share| share.end)
     }
 
-    /// Completes when the stage has no turn left and every client waits.
+    /// Completes when the stage has no ticket left and every client waits.
     pub(crate) async fn over(&self) {
         poll_fn(|cx| {
             if self.is_over() {
@@ -170,17 +169,17 @@ impl LoadScheduler {
         *self.share.borrow_mut() = None;
     }
 
-    /// Turns of the stage that nobody could take in time; asked for once.
+    /// Takes the number of tickets that no client could take in time.
     pub(crate) fn take_unsent(&self) -> u64 {
         self.unsent.take()
     }
 
-    /// Turns that were due and had no client when the stage was ended early; asked for once.
+    /// Takes the number of due tickets without a client when the stage was ended early.
     pub(crate) fn take_cut(&self) -> u64 {
         self.cut.take()
     }
 
-    /// Completes when it is that client's turn.
+    /// Completes with the client's next ticket.
     pub(crate) fn poll_ticket(&self, client: usize, cx: &mut Context<'_>) -> Poll<Ticket> {
         let slot = &self.slots[client];
         if let Some(mut ticket) = slot.ticket.take() {
@@ -212,7 +211,7 @@ impl LoadScheduler {
         Poll::Pending
     }
 
-    /// Hands out turns as they fall due, for ever.
+    /// Gives out tickets as they fall due, for ever.
     ///
     /// # Errors
     /// When the alarm cannot be set.
@@ -223,7 +222,7 @@ impl LoadScheduler {
         }
     }
 
-    /// Gives due turns to those who wait.
+    /// Gives due tickets to the clients that wait.
     fn deal(&self) {
         loop {
             let Some(&client) = self.waiting.borrow().front() else {
@@ -242,7 +241,7 @@ impl LoadScheduler {
         self.look_for_the_end();
     }
 
-    /// The next turn, if it is due; `awaited` when a client waits for it.
+    /// The next ticket, if it is due; `awaited` when a client waits for it.
     fn take(&self, awaited: bool) -> Option<Ticket> {
         let mut share = self.share.borrow_mut();
         let share = share.as_mut()?;
@@ -275,7 +274,7 @@ impl LoadScheduler {
         Some(ticket)
     }
 
-    /// Passes over turns that could only be too late: an absurd rate must not make an absurd queue.
+    /// Skips tickets that could only be too late: an absurd rate must not make an absurd queue.
     fn skip(&self, share: &mut Share, now: Moment) {
         let Some(latest) = now.checked_sub(share.timeout) else {
             return;
@@ -366,7 +365,7 @@ impl LoadScheduler {
 }
 
 impl Share {
-    /// When the next turn is due, if it is within the stage.
+    /// When the next ticket is due, if it is within the stage.
     fn due(&self) -> Option<Moment> {
         let Loop::Open(schedule) = &self.shape else {
             return None;
@@ -377,7 +376,7 @@ impl Share {
         (due < self.end).then_some(due)
     }
 
-    /// How many turns were due before `moment` and are not taken.
+    /// Tickets that were due before `moment` and are not taken.
     fn behind(&self, moment: Moment) -> u64 {
         let Loop::Open(schedule) = &self.shape else {
             return 0;
@@ -390,7 +389,7 @@ impl Share {
     }
 }
 
-/// Which turns are one thread's.
+/// Tickets of one thread among those of all threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interleave {
     /// The first, from 0 on.

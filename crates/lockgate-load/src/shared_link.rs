@@ -7,7 +7,7 @@
 //! when their turn comes, which a real link would have in a queue at its far end; and nothing is
 //! delayed that is not queued, since there is no latency. Bytes are those of TCP's stream, TLS
 //! included, without headers of packets. Handshakes of TLS are paid for when they are over, the
-//! first answer of each target before the run is free, and what clients send is not slowed down.
+//! first response of each target before the run is free, and what clients send is not slowed down.
 
 mod queue;
 

@@ -1,4 +1,4 @@
-//! What is asked for: where it is, how it is spoken to, and what is sent.
+//! Targets: where they are, and what is sent to them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,25 +11,25 @@ use lockgate_net::tls::Connector;
 use crate::expect::{Expect, ObservedResponse};
 use crate::result::Failure;
 
-/// One thing that is asked for.
+/// A target of requests.
 #[derive(Debug)]
 pub struct Target {
     /// As it was written.
     pub written: String,
     /// Its share of the requests, beside the weights of the others.
     pub weight: u32,
-    /// Where it is: targets with the same peer share connections.
+    /// Peer: targets with the same peer share connections.
     pub peer: Arc<Peer>,
-    /// What an exchange is.
+    /// Exchange with the target.
     pub exchange: Exchange,
-    /// What its answer must be.
+    /// What its response must be.
     pub expect: Expect,
-    /// The first answer that was so, of all threads: what the others are held against.
+    /// The first response that was so, of all threads: what the others are held against.
     pub(crate) first: OnceLock<ObservedResponse>,
 }
 
 impl Target {
-    /// What is wrong with an answer, if something is.
+    /// What is wrong with a response, if something is.
     pub(crate) fn judge(&self, response: &ObservedResponse) -> Result<(), (Failure, String)> {
         if self.first.get().is_none() {
             // What went wrong is nothing to hold others against.
@@ -41,7 +41,7 @@ impl Target {
     }
 }
 
-/// Who is connected to, and how.
+/// Peer of connections, and how they are made.
 #[derive(Debug)]
 pub struct Peer {
     /// Addresses in the order in which they are tried; at least one.
@@ -85,7 +85,7 @@ pub struct ConnectProxy {
     pub authorization: Option<String>,
 }
 
-/// What an exchange is.
+/// Exchange with a target, by protocol.
 #[derive(Debug)]
 pub enum Exchange {
     /// A request of HTTP/1.1.
@@ -114,7 +114,7 @@ impl Exchange {
 /// A request, as far as it is always the same.
 #[derive(Debug)]
 pub struct Http1Request {
-    /// Its method, which says whether the answer has a body.
+    /// Its method, which says whether the response has a body.
     pub method: Method,
     /// The head up to what changes from request to request; with its empty line where nothing
     /// does.
@@ -128,7 +128,7 @@ pub struct Http1Request {
 /// A request of HTTP/2, as far as it is always the same.
 #[derive(Debug)]
 pub struct Http2Request {
-    /// Its method, which says whether the answer has a body.
+    /// Its method, which says whether the response has a body.
     pub method: Method,
     /// Pseudo-fields, and fields behind them; names without capital letters (RFC 9113 §8.2).
     pub fields: Vec<(String, String)>,

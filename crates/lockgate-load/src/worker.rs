@@ -28,14 +28,14 @@ use crate::target::Target;
 
 use streams::Http2Client;
 
-/// How often deadlines are looked at, in time.
+/// Interval at which deadlines are checked.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Ticks until a client tries again after it could not connect: whoever refuses would be asked
 /// without end.
 const PAUSE: usize = 10;
 const SECOND: Moment = 1_000_000_000;
 
-/// What ends a run early; shared by all threads.
+/// Signal that ends a run early; shared by all threads.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -65,13 +65,13 @@ impl Stop {
     }
 }
 
-/// What a thread is told.
+/// Order to a thread: the next stage.
 pub(crate) struct Order {
     pub(crate) stage: Arc<Stage>,
     pub(crate) begin: Instant,
 }
 
-/// What a thread tells.
+/// Event of a thread, for the main thread.
 pub(crate) enum WorkerEvent {
     /// What came of one second of the stage, counted from 0.
     Second(usize, Box<StageCounts>),
@@ -81,7 +81,7 @@ pub(crate) enum WorkerEvent {
     Broken(io::Error),
 }
 
-/// What a thread is made of.
+/// Setup of a thread.
 pub(crate) struct WorkerSetup {
     pub(crate) plan: Arc<Plan>,
     pub(crate) thread: usize,
@@ -92,7 +92,7 @@ pub(crate) struct WorkerSetup {
     pub(crate) events: Sender<WorkerEvent>,
 }
 
-/// What the clients of a thread share.
+/// State that the clients of a thread share.
 struct Worker {
     plan: Arc<Plan>,
     stop: Arc<Stop>,
@@ -103,7 +103,7 @@ struct Worker {
     second: Cell<(usize, Moment)>,
     /// How long the thread had been busy when the stage's time was over.
     at_end: Cell<Option<ThreadTime>>,
-    /// Those who wait for the next tick.
+    /// Clients that wait for the next tick.
     ticks: RefCell<Vec<Waker>>,
     draw: TargetPicker,
     /// Of the slow link, if there is one.
@@ -212,7 +212,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
     Ok(())
 }
 
-/// How long a thread was busy (proc(5), `schedstat`).
+/// CPU time of a thread (proc(5), `schedstat`).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ThreadTime {
     /// On a CPU.
@@ -502,7 +502,7 @@ fn fail(counts: &mut StageCounts, fault: Fault) {
     counts.examples[kind].get_or_insert(fault.text);
 }
 
-/// Which target is next: by weight, each draw by itself.
+/// Random choice of the next target by weight.
 struct TargetPicker {
     /// The weights summed up, and the peer of each target.
     targets: Vec<(u32, usize)>,

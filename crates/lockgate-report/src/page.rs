@@ -131,7 +131,7 @@ fn failures(report: &PageReport) -> String {
 }
 
 /// Each object in the order in which they were taken up; in its bar `.` is until it was, `-` until
-/// the head of its answer, `=` until its end.
+/// the head of its response, `=` until its end.
 fn waterfall(load: &PageLoad) -> String {
     let mut order: Vec<&Object> = load.objects.iter().collect();
     order.sort_by_key(|object| (object.start.unwrap_or(Duration::MAX), object.connection));

@@ -16,18 +16,18 @@ use crate::expect::{Expect, Hasher};
 use crate::result::Failure;
 use crate::target::Http1Request;
 
-/// A piece of an answer.
+/// A piece of a response.
 pub(crate) enum Piece<'a> {
-    /// Its head: of the final answer, not of those before it (1xx).
+    /// Its head: of the final response, not of those before it (1xx).
     Head(&'a ResponseHead),
     /// Some of its body.
     Data(&'a [u8]),
 }
 
-/// Sends a request and reads its answer to the end, as far as it is judged.
+/// Sends a request and reads its response to the end, as far as it is judged.
 ///
 /// # Errors
-/// When no whole answer came.
+/// When no whole response came.
 pub(super) async fn exchange(
     transport: &mut Transport,
     request: &Http1Request,
@@ -48,10 +48,10 @@ pub(super) async fn exchange(
 }
 
 /// Sends a request and reads its answer to the end, both at once: an origin may answer while it is
-/// still asked. `take` gets the answer as it comes.
+/// still asked. `take` gets the response as it comes.
 ///
 /// # Errors
-/// When no whole answer came, or `take` refuses it.
+/// When no whole response came, or `take` refuses it.
 pub(crate) async fn fetch(
     transport: &mut Transport,
     request: &Http1Request,
@@ -89,11 +89,11 @@ pub(crate) async fn fetch(
     Ok(())
 }
 
-/// What has come of an answer.
+/// What has come of a response.
 struct ResponseReader<F> {
     method: Method,
     progress: Progress,
-    /// Of the final answer, once its head is there.
+    /// Of the final response, once its head is there.
     body: Option<Decoder>,
     trailers: Fields,
     length: u64,
@@ -132,7 +132,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
         }
     }
 
-    /// Takes apart what has come; whether the answer is whole.
+    /// Takes apart what has come; whether the response is whole.
     fn take(
         &mut self,
         transport: &mut Transport,
@@ -191,7 +191,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
         Ok(ended)
     }
 
-    /// The connection has ended: so has an answer that goes on until then.
+    /// The connection has ended: so has a response that goes on until then.
     fn close(&mut self) -> Result<(), Fault> {
         self.keep = false;
         match &self.body {
@@ -205,7 +205,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
     }
 }
 
-/// Whether the connection goes on behind this answer (RFC 9112 §9.3).
+/// Whether the connection goes on behind this response (RFC 9112 §9.3).
 fn keeps(head: &ResponseHead) -> bool {
     let says = |word: &[u8]| {
         head.fields

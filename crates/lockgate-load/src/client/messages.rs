@@ -194,7 +194,7 @@ pub(super) async fn exchange(
     Ok(())
 }
 
-/// Answers to pings; several at once are answered by one (§5.5.3).
+/// Responses to pings; several at once are answered by one (§5.5.3).
 #[derive(Default)]
 struct Pong {
     /// What was in the latest ping that was not answered.

@@ -15,7 +15,7 @@ pub(crate) struct Scratch {
     pub(crate) rng: Rng,
     /// The slow link that new connections are behind, if they are.
     pub(crate) link_queue: Option<Rc<LinkQueue>>,
-    /// The answer's head.
+    /// The response's head.
     pub(crate) head: ResponseHead,
     /// What is sent of a head after what is always the same.
     pub(crate) fields: Vec<u8>,

@@ -111,17 +111,17 @@ pub struct Object {
     pub start: Option<Duration>,
     /// What it took to open that connection, TLS included, if it was opened for it.
     pub connect: Option<Duration>,
-    /// When the head of its answer was there.
+    /// When the head of its response was there.
     pub first: Option<Duration>,
-    /// When its answer was whole, or failed.
+    /// When its response was whole, or failed.
     pub end: Option<Duration>,
     /// The number of the connection, from 1 on in the order in which they were opened.
     pub connection: Option<u32>,
-    /// The status of its answer.
+    /// The status of its response.
     pub status: Option<u16>,
     /// Bytes of its body.
     pub length: u64,
-    /// Bytes of its answer, head included.
+    /// Bytes of its response, head included.
     pub received: u64,
     /// Why it is no success.
     pub failure: Option<(Failure, String)>,
@@ -146,7 +146,7 @@ impl Object {
         }
     }
 
-    /// When its answer was whole, if it came as it should.
+    /// When its response was whole, if it came as it should.
     pub fn done(&self) -> Option<Duration> {
         self.end.filter(|_| self.failure.is_none())
     }
@@ -183,7 +183,7 @@ impl PageLoad {
         ends.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Bytes of all answers, heads included.
+    /// Bytes of all responses, heads included.
     pub fn received(&self) -> u64 {
         self.objects.iter().map(|object| object.received).sum()
     }

@@ -1,4 +1,4 @@
-//! One thread's end of the link: connections with something to read take turns, whoever waits
+//! One thread's end of the link: connections with something to read take turns, the one that waits
 //! longest first.
 
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,7 @@ use lockgate_net::timer::Timer;
 
 use super::SharedLink;
 
-/// Who waits for the link in one thread.
+/// Connections of one thread that wait for the link.
 #[derive(Debug)]
 pub(crate) struct LinkQueue {
     link: Arc<SharedLink>,
@@ -89,7 +89,7 @@ impl LinkQueue {
     }
 }
 
-/// The place of one connection.
+/// The place of one connection at the link.
 #[derive(Debug)]
 pub(crate) struct LinkSlot {
     queue: Rc<LinkQueue>,

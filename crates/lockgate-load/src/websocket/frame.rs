@@ -27,7 +27,7 @@ pub enum Opcode {
     Close = 0x8,
     /// To be answered by a pong with the same payload.
     Ping = 0x9,
-    /// The answer to a ping.
+    /// The response to a ping.
     Pong = 0xa,
 }
 

@@ -56,7 +56,7 @@ struct PeerConnections {
 
 pub(super) struct Http2Client {
     worker: Rc<Worker>,
-    /// The first of its clients, for the pace.
+    /// The first of its clients, for the scheduler.
     first: usize,
     /// Of each stream the request that it has, or will have.
     slots: Vec<Option<PendingRequest>>,
@@ -71,7 +71,7 @@ pub(super) struct Http2Client {
 }
 
 impl Http2Client {
-    /// With so many at once, who are the pace's clients from `first` on.
+    /// With so many at once, who are the scheduler's clients from `first` on.
     pub(super) fn new(worker: Rc<Worker>, first: usize, streams: usize) -> Self {
         let sides = worker
             .draw

@@ -17,7 +17,7 @@ use lockgate_metrics::CONTENT_TYPE;
 
 /// What one push may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of an answer that are read: a gateway says in one line what it does not like.
+/// Bytes of a response that are read: a gateway says in one line what it does not like.
 const MOST: usize = 16 * 1024;
 /// Characters of that line that are handed on.
 const SAID: usize = 200;
@@ -161,7 +161,7 @@ impl Gateway {
         out
     }
 
-    /// The status of the final answer, and of one that refuses what it says.
+    /// The status of the final response, and of one that refuses what it says.
     fn answer(&self, wire: &mut Wire) -> Result<(u16, String), PushError> {
         let lost = |error| PushError::Lost {
             gateway: self.written.clone(),

@@ -1,6 +1,6 @@
 //! The state of one connection (RFC 9113), without IO: requests become bytes, bytes become answers.
 //!
-//! Requests have places, from 0 on, which are whoever asks's; what becomes of them is told by
+//! Requests have places, from 0 on, which are the caller's; what becomes of them is told by
 //! these.
 
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ const UNSENT: usize = 256 * 1024;
 /// What may come before the server is given more.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Windows {
-    /// Of one answer.
+    /// Of one response.
     pub(crate) stream: u32,
     /// Of all of them together; no less than [`USUAL_WINDOW`].
     pub(crate) connection: u32,
@@ -49,13 +49,13 @@ impl Windows {
 pub(crate) struct Finished {
     pub(crate) place: usize,
     pub(crate) stats: ExchangeStats,
-    /// What nobody has looked at, of an answer that was to be kept.
+    /// What nobody has looked at, of a response that was to be kept.
     pub(crate) kept: Option<Kept>,
     pub(crate) outcome: Outcome,
 }
 
 pub(crate) enum Outcome {
-    /// A whole answer came.
+    /// A whole response came.
     Answered,
     Failed(Fault),
     /// The server has said that it did nothing about it, because the connection ends: it may be
@@ -109,14 +109,14 @@ pub(crate) struct Connection {
     /// What the server takes of all bodies together as yet.
     pub(super) window: i64,
     pub(super) windows: Windows,
-    /// Bytes of answers that its window was not given back for.
+    /// Bytes of responses that its window was not given back for.
     pub(super) taken: u32,
     pub(super) block: Option<Block>,
     /// What is still to come of a body's frame.
     pub(super) rest: Option<Frame>,
     /// Why the server ends it, once it has said so (§6.8).
     pub(super) goodbye: Option<u32>,
-    /// Frames of answers that have come.
+    /// Frames of responses that have come.
     pub(super) heard: u64,
     finished: VecDeque<Finished>,
 }
@@ -211,7 +211,7 @@ impl Connection {
         self.sent = 0;
     }
 
-    /// The status of an answer that has begun and not ended, and what nobody has looked at of one
+    /// The status of a response that has begun and not ended, and what nobody has looked at of one
     /// that is kept.
     pub(crate) fn look(&mut self, place: usize) -> Option<(u16, Option<&mut Kept>)> {
         let stream = self.streams.get(place)?;
@@ -376,7 +376,7 @@ impl Connection {
     }
 
     /// Gives up on a request, and says so; what it moved until then, if it was under way. `true`
-    /// beside it where nothing has come of any answer since it began: a connection that may be
+    /// beside it where nothing has come of any response since it began: a connection that may be
     /// dead.
     pub(crate) fn cancel(&mut self, place: usize) -> Option<(ExchangeStats, bool)> {
         let stream = self.streams.take(place)?;

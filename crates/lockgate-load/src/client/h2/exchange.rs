@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// Sends what there is to be sent, all of it together as far as there is room. That nobody
-    /// takes it is found out by reading: there may be an answer all the same, or the reason.
+    /// takes it is found out by reading: there may be a response all the same, or the reason.
     pub(crate) fn write(
         &mut self,
         cx: &mut Context<'_>,
@@ -79,7 +79,7 @@ impl Connection {
 /// One exchange on a connection that has no other.
 ///
 /// # Errors
-/// When no whole answer came.
+/// When no whole response came.
 pub(in crate::client) async fn exchange(
     transport: &mut Transport,
     request: &Http2Request,

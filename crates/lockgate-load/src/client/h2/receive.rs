@@ -36,7 +36,7 @@ impl Said {
                     .filter(|status| (100..1000).contains(status))
                     .map(|status| status as u16);
             }
-            // There is no other of an answer (§8.3.2).
+            // There is no other of a response (§8.3.2).
             [b':', ..] => self.is_misplaced = true,
             b"content-length" => self.length = number(),
             b"grpc-status" => self.grpc = number(),
@@ -260,7 +260,7 @@ impl Connection {
         }
     }
 
-    /// The answer has come to its end.
+    /// The response has come to its end.
     fn finish_answer(&mut self, place: usize) -> Result<(), Fault> {
         let Some(stream) = self.streams.take(place) else {
             return Ok(());
@@ -277,7 +277,7 @@ impl Connection {
                 );
                 Outcome::Failed(Fault::new(Failure::Length, text))
             }
-            // What is no answer of a call at all is seen by its status.
+            // What is no response of a call at all is seen by its status.
             _ => match stream
                 .grpc
                 .filter(|_| stream.stats.response.status == Some(200))
@@ -291,7 +291,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What came for a stream is no answer; others are as good as they were (§8.1.1).
+    /// What came for a stream is no response; others are as good as they were (§8.1.1).
     fn refuse(&mut self, place: usize, text: &str) -> Result<(), Fault> {
         if let Some(stream) = self.streams.take(place) {
             self.write_number(FrameType::Reset, stream.id, frame::PROTOCOL_ERROR);

@@ -1,4 +1,4 @@
-//! What is known of one request and its answer, and which stream of a connection it is.
+//! What is known of one request and its response, and which stream of a connection it is.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ pub(super) struct Stream {
     pub(super) stats: ExchangeStats,
     pub(super) hasher: Option<Hasher>,
     pub(super) kept: Option<Kept>,
-    /// What the answer said about its length.
+    /// What the response said about its length.
     pub(super) declared: Option<u64>,
     /// Of a call of gRPC, which must have one, the status that came.
     pub(super) grpc: Option<Grpc>,
-    /// Bytes of the answer that its window was not given back for.
+    /// Bytes of the response that its window was not given back for.
     pub(super) taken: u32,
     /// What the server takes of the body as yet; less than nothing after it has changed its mind
     /// (RFC 9113 §6.9.2).
@@ -75,7 +75,7 @@ impl Grpc {
     }
 }
 
-/// What an answer is for, beside being counted.
+/// What a response is for, beside being counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyUse {
     Count,
@@ -94,7 +94,7 @@ impl BodyUse {
     }
 }
 
-/// An answer that somebody looks into.
+/// A response that somebody looks into.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// What its head says that its data is coded in, if anything.

@@ -34,7 +34,7 @@ struct PageConnection<'a> {
 struct PendingObject {
     place: usize,
     priority: Priority,
-    /// What looks through its answer, where that may name other objects.
+    /// What looks through its response, where that may name other objects.
     scanner: Option<Scanner>,
     is_answered: bool,
     /// Why nobody could look into it.
@@ -166,7 +166,7 @@ impl PageConnection<'_> {
         }
     }
 
-    /// Looks at what has come of answers that have not ended.
+    /// Looks at what has come of responses that have not ended.
     fn look(&mut self) {
         for asked in &mut self.running {
             if let Some((status, kept)) = self.connection.look(asked.place) {
