@@ -3,26 +3,26 @@
 mod bytes;
 pub(crate) mod h2;
 mod http;
-mod link;
 mod messages;
 mod returned;
 mod scratch;
+mod transport;
 mod upload;
 
 pub(crate) use http::Piece;
 pub(crate) use http::fetch;
-pub(crate) use link::Link;
 pub(crate) use scratch::Scratch;
+pub(crate) use transport::Transport;
 
 use lockgate_net::dial;
 use lockgate_net::stream::StreamError;
 use lockgate_net::tls::session::SessionError;
 
-use crate::expect::Seen;
+use crate::expect::ObservedResponse;
 use crate::result::Failure;
-use crate::target::{Ask, Peer, Target};
+use crate::target::{Exchange, Peer, Target};
 
-/// Why an exchange failed: of which kind, and for people.
+/// Failure of an exchange: its kind, and a text for the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) failure: Failure,
@@ -43,7 +43,7 @@ impl Fault {
         }
     }
 
-    /// A connection that broke while an answer was due.
+    /// A connection that broke while a response was due.
     fn broken(error: &StreamError) -> Self {
         match error {
             StreamError::Tls(SessionError::Alerted(_))
@@ -54,11 +54,11 @@ impl Fault {
     }
 }
 
-/// What an exchange moved and found, whether it failed or not.
+/// Counts of one exchange and its response, whether it failed or not.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
-    /// The answer, as far as it came.
-    pub(crate) seen: Seen,
+pub(crate) struct ExchangeStats {
+    /// The response, as far as it came.
+    pub(crate) response: ObservedResponse,
     /// Bytes of messages sent.
     pub(crate) sent: u64,
     /// And received.
@@ -77,15 +77,17 @@ pub(crate) async fn open(
     target: &Target,
     address: &dial::Target,
     scratch: &mut Scratch,
-    done: &mut Done,
-) -> Result<Link, Fault> {
-    let mut link = connect(&target.peer, address, scratch).await?;
-    match &target.ask {
-        Ask::WebSocket(asked) => messages::upgrade(&mut link, &asked.head, scratch, done).await?,
-        Ask::Http2(_) => h2::check(&link)?,
-        Ask::Http(_) | Ask::Bytes(_) => {}
+    stats: &mut ExchangeStats,
+) -> Result<Transport, Fault> {
+    let mut transport = connect(&target.peer, address, scratch).await?;
+    match &target.exchange {
+        Exchange::WebSocket(asked) => {
+            messages::upgrade(&mut transport, &asked.head, scratch, stats).await?
+        }
+        Exchange::Http2(_) => h2::check(&transport)?,
+        Exchange::Http1(_) | Exchange::Bytes(_) => {}
     }
-    Ok(link)
+    Ok(transport)
 }
 
 /// Connects to `address` of `peer`, TLS included.
@@ -96,66 +98,74 @@ pub(crate) async fn connect(
     peer: &Peer,
     address: &dial::Target,
     scratch: &Scratch,
-) -> Result<Link, Fault> {
-    link::open(peer, address, &scratch.blocks, scratch.line.as_ref()).await
+) -> Result<Transport, Fault> {
+    transport::open(peer, address, &scratch.blocks, scratch.link_queue.as_ref()).await
 }
 
 /// Looks at what has come since the last exchange on `link`: whether it can have another, or has
 /// ended.
 ///
 /// # Errors
-/// When something came that nobody asked for, behind the exchange before.
-pub(crate) async fn look(
-    link: &mut Link,
+/// Something came behind the exchange before.
+pub(crate) async fn check_idle(
+    transport: &mut Transport,
     target: &Target,
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
 ) -> Result<bool, Fault> {
-    if link.is_quiet() {
+    if transport.is_quiet() {
         return Ok(true);
     }
-    match &target.ask {
-        Ask::WebSocket(_) => messages::look(link, scratch, done).await,
-        Ask::Http(_) | Ask::Http2(_) | Ask::Bytes(_) => match link.read_now(done).await {
-            None => Ok(true),
-            // To connections without a request some servers say so before they close them (RFC 9110
-            // §15.5.9).
-            Some(true)
-                if !link
-                    .inbox
-                    .bytes()
-                    .get(8..)
-                    .is_some_and(|rest| rest.starts_with(b" 408 ")) =>
-            {
-                let more = link.inbox.bytes().len();
-                Err(Fault::new(
-                    Failure::Length,
-                    format!("{more} bytes behind the end, after a while"),
-                ))
+    match &target.exchange {
+        Exchange::WebSocket(_) => messages::check_idle(transport, scratch, stats).await,
+        Exchange::Http1(_) | Exchange::Http2(_) | Exchange::Bytes(_) => {
+            match transport.read_now(stats).await {
+                None => Ok(true),
+                // To connections without a request some servers say so before they close them (RFC 9110
+                // §15.5.9).
+                Some(true)
+                    if !transport
+                        .inbox
+                        .bytes()
+                        .get(8..)
+                        .is_some_and(|rest| rest.starts_with(b" 408 ")) =>
+                {
+                    let more = transport.inbox.bytes().len();
+                    Err(Fault::new(
+                        Failure::Length,
+                        format!("{more} bytes behind the end, after a while"),
+                    ))
+                }
+                Some(_) => Ok(false),
             }
-            Some(_) => Ok(false),
-        },
+        }
     }
 }
 
 /// Makes one exchange on `link`; what it moved is in `done` even when it failed or was dropped.
 ///
 /// # Errors
-/// When no answer came about, or it was not as expected.
+/// When no response came about, or it was not as expected.
 pub(crate) async fn exchange(
-    link: &mut Link,
+    transport: &mut Transport,
     target: &Target,
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
 ) -> Result<(), Fault> {
-    match &target.ask {
-        Ask::Http(request) => http::exchange(link, request, &target.expect, scratch, done).await?,
-        Ask::Http2(request) => h2::exchange(link, request, &target.expect, scratch, done).await?,
-        Ask::WebSocket(asked) => {
-            messages::exchange(link, &asked.message, &target.expect, scratch, done).await?
+    match &target.exchange {
+        Exchange::Http1(request) => {
+            http::exchange(transport, request, &target.expect, scratch, stats).await?
         }
-        Ask::Bytes(body) => bytes::exchange(link, body, &target.expect, scratch, done).await?,
+        Exchange::Http2(request) => {
+            h2::exchange(transport, request, &target.expect, scratch, stats).await?
+        }
+        Exchange::WebSocket(asked) => {
+            messages::exchange(transport, &asked.message, &target.expect, scratch, stats).await?
+        }
+        Exchange::Bytes(body) => {
+            bytes::exchange(transport, body, &target.expect, scratch, stats).await?
+        }
     }
-    let judged = target.judge(&done.seen);
+    let judged = target.judge(&stats.response);
     judged.map_err(|(failure, text)| Fault::new(failure, text))
 }

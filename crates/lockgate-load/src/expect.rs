@@ -1,4 +1,4 @@
-//! What an answer must be to count as a success.
+//! What a response must be to count as a success.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{self, SHA256};
 
 use crate::result::Failure;
 
-/// What is expected of every answer of a target.
+/// What is expected of every response of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expect {
     /// Its status.
@@ -14,13 +14,13 @@ pub struct Expect {
     /// How many bytes its body has.
     pub length: Length,
     /// Which bytes.
-    pub body: Bytes,
+    pub body: BodyCheck,
 }
 
 /// How long a body must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// As long as that of the first answer that was right.
+    /// As long as that of the first response that was right.
     First,
     /// So many bytes.
     Exactly(u64),
@@ -30,10 +30,10 @@ pub enum Length {
 
 /// Which bytes a body must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bytes {
+pub enum BodyCheck {
     /// Any.
     Any,
-    /// Those of the first answer that was right.
+    /// Those of the first response that was right.
     First,
     /// Those with this hash.
     Sha256([u8; 32]),
@@ -45,14 +45,14 @@ impl Default for Expect {
         Self {
             status: vec![200..=299],
             length: Length::First,
-            body: Bytes::Any,
+            body: BodyCheck::Any,
         }
     }
 }
 
-/// One answer, as far as it is judged.
+/// One response, as far as it is judged.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedResponse {
     pub(crate) status: Option<u16>,
     pub(crate) length: u64,
     pub(crate) hash: Option<[u8; 32]>,
@@ -61,13 +61,17 @@ pub(crate) struct Seen {
 impl Expect {
     /// Whether bodies must be hashed.
     pub(crate) fn wants_hash(&self) -> bool {
-        self.body != Bytes::Any
+        self.body != BodyCheck::Any
     }
 
-    /// What is wrong with an answer, if something is; `first` is the first of its target that was
+    /// What is wrong with a response, if something is; `first` is the first of its target that was
     /// right.
-    pub(crate) fn judge(&self, seen: &Seen, first: Option<&Seen>) -> Result<(), (Failure, String)> {
-        if let Some(status) = seen.status
+    pub(crate) fn judge(
+        &self,
+        response: &ObservedResponse,
+        first: Option<&ObservedResponse>,
+    ) -> Result<(), (Failure, String)> {
+        if let Some(status) = response.status
             && !self.status.iter().any(|range| range.contains(&status))
         {
             return Err((Failure::Status, format!("status {status}")));
@@ -77,18 +81,18 @@ impl Expect {
             Length::Exactly(length) => Some(length),
             Length::Any => None,
         };
-        if let Some(length) = length.filter(|length| *length != seen.length) {
+        if let Some(length) = length.filter(|length| *length != response.length) {
             return Err((
                 Failure::Length,
-                format!("{} bytes instead of {length}", seen.length),
+                format!("{} bytes instead of {length}", response.length),
             ));
         }
         let hash = match self.body {
-            Bytes::Any => None,
-            Bytes::First => first.and_then(|first| first.hash),
-            Bytes::Sha256(hash) => Some(hash),
+            BodyCheck::Any => None,
+            BodyCheck::First => first.and_then(|first| first.hash),
+            BodyCheck::Sha256(hash) => Some(hash),
         };
-        match (hash, seen.hash) {
+        match (hash, response.hash) {
             (Some(wanted), Some(hash)) if hash != wanted => {
                 Err((Failure::Body, "the right length and other bytes".to_owned()))
             }
@@ -120,8 +124,8 @@ impl Hasher {
 mod tests {
     use super::*;
 
-    fn page(status: u16, length: u64) -> Seen {
-        Seen {
+    fn page(status: u16, length: u64) -> ObservedResponse {
+        ObservedResponse {
             status: Some(status),
             length,
             hash: None,
@@ -166,21 +170,21 @@ mod tests {
             hasher.update(data);
             Some(hasher.finish())
         };
-        let seen = |data: &[u8]| Seen {
+        let response = |data: &[u8]| ObservedResponse {
             status: None,
             length: data.len() as u64,
             hash: hash(data),
         };
         let expect = Expect {
-            body: Bytes::First,
+            body: BodyCheck::First,
             ..Expect::default()
         };
         assert!(expect.wants_hash());
-        let first = seen(b"one");
+        let first = response(b"one");
         assert_eq!(expect.judge(&first, None), Ok(()));
-        assert_eq!(expect.judge(&seen(b"one"), Some(&first)), Ok(()));
+        assert_eq!(expect.judge(&response(b"one"), Some(&first)), Ok(()));
         assert_eq!(
-            expect.judge(&seen(b"two"), Some(&first)).unwrap_err().0,
+            expect.judge(&response(b"two"), Some(&first)).unwrap_err().0,
             Failure::Body
         );
     }

@@ -1,5 +1,5 @@
-//! The first answer of each target, before anything is measured: whether it is there, and what the
-//! others must be like.
+//! The first response of each target, before anything is measured: the later ones are compared with
+//! it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -10,47 +10,50 @@ use fastrand::Rng;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 
-use crate::client::{self, Done, Fault, Link, Scratch};
+use crate::client::{self, ExchangeStats, Fault, Scratch, Transport};
 use crate::plan::Plan;
-use crate::result::{Failure, FirstAnswer};
-use crate::run::StartError;
-use crate::target::{Ask, Target};
+use crate::result::{Failure, FirstResponse};
+use crate::start_error::StartError;
+use crate::target::{Exchange, Target};
 use crate::worker::{Stop, TICK};
 
-/// Asks each target once. Addresses that do not answer are struck out.
+/// Makes one exchange with each target. Each peer keeps the first address that answers.
 ///
 /// # Errors
-/// When a target does not answer as expected, unless the plan says to go on.
-pub(crate) fn ask(plan: &Plan, stop: &Stop) -> Result<Vec<FirstAnswer>, StartError> {
+/// The response of a target is not as expected, unless the plan says to go on.
+pub(crate) fn request_all(plan: &Plan, stop: &Stop) -> Result<Vec<FirstResponse>, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build_local(Default::default())?;
     runtime.block_on(async {
-        let mut answers = Vec::new();
-        for place in 0..plan.targets.len() {
-            let Some(answer) = one(plan, place, stop).await? else {
+        let mut responses = Vec::new();
+        for target in &plan.targets {
+            let Some(response) = request(plan, target, stop).await? else {
                 break;
             };
-            answers.push(answer);
+            responses.push(response);
         }
-        Ok(answers)
+        Ok(responses)
     })
 }
 
-/// `None` when the run was ended meanwhile.
-async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswer>, StartError> {
-    let blocks = Blocks::new();
-    let mut scratch = Scratch::new(blocks, Rng::new());
+/// The first response of `target`; `None` when the run was ended meanwhile.
+async fn request(
+    plan: &Plan,
+    target: &Target,
+    stop: &Stop,
+) -> Result<Option<FirstResponse>, StartError> {
+    let mut scratch = Scratch::new(Blocks::new(), Rng::new());
     let timer = Timer::new()?;
     timer.set(Duration::ZERO)?;
     let begun = Instant::now();
-    let mut done = Done::default();
-    let asked = {
-        let mut asking = pin!(try_all(
-            &plan.targets[place],
+    let mut stats = ExchangeStats::default();
+    let outcome = {
+        let mut exchange = pin!(try_addresses(
+            target,
             plan.timeout,
             &mut scratch,
-            &mut done
+            &mut stats
         ));
         poll_fn(|cx| {
             while timer.poll(cx)?.is_ready() {
@@ -63,57 +66,56 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
                 }
                 timer.set(TICK)?;
             }
-            asking.as_mut().poll(cx).map(|made| Ok(Some(made)))
+            exchange.as_mut().poll(cx).map(|made| Ok(Some(made)))
         })
         .await?
     };
-    let Some((link, made)) = asked else {
+    let Some((transport, made)) = outcome else {
         return Ok(None);
     };
-    let target = &plan.targets[place];
     if let Err(fault) = made
         && !plan.anyway
     {
-        let text = format!("{}{}", fault.text, advice(target, &fault, &done));
+        let text = format!("{}{}", fault.text, advice(target, &fault, &stats));
         return Err(StartError::First {
             target: target.written.clone(),
             text,
         });
     }
-    Ok(Some(FirstAnswer {
+    Ok(Some(FirstResponse {
         target: target.written.clone(),
-        status: done.seen.status,
-        length: done.seen.length,
-        protocol: target.ask.protocol(),
-        streams: link.as_ref().and_then(|link| link.allowed),
-        tls: link
-            .and_then(|link| link.tls)
+        status: stats.response.status,
+        length: stats.response.length,
+        protocol: target.exchange.protocol(),
+        streams: transport.as_ref().and_then(|transport| transport.allowed),
+        tls: transport
+            .and_then(|transport| transport.tls)
             .map(|tls| format!("{} {}", tls.version, tls.cipher)),
     }))
 }
 
-/// Asks at one address after the other until one can be connected to; the others are not asked
-/// again. Each has its share of the time, so that one that is silent does not stand for all.
-async fn try_all(
+/// Makes the exchange at the first address that can be connected to, which the peer keeps. Each
+/// address has its share of the timeout, so that a silent one does not use it up.
+async fn try_addresses(
     target: &Target,
     timeout: Duration,
     scratch: &mut Scratch,
-    done: &mut Done,
-) -> (Option<Link>, Result<(), Fault>) {
+    stats: &mut ExchangeStats,
+) -> (Option<Transport>, Result<(), Fault>) {
     let mut failed = Fault::new(Failure::Connect, "its name has no address");
     let peer = &target.peer;
-    let places = peer
+    let indexes = peer
         .chosen
         .get()
         .map_or(0..peer.addresses.len(), |chosen| *chosen..chosen + 1);
-    let each = timeout / places.len().max(1) as u32;
-    for place in places {
-        let address = &peer.addresses[place];
-        match within(each, client::open(target, address, scratch, done)).await {
-            Some(Ok(mut link)) => {
-                peer.choose(place);
-                let made = client::exchange(&mut link, target, scratch, done).await;
-                return (Some(link), made);
+    let each = timeout / indexes.len().max(1) as u32;
+    for index in indexes {
+        let address = &peer.addresses[index];
+        match within(each, client::open(target, address, scratch, stats)).await {
+            Some(Ok(mut transport)) => {
+                peer.choose(index);
+                let made = client::exchange(&mut transport, target, scratch, stats).await;
+                return (Some(transport), made);
             }
             Some(Err(fault)) => failed = fault,
             None => {
@@ -127,11 +129,11 @@ async fn try_all(
     (None, Err(failed))
 }
 
-/// What `wanted` comes to, if it does in time.
-async fn within<T>(time: Duration, wanted: impl Future<Output = T>) -> Option<T> {
+/// The output of `future`, if it completes in time.
+async fn within<T>(time: Duration, future: impl Future<Output = T>) -> Option<T> {
     let timer = Timer::new().and_then(|timer| timer.set(time).map(|()| timer));
-    let mut wanted = pin!(wanted);
-    poll_fn(|cx| match wanted.as_mut().poll(cx) {
+    let mut future = pin!(future);
+    poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(made) => Poll::Ready(Some(made)),
         // Without a descriptor for it there is the deadline of the whole.
         Poll::Pending => match &timer {
@@ -142,11 +144,14 @@ async fn within<T>(time: Duration, wanted: impl Future<Output = T>) -> Option<T>
     .await
 }
 
-/// What to do about it.
-fn advice(target: &Target, fault: &Fault, done: &Done) -> String {
+/// Advice about a failure, behind its text.
+fn advice(target: &Target, fault: &Fault, stats: &ExchangeStats) -> String {
     match fault.failure {
-        Failure::Status if matches!(target.ask, Ask::Http(_) | Ask::Http2(_)) => {
-            let (status, length) = (done.seen.status.unwrap_or_default(), done.seen.length);
+        Failure::Status if matches!(target.exchange, Exchange::Http1(_) | Exchange::Http2(_)) => {
+            let (status, length) = (
+                stats.response.status.unwrap_or_default(),
+                stats.response.length,
+            );
             format!(
                 " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \
                  measure, or --anyway to go on and count failures"

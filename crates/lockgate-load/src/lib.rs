@@ -1,32 +1,31 @@
-//! Makes load and says what came of it, in numbers that cannot lie: what `lockgate load` does.
+//! The load generator of `lockgate load`: schedule, clients, and statistics as they are measured.
 //!
-//! Shares the codec, dialling and TLS with the proxy, and never its heart: what measures must not
-//! inherit the mistakes of what it measures.
+//! Shares the codec, dialling and TLS with the proxy, and nothing else: what measures must not
+//! inherit the mistakes of what it measures. Reports are in `lockgate-report`.
 
 #![forbid(unsafe_code)]
 
-pub mod bucket;
 mod client;
-pub mod compare;
 pub mod expect;
 mod first;
 mod interface;
+mod load_scheduler;
+mod moment;
 pub mod options;
-mod pace;
 pub mod page;
 pub mod plan;
 pub mod profile;
-pub mod push;
-pub mod report;
 pub mod result;
 mod run;
 pub mod schedule;
+pub mod shared_link;
+mod start_error;
 pub mod target;
-pub mod threshold;
 pub mod ticks;
-mod watch;
+pub mod watch;
 pub mod websocket;
 mod worker;
 
-pub use run::{Progress, StartError, run};
+pub use run::{Progress, run};
+pub use start_error::StartError;
 pub use worker::Stop;

@@ -2,7 +2,7 @@
 //! complete.
 //!
 //! `html`, `characters`, `style`, `scan` and `reference` know no IO: from bytes of a page to what
-//! is fetched. `load` is one load, `run` several, `result` and `report` what came of them.
+//! is fetched. `load` is one load, `run` several, `result` what came of them.
 //!
 //! As in a browser: objects are found while the page still comes, wanted in the order of the
 //! document and by what they are, over a few connections of HTTP/1.1 that are used again or one of
@@ -14,12 +14,10 @@ pub mod html;
 mod load;
 mod plan;
 pub mod reference;
-pub mod report;
-
 pub mod result;
 mod run;
 mod scan;
 mod style;
 
-pub use plan::Plan;
+pub use plan::PagePlan;
 pub use run::{PageError, run};

@@ -1,10 +1,10 @@
-//! What a run is to do: targets, clients, and stages one after the other.
+//! Plan of a run: targets, clients, and stages one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::bucket::Bucket;
 use crate::schedule::Schedule;
+use crate::shared_link::SharedLink;
 use crate::target::{Peer, Target};
 
 /// A whole run.
@@ -12,7 +12,7 @@ use crate::target::{Peer, Target};
 pub struct Plan {
     /// The words of the command line, for reports.
     pub command: Vec<String>,
-    /// What is asked for.
+    /// Targets.
     pub targets: Vec<Target>,
     /// Connections at once, over all threads; each has one exchange at a time, or as many as it
     /// has streams.
@@ -26,16 +26,16 @@ pub struct Plan {
     /// CPUs, of which each thread gets one in turn; empty: wherever the system puts them.
     pub cpus: Vec<usize>,
     /// The slow link that all connections are behind, if they are.
-    pub link: Option<Arc<Bucket>>,
-    /// What one exchange may take, from when it was due.
+    pub link: Option<Arc<SharedLink>>,
+    /// Timeout of one exchange, from when it was due.
     pub timeout: Duration,
-    /// What is done before anything is counted, at the rate at which the first stage begins.
+    /// Stage before the first that is not counted, at the rate at which the first begins.
     pub warm_up: Option<Stage>,
-    /// What is counted.
+    /// Stages that are counted.
     pub stages: Vec<Stage>,
-    /// Answers with one of these end the run.
+    /// Responses with one of these end the run.
     pub stop_on: Vec<u16>,
-    /// Go on although a first answer was not as expected.
+    /// Go on although a first response was not as expected.
     pub anyway: bool,
     /// Programs whose CPU time and memory are read at each stage: a name and a process.
     pub watch: Vec<(String, u32)>,
@@ -61,15 +61,15 @@ pub struct Stage {
     pub round: usize,
     /// For people.
     pub name: String,
-    /// What decides when the next request is made.
+    /// Closed or open loop.
     pub shape: Loop,
-    /// What ends it.
+    /// End of the stage.
     pub until: Until,
 }
 
 impl Stage {
     /// Its rate a second, if it has one.
-    pub(crate) fn rate(&self) -> Option<f64> {
+    pub fn rate(&self) -> Option<f64> {
         match &self.shape {
             Loop::Open(Schedule::Constant(rate)) => Some(rate.per_second()),
             _ => None,

@@ -1,4 +1,4 @@
-//! What a run has found, before anybody prints it.
+//! Results of a run, before they are reported.
 //!
 //! Successes and failures are never in one number: a histogram that holds both says nothing about
 //! either.
@@ -10,17 +10,17 @@ use hdrhistogram::Histogram;
 
 use crate::ticks::CpuTime;
 
-/// What became of a whole run.
+/// Results of a whole run.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// What was asked for.
-    pub run: Description,
+    /// Options of the run that reports show.
+    pub run: RunDescription,
     /// When its first stage began.
     pub began: SystemTime,
-    /// The first answer of each target, which the others are held against.
-    pub first: Vec<FirstAnswer>,
+    /// The first response of each target, which the others are held against.
+    pub first: Vec<FirstResponse>,
     /// Its stages in their order; warm-up is none.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageResult>,
     /// Requests that were made before the first stage and are in none: the first of each target,
     /// and the warm-up.
     pub uncounted: u64,
@@ -28,15 +28,15 @@ pub struct Report {
     pub end: End,
 }
 
-/// What was asked for.
+/// Options of the run that reports show.
 #[derive(Debug, Clone)]
-pub struct Description {
+pub struct RunDescription {
     /// The words of the command line.
     pub command: Vec<String>,
     /// Targets as written.
     pub targets: Vec<String>,
     /// Whether answers decide when the next request is made.
-    pub model: Model,
+    pub model: LoadModel,
     /// Connections at once, over all threads.
     pub connections: usize,
     /// Streams of each of them at once, where HTTP/2 is spoken.
@@ -51,16 +51,16 @@ pub struct Description {
 
 /// What decides when the next request is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Model {
-    /// The answer to the one before it, on the same connection: a slow server is asked less.
+pub enum LoadModel {
+    /// The response to the one before it, on the same connection: a slow server is asked less.
     Closed,
     /// A schedule: latency counts from when the request was due.
     Open,
 }
 
-/// The first answer of a target.
+/// The first response of a target.
 #[derive(Debug, Clone)]
-pub struct FirstAnswer {
+pub struct FirstResponse {
     /// The target as written.
     pub target: String,
     /// The status of HTTP.
@@ -82,13 +82,13 @@ pub enum End {
     Complete,
     /// By Ctrl-C or TERM: what was measured until then.
     Interrupted,
-    /// By an answer with a status that was to end it.
+    /// By a response with a status that was to end it.
     Stopped(u16),
 }
 
 /// One step: a rate of a ladder, a round.
 #[derive(Debug, Clone)]
-pub struct Stage {
+pub struct StageResult {
     /// From 1 on.
     pub round: usize,
     /// Requests a second that were due, where there was one rate: none for a closed loop, a ramp
@@ -101,14 +101,14 @@ pub struct Stage {
     /// ended it.
     pub elapsed: Duration,
     /// What came of its requests.
-    pub tally: Tally,
+    pub counts: StageCounts,
     /// The same by seconds, by when exchanges ended.
     pub seconds: Vec<Second>,
     /// What the generator itself took.
     pub generator: Generator,
     /// Programs that were watched, by what they were named.
     pub watched: Vec<Watched>,
-    /// What each CPU of the machine did meanwhile, for whomever.
+    /// CPU time of each CPU of the machine, of all processes.
     pub cpus: Vec<CpuTime>,
     /// Why its figures are not the target's; empty for a valid stage.
     pub invalid: Vec<Invalid>,
@@ -117,7 +117,7 @@ pub struct Stage {
     pub notes: Vec<String>,
 }
 
-/// Why figures are not those of the targets.
+/// A reason why figures are not those of the targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
     /// What was the limit instead.
@@ -130,7 +130,7 @@ pub struct Invalid {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// The generator had no CPU time left: rate and latency are its own. What a target took for
-    /// each answer is not.
+    /// each response is not.
     Generator,
     /// The generator was late with requests that it had time and connections for.
     Lateness,
@@ -152,9 +152,9 @@ impl Limit {
 /// Histograms hold nanoseconds, right to three digits.
 pub type Nanoseconds = Histogram<u64>;
 
-/// What came of requests.
+/// Counts of requests and connections.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct StageCounts {
     /// Of successes, from when they were due; in a closed loop that is when a client was free, so
     /// that connecting is in it.
     pub latency: Nanoseconds,
@@ -174,7 +174,7 @@ pub struct Tally {
     pub exhausted: u64,
     /// What was said of the first failure of each kind.
     pub examples: [Option<String>; Failure::ALL.len()],
-    /// Answers by their status, successes and failures.
+    /// Responses by their status, successes and failures.
     pub statuses: BTreeMap<u16, u64>,
     /// Connections that were opened.
     pub opened: u64,
@@ -200,7 +200,7 @@ pub struct Tally {
     pub cut: u64,
 }
 
-impl Tally {
+impl StageCounts {
     /// Nothing yet.
     pub fn new() -> Self {
         Self {
@@ -272,7 +272,7 @@ impl Tally {
     }
 }
 
-impl Default for Tally {
+impl Default for StageCounts {
     fn default() -> Self {
         Self::new()
     }
@@ -298,7 +298,7 @@ pub enum Failure {
     Timeout,
     /// It was due, and no connection became free while it might still have been in time.
     Unsent,
-    /// The connection ended before the answer was whole.
+    /// The connection ended before the response was whole.
     Closed,
     /// The server reset the stream of HTTP/2 that the request was on.
     Reset,
@@ -307,9 +307,9 @@ pub enum Failure {
     /// It ended the connection of HTTP/2 for an error, or twice before it did anything about the
     /// request.
     Goaway,
-    /// What came is no answer.
+    /// What came is no response.
     Garbage,
-    /// The answer has another status than was expected.
+    /// The response has another status than was expected.
     Status,
     /// A call of gRPC has another status than 0.
     Grpc,
@@ -376,7 +376,7 @@ pub struct Second {
     pub max: u64,
 }
 
-/// What the generator itself took during a stage.
+/// CPU time of the generator during a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Generator {
     /// CPU time in user mode, all threads.
@@ -390,7 +390,7 @@ pub struct Generator {
     pub waited: f64,
 }
 
-/// What a program that was watched took during a stage, with all its descendants.
+/// CPU time and memory of a watched program with its descendants during a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
     /// What it was named.

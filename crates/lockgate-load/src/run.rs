@@ -1,159 +1,78 @@
-//! A whole run, from the main thread: the first answers, the threads, one stage after the other,
-//! and what came of them.
+//! A whole run, from the main thread: the first responses, the worker threads, one stage after the
+//! other, and the report.
 
-use std::collections::VecDeque;
-use std::io;
+mod stage_sum;
+mod validity;
+mod watched;
+mod workers;
+
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::bucket::Bucket;
 use crate::first;
-use crate::interface::Interface;
-use crate::plan::{Loop, Plan, Stage, Until};
-use crate::result::{
-    self, Description, End, Generator, Invalid, Limit, Model, Report, Second, Tally, Watched,
-};
-use crate::ticks::Ticks;
-use crate::watch::{Cpu, Tree};
-use crate::worker::{self, Busy, News, Order, Setup, Stop};
+use crate::plan::{Loop, Plan, Stage};
+use crate::result::{End, LoadModel, Report, RunDescription, Second, StageCounts, StageResult};
+use crate::start_error::StartError;
+use crate::worker::{self, Stop};
+use watched::WatchedTree;
+use workers::Workers;
 
-/// How often memory is looked at.
-const LOOK: Duration = Duration::from_millis(250);
-/// Descriptors of the program itself, and of each thread.
+/// Descriptors of the program itself.
 const OWN_DESCRIPTORS: u64 = 16;
+/// Descriptors of each thread.
 const THREAD_DESCRIPTORS: u64 = 8;
-/// A thread that was so busy, of 1, had no time to spare: what it measured is itself.
-const SATURATED: f64 = 0.95;
-/// A link is never fuller than this: heads of frames and gaps between them are counted nowhere.
-const FULL: f64 = 0.9;
-/// So late may one of a hundred requests be for the generator's own reasons.
-const LATE: Duration = Duration::from_millis(5);
-/// And so late where it is a half of what one of a hundred takes at all.
-const LITTLE: Duration = Duration::from_millis(1);
-/// A thread that waited for a CPU for more than this share of the time has waited within latencies,
-/// too.
-const NOTED: f64 = 0.05;
 
-/// Why a run did not begin.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// There are fewer descriptors than connections.
-    #[error(
-        "{connections} connections need {needed} descriptors, and {allowed} are allowed here: raise the hard limit \
-         (ulimit -Hn) or ask for fewer connections"
-    )]
-    Descriptors {
-        /// Asked for.
-        connections: usize,
-        /// With what the program itself needs.
-        needed: u64,
-        /// The hard limit.
-        allowed: u64,
-    },
-    /// One source address has fewer ports than connections.
-    #[error(
-        "{connections} connections to one address need as many local ports, and net.ipv4.ip_local_port_range has \
-         {ports}: widen it or ask for fewer connections"
-    )]
-    Ports {
-        /// Asked for.
-        connections: usize,
-        /// In the range.
-        ports: usize,
-    },
-    /// A target did not answer as expected, before anything was measured.
-    #[error("{target}: {text}")]
-    First {
-        /// As written.
-        target: String,
-        /// What was wrong, and what to do.
-        text: String,
-    },
-    /// A program that is to be watched is not there.
-    #[error("cannot watch process {pid} ({name}): {error}")]
-    Watch {
-        /// What it was named.
-        name: String,
-        /// The process.
-        pid: u32,
-        /// What /proc says.
-        error: io::Error,
-    },
-    /// A thread could not be made or not go on: a CPU that is not there, no descriptors.
-    #[error("a thread of the generator cannot run: {0}")]
-    Thread(#[from] io::Error),
-}
-
-/// What is told while a run goes on.
+/// Progress of a run.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// A stage begins; the warm-up has no place among those that count.
+    /// A stage begins.
     Begun {
-        /// Its place, from 0 on.
-        place: Option<usize>,
+        /// Index of the stage, from 0 on; `None` for the warm-up.
+        index: Option<usize>,
         /// The stage.
         stage: &'a Stage,
     },
-    /// Some of it has passed: told 4 times a second, for whoever shows how far it is.
+    /// Some time of the stage has passed; reported 4 times a second.
     Tick {
-        /// Since the stage began.
+        /// Time since the stage began.
         elapsed: Duration,
     },
-    /// A whole second of it has passed, of the warm-up too. Told in their order, from the first one
-    /// on; not told is what is left at the end of a stage.
+    /// A whole second of the stage has passed, of the warm-up too. Seconds come in their order,
+    /// from the first one on; the rest at the end of a stage does not come.
     Second {
-        /// How much of the stage has passed.
+        /// Time since the stage began.
         elapsed: Duration,
-        /// That second.
+        /// The second.
         second: Second,
-        /// All of the stage so far.
-        tally: &'a Tally,
+        /// Counts of the stage so far.
+        counts: &'a StageCounts,
     },
-    /// It is over. Nothing of a warm-up.
-    Over(&'a result::Stage),
+    /// A stage has ended; not reported of the warm-up.
+    Over(&'a StageResult),
 }
 
-/// Makes the run that `plan` says.
+/// Makes the run of `plan`; `observe` gets its progress.
 ///
 /// # Errors
-/// When it cannot begin. What goes wrong later is in the report.
+/// The run cannot begin. What goes wrong later is in the report.
 pub fn run(
     plan: Plan,
     stop: &Arc<Stop>,
-    mut tell: impl FnMut(Progress<'_>),
+    mut observe: impl FnMut(Progress<'_>),
 ) -> Result<Report, StartError> {
     reserve(&plan)?;
-    // The main thread reads memory and adds up: it has no business on the CPUs of who is measured.
+    // The main thread reads memory and adds up: it must not run on the CPUs of the watched
+    // programs.
     worker::pin_to(&plan.cpus)?;
-    // What the first connection takes of a program counts for its connections.
-    let trees = plan
+    // Memory that the first connection takes of a program counts for its connections.
+    let watched = plan
         .watch
         .iter()
-        .map(|(name, pid)| (name.clone(), Tree::new(*pid)));
-    let watched: Vec<_> = trees
-        .map(|(name, tree)| {
-            let before = tree.memory();
-            WatchedTree {
-                name,
-                tree,
-                before,
-                peak: None,
-            }
-        })
-        .collect();
-    for (watched, (name, pid)) in watched.iter().zip(&plan.watch) {
-        let gone = |error| StartError::Watch {
-            name: name.clone(),
-            pid: *pid,
-            error,
-        };
-        watched.tree.cpu().map_err(gone)?;
-    }
-    let first = first::ask(&plan, stop)?;
+        .map(|(name, pid)| WatchedTree::new(name, *pid))
+        .collect::<Result<Vec<_>, _>>()?;
+    let first = first::request_all(&plan, stop)?;
     let mut report = Report {
         run: describe(&plan),
         began: SystemTime::now(),
@@ -163,24 +82,24 @@ pub fn run(
         end: End::Complete,
     };
     let plan = Arc::new(plan);
-    let mut crew = Crew::start(&plan, stop, watched)?;
+    let mut workers = Workers::start(&plan, stop, watched)?;
     if let Some(stage) = plan.warm_up.as_ref().filter(|_| !stop.is_asked()) {
-        tell(Progress::Begun { place: None, stage });
-        let warm_up = crew.run(stage, stop, &mut tell)?;
-        report.uncounted += warm_up.tally.succeeded() + warm_up.tally.failed() + warm_up.tally.cut;
+        observe(Progress::Begun { index: None, stage });
+        let counts = workers.run(stage, stop, &mut observe)?.counts;
+        report.uncounted += counts.succeeded() + counts.failed() + counts.cut;
         report.began = SystemTime::now();
     }
-    for (place, stage) in plan.stages.iter().enumerate() {
+    for (index, stage) in plan.stages.iter().enumerate() {
         if stop.is_asked() {
             break;
         }
-        tell(Progress::Begun {
-            place: Some(place),
+        observe(Progress::Begun {
+            index: Some(index),
             stage,
         });
-        let done = crew.run(stage, stop, &mut tell)?;
-        tell(Progress::Over(&done));
-        report.stages.push(done);
+        let result = workers.run(stage, stop, &mut observe)?;
+        observe(Progress::Over(&result));
+        report.stages.push(result);
     }
     report.end = match stop.status() {
         Some(status) => End::Stopped(status),
@@ -190,19 +109,21 @@ pub fn run(
     Ok(report)
 }
 
-fn describe(plan: &Plan) -> Description {
-    let open = plan
-        .stages
-        .iter()
-        .any(|stage| matches!(stage.shape, Loop::Open(_)));
-    Description {
+fn describe(plan: &Plan) -> RunDescription {
+    let mut stages = plan.stages.iter();
+    let is_open = stages.any(|stage| matches!(stage.shape, Loop::Open(_)));
+    RunDescription {
         command: plan.command.clone(),
         targets: plan
             .targets
             .iter()
             .map(|target| target.written.clone())
             .collect(),
-        model: if open { Model::Open } else { Model::Closed },
+        model: if is_open {
+            LoadModel::Open
+        } else {
+            LoadModel::Closed
+        },
         connections: plan.connections,
         streams: plan.streams,
         threads: plan.threads,
@@ -211,8 +132,7 @@ fn describe(plan: &Plan) -> Description {
     }
 }
 
-/// Sees to it that there are descriptors and ports for every connection: better said before than
-/// found out within.
+/// Ensures that there are descriptors and ports for every connection before the run begins.
 fn reserve(plan: &Plan) -> Result<(), StartError> {
     let connections = plan.connections;
     let peers = plan.peers();
@@ -229,7 +149,7 @@ fn reserve(plan: &Plan) -> Result<(), StartError> {
         });
     }
     if limit.current.is_some_and(|current| current < needed) {
-        // Up to the hard limit everybody may.
+        // Every process may raise its limit up to the hard one.
         let _ = setrlimit(
             Resource::Nofile,
             Rlimit {
@@ -245,6 +165,7 @@ fn reserve(plan: &Plan) -> Result<(), StartError> {
     Ok(())
 }
 
+/// The number of local ports that the kernel gives to connections.
 fn local_ports() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut ends = text
@@ -252,333 +173,4 @@ fn local_ports() -> Option<usize> {
         .filter_map(|word| word.parse::<usize>().ok());
     let (low, high) = (ends.next()?, ends.next()?);
     Some((high + 1).saturating_sub(low))
-}
-
-/// A program that is watched.
-struct WatchedTree {
-    name: String,
-    tree: Tree,
-    before: Option<u64>,
-    peak: Option<u64>,
-}
-
-/// The threads of the generator, and what is watched beside them.
-struct Crew {
-    orders: Vec<Sender<Order>>,
-    news: Receiver<News>,
-    threads: Vec<thread::JoinHandle<()>>,
-    own: Tree,
-    watched: Vec<WatchedTree>,
-    /// Interfaces towards the targets, each once.
-    interfaces: Vec<Interface>,
-    link: Option<Arc<Bucket>>,
-}
-
-impl Crew {
-    fn start(plan: &Arc<Plan>, stop: &Arc<Stop>, watched: Vec<WatchedTree>) -> io::Result<Self> {
-        let (tell, news) = mpsc::channel();
-        let mut crew = Self {
-            orders: Vec::new(),
-            news,
-            threads: Vec::new(),
-            own: Tree::new(std::process::id()),
-            watched,
-            interfaces: Vec::new(),
-            link: plan.link.clone(),
-        };
-        for found in plan
-            .peers()
-            .iter()
-            .filter_map(|peer| Interface::towards(peer.address()))
-        {
-            if !crew.interfaces.contains(&found) {
-                crew.interfaces.push(found);
-            }
-        }
-        for thread in 0..plan.threads {
-            let (order, orders) = mpsc::channel();
-            let share = plan.connections / plan.threads;
-            let clients = share + usize::from(thread < plan.connections % plan.threads);
-            let (plan, stop, news) = (Arc::clone(plan), Arc::clone(stop), tell.clone());
-            let setup = Setup {
-                plan,
-                thread,
-                clients,
-                stop,
-                orders,
-                news,
-            };
-            let named = thread::Builder::new().name(format!("load-{thread}"));
-            crew.threads.push(named.spawn(move || worker::run(setup))?);
-            crew.orders.push(order);
-        }
-        Ok(crew)
-    }
-
-    /// Runs one stage on all threads.
-    fn run(
-        &mut self,
-        stage: &Stage,
-        stop: &Stop,
-        tell: &mut impl FnMut(Progress<'_>),
-    ) -> io::Result<result::Stage> {
-        let shared = Arc::new(stage.clone());
-        let before = self.cpu();
-        let moved: Vec<_> = self.interfaces.iter().map(Interface::moved).collect();
-        let own_before = self.own.cpu().unwrap_or_default();
-        let ticks = Ticks::now();
-        let busy_before = self.link.as_ref().map_or(0, |link| link.busy());
-        let begin = Instant::now();
-        for order in &self.orders {
-            // A thread that has gone has told why.
-            let _ = order.send(Order {
-                stage: Arc::clone(&shared),
-                begin,
-            });
-        }
-        // The other threads would go on to the end of the stage.
-        let gathered = self.gather(begin, tell).inspect_err(|_| stop.now())?;
-        let whole = begin.elapsed();
-        let cpus = Ticks::now().since(&ticks);
-        let own = self.own.cpu().unwrap_or_default().since(own_before);
-        let elapsed = match stage.until {
-            Until::Time(time) if stop.is_asked() => whole.min(time),
-            Until::Time(time) => time,
-            Until::Count(_) => whole,
-        };
-        let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
-        let generator = Generator {
-            user: own.user,
-            system: own.system,
-            busiest: share(gathered.busiest.ran + gathered.busiest.waited),
-            waited: share(gathered.waited),
-        };
-        let mut invalid = invalid(stage, &generator, &gathered.tally);
-        for (interface, before) in self.interfaces.iter().zip(moved) {
-            let used = interface.used(before, interface.moved(), whole);
-            if used >= FULL {
-                let name = &interface.name;
-                let text = format!(
-                    "the link was the limit: {name} was used by {:.0} % of its speed",
-                    used * 100.0
-                );
-                invalid.push(Invalid {
-                    limit: Limit::Link,
-                    text,
-                });
-            }
-        }
-        let mut lost = Vec::new();
-        let mut seen = Vec::new();
-        for (watched, before) in self.watched.iter_mut().zip(before) {
-            let peak = watched.peak.take().max(watched.tree.memory());
-            let (name, memory) = (watched.name.clone(), watched.before);
-            match (before, watched.tree.cpu()) {
-                (Some(before), Ok(now)) => {
-                    let Cpu { user, system } = now.since(before);
-                    seen.push(Watched {
-                        name,
-                        user,
-                        system,
-                        before: memory,
-                        peak,
-                    });
-                }
-                _ => lost.push(format!("{name} has ended: what it took is not known")),
-            }
-        }
-        let waited = generator.waited;
-        let waits = (waited > NOTED).then(|| {
-            format!(
-                "the generator waited for a CPU for {:.0} % of the time: latencies have that in them",
-                waited * 100.0
-            )
-        });
-        let slow = self
-            .link
-            .iter()
-            .filter_map(|link| link.note(link.busy() - busy_before, whole));
-        let notes = slow.chain(waits);
-        Ok(result::Stage {
-            round: stage.round,
-            rate: stage.rate(),
-            name: stage.name.clone(),
-            elapsed,
-            invalid,
-            notes: notes.chain(lost).collect(),
-            tally: gathered.tally,
-            seconds: gathered.seconds,
-            generator,
-            watched: seen,
-            cpus,
-        })
-    }
-
-    /// CPU times so far; none of what is gone.
-    fn cpu(&self) -> Vec<Option<Cpu>> {
-        self.watched
-            .iter()
-            .map(|watched| watched.tree.cpu().ok())
-            .collect()
-    }
-
-    /// Hears the threads out until each is over.
-    fn gather(
-        &mut self,
-        begin: Instant,
-        tell: &mut impl FnMut(Progress<'_>),
-    ) -> io::Result<Gathered> {
-        let mut gathered = Gathered::default();
-        let mut working = self.orders.len();
-        let mut look = Instant::now() + LOOK;
-        while working > 0 {
-            match self
-                .news
-                .recv_timeout(look.saturating_duration_since(Instant::now()))
-            {
-                Ok(News::Second(second, tally)) => {
-                    gathered.tally.add(&tally);
-                    gathered.hear(second, &tally);
-                }
-                Ok(News::Over { busy }) => {
-                    if busy.ran + busy.waited > gathered.busiest.ran + gathered.busiest.waited {
-                        gathered.busiest = busy;
-                    }
-                    gathered.waited = gathered.waited.max(busy.waited);
-                    working -= 1;
-                }
-                Ok(News::Broken(error)) => return Err(error),
-                Err(RecvTimeoutError::Timeout) => {
-                    look = Instant::now() + LOOK;
-                    tell(Progress::Tick {
-                        elapsed: begin.elapsed(),
-                    });
-                    for watched in &mut self.watched {
-                        watched.peak = watched.peak.max(watched.tree.memory());
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::BrokenPipe.into()),
-            }
-            let elapsed = begin.elapsed();
-            while gathered.knows(self.orders.len(), elapsed) {
-                let second = gathered.close();
-                tell(Progress::Second {
-                    elapsed,
-                    second,
-                    tally: &gathered.tally,
-                });
-            }
-        }
-        while !gathered.open.is_empty() {
-            gathered.close();
-        }
-        Ok(gathered)
-    }
-}
-
-impl Drop for Crew {
-    fn drop(&mut self) {
-        self.orders.clear();
-        for thread in self.threads.drain(..) {
-            // One that panicked has said so.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// What all threads have told of a stage.
-#[derive(Default)]
-struct Gathered {
-    tally: Tally,
-    /// Seconds of which everything is known.
-    seconds: Vec<Second>,
-    /// Those behind them, and how many threads have told of each.
-    open: VecDeque<(Tally, usize)>,
-    busiest: Busy,
-    /// The longest that a thread was ready and had no CPU.
-    waited: Duration,
-}
-
-impl Gathered {
-    /// Adds what a thread tells of a second.
-    fn hear(&mut self, second: usize, tally: &Tally) {
-        // A thread that had nothing to tell for a while may come late.
-        let place = second.saturating_sub(self.seconds.len());
-        while self.open.len() <= place {
-            self.open.push_back((Tally::new(), 0));
-        }
-        let (sum, heard) = &mut self.open[place];
-        sum.add(tally);
-        *heard += 1;
-    }
-
-    /// Whether the first open second has passed and everything is known of it: by each thread, or
-    /// by one that is a second further, where another had nothing to tell.
-    fn knows(&self, threads: usize, elapsed: Duration) -> bool {
-        let passed = elapsed >= Duration::from_secs(self.seconds.len() as u64 + 1);
-        self.open
-            .front()
-            .is_some_and(|(_, heard)| *heard >= threads && passed)
-            || self.open.len() > 1
-    }
-
-    /// Sums up the first open second: a histogram is a megabyte, and a run may take days.
-    fn close(&mut self) -> Second {
-        let (tally, _) = self.open.pop_front().unwrap_or_default();
-        let second = summary(&tally);
-        self.seconds.push(second);
-        second
-    }
-}
-
-fn summary(tally: &Tally) -> Second {
-    Second {
-        succeeded: tally.succeeded(),
-        failed: tally.failed(),
-        received: tally.received,
-        p50: tally.latency.value_at_quantile(0.5),
-        p99: tally.latency.value_at_quantile(0.99),
-        max: tally.latency.max(),
-    }
-}
-
-/// Why the figures of a stage are not those of its targets.
-fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<Invalid> {
-    let mut reasons = Vec::new();
-    if generator.busiest >= SATURATED {
-        let text = format!(
-            "the generator was the limit: its busiest thread had no CPU to spare ({:.0} % busy); more --threads, or \
-             fewer requests",
-            generator.busiest * 100.0
-        );
-        reasons.push(Invalid {
-            limit: Limit::Generator,
-            text,
-        });
-    }
-    if tally.exhausted > 0 {
-        let text = format!(
-            "connections failed for reasons of this side: {} times it had no descriptors, local ports or memory left",
-            tally.exhausted
-        );
-        reasons.push(Invalid {
-            limit: Limit::Generator,
-            text,
-        });
-    }
-    let late = Duration::from_nanos(tally.lateness.value_at_quantile(0.99));
-    let latency = Duration::from_nanos(tally.latency.value_at_quantile(0.99));
-    let is_much = late > LATE || late > LITTLE && late * 2 > latency;
-    if matches!(stage.shape, Loop::Open(_)) && is_much {
-        let text = format!(
-            "the generator was late: one request of a hundred left {:.1} ms or more after it was due, though a \
-             connection was free",
-            late.as_secs_f64() * 1e3
-        );
-        reasons.push(Invalid {
-            limit: Limit::Lateness,
-            text,
-        });
-    }
-    reasons
 }

@@ -1,4 +1,4 @@
-//! What is asked for: where it is, how it is spoken to, and what is sent.
+//! Targets: where they are, and what is sent to them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,40 +8,40 @@ use lockgate_net::dial;
 use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::Connector;
 
-use crate::expect::{Expect, Seen};
+use crate::expect::{Expect, ObservedResponse};
 use crate::result::Failure;
 
-/// One thing that is asked for.
+/// A target of requests.
 #[derive(Debug)]
 pub struct Target {
     /// As it was written.
     pub written: String,
     /// Its share of the requests, beside the weights of the others.
     pub weight: u32,
-    /// Where it is: targets with the same peer share connections.
+    /// Peer: targets with the same peer share connections.
     pub peer: Arc<Peer>,
-    /// What an exchange is.
-    pub ask: Ask,
-    /// What its answer must be.
+    /// Exchange with the target.
+    pub exchange: Exchange,
+    /// What its response must be.
     pub expect: Expect,
-    /// The first answer that was so, of all threads: what the others are held against.
-    pub(crate) first: OnceLock<Seen>,
+    /// The first response that was so, of all threads: what the others are held against.
+    pub(crate) first: OnceLock<ObservedResponse>,
 }
 
 impl Target {
-    /// What is wrong with an answer, if something is.
-    pub(crate) fn judge(&self, seen: &Seen) -> Result<(), (Failure, String)> {
+    /// What is wrong with a response, if something is.
+    pub(crate) fn judge(&self, response: &ObservedResponse) -> Result<(), (Failure, String)> {
         if self.first.get().is_none() {
             // What went wrong is nothing to hold others against.
-            self.expect.judge(seen, None)?;
+            self.expect.judge(response, None)?;
         }
         // Another thread may have been first meanwhile.
         self.expect
-            .judge(seen, Some(self.first.get_or_init(|| *seen)))
+            .judge(response, Some(self.first.get_or_init(|| *response)))
     }
 }
 
-/// Who is connected to, and how.
+/// Peer of connections, and how they are made.
 #[derive(Debug)]
 pub struct Peer {
     /// Addresses in the order in which they are tried; at least one.
@@ -53,7 +53,7 @@ pub struct Peer {
     /// TLS, where it is spoken.
     pub tls: Option<Arc<Connector>>,
     /// A proxy between, which is asked to connect: `addresses` are its own.
-    pub through: Option<Through>,
+    pub proxy: Option<ConnectProxy>,
     /// A header of the PROXY protocol goes before everything else.
     pub proxy_protocol: Option<Version>,
     /// Which of the addresses answered.
@@ -78,32 +78,32 @@ impl Peer {
 
 /// A CONNECT proxy.
 #[derive(Debug)]
-pub struct Through {
+pub struct ConnectProxy {
     /// As it was written.
     pub written: String,
     /// `Proxy-Authorization`, if it wants one.
     pub authorization: Option<String>,
 }
 
-/// What an exchange is.
+/// Exchange with a target, by protocol.
 #[derive(Debug)]
-pub enum Ask {
+pub enum Exchange {
     /// A request of HTTP/1.1.
-    Http(Request),
+    Http1(Http1Request),
     /// A request of HTTP/2.
-    Http2(Http2),
+    Http2(Http2Request),
     /// A message over WebSocket, which comes back.
     WebSocket(WebSocket),
     /// Bytes that come back, or others that come instead.
     Bytes(Body),
 }
 
-impl Ask {
+impl Exchange {
     /// What is spoken, for reports.
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
-            Self::Http(_) => "HTTP/1.1",
-            Self::Http2(Http2 { is_grpc: true, .. }) => "gRPC",
+            Self::Http1(_) => "HTTP/1.1",
+            Self::Http2(Http2Request { is_grpc: true, .. }) => "gRPC",
             Self::Http2(_) => "HTTP/2",
             Self::WebSocket(_) => "WebSocket",
             Self::Bytes(_) => "bytes",
@@ -113,8 +113,8 @@ impl Ask {
 
 /// A request, as far as it is always the same.
 #[derive(Debug)]
-pub struct Request {
-    /// Its method, which says whether the answer has a body.
+pub struct Http1Request {
+    /// Its method, which says whether the response has a body.
     pub method: Method,
     /// The head up to what changes from request to request; with its empty line where nothing
     /// does.
@@ -127,8 +127,8 @@ pub struct Request {
 
 /// A request of HTTP/2, as far as it is always the same.
 #[derive(Debug)]
-pub struct Http2 {
-    /// Its method, which says whether the answer has a body.
+pub struct Http2Request {
+    /// Its method, which says whether the response has a body.
     pub method: Method,
     /// Pseudo-fields, and fields behind them; names without capital letters (RFC 9113 §8.2).
     pub fields: Vec<(String, String)>,

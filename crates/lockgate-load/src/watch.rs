@@ -13,7 +13,7 @@ use std::time::Duration;
 /// left the tree because its parent ended, unless the process at the top adopts such orphans
 /// (PR_SET_CHILD_SUBREAPER).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tree {
+pub struct Tree {
     top: u32,
 }
 
@@ -22,16 +22,16 @@ pub(crate) struct Tree {
 /// The kernel tells both in clock ticks, 10 ms on most machines; their sum comes from the
 /// scheduler's own clock, and which part of it was the kernel's from where the ticks fell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Cpu {
+pub struct Cpu {
     /// In user mode.
-    pub(crate) user: Duration,
+    pub user: Duration,
     /// In the kernel.
-    pub(crate) system: Duration,
+    pub system: Duration,
 }
 
 impl Cpu {
     /// What has been taken since `earlier`; never below zero.
-    pub(crate) fn since(self, earlier: Self) -> Self {
+    pub fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
             system: self.system.saturating_sub(earlier.system),
@@ -41,11 +41,11 @@ impl Cpu {
 
 /// The name of a process that only holds a program's processes together (`lockgate guard`). It is
 /// none of them: its own time and memory do not count.
-pub(crate) const GUARD: &str = "lockgate-guard";
+pub const GUARD: &str = "lockgate-guard";
 
 impl Tree {
     /// The tree below and with the process `pid`.
-    pub(crate) fn new(pid: u32) -> Self {
+    pub fn new(pid: u32) -> Self {
         Self { top: pid }
     }
 
@@ -53,7 +53,7 @@ impl Tree {
     ///
     /// # Errors
     /// The process at the top is gone, or the kernel does not tell (it needs CONFIG_PROC_CHILDREN).
-    pub(crate) fn cpu(&self) -> io::Result<Cpu> {
+    pub fn cpu(&self) -> io::Result<Cpu> {
         let members = self.settled()?;
         let ticks = |of: fn(&Stat) -> u64| members.iter().map(of).sum::<u64>();
         let (user, system) = (ticks(Stat::user), ticks(Stat::system));
@@ -70,7 +70,7 @@ impl Tree {
     ///
     /// `None` where the process at the top is gone, or one of them belongs to a user whom we may
     /// not look at.
-    pub(crate) fn memory(&self) -> Option<u64> {
+    pub fn memory(&self) -> Option<u64> {
         let mut sum = 0;
         for member in self
             .members()
@@ -92,7 +92,7 @@ impl Tree {
     ///
     /// # Errors
     /// As [`Tree::cpu`].
-    pub(crate) fn below(&self) -> io::Result<Vec<u32>> {
+    pub fn below(&self) -> io::Result<Vec<u32>> {
         Ok(self
             .members()?
             .iter()

@@ -18,23 +18,24 @@ use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::bucket::Line;
-use crate::client::{self, Done, Fault, Link, Scratch};
-use crate::pace::{Moment, Own, Pace, Turn, nanoseconds};
+use crate::client::{self, ExchangeStats, Fault, Scratch, Transport};
+use crate::load_scheduler::{Interleave, LoadScheduler, Ticket};
+use crate::moment::{Moment, nanoseconds};
 use crate::plan::{Plan, Stage};
-use crate::result::{Failure, Tally};
+use crate::result::{Failure, StageCounts};
+use crate::shared_link::LinkQueue;
 use crate::target::Target;
 
-use streams::Streams;
+use streams::Http2Client;
 
-/// How often deadlines are looked at, in time.
+/// Interval at which deadlines are checked.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Ticks until a client tries again after it could not connect: whoever refuses would be asked
 /// without end.
 const PAUSE: usize = 10;
 const SECOND: Moment = 1_000_000_000;
 
-/// What ends a run early; shared by all threads.
+/// Signal that ends a run early; shared by all threads.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -64,55 +65,55 @@ impl Stop {
     }
 }
 
-/// What a thread is told.
+/// Order to a thread: the next stage.
 pub(crate) struct Order {
     pub(crate) stage: Arc<Stage>,
     pub(crate) begin: Instant,
 }
 
-/// What a thread tells.
-pub(crate) enum News {
+/// Event of a thread, for the main thread.
+pub(crate) enum WorkerEvent {
     /// What came of one second of the stage, counted from 0.
-    Second(usize, Box<Tally>),
+    Second(usize, Box<StageCounts>),
     /// Its share of the stage is over; so long the thread was busy in its time.
-    Over { busy: Busy },
+    Over { busy: ThreadTime },
     /// It could not go on.
     Broken(io::Error),
 }
 
-/// What a thread is made of.
-pub(crate) struct Setup {
+/// Setup of a thread.
+pub(crate) struct WorkerSetup {
     pub(crate) plan: Arc<Plan>,
     pub(crate) thread: usize,
     /// Its share of the connections.
     pub(crate) clients: usize,
     pub(crate) stop: Arc<Stop>,
     pub(crate) orders: Receiver<Order>,
-    pub(crate) news: Sender<News>,
+    pub(crate) events: Sender<WorkerEvent>,
 }
 
-/// What the clients of a thread share.
+/// State that the clients of a thread share.
 struct Worker {
     plan: Arc<Plan>,
     stop: Arc<Stop>,
-    pace: Pace,
+    scheduler: LoadScheduler,
     blocks: Rc<Blocks>,
-    tally: RefCell<Box<Tally>>,
+    counts: RefCell<Box<StageCounts>>,
     /// The second that is counted now, and when it ends.
     second: Cell<(usize, Moment)>,
     /// How long the thread had been busy when the stage's time was over.
-    at_end: Cell<Option<Busy>>,
-    /// Those who wait for the next tick.
+    at_end: Cell<Option<ThreadTime>>,
+    /// Clients that wait for the next tick.
     ticks: RefCell<Vec<Waker>>,
-    draw: Draw,
+    draw: TargetPicker,
     /// Of the slow link, if there is one.
-    line: Option<Rc<Line>>,
-    news: Sender<News>,
+    link_queue: Option<Rc<LinkQueue>>,
+    events: Sender<WorkerEvent>,
 }
 
 /// Runs the thread until there are no more orders.
-pub(crate) fn run(setup: Setup) {
-    let news = setup.news.clone();
+pub(crate) fn run(setup: WorkerSetup) {
+    let events = setup.events.clone();
     let run = || {
         if !setup.plan.cpus.is_empty() {
             pin_to(&[setup.plan.cpus[setup.thread % setup.plan.cpus.len()]])?;
@@ -124,7 +125,7 @@ pub(crate) fn run(setup: Setup) {
     };
     if let Err(error) = run() {
         // Whoever listens has gone only when the run is over.
-        let _ = news.send(News::Broken(error));
+        let _ = events.send(WorkerEvent::Broken(error));
     }
 }
 
@@ -147,34 +148,34 @@ pub(crate) fn pin_to(cpus: &[usize]) -> io::Result<()> {
     sched_setaffinity(None, &set).map_err(|errno| refused(cpus, errno.into()))
 }
 
-async fn work(setup: Setup) -> io::Result<()> {
-    let Setup {
+async fn work(setup: WorkerSetup) -> io::Result<()> {
+    let WorkerSetup {
         plan,
         thread,
         clients,
         stop,
         orders,
-        news,
+        events,
     } = setup;
-    let own = Own {
+    let own = Interleave {
         first: thread,
         stride: plan.threads,
     };
     let worker = Rc::new(Worker {
-        pace: Pace::new(clients * plan.streams.unwrap_or(1))?,
+        scheduler: LoadScheduler::new(clients * plan.streams.unwrap_or(1))?,
         blocks: Blocks::new(),
-        tally: RefCell::default(),
+        counts: RefCell::default(),
         second: Cell::new((0, 0)),
         at_end: Cell::new(None),
         ticks: RefCell::default(),
-        draw: Draw::new(&plan),
-        line: plan.link.as_ref().map(Line::new).transpose()?,
+        draw: TargetPicker::new(&plan),
+        link_queue: plan.link.as_ref().map(LinkQueue::new).transpose()?,
         plan,
         stop,
-        news,
+        events,
     });
-    if let Some(line) = worker.line.clone() {
-        tokio::task::spawn_local(async move { line.run().await });
+    if let Some(link_queue) = worker.link_queue.clone() {
+        tokio::task::spawn_local(async move { link_queue.run().await });
     }
     for client in 0..clients {
         let worker = Rc::clone(&worker);
@@ -182,18 +183,18 @@ async fn work(setup: Setup) -> io::Result<()> {
             None => drop(tokio::task::spawn_local(worker.client(client))),
             Some(streams) => {
                 drop(tokio::task::spawn_local(
-                    Streams::new(worker, client * streams, streams).run(),
+                    Http2Client::new(worker, client * streams, streams).run(),
                 ));
             }
         }
     }
     let timer = Timer::new()?;
-    let mut dealing = pin!(worker.pace.run());
+    let mut dealing = pin!(worker.scheduler.run());
     // Between stages nothing is under way, so that the thread may wait for its orders.
     while let Ok(order) = orders.recv() {
-        let before = Busy::now()?;
+        let before = ThreadTime::now()?;
         worker.begin(&order, own);
-        let mut over = pin!(worker.pace.over());
+        let mut over = pin!(worker.scheduler.over());
         timer.set(TICK)?;
         poll_fn(|cx| {
             while timer.poll(cx)?.is_ready() {
@@ -211,16 +212,16 @@ async fn work(setup: Setup) -> io::Result<()> {
     Ok(())
 }
 
-/// How long a thread was busy (proc(5), `schedstat`).
+/// CPU time of a thread (proc(5), `schedstat`).
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Busy {
+pub(crate) struct ThreadTime {
     /// On a CPU.
     pub(crate) ran: Duration,
     /// Ready to run, and without one.
     pub(crate) waited: Duration,
 }
 
-impl Busy {
+impl ThreadTime {
     /// This thread so far.
     fn now() -> io::Result<Self> {
         const PATH: &str = "/proc/thread-self/schedstat";
@@ -245,17 +246,18 @@ impl Busy {
 }
 
 impl Worker {
-    fn begin(&self, order: &Order, own: Own) {
-        let begin = self.pace.at(order.begin);
+    fn begin(&self, order: &Order, own: Interleave) {
+        let begin = self.scheduler.at(order.begin);
         self.second.set((0, begin + SECOND));
-        self.pace.begin(begin, &order.stage, self.plan.timeout, own);
+        self.scheduler
+            .begin(begin, &order.stage, self.plan.timeout, own);
     }
 
-    fn end(&self, before: Busy) -> io::Result<()> {
+    fn end(&self, before: ThreadTime) -> io::Result<()> {
         let (second, _) = self.second.get();
         self.tell(second);
-        let busy = self.at_end.take().map_or_else(Busy::now, Ok)?;
-        let _ = self.news.send(News::Over {
+        let busy = self.at_end.take().map_or_else(ThreadTime::now, Ok)?;
+        let _ = self.events.send(WorkerEvent::Over {
             busy: busy.since(before),
         });
         Ok(())
@@ -264,15 +266,19 @@ impl Worker {
     fn tick(&self) {
         let stopping = self.stop.is_asked();
         if stopping {
-            self.pace.stop();
+            self.scheduler.stop();
         }
-        self.pace.sweep(stopping);
+        self.scheduler.sweep(stopping);
         // What is still waited for after the stage's time takes the thread little.
-        if self.at_end.get().is_none() && self.pace.end().is_some_and(|end| self.pace.now() >= end)
+        if self.at_end.get().is_none()
+            && self
+                .scheduler
+                .end()
+                .is_some_and(|end| self.scheduler.now() >= end)
         {
-            self.at_end.set(Busy::now().ok());
+            self.at_end.set(ThreadTime::now().ok());
         }
-        self.roll(self.pace.now());
+        self.roll(self.scheduler.now());
         for waker in self.ticks.take() {
             waker.wake();
         }
@@ -290,36 +296,40 @@ impl Worker {
     }
 
     fn tell(&self, second: usize) {
-        let mut tally = self.tally.take();
-        tally.failures[Failure::Unsent as usize] += self.pace.take_unsent();
-        tally.cut += self.pace.take_cut();
+        let mut counts = self.counts.take();
+        counts.failures[Failure::Unsent as usize] += self.scheduler.take_unsent();
+        counts.cut += self.scheduler.take_cut();
         // Whoever listens has gone only when the run is over.
-        let _ = self.news.send(News::Second(second, tally));
+        let _ = self.events.send(WorkerEvent::Second(second, counts));
     }
 
     /// One client, for ever.
     async fn client(self: Rc<Self>, me: usize) {
         let mut scratch = Scratch::new(Rc::clone(&self.blocks), Rng::new());
-        scratch.line.clone_from(&self.line);
-        let mut links: Vec<Option<Link>> = self.draw.peers().map(|_| None).collect();
+        scratch.link_queue.clone_from(&self.link_queue);
+        let mut transports: Vec<Option<Transport>> = self.draw.peers().map(|_| None).collect();
         loop {
-            let turn = poll_fn(|cx| self.pace.poll_turn(me, cx)).await;
+            let ticket = poll_fn(|cx| self.scheduler.poll_ticket(me, cx)).await;
             let (target, peer) = self.draw.next(&mut scratch.rng);
             let target = &self.plan.targets[target];
             // In a closed loop a turn is due when it is given.
-            let begun = if turn.scheduled {
-                self.pace.now()
+            let begun = if ticket.scheduled {
+                self.scheduler.now()
             } else {
-                turn.due
+                ticket.due
             };
-            let mut done = Done::default();
-            let made = self
-                .make(me, turn, target, &mut links[peer], &mut scratch, &mut done)
-                .await;
-            self.note(turn, begun, made, &done);
-            if !done.connected && !turn.scheduled {
+            let mut attempt = Attempt {
+                target,
+                transport: &mut transports[peer],
+                scratch: &mut scratch,
+                stats: ExchangeStats::default(),
+            };
+            let made = self.exchange(me, ticket, &mut attempt).await;
+            let stats = attempt.stats;
+            self.note(ticket, begun, made, &stats);
+            if !stats.connected && !ticket.scheduled {
                 self.pause(PAUSE).await;
-            } else if !done.connected {
+            } else if !stats.connected {
                 // Refused without waiting for anything, as a Unix socket does it, it would never
                 // let go of the thread.
                 tokio::task::yield_now().await;
@@ -327,78 +337,72 @@ impl Worker {
         }
     }
 
-    /// One exchange, on the connection that is there or on a new one.
-    async fn make(
+    /// Makes an exchange before its deadline, on the connection that is there or on a new one.
+    async fn exchange(
         &self,
         me: usize,
-        turn: Turn,
-        target: &Target,
-        link: &mut Option<Link>,
-        scratch: &mut Scratch,
-        done: &mut Done,
+        ticket: Ticket,
+        attempt: &mut Attempt<'_>,
     ) -> Result<(), Fault> {
-        self.pace.expect_by(
-            me,
-            Some(turn.due.saturating_add(nanoseconds(self.plan.timeout))),
-        );
+        let timeout = nanoseconds(self.plan.timeout);
+        self.scheduler
+            .expect_by(me, Some(ticket.due.saturating_add(timeout)));
         let made = {
-            let mut making = pin!(self.attempt(target, link, scratch, done));
-            poll_fn(|cx| match self.pace.is_overdue(me) {
+            let mut making = pin!(self.attempt(attempt));
+            poll_fn(|cx| match self.scheduler.is_overdue(me) {
                 true => Poll::Ready(None),
                 false => making.as_mut().poll(cx).map(Some),
             })
             .await
         };
-        self.pace.expect_by(me, None);
+        self.scheduler.expect_by(me, None);
         let made = made.unwrap_or_else(|| {
-            let text = if link.is_some() {
+            let text = if attempt.transport.is_some() {
                 "no whole answer in time"
             } else {
                 "not connected in time"
             };
             Err(Fault::new(Failure::Timeout, text))
         });
-        // An answer that is whole and another than was expected leaves its connection as good as it
-        // was.
-        if !done.keep {
-            *link = None;
+        // A whole response that is not as expected leaves its connection usable.
+        if !attempt.stats.keep {
+            *attempt.transport = None;
         }
         made
     }
 
-    async fn attempt(
-        &self,
-        target: &Target,
-        link: &mut Option<Link>,
-        scratch: &mut Scratch,
-        done: &mut Done,
-    ) -> Result<(), Fault> {
-        if let Some(kept) = link {
-            let usable = client::look(kept, target, scratch, done).await;
-            // What the origin has closed meanwhile is no failure of this request, and what it has
-            // sent is none either: that belongs to the one before, of which the latency
-            // was told.
+    async fn attempt(&self, attempt: &mut Attempt<'_>) -> Result<(), Fault> {
+        let Attempt {
+            target,
+            transport,
+            scratch,
+            stats,
+        } = attempt;
+        if let Some(kept) = transport {
+            let usable = client::check_idle(kept, target, scratch, stats).await;
+            // What the origin has closed meanwhile is no failure of this request. What it has sent
+            // is none either: it belongs to the exchange before, whose latency is recorded.
             if !matches!(usable, Ok(true)) {
-                *link = None;
+                **transport = None;
             }
             if let Err(fault) = usable {
-                fail(&mut self.tally.borrow_mut(), fault);
+                fail(&mut self.counts.borrow_mut(), fault);
             }
         }
-        let link = match link {
-            Some(link) => {
-                self.tally.borrow_mut().reused += 1;
-                link
+        let transport = match transport {
+            Some(transport) => {
+                self.counts.borrow_mut().reused += 1;
+                transport
             }
-            None => link.insert(self.open(target, scratch, done).await?),
+            None => transport.insert(self.open(target, scratch, stats).await?),
         };
-        done.connected = true;
-        let judged = client::exchange(link, target, scratch, done).await;
-        link.exchanges += 1;
-        done.keep &= self
+        stats.connected = true;
+        let judged = client::exchange(transport, target, scratch, stats).await;
+        transport.exchanges += 1;
+        stats.keep &= self
             .plan
             .per_connection
-            .is_none_or(|most| link.exchanges < most);
+            .is_none_or(|most| transport.exchanges < most);
         judged
     }
 
@@ -406,22 +410,22 @@ impl Worker {
         &self,
         target: &Target,
         scratch: &mut Scratch,
-        done: &mut Done,
-    ) -> Result<Link, Fault> {
-        let begun = self.pace.now();
-        let link = loop {
-            match client::open(target, target.peer.address(), scratch, done).await {
+        stats: &mut ExchangeStats,
+    ) -> Result<Transport, Fault> {
+        let begun = self.scheduler.now();
+        let transport = loop {
+            match client::open(target, target.peer.address(), scratch, stats).await {
                 // The backlog of a Unix socket is full: over TCP the kernel would try again by
                 // itself.
                 Err(fault) if fault.again => self.pause(1).await,
                 opened => break opened?,
             }
         };
-        let mut tally = self.tally.borrow_mut();
-        tally.opened += 1;
-        tally.resumed += u64::from(link.tls.as_ref().is_some_and(|tls| tls.resumed));
-        let _ = tally.connect.record(self.pace.now() - begun);
-        Ok(link)
+        let mut counts = self.counts.borrow_mut();
+        counts.opened += 1;
+        counts.resumed += u64::from(transport.tls.as_ref().is_some_and(|tls| tls.resumed));
+        let _ = counts.connect.record(self.scheduler.now() - begun);
+        Ok(transport)
     }
 
     /// Waits for so many ticks.
@@ -439,64 +443,73 @@ impl Worker {
         }
     }
 
-    fn note(&self, turn: Turn, begun: Moment, made: Result<(), Fault>, done: &Done) {
-        let now = self.pace.now();
+    fn note(&self, ticket: Ticket, begun: Moment, made: Result<(), Fault>, stats: &ExchangeStats) {
+        let now = self.scheduler.now();
         self.roll(now);
-        let tally = &mut **self.tally.borrow_mut();
-        tally.sent += done.sent;
-        tally.received += done.received;
-        let is_late = self.pace.end().is_some_and(|end| now > end);
+        let counts = &mut **self.counts.borrow_mut();
+        counts.sent += stats.sent;
+        counts.received += stats.received;
+        let is_late = self.scheduler.end().is_some_and(|end| now > end);
         if is_late {
-            tally.late_sent += done.sent;
-            tally.late_received += done.received;
+            counts.late_sent += stats.sent;
+            counts.late_received += stats.received;
         }
-        if turn.awaited {
-            let _ = tally.lateness.record(begun - turn.due);
+        if ticket.awaited {
+            let _ = counts.lateness.record(begun - ticket.due);
         }
-        if let Some(status) = done.seen.status {
-            *tally.statuses.entry(status).or_default() += 1;
+        if let Some(status) = stats.response.status {
+            *counts.statuses.entry(status).or_default() += 1;
             if self.plan.stop_on.contains(&status) {
                 self.stop.on(status);
             }
         }
         match made {
             Ok(()) => {
-                let _ = tally.latency.record(now - turn.due);
-                if turn.scheduled {
-                    let _ = tally.service.record(now - begun);
+                let _ = counts.latency.record(now - ticket.due);
+                if ticket.scheduled {
+                    let _ = counts.service.record(now - begun);
                 }
-                tally.late += u64::from(is_late);
+                counts.late += u64::from(is_late);
             }
             // Neither way of ending is known of what was cut.
             Err(fault) if fault.failure == Failure::Timeout && self.stop.is_asked() => {
-                tally.cut += 1
+                counts.cut += 1
             }
             Err(fault) => {
                 let kind = fault.failure as usize;
-                tally.failures[kind] += 1;
-                let _ = tally.failed.record(now - turn.due);
-                tally.examples[kind].get_or_insert(fault.text);
+                counts.failures[kind] += 1;
+                let _ = counts.failed.record(now - ticket.due);
+                counts.examples[kind].get_or_insert(fault.text);
             }
         }
     }
 }
 
-/// Counts a failure.
-fn fail(tally: &mut Tally, fault: Fault) {
-    let kind = fault.failure as usize;
-    tally.failures[kind] += 1;
-    tally.exhausted += u64::from(fault.ours);
-    tally.examples[kind].get_or_insert(fault.text);
+/// One exchange of a client, and what it uses of the client.
+struct Attempt<'a> {
+    target: &'a Target,
+    /// The client's connection to the target's peer.
+    transport: &'a mut Option<Transport>,
+    scratch: &'a mut Scratch,
+    stats: ExchangeStats,
 }
 
-/// Which target is next: by weight, each draw by itself.
-struct Draw {
+/// Counts a failure.
+fn fail(counts: &mut StageCounts, fault: Fault) {
+    let kind = fault.failure as usize;
+    counts.failures[kind] += 1;
+    counts.exhausted += u64::from(fault.ours);
+    counts.examples[kind].get_or_insert(fault.text);
+}
+
+/// Random choice of the next target by weight.
+struct TargetPicker {
     /// The weights summed up, and the peer of each target.
     targets: Vec<(u32, usize)>,
     peers: usize,
 }
 
-impl Draw {
+impl TargetPicker {
     fn new(plan: &Plan) -> Self {
         let peers = plan.peers();
         let mut sum = 0;

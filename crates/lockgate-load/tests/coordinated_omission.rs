@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use lockgate_load::result::{Nanoseconds, Tally};
+use lockgate_load::result::{Nanoseconds, StageCounts};
 use lockgate_load::schedule::{Rate, Schedule};
 
 const RUN: Duration = Duration::from_secs(10);
@@ -47,23 +47,23 @@ fn record(histogram: &mut Nanoseconds, time: Duration) {
 
 /// 1,000 requests a second over one connection, sent when they are due or as soon after it as the
 /// connection is free.
-fn open_loop(server: Server) -> Tally {
+fn open_loop(server: Server) -> StageCounts {
     let schedule = Schedule::Constant(Rate::new(1000.0).expect("a rate"));
-    let (mut tally, mut free) = (Tally::new(), Duration::ZERO);
+    let (mut counts, mut free) = (StageCounts::new(), Duration::ZERO);
     for index in 0..schedule.count(RUN) {
         let due = schedule.due(index);
         let sent = due.max(free);
         free = server.answers(sent);
-        record(&mut tally.latency, free - due);
-        record(&mut tally.service, free - sent);
+        record(&mut counts.latency, free - due);
+        record(&mut counts.service, free - sent);
     }
-    tally
+    counts
 }
 
 /// As many requests over one connection as answers come, each sent when the one before it is
 /// answered.
 fn closed_loop(server: Server) -> Nanoseconds {
-    let (mut service, mut now) = (Tally::new().service, Duration::ZERO);
+    let (mut service, mut now) = (StageCounts::new().service, Duration::ZERO);
     while now < RUN {
         let answered = server.answers(now);
         record(&mut service, answered - now);

@@ -17,8 +17,8 @@ use std::str::FromStr;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 pub(crate) use compare::check_load;
-use lockgate_load::compare::Options as Comparison;
-use lockgate_load::compare::guard::Guard;
+use lockgate_compare::Options as Comparison;
+use lockgate_compare::guard::Guard;
 
 use crate::one_liners::Demo;
 

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use lockgate_load::Stop;
-use lockgate_load::push::Push;
 use lockgate_load::result::End;
+use lockgate_report::push::Push;
 
 use crate::cli::load::{Load, What};
 use interrupts::Interrupts;

@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => one_liners::serve(&serve),
         Command::Tunnel(tunnel) => one_liners::tunnel(&tunnel),
         Command::Load(load) => load::run(&load),
-        Command::Compare(options) => Ok(lockgate_load::compare::run(&options, cli::check_load)),
+        Command::Compare(options) => Ok(lockgate_compare::run(&options, cli::check_load)),
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
     };

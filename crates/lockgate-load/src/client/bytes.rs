@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use super::returned::Returned;
 use super::upload::Upload;
-use super::{Done, Fault, Link, Scratch};
+use super::{ExchangeStats, Fault, Scratch, Transport};
 use crate::expect::Expect;
 use crate::result::Failure;
 use crate::target::Body;
@@ -16,20 +16,20 @@ use crate::target::Body;
 /// # Errors
 /// When less comes back, more, or other bytes than those that were sent.
 pub(super) async fn exchange(
-    link: &mut Link,
+    transport: &mut Transport,
     body: &Body,
     expect: &Expect,
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
 ) -> Result<(), Fault> {
     scratch.make(body);
     let sent = body.or(&scratch.body);
     let mut upload = Upload::new([sent, &[], &[]]);
     let mut returned = Returned::new(sent, expect);
     let made = poll_fn(|cx| {
-        let uploaded = upload.poll(cx, &mut link.stream, &scratch.blocks);
-        done.sent = upload.sent;
-        ready!(poll(&mut returned, cx, link, done))?;
+        let uploaded = upload.poll(cx, &mut transport.stream, &scratch.blocks);
+        stats.sent = upload.sent;
+        ready!(poll(&mut returned, cx, transport, stats))?;
         // Too much is a failure already; who sends it may wait for us to take it.
         if returned.due.is_some_and(|due| returned.length > due) {
             return Poll::Ready(Ok(()));
@@ -38,7 +38,7 @@ pub(super) async fn exchange(
         uploaded.map_err(|error| Fault::broken(&error))
     })
     .await;
-    done.seen.length = returned.length;
+    stats.response.length = returned.length;
     made?;
     if returned.differs {
         return Err(Fault::new(
@@ -46,7 +46,7 @@ pub(super) async fn exchange(
             "other bytes came back than were sent",
         ));
     }
-    done.keep = returned.due == Some(returned.length);
+    stats.keep = returned.due == Some(returned.length);
     Ok(())
 }
 
@@ -54,17 +54,17 @@ pub(super) async fn exchange(
 fn poll(
     returned: &mut Returned<'_>,
     cx: &mut Context<'_>,
-    link: &mut Link,
-    done: &mut Done,
+    transport: &mut Transport,
+    stats: &mut ExchangeStats,
 ) -> Poll<Result<(), Fault>> {
     loop {
-        let come = link.inbox.bytes().len();
-        returned.take(link.inbox.bytes());
-        link.inbox.consume(come);
+        let come = transport.inbox.bytes().len();
+        returned.take(transport.inbox.bytes());
+        transport.inbox.consume(come);
         if returned.is_whole() {
             return Poll::Ready(Ok(()));
         }
-        if !ready!(link.poll_read(cx, done))? {
+        if !ready!(transport.poll_read(cx, stats))? {
             return Poll::Ready(match returned.due {
                 None => Ok(()),
                 Some(due) => {

@@ -11,52 +11,52 @@ use lockgate_http::h1::{Limits, framing};
 use lockgate_http::head::{Method, ResponseHead, Version};
 
 use super::upload::Upload;
-use super::{Done, Fault, Link, Scratch};
+use super::{ExchangeStats, Fault, Scratch, Transport};
 use crate::expect::{Expect, Hasher};
 use crate::result::Failure;
-use crate::target::Request;
+use crate::target::Http1Request;
 
-/// A piece of an answer.
+/// A piece of a response.
 pub(crate) enum Piece<'a> {
-    /// Its head: of the final answer, not of those before it (1xx).
+    /// Its head: of the final response, not of those before it (1xx).
     Head(&'a ResponseHead),
     /// Some of its body.
     Data(&'a [u8]),
 }
 
-/// Sends a request and reads its answer to the end, as far as it is judged.
+/// Sends a request and reads its response to the end, as far as it is judged.
 ///
 /// # Errors
-/// When no whole answer came.
+/// When no whole response came.
 pub(super) async fn exchange(
-    link: &mut Link,
-    request: &Request,
+    transport: &mut Transport,
+    request: &Http1Request,
     expect: &Expect,
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
 ) -> Result<(), Fault> {
     let mut hasher = expect.wants_hash().then(Hasher::new);
-    let answered = fetch(link, request, scratch, done, |piece| {
+    let answered = fetch(transport, request, scratch, stats, |piece| {
         if let (Some(hasher), Piece::Data(data)) = (&mut hasher, piece) {
             hasher.update(data);
         }
         Ok(())
     })
     .await;
-    done.seen.hash = hasher.map(Hasher::finish);
+    stats.response.hash = hasher.map(Hasher::finish);
     answered
 }
 
 /// Sends a request and reads its answer to the end, both at once: an origin may answer while it is
-/// still asked. `take` gets the answer as it comes.
+/// still asked. `take` gets the response as it comes.
 ///
 /// # Errors
-/// When no whole answer came, or `take` refuses it.
+/// When no whole response came, or `take` refuses it.
 pub(crate) async fn fetch(
-    link: &mut Link,
-    request: &Request,
+    transport: &mut Transport,
+    request: &Http1Request,
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
     take: impl FnMut(Piece<'_>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     scratch.vary(request);
@@ -68,19 +68,19 @@ pub(crate) async fn fetch(
         ..
     } = scratch;
     let mut upload = Upload::new([&request.head, fields, request.body.or(body)]);
-    let mut answer = Answer::new(request.method, take);
+    let mut answer = ResponseReader::new(request.method, take);
     let answered = poll_fn(|cx| {
         // Who takes no more may have answered all the same; else reading finds out that it is gone.
-        let _ = upload.poll(cx, &mut link.stream, blocks);
-        done.sent = upload.sent;
-        answer.poll(cx, link, head, done)
+        let _ = upload.poll(cx, &mut transport.stream, blocks);
+        stats.sent = upload.sent;
+        answer.poll(cx, transport, head, stats)
     })
     .await;
-    done.seen.length = answer.length;
+    stats.response.length = answer.length;
     answered?;
-    done.keep = answer.keep && upload.over && link.inbox.is_empty();
-    if !link.inbox.is_empty() {
-        let more = link.inbox.bytes().len();
+    stats.keep = answer.keep && upload.over && transport.inbox.is_empty();
+    if !transport.inbox.is_empty() {
+        let more = transport.inbox.bytes().len();
         return Err(Fault::new(
             Failure::Length,
             format!("{more} bytes behind the end of the answer"),
@@ -89,11 +89,11 @@ pub(crate) async fn fetch(
     Ok(())
 }
 
-/// What has come of an answer.
-struct Answer<F> {
+/// What has come of a response.
+struct ResponseReader<F> {
     method: Method,
     progress: Progress,
-    /// Of the final answer, once its head is there.
+    /// Of the final response, once its head is there.
     body: Option<Decoder>,
     trailers: Fields,
     length: u64,
@@ -102,7 +102,7 @@ struct Answer<F> {
     keep: bool,
 }
 
-impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
+impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
     fn new(method: Method, take: F) -> Self {
         Self {
             method,
@@ -118,38 +118,39 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        link: &mut Link,
+        transport: &mut Transport,
         head: &mut ResponseHead,
-        done: &mut Done,
+        stats: &mut ExchangeStats,
     ) -> Poll<Result<(), Fault>> {
         loop {
-            if self.take(link, head, done)? {
+            if self.take(transport, head, stats)? {
                 return Poll::Ready(Ok(()));
             }
-            if !ready!(link.poll_read(cx, done))? {
+            if !ready!(transport.poll_read(cx, stats))? {
                 return Poll::Ready(self.close());
             }
         }
     }
 
-    /// Takes apart what has come; whether the answer is whole.
+    /// Takes apart what has come; whether the response is whole.
     fn take(
         &mut self,
-        link: &mut Link,
+        transport: &mut Transport,
         head: &mut ResponseHead,
-        done: &mut Done,
+        stats: &mut ExchangeStats,
     ) -> Result<bool, Fault> {
         let garbage = |text: String| Fault::new(Failure::Garbage, text);
         while self.body.is_none() {
-            if link.inbox.is_empty() {
+            if transport.inbox.is_empty() {
                 return Ok(false);
             }
             let limits = Limits::default();
-            let parsed = parse::response(link.inbox.bytes(), &mut self.progress, &limits, head);
+            let parsed =
+                parse::response(transport.inbox.bytes(), &mut self.progress, &limits, head);
             let Some(used) = parsed.map_err(|error| garbage(error.to_string()))? else {
                 return Ok(false);
             };
-            link.inbox.consume(used);
+            transport.inbox.consume(used);
             if head.is_interim() {
                 continue;
             }
@@ -158,7 +159,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
             }
             let length =
                 framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
-            done.seen.status = Some(head.status);
+            stats.response.status = Some(head.status);
             self.keep = keeps(head);
             self.body = Some(Decoder::new(length));
             (self.take)(Piece::Head(head))?;
@@ -168,7 +169,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
         };
         let mut at = 0;
         let ended = loop {
-            let coming = &link.inbox.bytes()[at..];
+            let coming = &transport.inbox.bytes()[at..];
             let part = decoder.decode(coming, &Limits::default(), &mut self.trailers);
             match part.map_err(|error| garbage(error.to_string()))? {
                 Part::Data(range) => {
@@ -186,11 +187,11 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
                 }
             }
         };
-        link.inbox.consume(at);
+        transport.inbox.consume(at);
         Ok(ended)
     }
 
-    /// The connection has ended: so has an answer that goes on until then.
+    /// The connection has ended: so has a response that goes on until then.
     fn close(&mut self) -> Result<(), Fault> {
         self.keep = false;
         match &self.body {
@@ -204,7 +205,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
     }
 }
 
-/// Whether the connection goes on behind this answer (RFC 9112 §9.3).
+/// Whether the connection goes on behind this response (RFC 9112 §9.3).
 fn keeps(head: &ResponseHead) -> bool {
     let says = |word: &[u8]| {
         head.fields

@@ -10,7 +10,7 @@ use lockgate_net::stream::{Blocks, StreamError};
 
 use super::returned::Returned;
 use super::upload::Upload;
-use super::{Done, Fault, Link, Scratch};
+use super::{ExchangeStats, Fault, Scratch, Transport};
 use crate::expect::Expect;
 use crate::result::Failure;
 use crate::target::Body;
@@ -25,10 +25,10 @@ const LIMIT: u64 = 1 << 30;
 /// # Errors
 /// When the server does not want it.
 pub(super) async fn upgrade(
-    link: &mut Link,
+    transport: &mut Transport,
     head: &[u8],
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
 ) -> Result<(), Fault> {
     let handshake = Handshake::random();
     scratch.fields.clear();
@@ -39,12 +39,12 @@ pub(super) async fn upgrade(
     let answer = &mut scratch.head;
     poll_fn(|cx| {
         // Who takes no more may have answered all the same.
-        let _ = upload.poll(cx, &mut link.stream, &scratch.blocks);
-        done.sent = upload.sent;
+        let _ = upload.poll(cx, &mut transport.stream, &scratch.blocks);
+        stats.sent = upload.sent;
         loop {
-            if !link.inbox.is_empty() {
+            if !transport.inbox.is_empty() {
                 let parsed = parse::response(
-                    link.inbox.bytes(),
+                    transport.inbox.bytes(),
                     &mut progress,
                     &Limits::default(),
                     answer,
@@ -53,14 +53,14 @@ pub(super) async fn upgrade(
                     Fault::new(Failure::Garbage, error.to_string())
                 };
                 if let Some(used) = parsed.map_err(garbage)? {
-                    link.inbox.consume(used);
+                    transport.inbox.consume(used);
                     if !answer.is_interim() {
                         return Poll::Ready(Ok(()));
                     }
                     continue;
                 }
             }
-            if !ready!(link.poll_read(cx, done))? {
+            if !ready!(transport.poll_read(cx, stats))? {
                 return Poll::Ready(Err(Fault::new(Failure::Closed, "closed before an answer")));
             }
         }
@@ -68,14 +68,14 @@ pub(super) async fn upgrade(
     .await?;
     handshake.check(&scratch.head).map_err(|error| {
         let kind = if let HandshakeError::Status(status) = error {
-            done.seen.status = Some(status);
+            stats.response.status = Some(status);
             Failure::Status
         } else {
             Failure::Garbage
         };
         Fault::new(kind, error.to_string())
     })?;
-    link.frames = Some(Decoder::new(LIMIT));
+    transport.frames = Some(Decoder::new(LIMIT));
     Ok(())
 }
 
@@ -84,17 +84,20 @@ pub(super) async fn upgrade(
 ///
 /// # Errors
 /// When there was a message that nobody asked for, or what is no frame.
-pub(super) async fn look(
-    link: &mut Link,
+pub(super) async fn check_idle(
+    transport: &mut Transport,
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
 ) -> Result<bool, Fault> {
-    let mut frames = link.frames.take().unwrap_or_else(|| Decoder::new(LIMIT));
+    let mut frames = transport
+        .frames
+        .take()
+        .unwrap_or_else(|| Decoder::new(LIMIT));
     let mut pong = Pong::default();
     loop {
         let mut at = 0;
         loop {
-            let coming = &link.inbox.bytes()[at..];
+            let coming = &transport.inbox.bytes()[at..];
             match frames
                 .decode(coming)
                 .map_err(|error| Fault::new(Failure::Garbage, error.to_string()))?
@@ -118,17 +121,17 @@ pub(super) async fn look(
                 }
             }
         }
-        link.inbox.consume(at);
-        match link.read_now(done).await {
+        transport.inbox.consume(at);
+        match transport.read_now(stats).await {
             None => break,
             Some(true) => {}
             Some(false) => return Ok(false),
         }
     }
     let Scratch { blocks, rng, .. } = scratch;
-    let answered = poll_fn(|cx| pong.poll(cx, link, blocks, rng)).await;
-    done.sent += pong.all;
-    link.frames = Some(frames);
+    let answered = poll_fn(|cx| pong.poll(cx, transport, blocks, rng)).await;
+    stats.sent += pong.all;
+    transport.frames = Some(frames);
     Ok(answered.is_ok())
 }
 
@@ -137,11 +140,11 @@ pub(super) async fn look(
 /// # Errors
 /// When another comes back, or none.
 pub(super) async fn exchange(
-    link: &mut Link,
+    transport: &mut Transport,
     message: &Body,
     expect: &Expect,
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
 ) -> Result<(), Fault> {
     scratch.make(message);
     let Scratch {
@@ -154,41 +157,44 @@ pub(super) async fn exchange(
     let sent = message.or(body);
     fields.clear();
     frame::encode(fields, Opcode::Binary, sent, rng.u32(..).to_ne_bytes());
-    let mut frames = link.frames.take().unwrap_or_else(|| Decoder::new(LIMIT));
-    let mut returned = Returned::new(sent, expect);
+    let frames = transport.frames.take();
+    let mut incoming = Incoming {
+        frames: frames.unwrap_or_else(|| Decoder::new(LIMIT)),
+        returned: Returned::new(sent, expect),
+        pong: Pong::default(),
+    };
     let mut upload = Upload::new([fields, &[], &[]]);
-    let mut pong = Pong::default();
     // A handshake has gone before the first one, and answers to pings before the others.
-    let before = done.sent;
+    let before = stats.sent;
     let came = poll_fn(|cx| {
-        let uploaded = upload.poll(cx, &mut link.stream, blocks);
-        let came = poll(&mut frames, &mut returned, &mut pong.ping, cx, link, done);
+        let uploaded = upload.poll(cx, &mut transport.stream, blocks);
+        let came = incoming.poll(cx, transport, stats);
         // A server may wait for it, so it does not wait for the message; between frames it must
         // stay.
         if uploaded.is_ready() {
-            let _ = pong.poll(cx, link, blocks, rng);
+            let _ = incoming.pong.poll(cx, transport, blocks, rng);
         }
-        done.sent = before + upload.sent + pong.all;
+        stats.sent = before + upload.sent + incoming.pong.all;
         came
     })
     .await;
-    done.seen.length = returned.length;
+    stats.response.length = incoming.returned.length;
     came?;
-    let answered = poll_fn(|cx| pong.poll(cx, link, blocks, rng)).await;
-    done.sent = before + upload.sent + pong.all;
+    let answered = poll_fn(|cx| incoming.pong.poll(cx, transport, blocks, rng)).await;
+    stats.sent = before + upload.sent + incoming.pong.all;
     answered.map_err(|error| Fault::broken(&error))?;
-    if returned.differs {
+    if incoming.returned.differs {
         return Err(Fault::new(
             Failure::Body,
             "another message came back than was sent",
         ));
     }
-    link.frames = Some(frames);
-    done.keep = upload.over;
+    transport.frames = Some(incoming.frames);
+    stats.keep = upload.over;
     Ok(())
 }
 
-/// Answers to pings; several at once are answered by one (§5.5.3).
+/// Responses to pings; several at once are answered by one (§5.5.3).
 #[derive(Default)]
 struct Pong {
     /// What was in the latest ping that was not answered.
@@ -204,14 +210,14 @@ impl Pong {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        link: &mut Link,
+        transport: &mut Transport,
         blocks: &Blocks,
         rng: &mut Rng,
     ) -> Poll<Result<(), StreamError>> {
         loop {
             if self.sent == self.frame.len() {
                 let Some(ping) = self.ping.take() else {
-                    return link.stream.poll_flush(cx);
+                    return transport.stream.poll_flush(cx);
                 };
                 self.frame.clear();
                 self.sent = 0;
@@ -223,7 +229,7 @@ impl Pong {
                 );
             }
             let mut upload = Upload::new([&self.frame[self.sent..], &[], &[]]);
-            let left = upload.poll(cx, &mut link.stream, blocks);
+            let left = upload.poll(cx, &mut transport.stream, blocks);
             self.sent += upload.sent as usize;
             self.all += upload.sent;
             ready!(left)?;
@@ -231,52 +237,59 @@ impl Pong {
     }
 }
 
-/// Completes when a message has come; what was in the latest ping goes into `ping`.
-fn poll(
-    frames: &mut Decoder,
-    returned: &mut Returned<'_>,
-    ping: &mut Option<Vec<u8>>,
-    cx: &mut Context<'_>,
-    link: &mut Link,
-    done: &mut Done,
-) -> Poll<Result<(), Fault>> {
-    loop {
-        let mut at = 0;
+/// A message that comes back, and the pings between its frames.
+struct Incoming<'a> {
+    frames: Decoder,
+    returned: Returned<'a>,
+    pong: Pong,
+}
+
+impl Incoming<'_> {
+    /// Completes when the message has come.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        transport: &mut Transport,
+        stats: &mut ExchangeStats,
+    ) -> Poll<Result<(), Fault>> {
         loop {
-            let coming = &link.inbox.bytes()[at..];
-            let part = frames.decode(coming);
-            match part.map_err(|error| Fault::new(Failure::Garbage, error.to_string()))? {
-                Part::Data(range) => {
-                    returned.take(&coming[range.clone()]);
-                    at += range.end;
-                }
-                Part::End(_, used) => {
-                    link.inbox.consume(at + used);
-                    return Poll::Ready(Ok(()));
-                }
-                Part::Control(Opcode::Ping, range) => {
-                    *ping = Some(coming[range.clone()].to_vec());
-                    at += range.end;
-                }
-                Part::Control(Opcode::Close, _) => {
-                    return Poll::Ready(Err(Fault::new(
-                        Failure::Closed,
-                        "the server closed the WebSocket",
-                    )));
-                }
-                Part::Control(_, range) => at += range.end,
-                Part::More(used) => {
-                    at += used;
-                    break;
+            let mut at = 0;
+            loop {
+                let coming = &transport.inbox.bytes()[at..];
+                let part = self.frames.decode(coming);
+                match part.map_err(|error| Fault::new(Failure::Garbage, error.to_string()))? {
+                    Part::Data(range) => {
+                        self.returned.take(&coming[range.clone()]);
+                        at += range.end;
+                    }
+                    Part::End(_, used) => {
+                        transport.inbox.consume(at + used);
+                        return Poll::Ready(Ok(()));
+                    }
+                    Part::Control(Opcode::Ping, range) => {
+                        self.pong.ping = Some(coming[range.clone()].to_vec());
+                        at += range.end;
+                    }
+                    Part::Control(Opcode::Close, _) => {
+                        return Poll::Ready(Err(Fault::new(
+                            Failure::Closed,
+                            "the server closed the WebSocket",
+                        )));
+                    }
+                    Part::Control(_, range) => at += range.end,
+                    Part::More(used) => {
+                        at += used;
+                        break;
+                    }
                 }
             }
-        }
-        link.inbox.consume(at);
-        if !ready!(link.poll_read(cx, done))? {
-            return Poll::Ready(Err(Fault::new(
-                Failure::Closed,
-                "closed before the message came back",
-            )));
+            transport.inbox.consume(at);
+            if !ready!(transport.poll_read(cx, stats))? {
+                return Poll::Ready(Err(Fault::new(
+                    Failure::Closed,
+                    "closed before the message came back",
+                )));
+            }
         }
     }
 }

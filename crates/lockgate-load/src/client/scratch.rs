@@ -6,16 +6,16 @@ use fastrand::Rng;
 use lockgate_http::head::ResponseHead;
 use lockgate_net::stream::Blocks;
 
-use crate::bucket::Line;
-use crate::target::{Body, Request};
+use crate::shared_link::LinkQueue;
+use crate::target::{Body, Http1Request};
 
 /// Buffers of one client, and its dice.
 pub(crate) struct Scratch {
     pub(crate) blocks: Rc<Blocks>,
     pub(crate) rng: Rng,
     /// The slow link that new connections are behind, if they are.
-    pub(crate) line: Option<Rc<Line>>,
-    /// The answer's head.
+    pub(crate) link_queue: Option<Rc<LinkQueue>>,
+    /// The response's head.
     pub(crate) head: ResponseHead,
     /// What is sent of a head after what is always the same.
     pub(crate) fields: Vec<u8>,
@@ -28,7 +28,7 @@ impl Scratch {
         Self {
             blocks,
             rng,
-            line: None,
+            link_queue: None,
             head: ResponseHead::default(),
             fields: Vec::new(),
             body: Vec::new(),
@@ -36,7 +36,7 @@ impl Scratch {
     }
 
     /// Makes what differs from request to request.
-    pub(crate) fn vary(&mut self, request: &Request) {
+    pub(crate) fn vary(&mut self, request: &Http1Request) {
         self.fields.clear();
         if !request.varying.is_empty() {
             for field in &request.varying {

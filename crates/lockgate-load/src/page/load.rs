@@ -15,14 +15,14 @@ use fastrand::Rng;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 
-use super::plan::Plan;
+use super::plan::PagePlan;
 use super::reference::{Base, Reference};
-use super::result::{Kind, Load, Object, Protocol};
+use super::result::{Object, ObjectKind, PageLoad, Protocol};
 use super::scan::{Found, Priority, Scanner};
-use crate::bucket::Line;
-use crate::client::{self, Done, Fault, Link, Piece, Scratch};
-use crate::expect::{Expect, Length, Seen};
+use crate::client::{self, ExchangeStats, Fault, Piece, Scratch, Transport};
+use crate::expect::{Expect, Length, ObservedResponse};
 use crate::result::Failure;
+use crate::shared_link::LinkQueue;
 use crate::target::Peer;
 use crate::worker::Stop;
 
@@ -33,10 +33,10 @@ const MOST: usize = 2000;
 
 /// What a thread has for its loads.
 pub(super) struct Tools<'a> {
-    pub(super) plan: &'a Plan,
+    pub(super) plan: &'a PagePlan,
     pub(super) stop: &'a Stop,
     pub(super) blocks: Rc<Blocks>,
-    pub(super) line: Option<Rc<Line>>,
+    pub(super) link_queue: Option<Rc<LinkQueue>>,
     pub(super) timer: Timer,
 }
 
@@ -47,15 +47,23 @@ struct Visit<'a> {
     base: Base,
     expect: Expect,
     begin: Instant,
-    load: RefCell<Load>,
+    load: RefCell<PageLoad>,
     /// Objects by their targets; those of other origins by their URLs.
     known: RefCell<HashSet<String>>,
     /// What nobody has taken up: first by priority, then in the order of the document.
     wanted: RefCell<BTreeSet<(Priority, usize)>>,
 }
 
+/// An object that is fetched.
+struct Wanted {
+    /// Its index among the objects of the load.
+    place: usize,
+    target: String,
+    kind: ObjectKind,
+}
+
 /// A connection with its number.
-type Numbered = (u32, Link);
+type Numbered = (u32, Transport);
 /// A fetch under way, which gives back its connection where that can have another.
 type Fetch<'a> = Pin<Box<dyn Future<Output = Option<Numbered>> + 'a>>;
 
@@ -63,7 +71,7 @@ type Fetch<'a> = Pin<Box<dyn Future<Output = Option<Numbered>> + 'a>>;
 ///
 /// # Errors
 /// When the alarm cannot be set.
-pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Load>> {
+pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<PageLoad>> {
     let visit = Visit {
         tools,
         peer,
@@ -79,7 +87,7 @@ pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Lo
     };
     let page = Reference::Same(tools.plan.url.target.clone());
     visit.find(Found {
-        kind: Kind::Page,
+        kind: ObjectKind::Page,
         priority: Priority::First,
         reference: page,
     });
@@ -114,8 +122,9 @@ impl Visit<'_> {
                 && let Some((_, place)) = self.wanted.borrow_mut().pop_first()
             {
                 // The one used last is the one least likely to have been closed.
-                let link = std::iter::from_fn(|| idle.pop()).find(|(_, link)| link.is_quiet());
-                running.push(Box::pin(self.fetch(place, link)));
+                let transport =
+                    std::iter::from_fn(|| idle.pop()).find(|(_, transport)| transport.is_quiet());
+                running.push(Box::pin(self.fetch(place, transport)));
             }
             if running.is_empty() {
                 return Ok(true);
@@ -126,8 +135,8 @@ impl Visit<'_> {
                 }
                 let before = running.len();
                 running.retain_mut(|fetch| match fetch.as_mut().poll(cx) {
-                    Poll::Ready(link) => {
-                        idle.extend(link);
+                    Poll::Ready(transport) => {
+                        idle.extend(transport);
                         false
                     }
                     Poll::Pending => true,
@@ -189,20 +198,24 @@ impl Visit<'_> {
     }
 
     /// Fetches one object, on a connection that is there or on a new one.
-    async fn fetch(&self, place: usize, mut link: Option<Numbered>) -> Option<Numbered> {
-        let (target, kind) = {
+    async fn fetch(&self, place: usize, mut transport: Option<Numbered>) -> Option<Numbered> {
+        let wanted = {
             let object = &self.load.borrow().objects[place];
-            (object.target.clone(), object.kind)
+            Wanted {
+                place,
+                target: object.target.clone(),
+                kind: object.kind,
+            }
         };
         self.note(place, |object, now| object.start = Some(now));
         let mut scratch = Scratch::new(Rc::clone(&self.tools.blocks), Rng::new());
-        scratch.line.clone_from(&self.tools.line);
+        scratch.link_queue.clone_from(&self.tools.link_queue);
         loop {
-            let used = link.is_some();
-            let (number, mut opened) = match link.take() {
-                Some(link) => link,
+            let used = transport.is_some();
+            let (number, mut opened) = match transport.take() {
+                Some(transport) => transport,
                 None => match self.open(place, &mut scratch).await {
-                    Ok(link) => link,
+                    Ok(transport) => transport,
                     Err(fault) => {
                         self.end(place, Err(fault));
                         return None;
@@ -210,13 +223,13 @@ impl Visit<'_> {
                 },
             };
             self.note(place, |object, _| object.connection = Some(number));
-            let mut done = Done::default();
+            let mut stats = ExchangeStats::default();
             let made = self
-                .exchange(place, &target, kind, &mut opened, &mut scratch, &mut done)
+                .exchange(&wanted, &mut opened, &mut scratch, &mut stats)
                 .await;
             // RFC 9112 §9.3.1: what was closed before it answered may be asked again.
             if used
-                && done.received == 0
+                && stats.received == 0
                 && made
                     .as_ref()
                     .is_err_and(|fault| fault.failure == Failure::Closed)
@@ -224,20 +237,20 @@ impl Visit<'_> {
                 continue;
             }
             self.note(place, |object, _| {
-                object.status = done.seen.status;
-                object.length = done.seen.length;
-                object.received = done.received;
+                object.status = stats.response.status;
+                object.length = stats.response.length;
+                object.received = stats.received;
             });
-            let keep = made.is_ok() && done.keep;
-            let judged = made.and_then(|()| self.judge(&done.seen));
+            let keep = made.is_ok() && stats.keep;
+            let judged = made.and_then(|()| self.judge(&stats.response));
             self.end(place, judged);
             return keep.then_some((number, opened));
         }
     }
 
-    fn judge(&self, seen: &Seen) -> Result<(), Fault> {
+    fn judge(&self, response: &ObservedResponse) -> Result<(), Fault> {
         self.expect
-            .judge(seen, None)
+            .judge(response, None)
             .map_err(|(failure, text)| Fault::new(failure, text))
     }
 
@@ -263,10 +276,10 @@ impl Visit<'_> {
         let mut failed = Fault::new(Failure::Connect, "its name has no address");
         for at in addresses {
             match client::connect(self.peer, &self.peer.addresses[at], scratch).await {
-                Ok(link) => {
+                Ok(transport) => {
                     self.peer.choose(at);
                     self.note(place, |object, now| object.connect = Some(now - begun));
-                    return Ok((number, link));
+                    return Ok((number, transport));
                 }
                 Err(fault) => failed = fault,
             }
@@ -275,34 +288,32 @@ impl Visit<'_> {
     }
 
     /// What looks through something for what it names.
-    fn scanner(&self, kind: Kind, target: &str) -> Option<Scanner> {
+    fn scanner(&self, kind: ObjectKind, target: &str) -> Option<Scanner> {
         match kind {
-            Kind::Page => Some(Scanner::page(self.base.clone())),
-            Kind::Style => Some(Scanner::sheet(self.base.at(target))),
+            ObjectKind::Page => Some(Scanner::page(self.base.clone())),
+            ObjectKind::Style => Some(Scanner::sheet(self.base.at(target))),
             _ => None,
         }
     }
 
     async fn exchange(
         &self,
-        place: usize,
-        target: &str,
-        kind: Kind,
-        link: &mut Link,
+        wanted: &Wanted,
+        transport: &mut Transport,
         scratch: &mut Scratch,
-        done: &mut Done,
+        stats: &mut ExchangeStats,
     ) -> Result<(), Fault> {
-        let request = self.tools.plan.request(target);
-        let mut scanner = self.scanner(kind, target);
-        client::fetch(link, &request, scratch, done, |piece| match piece {
+        let request = self.tools.plan.request(&wanted.target);
+        let mut scanner = self.scanner(wanted.kind, &wanted.target);
+        client::fetch(transport, &request, scratch, stats, |piece| match piece {
             Piece::Head(head) => {
-                self.note(place, |object, now| object.first = Some(now));
+                self.note(wanted.place, |object, now| object.first = Some(now));
                 // What an error page names belongs to no page.
-                let seen = Seen {
+                let response = ObservedResponse {
                     status: Some(head.status),
-                    ..Seen::default()
+                    ..ObservedResponse::default()
                 };
-                scanner = scanner.take().filter(|_| self.judge(&seen).is_ok());
+                scanner = scanner.take().filter(|_| self.judge(&response).is_ok());
                 if scanner.is_none() {
                     return Ok(());
                 }

@@ -29,7 +29,7 @@ impl Protocol {
 
 /// What became of all loads of a page.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct PageReport {
     /// The words of the command line.
     pub command: Vec<String>,
     /// The page as written.
@@ -43,14 +43,14 @@ pub struct Report {
     /// What readers must know: that the link was the limit.
     pub notes: Vec<String>,
     /// The loads in their order.
-    pub loads: Vec<Load>,
+    pub loads: Vec<PageLoad>,
     /// How it ended. A load that was cut is none.
     pub end: End,
 }
 
 /// One load: the page and its objects, on new connections and with nothing known before.
 #[derive(Debug, Clone, Default)]
-pub struct Load {
+pub struct PageLoad {
     /// The page itself first, then its objects as they were found.
     pub objects: Vec<Object>,
     /// Objects of other origins, which are not fetched: their URLs, each once.
@@ -63,7 +63,7 @@ pub struct Load {
 
 /// What something on a page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ObjectKind {
     /// The page itself.
     Page,
     /// A style sheet.
@@ -82,7 +82,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl ObjectKind {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -104,31 +104,32 @@ pub struct Object {
     /// Path and query.
     pub target: String,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// When it was found in what had come of the page or a style sheet.
     pub found: Duration,
     /// When a connection took it up.
     pub start: Option<Duration>,
     /// What it took to open that connection, TLS included, if it was opened for it.
     pub connect: Option<Duration>,
-    /// When the head of its answer was there.
+    /// When the head of its response was there.
     pub first: Option<Duration>,
-    /// When its answer was whole, or failed.
+    /// When its response was whole, or failed.
     pub end: Option<Duration>,
     /// The number of the connection, from 1 on in the order in which they were opened.
     pub connection: Option<u32>,
-    /// The status of its answer.
+    /// The status of its response.
     pub status: Option<u16>,
     /// Bytes of its body.
     pub length: u64,
-    /// Bytes of its answer, head included.
+    /// Bytes of its response, head included.
     pub received: u64,
     /// Why it is no success.
     pub failure: Option<(Failure, String)>,
 }
 
 impl Object {
-    pub(super) fn new(target: String, kind: Kind, found: Duration) -> Self {
+    /// An object that was found and not fetched yet.
+    pub fn new(target: String, kind: ObjectKind, found: Duration) -> Self {
         Self {
             target,
             kind,
@@ -145,21 +146,26 @@ impl Object {
         }
     }
 
-    /// When its answer was whole, if it came as it should.
+    /// When its response was whole, if it came as it should.
     pub fn done(&self) -> Option<Duration> {
         self.end.filter(|_| self.failure.is_none())
     }
 }
 
-impl Load {
+impl PageLoad {
     /// When the page itself was complete.
     pub fn page(&self) -> Option<Duration> {
-        self.complete(|kind| kind == Kind::Page)
+        self.complete(|kind| kind == ObjectKind::Page)
     }
 
     /// When page, style sheets and scripts were complete: a browser can show the page and run it.
     pub fn usable(&self) -> Option<Duration> {
-        self.complete(|kind| matches!(kind, Kind::Page | Kind::Style | Kind::Script))
+        self.complete(|kind| {
+            matches!(
+                kind,
+                ObjectKind::Page | ObjectKind::Style | ObjectKind::Script
+            )
+        })
     }
 
     /// When everything was.
@@ -168,7 +174,7 @@ impl Load {
     }
 
     /// The latest end of some; nothing if one of them failed.
-    fn complete(&self, is_one: impl Fn(Kind) -> bool) -> Option<Duration> {
+    fn complete(&self, is_one: impl Fn(ObjectKind) -> bool) -> Option<Duration> {
         let ends = self
             .objects
             .iter()
@@ -177,7 +183,7 @@ impl Load {
         ends.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Bytes of all answers, heads included.
+    /// Bytes of all responses, heads included.
     pub fn received(&self) -> u64 {
         self.objects.iter().map(|object| object.received).sum()
     }
@@ -191,7 +197,7 @@ impl Load {
     }
 }
 
-impl Report {
+impl PageReport {
     /// Failures of each kind over all loads, with what was said of the first.
     pub fn failures(&self) -> Vec<(Failure, u64, &str)> {
         let all = || {

@@ -7,11 +7,11 @@ use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 
 use super::load::{Tools, load};
-use super::plan::Plan;
-use super::result::{Load, Report};
-use crate::bucket::Line;
+use super::plan::PagePlan;
+use super::result::{PageLoad, PageReport};
 use crate::options::OptionsError;
 use crate::result::End;
+use crate::shared_link::LinkQueue;
 use crate::worker::Stop;
 
 /// Why there is nothing to tell.
@@ -38,23 +38,27 @@ pub enum PageError {
 /// # Errors
 /// When it cannot begin, or the first load does not get the page itself. What goes wrong later is
 /// in the report.
-pub fn run(plan: &Plan, stop: &Stop, mut tell: impl FnMut(&Load)) -> Result<Report, PageError> {
+pub fn run(
+    plan: &PagePlan,
+    stop: &Stop,
+    mut tell: impl FnMut(&PageLoad),
+) -> Result<PageReport, PageError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build_local(Default::default())?;
     runtime.block_on(async {
-        let line = plan.link.as_ref().map(Line::new).transpose()?;
-        if let Some(line) = line.clone() {
-            tokio::task::spawn_local(async move { line.run().await });
+        let link_queue = plan.link.as_ref().map(LinkQueue::new).transpose()?;
+        if let Some(link_queue) = link_queue.clone() {
+            tokio::task::spawn_local(async move { link_queue.run().await });
         }
         let tools = Tools {
             plan,
             stop,
             blocks: Blocks::new(),
-            line,
+            link_queue,
             timer: Timer::new()?,
         };
-        let mut loads: Vec<Load> = Vec::new();
+        let mut loads: Vec<PageLoad> = Vec::new();
         let begin = Instant::now();
         while (loads.len() as u64) < plan.loads {
             let Some(load) = load(&tools, &plan.peer()?).await? else {
@@ -62,7 +66,7 @@ pub fn run(plan: &Plan, stop: &Stop, mut tell: impl FnMut(&Load)) -> Result<Repo
             };
             let failure = load.objects.first().and_then(|page| page.failure.as_ref());
             if let (Some((_, text)), true) = (failure, loads.is_empty()) {
-                let url = plan.options.urls.concat();
+                let url = plan.options.requests.urls.concat();
                 return Err(PageError::First {
                     url,
                     text: text.clone(),
@@ -76,9 +80,9 @@ pub fn run(plan: &Plan, stop: &Stop, mut tell: impl FnMut(&Load)) -> Result<Repo
             .link
             .as_ref()
             .and_then(|link| link.note(link.busy(), begin.elapsed()));
-        Ok(Report {
+        Ok(PageReport {
             command: plan.options.command.clone(),
-            url: plan.options.urls.concat(),
+            url: plan.options.requests.urls.concat(),
             protocol: plan.protocol,
             connections: plan.connections,
             timeout: plan.timeout,

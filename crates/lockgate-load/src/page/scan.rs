@@ -3,8 +3,8 @@
 
 use super::html::{Tag, Token, Tokenizer};
 use super::reference::{Base, Reference};
-use super::result::Kind;
-use super::style::{Style, Use};
+use super::result::ObjectKind;
+use super::style::{Style, UrlUse};
 
 /// How soon something is wanted; what is wanted alike goes in the order of the document.
 ///
@@ -23,7 +23,7 @@ pub(super) enum Priority {
 /// Something that a page names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
-    pub(super) kind: Kind,
+    pub(super) kind: ObjectKind,
     pub(super) priority: Priority,
     pub(super) reference: Reference,
 }
@@ -149,7 +149,7 @@ impl Document {
                 } else {
                     Priority::Second
                 };
-                find(Kind::Script, priority, tag.attribute("src"));
+                find(ObjectKind::Script, priority, tag.attribute("src"));
             }
             b"link" => {
                 if let Some((kind, priority)) = link(tag) {
@@ -159,7 +159,7 @@ impl Document {
             b"picture" => self.picture = Choice::Open,
             b"source" if self.picture == Choice::Open => {
                 if let Some(srcset) = tag.attribute("srcset") {
-                    find(Kind::Image, Priority::Last, Some(candidate(&srcset)));
+                    find(ObjectKind::Image, Priority::Last, Some(candidate(&srcset)));
                     self.picture = Choice::Made;
                 }
             }
@@ -167,14 +167,14 @@ impl Document {
                 let srcset = tag.attribute("srcset").map(|srcset| candidate(&srcset));
                 if self.picture != Choice::Made {
                     find(
-                        Kind::Image,
+                        ObjectKind::Image,
                         Priority::Last,
                         srcset.or_else(|| tag.attribute("src")),
                     );
                 }
             }
             b"video" | b"audio" => {
-                find(Kind::Image, Priority::Last, tag.attribute("poster"));
+                find(ObjectKind::Image, Priority::Last, tag.attribute("poster"));
                 let none = tag
                     .attribute("preload")
                     .is_some_and(|how| how.eq_ignore_ascii_case(b"none"));
@@ -184,11 +184,11 @@ impl Document {
                 } else {
                     Choice::Open
                 };
-                find(Kind::Media, Priority::Last, source);
+                find(ObjectKind::Media, Priority::Last, source);
             }
             b"source" if self.media == Choice::Open => {
                 if let Some(source) = tag.attribute("src") {
-                    find(Kind::Media, Priority::Last, Some(source));
+                    find(ObjectKind::Media, Priority::Last, Some(source));
                     self.media = Choice::Made;
                 }
             }
@@ -197,18 +197,18 @@ impl Document {
                     .attribute("type")
                     .is_some_and(|kind| kind.eq_ignore_ascii_case(b"image")) =>
             {
-                find(Kind::Image, Priority::Last, tag.attribute("src"));
+                find(ObjectKind::Image, Priority::Last, tag.attribute("src"));
             }
             _ => {}
         }
     }
 }
 
-fn named(base: &Base, used_for: Use, url: &[u8], each: &mut impl FnMut(Found)) {
+fn named(base: &Base, used_for: UrlUse, url: &[u8], each: &mut impl FnMut(Found)) {
     let (kind, priority) = match used_for {
-        Use::Import => (Kind::Style, Priority::First),
-        Use::Font => (Kind::Font, Priority::First),
-        Use::Image => (Kind::Image, Priority::Last),
+        UrlUse::Import => (ObjectKind::Style, Priority::First),
+        UrlUse::Font => (ObjectKind::Font, Priority::First),
+        UrlUse::Image => (ObjectKind::Image, Priority::Last),
     };
     if let Some(reference) = base.resolve(url) {
         each(Found {
@@ -220,29 +220,29 @@ fn named(base: &Base, used_for: Use, url: &[u8], each: &mut impl FnMut(Found)) {
 }
 
 /// What a link wants to be fetched, if it does (WHATWG HTML §4.6.8).
-fn link(tag: &Tag) -> Option<(Kind, Priority)> {
+fn link(tag: &Tag) -> Option<(ObjectKind, Priority)> {
     let rel = tag.attribute("rel")?.to_ascii_lowercase();
     let says = |word: &[u8]| rel.split(u8::is_ascii_whitespace).any(|one| one == word);
     if says(b"stylesheet") {
         let wanted = !says(b"alternate") && tag.attribute("disabled").is_none();
-        return wanted.then_some((Kind::Style, Priority::First));
+        return wanted.then_some((ObjectKind::Style, Priority::First));
     }
     if says(b"modulepreload") {
-        return Some((Kind::Script, Priority::Second));
+        return Some((ObjectKind::Script, Priority::Second));
     }
     if says(b"preload") {
         return match &*tag.attribute("as")?.to_ascii_lowercase() {
-            b"style" => Some((Kind::Style, Priority::First)),
-            b"script" => Some((Kind::Script, Priority::First)),
-            b"font" => Some((Kind::Font, Priority::First)),
-            b"image" => Some((Kind::Image, Priority::Last)),
-            b"fetch" => Some((Kind::Other, Priority::Second)),
-            b"track" => Some((Kind::Media, Priority::Last)),
+            b"style" => Some((ObjectKind::Style, Priority::First)),
+            b"script" => Some((ObjectKind::Script, Priority::First)),
+            b"font" => Some((ObjectKind::Font, Priority::First)),
+            b"image" => Some((ObjectKind::Image, Priority::Last)),
+            b"fetch" => Some((ObjectKind::Other, Priority::Second)),
+            b"track" => Some((ObjectKind::Media, Priority::Last)),
             // Anything else is not fetched.
             _ => None,
         };
     }
-    says(b"icon").then_some((Kind::Icon, Priority::Last))
+    says(b"icon").then_some((ObjectKind::Icon, Priority::Last))
 }
 
 /// Whether a browser runs it (WHATWG HTML §4.12.1.1).

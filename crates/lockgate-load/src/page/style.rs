@@ -10,7 +10,7 @@ const WORD: usize = 32;
 
 /// What a style sheet wants something for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum UrlUse {
     Import,
     Font,
     Image,
@@ -60,13 +60,13 @@ impl Style {
     }
 
     /// Takes the next bytes.
-    pub(super) fn feed(&mut self, input: &[u8], each: &mut impl FnMut(Use, &[u8])) {
+    pub(super) fn feed(&mut self, input: &[u8], each: &mut impl FnMut(UrlUse, &[u8])) {
         for byte in input {
             self.step(*byte, each);
         }
     }
 
-    fn step(&mut self, byte: u8, each: &mut impl FnMut(Use, &[u8])) {
+    fn step(&mut self, byte: u8, each: &mut impl FnMut(UrlUse, &[u8])) {
         self.state = match (self.state, byte) {
             (State::Comment | State::CommentStar, b'*') => State::CommentStar,
             (State::CommentStar, b'/') => State::Normal,
@@ -149,15 +149,15 @@ impl Style {
     }
 
     /// A URL is whole.
-    fn name(&mut self, each: &mut impl FnMut(Use, &[u8])) {
+    fn name(&mut self, each: &mut impl FnMut(UrlUse, &[u8])) {
         let used_for = match &*self.property {
-            b"@import" => Use::Import,
-            b"src" => Use::Font,
+            b"@import" => UrlUse::Import,
+            b"src" => UrlUse::Font,
             // `@namespace` and the like name nothing that is fetched.
             [b'@', ..] => return,
-            _ => Use::Image,
+            _ => UrlUse::Image,
         };
-        if !(self.named && used_for != Use::Image) {
+        if !(self.named && used_for != UrlUse::Image) {
             // Spaces before the parenthesis are none of it, and around a URL they have no meaning.
             each(used_for, self.url.trim_ascii_end());
         }
@@ -169,7 +169,7 @@ impl Style {
 mod tests {
     use super::*;
 
-    fn named(sheet: &str) -> Vec<(Use, String)> {
+    fn named(sheet: &str) -> Vec<(UrlUse, String)> {
         let mut found = Vec::new();
         let mut style = Style::new();
         style.feed(sheet.as_bytes(), &mut |used_for, url| {
@@ -183,37 +183,46 @@ mod tests {
         for (sheet, expected) in [
             (
                 "@import 'a.css';@import url(b.css) print;",
-                vec![(Use::Import, "a.css"), (Use::Import, "b.css")],
+                vec![(UrlUse::Import, "a.css"), (UrlUse::Import, "b.css")],
             ),
-            ("@IMPORT URL( \"c.css\" ) ;", vec![(Use::Import, "c.css")]),
+            (
+                "@IMPORT URL( \"c.css\" ) ;",
+                vec![(UrlUse::Import, "c.css")],
+            ),
             (
                 "@font-face{font-family:x;src:url(a.woff2) format('woff2'),url(a.ttf)}",
-                vec![(Use::Font, "a.woff2")],
+                vec![(UrlUse::Font, "a.woff2")],
             ),
             (
                 "p{background:url(a.png),url('b.png')}q{cursor:url( c.cur ),auto}",
                 vec![
-                    (Use::Image, "a.png"),
-                    (Use::Image, "b.png"),
-                    (Use::Image, "c.cur"),
+                    (UrlUse::Image, "a.png"),
+                    (UrlUse::Image, "b.png"),
+                    (UrlUse::Image, "c.cur"),
                 ],
             ),
-            ("@media print{p{content:url(a)}}", vec![(Use::Image, "a")]),
+            (
+                "@media print{p{content:url(a)}}",
+                vec![(UrlUse::Image, "a")],
+            ),
             (
                 "@namespace url(http://www.w3.org/1999/xhtml);@charset 'x';",
                 vec![],
             ),
             (
                 "/* url(a) */p{a:/**/url(b)/*url(c)*/}",
-                vec![(Use::Image, "b")],
+                vec![(UrlUse::Image, "b")],
             ),
-            ("p{content:'url(a) /* ';b:url(c)}", vec![(Use::Image, "c")]),
+            (
+                "p{content:'url(a) /* ';b:url(c)}",
+                vec![(UrlUse::Image, "c")],
+            ),
             (
                 "p{a:url(\"a)\\\"b\");b:url(c\\)d)}",
-                vec![(Use::Image, "a)\"b"), (Use::Image, "c)d")],
+                vec![(UrlUse::Image, "a)\"b"), (UrlUse::Image, "c)d")],
             ),
-            ("p{a:'\nb:url(c)}", vec![(Use::Image, "c")]),
-            ("p{a:myurl(b);c:1/2 url(d)}", vec![(Use::Image, "d")]),
+            ("p{a:'\nb:url(c)}", vec![(UrlUse::Image, "c")]),
+            ("p{a:myurl(b);c:1/2 url(d)}", vec![(UrlUse::Image, "d")]),
             ("p{a:url(b", vec![]),
         ] {
             let expected: Vec<_> = expected

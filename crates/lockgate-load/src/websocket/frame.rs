@@ -27,7 +27,7 @@ pub enum Opcode {
     Close = 0x8,
     /// To be answered by a pong with the same payload.
     Ping = 0x9,
-    /// The answer to a ping.
+    /// The response to a ping.
     Pong = 0xa,
 }
 
@@ -133,14 +133,14 @@ pub struct Decoder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// At a frame's first byte.
-    Head,
+    FrameHeader,
     /// So many bytes are left of a frame of a message; whether it is the last.
     Payload { left: u64, last: bool },
 }
 
 /// The head of a frame.
 #[derive(Debug, Clone, Copy)]
-struct Head {
+struct FrameHeader {
     /// None continues a message.
     opcode: Option<Opcode>,
     last: bool,
@@ -155,7 +155,7 @@ impl Decoder {
     pub fn new(limit: u64) -> Self {
         Self {
             limit,
-            state: State::Head,
+            state: State::FrameHeader,
             message: None,
         }
     }
@@ -170,7 +170,7 @@ impl Decoder {
             match &mut self.state {
                 State::Payload { left: 0, last } => {
                     let last = *last;
-                    self.state = State::Head;
+                    self.state = State::FrameHeader;
                     if last && let Some((opcode, _)) = self.message.take() {
                         return Ok(Part::End(opcode, at));
                     }
@@ -185,7 +185,7 @@ impl Decoder {
                     *left -= here as u64;
                     return Ok(Part::Data(at..at + here));
                 }
-                State::Head => {
+                State::FrameHeader => {
                     let Some(head) = parse(&input[at..])? else {
                         return Ok(Part::More(at));
                     };
@@ -208,7 +208,7 @@ impl Decoder {
     }
 
     /// A message's first frame, or one that continues it.
-    fn begin(&mut self, opcode: Option<Opcode>, head: Head) -> Result<(), FrameError> {
+    fn begin(&mut self, opcode: Option<Opcode>, head: FrameHeader) -> Result<(), FrameError> {
         let (opcode, before) = match (opcode, self.message) {
             (None, Some(message)) => message,
             (Some(opcode), None) => (opcode, 0),
@@ -229,7 +229,7 @@ impl Decoder {
 }
 
 /// A frame's head, if all of it is there.
-fn parse(input: &[u8]) -> Result<Option<Head>, FrameError> {
+fn parse(input: &[u8]) -> Result<Option<FrameHeader>, FrameError> {
     let &[first, second, ref rest @ ..] = input else {
         return Ok(None);
     };
@@ -271,7 +271,7 @@ fn parse(input: &[u8]) -> Result<Option<Head>, FrameError> {
     if length < least || length > u64::MAX >> 1 {
         return Err(FrameError::Length);
     }
-    Ok(Some(Head {
+    Ok(Some(FrameHeader {
         opcode,
         last,
         length,

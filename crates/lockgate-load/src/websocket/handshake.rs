@@ -12,7 +12,7 @@ use lockgate_http::head::ResponseHead;
 /// What a server appends to the key before it hashes it (§1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Why an answer does not open a WebSocket (§4.1).
+/// Why a response does not open a WebSocket (§4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
     /// Another status than 101.
@@ -70,7 +70,7 @@ impl Handshake {
         encode::field(out, b"Sec-WebSocket-Version", b"13");
     }
 
-    /// Whether the answer grants it; what comes behind its head are frames then.
+    /// Whether the response grants it; what comes behind its head are frames then.
     ///
     /// # Errors
     /// When it does not.

@@ -3,7 +3,7 @@
 //! Offers no extension and no subprotocol. Text is not looked at, whether it is UTF-8 or not: it is
 //! held against what was sent.
 //!
-//! - [`handshake`]: the fields that ask for it, and whether an answer grants it.
+//! - [`handshake`]: the fields that ask for it, and whether a response grants it.
 //! - [`frame`]: messages to frames, and frames taken apart.
 
 pub mod frame;

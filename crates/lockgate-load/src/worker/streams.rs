@@ -15,16 +15,17 @@ use std::task::{Context, Poll};
 use fastrand::Rng;
 
 use super::{PAUSE, TICK, Worker};
-use crate::client::h2::{Connection, Finished, Outcome, Use, Windows};
-use crate::client::{Done, Fault, Link, Scratch};
-use crate::pace::{Moment, Turn, nanoseconds};
+use crate::client::h2::{BodyUse, Connection, Finished, Outcome, Windows};
+use crate::client::{ExchangeStats, Fault, Scratch, Transport};
+use crate::load_scheduler::Ticket;
+use crate::moment::{Moment, nanoseconds};
 use crate::result::Failure;
-use crate::target::Ask;
+use crate::target::Exchange;
 
 /// A request that is under way, or waits for a stream.
 #[derive(Clone, Copy)]
-struct Request {
-    turn: Turn,
+struct PendingRequest {
+    ticket: Ticket,
     begun: Moment,
     target: usize,
     peer: usize,
@@ -33,35 +34,35 @@ struct Request {
 }
 
 /// A connection that is there.
-struct Wire {
-    link: Link,
+struct ActiveConnection {
+    transport: Transport,
     connection: Connection,
     /// Whether no other request begins on it.
     is_retired: bool,
 }
 
 /// A connection that is being opened.
-type Opening = Pin<Box<dyn Future<Output = Result<Link, Fault>>>>;
+type PendingConnection = Pin<Box<dyn Future<Output = Result<Transport, Fault>>>>;
 
 /// What there is towards one peer.
 #[derive(Default)]
-struct Side {
-    opening: Option<Opening>,
+struct PeerConnections {
+    opening: Option<PendingConnection>,
     /// At most one of them is not retired.
-    wires: Vec<Wire>,
+    wires: Vec<ActiveConnection>,
     /// Slots whose requests wait for a stream.
     waiting: VecDeque<usize>,
 }
 
-pub(super) struct Streams {
+pub(super) struct Http2Client {
     worker: Rc<Worker>,
-    /// The first of its clients, for the pace.
+    /// The first of its clients, for the scheduler.
     first: usize,
     /// Of each stream the request that it has, or will have.
-    slots: Vec<Option<Request>>,
+    slots: Vec<Option<PendingRequest>>,
     /// Slots without a request.
     free: Vec<usize>,
-    sides: Vec<Side>,
+    sides: Vec<PeerConnections>,
     rng: Rng,
     /// After it could not connect: no turn is asked for before.
     paused: Option<Moment>,
@@ -69,10 +70,14 @@ pub(super) struct Streams {
     expired: u64,
 }
 
-impl Streams {
-    /// With so many at once, who are the pace's clients from `first` on.
+impl Http2Client {
+    /// With so many at once, who are the scheduler's clients from `first` on.
     pub(super) fn new(worker: Rc<Worker>, first: usize, streams: usize) -> Self {
-        let sides = worker.draw.peers().map(|_| Side::default()).collect();
+        let sides = worker
+            .draw
+            .peers()
+            .map(|_| PeerConnections::default())
+            .collect();
         Self {
             worker,
             first,
@@ -117,7 +122,7 @@ impl Streams {
     /// Takes turns for those who have no request.
     fn ask(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(until) = self.paused {
-            if self.worker.pace.now() < until {
+            if self.worker.scheduler.now() < until {
                 self.worker.ticks.borrow_mut().push(cx.waker().clone());
                 return false;
             }
@@ -128,24 +133,25 @@ impl Streams {
         while at > 0 {
             at -= 1;
             let slot = self.free[at];
-            let Poll::Ready(turn) = self.worker.pace.poll_turn(self.first + slot, cx) else {
+            let Poll::Ready(ticket) = self.worker.scheduler.poll_ticket(self.first + slot, cx)
+            else {
                 continue;
             };
             self.free.swap_remove(at);
             let (target, peer) = self.worker.draw.next(&mut self.rng);
-            let deadline = turn
+            let deadline = ticket
                 .due
                 .saturating_add(nanoseconds(self.worker.plan.timeout));
             self.worker
-                .pace
+                .scheduler
                 .expect_by(self.first + slot, Some(deadline));
-            let begun = if turn.scheduled {
-                self.worker.pace.now()
+            let begun = if ticket.scheduled {
+                self.worker.scheduler.now()
             } else {
-                turn.due
+                ticket.due
             };
-            self.slots[slot] = Some(Request {
-                turn,
+            self.slots[slot] = Some(PendingRequest {
+                ticket,
                 begun,
                 target,
                 peer,
@@ -166,10 +172,10 @@ impl Streams {
         };
         self.sides[side].opening = None;
         match opened {
-            Ok(link) => {
+            Ok(transport) => {
                 let connection = Connection::new(self.slots.len(), Windows::LARGE);
-                self.sides[side].wires.push(Wire {
-                    link,
+                self.sides[side].wires.push(ActiveConnection {
+                    transport,
                     connection,
                     is_retired: false,
                 });
@@ -178,8 +184,9 @@ impl Streams {
             Err(fault) => {
                 let mut is_scheduled = true;
                 for slot in std::mem::take(&mut self.sides[side].waiting) {
-                    is_scheduled &= self.slots[slot].is_some_and(|request| request.turn.scheduled);
-                    self.finish(slot, Err(fault.clone()), &Done::default());
+                    is_scheduled &=
+                        self.slots[slot].is_some_and(|request| request.ticket.scheduled);
+                    self.finish(slot, Err(fault.clone()), &ExchangeStats::default());
                 }
                 if is_scheduled {
                     // Refused without waiting for anything, as a Unix socket does it, it would
@@ -187,7 +194,7 @@ impl Streams {
                     cx.waker().wake_by_ref();
                 } else {
                     self.paused =
-                        Some(self.worker.pace.now() + PAUSE as Moment * nanoseconds(TICK));
+                        Some(self.worker.scheduler.now() + PAUSE as Moment * nanoseconds(TICK));
                     self.worker.ticks.borrow_mut().push(cx.waker().clone());
                 }
                 !is_scheduled
@@ -199,12 +206,12 @@ impl Streams {
     fn read(&mut self, side: usize, cx: &mut Context<'_>) -> bool {
         let (mut moved, mut at) = (false, 0);
         while let Some(wire) = self.sides[side].wires.get_mut(at) {
-            let Wire {
-                link,
+            let ActiveConnection {
+                transport,
                 connection,
                 is_retired,
             } = wire;
-            let ended = match connection.poll_read(cx, link) {
+            let ended = match connection.poll_read(cx, transport) {
                 Poll::Pending => false,
                 Poll::Ready(Ok(())) => {
                     moved = true;
@@ -234,7 +241,7 @@ impl Streams {
     fn take(&mut self, finished: Finished) {
         let Finished {
             place,
-            done,
+            stats,
             outcome,
             ..
         } = finished;
@@ -243,7 +250,7 @@ impl Streams {
         };
         let made = match outcome {
             Outcome::Answered => {
-                let judged = self.worker.plan.targets[request.target].judge(&done.seen);
+                let judged = self.worker.plan.targets[request.target].judge(&stats.response);
                 judged.map_err(|(failure, text)| Fault::new(failure, text))
             }
             Outcome::Failed(fault) => Err(fault),
@@ -255,12 +262,12 @@ impl Streams {
             }
             Outcome::Unprocessed(fault) => Err(fault),
         };
-        self.finish(place, made, &done);
+        self.finish(place, made, &stats);
     }
 
     /// Looks for those who have waited too long.
     fn expire(&mut self) -> bool {
-        let expired = self.worker.pace.expired();
+        let expired = self.worker.scheduler.expired();
         if std::mem::replace(&mut self.expired, expired) == expired {
             return false;
         }
@@ -269,12 +276,12 @@ impl Streams {
             let Some(request) = self.slots[slot] else {
                 continue;
             };
-            if !self.worker.pace.is_overdue(self.first + slot) {
+            if !self.worker.scheduler.is_overdue(self.first + slot) {
                 continue;
             }
             moved = true;
             let side = &mut self.sides[request.peer];
-            let mut done = Done::default();
+            let mut stats = ExchangeStats::default();
             let text = match side.waiting.iter().position(|waiting| *waiting == slot) {
                 Some(at) => {
                     side.waiting.remove(at);
@@ -292,23 +299,23 @@ impl Streams {
                     for wire in &mut side.wires {
                         if let Some((moved, is_silent)) = wire.connection.cancel(slot) {
                             wire.is_retired |= is_silent;
-                            done = moved;
+                            stats = moved;
                         }
                     }
                     "no whole answer in time"
                 }
             };
-            self.finish(slot, Err(Fault::new(Failure::Timeout, text)), &done);
+            self.finish(slot, Err(Fault::new(Failure::Timeout, text)), &stats);
         }
         moved
     }
 
-    fn finish(&mut self, slot: usize, made: Result<(), Fault>, done: &Done) {
+    fn finish(&mut self, slot: usize, made: Result<(), Fault>, stats: &ExchangeStats) {
         let Some(request) = self.slots[slot].take() else {
             return;
         };
-        self.worker.pace.expect_by(self.first + slot, None);
-        self.worker.note(request.turn, request.begun, made, done);
+        self.worker.scheduler.expect_by(self.first + slot, None);
+        self.worker.note(request.ticket, request.begun, made, stats);
         self.free.push(slot);
     }
 
@@ -322,19 +329,19 @@ impl Streams {
             rng,
             ..
         } = self;
-        let Side {
+        let PeerConnections {
             opening,
             wires,
             waiting,
         } = &mut sides[side];
-        let Some(Wire {
-            link,
+        let Some(ActiveConnection {
+            transport,
             connection,
             is_retired,
         }) = wires.iter_mut().find(|wire| !wire.is_retired)
         else {
             let first = waiting.front().and_then(|slot| slots[*slot]);
-            let (Some(Request { target, .. }), None) = (first, &opening) else {
+            let (Some(PendingRequest { target, .. }), None) = (first, &opening) else {
                 return false;
             };
             *opening = Some(Box::pin(open(Rc::clone(worker), target)));
@@ -344,20 +351,20 @@ impl Streams {
             let Some(slot) = waiting.pop_front() else {
                 break;
             };
-            let Some(Request { target, .. }) = slots[slot] else {
+            let Some(PendingRequest { target, .. }) = slots[slot] else {
                 continue;
             };
-            let Ask::Http2(request) = &worker.plan.targets[target].ask else {
+            let Exchange::Http2(request) = &worker.plan.targets[target].exchange else {
                 continue;
             };
-            let used = Use::of(&worker.plan.targets[target].expect);
+            let used = BodyUse::of(&worker.plan.targets[target].expect);
             connection.begin(slot, target, request, used, rng);
-            worker.tally.borrow_mut().reused += u64::from(link.exchanges > 0);
-            link.exchanges += 1;
+            worker.counts.borrow_mut().reused += u64::from(transport.exchanges > 0);
+            transport.exchanges += 1;
             *is_retired = worker
                 .plan
                 .per_connection
-                .is_some_and(|most| link.exchanges >= most);
+                .is_some_and(|most| transport.exchanges >= most);
         }
         *is_retired |= connection.is_ending();
         // What is left waits for another.
@@ -365,21 +372,23 @@ impl Streams {
     }
 
     fn write(&mut self, cx: &mut Context<'_>) {
-        for Wire {
-            link, connection, ..
+        for ActiveConnection {
+            transport,
+            connection,
+            ..
         } in self.sides.iter_mut().flat_map(|side| &mut side.wires)
         {
-            connection.write(cx, link, &self.worker.blocks);
+            connection.write(cx, transport, &self.worker.blocks);
         }
     }
 }
 
 /// Opens a connection for a target, and counts it.
-async fn open(worker: Rc<Worker>, target: usize) -> Result<Link, Fault> {
+async fn open(worker: Rc<Worker>, target: usize) -> Result<Transport, Fault> {
     let mut scratch = Scratch::new(Rc::clone(&worker.blocks), Rng::new());
-    scratch.line.clone_from(&worker.line);
+    scratch.link_queue.clone_from(&worker.link_queue);
     let target = &worker.plan.targets[target];
     worker
-        .open(target, &mut scratch, &mut Done::default())
+        .open(target, &mut scratch, &mut ExchangeStats::default())
         .await
 }

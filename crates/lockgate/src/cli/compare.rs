@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::load::LoadTyped;
-use lockgate_load::compare::cpus::Cpus;
-use lockgate_load::compare::guard::Guard;
-use lockgate_load::compare::{Format, Options};
+use lockgate_compare::cpus::Cpus;
+use lockgate_compare::guard::Guard;
+use lockgate_compare::{Format, Options};
 
 #[derive(Args)]
 pub(super) struct CompareTyped {

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use lockgate_load::bucket::LinkRate;
-use lockgate_load::expect::{Bytes, Expect, Length};
-use lockgate_load::options::{Options, Tls};
+use lockgate_load::expect::{BodyCheck, Expect, Length};
+use lockgate_load::options::{Connections, Options, Requests, Threads, Timing, Tls};
 use lockgate_load::profile::{Profile, Rates, Spike, duration};
-use lockgate_load::push::Gateway;
 use lockgate_load::schedule::Rate;
+use lockgate_load::shared_link::LinkRate;
 use lockgate_load::target::{Body, Varying};
-use lockgate_load::threshold::Threshold;
 use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::{CaSource, CertFiles};
+use lockgate_report::push::Gateway;
+use lockgate_report::threshold::Threshold;
 
 /// What `load` does, and where its reports go.
 #[derive(Clone, Debug, PartialEq)]
@@ -195,7 +195,7 @@ pub(super) struct LoadTyped {
     expect_length: Option<Length>,
     /// The hash of a body in hexadecimal, or `first`: that of the first answer
     #[arg(long, value_name = "HEX|first", value_parser = hash, help_heading = "What must come back")]
-    expect_sha256: Option<Bytes>,
+    expect_sha256: Option<BodyCheck>,
     /// Go on although the first answer was a failure
     #[arg(long, help_heading = "What must come back")]
     anyway: bool,
@@ -368,41 +368,42 @@ impl LoadTyped {
         });
         let options = Options {
             command: std::env::args().skip(1).collect(),
-            urls: self.urls,
-            weights: self.weights,
-            connections: self.connections.unwrap_or(match (self.page, self.http2) {
-                (true, true) => 1,
-                (true, false) => 6,
-                (false, _) => 10,
-            }),
-            streams: self.http2.then(|| self.streams.unwrap_or(1)),
-            grpc: self.grpc,
-            per_connection: self.per_connection,
-            threads: self.threads,
-            cpus: self.cpus,
-            timeout: self
-                .timeout
-                .unwrap_or(Duration::from_secs(if self.page { 60 } else { 10 })),
-            profile,
-            duration: self.duration,
-            priorities: self.priorities,
-            count: self.count,
-            rounds: self.rounds,
-            warm_up: self.warm_up.unwrap_or(usual_warm_up),
-            method: self.method,
-            headers: self.headers,
-            varying: self.header_any,
-            body,
-            expect: Expect {
-                status: self.expect_status,
-                length,
-                body: self.expect_sha256.unwrap_or(Bytes::Any),
+            requests: Requests {
+                urls: self.urls,
+                weights: self.weights,
+                method: self.method,
+                headers: self.headers,
+                varying: self.header_any,
+                body,
+                grpc: self.grpc,
+                priorities: self.priorities,
             },
-            unix: self.unix,
-            proxy: self.proxy,
-            proxy_user: self.proxy_user,
-            link: self.link,
-            proxy_protocol: self.proxy_protocol,
+            connections: Connections {
+                number: self.connections.unwrap_or(match (self.page, self.http2) {
+                    (true, true) => 1,
+                    (true, false) => 6,
+                    (false, _) => 10,
+                }),
+                streams: self.http2.then(|| self.streams.unwrap_or(1)),
+                max_requests: self.per_connection,
+                unix: self.unix,
+                proxy: self.proxy,
+                proxy_user: self.proxy_user,
+                proxy_protocol: self.proxy_protocol,
+                link: self.link,
+            },
+            timing: Timing {
+                profile,
+                duration: self.duration,
+                count: self.count,
+                rounds: self.rounds,
+                warm_up: self.warm_up.unwrap_or(usual_warm_up),
+                timeout: self.timeout.unwrap_or(Duration::from_secs(if self.page {
+                    60
+                } else {
+                    10
+                })),
+            },
             tls: Tls {
                 ca: match (self.insecure, self.ca) {
                     (true, _) => CaSource::Anyone,
@@ -420,8 +421,17 @@ impl LoadTyped {
                     ocsp: None,
                 }),
             },
+            expect: Expect {
+                status: self.expect_status,
+                length,
+                body: self.expect_sha256.unwrap_or(BodyCheck::Any),
+            },
             stop_on: self.stop_on,
             anyway: self.anyway,
+            threads: Threads {
+                number: self.threads,
+                cpus: self.cpus,
+            },
             watch: self.watch,
         };
         let push = self
@@ -568,9 +578,9 @@ fn length(written: &str) -> Result<Length, String> {
     }
 }
 
-fn hash(written: &str) -> Result<Bytes, String> {
+fn hash(written: &str) -> Result<BodyCheck, String> {
     if written == "first" {
-        return Ok(Bytes::First);
+        return Ok(BodyCheck::First);
     }
     let digit = |at: usize| {
         written
@@ -582,7 +592,7 @@ fn hash(written: &str) -> Result<Bytes, String> {
         .map(|at| Some((digit(2 * at)? * 16 + digit(2 * at + 1)?) as u8))
         .collect();
     match bytes.and_then(|bytes| bytes.try_into().ok()) {
-        Some(hash) if written.len() == 64 => Ok(Bytes::Sha256(hash)),
+        Some(hash) if written.len() == 64 => Ok(BodyCheck::Sha256(hash)),
         _ => Err("write 64 hexadecimal digits, or first".into()),
     }
 }

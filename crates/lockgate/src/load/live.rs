@@ -15,7 +15,7 @@ use std::time::Duration;
 use lockgate_config::Color;
 use lockgate_load::Progress;
 use lockgate_load::plan::Stage;
-use lockgate_load::report::live::{Line, Live, Tone};
+use lockgate_report::live::{Line, Live, Tone};
 
 use crate::print;
 

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use lockgate_load::report::{csv, hdr, html, json, text};
 use lockgate_load::result::Report;
+use lockgate_report::{csv, hdr, html, json, text};
 
 use crate::cli::load::Files;
 

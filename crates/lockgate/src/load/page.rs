@@ -4,8 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use lockgate_load::Stop;
-use lockgate_load::page::{self, Plan, report};
+use lockgate_load::page::{self, PagePlan};
 use lockgate_load::result::End;
+use lockgate_report::page as report;
 
 use super::interrupts::Interrupts;
 use super::outputs::{self, Output};
@@ -16,7 +17,7 @@ use crate::cli::load::Load;
 /// # Errors
 /// When there is no page, or a report cannot be written.
 pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
-    let plan = Plan::new(&load.options)?;
+    let plan = PagePlan::new(&load.options)?;
     let file = load
         .files
         .json

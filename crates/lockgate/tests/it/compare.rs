@@ -7,7 +7,7 @@ mod measurements;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use lockgate_load::compare::cpus::Cpus;
+use lockgate_compare::cpus::Cpus;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 

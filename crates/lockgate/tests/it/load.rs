@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_load::Stop;
-use lockgate_load::expect::{Bytes, Expect, Length};
-use lockgate_load::options::{Options, Tls};
-use lockgate_load::result::{Failure, Report, Tally};
+use lockgate_load::expect::{BodyCheck, Expect, Length};
+use lockgate_load::options::{Connections, Options, Requests, Threads, Timing, Tls};
+use lockgate_load::result::{Failure, Report, StageCounts};
 use lockgate_load::target::Body;
 use lockgate_net::tls::CaSource;
 use lockgate_testkit::{Http, Origin, Serving};
@@ -39,35 +39,34 @@ fn asks(urls: &[&str], count: u64) -> Options {
     });
     Options {
         command: Vec::new(),
-        urls: urls.iter().map(ToString::to_string).collect(),
-        weights: Vec::new(),
-        connections: 1,
-        streams: None,
-        grpc: false,
-        priorities: false,
-        per_connection: None,
-        threads: 1,
-        cpus: Vec::new(),
-        timeout: lockgate_testkit::DEADLINE,
-        profile: None,
-        duration: None,
-        count: Some(count),
-        rounds: 1,
-        warm_up: Duration::ZERO,
-        method: None,
-        headers: Vec::new(),
-        varying: Vec::new(),
-        body: text(""),
-        expect: Expect {
-            status: vec![200..=299],
-            length: Length::First,
-            body: Bytes::Any,
+        requests: Requests {
+            urls: urls.iter().map(ToString::to_string).collect(),
+            weights: Vec::new(),
+            method: None,
+            headers: Vec::new(),
+            varying: Vec::new(),
+            body: text(""),
+            grpc: false,
+            priorities: false,
         },
-        unix: None,
-        proxy: None,
-        proxy_user: None,
-        link: None,
-        proxy_protocol: None,
+        connections: Connections {
+            number: 1,
+            streams: None,
+            max_requests: None,
+            unix: None,
+            proxy: None,
+            proxy_user: None,
+            proxy_protocol: None,
+            link: None,
+        },
+        timing: Timing {
+            profile: None,
+            duration: None,
+            count: Some(count),
+            rounds: 1,
+            warm_up: Duration::ZERO,
+            timeout: lockgate_testkit::DEADLINE,
+        },
         tls: Tls {
             ca: if tls {
                 CaSource::Anyone
@@ -81,10 +80,25 @@ fn asks(urls: &[&str], count: u64) -> Options {
             resume: true,
             identity: None,
         },
+        expect: Expect {
+            status: vec![200..=299],
+            length: Length::First,
+            body: BodyCheck::Any,
+        },
         stop_on: Vec::new(),
         anyway: false,
+        threads: Threads {
+            number: 1,
+            cpus: Vec::new(),
+        },
         watch: Vec::new(),
     }
+}
+
+/// The options after a change.
+fn changed(mut options: Options, change: impl FnOnce(&mut Options)) -> Options {
+    change(&mut options);
+    options
 }
 
 /// A body of this text.
@@ -109,23 +123,23 @@ fn refused(options: &Options) -> String {
 }
 
 /// Makes a run of one stage; returns its counts.
-fn tally(options: &Options) -> Tally {
+fn counts(options: &Options) -> StageCounts {
     let mut report = run(options);
     assert_eq!(report.stages.len(), 1);
-    report.stages.remove(0).tally
+    report.stages.remove(0).counts
 }
 
 /// The kinds of failures that there were, and how many of each.
-fn failures(tally: &Tally) -> Vec<(&'static str, u64)> {
+fn failures(counts: &StageCounts) -> Vec<(&'static str, u64)> {
     let counted = Failure::ALL
         .into_iter()
-        .map(|kind| (kind.name(), tally.failures[kind as usize]));
+        .map(|kind| (kind.name(), counts.failures[kind as usize]));
     counted.filter(|(_, count)| *count > 0).collect()
 }
 
 /// The message of the first failure of a kind.
-fn example(tally: &Tally, kind: Failure) -> &str {
-    tally.examples[kind as usize].as_deref().unwrap()
+fn example(counts: &StageCounts, kind: Failure) -> &str {
+    counts.examples[kind as usize].as_deref().unwrap()
 }
 
 /// A target at that address.

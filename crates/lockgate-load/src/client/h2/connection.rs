@@ -1,6 +1,6 @@
 //! The state of one connection (RFC 9113), without IO: requests become bytes, bytes become answers.
 //!
-//! Requests have places, from 0 on, which are whoever asks's; what becomes of them is told by
+//! Requests have places, from 0 on, which are the caller's; what becomes of them is told by
 //! these.
 
 use std::collections::VecDeque;
@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
 
-use super::super::{Done, Fault};
-use super::frame::{self, Frame, Kind};
-use super::stream::{Bytes, Grpc, Kept, Sending, Stream, Streams, Use};
+use super::super::{ExchangeStats, Fault};
+use super::frame::{self, Frame, FrameType};
+use super::stream::{BodySource, BodyUse, Grpc, Kept, Sending, Stream, Streams};
 use crate::expect::Hasher;
 use crate::result::Failure;
-use crate::target::{Body, Http2};
+use crate::target::{Body, Http2Request};
 
 /// The most that a window can be (§6.9.1).
 pub(super) const LARGEST_WINDOW: u32 = (1 << 31) - 1;
@@ -31,7 +31,7 @@ const UNSENT: usize = 256 * 1024;
 /// What may come before the server is given more.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Windows {
-    /// Of one answer.
+    /// Of one response.
     pub(crate) stream: u32,
     /// Of all of them together; no less than [`USUAL_WINDOW`].
     pub(crate) connection: u32,
@@ -48,14 +48,14 @@ impl Windows {
 /// What became of a request.
 pub(crate) struct Finished {
     pub(crate) place: usize,
-    pub(crate) done: Done,
-    /// What nobody has looked at, of an answer that was to be kept.
+    pub(crate) stats: ExchangeStats,
+    /// What nobody has looked at, of a response that was to be kept.
     pub(crate) kept: Option<Kept>,
     pub(crate) outcome: Outcome,
 }
 
 pub(crate) enum Outcome {
-    /// A whole answer came.
+    /// A whole response came.
     Answered,
     Failed(Fault),
     /// The server has said that it did nothing about it, because the connection ends: it may be
@@ -64,7 +64,7 @@ pub(crate) enum Outcome {
 }
 
 /// What the server has said of itself.
-pub(super) struct Peer {
+pub(super) struct PeerSettings {
     /// What it takes of a body before it says that it takes more.
     pub(super) window: u32,
     /// Streams at once.
@@ -82,7 +82,7 @@ pub(super) struct Block {
 
 /// The head of a request as it was sent last, and how often the table had changed by then.
 #[derive(Clone, Default)]
-struct Head {
+struct HeaderState {
     block: Vec<u8>,
     changes: Option<u64>,
 }
@@ -97,26 +97,26 @@ pub(crate) struct Connection {
     pub(super) encoder: Encoder,
     pub(super) decoder: Decoder,
     /// Of each target, if it was asked for.
-    heads: Vec<Head>,
+    heads: Vec<HeaderState>,
     pub(super) streams: Streams,
     /// Places of those with a body that can go on.
     pub(super) uploads: VecDeque<usize>,
     /// The number of the next stream.
     pub(super) next: u32,
-    pub(super) peer: Peer,
+    pub(super) peer: PeerSettings,
     /// Whether it has said so itself.
     pub(super) has_settings: bool,
     /// What the server takes of all bodies together as yet.
     pub(super) window: i64,
     pub(super) windows: Windows,
-    /// Bytes of answers that its window was not given back for.
+    /// Bytes of responses that its window was not given back for.
     pub(super) taken: u32,
     pub(super) block: Option<Block>,
     /// What is still to come of a body's frame.
     pub(super) rest: Option<Frame>,
     /// Why the server ends it, once it has said so (§6.8).
     pub(super) goodbye: Option<u32>,
-    /// Frames of answers that have come.
+    /// Frames of responses that have come.
     pub(super) heard: u64,
     finished: VecDeque<Finished>,
 }
@@ -130,14 +130,14 @@ impl Connection {
             (frame::INITIAL_WINDOW_SIZE, windows.stream),
             (frame::MAX_HEADER_LIST_SIZE, HEAD_LIST as u32),
         ];
-        frame::begin(&mut out, settings.len() * 6, Kind::Settings, 0, 0);
+        frame::begin(&mut out, settings.len() * 6, FrameType::Settings, 0, 0);
         for (name, value) in settings {
             out.extend_from_slice(&name.to_be_bytes());
             out.extend_from_slice(&value.to_be_bytes());
         }
         frame::number(
             &mut out,
-            Kind::WindowUpdate,
+            FrameType::WindowUpdate,
             0,
             windows.connection - USUAL_WINDOW,
         );
@@ -151,7 +151,7 @@ impl Connection {
             streams: Streams::new(places),
             uploads: VecDeque::new(),
             next: 1,
-            peer: Peer {
+            peer: PeerSettings {
                 window: USUAL_WINDOW,
                 streams: USUAL_STREAMS,
             },
@@ -211,11 +211,11 @@ impl Connection {
         self.sent = 0;
     }
 
-    /// The status of an answer that has begun and not ended, and what nobody has looked at of one
+    /// The status of a response that has begun and not ended, and what nobody has looked at of one
     /// that is kept.
     pub(crate) fn look(&mut self, place: usize) -> Option<(u16, Option<&mut Kept>)> {
         let stream = self.streams.get(place)?;
-        Some((stream.done.seen.status?, stream.kept.as_mut()))
+        Some((stream.stats.response.status?, stream.kept.as_mut()))
     }
 
     /// The next request whose end has come.
@@ -229,28 +229,28 @@ impl Connection {
         &mut self,
         place: usize,
         target: usize,
-        request: &Http2,
-        used: Use,
+        request: &Http2Request,
+        used: BodyUse,
         rng: &mut Rng,
     ) {
         let id = self.next;
         self.next += 2;
         let body = match &request.body {
             body if body.is_empty() => None,
-            Body::Fixed(bytes) => Some(Bytes::Shared(bytes.clone())),
+            Body::Fixed(bytes) => Some(BodySource::Shared(bytes.clone())),
             Body::Random(length) => {
                 let mut made = vec![0; *length];
                 rng.fill(&mut made);
-                Some(Bytes::Own(made))
+                Some(BodySource::Owned(made))
             }
         };
         let before = self.out.len();
         self.write_head(id, target, request, body.is_none(), rng);
-        let mut done = Done {
+        let mut stats = ExchangeStats {
             connected: true,
-            ..Done::default()
+            ..ExchangeStats::default()
         };
-        done.sent = (self.out.len() - before) as u64;
+        stats.sent = (self.out.len() - before) as u64;
         if self.is_deaf {
             self.give_up_sending();
         }
@@ -260,9 +260,9 @@ impl Connection {
         let stream = Stream {
             id,
             method: request.method,
-            done,
-            hasher: (used == Use::Hash).then(Hasher::new),
-            kept: (used == Use::Keep).then(Kept::default),
+            stats,
+            hasher: (used == BodyUse::Hash).then(Hasher::new),
+            kept: (used == BodyUse::Keep).then(Kept::default),
             declared: None,
             grpc: request.is_grpc.then(Grpc::default),
             taken: 0,
@@ -274,7 +274,14 @@ impl Connection {
     }
 
     /// HEADERS, and CONTINUATION behind it where that is too long.
-    fn write_head(&mut self, id: u32, target: usize, request: &Http2, ends: bool, rng: &mut Rng) {
+    fn write_head(
+        &mut self,
+        id: u32,
+        target: usize,
+        request: &Http2Request,
+        ends: bool,
+        rng: &mut Rng,
+    ) {
         let Self {
             out,
             encoder,
@@ -283,10 +290,10 @@ impl Connection {
         } = self;
         let flags = if ends { frame::END_STREAM } else { 0 };
         let start = out.len() + frame::HEAD;
-        frame::begin(out, 0, Kind::Headers, flags | frame::END_HEADERS, id);
+        frame::begin(out, 0, FrameType::Headers, flags | frame::END_HEADERS, id);
         encoder.begin(out);
         if heads.len() <= target {
-            heads.resize(target + 1, Head::default());
+            heads.resize(target + 1, HeaderState::default());
         }
         let (head, before) = (&mut heads[target], encoder.changes());
         if head.changes == Some(before) {
@@ -298,7 +305,7 @@ impl Connection {
             }
             // Where nothing was new, the same bytes say the same the next time.
             if encoder.changes() == before {
-                *head = Head {
+                *head = HeaderState {
                     block: out[from..].to_vec(),
                     changes: Some(before),
                 };
@@ -318,9 +325,9 @@ impl Connection {
         let pieces = block.len().div_ceil(frame::LONGEST);
         for (at, piece) in block.chunks(frame::LONGEST).enumerate() {
             let (kind, first) = if at == 0 {
-                (Kind::Headers, flags)
+                (FrameType::Headers, flags)
             } else {
-                (Kind::Continuation, 0)
+                (FrameType::Continuation, 0)
             };
             let last = if at + 1 == pieces {
                 frame::END_HEADERS
@@ -354,12 +361,12 @@ impl Connection {
             }
             let is_last = length == left.len();
             let flags = if is_last { frame::END_STREAM } else { 0 };
-            frame::begin(&mut self.out, length, Kind::Data, flags, stream.id);
+            frame::begin(&mut self.out, length, FrameType::Data, flags, stream.id);
             self.out.extend_from_slice(&left[..length]);
             sending.at += length;
             stream.window -= length as i64;
             self.window -= length as i64;
-            stream.done.sent += (frame::HEAD + length) as u64;
+            stream.stats.sent += (frame::HEAD + length) as u64;
             if is_last {
                 stream.body = None;
             } else {
@@ -369,12 +376,12 @@ impl Connection {
     }
 
     /// Gives up on a request, and says so; what it moved until then, if it was under way. `true`
-    /// beside it where nothing has come of any answer since it began: a connection that may be
+    /// beside it where nothing has come of any response since it began: a connection that may be
     /// dead.
-    pub(crate) fn cancel(&mut self, place: usize) -> Option<(Done, bool)> {
+    pub(crate) fn cancel(&mut self, place: usize) -> Option<(ExchangeStats, bool)> {
         let stream = self.streams.take(place)?;
-        self.write_number(Kind::Reset, stream.id, frame::CANCEL);
-        Some((stream.done, stream.heard == self.heard))
+        self.write_number(FrameType::Reset, stream.id, frame::CANCEL);
+        Some((stream.stats, stream.heard == self.heard))
     }
 
     /// The connection has ended, and so have all requests on it.
@@ -384,7 +391,7 @@ impl Connection {
             let Some(stream) = self.streams.take(place) else {
                 continue;
             };
-            let (status, length) = (stream.done.seen.status, stream.done.seen.length);
+            let (status, length) = (stream.stats.response.status, stream.stats.response.length);
             let fault = match (fault.failure, status, self.goodbye) {
                 (Failure::Closed, _, Some(code)) if code != 0 => {
                     let text = format!("the server ended the connection: {}", frame::code(code));
@@ -405,23 +412,23 @@ impl Connection {
     }
 
     pub(super) fn finish(&mut self, place: usize, mut stream: Stream, outcome: Outcome) {
-        stream.done.seen.hash = stream.hasher.take().map(Hasher::finish);
+        stream.stats.response.hash = stream.hasher.take().map(Hasher::finish);
         self.finished.push_back(Finished {
             place,
-            done: stream.done,
+            stats: stream.stats,
             kept: stream.kept,
             outcome,
         });
     }
 
-    pub(super) fn write_number(&mut self, kind: Kind, stream: u32, number: u32) {
+    pub(super) fn write_number(&mut self, kind: FrameType, stream: u32, number: u32) {
         if !self.is_deaf {
             frame::number(&mut self.out, kind, stream, number);
         }
     }
 
     /// A frame of the connection itself.
-    pub(super) fn write_frame(&mut self, kind: Kind, flags: u8, payload: &[u8]) {
+    pub(super) fn write_frame(&mut self, kind: FrameType, flags: u8, payload: &[u8]) {
         if !self.is_deaf {
             frame::begin(&mut self.out, payload.len(), kind, flags, 0);
             self.out.extend_from_slice(payload);

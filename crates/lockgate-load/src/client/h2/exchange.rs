@@ -5,19 +5,19 @@ use std::task::{Context, Poll, ready};
 
 use lockgate_net::stream::Blocks;
 
-use super::super::{Done, Fault, Link, Scratch};
-use super::{Connection, Outcome, Use, Windows};
+use super::super::{ExchangeStats, Fault, Scratch, Transport};
+use super::{BodyUse, Connection, Outcome, Windows};
 use crate::expect::Expect;
 use crate::result::Failure;
-use crate::target::Http2;
+use crate::target::Http2Request;
 
 /// Whether HTTP/2 may be spoken on a new connection: over TLS that was agreed on, else it is known
 /// beforehand (RFC 9113 §3).
 ///
 /// # Errors
 /// Where its TLS was made for another protocol.
-pub(crate) fn check(link: &Link) -> Result<(), Fault> {
-    match link.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
+pub(crate) fn check(transport: &Transport) -> Result<(), Fault> {
+    match transport.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
         None | Some(Some(b"h2")) => Ok(()),
         Some(_) => {
             let text =
@@ -35,17 +35,17 @@ impl Connection {
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        link: &mut Link,
+        transport: &mut Transport,
     ) -> Poll<Result<(), Fault>> {
         // Who does not take our answers to its pings is not asked for more of them.
         if self.is_full() {
             return Poll::Pending;
         }
         // What is counted are messages, which are told of by their streams.
-        let mut read = Done::default();
-        let goes_on = ready!(link.poll_read(cx, &mut read))?;
-        let used = self.receive(link.inbox.bytes())?;
-        link.inbox.consume(used);
+        let mut read = ExchangeStats::default();
+        let goes_on = ready!(transport.poll_read(cx, &mut read))?;
+        let used = self.receive(transport.inbox.bytes())?;
+        transport.inbox.consume(used);
         if goes_on {
             Poll::Ready(Ok(()))
         } else {
@@ -54,15 +54,20 @@ impl Connection {
     }
 
     /// Sends what there is to be sent, all of it together as far as there is room. That nobody
-    /// takes it is found out by reading: there may be an answer all the same, or the reason.
-    pub(crate) fn write(&mut self, cx: &mut Context<'_>, link: &mut Link, blocks: &Blocks) {
+    /// takes it is found out by reading: there may be a response all the same, or the reason.
+    pub(crate) fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        transport: &mut Transport,
+        blocks: &Blocks,
+    ) {
         loop {
             self.pump();
             if self.unsent().is_empty() {
-                let _ = link.stream.poll_flush(cx);
+                let _ = transport.stream.poll_flush(cx);
                 return;
             }
-            match link.stream.poll_write(cx, blocks, &[self.unsent()]) {
+            match transport.stream.poll_write(cx, blocks, &[self.unsent()]) {
                 Poll::Ready(Ok(sent)) => self.note_sent(sent),
                 Poll::Ready(Err(_)) => return self.give_up_sending(),
                 Poll::Pending => return,
@@ -74,20 +79,20 @@ impl Connection {
 /// One exchange on a connection that has no other.
 ///
 /// # Errors
-/// When no whole answer came.
+/// When no whole response came.
 pub(in crate::client) async fn exchange(
-    link: &mut Link,
-    request: &Http2,
+    transport: &mut Transport,
+    request: &Http2Request,
     expect: &Expect,
     scratch: &mut Scratch,
-    done: &mut Done,
+    stats: &mut ExchangeStats,
 ) -> Result<(), Fault> {
     let mut connection = Connection::new(1, Windows::LARGE);
-    connection.begin(0, 0, request, Use::of(expect), &mut scratch.rng);
+    connection.begin(0, 0, request, BodyUse::of(expect), &mut scratch.rng);
     let finished = poll_fn(|cx| {
         loop {
-            connection.write(cx, link, &scratch.blocks);
-            if let Err(fault) = ready!(connection.poll_read(cx, link)) {
+            connection.write(cx, transport, &scratch.blocks);
+            if let Err(fault) = ready!(connection.poll_read(cx, transport)) {
                 connection.end(&fault);
             }
             if let Some(finished) = connection.take_finished() {
@@ -96,8 +101,8 @@ pub(in crate::client) async fn exchange(
         }
     })
     .await;
-    *done = finished.done;
-    link.allowed = connection.allowed();
+    *stats = finished.stats;
+    transport.allowed = connection.allowed();
     match finished.outcome {
         Outcome::Answered => Ok(()),
         Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault),

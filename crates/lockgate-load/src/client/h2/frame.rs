@@ -30,7 +30,7 @@ pub(super) const CANCEL: u32 = 0x8;
 
 /// What a frame is (§6); others are ignored (§5.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FrameType {
     Data,
     Headers,
     Priority,
@@ -44,7 +44,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl FrameType {
     const KNOWN: [Self; 10] = [
         Self::Data,
         Self::Headers,
@@ -62,11 +62,11 @@ impl Kind {
 /// The beginning of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Bytes before its payload: none of the rest of a frame.
+    /// BodySource before its payload: none of the rest of a frame.
     pub(super) head: usize,
     /// Of its payload.
     pub(super) length: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: FrameType,
     pub(super) flags: u8,
     pub(super) stream: u32,
 }
@@ -78,10 +78,10 @@ impl Frame {
         Some(Self {
             head: HEAD,
             length: u32::from_be_bytes([0, a, b, c]) as usize,
-            kind: Kind::KNOWN
+            kind: FrameType::KNOWN
                 .get(usize::from(kind))
                 .copied()
-                .unwrap_or(Kind::Other),
+                .unwrap_or(FrameType::Other),
             flags,
             // The highest bit says nothing.
             stream: u32::from_be_bytes(stream) & 0x7fff_ffff,
@@ -91,8 +91,10 @@ impl Frame {
     /// A body of which so many bytes have come, as two frames; `None` where it must come whole, as
     /// others must.
     pub(super) fn split(self, come: usize) -> Option<(Self, Self)> {
-        let may =
-            self.kind == Kind::Data && !self.has(PADDED) && come < self.length && self.stream != 0;
+        let may = self.kind == FrameType::Data
+            && !self.has(PADDED)
+            && come < self.length
+            && self.stream != 0;
         let first = Self {
             length: come,
             flags: 0,
@@ -120,7 +122,7 @@ impl Frame {
             let (length, rest) = payload.split_first()?;
             (padding, payload) = (usize::from(*length), rest);
         }
-        if self.kind == Kind::Headers && self.has(PRIORITY) {
+        if self.kind == FrameType::Headers && self.has(PRIORITY) {
             payload = payload.get(5..)?;
         }
         payload.get(..payload.len().checked_sub(padding)?)
@@ -128,7 +130,7 @@ impl Frame {
 }
 
 /// Writes the beginning of a frame; it is of one of the known kinds.
-pub(super) fn begin(out: &mut Vec<u8>, length: usize, kind: Kind, flags: u8, stream: u32) {
+pub(super) fn begin(out: &mut Vec<u8>, length: usize, kind: FrameType, flags: u8, stream: u32) {
     let [_, a, b, c] = (length as u32).to_be_bytes();
     out.extend_from_slice(&[a, b, c, kind as u8, flags]);
     out.extend_from_slice(&stream.to_be_bytes());
@@ -140,7 +142,7 @@ pub(super) fn set_length(frame: &mut [u8], length: usize) {
 }
 
 /// Writes a frame with a number: RST_STREAM, WINDOW_UPDATE.
-pub(super) fn number(out: &mut Vec<u8>, kind: Kind, stream: u32, number: u32) {
+pub(super) fn number(out: &mut Vec<u8>, kind: FrameType, stream: u32, number: u32) {
     begin(out, 4, kind, 0, stream);
     out.extend_from_slice(&number.to_be_bytes());
 }

@@ -12,4 +12,4 @@ mod tests;
 pub(crate) use connection::{Connection, Finished, Outcome, Windows};
 pub(crate) use exchange::check;
 pub(super) use exchange::exchange;
-pub(crate) use stream::{Kept, Use};
+pub(crate) use stream::{BodyUse, Kept};

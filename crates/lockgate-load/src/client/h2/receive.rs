@@ -6,7 +6,7 @@ use lockgate_http::head::Method;
 
 use super::super::Fault;
 use super::connection::{Block, Connection, HEAD_LIST, LARGEST_WINDOW, Outcome};
-use super::frame::{self, Frame, Kind};
+use super::frame::{self, Frame, FrameType};
 use super::stream::{Grpc, Stream};
 use crate::result::Failure;
 
@@ -36,7 +36,7 @@ impl Said {
                     .filter(|status| (100..1000).contains(status))
                     .map(|status| status as u16);
             }
-            // There is no other of an answer (§8.3.2).
+            // There is no other of a response (§8.3.2).
             [b':', ..] => self.is_misplaced = true,
             b"content-length" => self.length = number(),
             b"grpc-status" => self.grpc = number(),
@@ -65,7 +65,7 @@ impl Connection {
                                 (h2c)";
                     return Err(garbage(text));
                 }
-                if frame.kind != Kind::Settings || frame.has(frame::ACK) {
+                if frame.kind != FrameType::Settings || frame.has(frame::ACK) {
                     return Err(garbage("what came first is no HTTP/2"));
                 }
             }
@@ -95,15 +95,18 @@ impl Connection {
     fn take_frame(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
         // §6.10: nothing may come within a head.
         let goes_on =
-            |block: &Block| frame.kind == Kind::Continuation && frame.stream == block.stream;
+            |block: &Block| frame.kind == FrameType::Continuation && frame.stream == block.stream;
         if self.block.as_ref().is_some_and(|block| !goes_on(block)) {
             return Err(garbage("a frame within a head"));
         }
         let of_a_stream = matches!(
             frame.kind,
-            Kind::Data | Kind::Headers | Kind::Reset | Kind::Continuation
+            FrameType::Data | FrameType::Headers | FrameType::Reset | FrameType::Continuation
         );
-        let of_all = matches!(frame.kind, Kind::Settings | Kind::Ping | Kind::Goaway);
+        let of_all = matches!(
+            frame.kind,
+            FrameType::Settings | FrameType::Ping | FrameType::Goaway
+        );
         // Streams that were not begun have said nothing (§5.1), and the server begins none.
         let is_begun = frame.stream % 2 == 1 && frame.stream < self.next;
         if of_a_stream && !is_begun || of_all && frame.stream != 0 {
@@ -114,8 +117,8 @@ impl Connection {
         }
         self.heard += u64::from(of_a_stream);
         match frame.kind {
-            Kind::Data => self.take_data(frame, payload),
-            Kind::Headers => {
+            FrameType::Data => self.take_data(frame, payload),
+            FrameType::Headers => {
                 let content = frame
                     .content(payload)
                     .ok_or_else(|| garbage("padding longer than its frame"))?;
@@ -132,16 +135,16 @@ impl Connection {
                 });
                 Ok(())
             }
-            Kind::Continuation => self.take_continuation(frame, payload),
-            Kind::Reset => self.take_reset(frame.stream, number(payload)?),
-            Kind::Settings => self.take_settings(frame, payload),
-            Kind::Ping => self.take_ping(frame, payload),
-            Kind::Goaway => self.take_goaway(payload),
-            Kind::WindowUpdate => {
+            FrameType::Continuation => self.take_continuation(frame, payload),
+            FrameType::Reset => self.take_reset(frame.stream, number(payload)?),
+            FrameType::Settings => self.take_settings(frame, payload),
+            FrameType::Ping => self.take_ping(frame, payload),
+            FrameType::Goaway => self.take_goaway(payload),
+            FrameType::WindowUpdate => {
                 self.take_window_update(frame.stream, number(payload)? & 0x7fff_ffff)
             }
-            Kind::PushPromise => Err(garbage("a push, which was not allowed")),
-            Kind::Priority | Kind::Other => Ok(()),
+            FrameType::PushPromise => Err(garbage("a push, which was not allowed")),
+            FrameType::Priority | FrameType::Other => Ok(()),
         }
     }
 
@@ -153,7 +156,7 @@ impl Connection {
         self.taken += payload.len() as u32;
         if self.taken >= self.windows.connection / 2 {
             let taken = std::mem::take(&mut self.taken);
-            self.write_number(Kind::WindowUpdate, 0, taken);
+            self.write_number(FrameType::WindowUpdate, 0, taken);
         }
         let Some(place) = self.streams.find(frame.stream) else {
             return Ok(());
@@ -161,11 +164,11 @@ impl Connection {
         let Some(stream) = self.streams.get(place) else {
             return Ok(());
         };
-        stream.done.received += (frame.head + payload.len()) as u64;
-        if stream.done.seen.status.is_none() {
+        stream.stats.received += (frame.head + payload.len()) as u64;
+        if stream.stats.response.status.is_none() {
             return self.refuse(place, "data before an answer");
         }
-        stream.done.seen.length += data.len() as u64;
+        stream.stats.response.length += data.len() as u64;
         if let Some(hasher) = &mut stream.hasher {
             hasher.update(data);
         }
@@ -178,7 +181,7 @@ impl Connection {
         stream.taken += payload.len() as u32;
         if stream.taken >= self.windows.stream / 2 {
             let taken = std::mem::take(&mut stream.taken);
-            self.write_number(Kind::WindowUpdate, frame.stream, taken);
+            self.write_number(FrameType::WindowUpdate, frame.stream, taken);
         }
         Ok(())
     }
@@ -219,11 +222,11 @@ impl Connection {
         let Some(stream) = self.streams.get(place) else {
             return Ok(());
         };
-        stream.done.received += wire as u64;
+        stream.stats.received += wire as u64;
         if let (Some(grpc), Some(_)) = (&mut stream.grpc, said.grpc) {
             grpc.status = said.grpc;
         }
-        let is_trailer = stream.done.seen.status.is_some();
+        let is_trailer = stream.stats.response.status.is_some();
         match said {
             Said {
                 is_misplaced: true, ..
@@ -242,7 +245,7 @@ impl Connection {
                         Ok(())
                     };
                 }
-                stream.done.seen.status = Some(status);
+                stream.stats.response.status = Some(status);
                 stream.declared = said.length;
                 if let Some(kept) = &mut stream.kept {
                     kept.coding = said.coding;
@@ -257,27 +260,27 @@ impl Connection {
         }
     }
 
-    /// The answer has come to its end.
+    /// The response has come to its end.
     fn finish_answer(&mut self, place: usize) -> Result<(), Fault> {
         let Some(stream) = self.streams.take(place) else {
             return Ok(());
         };
         if stream.body.is_some() {
             // It was answered before all of the request was sent: the rest never is (§8.1).
-            self.write_number(Kind::Reset, stream.id, frame::CANCEL);
+            self.write_number(FrameType::Reset, stream.id, frame::CANCEL);
         }
         let outcome = match stream.declared {
-            Some(declared) if declared != stream.done.seen.length && has_body(&stream) => {
+            Some(declared) if declared != stream.stats.response.length && has_body(&stream) => {
                 let text = format!(
                     "{} bytes came, and content-length said {declared}",
-                    stream.done.seen.length
+                    stream.stats.response.length
                 );
                 Outcome::Failed(Fault::new(Failure::Length, text))
             }
-            // What is no answer of a call at all is seen by its status.
+            // What is no response of a call at all is seen by its status.
             _ => match stream
                 .grpc
-                .filter(|_| stream.done.seen.status == Some(200))
+                .filter(|_| stream.stats.response.status == Some(200))
                 .and_then(Grpc::fault)
             {
                 Some(fault) => Outcome::Failed(fault),
@@ -288,10 +291,10 @@ impl Connection {
         Ok(())
     }
 
-    /// What came for a stream is no answer; others are as good as they were (§8.1.1).
+    /// What came for a stream is no response; others are as good as they were (§8.1.1).
     fn refuse(&mut self, place: usize, text: &str) -> Result<(), Fault> {
         if let Some(stream) = self.streams.take(place) {
-            self.write_number(Kind::Reset, stream.id, frame::PROTOCOL_ERROR);
+            self.write_number(FrameType::Reset, stream.id, frame::PROTOCOL_ERROR);
             self.finish(place, stream, Outcome::Failed(garbage(text)));
         }
         Ok(())
@@ -342,7 +345,7 @@ impl Connection {
         } else if let Some(streams) = streams {
             self.peer.streams = streams;
         }
-        self.write_frame(Kind::Settings, frame::ACK, &[]);
+        self.write_frame(FrameType::Settings, frame::ACK, &[]);
         Ok(())
     }
 
@@ -377,7 +380,7 @@ impl Connection {
             return Err(garbage("a ping of a length that it cannot have"));
         }
         if !frame.has(frame::ACK) {
-            self.write_frame(Kind::Ping, frame::ACK, payload);
+            self.write_frame(FrameType::Ping, frame::ACK, payload);
         }
         Ok(())
     }
@@ -409,7 +412,7 @@ impl Connection {
 
 /// Whether what a head says of a length is about a body that comes (RFC 9110 §8.6).
 fn has_body(stream: &Stream) -> bool {
-    stream.method != Method::Head && !matches!(stream.done.seen.status, Some(204 | 304))
+    stream.method != Method::Head && !matches!(stream.stats.response.status, Some(204 | 304))
 }
 
 /// Has the body of a stream go on, if there is one and it may.

@@ -1,10 +1,10 @@
-//! What is known of one request and its answer, and which stream of a connection it is.
+//! What is known of one request and its response, and which stream of a connection it is.
 
 use std::sync::Arc;
 
 use lockgate_http::head::Method;
 
-use super::super::{Done, Fault};
+use super::super::{ExchangeStats, Fault};
 use crate::expect::{Expect, Hasher};
 use crate::result::Failure;
 
@@ -13,14 +13,14 @@ pub(super) struct Stream {
     /// Its number on the connection.
     pub(super) id: u32,
     pub(super) method: Method,
-    pub(super) done: Done,
+    pub(super) stats: ExchangeStats,
     pub(super) hasher: Option<Hasher>,
     pub(super) kept: Option<Kept>,
-    /// What the answer said about its length.
+    /// What the response said about its length.
     pub(super) declared: Option<u64>,
     /// Of a call of gRPC, which must have one, the status that came.
     pub(super) grpc: Option<Grpc>,
-    /// Bytes of the answer that its window was not given back for.
+    /// Bytes of the response that its window was not given back for.
     pub(super) taken: u32,
     /// What the server takes of the body as yet; less than nothing after it has changed its mind
     /// (RFC 9113 §6.9.2).
@@ -75,15 +75,15 @@ impl Grpc {
     }
 }
 
-/// What an answer is for, beside being counted.
+/// What a response is for, beside being counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum BodyUse {
     Count,
     Hash,
     Keep,
 }
 
-impl Use {
+impl BodyUse {
     /// For what must come back.
     pub(crate) fn of(expect: &Expect) -> Self {
         if expect.wants_hash() {
@@ -94,7 +94,7 @@ impl Use {
     }
 }
 
-/// An answer that somebody looks into.
+/// A response that somebody looks into.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// What its head says that its data is coded in, if anything.
@@ -105,7 +105,7 @@ pub(crate) struct Kept {
 
 /// A body that is being sent.
 pub(super) struct Sending {
-    pub(super) bytes: Bytes,
+    pub(super) bytes: BodySource,
     /// How much of it has left.
     pub(super) at: usize,
     /// Whether it stands in the queue of those that can go on.
@@ -113,13 +113,13 @@ pub(super) struct Sending {
 }
 
 /// Where a body is.
-pub(super) enum Bytes {
+pub(super) enum BodySource {
     Shared(Arc<[u8]>),
-    Own(Vec<u8>),
+    Owned(Vec<u8>),
 }
 
 impl Sending {
-    pub(super) fn new(bytes: Bytes) -> Self {
+    pub(super) fn new(bytes: BodySource) -> Self {
         Self {
             bytes,
             at: 0,
@@ -129,8 +129,8 @@ impl Sending {
 
     pub(super) fn left(&self) -> &[u8] {
         let all = match &self.bytes {
-            Bytes::Shared(bytes) => &bytes[..],
-            Bytes::Own(bytes) => bytes,
+            BodySource::Shared(bytes) => &bytes[..],
+            BodySource::Owned(bytes) => bytes,
         };
         &all[self.at..]
     }

@@ -4,16 +4,16 @@ use fastrand::Rng;
 use lockgate_http::head::Method;
 
 use super::super::Fault;
-use super::frame::{self, Kind};
-use super::{Connection, Outcome, Use, Windows};
-use crate::target::{Body, Http2};
+use super::frame::{self, FrameType};
+use super::{BodyUse, Connection, Outcome, Windows};
+use crate::target::{Body, Http2Request};
 
 /// A connection with two requests under way.
 fn asked() -> Connection {
     let fields = [(":method", "GET"), (":path", "/")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let (fields, body) = (fields.to_vec(), Body::Fixed([].into()));
-    let request = Http2 {
+    let request = Http2Request {
         method: Method::Get,
         fields,
         varying: Vec::new(),
@@ -22,7 +22,7 @@ fn asked() -> Connection {
     };
     let mut connection = Connection::new(2, Windows::LARGE);
     for place in 0..2 {
-        connection.begin(place, 0, &request, Use::Hash, &mut Rng::with_seed(1));
+        connection.begin(place, 0, &request, BodyUse::Hash, &mut Rng::with_seed(1));
     }
     connection
 }
@@ -51,30 +51,30 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
     }
     let mut answers = Vec::new();
     while let Some(finished) = connection.take_finished() {
-        let seen = finished.done.seen;
+        let response = finished.stats.response;
         let outcome = match finished.outcome {
             Outcome::Answered => Ok(()),
             Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault.text),
         };
         // What is not looked at any more is not counted either.
         let received = if outcome.is_ok() {
-            finished.done.received
+            finished.stats.received
         } else {
             0
         };
         answers.push((
             finished.place,
-            seen.status,
-            seen.length,
+            response.status,
+            response.length,
             received,
-            seen.hash,
+            response.hash,
             outcome,
         ));
     }
     (answers, error)
 }
 
-fn frames(frames: &[(Kind, u8, u32, &[u8])]) -> Vec<u8> {
+fn frames(frames: &[(FrameType, u8, u32, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (kind, flags, stream, payload) in frames {
         frame::begin(&mut bytes, payload.len(), *kind, *flags, *stream);
@@ -85,22 +85,22 @@ fn frames(frames: &[(Kind, u8, u32, &[u8])]) -> Vec<u8> {
 
 #[test]
 fn frames_mean_the_same_however_they_arrive() {
-    let settings = (Kind::Settings, 0, 0, &[0, 3, 0, 0, 0, 9][..]);
+    let settings = (FrameType::Settings, 0, 0, &[0, 3, 0, 0, 0, 9][..]);
     let head =
-        |stream: u32, block: &'static [u8]| (Kind::Headers, frame::END_HEADERS, stream, block);
+        |stream: u32, block: &'static [u8]| (FrameType::Headers, frame::END_HEADERS, stream, block);
     for (all, answered, errs) in [
         (
             frames(&[
                 settings,
                 head(3, &[0x88]),
-                (Kind::Headers, 0, 1, &[0x88, 0x5c]),
-                (Kind::Continuation, frame::END_HEADERS, 1, b"\x0210"),
-                (Kind::Data, 0, 1, b"01234"),
-                (Kind::Data, 0, 3, b""),
-                (Kind::Data, frame::END_STREAM, 3, b"a page"),
-                (Kind::Ping, 0, 0, b"12345678"),
-                (Kind::Data, 0x9, 1, b"\x0356789\0\0\0"),
-                (Kind::Goaway, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]),
+                (FrameType::Headers, 0, 1, &[0x88, 0x5c]),
+                (FrameType::Continuation, frame::END_HEADERS, 1, b"\x0210"),
+                (FrameType::Data, 0, 1, b"01234"),
+                (FrameType::Data, 0, 3, b""),
+                (FrameType::Data, frame::END_STREAM, 3, b"a page"),
+                (FrameType::Ping, 0, 0, b"12345678"),
+                (FrameType::Data, 0x9, 1, b"\x0356789\0\0\0"),
+                (FrameType::Goaway, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]),
             ]),
             2,
             false,
@@ -109,7 +109,7 @@ fn frames_mean_the_same_however_they_arrive() {
             frames(&[
                 settings,
                 head(1, &[0x88]),
-                (Kind::Reset, 0, 1, &[0, 0, 0, 7]),
+                (FrameType::Reset, 0, 1, &[0, 0, 0, 7]),
             ]),
             1,
             false,
@@ -117,7 +117,7 @@ fn frames_mean_the_same_however_they_arrive() {
         (
             frames(&[
                 settings,
-                (Kind::Data, frame::END_STREAM, 1, b"early"),
+                (FrameType::Data, frame::END_STREAM, 1, b"early"),
                 head(3, &[0x8d]),
             ]),
             1,
@@ -127,8 +127,8 @@ fn frames_mean_the_same_however_they_arrive() {
         (
             frames(&[
                 settings,
-                (Kind::Headers, 0, 1, &[0x88]),
-                (Kind::Data, 0, 1, b"012"),
+                (FrameType::Headers, 0, 1, &[0x88]),
+                (FrameType::Data, 0, 1, b"012"),
             ]),
             0,
             true,
@@ -137,7 +137,7 @@ fn frames_mean_the_same_however_they_arrive() {
             frames(&[
                 settings,
                 head(1, &[0x88]),
-                (Kind::Data, 0, 0, b"0123456789"),
+                (FrameType::Data, 0, 0, b"0123456789"),
             ]),
             0,
             true,

@@ -10,9 +10,9 @@ use fastrand::Rng;
 
 use super::super::scan::{Priority, Scanner};
 use super::{MOST, Visit, is_readable};
-use crate::client::h2::{self, Connection, Finished, Kept, Outcome, Use, Windows};
-use crate::client::{Fault, Link, Scratch};
-use crate::expect::Seen;
+use crate::client::h2::{self, BodyUse, Connection, Finished, Kept, Outcome, Windows};
+use crate::client::{Fault, Scratch, Transport};
+use crate::expect::ObservedResponse;
 
 /// As Chromium has them: servers decide what they send first with that much before them.
 const WINDOWS: Windows = Windows {
@@ -21,20 +21,20 @@ const WINDOWS: Windows = Windows {
 };
 
 /// The connection of a load, and what is under way on it.
-struct Wire<'a> {
+struct PageConnection<'a> {
     visit: &'a Visit<'a>,
     number: u32,
-    link: Link,
+    transport: Transport,
     connection: Connection,
-    running: Vec<Asked>,
+    running: Vec<PendingObject>,
     rng: Rng,
 }
 
 /// A request that is under way.
-struct Asked {
+struct PendingObject {
     place: usize,
     priority: Priority,
-    /// What looks through its answer, where that may name other objects.
+    /// What looks through its response, where that may name other objects.
     scanner: Option<Scanner>,
     is_answered: bool,
     /// Why nobody could look into it.
@@ -51,19 +51,21 @@ impl Visit<'_> {
                 return Ok(true);
             };
             let mut scratch = Scratch::new(Rc::clone(&self.tools.blocks), Rng::new());
-            scratch.line.clone_from(&self.tools.line);
+            scratch.link_queue.clone_from(&self.tools.link_queue);
             let opened = match self.within(self.open(place, &mut scratch)).await? {
                 Ok(opened) => opened,
                 Err(whole) => return Ok(whole),
             };
-            match opened.and_then(|(number, link)| h2::check(&link).map(|()| (number, link))) {
-                Ok((number, link)) => {
+            match opened
+                .and_then(|(number, transport)| h2::check(&transport).map(|()| (number, transport)))
+            {
+                Ok((number, transport)) => {
                     let connection = Connection::new(MOST, WINDOWS);
                     let (running, rng) = (Vec::new(), Rng::new());
-                    let mut wire = Wire {
+                    let mut wire = PageConnection {
                         visit: self,
                         number,
-                        link,
+                        transport,
                         connection,
                         running,
                         rng,
@@ -96,18 +98,18 @@ impl Visit<'_> {
     }
 }
 
-impl Wire<'_> {
+impl PageConnection<'_> {
     /// Completes when nothing is under way any more: nothing is wanted, or the connection takes no
     /// more requests or has ended.
     fn poll(&mut self, cx: &mut Context<'_>, sent_back: &mut HashSet<usize>) -> Poll<()> {
         loop {
             self.ask();
             self.connection
-                .write(cx, &mut self.link, &self.visit.tools.blocks);
+                .write(cx, &mut self.transport, &self.visit.tools.blocks);
             if self.running.is_empty() {
                 return Poll::Ready(());
             }
-            let is_over = match self.connection.poll_read(cx, &mut self.link) {
+            let is_over = match self.connection.poll_read(cx, &mut self.transport) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(())) => false,
                 Poll::Ready(Err(fault)) => {
@@ -144,13 +146,13 @@ impl Wire<'_> {
             };
             let scanner = visit.scanner(kind, &target);
             let used = if scanner.is_some() {
-                Use::Keep
+                BodyUse::Keep
             } else {
-                Use::Count
+                BodyUse::Count
             };
             let request = visit.tools.plan.http2(&target, kind, priority);
             connection.begin(place, place, &request, used, rng);
-            running.push(Asked {
+            running.push(PendingObject {
                 place,
                 priority,
                 scanner,
@@ -164,7 +166,7 @@ impl Wire<'_> {
         }
     }
 
-    /// Looks at what has come of answers that have not ended.
+    /// Looks at what has come of responses that have not ended.
     fn look(&mut self) {
         for asked in &mut self.running {
             if let Some((status, kept)) = self.connection.look(asked.place) {
@@ -177,7 +179,7 @@ impl Wire<'_> {
     fn take(&mut self, finished: Finished, sent_back: &mut HashSet<usize>) {
         let Finished {
             place,
-            done,
+            stats,
             mut kept,
             outcome,
         } = finished;
@@ -185,13 +187,13 @@ impl Wire<'_> {
             return;
         };
         let mut asked = self.running.swap_remove(at);
-        if let Some(status) = done.seen.status {
+        if let Some(status) = stats.response.status {
             asked.look(self.visit, status, kept.as_mut());
         }
         let made = match outcome {
             Outcome::Answered => asked
                 .unreadable
-                .map_or_else(|| self.visit.judge(&done.seen), Err),
+                .map_or_else(|| self.visit.judge(&stats.response), Err),
             // RFC 9113 §6.8: another connection may be asked.
             Outcome::Unprocessed(_) if sent_back.insert(place) => {
                 self.visit
@@ -203,23 +205,26 @@ impl Wire<'_> {
             Outcome::Unprocessed(fault) | Outcome::Failed(fault) => Err(fault),
         };
         self.visit.note(place, |object, _| {
-            object.status = done.seen.status;
-            object.length = done.seen.length;
-            object.received = done.received;
+            object.status = stats.response.status;
+            object.length = stats.response.length;
+            object.received = stats.received;
         });
         self.visit.end(place, made);
     }
 }
 
-impl Asked {
+impl PendingObject {
     fn look(&mut self, visit: &Visit<'_>, status: u16, kept: Option<&mut Kept>) {
         if !std::mem::replace(&mut self.is_answered, true) {
             visit.note(self.place, |object, now| object.first = Some(now));
-            let seen = Seen {
+            let response = ObservedResponse {
                 status: Some(status),
-                ..Seen::default()
+                ..ObservedResponse::default()
             };
-            self.scanner = self.scanner.take().filter(|_| visit.judge(&seen).is_ok());
+            self.scanner = self
+                .scanner
+                .take()
+                .filter(|_| visit.judge(&response).is_ok());
             let coding = kept.as_ref().and_then(|kept| kept.coding.as_deref());
             if self.scanner.is_some() {
                 self.unreadable = is_readable(coding).err();

@@ -25,28 +25,40 @@ fn options(words: &[&str]) -> Options {
 fn what_is_not_said_is_the_usual() {
     let usual = options(&[]);
     assert_eq!(
-        (usual.connections, usual.threads, usual.rounds, usual.count),
+        (
+            usual.connections.number,
+            usual.threads.number,
+            usual.timing.rounds,
+            usual.timing.count
+        ),
         (10, 1, 1, None)
     );
     assert_eq!(
-        (usual.streams, options(&["--http2"]).streams),
+        (
+            usual.connections.streams,
+            options(&["--http2"]).connections.streams
+        ),
         (None, Some(1))
     );
     assert_eq!(
-        (usual.timeout, usual.warm_up),
+        (usual.timing.timeout, usual.timing.warm_up),
         (Duration::from_secs(10), Duration::from_secs(1))
     );
     assert_eq!(
-        (usual.per_connection, usual.duration, usual.profile),
+        (
+            usual.connections.max_requests,
+            usual.timing.duration,
+            usual.timing.profile
+        ),
         (None, None, None)
     );
     assert_eq!(usual.expect, Expect::default());
     assert_eq!((usual.tls.ca, usual.tls.resume), (CaSource::System, true));
-    assert!(usual.body.is_empty() && usual.headers.is_empty());
+    assert!(usual.requests.body.is_empty() && usual.requests.headers.is_empty());
     // A count is exact, and a warm-up would be more.
-    assert_eq!(options(&["-n", "5"]).warm_up, Duration::ZERO);
+    assert_eq!(options(&["-n", "5"]).timing.warm_up, Duration::ZERO);
     assert_eq!(
-        options(&["-n", "5", "--warm-up", "2s"]).warm_up,
+        options(&["-n", "5", "--warm-up", "2s"]).timing.warm_up,
         Duration::from_secs(2)
     );
 }
@@ -64,12 +76,12 @@ fn echoes_send_something_and_expect_as_much() {
     for url in ["ws://a", "WSS://a", "tcp://a:1", "tls://a:1"] {
         let options = words(url);
         assert_eq!(
-            (options.body.len(), options.expect.length),
+            (options.requests.body.len(), options.expect.length),
             (64, Length::Exactly(64)),
             "{url}"
         );
     }
-    assert_eq!(words("HTTPS://a").body.len(), 0);
+    assert_eq!(words("HTTPS://a").requests.body.len(), 0);
 }
 
 #[test]
@@ -87,15 +99,24 @@ fn words_mean_what_they_say() {
         "2s",
     ]);
     assert_eq!(
-        (said.connections, said.threads, said.cpus),
+        (
+            said.connections.number,
+            said.threads.number,
+            said.threads.cpus
+        ),
         (7, 3, vec![2, 3])
     );
     assert_eq!(
-        (said.duration, said.timeout),
+        (said.timing.duration, said.timing.timeout),
         (Some(Duration::from_millis(500)), Duration::from_secs(2))
     );
-    assert_eq!(options(&["--http2", "--streams", "100"]).streams, Some(100));
-    assert!(options(&["--http2", "--grpc"]).grpc && !options(&["--http2"]).grpc);
+    assert_eq!(
+        options(&["--http2", "--streams", "100"])
+            .connections
+            .streams,
+        Some(100)
+    );
+    assert!(options(&["--http2", "--grpc"]).requests.grpc && !options(&["--http2"]).requests.grpc);
     let said = options(&[
         "-H",
         "A:b: c ",
@@ -107,15 +128,15 @@ fn words_mean_what_they_say() {
         "PUT",
     ]);
     let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    assert_eq!(said.headers, [field("A", "b: c"), field("D", "")]);
+    assert_eq!(said.requests.headers, [field("A", "b: c"), field("D", "")]);
     assert_eq!(
-        said.varying,
+        said.requests.varying,
         [Varying {
             name: "E".into(),
             values: ["f", "g", "h"].map(Into::into).into()
         }]
     );
-    assert_eq!(said.method.as_deref(), Some("PUT"));
+    assert_eq!(said.requests.method.as_deref(), Some("PUT"));
     let said = options(&[
         "--expect-status",
         "200,300-399",
@@ -129,14 +150,14 @@ fn words_mean_what_they_say() {
         Expect {
             status: vec![200..=200, 300..=399],
             length: Length::Exactly(5),
-            body: Bytes::First
+            body: BodyCheck::First
         }
     );
     let hash = "0fF1".repeat(16);
     let said = options(&["--expect-sha256", &hash, "--expect-length", "any"]);
     assert_eq!(
         said.expect.body,
-        Bytes::Sha256([0x0f, 0xf1].repeat(16).try_into().unwrap())
+        BodyCheck::Sha256([0x0f, 0xf1].repeat(16).try_into().unwrap())
     );
     assert_eq!(said.expect.length, Length::Any);
     let said = options(&[
@@ -165,7 +186,7 @@ fn words_mean_what_they_say() {
         "n=12",
     ]);
     assert_eq!(
-        (said.unix, said.proxy_protocol),
+        (said.connections.unix, said.connections.proxy_protocol),
         (Some("/s".into()), Some(Version::V2))
     );
     assert_eq!(
@@ -184,14 +205,17 @@ fn sizes_have_units() {
         ("64KiB", 65_536),
         ("1MiB", 1 << 20),
     ] {
-        assert_eq!(options(&["--body-size", written]).body.len(), bytes);
         assert_eq!(
-            options(&["--body-random", written]).body,
+            options(&["--body-size", written]).requests.body.len(),
+            bytes
+        );
+        assert_eq!(
+            options(&["--body-random", written]).requests.body,
             Body::Random(bytes)
         );
     }
     assert_eq!(
-        options(&["--body", "é"]).body,
+        options(&["--body", "é"]).requests.body,
         Body::Fixed("é".as_bytes().into())
     );
 }
@@ -317,7 +341,7 @@ fn every_load_of_the_comparisons_means_something() {
         .map(|entry| entry.unwrap().path())
     {
         let text = std::fs::read_to_string(&path).unwrap();
-        let plan = lockgate_load::compare::file::Plan::parse(&path, &text);
+        let plan = lockgate_compare::plan::Plan::parse(&path, &text);
         for load in plan
             .unwrap_or_else(|mistakes| panic!("{}: {mistakes}", path.display()))
             .loads

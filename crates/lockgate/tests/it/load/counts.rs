@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockgate_load::options::Options;
-use lockgate_load::result::{Model, Report};
+use lockgate_load::result::{LoadModel, Report};
 use lockgate_load::target::{Body, Varying};
 use lockgate_testkit::{Http, Message, Origin, Serving};
 
-use super::{PAGE, asks, at, failures, run, tally, text};
+use super::{PAGE, asks, at, changed, counts, failures, run, text};
 
 /// Bytes that a server has received and sent.
 #[derive(Default)]
@@ -63,47 +62,46 @@ fn load_counts_agree_with_the_server() {
     ] {
         let moved = Arc::new(Moved::default());
         let server = counting_server(&moved);
-        let options = Options {
-            connections,
-            threads,
-            per_connection,
-            ..asks(&[&at("http", &server)], count)
-        };
+        let options = changed(asks(&[&at("http", &server)], count), |options| {
+            options.connections.number = connections;
+            options.threads.number = threads;
+            options.connections.max_requests = per_connection;
+        });
         let report = run(&options);
-        let tally = &report.stages[0].tally;
+        let counts = &report.stages[0].counts;
         let case = format!("{connections} {threads} {per_connection:?} {count}");
         assert_eq!(
-            (tally.succeeded(), tally.failed(), tally.cut, tally.late),
+            (counts.succeeded(), counts.failed(), counts.cut, counts.late),
             (count, 0, 0, 0),
             "{case}"
         );
         assert_eq!(report.uncounted, 1);
-        assert_eq!(tally.statuses.get(&200), Some(&count));
-        assert_eq!(tally.opened + tally.reused, count, "{case}");
-        assert_eq!(tally.opened + 1, server.accepted() as u64, "{case}");
-        assert_eq!(tally.connect.len(), tally.opened);
+        assert_eq!(counts.statuses.get(&200), Some(&count));
+        assert_eq!(counts.opened + counts.reused, count, "{case}");
+        assert_eq!(counts.opened + 1, server.accepted() as u64, "{case}");
+        assert_eq!(counts.connect.len(), counts.opened);
         match per_connection {
-            Some(1) => assert_eq!((tally.opened, tally.reused), (count, 0)),
+            Some(1) => assert_eq!((counts.opened, counts.reused), (count, 0)),
             Some(most) => assert!(
-                tally.opened >= count.div_ceil(most),
+                counts.opened >= count.div_ceil(most),
                 "{case}: {}",
-                tally.opened
+                counts.opened
             ),
             None => assert!(
-                tally.opened <= connections as u64,
+                counts.opened <= connections as u64,
                 "{case}: {}",
-                tally.opened
+                counts.opened
             ),
         }
         // The first response's bytes are not counted, and all requests are alike.
         let received = moved.received.load(Ordering::SeqCst);
-        assert_eq!(received, tally.sent / count * (count + 1), "{case}");
+        assert_eq!(received, counts.sent / count * (count + 1), "{case}");
         assert_eq!(
             moved.sent.load(Ordering::SeqCst),
-            tally.received / count * (count + 1),
+            counts.received / count * (count + 1),
             "{case}"
         );
-        assert_eq!(tally.received, count * PAGE.len() as u64, "{case}");
+        assert_eq!(counts.received, count * PAGE.len() as u64, "{case}");
     }
 }
 
@@ -120,12 +118,14 @@ fn per_connection_limits_the_exchanges_of_a_connection() {
         }
         seen.lock().unwrap().push(requests);
     });
-    let options = Options {
-        per_connection: Some(3),
-        ..asks(&[&at("http", &server)], 10)
-    };
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), tally.opened, tally.reused), (10, 4, 6));
+    let options = changed(asks(&[&at("http", &server)], 10), |options| {
+        options.connections.max_requests = Some(3);
+    });
+    let counts = counts(&options);
+    assert_eq!(
+        (counts.succeeded(), counts.opened, counts.reused),
+        (10, 4, 6)
+    );
     drop(server);
     lockgate_testkit::eventually("all connections end", || {
         let mut seen = per_connection.lock().unwrap().clone();
@@ -139,52 +139,53 @@ fn a_timed_run_counts_every_request_it_began() {
     let moved = Arc::new(Moved::default());
     let server = counting_server(&moved);
     let duration = Some(Duration::from_millis(200));
-    let options = Options {
-        connections: 3,
-        threads: 2,
-        count: None,
-        duration,
-        ..asks(&[&at("http", &server)], 1)
-    };
+    let options = changed(asks(&[&at("http", &server)], 1), |options| {
+        options.connections.number = 3;
+        options.threads.number = 2;
+        options.timing.count = None;
+        options.timing.duration = duration;
+    });
     let report = run(&options);
     let stage = &report.stages[0];
     assert_eq!(Some(stage.elapsed), duration);
-    let tally = &stage.tally;
-    assert_eq!((failures(tally), tally.cut), (vec![], 0));
+    let counts = &stage.counts;
+    assert_eq!((failures(counts), counts.cut), (vec![], 0));
     assert!(
-        tally.late <= 3,
+        counts.late <= 3,
         "one of each connection at the most: {}",
-        tally.late
+        counts.late
     );
-    let requests = tally.succeeded() + 1;
+    let requests = counts.succeeded() + 1;
     assert_eq!(
         moved.sent.load(Ordering::SeqCst),
         requests * PAGE.len() as u64
     );
     assert_eq!(
         moved.received.load(Ordering::SeqCst),
-        tally.sent / tally.succeeded() * requests
+        counts.sent / counts.succeeded() * requests
     );
 }
 
 #[test]
 fn every_round_is_a_stage_with_its_own_counts() {
     let server = Origin::tcp().answering(|_| PAGE.into());
-    let options = Options {
-        rounds: 3,
-        connections: 2,
-        threads: 2,
-        ..asks(&[&at("http", &server)], 20)
-    };
+    let options = changed(asks(&[&at("http", &server)], 20), |options| {
+        options.timing.rounds = 3;
+        options.connections.number = 2;
+        options.threads.number = 2;
+    });
     let Report {
         stages,
         uncounted,
         run,
         ..
     } = run(&options);
-    assert_eq!((stages.len(), uncounted, run.model), (3, 1, Model::Closed));
+    assert_eq!(
+        (stages.len(), uncounted, run.model),
+        (3, 1, LoadModel::Closed)
+    );
     for (stage, round) in stages.iter().zip(1..) {
-        assert_eq!((stage.round, stage.tally.succeeded()), (round, 20));
+        assert_eq!((stage.round, stage.counts.succeeded()), (round, 20));
         let seconds: u64 = stage.seconds.iter().map(|second| second.succeeded).sum();
         assert_eq!(seconds, 20, "seconds add up");
     }
@@ -196,13 +197,12 @@ fn every_round_is_a_stage_with_its_own_counts() {
 fn the_warm_up_is_not_counted() {
     let kept = Arc::default();
     let server = recording_server(&kept);
-    let options = Options {
-        warm_up: Duration::from_millis(50),
-        ..asks(&[&at("http", &server)], 5)
-    };
+    let options = changed(asks(&[&at("http", &server)], 5), |options| {
+        options.timing.warm_up = Duration::from_millis(50);
+    });
     let report = run(&options);
     assert_eq!(report.stages.len(), 1);
-    assert_eq!(report.stages[0].tally.succeeded(), 5);
+    assert_eq!(report.stages[0].counts.succeeded(), 5);
     assert!(report.uncounted > 1, "{}", report.uncounted);
     assert_eq!(kept.lock().unwrap().len() as u64, report.uncounted + 5);
 }
@@ -212,13 +212,12 @@ fn weighted_targets_of_one_server_share_connections() {
     let (kept, other) = (Arc::default(), Arc::default());
     let (server, beside) = (recording_server(&kept), recording_server(&other));
     let [a, b] = ["/a", "/b?c"].map(|path| at("http", &server) + path);
-    let options = Options {
-        weights: vec![1, 2, 7],
-        connections: 2,
-        ..asks(&[&a, &b, &at("http", &beside)], 1000)
-    };
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), failures(&tally)), (1000, vec![]));
+    let options = changed(asks(&[&a, &b, &at("http", &beside)], 1000), |options| {
+        options.requests.weights = vec![1, 2, 7];
+        options.connections.number = 2;
+    });
+    let counts = counts(&options);
+    assert_eq!((counts.succeeded(), failures(&counts)), (1000, vec![]));
     let mut asked: HashMap<String, u64> = HashMap::new();
     for message in kept.lock().unwrap().iter() {
         *asked.entry(message.first_line().to_owned()).or_default() += 1;
@@ -239,13 +238,13 @@ fn load_sends_header_fields_verbatim_and_varied() {
     let kept = Arc::default();
     let server = recording_server(&kept);
     let url = at("http", &server) + "/x?y=1";
-    let options = Options {
-        headers: vec![
+    let options = changed(asks(&[&url], 300), |options| {
+        options.requests.headers = vec![
             ("X-Twice".into(), "1".into()),
             ("X-Twice".into(), "2".into()),
             ("hOST".into(), "app.test".into()),
-        ],
-        varying: vec![
+        ];
+        options.requests.varying = vec![
             Varying {
                 name: "Accept".into(),
                 values: vec!["a/a".into(), "b/b".into(), "c/c".into()],
@@ -254,10 +253,9 @@ fn load_sends_header_fields_verbatim_and_varied() {
                 name: "X-One".into(),
                 values: vec!["only".into()],
             },
-        ],
-        ..asks(&[&url], 300)
-    };
-    assert_eq!(tally(&options).succeeded(), 300);
+        ];
+    });
+    assert_eq!(counts(&options).succeeded(), 300);
     let kept = kept.lock().unwrap();
     assert_eq!(kept.len(), 301);
     let mut drawn = HashSet::new();
@@ -277,12 +275,11 @@ fn load_sends_header_fields_verbatim_and_varied() {
 fn load_bodies_are_sent_whole_and_random_ones_differ() {
     let kept = Arc::default();
     let server = recording_server(&kept);
-    let options = Options {
-        body: Body::Random(1000),
-        connections: 3,
-        ..asks(&[&at("http", &server)], 20)
-    };
-    let sent = tally(&options);
+    let options = changed(asks(&[&at("http", &server)], 20), |options| {
+        options.requests.body = Body::Random(1000);
+        options.connections.number = 3;
+    });
+    let sent = counts(&options);
     assert_eq!(sent.succeeded(), 20);
     {
         let kept = kept.lock().unwrap();
@@ -305,12 +302,11 @@ fn load_bodies_are_sent_whole_and_random_ones_differ() {
         (Some("DELETE"), "", None),
         (Some("GET"), "x", Some("1")),
     ] {
-        let options = Options {
-            method: method.map(str::to_owned),
-            body: text(body),
-            ..asks(&[&at("http", &server)], 1)
-        };
-        assert_eq!(tally(&options).succeeded(), 1);
+        let options = changed(asks(&[&at("http", &server)], 1), |options| {
+            options.requests.method = method.map(str::to_owned);
+            options.requests.body = text(body);
+        });
+        assert_eq!(counts(&options).succeeded(), 1);
         let request = kept.lock().unwrap().pop().unwrap();
         assert!(request.first_line().starts_with(method.unwrap_or("POST")));
         assert_eq!(
@@ -330,11 +326,11 @@ fn a_closed_loop_has_latency_without_service_time_or_lateness() {
     });
     let report = run(&asks(&[&at("http", &server)], 10));
     let stage = &report.stages[0];
-    let tally = &stage.tally;
+    let counts = &stage.counts;
     assert_eq!(
-        (tally.latency.len(), tally.failed.len(), tally.failed()),
+        (counts.latency.len(), counts.failed.len(), counts.failed()),
         (9, 1, 1)
     );
-    assert_eq!((tally.service.len(), tally.lateness.len()), (0, 0));
+    assert_eq!((counts.service.len(), counts.lateness.len()), (0, 0));
     assert_eq!((stage.rate, stage.name.as_str()), (None, "closed loop"));
 }

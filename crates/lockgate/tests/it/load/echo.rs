@@ -12,7 +12,7 @@ use lockgate_load::result::Failure;
 use lockgate_load::target::Body;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, server_config};
 
-use super::{asks, at, example, failures, refused, run, tally, text};
+use super::{asks, at, changed, counts, example, failures, refused, run, text};
 
 /// RFC 6455 §4.2.2.
 fn grant(key: &str) -> String {
@@ -88,10 +88,9 @@ fn serving(message: impl Fn(&mut Http, Vec<u8>) + Send + Sync + 'static) -> Serv
 
 fn messages(server: &Serving, body: Body, count: u64) -> Options {
     let length = Length::Exactly(body.len() as u64);
-    let mut options = Options {
-        body,
-        ..asks(&[&at("ws", server)], count)
-    };
+    let mut options = changed(asks(&[&at("ws", server)], count), |options| {
+        options.requests.body = body;
+    });
     options.expect.length = length;
     options
 }
@@ -106,28 +105,29 @@ fn websocket_messages_are_echoed_on_kept_connections() {
         Body::Random(65_536),
         Body::Random(1 << 20),
     ] {
-        let options = Options {
-            connections: 3,
-            threads: 2,
-            ..messages(&server, body, 30)
-        };
+        let options = changed(messages(&server, body, 30), |options| {
+            options.connections.number = 3;
+            options.threads.number = 2;
+        });
         let before = server.accepted() as u64;
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (tally.succeeded(), failures(&tally)),
+            (counts.succeeded(), failures(&counts)),
             (30, vec![]),
             "{:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!(tally.opened + tally.reused, 30);
-        assert_eq!(server.accepted() as u64 - before, tally.opened + 1);
+        assert_eq!(counts.opened + counts.reused, 30);
+        assert_eq!(server.accepted() as u64 - before, counts.opened + 1);
     }
-    let options = Options {
-        per_connection: Some(4),
-        ..messages(&server, text("x"), 10)
-    };
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), tally.opened, tally.reused), (10, 3, 7));
+    let options = changed(messages(&server, text("x"), 10), |options| {
+        options.connections.max_requests = Some(4);
+    });
+    let counts = counts(&options);
+    assert_eq!(
+        (counts.succeeded(), counts.opened, counts.reused),
+        (10, 3, 7)
+    );
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn websocket_handshake_and_frame_bytes_are_counted() {
             http.send(frame(0x82, &payload));
         }
     });
-    let tally = tally(&messages(&server, text("hello"), 10));
-    // The first response has one handshake and one message more.
-    let handshake = (tally.sent - 10 * 11, tally.received - 10 * 7);
+    let counts = counts(&messages(&server, text("hello"), 10));
+    // That of the first answer has one handshake and one message more.
+    let handshake = (counts.sent - 10 * 11, counts.received - 10 * 7);
     assert_eq!(received.load(Ordering::SeqCst), 2 * handshake.0 + 11 * 11);
     assert_eq!(sent.load(Ordering::SeqCst), 2 * handshake.1 + 11 * 7);
 }
@@ -177,14 +177,14 @@ fn websocket_pings_are_answered_and_fragments_joined() {
         http.send(frame(0x00, b""));
         http.send(frame(0x80, tail));
     });
-    let tally = tally(&messages(&server, Body::Random(1000), 5));
+    let counts = counts(&messages(&server, Body::Random(1000), 5));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (5, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.reused), (1, 4));
+    assert_eq!((counts.opened, counts.reused), (1, 4));
 }
 
 #[test]
@@ -195,14 +195,14 @@ fn websocket_pings_between_messages_are_answered_first() {
             assert_eq!(answer, (0x8a, b"there?".to_vec()));
         }
     });
-    let tally = tally(&messages(&server, text("hello"), 5));
+    let counts = counts(&messages(&server, text("hello"), 5));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (5, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.reused), (1, 4));
+    assert_eq!((counts.opened, counts.reused), (1, 4));
 }
 
 #[test]
@@ -210,14 +210,14 @@ fn a_closed_websocket_is_reopened() {
     let server = serving(|http, payload| {
         http.send([frame(0x82, &payload), frame(0x88, b"\x03\xe8")].concat());
     });
-    let tally = tally(&messages(&server, text("hello"), 3));
+    let counts = counts(&messages(&server, text("hello"), 3));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (3, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!(tally.opened, 3);
+    assert_eq!(counts.opened, 3);
 }
 
 #[test]
@@ -225,14 +225,14 @@ fn an_unsolicited_websocket_message_is_a_failure() {
     let server = serving(|http, payload| {
         http.send([frame(0x82, &payload), frame(0x82, &payload)].concat());
     });
-    let tally = tally(&messages(&server, text("hello"), 3));
+    let counts = counts(&messages(&server, text("hello"), 3));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (3, vec![("length", 2)]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.failed.len()), (3, 0));
+    assert_eq!((counts.opened, counts.failed.len()), (3, 0));
 }
 
 #[test]
@@ -267,12 +267,12 @@ fn a_different_websocket_echo_is_a_failure() {
                 _ => http.send(&answer),
             },
         );
-        let tally = tally(&messages(&server, text("hello"), 4));
+        let counts = counts(&messages(&server, text("hello"), 4));
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![(kind.name(), 2)], 2),
             "{shown:?} {:?}",
-            tally.examples
+            counts.examples
         );
     }
 }
@@ -288,7 +288,7 @@ fn a_refused_websocket_is_reported() {
         "{told}"
     );
     options.anyway = true;
-    let answered = tally(&options);
+    let answered = counts(&options);
     assert_eq!(
         (failures(&answered), answered.statuses.get(&503)),
         (vec![("status", 3)], Some(&3))
@@ -305,7 +305,7 @@ fn a_configured_websocket_response_may_differ_from_the_message() {
     let mut options = messages(&server, text("hello"), 3);
     for length in [Length::Any, Length::Exactly(6)] {
         options.expect.length = length;
-        assert_eq!(tally(&options).succeeded(), 3);
+        assert_eq!(counts(&options).succeeded(), 3);
     }
 }
 
@@ -322,26 +322,24 @@ fn websocket_messages_pass_under_tls() {
         });
     });
     let body = Body::Random(100_000);
-    let mut options = Options {
-        body,
-        ..asks(&[&(at("wss", &server) + "/chat?x")], 9)
-    };
+    let mut options = changed(asks(&[&(at("wss", &server) + "/chat?x")], 9), |options| {
+        options.requests.body = body;
+    });
     options.expect.length = Length::Exactly(100_000);
     let report = run(&options);
     assert_eq!(
-        report.stages[0].tally.succeeded(),
+        report.stages[0].counts.succeeded(),
         9,
         "{:?}",
-        report.stages[0].tally.examples
+        report.stages[0].counts.examples
     );
     assert!(report.first[0].tls.is_some());
 }
 
 fn bytes(server: &Serving, scheme: &str, body: Body, length: Length, count: u64) -> Options {
-    let mut options = Options {
-        body,
-        ..asks(&[&at(scheme, server)], count)
-    };
+    let mut options = changed(asks(&[&at(scheme, server)], count), |options| {
+        options.requests.body = body;
+    });
     options.expect.length = length;
     options
 }
@@ -357,19 +355,19 @@ fn tcp_bytes_are_echoed_on_kept_connections() {
             Length::Exactly(size as u64),
             5,
         );
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (tally.succeeded(), failures(&tally)),
+            (counts.succeeded(), failures(&counts)),
             (5, vec![]),
             "{:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!((tally.opened, tally.reused), (1, 4));
+        assert_eq!((counts.opened, counts.reused), (1, 4));
         assert_eq!(
-            (tally.sent, tally.received),
+            (counts.sent, counts.received),
             (5 * size as u64, 5 * size as u64)
         );
-        assert!(tally.statuses.is_empty());
+        assert!(counts.statuses.is_empty());
     }
 }
 
@@ -390,7 +388,7 @@ fn tcp_echo_under_tls_offers_no_alpn() {
             stream.send(&read[..len]);
         }
     });
-    let tally = tally(&bytes(
+    let counts = counts(&bytes(
         &server,
         "tls",
         Body::Random(10_000),
@@ -398,10 +396,10 @@ fn tcp_echo_under_tls_offers_no_alpn() {
         5,
     ));
     assert_eq!(
-        (tally.succeeded(), tally.opened),
+        (counts.succeeded(), counts.opened),
         (5, 1),
         "{:?}",
-        tally.examples
+        counts.examples
     );
 }
 
@@ -430,20 +428,19 @@ fn a_tcp_exchange_expects_the_configured_length() {
         ("0123456789ab", false, Length::Exactly(10), Some("length")),
     ] {
         let server = server(answer, close);
-        let options = Options {
-            anyway: true,
-            ..bytes(&server, "tcp", ten(), length, 3)
-        };
-        let tally = tally(&options);
+        let options = changed(bytes(&server, "tcp", ten(), length, 3), |options| {
+            options.anyway = true;
+        });
+        let counts = counts(&options);
         let expected: Vec<_> = expected.map(|kind| (kind, 3)).into_iter().collect();
         assert_eq!(
-            failures(&tally),
+            failures(&counts),
             expected,
             "{answer} {length:?}: {:?}",
-            tally.examples
+            counts.examples
         );
         if close {
-            assert_eq!(tally.opened, 3);
+            assert_eq!(counts.opened, 3);
         }
     }
 }
@@ -452,17 +449,19 @@ fn a_tcp_exchange_expects_the_configured_length() {
 #[test]
 fn an_oversized_tcp_response_is_found_while_sending() {
     let server = Origin::tcp().echo();
-    let options = Options {
-        anyway: true,
-        ..bytes(
+    let options = changed(
+        bytes(
             &server,
             "tcp",
             Body::Random(16 << 20),
             Length::Exactly(10),
             2,
-        )
-    };
-    let tally = tally(&options);
-    assert_eq!(failures(&tally), [("length", 2)], "{:?}", tally.examples);
-    assert!(example(&tally, Failure::Length).contains("instead of 10"));
+        ),
+        |options| {
+            options.anyway = true;
+        },
+    );
+    let counts = counts(&options);
+    assert_eq!(failures(&counts), [("length", 2)], "{:?}", counts.examples);
+    assert!(example(&counts, Failure::Length).contains("instead of 10"));
 }

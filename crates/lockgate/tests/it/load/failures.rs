@@ -4,27 +4,32 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockgate_load::expect::{Bytes, Length};
+use lockgate_load::expect::{BodyCheck, Length};
 use lockgate_load::profile::{Profile, Rates};
 use lockgate_load::result::Failure;
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, bytes, server_config};
 
-use super::{PAGE, asks, at, every_other, example, failures, tally};
+use super::{PAGE, asks, at, counts, every_other, example, failures};
 use crate::scene::deserted;
 
 /// Two of four requests get a bad response: two failures.
 fn assert_two_are(kind: Failure, bad: impl Fn(&mut Http) + Send + Sync + 'static) -> String {
     let server = every_other(bad);
     let mut options = asks(&[&at("http", &server)], 4);
-    options.expect.body = Bytes::First;
-    let tally = tally(&options);
-    assert_eq!(failures(&tally), [(kind.name(), 2)], "{:?}", tally.examples);
-    assert_eq!((tally.succeeded(), tally.failed.len()), (2, 2));
-    // No more was requested on a connection after its failure.
-    assert_eq!((tally.opened, tally.reused), (3, 1));
+    options.expect.body = BodyCheck::First;
+    let counts = counts(&options);
+    assert_eq!(
+        failures(&counts),
+        [(kind.name(), 2)],
+        "{:?}",
+        counts.examples
+    );
+    assert_eq!((counts.succeeded(), counts.failed.len()), (2, 2));
+    // Nothing more was asked for on a connection on which something went wrong.
+    assert_eq!((counts.opened, counts.reused), (3, 1));
     assert_eq!(server.accepted(), 4, "with that of the first answer");
-    example(&tally, kind).to_owned()
+    example(&counts, kind).to_owned()
 }
 
 /// The same, of a response behind which the server waits for the client to close.
@@ -102,7 +107,7 @@ fn late_bytes_behind_a_response_are_a_length_failure() {
     });
     let mut options = asks(&[&at("http", &server)], 3);
     let rates = Rates::One(Rate::new(5.0).unwrap());
-    options.profile = Some(Profile {
+    options.timing.profile = Some(Profile {
         rates,
         step: None,
         every: None,
@@ -110,9 +115,9 @@ fn late_bytes_behind_a_response_are_a_length_failure() {
         spike: None,
         duration: None,
     });
-    let tally = tally(&options);
-    assert_eq!(failures(&tally), [("length", 1)], "{:?}", tally.examples);
-    assert!(example(&tally, Failure::Length).contains("4 bytes behind"));
+    let counts = counts(&options);
+    assert_eq!(failures(&counts), [("length", 1)], "{:?}", counts.examples);
+    assert!(example(&counts, Failure::Length).contains("4 bytes behind"));
 }
 
 #[test]
@@ -165,13 +170,13 @@ fn a_connection_survives_an_unexpected_response() {
         _ => PAGE.replace("01", "xx").into(),
     });
     let mut options = asks(&[&at("http", &server)], 4);
-    options.expect.body = Bytes::First;
-    let tally = tally(&options);
+    options.expect.body = BodyCheck::First;
+    let counts = counts(&options);
     assert_eq!(
-        failures(&tally),
+        failures(&counts),
         [("status", 1), ("length", 1), ("body", 1)]
     );
-    assert_eq!((tally.opened, tally.reused, server.accepted()), (1, 3, 2));
+    assert_eq!((counts.opened, counts.reused, server.accepted()), (1, 3, 2));
 }
 
 #[test]
@@ -186,31 +191,41 @@ fn a_response_is_checked_against_expect_options() {
         0x78, 0x82,
     ];
     for (length, body, status, expected) in [
-        (Length::Exactly(10), Bytes::Sha256(hash), 200..=200, None),
-        (Length::Any, Bytes::Sha256(hash), 200..=200, None),
-        (Length::First, Bytes::First, 100..=999, None),
-        (Length::Exactly(9), Bytes::Any, 200..=200, Some("length")),
         (
             Length::Exactly(10),
-            Bytes::Sha256([0; 32]),
+            BodyCheck::Sha256(hash),
+            200..=200,
+            None,
+        ),
+        (Length::Any, BodyCheck::Sha256(hash), 200..=200, None),
+        (Length::First, BodyCheck::First, 100..=999, None),
+        (
+            Length::Exactly(9),
+            BodyCheck::Any,
+            200..=200,
+            Some("length"),
+        ),
+        (
+            Length::Exactly(10),
+            BodyCheck::Sha256([0; 32]),
             200..=200,
             Some("body"),
         ),
-        (Length::Any, Bytes::Any, 201..=299, Some("status")),
+        (Length::Any, BodyCheck::Any, 201..=299, Some("status")),
     ] {
         options.expect.length = length;
         options.expect.body = body;
         options.expect.status = vec![status];
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            failures(&tally),
+            failures(&counts),
             expected
                 .map(|kind| (kind, 3))
                 .into_iter()
                 .collect::<Vec<_>>()
         );
-        assert_eq!(tally.succeeded(), if expected.is_some() { 0 } else { 3 });
-        assert_eq!(tally.statuses.get(&200), Some(&3));
+        assert_eq!(counts.succeeded(), if expected.is_some() { 0 } else { 3 });
+        assert_eq!(counts.statuses.get(&200), Some(&3));
     }
 }
 
@@ -227,14 +242,14 @@ fn a_stalled_server_costs_one_request() {
             http.wait_closed();
         });
         let mut options = asks(&[&at("http", &server)], 2);
-        options.timeout = Duration::from_secs(1);
-        let tally = tally(&options);
+        options.timing.timeout = Duration::from_secs(1);
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![("timeout", 1)], 1),
             "{stalled}"
         );
-        assert_eq!(tally.opened, 2);
+        assert_eq!(counts.opened, 2);
     }
 }
 
@@ -256,10 +271,10 @@ fn an_endless_response_is_a_timeout() {
             while http.stream.write_all(more.as_bytes()).is_ok() {}
         });
         let mut options = asks(&[&at("http", &server)], 2);
-        options.timeout = Duration::from_secs(1);
-        let tally = tally(&options);
+        options.timing.timeout = Duration::from_secs(1);
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![("timeout", 1)], 1),
             "{again}"
         );
@@ -312,27 +327,27 @@ fn handshake_errors_are_tls_failures() {
     {
         let server = every_other_connection(good.clone(), bad);
         let mut options = asks(&[&at("https", &server)], 4);
-        options.per_connection = Some(1);
-        let tally = tally(&options);
+        options.connections.max_requests = Some(1);
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![("tls", 2)], 2),
             "{place}: {:?}",
-            tally.examples
+            counts.examples
         );
-        // A connection that was never ready is not counted as opened.
-        assert_eq!(tally.opened, 2);
+        // What was never ready is not counted as opened.
+        assert_eq!(counts.opened, 2);
     }
     let server = every_other_connection(plain, |wire| wire.wait_closed());
     let mut options = asks(&[&at("https", &server)], 2);
-    options.per_connection = Some(1);
-    options.timeout = Duration::from_secs(1);
-    let tally = tally(&options);
+    options.connections.max_requests = Some(1);
+    options.timing.timeout = Duration::from_secs(1);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("timeout", 1)], 1)
     );
-    assert!(example(&tally, Failure::Timeout).contains("connected"));
+    assert!(example(&counts, Failure::Timeout).contains("connected"));
 }
 
 #[test]
@@ -349,12 +364,12 @@ fn a_tls_response_without_close_notify_is_truncated() {
             http.wait_closed();
         }
     });
-    let tally = tally(&asks(&[&at("https", &server)], 4));
+    let counts = counts(&asks(&[&at("https", &server)], 4));
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("closed", 2)], 2),
         "{:?}",
-        tally.examples
+        counts.examples
     );
 }
 
@@ -362,14 +377,14 @@ fn a_tls_response_without_close_notify_is_truncated() {
 fn an_unreachable_server_counts_each_attempt() {
     let mut options = asks(&[&format!("http://{}", deserted())], 3);
     options.anyway = true;
-    options.connections = 3;
-    let tally = tally(&options);
+    options.connections.number = 3;
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("connect", 3)], 0)
     );
-    assert_eq!((tally.opened, tally.sent, tally.received), (0, 0, 0));
-    let says = example(&tally, Failure::Connect);
+    assert_eq!((counts.opened, counts.sent, counts.received), (0, 0, 0));
+    let says = example(&counts, Failure::Connect);
     assert!(says.contains("cannot connect"), "{says}");
 }
 
@@ -386,10 +401,10 @@ fn a_failed_first_response_is_not_the_expectation() {
     });
     let mut options = asks(&[&at("http", &server)], 4);
     options.anyway = true;
-    options.expect.body = Bytes::First;
-    let tally = tally(&options);
+    options.expect.body = BodyCheck::First;
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("length", 1), ("body", 1)], 2)
     );
 }

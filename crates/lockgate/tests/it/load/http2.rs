@@ -20,7 +20,7 @@ use lockgate_testkit::h2::hpack::Decoder;
 use lockgate_testkit::h2::{Frame, PREFACE};
 use lockgate_testkit::{Authority, Origin, Serving, Tls, Wire, bytes, server_config};
 
-use super::{PAGE, asks, at, example, failures, refused, run, tally, text};
+use super::{PAGE, asks, at, changed, counts, example, failures, refused, run, text};
 use crate::scene::lockgate;
 
 /// `:status 200`.
@@ -120,11 +120,10 @@ fn over_tcp(serve: impl Fn(&mut Peer<Wire>) + Send + Sync + 'static) -> Serving 
 
 /// `count` requests over so many connections with so many streams each.
 fn streams(url: &str, connections: usize, streams: usize, count: u64) -> Options {
-    Options {
-        connections,
-        streams: Some(streams),
-        ..asks(&[url], count)
-    }
+    changed(asks(&[url], count), |options| {
+        options.connections.number = connections;
+        options.connections.streams = Some(streams);
+    })
 }
 
 #[test]
@@ -147,45 +146,47 @@ fn http2_load_counts_agree_with_the_server() {
                 peer.answer(frame.stream);
             }
         });
-        let options = Options {
-            threads,
-            per_connection,
-            ..streams(&at("http", &server), connections, at_once, count)
-        };
+        let options = changed(
+            streams(&at("http", &server), connections, at_once, count),
+            |options| {
+                options.threads.number = threads;
+                options.connections.max_requests = per_connection;
+            },
+        );
         let report = run(&options);
-        let tally = &report.stages[0].tally;
+        let counts = &report.stages[0].counts;
         let case = format!("{connections} {threads} {at_once} {per_connection:?} {count}");
         assert_eq!(
-            (tally.succeeded(), failures(tally)),
+            (counts.succeeded(), failures(counts)),
             (count, vec![]),
             "{case}: {:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!(tally.statuses.get(&200), Some(&count));
-        assert_eq!(tally.opened + tally.reused, count, "{case}");
-        assert_eq!(tally.opened + 1, server.accepted() as u64, "{case}");
+        assert_eq!(counts.statuses.get(&200), Some(&count));
+        assert_eq!(counts.opened + counts.reused, count, "{case}");
+        assert_eq!(counts.opened + 1, server.accepted() as u64, "{case}");
         match per_connection {
             Some(most) => assert!(
-                tally.opened >= count.div_ceil(most),
+                counts.opened >= count.div_ceil(most),
                 "{case}: {}",
-                tally.opened
+                counts.opened
             ),
             None => assert!(
-                tally.opened <= connections as u64,
+                counts.opened <= connections as u64,
                 "{case}: {}",
-                tally.opened
+                counts.opened
             ),
         }
         // The first of all is not counted; it has the head of every first request of a connection.
         let (requests, received) = *seen.lock().unwrap();
         assert_eq!(requests, count + 1, "{case}");
-        let first = received - tally.sent;
+        let first = received - counts.sent;
         assert!(
-            first > 9 && tally.sent >= first * tally.opened,
+            first > 9 && counts.sent >= first * counts.opened,
             "{case}: {received} {}",
-            tally.sent
+            counts.sent
         );
-        assert_eq!(tally.received, count * (9 + 1 + 9 + 10), "{case}");
+        assert_eq!(counts.received, count * (9 + 1 + 9 + 10), "{case}");
         assert_eq!(
             (report.run.streams, report.first[0].protocol),
             (Some(at_once), "HTTP/2")
@@ -216,8 +217,8 @@ fn streams_option_sets_the_concurrent_http2_requests() {
             }
         }
     });
-    let tally = tally(&streams(&at("http", &server), 1, 5, 100));
-    assert_eq!((tally.succeeded(), failures(&tally)), (100, vec![]));
+    let counts = counts(&streams(&at("http", &server), 1, 5, 100));
+    assert_eq!((counts.succeeded(), failures(&counts)), (100, vec![]));
 }
 
 #[test]
@@ -231,15 +232,15 @@ fn an_http2_request_carries_the_configured_fields() {
         }
     });
     let mut options = streams(&format!("{}/a?b=c", at("http", &server)), 1, 2, 20);
-    options.headers = vec![
+    options.requests.headers = vec![
         ("X-Said".into(), "Yes".into()),
         ("Host".into(), "app.test".into()),
     ];
-    options.varying = vec![Varying {
+    options.requests.varying = vec![Varying {
         name: "X-Any".into(),
         values: vec!["one".into(), "two".into()],
     }];
-    assert_eq!(tally(&options).succeeded(), 20);
+    assert_eq!(counts(&options).succeeded(), 20);
     let heads = heads.lock().unwrap();
     assert_eq!(heads.len(), 21);
     for head in &*heads {
@@ -315,8 +316,8 @@ fn http2_bodies_respect_flow_control_windows() {
     });
     let body = bytes(3, SIZE);
     let mut options = streams(&at("http", &server), 1, 3, 30);
-    options.body = Body::Fixed(body.clone().into());
-    let sent = tally(&options);
+    options.requests.body = Body::Fixed(body.clone().into());
+    let sent = counts(&options);
     assert_eq!(
         (sent.succeeded(), failures(&sent)),
         (30, vec![]),
@@ -324,8 +325,8 @@ fn http2_bodies_respect_flow_control_windows() {
         sent.examples
     );
     assert!(bodies.lock().unwrap().drain(..).all(|came| came == body));
-    options.body = Body::Random(SIZE);
-    assert_eq!(tally(&options).succeeded(), 30);
+    options.requests.body = Body::Random(SIZE);
+    assert_eq!(counts(&options).succeeded(), 30);
     let mut random = std::mem::take(&mut *bodies.lock().unwrap());
     random.sort();
     random.dedup();
@@ -363,16 +364,16 @@ fn a_megabyte_body_passes_both_ways_over_http2() {
         }
     });
     let mut options = streams(&at("http", &server), 2, 1, 6);
-    options.body = Body::Fixed(vec![b'y'; SIZE].into());
+    options.requests.body = Body::Fixed(vec![b'y'; SIZE].into());
     options.expect.length = Length::Exactly(SIZE as u64);
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (6, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert!(tally.sent > 6 * SIZE as u64 && tally.received > 6 * SIZE as u64);
+    assert!(counts.sent > 6 * SIZE as u64 && counts.received > 6 * SIZE as u64);
 }
 
 /// The h2 crate, which keeps every rule, as the server.
@@ -381,17 +382,17 @@ fn http2_load_works_against_the_h2_crate() {
     let server = lockgate_testkit::h2::Origin::echo();
     for size in [0, 1, 1000, 300_000] {
         let mut options = streams(&format!("http://{}/echo", server.address()), 2, 5, 20);
-        options.body = Body::Fixed(bytes(7, size).into());
+        options.requests.body = Body::Fixed(bytes(7, size).into());
         options.expect = Expect {
             length: Length::Exactly(size as u64),
             ..Expect::default()
         };
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (tally.succeeded(), failures(&tally)),
+            (counts.succeeded(), failures(&counts)),
             (20, vec![]),
             "{size}: {:?}",
-            tally.examples
+            counts.examples
         );
     }
 }
@@ -452,14 +453,14 @@ fn http2_responses_are_accepted_in_every_form() {
                 form(peer, stream);
             }
         });
-        let tally = tally(&streams(&at("http", &server), 1, 1, 3));
+        let counts = counts(&streams(&at("http", &server), 1, 1, 3));
         assert_eq!(
-            (tally.succeeded(), failures(&tally)),
+            (counts.succeeded(), failures(&counts)),
             (3, vec![]),
             "{place}: {:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!(tally.opened, 1, "{place}");
+        assert_eq!(counts.opened, 1, "{place}");
     }
 }
 
@@ -488,15 +489,15 @@ fn assert_two_are(
     bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'static,
 ) -> String {
     let server = every_other(bad);
-    let tally = tally(&streams(&at("http", &server), 1, 1, 4));
+    let counts = counts(&streams(&at("http", &server), 1, 1, 4));
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![(kind.name(), 2)], 2),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!(tally.opened, opened, "{:?}", tally.examples);
-    example(&tally, kind).to_owned()
+    assert_eq!(counts.opened, opened, "{:?}", counts.examples);
+    example(&counts, kind).to_owned()
 }
 
 #[test]
@@ -624,14 +625,14 @@ fn requests_behind_goaway_move_to_another_connection() {
         peer.answer(last);
         while peer.next().is_some() {}
     });
-    let tally = tally(&streams(&at("http", &server), 2, 3, 100));
+    let counts = counts(&streams(&at("http", &server), 2, 3, 100));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (100, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert!(tally.opened >= 20, "{}", tally.opened);
+    assert!(counts.opened >= 20, "{}", counts.opened);
 }
 
 /// No connection is answered before there is another.
@@ -645,13 +646,12 @@ fn connecting_anew_does_not_wait_for_the_old_connection() {
         }
         Peer::greet(wire.another(), &[]).serve();
     });
-    let options = Options {
-        per_connection: Some(1),
-        ..streams(&at("http", &server), 1, 2, 10)
-    };
-    let tally = tally(&options);
+    let options = changed(streams(&at("http", &server), 1, 2, 10), |options| {
+        options.connections.max_requests = Some(1);
+    });
+    let counts = counts(&options);
     assert_eq!(
-        (tally.succeeded(), failures(&tally), tally.opened),
+        (counts.succeeded(), failures(&counts), counts.opened),
         (10, vec![], 10)
     );
 }
@@ -669,12 +669,12 @@ fn a_request_refused_twice_by_goaway_fails() {
         peer.send(GOAWAY, 0, 0, &[0; 8]);
         while peer.next().is_some() {}
     });
-    let tally = tally(&streams(&at("http", &server), 1, 1, 3));
+    let counts = counts(&streams(&at("http", &server), 1, 1, 3));
     assert_eq!(
-        (failures(&tally), tally.opened),
+        (failures(&counts), counts.opened),
         (vec![("goaway", 3)], 6),
         "{:?}",
-        tally.examples
+        counts.examples
     );
 }
 
@@ -695,13 +695,13 @@ fn a_stalled_http2_stream_is_cancelled_and_others_go_on() {
         }
     });
     let mut options = streams(&at("http", &server), 1, 2, 50);
-    options.timeout = Duration::from_secs(1);
-    let tally = tally(&options);
+    options.timing.timeout = Duration::from_secs(1);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![("timeout", 1)], 49)
     );
-    assert_eq!(tally.opened, 1);
+    assert_eq!(counts.opened, 1);
     drop(server);
     let told =
         lockgate_testkit::eventually("it is told", || reset.lock().unwrap().first().cloned());
@@ -717,10 +717,10 @@ fn a_silent_http2_connection_is_not_reused() {
         _ => peer.serve(),
     });
     let mut options = streams(&at("http", &server), 1, 2, 10);
-    options.timeout = Duration::from_secs(1);
-    let tally = tally(&options);
+    options.timing.timeout = Duration::from_secs(1);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded(), tally.opened),
+        (failures(&counts), counts.succeeded(), counts.opened),
         (vec![("timeout", 2)], 8, 2)
     );
 }
@@ -758,9 +758,9 @@ fn streams_beyond_max_concurrent_streams_wait() {
         }
     });
     let report = run(&streams(&at("http", &server), 1, 4, 40));
-    let tally = &report.stages[0].tally;
+    let counts = &report.stages[0].counts;
     assert_eq!(
-        (tally.succeeded(), failures(tally), tally.opened),
+        (counts.succeeded(), failures(counts), counts.opened),
         (40, vec![], 1)
     );
     assert_eq!(report.first[0].streams, Some(1));
@@ -771,7 +771,7 @@ fn due_requests_take_a_free_http2_stream() {
     let server = over_tcp(|peer| peer.serve());
     let rates = Rates::One(Rate::new(1000.0).unwrap());
     let mut options = streams(&at("http", &server), 2, 3, 100);
-    options.profile = Some(Profile {
+    options.timing.profile = Some(Profile {
         rates,
         step: None,
         every: None,
@@ -779,9 +779,9 @@ fn due_requests_take_a_free_http2_stream() {
         spike: None,
         duration: None,
     });
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), failures(&tally)), (100, vec![]));
-    assert_eq!(tally.service.len(), 100);
+    let counts = counts(&options);
+    assert_eq!((counts.succeeded(), failures(&counts)), (100, vec![]));
+    assert_eq!(counts.service.len(), 100);
 }
 
 /// A call is answered with a message and `grpc-status`, behind it or alone (gRPC over HTTP/2,
@@ -840,17 +840,17 @@ fn a_grpc_call_succeeds_by_grpc_status() {
         1,
         10,
     );
-    options.grpc = true;
-    options.body = text("hello");
-    let tally = tally(&options);
+    options.requests.grpc = true;
+    options.requests.body = text("hello");
+    let counts = counts(&options);
     let expected = [("garbage", 2), ("status", 2), ("grpc", 4)];
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (expected.to_vec(), 2),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert!(example(&tally, Failure::Grpc).contains("grpc-status 14: UNAVAILABLE"));
+    assert!(example(&counts, Failure::Grpc).contains("grpc-status 14: UNAVAILABLE"));
 }
 
 fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
@@ -871,12 +871,12 @@ fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
 #[test]
 fn http2_over_tls_is_negotiated_by_alpn() {
     let server = over_tls(&[b"h2"]);
-    let tally = tally(&streams(&at("https", &server), 3, 4, 200));
+    let counts = counts(&streams(&at("https", &server), 3, 4, 200));
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (200, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
     let text = refused(&streams(&at("https", &over_tls(&[])), 1, 1, 1));
     assert!(
@@ -905,33 +905,36 @@ fn a_server_that_speaks_no_http2_is_reported() {
 fn options_that_http2_lacks_are_refused() {
     for (change, says) in [
         (
-            (|options| options.urls = vec!["ws://127.0.0.1:1".into()]) as fn(&mut Options),
+            (|options| options.requests.urls = vec!["ws://127.0.0.1:1".into()]) as fn(&mut Options),
             "--http2 is for http",
         ),
         (
-            |options| options.urls = vec!["tcp://127.0.0.1:1".into()],
+            |options| options.requests.urls = vec!["tcp://127.0.0.1:1".into()],
             "--http2 is for http",
         ),
         (
-            |options| options.headers = vec![("Connection".into(), "close".into())],
+            |options| options.requests.headers = vec![("Connection".into(), "close".into())],
             "`connection` cannot be sent",
         ),
         (
-            |options| options.headers = vec![("Upgrade".into(), "x".into())],
+            |options| options.requests.headers = vec![("Upgrade".into(), "x".into())],
             "`upgrade` cannot be sent",
         ),
-        (|options| options.method = Some("CONNECT".into()), "CONNECT"),
         (
-            |options| (options.grpc, options.streams) = (true, None),
+            |options| options.requests.method = Some("CONNECT".into()),
+            "CONNECT",
+        ),
+        (
+            |options| (options.requests.grpc, options.connections.streams) = (true, None),
             "--grpc needs --http2",
         ),
         (
-            |options| (options.grpc, options.body) = (true, Body::Random(5)),
+            |options| (options.requests.grpc, options.requests.body) = (true, Body::Random(5)),
             "--body-random",
         ),
         (
             |options| {
-                options.varying = vec![Varying {
+                options.requests.varying = vec![Varying {
                     name: "Host".into(),
                     values: vec!["a".into()],
                 }]
@@ -940,7 +943,7 @@ fn options_that_http2_lacks_are_refused() {
         ),
     ] {
         let mut options = streams("http://127.0.0.1:1", 1, 1, 1);
-        options.body = text("x");
+        options.requests.body = text("x");
         change(&mut options);
         let text = refused(&options);
         assert!(text.contains(says), "{text}");

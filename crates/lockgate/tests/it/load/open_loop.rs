@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use lockgate_load::options::Options;
 use lockgate_load::profile::{Profile, Rates, Spike};
-use lockgate_load::result::Model;
+use lockgate_load::result::LoadModel;
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Http, Origin};
 
-use super::{PAGE, asks, at, failures, run};
+use super::{PAGE, asks, at, changed, failures, run};
 
 fn rates(rates: Rates) -> Profile {
     Profile {
@@ -35,22 +34,21 @@ fn rate(per_second: f64) -> Rate {
 fn a_count_at_a_rate_is_sent_exactly() {
     for (connections, threads, count) in [(1, 1, 20), (4, 2, 101), (5, 5, 3)] {
         let server = Origin::tcp().answering(|_| PAGE.into());
-        let options = Options {
-            profile: Some(constant(1000.0)),
-            connections,
-            threads,
-            ..asks(&[&at("http", &server)], count)
-        };
+        let options = changed(asks(&[&at("http", &server)], count), |options| {
+            options.timing.profile = Some(constant(1000.0));
+            options.connections.number = connections;
+            options.threads.number = threads;
+        });
         let begun = Instant::now();
         let report = run(&options);
-        assert_eq!(report.run.model, Model::Open);
+        assert_eq!(report.run.model, LoadModel::Open);
         let stage = &report.stages[0];
-        let tally = &stage.tally;
-        assert_eq!((tally.succeeded(), failures(tally)), (count, vec![]));
+        let counts = &stage.counts;
+        assert_eq!((counts.succeeded(), failures(counts)), (count, vec![]));
         assert_eq!((stage.rate, stage.name.as_str()), (Some(1000.0), "1000/s"));
-        assert_eq!((tally.latency.len(), tally.service.len()), (count, count));
-        assert!(tally.lateness.len() <= count);
-        // Nothing is sent before it is due: the last one after the time of all before it.
+        assert_eq!((counts.latency.len(), counts.service.len()), (count, count));
+        assert!(counts.lateness.len() <= count);
+        // Nothing is sent before it is due: the last one when all before it have had their time.
         assert!(begun.elapsed() >= Duration::from_millis(count - 1));
     }
 }
@@ -80,10 +78,9 @@ fn open_loop_latency_counts_from_the_due_time() {
             http.send(PAGE);
         }
     });
-    let options = Options {
-        profile: Some(constant(1000.0)),
-        ..asks(&[&at("http", &server)], COUNT)
-    };
+    let options = changed(asks(&[&at("http", &server)], COUNT), |options| {
+        options.timing.profile = Some(constant(1000.0));
+    });
     let begun = Instant::now();
     let report = std::thread::scope(|scope| {
         let running = scope.spawn(|| run(&options));
@@ -97,21 +94,21 @@ fn open_loop_latency_counts_from_the_due_time() {
         running.join().unwrap()
     });
     let took = begun.elapsed();
-    let tally = &report.stages[0].tally;
-    assert_eq!((tally.succeeded(), failures(tally)), (COUNT, vec![]));
+    let counts = &report.stages[0].counts;
+    assert_eq!((counts.succeeded(), failures(counts)), (COUNT, vec![]));
     let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
     // The last one was due COUNT - 1 ms after the first, and answered 2 COUNT ms after it at the
     // earliest.
     assert!(
-        milliseconds(tally.latency.min()) >= COUNT as f64,
+        milliseconds(counts.latency.min()) >= COUNT as f64,
         "{}",
-        milliseconds(tally.latency.min())
+        milliseconds(counts.latency.min())
     );
-    assert!(milliseconds(tally.latency.max()) >= 2.0 * COUNT as f64 - 1.0);
+    assert!(milliseconds(counts.latency.max()) >= 2.0 * COUNT as f64 - 1.0);
     // Of the service times each was a part of the run; histograms are right to three digits.
-    assert!(tally.service.mean() * COUNT as f64 <= took.as_nanos() as f64 * 1.001);
+    assert!(counts.service.mean() * COUNT as f64 <= took.as_nanos() as f64 * 1.001);
     assert!(
-        tally.lateness.len() <= 1,
+        counts.lateness.len() <= 1,
         "for the others no connection was free"
     );
 }
@@ -130,52 +127,54 @@ fn requests_due_but_unsent_are_a_failure_kind() {
             http.send(PAGE);
         }
     });
-    let options = Options {
+    let options = changed(asks(&[&at("http", &server)], 1000), |options| {
         // All are due within a microsecond: the sweep that ends the first finds all of them too
         // late.
-        profile: Some(constant(1e9)),
-        timeout: Duration::from_millis(300),
-        ..asks(&[&at("http", &server)], 1000)
-    };
+        options.timing.profile = Some(constant(1e9));
+        options.timing.timeout = Duration::from_millis(300);
+    });
     let report = run(&options);
-    let tally = &report.stages[0].tally;
+    let counts = &report.stages[0].counts;
     assert_eq!(
-        failures(tally),
+        failures(counts),
         [("timeout", 1), ("unsent", 999)],
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.succeeded(), tally.failed()), (0, 1000));
+    assert_eq!((counts.succeeded(), counts.failed()), (0, 1000));
 }
 
 #[test]
 fn an_absurd_rate_ends_on_time_with_all_counted() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let duration = Some(Duration::from_millis(200));
-    let options = Options {
-        profile: Some(Profile {
+    let options = changed(asks(&[&at("http", &server)], 1), |options| {
+        options.timing.profile = Some(Profile {
             duration,
             ..constant(1e9)
-        }),
-        timeout: Duration::from_millis(300),
-        connections: 2,
-        count: None,
-        ..asks(&[&at("http", &server)], 1)
-    };
+        });
+        options.timing.timeout = Duration::from_millis(300);
+        options.connections.number = 2;
+        options.timing.count = None;
+    });
     let report = run(&options);
     let stage = &report.stages[0];
-    assert_eq!(stage.tally.succeeded() + stage.tally.failed(), 200_000_000);
-    assert!(stage.tally.latency.len() < 1_000_000);
+    assert_eq!(
+        stage.counts.succeeded() + stage.counts.failed(),
+        200_000_000
+    );
+    assert!(stage.counts.latency.len() < 1_000_000);
 }
 
 #[test]
 fn rate_ladders_have_stages_and_ramps_and_spikes_one() {
     let server = Origin::tcp().answering(|_| PAGE.into());
-    let options = |profile| Options {
-        profile: Some(profile),
-        connections: 4,
-        count: None,
-        ..asks(&[&at("http", &server)], 1)
+    let options = |profile| {
+        changed(asks(&[&at("http", &server)], 1), |options| {
+            options.timing.profile = Some(profile);
+            options.connections.number = 4;
+            options.timing.count = None;
+        })
     };
     let tenth = Some(Duration::from_millis(100));
     let ladder = Profile {
@@ -186,7 +185,7 @@ fn rate_ladders_have_stages_and_ramps_and_spikes_one() {
     let stages = run(&options(ladder)).stages;
     let counted: Vec<_> = stages
         .iter()
-        .map(|stage| (stage.rate.unwrap(), stage.tally.succeeded()))
+        .map(|stage| (stage.rate.unwrap(), stage.counts.succeeded()))
         .collect();
     assert_eq!(counted, [(100.0, 10), (200.0, 20), (300.0, 30)]);
     let ramp = Profile {
@@ -195,7 +194,7 @@ fn rate_ladders_have_stages_and_ramps_and_spikes_one() {
     };
     let stages = run(&options(ramp)).stages;
     assert_eq!(
-        (stages.len(), stages[0].rate, stages[0].tally.succeeded()),
+        (stages.len(), stages[0].rate, stages[0].counts.succeeded()),
         (1, None, 20)
     );
     let spike: Spike = "1k@50ms+50ms".parse().unwrap();
@@ -205,5 +204,5 @@ fn rate_ladders_have_stages_and_ramps_and_spikes_one() {
         ..constant(100.0)
     };
     let stages = run(&options(spiked)).stages;
-    assert_eq!((stages.len(), stages[0].tally.succeeded()), (1, 55));
+    assert_eq!((stages.len(), stages[0].counts.succeeded()), (1, 55));
 }

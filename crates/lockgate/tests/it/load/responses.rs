@@ -1,30 +1,28 @@
 //! Responses in every form of HTTP/1: all of them are successes.
 
 use lockgate_load::expect::Length;
-use lockgate_load::options::Options;
 use lockgate_load::target::Body;
 use lockgate_testkit::{Http, Origin};
 
-use super::{PAGE, asks, at, failures, tally, text};
+use super::{PAGE, asks, at, changed, counts, failures, text};
 
 /// Answers each request with these bytes on a persistent connection; returns how many connections
 /// five requests needed.
 fn opened_for(answer: &'static str, method: &str) -> u64 {
     let server = Origin::tcp().answering(move |_| answer.into());
-    let options = Options {
-        method: Some(method.to_owned()),
-        ..asks(&[&at("http", &server)], 5)
-    };
-    let tally = tally(&options);
+    let options = changed(asks(&[&at("http", &server)], 5), |options| {
+        options.requests.method = Some(method.to_owned());
+    });
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![], 5),
         "{answer}: {:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!(tally.opened + tally.reused, 5);
-    assert_eq!(tally.received, 5 * answer.len() as u64, "{answer}");
-    tally.opened
+    assert_eq!(counts.opened + counts.reused, 5);
+    assert_eq!(counts.received, 5 * answer.len() as u64, "{answer}");
+    counts.opened
 }
 
 #[test]
@@ -45,8 +43,8 @@ fn load_ends_bodiless_responses_with_their_heads() {
         .answering(|_| b"HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n".to_vec());
     let mut options = asks(&[&at("http", &server)], 5);
     options.expect.status = vec![304..=304];
-    let tally = tally(&options);
-    assert_eq!((tally.succeeded(), tally.opened), (5, 1));
+    let counts = counts(&options);
+    assert_eq!((counts.succeeded(), counts.opened), (5, 1));
 }
 
 #[test]
@@ -88,12 +86,12 @@ fn load_reads_a_response_in_any_pieces() {
             http.send_in(1, answer);
         }
     });
-    let tally = tally(&asks(&[&at("http", &server)], 5));
+    let counts = counts(&asks(&[&at("http", &server)], 5));
     assert_eq!(
-        (failures(&tally), tally.succeeded(), tally.opened),
+        (failures(&counts), counts.succeeded(), counts.opened),
         (vec![], 5, 1)
     );
-    assert_eq!(tally.received, 5 * answer.len() as u64);
+    assert_eq!(counts.received, 5 * answer.len() as u64);
 }
 
 #[test]
@@ -104,14 +102,14 @@ fn load_reads_a_response_until_close() {
             http.request();
             http.send(format!("{head}0123456789"));
         });
-        let tally = tally(&asks(&[&at("http", &server)], 5));
+        let counts = counts(&asks(&[&at("http", &server)], 5));
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![], 5),
             "{:?}",
-            tally.examples
+            counts.examples
         );
-        assert_eq!((tally.opened, server.accepted()), (5, 6));
+        assert_eq!((counts.opened, server.accepted()), (5, 6));
     }
 }
 
@@ -128,14 +126,14 @@ fn load_reopens_a_closed_connection() {
         http.stream.finish();
         http.wait_closed();
     });
-    let tally = tally(&asks(&[&at("http", &server)], 5));
+    let counts = counts(&asks(&[&at("http", &server)], 5));
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![], 5),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.reused), (5, 0));
+    assert_eq!((counts.opened, counts.reused), (5, 0));
 }
 
 #[test]
@@ -150,19 +148,18 @@ fn load_counts_an_early_response_and_reopens() {
         http.stream.finish();
         http.wait_closed();
     });
-    let mut options = Options {
-        body: Body::Fixed(vec![b'x'; 8 << 20].into()),
-        ..asks(&[&at("http", &server)], 3)
-    };
+    let mut options = changed(asks(&[&at("http", &server)], 3), |options| {
+        options.requests.body = Body::Fixed(vec![b'x'; 8 << 20].into());
+    });
     options.expect.status = vec![413..=413];
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![], 3),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!((tally.opened, tally.reused), (3, 0));
+    assert_eq!((counts.opened, counts.reused), (3, 0));
 }
 
 /// A client that sends all before it reads waits forever: the buffers between both are smaller.
@@ -179,20 +176,19 @@ fn load_reads_a_large_response_while_sending() {
             writer.send(&piece);
         }
     });
-    let mut options = Options {
-        body: Body::Random(SIZE),
-        per_connection: Some(1),
-        ..asks(&[&at("http", &server)], 2)
-    };
+    let mut options = changed(asks(&[&at("http", &server)], 2), |options| {
+        options.requests.body = Body::Random(SIZE);
+        options.connections.max_requests = Some(1);
+    });
     options.expect.length = Length::Exactly(SIZE as u64);
-    let tally = tally(&options);
+    let counts = counts(&options);
     assert_eq!(
-        (failures(&tally), tally.succeeded()),
+        (failures(&counts), counts.succeeded()),
         (vec![], 2),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert!(tally.sent > 2 * SIZE as u64 && tally.received > 2 * SIZE as u64);
+    assert!(counts.sent > 2 * SIZE as u64 && counts.received > 2 * SIZE as u64);
 }
 
 /// RFC 9110 §9.3.2 and §15.3.5: neither has a body; bytes that come all the same belong to nothing.
@@ -203,15 +199,14 @@ fn load_counts_a_body_where_none_is_allowed_as_length() {
         ("GET", "HTTP/1.1 204 No Content\r\n\r\n0123456789"),
     ] {
         let server = Origin::tcp().answering(move |_| answer.into());
-        let options = Options {
-            method: Some(method.to_owned()),
-            anyway: true,
-            body: text(""),
-            ..asks(&[&at("http", &server)], 3)
-        };
-        let tally = tally(&options);
+        let options = changed(asks(&[&at("http", &server)], 3), |options| {
+            options.requests.method = Some(method.to_owned());
+            options.anyway = true;
+            options.requests.body = text("");
+        });
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.succeeded()),
+            (failures(&counts), counts.succeeded()),
             (vec![("length", 3)], 0)
         );
     }

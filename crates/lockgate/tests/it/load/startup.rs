@@ -11,7 +11,7 @@ use lockgate_load::schedule::Rate;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Tls, server_config};
 
-use super::{PAGE, asks, at, refused, run, text};
+use super::{PAGE, asks, at, changed, refused, run, text};
 use crate::scene::{deserted, lockgate};
 
 #[test]
@@ -53,7 +53,7 @@ fn an_unexpected_first_response_stops_the_run() {
         );
         assert_eq!(server.accepted(), 1, "nothing more was asked");
         options.anyway = true;
-        assert_eq!(run(&options).stages[0].tally.failed(), 3, "{answer}");
+        assert_eq!(run(&options).stages[0].counts.failed(), 3, "{answer}");
     }
 }
 
@@ -67,16 +67,14 @@ fn an_unreachable_or_silent_target_stops_the_run() {
     );
     let told = refused(&asks(&["http://no-such-host.invalid/"], 1));
     assert!(told.contains("no-such-host.invalid"), "{told}");
-    let told = refused(&Options {
-        unix: Some("/nonexistent/socket".into()),
-        ..asks(&["http://a"], 1)
-    });
+    let told = refused(&changed(asks(&["http://a"], 1), |options| {
+        options.connections.unix = Some("/nonexistent/socket".into());
+    }));
     assert!(told.contains("/nonexistent/socket"), "{told}");
     let server = Origin::tcp().serve(|wire| wire.wait_closed());
-    let options = Options {
-        timeout: Duration::from_millis(50),
-        ..asks(&[&at("http", &server)], 1)
-    };
+    let options = changed(asks(&[&at("http", &server)], 1), |options| {
+        options.timing.timeout = Duration::from_millis(50);
+    });
     let told = refused(&options);
     assert!(told.contains("no whole answer within 50ms"), "{told}");
 }
@@ -112,13 +110,13 @@ fn an_untrusted_or_mismatched_certificate_stops_the_run() {
         options.tls.ca = CaSource::File(trusted.clone());
         options.tls.name = name.map(str::to_owned);
         match says {
-            None => assert_eq!(run(&options).stages[0].tally.succeeded(), 2),
+            None => assert_eq!(run(&options).stages[0].counts.succeeded(), 2),
             Some(says) => {
                 let told = refused(&options);
                 assert!(told.contains(says), "{told}");
                 options.tls.ca = CaSource::Anyone;
                 assert_eq!(
-                    run(&options).stages[0].tally.succeeded(),
+                    run(&options).stages[0].counts.succeeded(),
                     2,
                     "any certificate will do"
                 );
@@ -191,10 +189,9 @@ fn missing_descriptors_are_reported_before_the_first_request() {
 #[test]
 fn too_few_local_ports_are_reported() {
     let server = Origin::tcp().answering(|_| PAGE.into());
-    let told = refused(&Options {
-        connections: 70_000,
-        ..asks(&[&at("http", &server)], 1)
-    });
+    let told = refused(&changed(asks(&[&at("http", &server)], 1), |options| {
+        options.connections.number = 70_000;
+    }));
     assert!(
         told.contains("ip_local_port_range") || told.contains("descriptors"),
         "{told}"
@@ -206,15 +203,14 @@ fn too_few_local_ports_are_reported() {
 fn pinning_to_a_missing_cpu_ends_the_run() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     for cpu in [1023, 5000] {
-        let options = Options {
-            cpus: vec![0, cpu],
-            threads: 2,
-            connections: 2,
-            count: None,
-            // The run does not wait for that: the other thread is stopped.
-            duration: Some(Duration::from_secs(3600)),
-            ..asks(&[&at("http", &server)], 1)
-        };
+        let options = changed(asks(&[&at("http", &server)], 1), |options| {
+            options.threads.cpus = vec![0, cpu];
+            options.threads.number = 2;
+            options.connections.number = 2;
+            options.timing.count = None;
+            // Nobody waits for that: the other thread is told.
+            options.timing.duration = Some(Duration::from_secs(3600));
+        });
         let told = refused(&options);
         assert!(told.contains(&format!("CPU {cpu}")), "{told}");
     }
@@ -226,10 +222,9 @@ fn a_watched_process_must_exist() {
     child.wait().unwrap();
     let server = Origin::tcp().answering(|_| PAGE.into());
     let watch = vec![("gone".to_owned(), child.id())];
-    let told = refused(&Options {
-        watch,
-        ..asks(&[&at("http", &server)], 1)
-    });
+    let told = refused(&changed(asks(&[&at("http", &server)], 1), |options| {
+        options.watch = watch;
+    }));
     assert!(
         told.contains(&format!("process {} (gone)", child.id())),
         "{told}"
@@ -253,9 +248,10 @@ fn ramp() -> Profile {
 #[test]
 fn contradictory_load_options_make_no_plan() {
     let plain = || asks(&["http://127.0.0.1:1"], 1);
-    let bytes = || Options {
-        body: text("x"),
-        ..asks(&["tcp://127.0.0.1:1"], 1)
+    let bytes = || {
+        changed(asks(&["tcp://127.0.0.1:1"], 1), |options| {
+            options.requests.body = text("x");
+        })
     };
     let under = |say: fn(&mut lockgate_load::options::Tls)| {
         let mut options = asks(&["http://127.0.0.1:1", "ws://127.0.0.1:1"], 1);
@@ -263,7 +259,7 @@ fn contradictory_load_options_make_no_plan() {
         options
     };
     let hashed = |mut options: Options| {
-        options.expect.body = lockgate_load::expect::Bytes::First;
+        options.expect.body = lockgate_load::expect::BodyCheck::First;
         options
     };
     let varying = vec![lockgate_load::target::Varying {
@@ -272,115 +268,100 @@ fn contradictory_load_options_make_no_plan() {
     }];
     for (options, says) in [
         (
-            Options {
-                weights: vec![1, 2],
-                ..plain()
-            },
+            changed(plain(), |options| {
+                options.requests.weights = vec![1, 2];
+            }),
             "one number for each URL",
         ),
         (
-            Options {
-                weights: vec![0],
-                ..plain()
-            },
+            changed(plain(), |options| {
+                options.requests.weights = vec![0];
+            }),
             "from 1 on",
         ),
         (
-            Options {
-                weights: vec![u32::MAX, 1],
-                ..asks(&["http://a", "http://b"], 1)
-            },
+            changed(asks(&["http://a", "http://b"], 1), |options| {
+                options.requests.weights = vec![u32::MAX, 1];
+            }),
             "2^32",
         ),
         (
-            Options {
-                unix: Some("a".into()),
-                proxy: Some("http://a".into()),
-                ..plain()
-            },
+            changed(plain(), |options| {
+                options.connections.unix = Some("a".into());
+                options.connections.proxy = Some("http://a".into());
+            }),
             "--unix and --proxy",
         ),
         (
-            Options {
-                proxy_user: Some("a:b".into()),
-                ..plain()
-            },
+            changed(plain(), |options| {
+                options.connections.proxy_user = Some("a:b".into());
+            }),
             "needs --proxy",
         ),
         (
-            Options {
-                proxy: Some("https://127.0.0.1:1".into()),
-                ..plain()
-            },
+            changed(plain(), |options| {
+                options.connections.proxy = Some("https://127.0.0.1:1".into());
+            }),
             "http://HOST:PORT",
         ),
         (
-            Options {
-                method: Some("G T".into()),
-                ..plain()
-            },
+            changed(plain(), |options| {
+                options.requests.method = Some("G T".into());
+            }),
             "method",
         ),
         (
-            Options {
-                headers: vec![("A b".into(), "c".into())],
-                ..plain()
-            },
+            changed(plain(), |options| {
+                options.requests.headers = vec![("A b".into(), "c".into())];
+            }),
             "field name",
         ),
         (
-            Options {
-                headers: vec![("A".into(), "c\r\nD: e".into())],
-                ..plain()
-            },
+            changed(plain(), |options| {
+                options.requests.headers = vec![("A".into(), "c\r\nD: e".into())];
+            }),
             "control characters",
         ),
         // Options that would be parsed and ignored.
         (
-            Options {
-                method: Some("PUT".into()),
-                ..bytes()
-            },
+            changed(bytes(), |options| {
+                options.requests.method = Some("PUT".into());
+            }),
             "--method",
         ),
         (
-            Options {
-                headers: vec![("A".into(), "b".into())],
-                ..bytes()
-            },
+            changed(bytes(), |options| {
+                options.requests.headers = vec![("A".into(), "b".into())];
+            }),
             "--header",
         ),
         (
-            Options {
-                varying: varying.clone(),
-                ..bytes()
-            },
+            changed(bytes(), |options| {
+                options.requests.varying = varying.clone();
+            }),
             "--header-any",
         ),
         (
-            Options {
-                varying,
-                ..asks(&["ws://127.0.0.1:1"], 1)
-            },
+            changed(asks(&["ws://127.0.0.1:1"], 1), |options| {
+                options.requests.varying = varying;
+            }),
             "--header-any",
         ),
         (hashed(bytes()), "--expect-sha256"),
         (hashed(asks(&["ws://127.0.0.1:1"], 1)), "--expect-sha256"),
         (
-            Options {
-                stop_on: vec![503],
-                ..bytes()
-            },
+            changed(bytes(), |options| {
+                options.stop_on = vec![503];
+            }),
             "--stop-on",
         ),
         (
-            Options {
-                expect: Expect {
+            changed(bytes(), |options| {
+                options.expect = Expect {
                     status: vec![404..=404],
                     ..Expect::default()
-                },
-                ..bytes()
-            },
+                };
+            }),
             "--expect-status",
         ),
         (under(|tls| tls.ca = CaSource::Anyone), "--insecure"),
@@ -401,10 +382,9 @@ fn contradictory_load_options_make_no_plan() {
             "--cert",
         ),
         (
-            Options {
-                profile: Some(ramp()),
-                ..plain()
-            },
+            changed(plain(), |options| {
+                options.timing.profile = Some(ramp());
+            }),
             "--count cannot end a ramp",
         ),
         // Nothing sent and nothing awaited would be a success in no time.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use lockgate_load::Stop;
 use lockgate_load::options::Options;
 use lockgate_load::profile::{Profile, Rates};
-use lockgate_load::result::{End, Model, Report};
+use lockgate_load::result::{End, LoadModel, Report};
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Folder, Http, Origin, Serving, Signal, eventually};
 use serde_json::Value;
 
-use super::{PAGE, asks, at, run};
+use super::{PAGE, asks, at, changed, run};
 use crate::scene::{lockgate, text};
 
 /// Answers so many requests over all connections and holds the others; reports each that it holds.
@@ -36,14 +36,13 @@ fn holding_server(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<Atomi
 /// Makes a run in which four connections come to wait, and ends it then.
 fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
     let (held, waits) = mpsc::channel();
-    let (server, seen) = holding_server(11, held);
-    let mut options = Options {
-        connections: 4,
-        threads: 2,
-        count: None,
-        ..asks(&[&at("http", &server)], 1)
-    };
-    options.duration = Some(Duration::from_secs(3600));
+    let (server, seen) = holding_after(11, held);
+    let mut options = changed(asks(&[&at("http", &server)], 1), |options| {
+        options.connections.number = 4;
+        options.threads.number = 2;
+        options.timing.count = None;
+    });
+    options.timing.duration = Some(Duration::from_secs(3600));
     change(&mut options);
     let stop = Arc::new(Stop::default());
     let report = std::thread::scope(|scope| {
@@ -74,35 +73,36 @@ fn rate(per_second: f64) -> Option<Profile> {
 fn an_interrupted_run_reports_completed_and_cut_requests() {
     for shape in [
         (|_| ()) as fn(&mut Options),
-        |options| options.count = Some(1_000_000),
+        |options| options.timing.count = Some(1_000_000),
         |options| {
-            options.profile = rate(1000.0);
-            options.count = Some(1_000_000);
+            options.timing.profile = rate(1000.0);
+            options.timing.count = Some(1_000_000);
         },
-        |options| options.rounds = 3,
+        |options| options.timing.rounds = 3,
     ] {
         let (report, seen) = ended_while_four_wait(shape);
         assert_eq!(
             (&report.end, report.stages.len(), seen),
             (&End::Interrupted, 1, 15)
         );
-        let tally = &report.stages[0].tally;
-        assert_eq!((tally.succeeded(), tally.late), (10, 0));
-        // With a schedule, requests that were due by then and had no connection are cut, too.
-        let open = report.run.model == Model::Open;
-        assert!(tally.cut == 4 || open && tally.cut > 4, "{}", tally.cut);
+        let counts = &report.stages[0].counts;
+        assert_eq!((counts.succeeded(), counts.late), (10, 0));
+        // Where a schedule says when, what was due by then and had no connection is cut, too.
+        let open = report.run.model == LoadModel::Open;
+        assert!(counts.cut == 4 || open && counts.cut > 4, "{}", counts.cut);
         assert_eq!(
-            tally.failures.iter().sum::<u64>(),
+            counts.failures.iter().sum::<u64>(),
             0,
             "{:?}",
-            tally.examples
+            counts.examples
         );
     }
 }
 
 #[test]
-fn an_interrupted_warm_up_measures_nothing() {
-    let (report, _) = ended_while_four_wait(|options| options.warm_up = Duration::from_secs(3600));
+fn a_warm_up_that_is_ended_leaves_nothing_measured() {
+    let (report, _) =
+        ended_while_four_wait(|options| options.timing.warm_up = Duration::from_secs(3600));
     assert_eq!(
         (report.end, report.stages.len(), report.uncounted),
         (End::Interrupted, 0, 15)
@@ -134,17 +134,16 @@ fn stop_on_status_ends_the_run() {
         0..=20 => PAGE.into(),
         _ => PAGE.replace("200", "503").into(),
     });
-    let mut options = Options {
-        stop_on: vec![429, 503],
-        count: None,
-        ..asks(&[&at("http", &server)], 1)
-    };
-    options.duration = Some(Duration::from_secs(3600));
+    let mut options = changed(asks(&[&at("http", &server)], 1), |options| {
+        options.stop_on = vec![429, 503];
+        options.timing.count = None;
+    });
+    options.timing.duration = Some(Duration::from_secs(3600));
     let report = run(&options);
     assert_eq!(report.end, End::Stopped(503));
-    let tally = &report.stages[0].tally;
-    assert_eq!(tally.succeeded(), 20);
-    assert!(tally.statuses[&503] >= 1);
+    let counts = &report.stages[0].counts;
+    assert_eq!(counts.succeeded(), 20);
+    assert!(counts.statuses[&503] >= 1);
 }
 
 /// Each connect fails at once: the failures must not keep the thread busy.
@@ -152,15 +151,14 @@ fn stop_on_status_ends_the_run() {
 fn an_absurd_rate_against_a_missing_server_can_be_interrupted() {
     let folder = Folder::new();
     let stop = Arc::new(Stop::default());
-    let options = Options {
-        unix: Some(folder.path("nobody")),
-        profile: rate(1e9),
-        anyway: true,
-        count: None,
-        ..asks(&["http://app.test"], 1)
-    };
+    let options = changed(asks(&["http://app.test"], 1), |options| {
+        options.connections.unix = Some(folder.path("nobody"));
+        options.timing.profile = rate(1e9);
+        options.anyway = true;
+        options.timing.count = None;
+    });
     let mut options = options;
-    options.profile.as_mut().unwrap().duration = Some(Duration::from_secs(3600));
+    options.timing.profile.as_mut().unwrap().duration = Some(Duration::from_secs(3600));
     let report = lockgate_load::run(options.plan().unwrap(), &stop, |progress| {
         if let lockgate_load::Progress::Second { .. } = progress {
             stop.now();
@@ -168,7 +166,7 @@ fn an_absurd_rate_against_a_missing_server_can_be_interrupted() {
     });
     let report = report.unwrap();
     assert_eq!(report.end, End::Interrupted);
-    assert_eq!(report.stages[0].tally.succeeded(), 0);
+    assert_eq!(report.stages[0].counts.succeeded(), 0);
 }
 
 #[test]

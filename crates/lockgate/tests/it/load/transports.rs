@@ -8,7 +8,7 @@ use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Serving, Tls, Wire, server_config};
 
-use super::{PAGE, asks, at, example, failures, refused, run, tally};
+use super::{PAGE, asks, at, changed, counts, example, failures, refused, run};
 
 #[test]
 fn load_over_a_unix_socket_keeps_the_url_host() {
@@ -22,20 +22,19 @@ fn load_over_a_unix_socket_keeps_the_url_host() {
             .push(request.field("host").unwrap().to_owned());
         PAGE.into()
     });
-    let options = Options {
-        unix: Some(path),
-        connections: 4,
-        per_connection: Some(2),
-        ..asks(&["http://app.test:81/x"], 50)
-    };
-    let tally = tally(&options);
+    let options = changed(asks(&["http://app.test:81/x"], 50), |options| {
+        options.connections.unix = Some(path);
+        options.connections.number = 4;
+        options.connections.max_requests = Some(2);
+    });
+    let counts = counts(&options);
     assert_eq!(
-        (tally.succeeded(), failures(&tally)),
+        (counts.succeeded(), failures(&counts)),
         (50, vec![]),
         "{:?}",
-        tally.examples
+        counts.examples
     );
-    assert_eq!(tally.opened + 1, server.accepted() as u64);
+    assert_eq!(counts.opened + 1, server.accepted() as u64);
     let hosts = hosts.lock().unwrap();
     assert!(hosts.len() == 51 && hosts.iter().all(|host| host == "app.test:81"));
 }
@@ -60,11 +59,10 @@ fn proxy(answer: &'static str) -> (Serving, Arc<Mutex<Vec<String>>>) {
 }
 
 fn through(proxy: &Serving) -> Options {
-    Options {
-        proxy: Some(at("http", proxy)),
-        per_connection: Some(2),
-        ..asks(&["http://app.test:81/x"], 4)
-    }
+    changed(asks(&["http://app.test:81/x"], 4), |options| {
+        options.connections.proxy = Some(at("http", proxy));
+        options.connections.max_requests = Some(2);
+    })
 }
 
 #[test]
@@ -76,12 +74,12 @@ fn load_through_a_proxy_sends_connect() {
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 x\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
     ] {
         let (server, heads) = proxy(answer);
-        let tally = tally(&through(&server));
+        let counts = counts(&through(&server));
         assert_eq!(
-            (tally.succeeded(), tally.opened),
+            (counts.succeeded(), counts.opened),
             (4, 2),
             "{answer}: {:?}",
-            tally.examples
+            counts.examples
         );
         let heads = heads.lock().unwrap();
         assert_eq!(heads.len(), 3);
@@ -97,11 +95,10 @@ fn load_through_a_proxy_sends_connect() {
 #[test]
 fn load_authenticates_to_a_proxy_and_counts_its_refusals() {
     let (server, heads) = proxy("HTTP/1.1 200 OK\r\n\r\n");
-    let options = Options {
-        proxy_user: Some("Aladdin:open sesame".into()),
-        ..through(&server)
-    };
-    assert_eq!(tally(&options).succeeded(), 4);
+    let options = changed(through(&server), |options| {
+        options.connections.proxy_user = Some("Aladdin:open sesame".into());
+    });
+    assert_eq!(counts(&options).succeeded(), 4);
     // RFC 7617 §2.
     let field = "Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n";
     assert!(
@@ -129,13 +126,13 @@ fn load_authenticates_to_a_proxy_and_counts_its_refusals() {
             "{told}"
         );
         options.anyway = true;
-        let tally = tally(&options);
+        let counts = counts(&options);
         assert_eq!(
-            (failures(&tally), tally.opened),
+            (failures(&counts), counts.opened),
             (vec![("proxy", 4)], 0),
             "{answer}"
         );
-        assert!(example(&tally, Failure::Proxy).contains(says));
+        assert!(example(&counts, Failure::Proxy).contains(says));
     }
 }
 
@@ -194,17 +191,16 @@ fn a_proxy_protocol_header_begins_each_load_connection() {
                 }
             });
             let url = at(if secure { "https" } else { "http" }, &server);
-            let options = Options {
-                proxy_protocol: Some(version),
-                per_connection: Some(2),
-                ..asks(&[&url], 4)
-            };
-            let tally = tally(&options);
+            let options = changed(asks(&[&url], 4), |options| {
+                options.connections.proxy_protocol = Some(version);
+                options.connections.max_requests = Some(2);
+            });
+            let counts = counts(&options);
             assert_eq!(
-                (tally.succeeded(), tally.opened),
+                (counts.succeeded(), counts.opened),
                 (4, 2),
                 "{:?}",
-                tally.examples
+                counts.examples
             );
         }
     }
@@ -243,18 +239,17 @@ fn load_resumes_tls_sessions_unless_disabled() {
     for version in ["1.2", "1.3"] {
         for resume in [true, false] {
             let (server, agreed) = secure(&authority.issue(&["127.0.0.1"]), None);
-            let mut options = Options {
-                per_connection: Some(1),
-                ..asks(&[&at("https", &server)], 10)
-            };
+            let mut options = changed(asks(&[&at("https", &server)], 10), |options| {
+                options.connections.max_requests = Some(1);
+            });
             options.tls.resume = resume;
             options.tls.versions = vec![version.to_owned()];
-            let tally = tally(&options);
+            let counts = counts(&options);
             assert_eq!(
-                (tally.succeeded(), tally.opened),
+                (counts.succeeded(), counts.opened),
                 (10, 10),
                 "{:?}",
-                tally.examples
+                counts.examples
             );
             let resumed = agreed
                 .lock()
@@ -264,7 +259,7 @@ fn load_resumes_tls_sessions_unless_disabled() {
                 .filter(|(_, resumed)| *resumed)
                 .count();
             assert_eq!(
-                (tally.resumed, resumed),
+                (counts.resumed, resumed),
                 if resume { (10, 10) } else { (0, 0) },
                 "{version}"
             );
@@ -280,7 +275,7 @@ fn tls_name_sets_sni_and_the_verified_name() {
     let mut options = asks(&[&at("https", &server)], 2);
     options.tls.ca = CaSource::File(folder.write("ca.pem", authority.pem()));
     options.tls.name = Some("app.test".to_owned());
-    assert_eq!(tally(&options).succeeded(), 2);
+    assert_eq!(counts(&options).succeeded(), 2);
     assert!(
         agreed
             .lock()
@@ -305,7 +300,7 @@ fn load_presents_a_client_certificate() {
         key: None,
         ocsp: None,
     });
-    assert_eq!(tally(&options).succeeded(), 3);
+    assert_eq!(counts(&options).succeeded(), 3);
     let cert = folder.write("stranger.pem", authority.issue(&["client"]).both());
     options.tls.identity = Some(CertFiles {
         cert,
@@ -335,17 +330,16 @@ fn load_speaks_tls_through_a_connect_tunnel() {
         }
     });
     let folder = Folder::new();
-    let mut options = Options {
-        proxy: Some(at("http", &server)),
-        ..asks(&["https://app.test/"], 3)
-    };
+    let mut options = changed(asks(&["https://app.test/"], 3), |options| {
+        options.connections.proxy = Some(at("http", &server));
+    });
     options.tls.ca = CaSource::File(folder.write("ca.pem", authority.pem()));
     let report = run(&options);
     assert_eq!(
-        report.stages[0].tally.succeeded(),
+        report.stages[0].counts.succeeded(),
         3,
         "{:?}",
-        report.stages[0].tally.examples
+        report.stages[0].counts.examples
     );
 }
 
@@ -363,5 +357,5 @@ fn load_connects_to_an_ipv6_address_with_tls() {
     });
     let mut options = asks(&[&at("https", &server)], 3);
     options.tls.ca = CaSource::File(folder.write("ca.pem", authority.pem()));
-    assert_eq!(tally(&options).succeeded(), 3);
+    assert_eq!(counts(&options).succeeded(), 3);
 }

@@ -1,0 +1,366 @@
+//! `lockgate compare`: from the file to what is printed, with a way out at every point.
+
+use std::fs::File;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::document::Document;
+use crate::guard::{adopt_orphans, end_descendants, raise_descriptor_limit};
+use crate::machine;
+use crate::plan::Plan;
+use crate::reader::unknown;
+use crate::session::{Findings, Session};
+use lockgate_load::ticks::Ticks;
+
+/// What was asked for on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The file.
+    pub file: PathBuf,
+    /// Only look whether the file is right.
+    pub check: bool,
+    /// In place of the file's `rounds`.
+    pub rounds: Option<usize>,
+    /// Only these loads; empty means all.
+    pub loads: Vec<String>,
+    /// Only these programs; empty means all.
+    pub programs: Vec<String>,
+    /// Where the result goes besides standard output, and how.
+    pub outputs: Vec<(Format, PathBuf)>,
+}
+
+/// How a result is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Every figure of every round, and what follows from them.
+    Json,
+    /// A line for each measurement.
+    Csv,
+    /// Tables for a document.
+    Markdown,
+    /// A page that needs nothing else.
+    Html,
+}
+
+/// A CPU that others use for more than this share of the time is not idle.
+const BUSY: f64 = 0.05;
+
+/// How a run ended.
+enum End {
+    Complete,
+    Failed(String),
+    /// By the signal with this number.
+    Interrupted(u8),
+}
+
+/// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed, no
+/// program at all; 130 and 143 after INT and TERM, when what was measured until then has been
+/// printed.
+///
+/// `check_load` says what is wrong with the words of a load, as who runs `lockgate load` reads
+/// them.
+pub fn run(options: &Options, check_load: impl Fn(&[String]) -> Result<(), String>) -> ExitCode {
+    match attempt(options, check_load) {
+        Ok(code) => code,
+        Err(why) => {
+            eprintln!("lockgate: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn attempt(
+    options: &Options,
+    check_load: impl Fn(&[String]) -> Result<(), String>,
+) -> Result<ExitCode, String> {
+    let name = options.file.display();
+    let text =
+        std::fs::read_to_string(&options.file).map_err(|error| format!("{name}: {error}"))?;
+    let mut plan = Plan::parse(&options.file, &text)
+        .map_err(|mistakes| format!("{name} cannot be used\n{mistakes}"))?;
+    let wrong = plan.loads.iter().filter_map(|load| {
+        let why = check_load(&load.provisional()).err()?;
+        Some(format!("load {}: {}", load.name, why.trim_end()))
+    });
+    let wrong: Vec<_> = wrong.collect();
+    if !wrong.is_empty() {
+        return Err(format!("{name} cannot be used\n{}", wrong.join("\n")));
+    }
+    choose(&mut plan, options)?;
+    let missing: Vec<_> = [&plan.programs_on, &plan.others_on]
+        .into_iter()
+        .flat_map(|cpus| cpus.missing())
+        .collect();
+    if !missing.is_empty() {
+        return Err(format!(
+            "{name}: [layout] names CPUs that are not there or not ours: {missing:?}"
+        ));
+    }
+    if options.check {
+        let _ = writeln!(std::io::stdout(), "{name} is right: {}", extent(&plan));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let outputs = open(&options.outputs)?;
+    adopt_orphans().map_err(|error| format!("this process cannot adopt orphans: {error}"))?;
+    raise_descriptor_limit().map_err(|error| format!("the descriptor limit: {error}"))?;
+    let session = Session::prepare(&plan, &options.file)?;
+    let facts = machine::facts(&options.file);
+    let mut findings = Findings::default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let mut progress = Progress::new();
+    let (warnings, end) = runtime.block_on(async {
+        let mut warnings = Vec::new();
+        let measuring = async {
+            warnings = unfit(&plan).await;
+            for warning in &warnings {
+                progress.tell(&format!("warning: {warning}"));
+            }
+            progress.tell(&extent(&plan));
+            session
+                .run(&mut findings, &mut |step| progress.tell(step))
+                .await
+        };
+        let end = tokio::select! {
+            number = interrupted() => End::Interrupted(number),
+            done = measuring => done.map_or_else(End::Failed, |()| End::Complete),
+        };
+        (warnings, end)
+    });
+    progress.end();
+    // What is still there after an error or a signal, and what a program left behind when its guard
+    // was killed.
+    drop(runtime);
+    end_descendants(|_, _| ());
+    let failed = findings
+        .measured
+        .iter()
+        .any(|measured| measured.outcome.is_err());
+    let document = Document::of(
+        &plan,
+        &findings,
+        facts,
+        warnings,
+        matches!(end, End::Complete),
+    );
+    if !matches!(end, End::Failed(_)) || !findings.measured.is_empty() {
+        publish(&document, outputs)?;
+    }
+    Ok(match end {
+        End::Failed(why) => return Err(why),
+        End::Interrupted(number) => ExitCode::from(128 + number),
+        End::Complete if findings.measured.is_empty() => {
+            return Err("no program could be measured".to_owned());
+        }
+        End::Complete if failed => ExitCode::FAILURE,
+        End::Complete => ExitCode::SUCCESS,
+    })
+}
+
+/// Leaves in the plan what the command line asks for.
+fn choose(plan: &mut Plan, options: &Options) -> Result<(), String> {
+    let known: Vec<_> = plan.loads.iter().map(|load| load.name.clone()).collect();
+    let names = known.iter().map(String::as_str);
+    if let Some(wrong) = options.loads.iter().find(|name| !known.contains(name)) {
+        return Err(unknown("no load is called", wrong, names));
+    }
+    let known: Vec<_> = plan
+        .programs
+        .iter()
+        .map(|program| program.name.clone())
+        .collect();
+    let names = known.iter().map(String::as_str);
+    if let Some(wrong) = options.programs.iter().find(|name| !known.contains(name)) {
+        return Err(unknown("no program is called", wrong, names));
+    }
+    plan.loads
+        .retain(|load| options.loads.is_empty() || options.loads.contains(&load.name));
+    plan.programs
+        .retain(|program| options.programs.is_empty() || options.programs.contains(&program.name));
+    plan.rounds = options.rounds.unwrap_or(plan.rounds);
+    Ok(())
+}
+
+fn extent(plan: &Plan) -> String {
+    let count = |number: usize, what: &str| {
+        format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+    };
+    let (loads, programs) = (
+        count(plan.loads.len(), "load"),
+        count(plan.programs.len(), "program"),
+    );
+    format!("{loads}, {programs}, {}", count(plan.rounds, "round"))
+}
+
+/// Why figures may come out wrong, before any is taken.
+async fn unfit(plan: &Plan) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let before = Ticks::now();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let now = Ticks::now();
+    let used = |cpu: usize| {
+        [&plan.programs_on, &plan.others_on]
+            .iter()
+            .any(|cpus| cpus.numbers().contains(&cpu))
+    };
+    for time in now
+        .since(&before)
+        .iter()
+        .filter(|time| used(time.cpu) && time.share() > BUSY)
+    {
+        let (cpu, load, percent) = (time.cpu, machine::load_average(), time.share() * 100.0);
+        warnings.push(format!(
+            "CPU {cpu} was {percent:.0} % busy before anything began (load average {load})"
+        ));
+    }
+    let shared: Vec<_> = plan
+        .programs_on
+        .numbers()
+        .iter()
+        .filter(|cpu| plan.others_on.numbers().contains(cpu))
+        .collect();
+    if !shared.is_empty() {
+        warnings.push(format!(
+            "[layout] has programs and others on the same CPU: {shared:?}"
+        ));
+    }
+    let most = plan
+        .loads
+        .iter()
+        .filter_map(|load| load.connections())
+        .max()
+        .unwrap_or(0);
+    // A proxy has two for each connection.
+    let needed = 2 * most + 200;
+    let limit = getrlimit(Resource::Nofile).maximum;
+    if limit.is_some_and(|limit| limit < needed) {
+        let limit = limit.unwrap_or_default();
+        warnings.push(format!(
+            "{most} connections need some {needed} descriptors, and the hard limit is {limit}"
+        ));
+    }
+    if plan.rounds < 6 {
+        let rounds = plan.rounds;
+        warnings.push(format!(
+            "no verdicts: they take 6 rounds, and there are {rounds}"
+        ));
+    }
+    warnings
+}
+
+/// Waits for INT, TERM or HUP and says which.
+async fn interrupted() -> u8 {
+    let kinds = [
+        (SignalKind::interrupt(), 2),
+        (SignalKind::terminate(), 15),
+        (SignalKind::hangup(), 1),
+    ];
+    let mut signals = kinds.map(|(kind, number)| (signal(kind), number));
+    std::future::poll_fn(|context| {
+        for (signal, number) in &mut signals {
+            if let Ok(signal) = signal
+                && signal.poll_recv(context).is_ready()
+            {
+                return std::task::Poll::Ready(*number);
+            }
+        }
+        std::task::Poll::Pending
+    })
+    .await
+}
+
+/// A file that the result goes to.
+struct Output<'a> {
+    format: Format,
+    path: &'a Path,
+    file: File,
+}
+
+/// Opens all files before anything is measured: what cannot be written is better known then. They
+/// keep what is in them until there is something to write.
+fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
+    let opened = outputs.iter().map(|(format, path)| {
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Output {
+            format: *format,
+            path,
+            file,
+        })
+    });
+    opened.collect()
+}
+
+/// Writes to all of them, whichever fail.
+fn publish(document: &Document, outputs: Vec<Output<'_>>) -> Result<(), String> {
+    // Somebody may have closed our standard output; files are written nevertheless.
+    let _ = std::io::stdout().write_all(document.text().as_bytes());
+    let mut failed = Vec::new();
+    for Output { format, path, file } in outputs {
+        let content = match format {
+            Format::Json => document.json(),
+            Format::Csv => document.csv(),
+            Format::Markdown => document.markdown(),
+            Format::Html => document.html(),
+        };
+        if let Err(error) = write(file, &content) {
+            failed.push(format!("{}: {error}", path.display()));
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed.join("\n"))
+    }
+}
+
+fn write(mut file: File, content: &str) -> std::io::Result<()> {
+    // A pipe or a terminal has no length.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(content.as_bytes())
+}
+
+/// What happens, on standard error: a line that is written over on a terminal, a line for each step
+/// elsewhere.
+struct Progress {
+    terminal: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn tell(&mut self, step: &str) {
+        let mut stderr = std::io::stderr();
+        // Several lines, and warnings, are to be read later too.
+        let kept = !self.terminal || step.contains('\n') || step.contains(": ");
+        let _ = match (self.terminal, kept) {
+            (false, _) => writeln!(stderr, "{step}"),
+            (true, true) => writeln!(stderr, "\r\x1b[K{step}"),
+            (true, false) => write!(stderr, "\r\x1b[K{step}"),
+        };
+        let _ = stderr.flush();
+    }
+
+    fn end(&mut self) {
+        if self.terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

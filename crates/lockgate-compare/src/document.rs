@@ -1,0 +1,554 @@
+//! A comparison as sections of tables and notes, before it is text, Markdown or a page.
+
+mod data;
+mod html;
+mod markdown;
+mod text;
+
+use crate::comparison::{Case, Compared, Figure, Row};
+use crate::plan::Plan;
+use crate::session::Findings;
+use crate::statistics::{Spread, Verdict};
+
+/// All that is shown.
+#[derive(Debug)]
+pub struct Document {
+    title: String,
+    facts: Vec<(&'static str, String)>,
+    /// What must be known before any figure is believed.
+    warnings: Vec<String>,
+    /// Whether all rounds were measured.
+    complete: bool,
+    cases: Vec<Case>,
+    sections: Vec<Section>,
+}
+
+/// One case, or figures of others.
+#[derive(Debug)]
+struct Section {
+    title: String,
+    /// A command line.
+    command: String,
+    sheets: Vec<Sheet>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Sheet {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Document {
+    /// Puts together what was found.
+    pub fn of(
+        plan: &Plan,
+        findings: &Findings,
+        facts: Vec<(&'static str, String)>,
+        warnings: Vec<String>,
+        complete: bool,
+    ) -> Self {
+        let cases = Case::all(plan, findings);
+        let mut sections: Vec<_> = cases.iter().map(section).collect();
+        sections.extend(plan.papers.iter().map(|paper| Section {
+            title: format!("Others' figures: {}", paper.source),
+            command: String::new(),
+            sheets: vec![Sheet {
+                head: paper.columns.clone(),
+                rows: paper.rows.clone(),
+            }],
+            notes: Vec::new(),
+        }));
+        let mut facts = facts;
+        facts.push((
+            "layout",
+            format!(
+                "programs on CPU {}, origins and generator on CPU {}",
+                plan.programs_on, plan.others_on
+            ),
+        ));
+        Self {
+            title: plan.title.clone(),
+            facts,
+            warnings,
+            complete,
+            cases,
+            sections,
+        }
+    }
+
+    /// The title, and whether something is missing.
+    fn headline(&self) -> String {
+        if self.complete {
+            self.title.clone()
+        } else {
+            format!("{} (partial: it was ended early)", self.title)
+        }
+    }
+
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        text::render(self)
+    }
+
+    /// For a document.
+    pub fn markdown(&self) -> String {
+        markdown::render(self)
+    }
+
+    /// A page that needs nothing else.
+    pub fn html(&self) -> String {
+        html::render(self)
+    }
+
+    /// One object; see `data`.
+    pub fn json(&self) -> String {
+        data::json(self)
+    }
+
+    /// A line for each program, case and round.
+    pub fn csv(&self) -> String {
+        data::csv(self)
+    }
+}
+
+fn section(case: &Case) -> Section {
+    let mut notes = Vec::new();
+    let mut rows = Vec::new();
+    let mut ratios = Vec::new();
+    let mut added = Vec::new();
+    let many = case.has_many_connections();
+    let compared_here: Vec<_> = Figure::COMPARED
+        .into_iter()
+        .filter(|figure| *figure != Figure::PerConnection || many)
+        .collect();
+    let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
+    let shown: Vec<_> = Figure::ALL
+        .into_iter()
+        .filter(|figure| *figure != Figure::Resumed || over_tls)
+        .collect();
+    for row in &case.rows {
+        let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
+        if let Some(why) = &row.skipped {
+            notes.push(format!("{} was left out: {why}", row.program));
+            continue;
+        }
+        cells.extend(over_tls.then(|| row.tls().join(", ")));
+        cells.extend(shown.iter().map(|figure| cell(row, *figure)));
+        rows.push(cells);
+        notes.extend(
+            row.errors
+                .iter()
+                .map(|error| format!("{}: {error}", row.program)),
+        );
+        notes.extend(
+            row.failures()
+                .map(|what| format!("{} had failures, {what}", row.program)),
+        );
+        notes.extend(
+            row.invalid()
+                .iter()
+                .map(|why| format!("* {}: {why}", row.program)),
+        );
+        let against = |other: Option<&Row>| case.pair(&row.program, &other?.program);
+        if row.baseline {
+            continue;
+        }
+        if let Some(pair) = against(case.best_other(&row.program)) {
+            let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
+            let told = pair
+                .ratios
+                .iter()
+                .filter(|compared| compared_here.contains(&compared.figure));
+            cells.extend(told.map(statement));
+            ratios.push(cells);
+        }
+        if let Some(pair) = against(case.baseline()) {
+            let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
+            cells.extend(
+                pair.ratios
+                    .iter()
+                    .filter(|compared| is_of_the_baseline(compared.figure))
+                    .map(statement),
+            );
+            let latencies = pair
+                .ratios
+                .iter()
+                .filter(|compared| compared.figure.is_latency());
+            cells.extend(
+                latencies
+                    .map(|compared| compared.added.as_ref().map_or("–".to_owned(), difference)),
+            );
+            added.push(cells);
+        }
+    }
+    let mut head = ["program", "version"].map(str::to_owned).to_vec();
+    head.extend(over_tls.then(|| "TLS".to_owned()));
+    head.extend(shown.iter().map(|figure| title(*figure).to_owned()));
+    let mut sheets = vec![Sheet { head, rows }];
+    if !ratios.is_empty() {
+        let mut head = vec!["÷ the best other by CPU".to_owned()];
+        head.extend(compared_here.iter().map(|figure| title(*figure).to_owned()));
+        sheets.push(Sheet { head, rows: ratios });
+    }
+    if !added.is_empty() {
+        let mut head = vec!["÷ the baseline".to_owned()];
+        let figures = || {
+            Figure::COMPARED
+                .into_iter()
+                .filter(|figure| is_of_the_baseline(*figure))
+        };
+        head.extend(figures().map(|figure| title(figure).to_owned()));
+        head.extend(
+            figures()
+                .filter(|figure| figure.is_latency())
+                .map(|figure| format!("added {}", title(figure))),
+        );
+        sheets.push(Sheet { head, rows: added });
+    }
+    let rounds = case
+        .rows
+        .iter()
+        .map(|row| row.rounds.len())
+        .max()
+        .unwrap_or(0);
+    let command = format!("lockgate load {}", case.arguments.join(" "));
+    let rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
+    Section {
+        title: format!("{} ({rounds})", case.name()),
+        command,
+        sheets,
+        notes,
+    }
+}
+
+/// The number in what a program says of its version: `2.6.12-1` of `HAProxy version 2.6.12-1 2026/10/17 - https://…`.
+fn version(said: &str) -> &str {
+    let words = said.split([' ', '/', ',']);
+    let number = |word: &&str| {
+        word.contains('.')
+            && word
+                .trim_start_matches('v')
+                .starts_with(|c: char| c.is_ascii_digit())
+    };
+    words.into_iter().find(number).unwrap_or(said)
+}
+
+fn title(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Rate => "requests/s",
+        Figure::Cpu => "CPU µs/request",
+        Figure::System => "system",
+        Figure::P50 => "p50",
+        Figure::P99 => "p99",
+        Figure::P99_9 => "p99.9",
+        Figure::P99_99 => "p99.99",
+        Figure::Max => "max",
+        Figure::Failed => "failed",
+        Figure::Resumed => "resumed",
+        Figure::Peak => "peak MB",
+        Figure::PerConnection => "KB/connection",
+    }
+}
+
+/// The median, and from the least to the most where rounds are compared by it.
+fn cell(row: &Row, figure: Figure) -> String {
+    if figure == Figure::Failed {
+        return if row.rounds.is_empty() {
+            "–".to_owned()
+        } else {
+            row.failed().to_string()
+        };
+    }
+    let Some(spread) = row.spread(figure) else {
+        return "–".to_owned();
+    };
+    let mark = if row.is_invalid(figure) { "*" } else { "" };
+    let Spread {
+        median,
+        min,
+        max,
+        rounds,
+    } = spread;
+    match figure {
+        Figure::Rate if rounds > 1 => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
+        Figure::Rate => format!("{median:.0}{mark}"),
+        Figure::Cpu if rounds > 1 => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
+        Figure::Cpu => format!("{median:.1}{mark}"),
+        Figure::System | Figure::Resumed => format!("{:.0} %{mark}", median * 100.0),
+        Figure::Peak => format!("{:.1}{mark}", median / 1e6),
+        Figure::PerConnection => format!("{:.1}{mark}", median / 1e3),
+        _ => format!("{}{mark}", microseconds(median)),
+    }
+}
+
+/// A time that was added; below zero where it was less.
+fn difference(added: &Spread) -> String {
+    let sign = if added.median < 0.0 { "−" } else { "" };
+    format!("{sign}{}", microseconds(added.median.abs()))
+}
+
+/// CPU time and memory of what has no proxy's work are no measure of it.
+fn is_of_the_baseline(figure: Figure) -> bool {
+    figure == Figure::Rate || figure.is_latency()
+}
+
+fn microseconds(figure: f64) -> String {
+    match figure {
+        ..1000.0 => format!("{figure:.0} µs"),
+        ..100_000.0 => format!("{:.2} ms", figure / 1e3),
+        ..1e6 => format!("{:.0} ms", figure / 1e3),
+        _ => format!("{:.2} s", figure / 1e6),
+    }
+}
+
+/// A ratio, its interval, and what may be said.
+fn statement(compared: &Compared) -> String {
+    let Some(ratio) = &compared.ratio else {
+        return "–".to_owned();
+    };
+    let median = ratio.spread.median;
+    let interval = ratio.interval.map_or(String::new(), |(low, high)| {
+        format!(" [{low:.2}–{high:.2}]")
+    });
+    let verdict = match &compared.verdict {
+        Ok(Verdict::Less) => "less".to_owned(),
+        Ok(Verdict::More) => "more".to_owned(),
+        Ok(Verdict::NotShown) => {
+            let Spread { rounds, .. } = ratio.spread;
+            format!(
+                "no difference shown ({rounds} rounds, spread {:.0} %)",
+                ratio.spread.share() * 100.0
+            )
+        }
+        Err(why) => format!("no verdict: {why}"),
+    };
+    format!("{median:.2}{interval} {verdict}")
+}
+
+/// What the tables say, below them all.
+const LEGEND: &str = "Medians over the rounds, and from the least to the most; of failures their sum. A ratio is the median of the ratios of each \
+round, with the interval that holds the true one with 95 % confidence by the sign test; “less” and “more” are said only \
+where 1 is outside it. Memory is the proportional set size of the whole process tree.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::tests::{findings, plan};
+    use lockgate_load::result::Limit;
+
+    fn document(complete: bool) -> Document {
+        let findings = findings(|program, _, sample| {
+            if program == "b" {
+                sample.limit(Limit::Generator, "the generator <was> the limit");
+            }
+        });
+        let facts = vec![("cpu", "Some & CPU".to_owned())];
+        Document::of(
+            &plan(),
+            &findings,
+            facts,
+            vec!["CPU 0 was busy".to_owned()],
+            complete,
+        )
+    }
+
+    #[test]
+    fn text_has_medians_spreads_ratios_verdicts_and_why_there_is_none() {
+        let text = document(true).text();
+        for part in [
+            "T <1>\n",
+            "warning: CPU 0 was busy",
+            "a        1.0",
+            "250 (156–625)",
+            "0.64 [0.64–0.64] less",
+            "1.25 [1.25–1.25] no verdict: invalid for b",
+            "200 (125–500)*",
+            "* b: the generator <was> the limit",
+            "c was left out: c is not installed",
+            "2.00 ms",
+            "Others' figures: S & T",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(
+            document(false)
+                .text()
+                .starts_with("T <1> (partial: it was ended early)\n")
+        );
+    }
+
+    #[test]
+    fn what_is_added_to_the_baseline_has_a_table_of_its_own() {
+        let mut plan = plan();
+        plan.programs[1].baseline = true;
+        let findings = findings(|program, _, sample| {
+            if program == "b" {
+                sample.p50 = Some(75.0);
+            }
+        });
+        let markdown = Document::of(&plan, &findings, Vec::new(), Vec::new(), true).markdown();
+        let head = "| ÷ the baseline | requests/s | p50 | p99 | p99.99 | added p50 | added p99 | added p99.99 |";
+        assert!(markdown.contains(head), "{markdown}");
+        assert!(
+            markdown.contains("| a ÷ b | 1.25 [1.25–1.25] more | 1.33 [1.33–1.33] more |"),
+            "{markdown}"
+        );
+        assert!(markdown.contains("| 25 µs | 0 µs | 0 µs |"), "{markdown}");
+        assert!(
+            !markdown.contains("b ÷ a") && !markdown.contains("best other"),
+            "{markdown}"
+        );
+    }
+
+    #[test]
+    fn over_tls_there_is_what_was_agreed_upon_and_how_much_was_resumed() {
+        let findings = findings(|_, _, sample| {
+            (sample.tls, sample.resumed) = (Some("TLSv1.3 X".to_owned()), 75.0);
+        });
+        let markdown = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown();
+        assert!(
+            markdown.contains("| program | version | TLS |") && markdown.contains("| resumed |"),
+            "{markdown}"
+        );
+        assert!(
+            markdown.contains("| a | 1.0 | TLSv1.3 X |") && markdown.contains("| 75 % |"),
+            "{markdown}"
+        );
+        assert!(!document(true).markdown().contains("resumed"));
+    }
+
+    #[test]
+    fn memory_is_compared_where_many_connections_share_what_was_added() {
+        let with = |connections| {
+            let findings = findings(|program, _, sample| {
+                sample.connections = connections;
+                sample.memory = Some((1e6, if program == "a" { 2e6 } else { 3e6 }));
+            });
+            Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown()
+        };
+        assert!(
+            with(100.0).contains("| 0.50 [0.50–0.50] less |"),
+            "{}",
+            with(100.0)
+        );
+        assert!(!with(99.0).contains("| 0.50 [0.50–0.50] less |"));
+    }
+
+    #[test]
+    fn what_a_program_says_neither_moves_the_cursor_nor_becomes_html() {
+        let mut findings = findings(|_, _, _| ());
+        findings.measured[0].outcome = Err("it ended:\n    \x1b[2J<b>".to_owned());
+        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        assert!(
+            document.text().contains("it ended:\n    \\u{1b}[2J<b>"),
+            "{}",
+            document.text()
+        );
+        assert!(
+            document.markdown().contains("\\u{1b}[2J&lt;b>"),
+            "{}",
+            document.markdown()
+        );
+    }
+
+    #[test]
+    fn a_program_without_figures_has_a_line_of_its_own_in_csv_and_failures_are_added_up() {
+        let mut findings = findings(|_, _, sample| sample.failed = 2.0);
+        findings.measured[0].outcome = Err("it ended".to_owned());
+        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        let (csv, json) = (document.csv(), document.json());
+        assert_eq!(csv.lines().count(), 1 + 13 + 2, "{csv}");
+        let line = |start: &str| {
+            csv.lines()
+                .find(|line| line.starts_with(start))
+                .unwrap()
+                .to_owned()
+        };
+        assert!(line("l,,a,a 1.0,,").ends_with(",it ended"), "{csv}");
+        assert!(line("l,,c,,,").ends_with(",c is not installed"), "{csv}");
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["cases"][0]["programs"][1]["figures"]["failed"], 14.0);
+    }
+
+    #[test]
+    fn markdown_tables_are_whole_whatever_is_in_their_cells() {
+        let markdown = document(true).markdown();
+        assert!(
+            markdown.contains("| x\\|y | z |\n|---|---|\n| 1 | 2 |"),
+            "{markdown}"
+        );
+        assert!(markdown.starts_with("## T &lt;1>\n"), "{markdown}");
+    }
+
+    #[test]
+    fn a_page_escapes_all_that_was_written_by_others() {
+        let page = document(true).html();
+        assert!(
+            page.contains("T &lt;1&gt;")
+                && page.contains("Some &amp; CPU")
+                && page.contains("&lt;was&gt;"),
+            "{page}"
+        );
+        assert!(!page.contains("<was>") && !page.contains("T <1>"));
+        assert!(page.contains("<svg") && page.contains("</html>"));
+    }
+
+    #[test]
+    fn json_has_every_round_and_every_pair() {
+        let value: serde_json::Value = serde_json::from_str(&document(false).json()).unwrap();
+        assert_eq!(value["complete"], false);
+        let case = &value["cases"][0];
+        assert_eq!(case["programs"][0]["rounds"].as_array().unwrap().len(), 7);
+        assert_eq!(case["programs"][2]["skipped"], "c is not installed");
+        assert_eq!(
+            case["programs"][0]["figures"]["succeeded_per_s"]["rounds"],
+            7
+        );
+        let pair = &case["pairs"][0];
+        assert_eq!(
+            (&pair["program"], &pair["other"]),
+            (&"a".into(), &"b".into())
+        );
+        assert_eq!(pair["cpu_us_per_success"]["verdict"], "less");
+        assert_eq!(pair["succeeded_per_s"]["no_verdict"], "invalid for b");
+    }
+
+    #[test]
+    fn versions_are_numbers_in_tables() {
+        for (said, number) in [
+            ("nginx version: nginx/1.22.1", "1.22.1"),
+            (
+                "HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/",
+                "2.6.12-1+deb12u4",
+            ),
+            ("v2.11.0 h1:abc=", "v2.11.0"),
+            ("hitch 1.7.2", "1.7.2"),
+            ("newest", "newest"),
+            ("", ""),
+        ] {
+            assert_eq!(version(said), number);
+        }
+    }
+
+    #[test]
+    fn csv_has_a_line_for_each_measurement() {
+        let csv = document(true).csv();
+        let lines: Vec<_> = csv.lines().collect();
+        assert_eq!(
+            lines.len(),
+            16,
+            "a head, two programs in seven rounds, one that was left out"
+        );
+        assert!(
+            lines[0].starts_with("load,stage,program,version,round,"),
+            "{}",
+            lines[0]
+        );
+        assert!(lines[1].starts_with("l,,a,a 1.0,1,"), "{}", lines[1]);
+        assert!(
+            lines[2].ends_with(",the generator <was> the limit,")
+                || lines[8].ends_with(",the generator <was> the limit,")
+        );
+    }
+}

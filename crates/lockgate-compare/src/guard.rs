@@ -1,0 +1,209 @@
+//! `lockgate guard`: runs a command so that nothing of it outlives whoever asked for it.
+//!
+//! Orphans of the command, such as a daemon that forked twice, become children of the guard. When
+//! the command has ended, or the guard is told to stop, or whoever started it has ended, by
+//! whatever signal, all of them are ended and waited for.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit,
+    kill_process, set_child_subreaper, set_parent_process_death_signal, setrlimit, wait,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cpus::Cpus;
+use lockgate_load::watch::{GUARD, Tree};
+
+/// What TERM is given before KILL follows.
+const GRACE: Duration = Duration::from_secs(2);
+/// And what KILL is given before the rest is left.
+const LAST: Duration = Duration::from_secs(5);
+
+/// A command, and how it is to be held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// What it and all its descendants are pinned to.
+    pub cpus: Option<Cpus>,
+    /// Who starts the guard; where its parent is another one, that has ended already.
+    pub parent: Option<u32>,
+    /// The command and its arguments; never empty.
+    pub command: Vec<OsString>,
+}
+
+impl Guard {
+    /// Runs the command to its end: TERM, INT and HUP end it, and so does the end of the thread
+    /// that started the guard.
+    ///
+    /// Its descendants get TERM, and KILL after 2 s. A command that succeeds and leaves a daemon
+    /// runs on until that ends. Descriptors are limited by the hard limit. The exit code is the
+    /// command's, 128 and its number for a signal, 127 where there is no such command.
+    ///
+    /// # Errors
+    /// What the system says: the CPUs do not exist, no process can be made.
+    pub fn run(&self) -> io::Result<ExitCode> {
+        let name = std::ffi::CString::new(GUARD)?;
+        rustix::thread::set_name(&name)?;
+        adopt_orphans()?;
+        if let Some(cpus) = &self.cpus {
+            cpus.pin()?;
+        }
+        raise_descriptor_limit()?;
+        tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()?
+            .block_on(self.hold())
+    }
+
+    async fn hold(&self) -> io::Result<ExitCode> {
+        let mut ended = signal(SignalKind::child())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        // In this order: whoever ended before the first line has left us with another parent, after
+        // it we are told.
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        let parent = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
+        if self.parent.is_some_and(|expected| expected != parent) {
+            return Ok(ExitCode::FAILURE);
+        }
+        let Some((program, arguments)) = self.command.split_first() else {
+            return Ok(ExitCode::FAILURE);
+        };
+        let mut command = Command::new(program);
+        // A group of its own: Ctrl-C is for whoever started us to decide upon.
+        std::os::unix::process::CommandExt::process_group(command.args(arguments), 0);
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                eprintln!("{}: {error}", program.display());
+                return Ok(ExitCode::from(127));
+            }
+        };
+        let first = Pid::from_child(&child);
+        let mut status = None;
+        loop {
+            let left = reap(|pid, what| {
+                if pid == first {
+                    status = Some(what);
+                }
+            });
+            let failed = status.is_some_and(|status| status.exit_status() != Some(0));
+            if left == Left::None || failed {
+                break;
+            }
+            let told = tokio::select! {
+                _ = ended.recv() => false,
+                _ = terminate.recv() => true,
+                _ = interrupt.recv() => true,
+                _ = hangup.recv() => true,
+            };
+            if told {
+                break;
+            }
+        }
+        end_descendants(|pid, what| {
+            if pid == first {
+                status = Some(what);
+            }
+        });
+        Ok(status.map_or(ExitCode::FAILURE, exit_code))
+    }
+}
+
+/// Makes this process the parent of those among its descendants whose own parent has ended.
+///
+/// # Errors
+/// What the system says.
+pub fn adopt_orphans() -> io::Result<()> {
+    // Any number but 0 says yes.
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Raises the soft limit on open descriptors to the hard one, for this process and what it starts.
+///
+/// # Errors
+/// What the system says.
+pub fn raise_descriptor_limit() -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: limit.maximum,
+                maximum: limit.maximum,
+            },
+        )?;
+    }
+    Ok(())
+}
+
+/// Ends all descendants and waits for them: TERM, and KILL for those that are left 2 s later.
+/// `reaped` hears of each. What is still there after 5 s more, such as a program of another account
+/// that may not be signalled, is named and left.
+pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
+    let since = Instant::now();
+    signal_descendants(Signal::TERM);
+    while reap(&mut reaped) == Left::Some {
+        if since.elapsed() > GRACE {
+            // Again and again: some may fork meanwhile.
+            signal_descendants(Signal::KILL);
+        }
+        if since.elapsed() > GRACE + LAST {
+            let left = Tree::new(std::process::id()).below().unwrap_or_default();
+            let left: Vec<_> = left.into_iter().map(named).collect();
+            eprintln!("these processes could not be ended: {}", left.join(", "));
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Its number and its name.
+fn named(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!(
+        "{pid} {}",
+        lockgate_report::escape::terminal(name.trim_end())
+    )
+}
+
+fn signal_descendants(signal: Signal) {
+    let all = Tree::new(std::process::id()).below().unwrap_or_default();
+    for pid in all {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+/// Whether there are children, ended or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    None,
+    Some,
+}
+
+/// Waits for children that have ended.
+fn reap(mut reaped: impl FnMut(Pid, WaitStatus)) -> Left {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => reaped(pid, status),
+            Ok(None) => return Left::Some,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return Left::None,
+        }
+    }
+}
+
+fn exit_code(status: WaitStatus) -> ExitCode {
+    let code = status
+        .exit_status()
+        .or_else(|| Some(128 + status.terminating_signal()?));
+    code.and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from)
+}

@@ -1,0 +1,248 @@
+//! Plan of a comparison: programs, loads and origins, as values that hold together.
+
+use crate::cpus::Cpus;
+use crate::placeholders;
+
+/// Plan of a comparison.
+#[derive(Debug)]
+pub struct Plan {
+    /// Title of the tables.
+    pub title: String,
+    /// Rounds: measurements of each program under each load.
+    pub rounds: usize,
+    /// CPUs of the programs that are compared.
+    pub programs_on: Cpus,
+    /// CPUs of the origins and of the generator.
+    pub others_on: Cpus,
+    /// Job that templates are filled from.
+    pub job: Option<Job>,
+    /// Origins, started once: name and service.
+    pub origins: Vec<(String, Service)>,
+    /// Programs that are compared.
+    pub programs: Vec<Program>,
+    /// Loads that each program gets.
+    pub loads: Vec<Load>,
+    /// Published figures, printed beside.
+    pub papers: Vec<Paper>,
+}
+
+/// Job of the programs from templates.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The work.
+    pub kind: Kind,
+    /// The origin: `HOST:PORT` or `unix:PATH`, with placeholders.
+    pub upstream: Option<String>,
+    /// The directory of files, for [`Kind::Static`].
+    pub root: Option<String>,
+    /// What is shown to clients over TLS.
+    pub certificate: Certificate,
+}
+
+/// A kind of work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An HTTP/1.1 proxy with kept connections to the origin.
+    Http,
+    /// The same over TLS.
+    Https,
+    /// A relay of bytes.
+    Tcp,
+    /// A relay that terminates TLS.
+    TlsToTcp,
+    /// Files.
+    Static,
+}
+
+impl Kind {
+    /// Each once.
+    pub const ALL: [Self; 5] = [
+        Self::Http,
+        Self::Https,
+        Self::Tcp,
+        Self::TlsToTcp,
+        Self::Static,
+    ];
+
+    /// Name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Tcp => "tcp",
+            Self::TlsToTcp => "tls-to-tcp",
+            Self::Static => "static",
+        }
+    }
+
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// The certificate of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Certificate {
+    /// Made for the run, ECDSA P-256.
+    P256,
+    /// Made for the run, RSA with 2048 bits.
+    Rsa2048,
+    /// Files, in PEM.
+    Files {
+        /// With its chain.
+        cert: String,
+        /// The private key.
+        key: String,
+    },
+}
+
+/// Service: how a program is started; every text may have placeholders.
+#[derive(Debug, Clone)]
+pub struct Service {
+    /// The command and its arguments; never empty.
+    pub command: Vec<String>,
+    /// Files of its own: names below its directory, contents.
+    pub files: Vec<(String, String)>,
+    /// Environment variables.
+    pub environment: Vec<(String, String)>,
+    /// Where it accepts connections once it is ready: `HOST:PORT` or `unix:PATH`.
+    pub ready: String,
+}
+
+/// A program that is compared.
+#[derive(Debug)]
+pub struct Program {
+    /// Name in tables.
+    pub name: String,
+    /// Service, or why the program cannot do the job.
+    pub service: Result<Service, String>,
+    /// A command that prints its version.
+    pub version: Vec<String>,
+    /// Programs that must be installed besides, such as those that a shell starts.
+    pub needs: Vec<String>,
+    /// Whether it is what the others add to: an origin that is asked without a proxy. Pinned as
+    /// origins are.
+    pub baseline: bool,
+}
+
+impl Program {
+    /// What must be installed to run it: its command, what tells its version, and what it says that
+    /// it needs. Not what it brings along in its own directory.
+    pub(crate) fn executables(&self) -> impl Iterator<Item = &str> {
+        let command = self
+            .service
+            .as_ref()
+            .ok()
+            .and_then(|service| service.command.first());
+        let all = command
+            .into_iter()
+            .chain(self.version.first())
+            .chain(&self.needs);
+        all.map(String::as_str)
+            .filter(|name| !name.starts_with("{own}") && !name.starts_with("./"))
+    }
+}
+
+/// A load: arguments of `lockgate load`.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// Name in tables.
+    pub name: String,
+    /// Targets and options, with placeholders.
+    pub arguments: Vec<String>,
+}
+
+impl Load {
+    /// The arguments as they might be in a run, with something of the right form for each
+    /// placeholder.
+    pub(crate) fn provisional(&self) -> Vec<String> {
+        let mut values = placeholders::Values::default();
+        for name in self
+            .arguments
+            .iter()
+            .flat_map(|word| placeholders::names(word))
+        {
+            values.set(
+                name,
+                if name.starts_with("port") {
+                    "80"
+                } else {
+                    "/provisional"
+                },
+            );
+        }
+        self.arguments
+            .iter()
+            .map(|word| values.fill(word))
+            .collect()
+    }
+
+    /// The value of `-c` or `--connections`.
+    pub fn connections(&self) -> Option<u64> {
+        let mut words = self.arguments.iter();
+        while let Some(word) = words.next() {
+            let value = match word.split_once('=') {
+                Some(("--connections" | "-c", value)) => value,
+                _ if word == "-c" || word == "--connections" => words.next()?,
+                _ => match word.strip_prefix("-c").filter(|_| !word.starts_with("--")) {
+                    Some(value) => value,
+                    None => continue,
+                },
+            };
+            return value.parse().ok();
+        }
+        None
+    }
+}
+
+/// Published figures.
+#[derive(Debug, Clone)]
+pub struct Paper {
+    /// Source.
+    pub source: String,
+    /// Heads of the columns.
+    pub columns: Vec<String>,
+    /// As many cells each.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Plan {
+    /// Every text in which placeholders are filled in.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        let running = self
+            .programs
+            .iter()
+            .filter_map(|program| program.service.as_ref().ok());
+        let services = self
+            .origins
+            .iter()
+            .map(|(_, service)| service)
+            .chain(running);
+        let services = services.flat_map(|service| {
+            let pairs = service
+                .files
+                .iter()
+                .chain(&service.environment)
+                .map(|(_, value)| value);
+            service.command.iter().chain(pairs).chain([&service.ready])
+        });
+        let certificate = self.job.iter().flat_map(|job| match &job.certificate {
+            Certificate::Files { cert, key } => vec![cert, key],
+            Certificate::P256 | Certificate::Rsa2048 => Vec::new(),
+        });
+        let job = self
+            .job
+            .iter()
+            .flat_map(|job| job.upstream.iter().chain(&job.root));
+        let loads = self.loads.iter().flat_map(|load| &load.arguments);
+        let needs = self.programs.iter().flat_map(|program| &program.needs);
+        let versions = self.programs.iter().flat_map(|program| &program.version);
+        services
+            .chain(certificate)
+            .chain(job)
+            .chain(loads)
+            .chain(versions)
+            .chain(needs)
+            .map(String::as_str)
+    }
+}

@@ -1,0 +1,673 @@
+//! Schedule of one thread's share of a stage: which client makes the next request, and when.
+//!
+//! A client asks for a ticket. In a closed loop there is always one, until the stage has ended. In
+//! an open loop tickets fall due by a schedule. A client that waits is woken by the alarm. Where no
+//! client was free, the ticket is taken late: that lateness is the target's doing and part of the
+//! latency. The lateness of a client that was waiting is the generator's own, and measured apart.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use lockgate_net::timer::Timer;
+
+use crate::moment::{Moment, nanoseconds};
+use crate::plan::{Loop, Stage, Until};
+
+/// The right of one client to make a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    /// When the request is due.
+    pub(crate) due: Moment,
+    /// Whether a schedule says when: else it is due when it is given.
+    pub(crate) scheduled: bool,
+    /// Whether a client was waiting for it: what it is late by is the generator's own doing.
+    pub(crate) awaited: bool,
+}
+
+/// One client, as the scheduler sees it.
+#[derive(Debug, Default)]
+struct Slot {
+    /// Set once the client runs: it is one task, whose waker stays the same, or one of several
+    /// that a task has.
+    waker: RefCell<Option<Waker>>,
+    ticket: Cell<Option<Ticket>>,
+    waiting: Cell<bool>,
+    deadline: Cell<Option<Moment>>,
+    overdue: Cell<bool>,
+}
+
+/// A stage, one thread's share of it.
+#[derive(Debug, Clone)]
+struct Share {
+    shape: Loop,
+    /// The first moment.
+    begin: Moment,
+    /// No ticket is due from here on; the far future where a count ends the stage.
+    end: Moment,
+    /// Index of the next ticket; this thread has every `stride`th of the schedule.
+    next: u64,
+    stride: u64,
+    /// Tickets that are left, where a count ends the stage.
+    left: u64,
+    timeout: Moment,
+}
+
+/// What time it is.
+#[derive(Debug)]
+enum Clock {
+    /// Clock of the system, since the scheduler was made.
+    Running(Instant),
+    /// By a test.
+    #[cfg(test)]
+    Set(Cell<Moment>),
+}
+
+/// The clients of one thread and the stage that they are in.
+#[derive(Debug)]
+pub(crate) struct LoadScheduler {
+    clock: Clock,
+    slots: Vec<Slot>,
+    /// Clients that wait, the one that waits longest first.
+    waiting: RefCell<VecDeque<usize>>,
+    share: RefCell<Option<Share>>,
+    alarm: Timer,
+    /// Tickets that no client could take in time.
+    unsent: Cell<u64>,
+    /// Tickets that were due when the stage was ended early.
+    cut: Cell<u64>,
+    /// Deadlines that have passed.
+    expired: Cell<u64>,
+    over: RefCell<Option<Waker>>,
+}
+
+impl LoadScheduler {
+    /// For so many clients; no stage yet.
+    ///
+    /// # Errors
+    /// When there is no descriptor for its alarm.
+    pub(crate) fn new(clients: usize) -> io::Result<Self> {
+        Ok(Self {
+            clock: Clock::Running(Instant::now()),
+            slots: (0..clients).map(|_| Slot::default()).collect(),
+            waiting: RefCell::default(),
+            share: RefCell::default(),
+            alarm: Timer::new()?,
+            unsent: Cell::new(0),
+            cut: Cell::new(0),
+            expired: Cell::new(0),
+            over: RefCell::default(),
+        })
+    }
+
+    /// Now.
+    pub(crate) fn now(&self) -> Moment {
+        match &self.clock {
+            Clock::Running(zero) => nanoseconds(zero.elapsed()),
+            #[cfg(test)]
+            Clock::Set(now) => now.get(),
+        }
+    }
+
+    /// That moment.
+    pub(crate) fn at(&self, instant: Instant) -> Moment {
+        match &self.clock {
+            Clock::Running(zero) => nanoseconds(instant.saturating_duration_since(*zero)),
+            #[cfg(test)]
+            Clock::Set(now) => now.get(),
+        }
+    }
+
+    /// Begins a stage, of which some tickets are this thread's.
+    pub(crate) fn begin(&self, begin: Moment, stage: &Stage, timeout: Duration, own: Interleave) {
+        let (end, left) = match stage.until {
+            Until::Time(time) => (begin.saturating_add(nanoseconds(time)), u64::MAX),
+            Until::Count(count) => {
+                let (first, stride) = (own.first as u64, own.stride as u64);
+                (u64::MAX, count.saturating_sub(first).div_ceil(stride))
+            }
+        };
+        *self.share.borrow_mut() = Some(Share {
+            shape: stage.shape.clone(),
+            begin,
+            end,
+            next: own.first as u64,
+            stride: own.stride as u64,
+            left,
+            timeout: nanoseconds(timeout),
+        });
+        self.deal();
+    }
+
+    /// Ends the stage now: no ticket is given any more. Due tickets that had no client are cut.
+    pub(crate) fn stop(&self) {
+        if let Some(share) = &mut *self.share.borrow_mut() {
+            self.cut.set(self.cut.get() + share.behind(self.now()));
+            share.left = 0;
+        }
+        self.look_for_the_end();
+    }
+
+    /// When the stage ends, if time ends it.
+    pub(crate) fn end(&self) -> Option<Moment> {
+        self.share.borrow().as_ref().map(|share| share.end)
+    }
+
+    /// Completes when the stage has no ticket left and every client waits.
+    pub(crate) async fn over(&self) {
+        poll_fn(|cx| {
+            if self.is_over() {
+                return Poll::Ready(());
+            }
+            *self.over.borrow_mut() = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        *self.share.borrow_mut() = None;
+    }
+
+    /// Takes the number of tickets that no client could take in time.
+    pub(crate) fn take_unsent(&self) -> u64 {
+        self.unsent.take()
+    }
+
+    /// Takes the number of due tickets without a client when the stage was ended early.
+    pub(crate) fn take_cut(&self) -> u64 {
+        self.cut.take()
+    }
+
+    /// Completes with the client's next ticket.
+    pub(crate) fn poll_ticket(&self, client: usize, cx: &mut Context<'_>) -> Poll<Ticket> {
+        let slot = &self.slots[client];
+        if let Some(mut ticket) = slot.ticket.take() {
+            // In a closed loop it is due when it is taken: what other clients did first is none of
+            // its latency.
+            if !ticket.scheduled {
+                ticket.due = self.now();
+            }
+            return Poll::Ready(ticket);
+        }
+        if slot.waiting.get() {
+            return Poll::Pending;
+        }
+        if slot.waker.borrow().is_none() {
+            *slot.waker.borrow_mut() = Some(cx.waker().clone());
+        }
+        // Where others wait, a turn that is due is one that the alarm has not come to yet.
+        let awaited = !self.waiting.borrow().is_empty();
+        if let Some(ticket) = self.take(awaited) {
+            return Poll::Ready(ticket);
+        }
+        slot.waiting.set(true);
+        let first = self.waiting.borrow().is_empty();
+        self.waiting.borrow_mut().push_back(client);
+        if first {
+            self.set_alarm();
+        }
+        self.look_for_the_end();
+        Poll::Pending
+    }
+
+    /// Gives out tickets as they fall due, for ever.
+    ///
+    /// # Errors
+    /// When the alarm cannot be set.
+    pub(crate) async fn run(&self) -> io::Result<()> {
+        loop {
+            poll_fn(|cx| self.alarm.poll(cx)).await?;
+            self.deal();
+        }
+    }
+
+    /// Gives due tickets to the clients that wait.
+    fn deal(&self) {
+        loop {
+            let Some(&client) = self.waiting.borrow().front() else {
+                break;
+            };
+            let Some(ticket) = self.take(true) else { break };
+            self.waiting.borrow_mut().pop_front();
+            let slot = &self.slots[client];
+            slot.waiting.set(false);
+            slot.ticket.set(Some(ticket));
+            if let Some(waker) = &*slot.waker.borrow() {
+                waker.wake_by_ref();
+            }
+        }
+        self.set_alarm();
+        self.look_for_the_end();
+    }
+
+    /// The next ticket, if it is due; `awaited` when a client waits for it.
+    fn take(&self, awaited: bool) -> Option<Ticket> {
+        let mut share = self.share.borrow_mut();
+        let share = share.as_mut()?;
+        if share.left == 0 {
+            return None;
+        }
+        let now = self.now();
+        let ticket = match &share.shape {
+            Loop::Closed if now < share.end => Ticket {
+                due: now,
+                scheduled: false,
+                awaited: false,
+            },
+            Loop::Closed => return None,
+            Loop::Open(_) => {
+                self.skip(share, now);
+                let due = share.due()?;
+                if share.left == 0 || due > now {
+                    return None;
+                }
+                share.next += share.stride;
+                Ticket {
+                    due,
+                    scheduled: true,
+                    awaited,
+                }
+            }
+        };
+        share.left -= 1;
+        Some(ticket)
+    }
+
+    /// Skips tickets that could only be too late: an absurd rate must not make an absurd queue.
+    fn skip(&self, share: &mut Share, now: Moment) {
+        let Some(latest) = now.checked_sub(share.timeout) else {
+            return;
+        };
+        if share.due().is_none_or(|due| due > latest) {
+            return;
+        }
+        let skipped = share.behind(latest);
+        share.next += skipped * share.stride;
+        share.left -= skipped;
+        self.unsent.set(self.unsent.get() + skipped);
+    }
+
+    fn set_alarm(&self) {
+        if self.waiting.borrow().is_empty() {
+            return;
+        }
+        let share = self.share.borrow();
+        let Some(share) = share.as_ref().filter(|share| share.left > 0) else {
+            return;
+        };
+        if let (Loop::Open(_), Some(due)) = (&share.shape, share.due()) {
+            // Without a descriptor left to fail for, it cannot.
+            let _ = self
+                .alarm
+                .set(Duration::from_nanos(due.saturating_sub(self.now())));
+        }
+    }
+
+    fn look_for_the_end(&self) {
+        if self.over.borrow().is_some()
+            && self.is_over()
+            && let Some(waker) = self.over.borrow_mut().take()
+        {
+            waker.wake();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        // A stage lasts as long as it was to, also where its last turn comes long before.
+        let spent = self.share.borrow().as_ref().is_none_or(|share| {
+            share.left == 0
+                || self.now() >= share.end
+                    && match share.shape {
+                        Loop::Closed => true,
+                        Loop::Open(_) => share.due().is_none(),
+                    }
+        });
+        spent && self.waiting.borrow().len() == self.slots.len()
+    }
+
+    /// Gives a client until then; see [`is_overdue`](Self::is_overdue).
+    pub(crate) fn expect_by(&self, client: usize, deadline: Option<Moment>) {
+        self.slots[client].deadline.set(deadline);
+        self.slots[client].overdue.set(false);
+    }
+
+    /// Whether a client's deadline has passed.
+    pub(crate) fn is_overdue(&self, client: usize) -> bool {
+        self.slots[client].overdue.get()
+    }
+
+    /// How often a deadline was found to have passed: who has many clients need not look at each of
+    /// them.
+    pub(crate) fn expired(&self) -> u64 {
+        self.expired.get()
+    }
+
+    /// Wakes those whose deadlines have passed; asked for every few milliseconds. With `all`, those
+    /// too who have time.
+    pub(crate) fn sweep(&self, all: bool) {
+        let now = self.now();
+        for slot in &self.slots {
+            if slot
+                .deadline
+                .get()
+                .is_some_and(|deadline| all || deadline <= now)
+            {
+                slot.overdue.set(true);
+                self.expired.set(self.expired.get() + 1);
+                if let Some(waker) = &*slot.waker.borrow() {
+                    waker.wake_by_ref();
+                }
+            }
+        }
+        self.look_for_the_end();
+    }
+}
+
+impl Share {
+    /// When the next ticket is due, if it is within the stage.
+    fn due(&self) -> Option<Moment> {
+        let Loop::Open(schedule) = &self.shape else {
+            return None;
+        };
+        let due = self
+            .begin
+            .saturating_add(nanoseconds(schedule.due(self.next)));
+        (due < self.end).then_some(due)
+    }
+
+    /// Tickets that were due before `moment` and are not taken.
+    fn behind(&self, moment: Moment) -> u64 {
+        let Loop::Open(schedule) = &self.shape else {
+            return 0;
+        };
+        let passed = moment.min(self.end).saturating_sub(self.begin);
+        let due = schedule.count(Duration::from_nanos(passed));
+        due.saturating_sub(self.next)
+            .div_ceil(self.stride)
+            .min(self.left)
+    }
+}
+
+/// Tickets of one thread among those of all threads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interleave {
+    /// The first, from 0 on.
+    pub(crate) first: usize,
+    /// How many threads there are.
+    pub(crate) stride: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::{Rate, Schedule};
+
+    const SECOND: Moment = 1_000_000_000;
+
+    /// Two clients at moment 0, with nothing to do yet, in a runtime that the alarm needs.
+    fn paced(test: impl FnOnce(&LoadScheduler)) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let mut pace = LoadScheduler::new(2).unwrap();
+            pace.clock = Clock::Set(Cell::new(0));
+            test(&pace);
+        });
+    }
+
+    impl LoadScheduler {
+        fn set(&self, now: Moment) {
+            let Clock::Set(clock) = &self.clock else {
+                panic!("it runs by itself")
+            };
+            clock.set(now);
+        }
+
+        /// The client's turn, if it has one now.
+        fn ask(&self, client: usize) -> Option<Ticket> {
+            match self.poll_ticket(client, &mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(ticket) => Some(ticket),
+                Poll::Pending => None,
+            }
+        }
+
+        fn start(&self, shape: Loop, until: Until, timeout: Duration, first: usize, stride: usize) {
+            let stage = Stage {
+                round: 1,
+                name: String::new(),
+                shape,
+                until,
+            };
+            self.begin(self.now(), &stage, timeout, Interleave { first, stride });
+        }
+    }
+
+    fn every_tenth() -> Loop {
+        Loop::Open(Schedule::Constant(Rate::new(10.0).unwrap()))
+    }
+
+    fn due(due: Moment, awaited: bool) -> Option<Ticket> {
+        Some(Ticket {
+            due,
+            scheduled: true,
+            awaited,
+        })
+    }
+
+    #[test]
+    fn turns_come_when_they_are_due_and_late_ones_are_still_due_when_they_were() {
+        paced(|pace| {
+            pace.start(
+                every_tenth(),
+                Until::Time(Duration::from_secs(1)),
+                Duration::from_secs(60),
+                0,
+                1,
+            );
+            assert_eq!((pace.ask(0), pace.ask(0)), (due(0, false), None));
+            pace.set(SECOND / 10);
+            // What it is late by was nobody's but ours: somebody waited.
+            pace.deal();
+            assert_eq!(pace.ask(0), due(SECOND / 10, true));
+            // Nobody was there for the next three.
+            pace.set(SECOND / 2 - 1);
+            for tenth in 2..5 {
+                assert_eq!(pace.ask(0), due(tenth * SECOND / 10, false));
+            }
+            assert_eq!(pace.ask(0), None);
+            // From the end on none is due; those before it are.
+            pace.set(2 * SECOND);
+            let rest: Vec<_> = std::iter::from_fn(|| pace.ask(1))
+                .map(|ticket| ticket.due)
+                .collect();
+            assert_eq!(rest, [5, 6, 7, 8, 9].map(|tenth| tenth * SECOND / 10));
+        });
+    }
+
+    #[test]
+    fn who_comes_for_a_turn_before_the_alarm_gave_it_to_who_waits_takes_one_that_was_awaited() {
+        paced(|pace| {
+            pace.start(
+                every_tenth(),
+                Until::Count(3),
+                Duration::from_secs(60),
+                1,
+                1,
+            );
+            assert_eq!(pace.ask(0), None);
+            pace.set(SECOND / 10 + 7);
+            assert_eq!(pace.ask(1), due(SECOND / 10, true));
+        });
+    }
+
+    #[test]
+    fn a_stage_lasts_as_long_as_it_was_to_though_its_last_turn_is_long_over() {
+        paced(|pace| {
+            let rare = Loop::Open(Schedule::Constant(Rate::new(0.1).unwrap()));
+            pace.start(
+                rare,
+                Until::Time(Duration::from_secs(5)),
+                Duration::from_secs(1),
+                0,
+                1,
+            );
+            assert_eq!(
+                (pace.ask(0), pace.ask(0), pace.ask(1)),
+                (due(0, false), None, None)
+            );
+            pace.set(5 * SECOND - 1);
+            assert!(!pace.is_over());
+            pace.set(5 * SECOND);
+            assert!(pace.is_over());
+        });
+    }
+
+    #[test]
+    fn what_was_due_when_a_stage_was_ended_early_is_cut() {
+        paced(|pace| {
+            pace.start(
+                every_tenth(),
+                Until::Time(Duration::from_secs(60)),
+                Duration::from_secs(60),
+                1,
+                2,
+            );
+            assert_eq!(pace.ask(0), None);
+            // The turns at 0.1 s, 0.3 s … 1.9 s are this thread's.
+            pace.set(2 * SECOND);
+            assert_eq!(pace.ask(1), due(SECOND / 10, true));
+            pace.stop();
+            assert_eq!(
+                (pace.take_cut(), pace.take_cut(), pace.take_unsent()),
+                (9, 0, 0)
+            );
+            pace.stop();
+            assert_eq!((pace.take_cut(), pace.ask(1)), (0, None));
+        });
+    }
+
+    #[test]
+    fn an_absurd_rate_makes_no_absurd_queue() {
+        paced(|pace| {
+            let shape = Loop::Open(Schedule::Constant(Rate::new(Rate::HIGHEST).unwrap()));
+            let hour = Duration::from_secs(3600);
+            pace.start(shape, Until::Time(hour), Duration::from_secs(1), 0, 2);
+            assert_eq!((pace.ask(0).unwrap().due, pace.ask(0)), (0, None));
+            // Half an hour later what was due a second ago is in time as yet, and half of it is
+            // this thread's.
+            pace.set(1800 * SECOND);
+            assert_eq!(pace.ask(1).unwrap().due, 1799 * SECOND);
+            // The one that the first client was given when it came, and that of now.
+            assert_eq!(pace.take_unsent(), 1799 * SECOND / 2 - 1);
+            assert_eq!(pace.take_unsent(), 0);
+            pace.set(2 * 3600 * SECOND);
+            assert_eq!((pace.ask(1), pace.ask(0)), (None, None));
+            assert!(pace.is_over());
+            assert_eq!(pace.take_unsent(), 1801 * SECOND / 2 - 1);
+        });
+    }
+
+    #[test]
+    fn a_count_holds_whoever_is_late() {
+        paced(|pace| {
+            let shape = Loop::Open(Schedule::Constant(Rate::new(1000.0).unwrap()));
+            pace.start(shape, Until::Count(10), Duration::from_millis(1), 0, 1);
+            pace.set(SECOND);
+            assert_eq!((pace.ask(0), pace.ask(1)), (None, None));
+            assert!(pace.is_over());
+            assert_eq!(pace.take_unsent(), 10);
+        });
+    }
+
+    #[test]
+    fn threads_share_a_schedule_and_a_count_without_a_gap() {
+        for (count, threads) in [(10, 3), (2, 4), (1, 1), (12, 4)] {
+            let mut all = Vec::new();
+            for first in 0..threads {
+                paced(|pace| {
+                    pace.start(
+                        every_tenth(),
+                        Until::Count(count),
+                        Duration::from_secs(60),
+                        first,
+                        threads,
+                    );
+                    pace.set(59 * SECOND);
+                    all.extend(std::iter::from_fn(|| pace.ask(0)).map(|ticket| ticket.due));
+                });
+            }
+            all.sort_unstable();
+            assert_eq!(
+                all,
+                (0..count)
+                    .map(|tenth| tenth * SECOND / 10)
+                    .collect::<Vec<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_has_a_turn_for_everybody_until_its_end() {
+        paced(|pace| {
+            let until = Until::Time(Duration::from_secs(1));
+            pace.start(Loop::Closed, until, Duration::from_secs(60), 0, 1);
+            for now in [0, 1, SECOND - 1] {
+                pace.set(now);
+                assert_eq!(
+                    pace.ask(0),
+                    Some(Ticket {
+                        due: now,
+                        scheduled: false,
+                        awaited: false
+                    })
+                );
+            }
+            pace.set(SECOND);
+            assert_eq!(
+                (pace.ask(0), pace.is_over(), pace.ask(1), pace.is_over()),
+                (None, false, None, true)
+            );
+        });
+    }
+
+    #[test]
+    fn a_stage_that_is_stopped_has_no_turn_left_and_the_same_end() {
+        for shape in [Loop::Closed, every_tenth()] {
+            paced(|pace| {
+                pace.start(
+                    shape,
+                    Until::Time(Duration::from_secs(1)),
+                    Duration::from_secs(60),
+                    0,
+                    1,
+                );
+                assert!(pace.ask(0).is_some());
+                pace.stop();
+                pace.set(SECOND / 2);
+                assert_eq!(
+                    (pace.ask(0), pace.ask(1), pace.is_over()),
+                    (None, None, true)
+                );
+                assert_eq!(pace.end(), Some(SECOND), "what ends now is not late");
+            });
+        }
+    }
+
+    #[test]
+    fn deadlines_are_seen_by_the_sweep_and_by_all_when_it_is_over() {
+        paced(|pace| {
+            pace.expect_by(0, Some(5));
+            pace.expect_by(1, Some(6));
+            pace.set(5);
+            pace.sweep(false);
+            assert_eq!([0, 1].map(|client| pace.is_overdue(client)), [true, false]);
+            pace.sweep(true);
+            assert!(pace.is_overdue(1));
+            pace.expect_by(1, Some(6));
+            assert!(!pace.is_overdue(1));
+        });
+    }
+}

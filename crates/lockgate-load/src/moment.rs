@@ -1,0 +1,11 @@
+//! Moments: nanoseconds since a thread's or a link's own zero.
+
+use std::time::Duration;
+
+/// Nanoseconds since a zero: what due times and deadlines are counted in.
+pub(crate) type Moment = u64;
+
+/// A duration in nanoseconds, at most 584 years.
+pub(crate) fn nanoseconds(duration: Duration) -> Moment {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

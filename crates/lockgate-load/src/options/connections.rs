@@ -1,0 +1,112 @@
+//! Peers of a run: addresses, proxies and TLS of its connections.
+
+use std::net::ToSocketAddrs as _;
+use std::sync::Arc;
+
+use lockgate_net::dial;
+use lockgate_net::tls::{ClientSettings, Connector, Policy};
+
+use super::{Connections, OptionsError, Tls};
+use crate::shared_link::SharedLink;
+use crate::target::{ConnectProxy, Peer, Scheme, Url};
+
+impl Connections {
+    /// The link that all connections share, if its rate is limited.
+    pub(crate) fn shared_link(&self) -> Option<Arc<SharedLink>> {
+        self.link.map(|rate| Arc::new(SharedLink::new(rate)))
+    }
+
+    /// The peer of `url`. Resolves names.
+    pub(super) fn peer(
+        &self,
+        url: &Url,
+        tls: Option<Arc<Connector>>,
+    ) -> Result<Peer, OptionsError> {
+        let proxy = self.proxy.as_deref().map(proxy_url).transpose()?;
+        let addresses = match (&self.unix, &proxy) {
+            (Some(path), _) => vec![dial::Target::Unix(path.clone())],
+            (None, Some(proxy)) => resolve(&proxy.host, proxy.port)?,
+            (None, None) => resolve(&url.host, url.port)?,
+        };
+        let proxy = self.proxy.as_ref().map(|written| ConnectProxy {
+            written: written.clone(),
+            authorization: self
+                .proxy_user
+                .as_ref()
+                .map(|user| format!("Basic {}", base64(user))),
+        });
+        Ok(Peer {
+            addresses,
+            host: url.host.clone(),
+            port: url.port,
+            tls,
+            proxy,
+            proxy_protocol: self.proxy_protocol,
+            chosen: Default::default(),
+        })
+    }
+}
+
+impl Tls {
+    /// The connector for a scheme; `None` where it is without TLS.
+    pub(super) fn connector(
+        &self,
+        scheme: Scheme,
+        is_http2: bool,
+    ) -> Result<Option<Arc<Connector>>, OptionsError> {
+        let alpn = match scheme {
+            Scheme::Https if is_http2 => vec![b"h2".to_vec()],
+            Scheme::Https | Scheme::Wss => vec![b"http/1.1".to_vec()],
+            // Bytes have no protocol that could be named.
+            Scheme::Tls => Vec::new(),
+            Scheme::Http | Scheme::Ws | Scheme::Tcp => return Ok(None),
+        };
+        let policy = Policy::from_names(
+            &borrowed(&self.versions),
+            &borrowed(&self.suites),
+            &borrowed(&self.groups),
+        )?;
+        let settings = ClientSettings {
+            name: self.name.clone(),
+            alpn,
+            policy,
+            resume: self.resume,
+            identity: self.identity.clone(),
+            ..ClientSettings::new(self.ca.clone())
+        };
+        Ok(Some(Arc::new(Connector::new(settings)?)))
+    }
+}
+
+fn proxy_url(written: &str) -> Result<Url, OptionsError> {
+    let url = Url::parse(written)?;
+    if url.scheme != Scheme::Http {
+        return Err(OptionsError::Together(format!(
+            "--proxy takes http://HOST:PORT, and `{written}` is something else"
+        )));
+    }
+    Ok(url)
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<dial::Target>, OptionsError> {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host);
+    let addresses = (bare, port)
+        .to_socket_addrs()
+        .map_err(|error| OptionsError::Resolve {
+            host: host.to_owned(),
+            error,
+        })?;
+    Ok(addresses.map(dial::Target::Tcp).collect())
+}
+
+fn borrowed(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+fn base64(text: &str) -> String {
+    use base64ct::{Base64, Encoding as _};
+    Base64::encode_string(text.as_bytes())
+}

@@ -1,0 +1,70 @@
+//! A watched program during a run: CPU time and memory, stage by stage.
+
+use crate::result::Watched;
+use crate::start_error::StartError;
+use crate::watch::{Cpu, Tree};
+
+/// The processes of a watched program.
+pub(super) struct WatchedTree {
+    name: String,
+    tree: Tree,
+    /// Memory before the first connection.
+    before: Option<u64>,
+    /// Peak memory of the stage so far.
+    peak: Option<u64>,
+}
+
+impl WatchedTree {
+    /// The processes of the program `name`, whose first has the ID `pid`.
+    ///
+    /// # Errors
+    /// The process does not run.
+    pub(super) fn new(name: &str, pid: u32) -> Result<Self, StartError> {
+        let tree = Tree::new(pid);
+        let before = tree.memory();
+        tree.cpu().map_err(|error| StartError::Watch {
+            name: name.to_owned(),
+            pid,
+            error,
+        })?;
+        Ok(Self {
+            name: name.to_owned(),
+            tree,
+            before,
+            peak: None,
+        })
+    }
+
+    /// CPU time so far; `None` where the program has ended.
+    pub(super) fn cpu(&self) -> Option<Cpu> {
+        self.tree.cpu().ok()
+    }
+
+    /// Reads the memory of the moment.
+    pub(super) fn sample_memory(&mut self) {
+        self.peak = self.peak.max(self.tree.memory());
+    }
+
+    /// CPU time and memory of a stage that began when the program had used `before`.
+    ///
+    /// # Errors
+    /// A note for the reader: the program has ended.
+    pub(super) fn end_stage(&mut self, before: Option<Cpu>) -> Result<Watched, String> {
+        self.sample_memory();
+        let peak = self.peak.take();
+        let (Some(before), Some(now)) = (before, self.cpu()) else {
+            return Err(format!(
+                "{} has ended: what it took is not known",
+                self.name
+            ));
+        };
+        let Cpu { user, system } = now.since(before);
+        Ok(Watched {
+            name: self.name.clone(),
+            user,
+            system,
+            before: self.before,
+            peak,
+        })
+    }
+}

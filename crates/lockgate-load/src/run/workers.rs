@@ -1,0 +1,251 @@
+//! The worker threads of a run, and what is measured beside them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Progress;
+use super::stage_sum::StageSum;
+use super::validity;
+use super::watched::WatchedTree;
+use crate::interface::{Interface, Moved};
+use crate::moment::Moment;
+use crate::plan::{Plan, Stage, Until};
+use crate::result::{Generator, Invalid, StageResult};
+use crate::shared_link::SharedLink;
+use crate::ticks::Ticks;
+use crate::watch::{Cpu, Tree};
+use crate::worker::{self, Order, Stop, WorkerEvent, WorkerSetup};
+
+/// Interval at which memory is read and progress is reported.
+const TICK: Duration = Duration::from_millis(250);
+
+/// The worker threads, and what is measured beside them. Dropping it waits for the threads.
+pub(super) struct Workers {
+    orders: Vec<Sender<Order>>,
+    events: Receiver<WorkerEvent>,
+    threads: Vec<thread::JoinHandle<()>>,
+    own: Tree,
+    watched: Vec<WatchedTree>,
+    /// Interfaces towards the targets, each once.
+    interfaces: Vec<Interface>,
+    link: Option<Arc<SharedLink>>,
+}
+
+/// What was measured when a stage began.
+struct Baseline {
+    begin: Instant,
+    watched: Vec<Option<Cpu>>,
+    moved: Vec<Moved>,
+    own: Cpu,
+    ticks: Ticks,
+    link_busy: Moment,
+}
+
+impl Workers {
+    /// Starts the threads; they wait for a stage.
+    ///
+    /// # Errors
+    /// A thread cannot be made.
+    pub(super) fn start(
+        plan: &Arc<Plan>,
+        stop: &Arc<Stop>,
+        watched: Vec<WatchedTree>,
+    ) -> io::Result<Self> {
+        let (sender, events) = mpsc::channel();
+        let mut workers = Self {
+            orders: Vec::new(),
+            events,
+            threads: Vec::new(),
+            own: Tree::new(std::process::id()),
+            watched,
+            interfaces: interfaces(plan),
+            link: plan.link.clone(),
+        };
+        for thread in 0..plan.threads {
+            let (order, orders) = mpsc::channel();
+            let share = plan.connections / plan.threads;
+            let setup = WorkerSetup {
+                plan: Arc::clone(plan),
+                thread,
+                clients: share + usize::from(thread < plan.connections % plan.threads),
+                stop: Arc::clone(stop),
+                orders,
+                events: sender.clone(),
+            };
+            let named = thread::Builder::new().name(format!("load-{thread}"));
+            let handle = named.spawn(move || worker::run(setup))?;
+            workers.threads.push(handle);
+            workers.orders.push(order);
+        }
+        Ok(workers)
+    }
+
+    /// Runs one stage on all threads.
+    ///
+    /// # Errors
+    /// A thread cannot go on.
+    pub(super) fn run(
+        &mut self,
+        stage: &Stage,
+        stop: &Stop,
+        observe: &mut impl FnMut(Progress<'_>),
+    ) -> io::Result<StageResult> {
+        let shared = Arc::new(stage.clone());
+        let before = self.baseline();
+        for order in &self.orders {
+            // A thread that has ended has reported why.
+            let _ = order.send(Order {
+                stage: Arc::clone(&shared),
+                begin: before.begin,
+            });
+        }
+        // The other threads would go on to the end of the stage.
+        let sum = self
+            .gather(before.begin, observe)
+            .inspect_err(|_| stop.now())?;
+        let whole = before.begin.elapsed();
+        let cpus = Ticks::now().since(&before.ticks);
+        let elapsed = match stage.until {
+            Until::Time(time) if stop.is_asked() => whole.min(time),
+            Until::Time(time) => time,
+            Until::Count(_) => whole,
+        };
+        let generator = self.generator(&sum, before.own, elapsed);
+        let mut invalid = validity::generator_limits(stage, &generator, &sum.counts);
+        invalid.extend(self.full_interfaces(&before.moved, whole));
+        let mut notes = Vec::new();
+        if let Some(link) = &self.link {
+            notes.extend(link.note(link.busy() - before.link_busy, whole));
+        }
+        notes.extend(validity::wait_note(&generator));
+        let mut watched = Vec::new();
+        for (program, before) in self.watched.iter_mut().zip(before.watched) {
+            match program.end_stage(before) {
+                Ok(program) => watched.push(program),
+                Err(note) => notes.push(note),
+            }
+        }
+        Ok(StageResult {
+            round: stage.round,
+            rate: stage.rate(),
+            name: stage.name.clone(),
+            elapsed,
+            invalid,
+            notes,
+            counts: sum.counts,
+            seconds: sum.seconds,
+            generator,
+            watched,
+            cpus,
+        })
+    }
+
+    /// Measures what is there before a stage, which begins at the end of that.
+    fn baseline(&self) -> Baseline {
+        let watched = self.watched.iter().map(WatchedTree::cpu).collect();
+        let moved = self.interfaces.iter().map(Interface::moved).collect();
+        let own = self.own.cpu().unwrap_or_default();
+        let ticks = Ticks::now();
+        let link_busy = self.link.as_ref().map_or(0, |link| link.busy());
+        Baseline {
+            begin: Instant::now(),
+            watched,
+            moved,
+            own,
+            ticks,
+            link_busy,
+        }
+    }
+
+    /// What the generator itself took since `before`.
+    fn generator(&self, sum: &StageSum, before: Cpu, elapsed: Duration) -> Generator {
+        let own = self.own.cpu().unwrap_or_default().since(before);
+        let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
+        Generator {
+            user: own.user,
+            system: own.system,
+            busiest: share(sum.busiest.ran + sum.busiest.waited),
+            waited: share(sum.waited),
+        }
+    }
+
+    /// Interfaces that had no room left.
+    fn full_interfaces(&self, before: &[Moved], elapsed: Duration) -> Vec<Invalid> {
+        let interfaces = self.interfaces.iter().zip(before);
+        interfaces
+            .filter_map(|(interface, before)| {
+                let used = interface.used(*before, interface.moved(), elapsed);
+                validity::link_limit(&interface.name, used)
+            })
+            .collect()
+    }
+
+    /// Takes the events of the threads until the stage has ended in each.
+    fn gather(
+        &mut self,
+        begin: Instant,
+        observe: &mut impl FnMut(Progress<'_>),
+    ) -> io::Result<StageSum> {
+        let mut sum = StageSum::default();
+        let mut working = self.orders.len();
+        let mut tick = Instant::now() + TICK;
+        while working > 0 {
+            let timeout = tick.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(timeout) {
+                Ok(WorkerEvent::Second(second, counts)) => sum.add(second, &counts),
+                Ok(WorkerEvent::Over { busy }) => {
+                    sum.add_thread(busy);
+                    working -= 1;
+                }
+                Ok(WorkerEvent::Broken(error)) => return Err(error),
+                Err(RecvTimeoutError::Timeout) => {
+                    tick = Instant::now() + TICK;
+                    observe(Progress::Tick {
+                        elapsed: begin.elapsed(),
+                    });
+                    for watched in &mut self.watched {
+                        watched.sample_memory();
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+            let elapsed = begin.elapsed();
+            while sum.is_second_complete(self.orders.len(), elapsed) {
+                let second = sum.close_second();
+                observe(Progress::Second {
+                    elapsed,
+                    second,
+                    counts: &sum.counts,
+                });
+            }
+        }
+        sum.close();
+        Ok(sum)
+    }
+}
+
+/// Interfaces towards the targets of `plan`, each once.
+fn interfaces(plan: &Plan) -> Vec<Interface> {
+    let mut interfaces = Vec::new();
+    for peer in plan.peers() {
+        if let Some(interface) = Interface::towards(peer.address())
+            && !interfaces.contains(&interface)
+        {
+            interfaces.push(interface);
+        }
+    }
+    interfaces
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.orders.clear();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has printed so.
+            let _ = thread.join();
+        }
+    }
+}

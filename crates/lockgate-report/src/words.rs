@@ -1,0 +1,184 @@
+//! What text and HTML say in the same words: how load was made, how the run ended, what stands
+//! beside a stage.
+
+use crate::summary::{self, Spread, StageSummary, Summary};
+use crate::units;
+use lockgate_load::result::{
+    End, FirstResponse, LoadModel, Nanoseconds, Report, RunDescription, StageResult,
+};
+
+/// What the latencies of a run mean.
+pub(crate) fn model(model: LoadModel) -> &'static str {
+    match model {
+        LoadModel::Closed => {
+            "closed loop: a slow answer delays the next request, so waiting in a queue is not counted"
+        }
+        LoadModel::Open => "open loop: latency from when each request was due",
+    }
+}
+
+/// Why a run is no whole run, if it is none.
+pub(crate) fn end(end: &End) -> Option<String> {
+    match end {
+        End::Complete => None,
+        End::Interrupted => Some("INTERRUPTED: this is what was measured until then".to_owned()),
+        End::Stopped(status) => Some(format!("STOPPED by an answer with status {status}")),
+    }
+}
+
+/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`; those of HTTP/2
+/// have streams.
+pub(crate) fn load(run: &RunDescription) -> String {
+    let cpus: Vec<_> = run.cpus.iter().map(usize::to_string).collect();
+    let pinned = match cpus.len() {
+        0 => String::new(),
+        1 => format!(", pinned to CPU {}", cpus[0]),
+        _ => format!(", pinned to CPUs {}", cpus.join(", ")),
+    };
+    let streams = run.streams.map(|streams| {
+        let streams = units::counted(streams as u64, "stream", "streams");
+        if run.connections == 1 {
+            format!(" of {streams}")
+        } else {
+            format!(" of {streams} each")
+        }
+    });
+    format!(
+        "{}{} on {}{pinned}; a request may take {}",
+        units::counted(run.connections as u64, "connection", "connections"),
+        streams.unwrap_or_default(),
+        units::counted(run.threads as u64, "thread", "threads"),
+        units::span(run.timeout)
+    )
+}
+
+/// `status 200, 170 bytes, HTTP/1.1, TLS 1.3`: what the others are held against.
+pub(crate) fn first(answer: &FirstResponse) -> String {
+    let mut parts = Vec::new();
+    parts.extend(answer.status.map(|status| format!("status {status}")));
+    parts.push(units::counted(answer.length, "byte", "bytes"));
+    parts.push(match answer.streams {
+        None => answer.protocol.to_owned(),
+        Some(streams) => format!("{} with {streams} streams at the most", answer.protocol),
+    });
+    parts.extend(answer.tls.clone());
+    parts.join(", ")
+}
+
+/// The name of a stage, with its round where there are several.
+pub(crate) fn stage(stage: &StageResult, report: &Report) -> String {
+    let rounds = report
+        .stages
+        .iter()
+        .any(|other| other.round != report.stages[0].round);
+    if rounds {
+        format!("{}, round {}", stage.name, stage.round)
+    } else {
+        stage.name.clone()
+    }
+}
+
+/// Each stage that is invalid with each reason.
+pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
+    let reasons = report.stages.iter().flat_map(|each| {
+        let name = stage(each, report);
+        each.invalid
+            .iter()
+            .map(move |reason| (name.clone(), reason.text.as_str()))
+    });
+    reasons.collect()
+}
+
+/// Each stage of which there is something to know, with what.
+pub(crate) fn notes(report: &Report) -> Vec<(String, &str)> {
+    let notes = report.stages.iter().flat_map(|each| {
+        let name = stage(each, report);
+        each.notes
+            .iter()
+            .map(move |note| (name.clone(), note.as_str()))
+    });
+    notes.collect()
+}
+
+/// `INVALID: 1 of 3 stages`, or `INVALID: no stage was measured`.
+pub(crate) fn verdict(report: &Report) -> Option<String> {
+    let invalid = report
+        .stages
+        .iter()
+        .filter(|stage| !stage.invalid.is_empty())
+        .count();
+    match (invalid, report.stages.len()) {
+        (_, 0) => Some("INVALID: no stage was measured".to_owned()),
+        (0, _) => None,
+        (_, 1) => Some("INVALID: these are not the target's figures".to_owned()),
+        (some, all) => Some(format!(
+            "INVALID: {some} of {all} stages are not the target's figures"
+        )),
+    }
+}
+
+/// What the columns of [`rounds`] are called.
+pub(crate) const ROUNDS: [&str; 5] = ["rounds", "median", "lowest", "highest", "spread"];
+
+/// What a figure is called, where it lies, and how it is written.
+type Row = (&'static str, Option<Spread>, fn(f64) -> String);
+
+/// Rate and latency of stages that were run more than once: one round is an anecdote.
+pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
+    let mut rows = Vec::new();
+    for group in summary::rounds(report)
+        .iter()
+        .filter(|group| group.len() > 1)
+    {
+        let rates = group
+            .iter()
+            .map(|stage| StageSummary::of(stage, report.run.connections).rate);
+        let latency = |of: fn(&Summary) -> f64| {
+            Spread::of(
+                group
+                    .iter()
+                    .filter_map(|stage| Summary::of(&stage.counts.latency))
+                    .map(|each| of(&each)),
+            )
+        };
+        let figures: [Row; 3] = [
+            ("successes", Spread::of(rates), units::rate),
+            ("p50", latency(Summary::p50), units::duration),
+            ("p99", latency(Summary::p99), units::duration),
+        ];
+        for (name, spread, show) in figures {
+            let Some(spread) = spread else { continue };
+            let name = format!("{} × {}, {name}", group.len(), group[0].name);
+            let relative = spread
+                .relative()
+                .map_or(units::NONE.to_owned(), units::percent);
+            rows.push([
+                name,
+                show(spread.median),
+                show(spread.low),
+                show(spread.high),
+                relative,
+            ]);
+        }
+    }
+    rows
+}
+
+/// Histograms of a stage that say something of a run like this, with their names: latency always,
+/// others where they hold anything. A closed loop is never late, and what it sends is due.
+pub(crate) fn histograms(
+    model: LoadModel,
+    stage: &StageResult,
+) -> Vec<(&'static str, &Nanoseconds)> {
+    let counts = &stage.counts;
+    let mut all = vec![("latency", &counts.latency)];
+    if model == LoadModel::Open {
+        all.push(("service", &counts.service));
+    }
+    all.extend([("failed", &counts.failed), ("connect", &counts.connect)]);
+    if model == LoadModel::Open {
+        all.push(("lateness", &counts.lateness));
+    }
+    all.retain(|(name, held)| *name == "latency" || !held.is_empty());
+    all
+}
