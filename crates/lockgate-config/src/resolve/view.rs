@@ -1,6 +1,9 @@
 //! A table as resolving sees it: what was written, the tables beneath it, and the defaults of its
 //! keys.
 
+use std::any::TypeId;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::check::Checker;
@@ -150,12 +153,31 @@ impl<'a> View<'a> {
     }
 }
 
+/// A default by the name of its key, its text and its type.
+type Default = (&'static str, &'static str, TypeId);
+
+thread_local! {
+    /// Defaults that have been read: each of many sites asks for the same ones.
+    static DEFAULTS: RefCell<HashMap<Default, Entry>> = RefCell::default();
+}
+
 /// The default in the table of keys, read by the same checker as what users write.
 fn default<T: Clone + 'static>(key: &Defaulted<T>) -> T {
-    let entry = default_of(&key.row(), &mut Report::new());
-    let value = entry.as_ref().and_then(Entry::written::<T>);
-    value.expect("a test reads every default").value.clone()
+    let row = key.row();
+    let text = match row.default {
+        Unset::Is(text) => text,
+        _ => "",
+    };
+    DEFAULTS.with_borrow_mut(|defaults| {
+        let entry = defaults
+            .entry((row.name, text, TypeId::of::<T>()))
+            .or_insert_with(|| default_of(&row, &mut Report::new()).expect(READ));
+        entry.written::<T>().expect(READ).value.clone()
+    })
 }
+
+/// Why a default is a value.
+const READ: &str = "a test reads every default";
 
 /// The same, with what is wrong with it: nothing, as a test makes sure.
 pub(super) fn default_of(key: &Row, report: &mut Report) -> Option<Entry> {
