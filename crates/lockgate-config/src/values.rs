@@ -189,6 +189,9 @@ pub(crate) trait TextLanguage {
     /// The units of a quantity, for the reference.
     const UNIT: Option<&'static str> = None;
 
+    /// Whether any text is a value, but perhaps for a few signs.
+    const FREE: bool = false;
+
     /// As [`Language::read`].
     fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Self::Value>;
 
@@ -215,14 +218,10 @@ pub(crate) trait TextLanguage {
         None
     }
 
-    /// As [`Syntax::is_free`].
-    fn is_free(&self) -> bool {
-        false
-    }
-
     /// As [`Syntax::instead`].
-    fn instead(&self, _item: &Item) -> Option<String> {
-        None
+    fn instead(&self, item: &Item) -> Option<String> {
+        let is_plain = matches!(item.node, Node::Integer(_) | Node::Bool(_));
+        (Self::FREE && is_plain).then(|| format!("write \"{}\"", item.at.text()))
     }
 
     /// As [`Syntax::meant`].
@@ -257,7 +256,7 @@ impl<L: TextLanguage> Syntax for L {
     }
 
     fn is_free(&self) -> bool {
-        TextLanguage::is_free(self)
+        L::FREE
     }
 
     fn instead(&self, item: &Item) -> Option<String> {

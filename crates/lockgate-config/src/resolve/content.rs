@@ -258,8 +258,12 @@ impl Resolver<'_> {
             // A name that is none has been told.
             let (order, start, end) = at.rank();
             let within = |at: &At| at.rank() > (order, start, end) && at.rank() < (order, end, end);
-            let told = self.report.iter().filter_map(|found| found.at());
-            if !{ told }.any(within) {
+            let told = self
+                .report
+                .iter()
+                .filter_map(|found| found.at())
+                .any(within);
+            if !told {
                 let message = "`set` names no attribute";
                 let cure = "name one: { class = \"a\" }";
                 self.push_once(Code::MissingKey, at, message, "", cure);

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::{Item, Node, Text};
+use crate::document::Text;
 use crate::pattern::is_token;
 use crate::place::At;
 
@@ -55,14 +55,7 @@ impl TextLanguage for Line {
     type Value = String;
 
     const EXPECTED: &str = "a text";
-
-    fn is_free(&self) -> bool {
-        true
-    }
-
-    fn instead(&self, item: &Item) -> Option<String> {
-        quoted_text(item)
-    }
+    const FREE: bool = true;
 
     fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
         line(text, at, "a text for one line", checker)
@@ -73,14 +66,7 @@ impl TextLanguage for FieldValue {
     type Value = String;
 
     const EXPECTED: &str = "a text";
-
-    fn is_free(&self) -> bool {
-        true
-    }
-
-    fn instead(&self, item: &Item) -> Option<String> {
-        quoted_text(item)
-    }
+    const FREE: bool = true;
 
     fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
         line(text, at, "the value of a field", checker)
@@ -95,14 +81,7 @@ impl TextLanguage for Body {
     fn schema(&self) -> Json {
         json!({ "type": "string" })
     }
-
-    fn is_free(&self) -> bool {
-        true
-    }
-
-    fn instead(&self, item: &Item) -> Option<String> {
-        quoted_text(item)
-    }
+    const FREE: bool = true;
 
     fn parse(&self, text: &Text, _at: &At, _checker: &mut Checker<'_>) -> Option<String> {
         Some(text.value.clone())
@@ -161,11 +140,4 @@ fn line(text: &Text, at: &At, what: &str, checker: &mut Checker<'_>) -> Option<S
         why,
         String::new(),
     )
-}
-
-fn quoted_text(item: &Item) -> Option<String> {
-    match item.node {
-        Node::Integer(_) | Node::Bool(_) => Some(format!("write \"{}\"", item.at.text())),
-        _ => None,
-    }
 }
