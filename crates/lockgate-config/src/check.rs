@@ -1,140 +1,30 @@
-//! Walks what was written against the table of keys and turns each value into what it means.
+//! Walks what was written against the table of keys.
 //!
-//! Every mistake is reported and the walk goes on; what was wrong becomes `Value::Invalid`, so that
-//! no second mistake is made of it. Does not know what keys mean together: see `resolve`.
+//! Every mistake is reported and the walk goes on; what was wrong has no value, so that no second
+//! mistake is made of it. Does not know how values are written: see `values`; nor what keys mean
+//! together: see `resolve`.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
-use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
-use crate::address::ListenAddr;
 use crate::codes::Code;
-use crate::document::{Branch, Entry, Item, Node, Syntax};
-use crate::keys::{self, Key, Kind, Unset};
-use crate::model::{
-    Allowance, Cidr, EndpointAddr, Group, HashKey, Host, HttpUrl, LimitKey, MediaRange, Origin,
-    Suite, TlsVersion,
-};
+use crate::document::{Branch, Entry as Written, Item, Node, Syntax as Whole};
+use crate::keys::{self, Row, Unset};
 use crate::newcomers::{self, Meaning};
 use crate::place::At;
 use crate::report::Report;
-use crate::tunnel_rule::TunnelRule;
+use crate::values::{Entry, Language, Strange, Table};
 
 use places::{join, nearby, reading};
-use wrong::{misread, unlimited};
 
-pub(crate) use answers::media_range;
-pub(crate) use expected::expected;
-use expected::{keys_sentence, one_of};
-pub(crate) use http::{WrittenLimit, statuses};
-pub(crate) use tables::{Id, Keyed, Named, is_table_name};
+pub(crate) use cures::{means_every, path_cure};
+pub(crate) use places::FEW;
 
-mod answers;
 mod cures;
-mod expected;
-mod files;
-mod http;
-mod networks;
 mod places;
-mod tables;
-mod text;
-mod tunnel;
-mod unquoted;
+mod quantity;
+pub(crate) mod unquoted;
 mod wrong;
-
-/// A value that fits its key.
-#[derive(Debug, Clone)]
-pub(crate) enum Value {
-    Bool(bool),
-    Integer(u64),
-    Duration(Duration),
-    Size(u64),
-    Word(&'static str),
-    Text(String),
-    Path(PathBuf),
-    Listener(ListenAddr),
-    Endpoint(EndpointAddr),
-    /// The name in `pool:NAME`.
-    Pool(String),
-    Network(Cidr),
-    TunnelRule(TunnelRule),
-    Ip(IpAddr),
-    Host(Host),
-    /// Bytes a second.
-    Rate(u64),
-    Frequency(u32, Duration),
-    Limit(WrittenLimit),
-    Allowance(Allowance),
-    LimitKey(LimitKey),
-    HashKey(HashKey),
-    Statuses(RangeInclusive<u16>),
-    /// A format and a place.
-    Log(&'static str, Box<Value>),
-    Version(TlsVersion),
-    Suite(Suite),
-    Group(Group),
-    MediaRange(MediaRange),
-    /// `None` is every one.
-    Origin(Option<Origin>),
-    Url(HttpUrl),
-    List(Vec<Checked>),
-    Table(Table),
-    Tables(Vec<Keyed>),
-    Map(Vec<Named>),
-    /// It has been reported.
-    Invalid,
-}
-
-impl Value {
-    /// Whether it, or anything in it, was a mistake.
-    pub(crate) fn is_broken(&self) -> bool {
-        match self {
-            Value::Invalid => true,
-            Value::List(items) => items.iter().any(|item| item.value.is_broken()),
-            Value::Table(table) => table.entries.values().any(|entry| entry.value.is_broken()),
-            Value::Map(map) => map.iter().any(|one| one.value.value.is_broken()),
-            _ => false,
-        }
-    }
-}
-
-/// A value and where it stands.
-#[derive(Debug, Clone)]
-pub(crate) struct Checked {
-    pub(crate) value: Value,
-    pub(crate) at: At,
-}
-
-/// A table that holds only keys it knows.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Table {
-    pub(crate) entries: BTreeMap<&'static str, Checked>,
-    pub(crate) key_places: BTreeMap<&'static str, At>,
-    pub(crate) strange: Strange,
-}
-
-/// The keys of a table that are not known.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Strange {
-    /// Whether there is one, or lines could not be read: what is missing may have been meant by
-    /// it.
-    pub(crate) any: bool,
-    /// Whether one of them holds a table.
-    pub(crate) tables: bool,
-    /// The keys that they were meant to be, as far as that is known.
-    meant: Vec<&'static str>,
-    /// Whether any key may have been meant by lines that could not be read.
-    lost: bool,
-}
-
-impl Strange {
-    /// Whether one of `keys` was meant.
-    pub(crate) fn meant_one_of(&self, keys: &[&str]) -> bool {
-        self.lost || self.meant.iter().any(|meant| keys.contains(meant))
-    }
-}
 
 /// Paths of which the absolute form is known, by the file and offset where they were written.
 pub(crate) type Absolute = HashMap<(usize, usize), String>;
@@ -142,64 +32,129 @@ pub(crate) type Absolute = HashMap<(usize, usize), String>;
 /// The walk.
 pub(crate) struct Checker<'a> {
     pub(crate) report: &'a mut Report,
-    pub(crate) syntax: Syntax,
-    pub(crate) absolute: Absolute,
+    syntax: Whole,
+    absolute: Absolute,
+    /// How many values were mistakes so far.
+    broken: usize,
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    pub(crate) fn new(report: &'a mut Report, syntax: Whole) -> Self {
+        Checker {
+            report,
+            syntax,
+            absolute: Absolute::default(),
+            broken: 0,
+        }
+    }
+
+    /// The paths that were written relatively.
+    pub(crate) fn into_absolute(self) -> Absolute {
+        self.absolute
+    }
+
     /// Checks a table. `path` is that of the table in the reference: empty, `tls`, `tcp.*.proxy`.
     pub(crate) fn table(
         &mut self,
-        keys: &'static [Key],
+        keys: &'static [Row],
         branch: &Branch,
         path: &str,
         at: Option<&At>,
     ) -> Table {
-        let lost = self.syntax == Syntax::Damaged;
-        let strange = Strange {
+        let lost = self.syntax == Whole::Damaged;
+        let mut table = Table::default();
+        let mut strange = Strange {
             any: lost,
             lost,
             ..Strange::default()
         };
-        let mut table = Table {
-            strange,
-            ..Table::default()
-        };
-        for (name, entry) in &branch.entries {
-            match keys::find(keys, name) {
-                Some(key) => {
-                    let value = self.value(&key.kind, &entry.item, &join(path, name));
-                    // A table where none can be was meant as another key.
-                    table.strange.any |=
-                        matches!((&value, &entry.item.node), (Value::Invalid, Node::Table(_)));
-                    table.key_places.insert(key.name, entry.key_at.clone());
-                    table.entries.insert(
-                        key.name,
-                        Checked {
-                            value,
-                            at: entry.item.at.clone(),
-                        },
-                    );
-                }
-                None => {
-                    table.strange.any = true;
-                    table.strange.tables |= matches!(entry.item.node, Node::Table(_));
-                    table
-                        .strange
-                        .meant
-                        .extend(self.unknown(keys, name, entry, path));
-                }
+        for (name, written) in &branch.entries {
+            let is_table = matches!(written.item.node, Node::Table(_));
+            if let Some(key) = keys::find(keys, name) {
+                let entry = self.entry(key, written, &join(path, name));
+                // A table where none can be was meant as another key.
+                strange.any |= entry.value.is_none() && is_table;
+                table.entries.insert(key.name, entry);
+                continue;
             }
+            strange.any = true;
+            strange.tables |= is_table;
+            strange
+                .meant
+                .extend(self.unknown(keys, name, written, path));
         }
+        table.strange = strange;
         if let Some(at) = at {
             self.required(keys, &table, at);
         }
         table
     }
 
-    fn required(&mut self, keys: &'static [Key], table: &Table, at: &At) {
+    /// Checks one entry of a table.
+    pub(crate) fn entry(&mut self, key: &Row, written: &Written, path: &str) -> Entry {
+        let before = self.broken;
+        let value = key.language.read_any(&written.item, path, self);
+        Entry {
+            key_at: written.key_at.clone(),
+            at: written.item.at.clone(),
+            value,
+            broken: self.broken > before,
+        }
+    }
+
+    /// Reads a value; nothing where it is a mistake.
+    pub(crate) fn value<L: Language>(
+        &mut self,
+        language: &L,
+        item: &Item,
+        path: &str,
+    ) -> Option<L::Value> {
+        let value = match item.node {
+            Node::Broken => None,
+            _ => language.read(item, path, self),
+        };
+        self.broken += usize::from(value.is_none());
+        value
+    }
+
+    /// Reports a mistake: there is no value.
+    pub(crate) fn invalid<T>(
+        &mut self,
+        code: Code,
+        at: &At,
+        message: impl Into<String>,
+        why: &str,
+        cure: impl Into<String>,
+    ) -> Option<T> {
+        self.report.push_at(code, at, message, why, cure);
+        None
+    }
+
+    /// The path from the root on; notes how to write it so, for the configuration that is kept.
+    pub(crate) fn rooted(&mut self, raw: &str, path: &Path, scheme: &str, at: &At) -> PathBuf {
+        let dir = &at.source.dir;
+        if path.is_relative() {
+            let written = raw.strip_prefix(scheme).unwrap_or(raw);
+            let written = match scheme {
+                "" => written,
+                _ => written.trim_start_matches("//"),
+            };
+            let absolute = format!("{scheme}{}", dir.join(written).display());
+            self.absolute.insert(at.start(), absolute);
+        }
+        dir.join(path)
+    }
+
+    /// Notes what stands before a path that was written relatively.
+    pub(crate) fn write_before(&mut self, at: &At, before: &str) {
+        if let Some(absolute) = self.absolute.get_mut(&at.start()) {
+            absolute.insert_str(0, before);
+        }
+    }
+
+    fn required(&mut self, keys: &'static [Row], table: &Table, at: &At) {
         // What was meant by a strange key is not missing.
-        let missing = |key: &&Key| {
+        let missing = |key: &&Row| {
             matches!(key.default, Unset::Required)
                 && !table.entries.contains_key(key.name)
                 && !table.strange.meant_one_of(&[key.name])
@@ -215,9 +170,9 @@ impl Checker<'_> {
     /// Reports the key; which one was meant by it, if that is known.
     fn unknown(
         &mut self,
-        keys: &'static [Key],
+        keys: &'static [Row],
         name: &str,
-        entry: &Entry,
+        entry: &Written,
         path: &str,
     ) -> Option<&'static str> {
         let place = reading(path);
@@ -257,161 +212,6 @@ impl Checker<'_> {
             None => newcomers::nearest(name, keys.iter().map(|key| key.name)),
         }
     }
-
-    pub(crate) fn value(&mut self, kind: &Kind, item: &Item, path: &str) -> Value {
-        match (kind, &item.node) {
-            (_, Node::Broken) => Value::Invalid,
-            (Kind::Either(kinds), _) => self.either(kind, kinds, item, path),
-            (Kind::False, Node::Bool(false)) => Value::Bool(false),
-            (Kind::Bool, Node::Bool(value)) => Value::Bool(*value),
-            (Kind::Integer { min, max }, Node::Integer(value)) => {
-                self.integer(*value, (*min, *max), item)
-            }
-            (Kind::OneOf(numbers), Node::Integer(value)) => self.one_of(*value, numbers, item),
-            (kind, Node::Integer(value)) if has_unit(kind) => self.bare(kind, *value, item),
-            (Kind::List { of, least }, Node::List(items)) => {
-                self.list(of, *least, items, item, path)
-            }
-            (Kind::Table(keys), Node::Table(branch)) => {
-                Value::Table(self.table(keys, branch, path, Some(&item.at)))
-            }
-            (Kind::Tables(by, keys), Node::Table(branch)) => self.tables(*by, keys, branch, path),
-            (Kind::Map(names, of, keys), Node::Table(branch)) => {
-                self.map(*names, of, keys, branch, path)
-            }
-            (kind, Node::Text(text)) if is_text(kind) => self.text(kind, text, item),
-            _ => self.wrong_type(kind, item, path),
-        }
-    }
-
-    /// Takes the alternative that fits the form of the value; a word only when it is exactly that
-    /// word, or when no other alternative is a text.
-    fn either(&mut self, whole: &Kind, kinds: &'static [Kind], item: &Item, path: &str) -> Value {
-        let fitting = kinds.iter().filter(|kind| fits(kind, item));
-        let chosen = fitting
-            .clone()
-            .find(|kind| is_word(kind, item))
-            .or_else(|| {
-                fitting
-                    .clone()
-                    .find(|kind| !matches!(kind, Kind::Word(_)))
-                    .or_else(|| fitting.clone().next())
-            });
-        match chosen {
-            _ if !kinds.iter().any(|kind| is_word(kind, item)) && unlimited(kinds, &item.node) => {
-                self.wrong_type(whole, item, path)
-            }
-            _ if kinds.iter().any(|kind| is_word(kind, item)) => {
-                chosen.map_or(Value::Invalid, |kind| self.value(kind, item, path))
-            }
-            Some(Kind::Word(_)) => self.unknown_word(whole, item),
-            Some(chosen) if matches!(&item.node, Node::Text(text) if misread(kinds, chosen, text)) => {
-                self.wrong_type(whole, item, path)
-            }
-            Some(kind) => self.value(kind, item, path),
-            None => self.wrong_type(whole, item, path),
-        }
-    }
-
-    fn integer(&mut self, value: Option<i64>, (min, max): (u64, u64), item: &Item) -> Value {
-        match value.and_then(|value| u64::try_from(value).ok()) {
-            Some(value) if (min..=max).contains(&value) => Value::Integer(value),
-            _ => {
-                let cure = format!("write a number from {min} to {max}");
-                self.report.push_at(
-                    Code::OutOfRange,
-                    &item.at,
-                    "the number is out of range",
-                    "",
-                    cure,
-                );
-                Value::Invalid
-            }
-        }
-    }
-
-    fn one_of(&mut self, value: Option<i64>, numbers: &[u64], item: &Item) -> Value {
-        match value.and_then(|value| u64::try_from(value).ok()) {
-            Some(value) if numbers.contains(&value) => Value::Integer(value),
-            _ => {
-                let cure = format!("write {}", one_of(numbers));
-                self.report.push_at(
-                    Code::OutOfRange,
-                    &item.at,
-                    "the number is not one of these",
-                    "",
-                    cure,
-                );
-                Value::Invalid
-            }
-        }
-    }
-
-    fn list(&mut self, of: &Kind, least: usize, items: &[Item], whole: &Item, path: &str) -> Value {
-        if items.len() < least {
-            let cure = format!("write {}", keys_sentence(of));
-            self.report.push_at(
-                Code::OutOfRange,
-                &whole.at,
-                "the list is empty",
-                "it needs an entry",
-                cure,
-            );
-            return Value::Invalid;
-        }
-        let checked = items.iter().map(|item| {
-            let value = self.value(of, item, path);
-            Checked {
-                value,
-                at: item.at.clone(),
-            }
-        });
-        Value::List(checked.collect())
-    }
-}
-
-fn is_text(kind: &Kind) -> bool {
-    !matches!(
-        kind,
-        Kind::False
-            | Kind::Bool
-            | Kind::Integer { .. }
-            | Kind::List { .. }
-            | Kind::Table(_)
-            | Kind::Tables(..)
-            | Kind::Map(..)
-            | Kind::OneOf(_)
-            | Kind::Either(_)
-    )
-}
-
-fn is_word(kind: &Kind, item: &Item) -> bool {
-    matches!((kind, &item.node), (Kind::Word(words), Node::Text(text)) if words.contains(&&*text.value))
-}
-
-fn fits(kind: &Kind, item: &Item) -> bool {
-    match &item.node {
-        Node::Text(_) => is_text(kind),
-        Node::Integer(_) => matches!(kind, Kind::Integer { .. } | Kind::OneOf(_)) || has_unit(kind),
-        Node::Bool(value) => matches!(kind, Kind::Bool) || matches!(kind, Kind::False) && !value,
-        Node::List(_) => matches!(kind, Kind::List { .. }),
-        Node::Table(_) => matches!(kind, Kind::Table(_) | Kind::Tables(..) | Kind::Map(..)),
-        Node::Float | Node::Datetime | Node::Broken => false,
-    }
-}
-
-/// Whether it is a string of a number and a unit, for which a number alone is a mistake.
-fn has_unit(kind: &Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Duration { .. }
-            | Kind::Size { .. }
-            | Kind::Rate
-            | Kind::Percent
-            | Kind::Frequency
-            | Kind::Allowance
-            | Kind::Limit
-    )
 }
 
 #[cfg(test)]

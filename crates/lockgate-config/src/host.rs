@@ -72,6 +72,14 @@ impl HostError {
 }
 
 impl SiteKey {
+    /// The host, where there is one.
+    pub(crate) fn host(&self) -> Option<&Host> {
+        match self {
+            SiteKey::Implied(host) | SiteKey::Port(host, _) => Some(host),
+            SiteKey::Unix(_) => None,
+        }
+    }
+
     /// Parses `"HOST"`, `":PORT"`, `"HOST:PORT"` or `"unix:PATH"`.
     pub(crate) fn parse(text: &str) -> Result<SiteKey, HostError> {
         if text.starts_with("unix:") {

@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::check::{Absolute, Checker, Value};
+use crate::check::Checker;
 use crate::codes::Code;
-use crate::document::{self, Branch, Item, Node, Syntax};
+use crate::document::{self, Branch, Entry, Node, Syntax};
 use crate::environment::{Environment, is_pattern};
-use crate::keys::{self, ROOT};
+use crate::keys::top::INCLUDE;
 use crate::place::{At, Source};
 use crate::report::Report;
+use crate::values::Items;
 
 /// Everything that was written.
 pub(crate) struct Written {
@@ -74,7 +75,7 @@ impl Files<'_> {
         let Some(include) = root.entries.remove("include") else {
             return root;
         };
-        for (pattern, at) in self.patterns(&include.item) {
+        for (pattern, at) in self.patterns(&include) {
             for path in self.files(&pattern, &at) {
                 if let Some(source) = self.open(&path, source, &at) {
                     let tree = self.tree(&source);
@@ -85,28 +86,15 @@ impl Files<'_> {
         root
     }
 
-    fn patterns(&mut self, item: &Item) -> Vec<(PathBuf, At)> {
-        let Some(key) = keys::find(ROOT, "include") else {
+    fn patterns(&mut self, written: &Entry) -> Vec<(PathBuf, At)> {
+        let mut checker = Checker::new(self.report, self.syntax);
+        let entry = checker.entry(&INCLUDE.row(), written, "include");
+        let Some(patterns) = entry.written::<Items<PathBuf>>() else {
             return Vec::new();
         };
-        let mut checker = Checker {
-            report: self.report,
-            syntax: self.syntax,
-            absolute: Absolute::default(),
-        };
-        let Value::List(items) = checker.value(&key.kind, item, "include") else {
-            return Vec::new();
-        };
-        let path = |value| {
-            if let Value::Path(path) = value {
-                Some(path)
-            } else {
-                None
-            }
-        };
-        items
-            .into_iter()
-            .filter_map(|item| Some((path(item.value)?, item.at)))
+        let placed = patterns.value.placed();
+        placed
+            .map(|(path, at)| (path.clone(), at.clone()))
             .collect()
     }
 

@@ -5,8 +5,8 @@
 //!
 //! # Layout
 //! `include` reads files into a tree (`document`) that knows where each part stands; `check` walks
-//! it against `keys`; `resolve` makes the `model` of it. `reference` and `schema` are written from
-//! `keys` too.
+//! it against `keys`, whose values `values` reads; `resolve` makes the `model` of it. `reference`
+//! and `schema` are written from `keys` too.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +35,7 @@ mod schema;
 mod syntax;
 mod tunnel_rule;
 mod units;
+mod values;
 
 pub use address::NotCidr;
 pub use codes::{Code, Severity};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::check::{Absolute, Checker};
+use crate::check::Checker;
 use crate::codes::Code;
 use crate::environment::Environment;
 use crate::model::Config;
@@ -135,20 +135,16 @@ pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<Loaded
 fn draft(text: &str, name: &Path, env: &Environment) -> Draft {
     let mut report = Report::new();
     let written = include::read(text, name, env, &mut report);
-    let mut checker = Checker {
-        report: &mut report,
-        syntax: written.syntax,
-        absolute: Absolute::default(),
-    };
+    let mut checker = Checker::new(&mut report, written.syntax);
     let root = checker.table(keys::ROOT, &written.root, "", None);
-    let absolute = checker.absolute;
+    let absolute = checker.into_absolute();
     let config = resolve::resolve(&root, &written, env, &mut report);
     let merged = merged::toml(&written.root, &absolute);
     let loaded = Loaded {
         config,
         warnings: report.clone(),
         merged,
-        places: root.key_places,
+        places: root.into_places(),
     };
     Draft {
         loaded,

@@ -57,7 +57,7 @@ impl Writer<'_> {
             self.line(text, name, entry);
         }
         for (name, entry) in sections {
-            let name = self.absolute.get(&place(&entry.key_at)).unwrap_or(name);
+            let name = self.absolute.get(&entry.key_at.start()).unwrap_or(name);
             self.section(text, &[path, std::slice::from_ref(name)].concat(), entry);
         }
     }
@@ -69,7 +69,7 @@ impl Writer<'_> {
     fn value(&self, item: &Item) -> String {
         match &item.node {
             Node::Text(found) => {
-                let raw = self.absolute.get(&place(&item.at)).unwrap_or(&found.raw);
+                let raw = self.absolute.get(&item.at.start()).unwrap_or(&found.raw);
                 string(&references::absolute(raw, &item.at.source.dir))
             }
             Node::Bool(value) => value.to_string(),
@@ -97,10 +97,6 @@ impl Writer<'_> {
             }
         }
     }
-}
-
-fn place(at: &crate::place::At) -> (usize, usize) {
-    (at.source.order, at.span.start)
 }
 
 fn key(name: &str) -> String {

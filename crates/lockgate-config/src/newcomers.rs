@@ -17,7 +17,7 @@ mod upstream;
 mod values;
 mod words;
 
-use crate::keys::{self, Key};
+use crate::keys::{self, Row as KeyRow};
 
 pub(crate) use foreign::recognise;
 pub(crate) use spelling::{nearest, similar};
@@ -66,7 +66,7 @@ impl Row {
         }
     }
 
-    fn is_for(&self, keys: &'static [Key]) -> bool {
+    fn is_for(&self, keys: &'static [KeyRow]) -> bool {
         !self.beside.is_empty()
             && self
                 .beside
@@ -114,7 +114,7 @@ const fn absent(names: &'static str, cure: &'static str) -> Row {
 }
 
 /// What `name` stands for in a table that has `keys`.
-pub(crate) fn meaning(keys: &'static [Key], name: &str) -> Option<Meaning> {
+pub(crate) fn meaning(keys: &'static [KeyRow], name: &str) -> Option<Meaning> {
     let name = plain(name)?;
     let rows = || {
         ROWS.iter()
@@ -199,11 +199,11 @@ mod tests {
         }
     }
 
-    fn tables() -> Vec<&'static [Key]> {
+    fn tables() -> Vec<&'static [KeyRow]> {
         let ways = keys::ways();
         let inner = ways.iter().filter_map(|way| {
-            let kind = &way.last()?.kind;
-            kind.table().or_else(|| kind.listed_table())
+            let language = way.last()?.language;
+            language.table().or_else(|| language.listed_table())
         });
         inner.chain([keys::ROOT]).collect()
     }

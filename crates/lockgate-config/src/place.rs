@@ -62,6 +62,11 @@ impl At {
         self.source.text.get(self.span.clone()).unwrap_or_default()
     }
 
+    /// The file by its order of reading, and the offset in it.
+    pub(crate) fn start(&self) -> (usize, usize) {
+        (self.source.order, self.span.start)
+    }
+
     /// Files in the order of reading, then from top to bottom.
     pub(crate) fn rank(&self) -> (usize, usize, usize) {
         (self.source.order, self.span.start, self.span.end)

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::expected;
 use crate::codes::Code;
-use crate::keys::{self, Kind, Unset, Way};
-use crate::units;
+use crate::keys::{self, Unset, Way};
 
 /// The text of `docs/config.md`.
 pub fn reference() -> String {
@@ -37,12 +35,9 @@ fn heading(way: &Way) -> String {
             "## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned()
         }
         [first] if first.name == "tls" => "## `[tls]`\n\n".to_owned(),
-        [.., last] => match last.kind {
-            Kind::Tables(by, _) => {
-                format!("## `[{}.{}]`\n\n", keys::full_name(way), by.placeholder())
-            }
-            _ => String::new(),
-        },
+        [.., last] => last.language.by().map_or_else(String::new, |by| {
+            format!("## `[{}.{}]`\n\n", keys::full_name(way), by.placeholder())
+        }),
         _ => String::new(),
     }
 }
@@ -52,72 +47,27 @@ fn section(way: &Way, name: &str) -> String {
         return String::new();
     };
     let mut text = format!("### `{name}`\n\n{}\n\n", key.doc);
-    text.push_str(&format!("- Value: {}\n", value(&key.kind)));
+    text.push_str(&format!("- Value: {}\n", key.language.reference()));
     text.push_str(&match key.default {
         Unset::Is(value) => format!("- Default: `{value}`\n"),
         Unset::Absent(meaning) => format!("- Without it: {meaning}\n"),
         Unset::Required => "- Required\n".to_owned(),
         Unset::Within => "- Default: that of each of its keys\n".to_owned(),
     });
-    if let Some(unit) = unit(&key.kind) {
+    if let Some(unit) = key.language.unit() {
         text.push_str(&format!("- Unit: {unit}\n"));
     }
     text.push_str(&format!("\n```toml\n{}\n```\n\n", keys::example(way)));
     text
 }
 
-fn value(kind: &Kind) -> String {
-    let name = |name: &str| format!("`{name}`");
-    match kind {
-        Kind::Word(words) => words
-            .iter()
-            .map(|word| format!("`\"{word}\"`"))
-            .collect::<Vec<_>>()
-            .join(", "),
-        Kind::False => name("false"),
-        Kind::Bool => "`true`, `false`".to_owned(),
-        Kind::Suite => names("", crate::model::Suite::ALL.map(crate::model::Suite::name)),
-        Kind::Group => names("", crate::model::Group::ALL.map(crate::model::Group::name)),
-        Kind::List { of, .. } => format!("a list; each: {}", value(of)),
-        Kind::Table(keys) => names("a table of ", keys.iter().map(|key| key.name)),
-        Kind::Tables(_, keys) => names("tables of ", keys.iter().map(|key| key.name)),
-        Kind::Either(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join("; or "),
-        Kind::Duration { min } if *min > 0 => {
-            format!("{}, at least {}", expected(kind), units::shortest(*min))
-        }
-        Kind::Size { min, max: u64::MAX } if *min > 0 => {
-            format!("{}, at least {}", expected(kind), units::smallest(*min))
-        }
-        Kind::Size { min, max } if *max < u64::MAX => {
-            format!(
-                "{}, from {} to {}",
-                expected(kind),
-                units::smallest(*min),
-                units::smallest(*max)
-            )
-        }
-        Kind::OneOf(numbers) => names("", numbers.iter().map(u64::to_string)),
-        kind => expected(kind),
-    }
-}
-
-fn names<T: std::fmt::Display>(before: &str, names: impl IntoIterator<Item = T>) -> String {
+/// Names as code, after what they are.
+pub(crate) fn names<T: std::fmt::Display>(
+    before: &str,
+    names: impl IntoIterator<Item = T>,
+) -> String {
     let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
     format!("{before}{}", names.join(", "))
-}
-
-fn unit(kind: &Kind) -> Option<&'static str> {
-    match kind {
-        Kind::Duration { .. } => Some("`ms`, `s`, `m`, `h`, `d`"),
-        Kind::Age | Kind::CachePolicy => Some("`s`, `m`, `h`, `d`, `y` (365 days)"),
-        Kind::Size { .. } => {
-            Some("`B`, `KB`, `MB`, `GB`, `TB` (by 1,000), `KiB`, `MiB`, `GiB`, `TiB` (by 1,024)")
-        }
-        Kind::Rate => Some("the units of sizes, with `/s`"),
-        Kind::Frequency | Kind::Allowance => Some("`/s`, `/m`, `/h`"),
-        Kind::Either(kinds) => kinds.iter().find_map(unit),
-        _ => None,
-    }
 }
 
 /// As GitHub makes them: lower case, punctuation left out.

@@ -8,19 +8,22 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::check::{Checked, Keyed, Table, Value};
 use crate::codes::Code;
 use crate::document::Syntax;
 use crate::environment::Environment;
 use crate::include::Written;
-use crate::keys;
+use crate::keys::top::{self, access_log};
+use crate::keys::{
+    ports as port_keys, rates as rate_keys, site as site_keys, timeouts as timeout_keys,
+};
 use crate::model::{
-    AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Level,
-    Limits, Log, LogFormat, LogTarget, Memory, Metrics, Ports, Protocol, Rates, RedirectMap,
-    Rotate, Site, SiteLog, Socket, Tcp, Timeouts, Workers,
+    AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Limits, Log,
+    LogTarget, Metrics, Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog, Socket, Tcp,
+    Timeouts, Workers,
 };
 use crate::place::At;
 use crate::report::Report;
+use crate::values::{Form, Table};
 
 use pool::Pools;
 use view::View;
@@ -42,6 +45,9 @@ mod tcp;
 mod tls;
 mod tunnel;
 mod view;
+
+/// The form of a line and its place; nothing is no log.
+type LogPlace = Option<(AccessFormat, LogTarget)>;
 
 /// What resolving needs at every step.
 struct Resolver<'a> {
@@ -77,15 +83,12 @@ pub(crate) fn resolve(
     env: &Environment,
     report: &mut Report,
 ) -> Config {
-    let top = View {
-        keys: keys::ROOT,
-        layers: vec![root],
-    };
+    let top = View::of(root);
     let shared = Shared {
-        trusted: top.networks("trusted"),
-        timeouts: timeouts(&top.section("timeouts")),
-        rates: rates(&top.section("rates")),
-        ports: ports(&top.section("ports")),
+        trusted: top.list(&top::TRUSTED),
+        timeouts: timeouts(&top.section(&top::TIMEOUTS)),
+        rates: rates(&top.section(&top::RATES)),
+        ports: ports(&top.section(&top::PORTS)),
     };
     let mut resolver = Resolver {
         env,
@@ -101,23 +104,23 @@ pub(crate) fn resolve(
     };
     resolver.named_pools();
     let values = resolver.values();
-    let access_log = resolver.access_log(&top);
+    let access_log = resolver.access_log(top.get(&top::ACCESS_LOG), &top.section(&top::ACCESS_LOG));
     resolver.shared_log = access_log.clone();
     let tcp = resolver.tcp();
     let tunnels = resolver.tunnels();
     let sites = resolver.sites();
     let mut config = Config {
         workers: workers(&top),
-        user: top.text("user"),
-        state: top.path("state"),
+        user: top.get(&top::USER),
+        state: top.get(&top::STATE),
         metrics: metrics(&top),
         access_log,
         site_logs: std::mem::take(&mut resolver.site_logs),
         log: log(&top),
-        drain: drain(&top.section("drain")),
-        limits: limits(&top.section("limits")),
-        name_servers: resolver.name_servers(&top.section("dns")),
-        socket: socket(&top.section("socket")),
+        drain: drain(&top.section(&top::DRAIN)),
+        limits: limits(&top.section(&top::LIMITS)),
+        name_servers: resolver.name_servers(&top.section(&top::DNS)),
+        socket: socket(&top.section(&top::SOCKET)),
         values,
         trusted: resolver.shared.trusted.clone(),
         timeouts: resolver.shared.timeouts,
@@ -141,72 +144,70 @@ pub(crate) fn resolve(
     config
 }
 
-impl Resolver<'_> {
-    /// The tables of a section.
-    fn tables(&self, section: &str) -> Vec<Keyed> {
-        match self.root.entries.get(section) {
-            Some(Checked {
-                value: Value::Tables(tables),
-                ..
-            }) => tables.clone(),
-            _ => Vec::new(),
+impl<'a> Resolver<'a> {
+    /// The top of the file.
+    fn top(&self) -> View<'a> {
+        View::of(self.root)
+    }
+
+    /// Whether a mistake has been reported at a place: what several tables inherit is resolved for
+    /// each of them.
+    fn warned(&self, code: Code, at: &At) -> bool {
+        self.report
+            .iter()
+            .any(|found| found.code() == code && found.at().map(At::rank) == Some(at.rank()))
+    }
+
+    /// Reports a mistake, but once at a place.
+    fn push_once(
+        &mut self,
+        code: Code,
+        at: &At,
+        message: impl Into<String>,
+        why: impl Into<String>,
+        cure: impl Into<String>,
+    ) {
+        if !self.warned(code, at) {
+            self.report.push_at(code, at, message, why, cure);
         }
     }
 
-    fn access_log(&mut self, top: &View<'_>) -> Option<AccessLog> {
-        let short = top.value("access_log");
-        if matches!(short, Value::Bool(false)) {
-            return None;
-        }
-        let long = top.section("access_log");
-        let (format, to) = match short {
-            Value::Table(_) => (long.word("format"), log_target(long.value("to"))),
-            Value::Log(format, to) => (format, log_target(*to)),
-            short => ("json", log_target(short)),
+    fn access_log(&mut self, written: Form<LogPlace>, long: &View<'_>) -> Option<AccessLog> {
+        let (format, to) = match written {
+            Form::Short(None) => return None,
+            Form::Short(Some(place)) => place,
+            Form::Long(_) => (long.get(&access_log::FORMAT), long.get(&access_log::TO)),
         };
-        let format = match format {
-            "combined" => AccessFormat::Combined,
-            "logfmt" => AccessFormat::Logfmt,
-            _ => AccessFormat::Json,
-        };
-        let rotate = match long.value("rotate") {
-            Value::Table(_) => {
-                let rotate = long.section("rotate");
-                Some(Rotate {
-                    size: rotate.size("size"),
-                    keep: rotate.number("keep"),
-                })
-            }
-            _ => None,
-        };
+        let rotate = long.section(&access_log::ROTATE);
+        let rotate = long.get(&access_log::ROTATE).is_long().then(|| Rotate {
+            size: rotate.get(&top::rotate::SIZE),
+            keep: rotate.get(&top::rotate::KEEP),
+        });
         if let (Some(_), LogTarget::Stdout | LogTarget::Stderr, Some(written)) =
-            (rotate, &to, long.written("rotate"))
+            (rotate, &to, long.written(&access_log::ROTATE))
         {
             let message = "there is no file to rotate";
+            let why = "the log goes to a stream";
             let cure = "give `to` a file, or remove `rotate`";
-            self.report.push_at(
-                Code::NothingToRotate,
-                &written.at,
-                message,
-                "the log goes to a stream",
-                cure,
-            );
+            self.report
+                .push_at(Code::NothingToRotate, written.at, message, why, cure);
         }
         Some(AccessLog {
             to,
             format,
-            sample: long.number("sample"),
-            mask_ip: long.on("mask_ip"),
+            sample: long.get(&access_log::SAMPLE),
+            mask_ip: long.get(&access_log::MASK_IP),
             rotate,
         })
     }
 
     /// That of a site: the same as another's is the same log.
     fn site_log(&mut self, view: &View<'_>) -> SiteLog {
-        let Some(written) = view.written("access_log") else {
+        let Some(written) = view.written(&site_keys::ACCESS_LOG) else {
             return SiteLog::Shared;
         };
-        let Some(log) = self.access_log(view) else {
+        let long = view.section(&site_keys::ACCESS_LOG);
+        let Some(log) = self.access_log(written.value.clone(), &long) else {
             return SiteLog::Off;
         };
         if self.shared_log.as_ref() == Some(&log) {
@@ -215,7 +216,7 @@ impl Resolver<'_> {
         if let Some(same) = self.site_logs.iter().position(|(known, _)| *known == log) {
             return SiteLog::Own(same);
         }
-        let places = self.root.key_places.get("access_log");
+        let places = self.root.key_at(&top::ACCESS_LOG);
         let shared = self.shared_log.as_ref().map(|shared| (shared, places));
         let others = self.site_logs.iter().map(|(known, at)| (known, Some(at)));
         let file = |to: &LogTarget| matches!(to, LogTarget::File(_));
@@ -232,48 +233,51 @@ impl Resolver<'_> {
             match at.cloned() {
                 Some(at) => {
                     self.report
-                        .push_pair(Code::Disagree, &written.at, texts, (&at, "that one"));
+                        .push_pair(Code::Disagree, written.at, texts, (&at, "that one"));
                 }
                 None => self
                     .report
-                    .push_at(Code::Disagree, &written.at, texts.0, texts.1, texts.2),
+                    .push_at(Code::Disagree, written.at, texts.0, texts.1, texts.2),
             }
             return SiteLog::Off;
         }
-        self.site_logs.push((log, written.at));
+        self.site_logs.push((log, written.at.clone()));
         SiteLog::Own(self.site_logs.len() - 1)
     }
 
     fn name_servers(&mut self, dns: &View<'_>) -> Vec<SocketAddr> {
         let mut servers = Vec::new();
-        for item in dns.list("servers") {
-            match item.value {
-                Value::Endpoint(EndpointAddr::Ip(address)) => servers.push(address),
-                Value::Endpoint(_) => {
+        for (server, at) in dns.items(&top::dns::SERVERS).placed() {
+            match server {
+                EndpointAddr::Ip(address) => servers.push(*address),
+                _ => {
                     let message = "a name server is not called by its name";
                     let why = "nobody could be asked for it";
                     self.report.push_at(
                         Code::BadAddress,
-                        &item.at,
+                        at,
                         message,
                         why,
                         "write \"10.0.0.53:53\"",
                     );
                 }
-                _ => {}
             }
         }
         servers
     }
 
     fn no_listener(&mut self, written: &Written) {
-        let has = |section: &str| self.root.entries.contains_key(section);
-        const SECTIONS: [&str; 3] = ["site", "tcp", "tunnel"];
-        let some = SECTIONS
-            .iter()
-            .any(|section| !self.tables(section).is_empty());
+        let top = self.top();
+        let some = top
+            .written(&top::SITE)
+            .is_some_and(|sites| !sites.value.is_empty())
+            || [top.written(&top::TCP), top.written(&top::TUNNEL)]
+                .into_iter()
+                .flatten()
+                .any(|tables| !tables.value.is_empty());
         // A section of another name was meant to serve something.
-        let meant = SECTIONS.into_iter().any(has) || self.root.strange.tables;
+        let has = top.mentions(&top::SITE) || top.mentions(&top::TCP) || top.mentions(&top::TUNNEL);
+        let meant = has || self.root.strange.tables;
         if some || self.report.has_errors() && meant {
             return;
         }
@@ -294,13 +298,13 @@ impl Resolver<'_> {
         if self.report.has_errors() {
             return;
         }
-        let places = &self.root.key_places;
+        let top = self.top();
         let plain = |site: &Site| site.tls.is_none();
         let mut relays = config.tcp.iter().flat_map(|tcp| tcp.relays());
         let no_tls = relays.all(|relay| relay.tls.is_none())
             && config.tunnels.iter().all(|tunnel| tunnel.tls.is_none())
             && config.sites.iter().all(plain);
-        if let (Some(at), true) = (places.get("tls"), no_tls) {
+        if let (Some(at), true) = (top.key_at(&top::TLS), no_tls) {
             warn(
                 self.report,
                 at,
@@ -309,13 +313,14 @@ impl Resolver<'_> {
             );
         }
         let no_http = config.sites.is_empty() && config.tunnels.is_empty();
-        for (name, unused) in [
-            ("ports", config.sites.is_empty()),
-            ("rates", no_http),
-            ("http2", no_http),
+        for (key, unused) in [
+            (top::PORTS, config.sites.is_empty()),
+            (top::RATES, no_http),
+            (top::HTTP2, no_http),
         ] {
-            if let (Some(at), true) = (places.get(name), unused) {
-                warn(self.report, at, name, "it is for [site] tables; remove it");
+            if let (Some(at), true) = (top.key_at(&key), unused) {
+                let cure = "it is for [site] tables; remove it";
+                warn(self.report, at, key.row().name, cure);
             }
         }
         let sites = config.sites.iter().map(|site| &site.protocols);
@@ -323,7 +328,7 @@ impl Resolver<'_> {
             .chain(config.tunnels.iter().map(|tunnel| &tunnel.protocols))
             .flatten();
         if let (Some(at), false, true) = (
-            places.get("http2"),
+            top.key_at(&top::HTTP2),
             no_http,
             protocols.all(|protocol| *protocol == Protocol::Http1),
         ) {
@@ -334,7 +339,7 @@ impl Resolver<'_> {
         }
         let is_service = |endpoint: &Endpoint| matches!(endpoint.addr, EndpointAddr::Srv(_));
         if let (Some(at), false) = (
-            places.get("dns"),
+            top.key_at(&top::DNS),
             config
                 .pools
                 .iter()
@@ -354,7 +359,7 @@ impl Resolver<'_> {
         // Sites believe the forwarding fields of whoever is trusted.
         let never = |tcp: &Tcp| tcp.accept_proxy == AcceptProxy::Never;
         let nobody = no_http && config.tcp.iter().all(never);
-        if let (Some(at), true) = (places.get("trusted"), nobody) {
+        if let (Some(at), true) = (top.key_at(&top::TRUSTED), nobody) {
             warn(
                 self.report,
                 at,
@@ -372,114 +377,82 @@ pub(crate) const FIRST_LINES: &str = "begin with\n\
     proxy = \"127.0.0.1:3000\"";
 
 fn metrics(top: &View<'_>) -> Option<Metrics> {
-    let long = top.section("metrics");
-    let at = match top.value("metrics") {
-        Value::Listener(at) => at,
-        Value::Table(_) => long.listener("at")?,
-        _ => return None,
+    let long = top.section(&top::METRICS);
+    let at = match top.get(&top::METRICS) {
+        Form::Short(at) => at?,
+        Form::Long(_) => long.get(&top::metrics::AT)?,
     };
     Some(Metrics {
         at,
-        hosts: long.texts("hosts"),
+        hosts: long.list(&top::metrics::HOSTS),
     })
 }
 
 fn workers(top: &View<'_>) -> Workers {
-    match top.value("workers") {
-        Value::Integer(count) => {
-            let count = usize::try_from(count).ok().and_then(NonZeroUsize::new);
-            count.map_or(Workers::Auto, Workers::Count)
-        }
-        _ => Workers::Auto,
-    }
+    let count = top.get(&top::WORKERS).and_then(NonZeroUsize::new);
+    count.map_or(Workers::Auto, Workers::Count)
 }
 
 fn rates(rates: &View<'_>) -> Rates {
     Rates {
-        min_in: rates.rate("min_in"),
-        min_out: rates.rate("min_out"),
-        grace: rates.duration("grace"),
+        min_in: rates.get(&rate_keys::MIN_IN),
+        min_out: rates.get(&rate_keys::MIN_OUT),
+        grace: rates.get(&rate_keys::GRACE),
     }
 }
 
 fn ports(ports: &View<'_>) -> Ports {
     Ports {
-        http: ports.number("http"),
-        https: ports.number("https"),
+        http: ports.get(&port_keys::HTTP),
+        https: ports.get(&port_keys::HTTPS),
     }
 }
 
 fn log(top: &View<'_>) -> Log {
-    let long = top.section("log");
-    let level = match top.written("log").map(|checked| checked.value) {
-        Some(short @ Value::Word(_)) => short,
-        _ => long.value("level"),
-    };
-    let level = match level {
-        Value::Word("error") => Level::Error,
-        Value::Word("warn") => Level::Warn,
-        Value::Word("debug") => Level::Debug,
-        _ => Level::Info,
-    };
+    let long = top.section(&top::LOG);
+    let short = top.get(&top::LOG);
+    let level = short.as_ref().and_then(Form::short).copied();
     Log {
-        level,
-        format: if long.word("format") == "json" {
-            LogFormat::Json
-        } else {
-            LogFormat::Text
-        },
-    }
-}
-
-fn log_target(value: Value) -> LogTarget {
-    match value {
-        Value::Path(path) => LogTarget::File(path),
-        Value::Word("stderr") => LogTarget::Stderr,
-        _ => LogTarget::Stdout,
+        level: level.unwrap_or_else(|| long.get(&top::log::LEVEL)),
+        format: long.get(&top::log::FORMAT),
     }
 }
 
 fn drain(drain: &View<'_>) -> Drain {
     Drain {
-        delay: drain.duration("delay"),
-        deadline: drain.duration("deadline"),
+        delay: drain.get(&top::drain::DELAY),
+        deadline: drain.get(&top::drain::DEADLINE),
     }
 }
 
 fn limits(limits: &View<'_>) -> Limits {
     Limits {
-        connections: limits.count("connections"),
-        per_client: limits.count("per_client"),
-        handshakes: limits.number("handshakes"),
-        memory: match limits.value("memory") {
-            Value::Size(bytes) => Memory::Bytes(bytes),
-            Value::Word("off") => Memory::Off,
-            _ => Memory::Auto,
-        },
-        head: limits.size("head"),
-        fields: limits.number("fields"),
-        requests: limits
-            .count("requests")
-            .and_then(|count| u64::try_from(count).ok()),
+        connections: limits.get(&top::limits::CONNECTIONS),
+        per_client: limits.get(&top::limits::PER_CLIENT),
+        handshakes: limits.get(&top::limits::HANDSHAKES),
+        memory: limits.get(&top::limits::MEMORY),
+        head: limits.get(&top::limits::HEAD),
+        fields: limits.get(&top::limits::FIELDS),
+        requests: limits.get(&top::limits::REQUESTS),
     }
 }
 
 fn timeouts(timeouts: &View<'_>) -> Timeouts {
     Timeouts {
-        handshake: timeouts.duration("handshake"),
-        head: timeouts.duration("head"),
-        idle: timeouts.duration("idle"),
-        connect: timeouts.duration("connect"),
-        response: timeouts.limit("response"),
-        tunnel_idle: timeouts.duration("tunnel_idle"),
+        handshake: timeouts.get(&timeout_keys::HANDSHAKE),
+        head: timeouts.get(&timeout_keys::HEAD),
+        idle: timeouts.get(&timeout_keys::IDLE),
+        connect: timeouts.get(&timeout_keys::CONNECT),
+        response: timeouts.get(&timeout_keys::RESPONSE),
+        tunnel_idle: timeouts.get(&timeout_keys::TUNNEL_IDLE),
     }
 }
 
 fn socket(socket: &View<'_>) -> Socket {
     Socket {
-        backlog: socket.number("backlog"),
-        fast_open: socket.on("fast_open"),
-        keepalive: socket.limit("keepalive"),
+        backlog: socket.get(&top::socket::BACKLOG),
+        fast_open: socket.get(&top::socket::FAST_OPEN),
+        keepalive: socket.get(&top::socket::KEEPALIVE),
     }
 }
 

@@ -5,8 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::keys::{Key, Kind, ROOT, Unset};
-use crate::model::{Group, Suite, TlsVersion};
+use crate::keys::{ROOT, Row, Unset};
 
 /// The schema of a configuration file (JSON Schema draft 7). An included file may lack any table,
 /// so nothing is required at the top.
@@ -23,7 +22,8 @@ pub fn schema() -> Value {
     schema
 }
 
-fn table(keys: &[Key]) -> Value {
+/// The schema of a table of these keys.
+pub(crate) fn table(keys: &[Row]) -> Value {
     let properties: Map<String, Value> = keys
         .iter()
         .map(|key| (key.name.to_owned(), property(key)))
@@ -41,8 +41,8 @@ fn table(keys: &[Key]) -> Value {
     table
 }
 
-fn property(key: &Key) -> Value {
-    let mut property = kind(&key.kind);
+fn property(key: &Row) -> Value {
+    let mut property = key.language.schema();
     property["description"] = json!(key.doc);
     if let Unset::Is(default) = key.default {
         property["default"] = from_toml(default);
@@ -59,88 +59,4 @@ fn from_toml(value: &str) -> Value {
         .get("value")
         .and_then(|value| serde_json::to_value(value).ok())
         .unwrap_or(Value::Null)
-}
-
-fn kind(kind: &Kind) -> Value {
-    match kind {
-        Kind::False => json!({ "const": false }),
-        Kind::Bool => json!({ "type": "boolean" }),
-        Kind::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
-        Kind::Duration { .. } => pattern("^[0-9]+(ms|s|m|h|d)$"),
-        Kind::Size { .. } => pattern("^[0-9]+([KMGT]i?)?B$"),
-        Kind::Word(words) => words_of(words),
-        Kind::Version => words_of(&TlsVersion::ALL.map(TlsVersion::name)),
-        Kind::Group => words_of(&Group::ALL.map(Group::name)),
-        Kind::Suite => {
-            let iana = Suite::ALL.map(|suite| suite.name().replacen("TLS13_", "TLS_", 1));
-            let mut names: Vec<&str> = Suite::ALL.map(Suite::name).to_vec();
-            names.extend(
-                iana.iter()
-                    .map(String::as_str)
-                    .filter(|name| !Suite::ALL.map(Suite::name).contains(name)),
-            );
-            words_of(&names)
-        }
-        Kind::Listener => pattern("^(.*:[0-9]+|unix:.+)$"),
-        Kind::Endpoint => pattern("^(.+:[0-9]+|unix:.+|srv:.+)$"),
-        Kind::LogFile | Kind::FormattedLog => pattern("[/:]"),
-        Kind::Target => pattern("^(.+:[0-9]+|unix:.+|srv:.+|pool:.+)$"),
-        Kind::Rate => pattern("^[0-9]+([KMGT]i?)?B/s$"),
-        Kind::Percent => pattern("^[0-9]+%$"),
-        Kind::Frequency => pattern("^[0-9]+/[smh]$"),
-        Kind::Allowance => pattern("^[0-9]+/[smh]( +burst +[0-9]+)?$"),
-        Kind::Limit => pattern("^[0-9]+/[smh]"),
-        Kind::LimitKey => pattern("^(client|route|header:.+)$"),
-        Kind::HashKey => pattern("^(client|sni|header:.+|cookie:.+)$"),
-        Kind::StickyKey => pattern("^(cookie:.+|tls-session)$"),
-        Kind::Statuses { from } => {
-            let status = format!("[{}-5][0-9][0-9]", from / 100);
-            pattern(&format!("^{status}(-{status})?$"))
-        }
-        Kind::UrlPath | Kind::InsidePath => pattern("^/"),
-        Kind::TryPath => pattern("^[/{]"),
-        Kind::FileName => pattern("^[^/]+$"),
-        Kind::MediaType | Kind::MediaRange => pattern("^.+/.+$"),
-        Kind::CachePolicy => pattern("^(no-store|no-cache|[0-9]+[smhdy])( .+)?$"),
-        Kind::Age => pattern("^[0-9]+[smhdy]$"),
-        Kind::HttpUrl => pattern("^http://.+"),
-        Kind::Origin => pattern("^(.+://.+|[*])$"),
-        Kind::OneOf(numbers) => json!({ "enum": numbers }),
-        Kind::Body => json!({ "type": "string" }),
-        Kind::Name
-        | Kind::Host
-        | Kind::Path
-        | Kind::Pattern
-        | Kind::Network
-        | Kind::TunnelRule
-        | Kind::Ip
-        | Kind::SiteHost
-        | Kind::Method
-        | Kind::Line
-        | Kind::FieldValue
-        | Kind::Token
-        | Kind::RequestField
-        | Kind::Template => json!({ "type": "string", "minLength": 1 }),
-        Kind::List { of, least } => {
-            json!({ "type": "array", "items": self::kind(of), "minItems": least })
-        }
-        Kind::Table(keys) => table(keys),
-        Kind::Tables(_, keys) => json!({ "type": "object", "additionalProperties": table(keys) }),
-        Kind::Map(_, of, keys) => {
-            let mut map = json!({ "type": "object", "additionalProperties": self::kind(of) });
-            if !keys.is_empty() {
-                map["properties"] = table(keys)["properties"].take();
-            }
-            map
-        }
-        Kind::Either(kinds) => json!({ "anyOf": kinds.iter().map(self::kind).collect::<Vec<_>>() }),
-    }
-}
-
-fn pattern(pattern: &str) -> Value {
-    json!({ "anyOf": [{ "type": "string", "pattern": pattern }, { "$ref": "#/definitions/reference" }] })
-}
-
-fn words_of(words: &[&str]) -> Value {
-    json!({ "anyOf": [{ "enum": words }, { "$ref": "#/definitions/reference" }] })
 }

@@ -1,6 +1,6 @@
 //! Where keys stand, in words: for messages that send a key to its place.
 
-use crate::keys::{self, Key, Kind};
+use crate::keys::{self, Row};
 use crate::newcomers;
 use crate::pattern::PathKey;
 
@@ -43,7 +43,7 @@ fn header(section: &str) -> String {
 
 /// What to write instead of a key that nothing is known about: a name that is spelt alike, the
 /// place of a key of the same name, or where all keys are told.
-pub(super) fn nearby(keys: &'static [Key], name: &str, path: &str) -> String {
+pub(super) fn nearby(keys: &'static [Row], name: &str, path: &str) -> String {
     let names = || keys.iter().map(|key| key.name);
     let is_path = PathKey::parse(name).is_ok() && name.contains('/');
     let leads = ["strip_prefix", "to"]
@@ -82,7 +82,7 @@ pub(super) fn nearby(keys: &'static [Key], name: &str, path: &str) -> String {
 }
 
 /// So many keys are named, more are not read.
-pub(super) const FEW: usize = 5;
+pub(crate) const FEW: usize = 5;
 
 /// Where a key of that name does exist, nearest to `path` first.
 pub(super) fn elsewhere(name: &str, path: &str) -> Option<String> {
@@ -109,24 +109,18 @@ pub(super) fn elsewhere(name: &str, path: &str) -> Option<String> {
     Some(shown.collect::<Vec<_>>().join(" or "))
 }
 
-fn collect(keys: &'static [Key], path: &str, name: &str, places: &mut Vec<String>) {
+fn collect(keys: &'static [Row], path: &str, name: &str, places: &mut Vec<String>) {
     for key in keys {
         if key.name == name {
             places.push(path.to_owned());
         }
-        let Some(inner) = key.kind.table() else {
+        let Some(inner) = key.language.table() else {
             continue;
         };
-        let inside = join(path, key.name);
-        let has_names = match key.kind {
-            Kind::Tables(..) => true,
-            Kind::Map(names, ..) => names.lead(),
-            _ => false,
-        };
-        let inside = if has_names {
-            join(&inside, "*")
-        } else {
-            inside
+        let has_names = key.language.by().is_some() || key.language.leads().is_some();
+        let inside = match has_names {
+            true => join(&join(path, key.name), "*"),
+            false => join(path, key.name),
         };
         collect(inner, &inside, name, places);
     }
@@ -140,9 +134,9 @@ pub(super) fn example(path: &str) -> Option<&'static str> {
         let key = keys::find(keys, name)?;
         example = Some(key.example);
         keys = key
-            .kind
+            .language
             .table()
-            .or_else(|| key.kind.listed_table())
+            .or_else(|| key.language.listed_table())
             .unwrap_or(&[]);
     }
     example

@@ -2,18 +2,22 @@
 
 use super::places::elsewhere;
 use super::*;
+use crate::document::Text;
 use crate::keys::Unset;
 
 #[test]
 fn an_alternative_has_at_most_one_text_besides_words() {
     for way in keys::ways() {
         let key = way.last().unwrap();
-        if let Kind::Either(kinds) = key.kind {
-            let texts = kinds
-                .iter()
-                .filter(|kind| is_text(kind) && !matches!(kind, Kind::Word(_)));
-            assert!(texts.count() <= 1, "{}", keys::full_name(&way));
-        }
+        let text = Node::Text(Text {
+            raw: String::new(),
+            value: String::new(),
+        });
+        let of = key.language.of();
+        let texts = of
+            .iter()
+            .filter(|one| one.takes(&text) && one.words().is_empty());
+        assert!(texts.count() <= 1, "{}", keys::full_name(&way));
     }
 }
 
@@ -25,7 +29,10 @@ fn every_key_has_a_meaning_and_an_example() {
         assert!(key.doc.ends_with('.'), "{name}");
         assert!(!keys::example(&way).is_empty(), "{name}");
         // What has one value only cannot show another one.
-        if let (Unset::Is(default), false) = (key.default, matches!(key.kind, Kind::Word([_]))) {
+        if let (Unset::Is(default), false) = (
+            key.default,
+            key.language.words().len() == 1 && key.language.of().is_empty(),
+        ) {
             assert_ne!(default, key.example, "{name}");
         }
     }

@@ -4,28 +4,33 @@
 use crate::codes::Code;
 use crate::document::{Branch, Entry, Item, Node};
 use crate::host::SiteKey;
-use crate::keys::{self, By, Key};
+use crate::keys::{self, By, Row};
 use crate::newcomers;
 use crate::place::At;
 
+use super::Checker;
 use super::places::join;
-use super::{Checker, Id, Keyed};
+use crate::values::Table;
 
 /// A key of several words that was meant as one.
-pub(super) struct Dotted<'a> {
+pub(crate) struct Dotted<'a> {
     /// All words with their dots.
     at: At,
     item: &'a Item,
 }
 
 impl Dotted<'_> {
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.at.text()
+    }
+
+    pub(crate) fn at(&self) -> &At {
+        &self.at
     }
 }
 
 /// The keys that were meant as one with that of `branch`, which has `keys`.
-pub(super) fn dotted<'a>(keys: &'static [Key], branch: &'a Branch) -> Vec<Dotted<'a>> {
+pub(crate) fn dotted<'a>(keys: &'static [Row], branch: &'a Branch) -> Vec<Dotted<'a>> {
     let mut found = Vec::new();
     for (_, entry) in branch
         .entries
@@ -48,7 +53,7 @@ pub(super) fn dotted<'a>(keys: &'static [Key], branch: &'a Branch) -> Vec<Dotted
 }
 
 /// What else is in `branch`.
-pub(super) fn others(keys: &'static [Key], branch: &Branch) -> Branch {
+pub(crate) fn others(keys: &'static [Row], branch: &Branch) -> Branch {
     let mut others = branch.clone();
     others
         .entries
@@ -58,7 +63,7 @@ pub(super) fn others(keys: &'static [Key], branch: &Branch) -> Branch {
 
 /// Whether the word before the key belongs to it: both are bare, and the key is none of `keys` nor
 /// a slip of one.
-fn belongs(keys: &'static [Key], name: &str, entry: &Entry) -> bool {
+fn belongs(keys: &'static [Row], name: &str, entry: &Entry) -> bool {
     let at = &entry.key_at;
     let before = at.source.text.get(..at.span.start).unwrap_or_default();
     let bare = before.ends_with('.') && !at.text().starts_with(['"', '\'']);
@@ -84,13 +89,13 @@ fn whole(at: &At) -> At {
 
 impl Checker<'_> {
     /// Reports a table whose key lacks its quotes, and checks what is in it.
-    pub(super) fn unquoted_table(
+    pub(crate) fn unquoted_table(
         &mut self,
         by: By,
-        keys: &'static [Key],
+        keys: &'static [Row],
         dotted: &Dotted<'_>,
         path: &str,
-    ) -> Option<Keyed> {
+    ) -> Option<Table> {
         let section = path.rsplit('.').next().unwrap_or(path);
         let header = path.replace('*', "\"example.com\"");
         let code = match by {
@@ -108,23 +113,11 @@ impl Checker<'_> {
         let Node::Table(inner) = &dotted.item.node else {
             return None;
         };
-        let table = self.table(keys, inner, &join(path, "*"), None);
-        // Others may name a pool; a site without quotes serves nothing that could be looked at.
-        let id = if matches!(by, By::Name) {
-            Id::Name
-        } else {
-            return None;
-        };
-        Some(Keyed {
-            name: dotted.name().to_owned(),
-            id,
-            at: dotted.at.clone(),
-            table,
-        })
+        Some(self.table(keys, inner, &join(path, "*"), None))
     }
 
     /// Reports a key of a map that lacks its quotes.
-    pub(super) fn unquoted_name(&mut self, dotted: &Dotted<'_>, map: &str) {
+    pub(crate) fn unquoted_name(&mut self, dotted: &Dotted<'_>, map: &str) {
         self.unquoted(
             Code::BadHost,
             dotted,
@@ -148,7 +141,7 @@ impl Checker<'_> {
 
 /// The header that was meant by an unknown table at the top: of a host or an address without its
 /// section.
-pub(super) fn without_section(name: &str, item: &Item) -> Option<String> {
+pub(crate) fn without_section(name: &str, item: &Item) -> Option<String> {
     let Node::Table(branch) = &item.node else {
         return None;
     };

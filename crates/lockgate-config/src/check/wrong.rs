@@ -1,136 +1,120 @@
-//! Values of another type, without their unit or of another server: what to write instead.
+//! Values of another type or of another server: which alternative was meant, and what to write
+//! instead.
 
 use crate::codes::Code;
 use crate::document::{Item, Node, Text};
-use crate::keys::Kind;
 use crate::newcomers::{self, Given};
-use crate::units;
+use crate::values::{Syntax, alternatives, quoted};
 
-use super::expected::{expected, quoted};
-use super::networks::network_cure;
+use super::Checker;
 use super::places::example;
-use super::{Checker, Value};
 
 impl Checker<'_> {
-    /// A number where a unit belongs: the readings are offered, the likeliest first, none is taken.
-    pub(super) fn bare(&mut self, kind: &Kind, value: Option<i64>, item: &Item) -> Value {
-        let number = value.map_or(10, i64::unsigned_abs);
-        let cure = match kind {
-            Kind::Size { .. } => units::size_readings(number),
-            Kind::Rate => format!("write \"{number}KB/s\" or \"{number}B/s\""),
-            Kind::Percent => format!("write \"{number}%\""),
-            Kind::Frequency | Kind::Allowance | Kind::Limit => {
-                format!("write \"{number}/s\", \"{number}/m\" or \"{number}/h\"")
-            }
-            _ => units::duration_readings(number),
-        };
-        self.report.push_at(
-            Code::Unit,
-            &item.at,
-            "a number without a unit",
-            "which unit is meant?",
-            cure,
-        );
-        Value::Invalid
-    }
-
-    pub(super) fn wrong_type(&mut self, kind: &Kind, item: &Item, path: &str) -> Value {
-        let message = format!("{} cannot stand here", item.node.kind());
-        let why = format!("expected {}", expected(kind));
-        let cure = self.type_cure(kind, item, path);
-        self.report
-            .push_at(Code::WrongType, &item.at, message, why, cure);
-        Value::Invalid
-    }
-
-    fn type_cure(&self, kind: &Kind, item: &Item, path: &str) -> String {
-        let name = path.rsplit('.').next().unwrap_or(path);
-        let upstream_tls = name == "tls" && matches!(kind, Kind::Table(_));
-        let known = newcomers::instead(name, given(&item.node)).filter(|_| !upstream_tls);
-        let found = match &item.node {
-            _ if takes(kind, is_off) && means_off(&item.node) => Some("write \"off\"".to_owned()),
-            Node::Integer(Some(port)) if takes(kind, |kind| matches!(kind, Kind::Ip)) => {
-                Some(format!("the port stands in the key: [site.\":{port}\"]"))
-            }
-            Node::Text(text) => {
-                let truth = truth_cure(kind, text, path);
-                truth
-                    .or_else(|| known.map(str::to_owned))
-                    .or_else(|| text_cure(kind, text))
-            }
-            _ if known.is_some() => known.map(str::to_owned),
-            Node::Bool(true) if upstream_tls => Some("write tls = {}".to_owned()),
-            Node::Integer(_) | Node::Bool(_) if takes(kind, is_plain_text) => {
-                Some(format!("write \"{}\"", item.at.text()))
-            }
-            Node::Integer(Some(port)) if takes(kind, is_address) => {
-                Some(format!("write \"127.0.0.1:{port}\""))
-            }
-            Node::List(_) => match kind {
-                Kind::Tables(by, _) => {
-                    let header = path.replace('*', "\"example.com\"");
-                    Some(format!(
-                        "write [{header}.{}], with single brackets",
-                        by.sample()
-                    ))
-                }
-                _ => None,
-            },
+    /// The alternative that fits the form of the value, by its place; a word only when it is
+    /// exactly that word, or when no other alternative is a text.
+    pub(crate) fn choose(&mut self, whole: &dyn Syntax, item: &Item, path: &str) -> Option<usize> {
+        let of = whole.of();
+        let text = match &item.node {
+            Node::Text(text) => Some(text),
             _ => None,
         };
-        found.unwrap_or_else(|| match (kind, example(path)) {
-            (Kind::Word(words), _) => format!("write {}", quoted(words)),
-            (_, Some(example)) if !example.is_empty() => format!("for example {example}"),
-            _ => String::new(),
-        })
+        let is_word =
+            |one: &&dyn Syntax| text.is_some_and(|text| one.words().contains(&&*text.value));
+        if let Some(word) = of.iter().position(is_word) {
+            return Some(word);
+        }
+        let mut fitting = (0..of.len()).filter(|at| of[*at].takes(&item.node));
+        let first = fitting.clone().next();
+        let chosen = fitting.find(|at| of[*at].words().is_empty()).or(first);
+        match chosen {
+            _ if unlimited(&of, &item.node) => self.wrong_type(whole, item, path),
+            Some(chosen) if !of[chosen].words().is_empty() => self.unknown_word(whole, item),
+            Some(chosen) if text.is_some_and(|text| misread(&of, of[chosen], text)) => {
+                self.wrong_type(whole, item, path)
+            }
+            Some(chosen) => Some(chosen),
+            None => self.wrong_type(whole, item, path),
+        }
     }
 
-    pub(super) fn unknown_word(&mut self, kind: &Kind, item: &Item) -> Value {
-        let words = words(kind);
+    /// Reports a value of another type.
+    pub(crate) fn wrong_type<T>(
+        &mut self,
+        language: &dyn Syntax,
+        item: &Item,
+        path: &str,
+    ) -> Option<T> {
+        let message = format!("{} cannot stand here", item.node.kind());
+        let why = format!("expected {}", language.expected());
+        let cure = type_cure(language, item, path);
+        self.invalid(Code::WrongType, &item.at, message, &why, cure)
+    }
+
+    /// Reports a word that is none of those that are known.
+    pub(crate) fn unknown_word<T>(&mut self, language: &dyn Syntax, item: &Item) -> Option<T> {
         let Node::Text(text) = &item.node else {
-            return Value::Invalid;
+            return None;
         };
+        let shown = !text.is_secret();
+        let words = language.words();
+        let later = newcomers::later_word(&words, &text.value).filter(|_| shown);
+        if let Some(cure) = later {
+            let message = format!("{:?} is not in this version", text.raw);
+            let why = "it will come later";
+            return self.invalid(Code::NotYet, &item.at, message, why, cure.to_owned());
+        }
         let near = newcomers::other_word(&words, &text.value)
             .or_else(|| newcomers::nearest(&text.value, words.iter().copied()))
-            .filter(|_| !text.is_secret());
-        if let Some(cure) = newcomers::later_word(&words, &text.value).filter(|_| !text.is_secret())
-        {
-            let message = format!("{:?} is not in this version", text.raw);
-            self.report
-                .push_at(Code::NotYet, &item.at, message, "it will come later", cure);
-            return Value::Invalid;
-        }
-        let number = !text.is_secret() && fits_integer(kind) && text.value.parse::<u64>().is_ok();
-        let table = newcomers::table_for(&words, &text.value).filter(|_| !text.is_secret());
+            .filter(|_| shown);
+        let number = shown && language.range().is_some() && text.value.parse::<u64>().is_ok();
+        let table = newcomers::table_for(&words, &text.value).filter(|_| shown);
+        let expected = language.expected();
         let cure = match (table, near) {
             (Some(table), _) => table.to_owned(),
             (None, Some(near)) => format!("did you mean \"{near}\"?"),
             (None, None) if number => format!("write {} without quotes", text.value),
-            (None, None) => format!("write {}", expected(kind)),
+            (None, None) => format!("write {expected}"),
         };
         let message = format!("{:?} is not known here", text.raw);
-        self.report.push_at(
-            Code::UnknownWord,
-            &item.at,
-            message,
-            format!("expected {}", expected(kind)),
-            cure,
-        );
-        Value::Invalid
+        let why = format!("expected {expected}");
+        self.invalid(Code::UnknownWord, &item.at, message, &why, cure)
     }
 }
 
-/// What is written without quotes, and what else could stand there.
-fn truth_cure(kind: &Kind, text: &Text, path: &str) -> Option<String> {
-    let truth = truth(&text.value).filter(|_| !text.is_secret())?;
-    takes(kind, |kind| {
-        matches!(kind, Kind::Bool) || !truth && matches!(kind, Kind::False)
+fn type_cure(language: &dyn Syntax, item: &Item, path: &str) -> String {
+    let of = alternatives(language);
+    let name = path.rsplit('.').next().unwrap_or(path);
+    let upstream_tls = name == "tls" && of.len() == 1 && language.table().is_some();
+    let known = newcomers::instead(name, given(&item.node)).filter(|_| !upstream_tls);
+    let found = match &item.node {
+        node if unlimited(&of, node) => Some("write \"off\"".to_owned()),
+        Node::Text(text) => truth_cure(&of, text, path)
+            .or_else(|| known.map(str::to_owned))
+            .or_else(|| text_cure(&of, text)),
+        _ if known.is_some() => known.map(str::to_owned),
+        Node::Bool(true) if upstream_tls => Some("write tls = {}".to_owned()),
+        Node::List(_) => language.by().map(|by| {
+            let header = path.replace('*', "\"example.com\"");
+            let sample = by.sample();
+            format!("write [{header}.{sample}], with single brackets")
+        }),
+        _ => language.instead(item),
+    };
+    let words = language.words();
+    found.unwrap_or_else(|| match example(path) {
+        _ if of.len() == 1 && !words.is_empty() => format!("write {}", quoted(&words)),
+        Some(example) if !example.is_empty() => format!("for example {example}"),
+        _ => String::new(),
     })
-    .then_some(())?;
-    let quotes = if text.value == truth.to_string() {
-        " without quotes"
-    } else {
-        ""
+}
+
+/// What is written without quotes, and what else could stand there.
+fn truth_cure(of: &[&dyn Syntax], text: &Text, path: &str) -> Option<String> {
+    let truth = truth(&text.value).filter(|_| !text.is_secret())?;
+    takes(of, &Node::Bool(truth)).then_some(())?;
+    let quotes = match text.value == truth.to_string() {
+        true => " without quotes",
+        false => "",
     };
     let other = example(path).filter(|example| example.starts_with('"'));
     let other = other.map_or_else(String::new, |other| format!(", or for example {other}"));
@@ -138,46 +122,44 @@ fn truth_cure(kind: &Kind, text: &Text, path: &str) -> Option<String> {
 }
 
 /// What a text was meant to be where no text can stand.
-fn text_cure(kind: &Kind, text: &Text) -> Option<String> {
-    if let Some(Kind::List { of, .. }) = kinds(kind)
-        .iter()
-        .find(|kind| matches!(kind, Kind::List { .. }))
-    {
-        let network = matches!(of, Kind::Network)
-            .then(|| network_cure(&text.value))
-            .flatten();
+fn text_cure(of: &[&dyn Syntax], text: &Text) -> Option<String> {
+    if let Some(entries) = of.iter().find_map(|one| one.entries()) {
         // Lists of other servers have commas or spaces in one text.
         let parts = text.value.split([',', ' ']).filter(|part| !part.is_empty());
         let parts = parts.map(|part| format!("{part:?}")).collect::<Vec<_>>();
-        let cure = match network {
+        return Some(match entries.meant(&text.value) {
             _ if text.is_secret() || parts.is_empty() => format!("write [{:?}]", text.raw),
-            Some(network) => network,
+            Some(meant) => meant,
             None => format!("write [{}]", parts.join(", ")),
-        };
-        return Some(cure);
+        });
     }
     let value = &*text.value;
-    match value.parse::<u64>() {
+    let number = value.parse::<u64>();
+    let is_body = of.iter().any(|one| one.is_free());
+    match number {
         _ if text.is_secret() => None,
-        Err(_) if takes(kind, |kind| matches!(kind, Kind::Body)) => {
+        Err(_) if is_body => {
             let (status, reason) = value.split_once(' ')?;
             Some(format!(
                 "write {status} for the status, or {{ status = {status}, body = {reason:?} }}"
             ))
         }
-        Ok(_) if takes(kind, |kind| matches!(kind, Kind::Body)) => Some(format!(
+        Ok(_) if is_body => Some(format!(
             "write {value} without quotes for the status; a body is {{ body = \"{value}\" }}"
         )),
         Err(_) => match value.strip_suffix('%')?.trim_end().parse::<u64>() {
-            Ok(number) if fits_integer(kind) => Some(format!("write {number}, without %")),
+            Ok(number) if of.iter().any(|one| one.range().is_some()) => {
+                Some(format!("write {number}, without %"))
+            }
             _ => None,
         },
         Ok(_) => Some(format!("write {value} without quotes")),
     }
 }
 
-fn is_off(kind: &Kind) -> bool {
-    matches!(kind, Kind::Word(["off"]))
+/// Whether no limit is meant by a value that is none.
+fn unlimited(of: &[&dyn Syntax], node: &Node) -> bool {
+    means_off(node) && of.iter().any(|one| one.words() == ["off"])
 }
 
 /// What people write for no limit.
@@ -203,26 +185,22 @@ fn means_off(node: &Node) -> bool {
     }
 }
 
-/// Whether no limit is meant by a value that is none.
-pub(super) fn unlimited(kinds: &[Kind], node: &Node) -> bool {
-    kinds.iter().any(is_off) && means_off(node)
-}
-
-/// Whether a text that could be of kind `chosen` was surely meant as another of `kinds`.
-pub(super) fn misread(kinds: &[Kind], chosen: &Kind, text: &Text) -> bool {
-    let has = |is: fn(&Kind) -> bool| kinds.iter().any(is);
-    if text.is_secret() || matches!(chosen, Kind::FieldValue | Kind::Line) {
+/// Whether a text in the language `chosen` was surely meant as another of the alternatives.
+fn misread(of: &[&dyn Syntax], chosen: &dyn Syntax, text: &Text) -> bool {
+    if text.is_secret() {
         return false;
     }
-    let status = matches!(chosen, Kind::Body)
-        && kinds
-            .iter()
-            .any(|kind| match (kind, status_in(&text.value)) {
-                (Kind::Integer { min, max }, Some(number)) => (*min..=*max).contains(&number),
-                _ => false,
-            });
-    let truth = !matches!(chosen, Kind::Body) && truth(&text.value).is_some();
-    status || truth && has(|kind| matches!(kind, Kind::Bool | Kind::False))
+    if chosen.is_free() {
+        let number = status_in(&text.value);
+        let within = |one: &&dyn Syntax| {
+            one.range()
+                .zip(number)
+                .is_some_and(|(range, number)| range.contains(&number))
+        };
+        return of.iter().any(within);
+    }
+    let either = [true, false].map(|truth| takes(of, &Node::Bool(truth)));
+    truth(&text.value).is_some() && either.contains(&true)
 }
 
 /// `404` and `404 Not Found`.
@@ -255,34 +233,6 @@ fn given(node: &Node) -> Given {
     }
 }
 
-/// The alternatives of a kind.
-fn kinds(kind: &Kind) -> &[Kind] {
-    match kind {
-        Kind::Either(kinds) => kinds,
-        one => std::slice::from_ref(one),
-    }
-}
-
-fn takes(kind: &Kind, is: impl Fn(&Kind) -> bool) -> bool {
-    kinds(kind).iter().any(is)
-}
-
-fn is_plain_text(kind: &Kind) -> bool {
-    matches!(kind, Kind::FieldValue | Kind::Line | Kind::Body)
-}
-
-fn is_address(kind: &Kind) -> bool {
-    matches!(kind, Kind::Listener | Kind::Endpoint | Kind::Target)
-}
-
-fn fits_integer(kind: &Kind) -> bool {
-    takes(kind, |kind| matches!(kind, Kind::Integer { .. }))
-}
-
-fn words(kind: &Kind) -> Vec<&'static str> {
-    match kind {
-        Kind::Word(words) => words.to_vec(),
-        Kind::Either(kinds) => kinds.iter().flat_map(words).collect(),
-        _ => Vec::new(),
-    }
+fn takes(of: &[&dyn Syntax], node: &Node) -> bool {
+    of.iter().any(|one| one.takes(node))
 }

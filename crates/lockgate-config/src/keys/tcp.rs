@@ -1,17 +1,47 @@
 //! The keys of `[tcp."ADDR"]` tables, and of the addresses that they share with pools and sites.
 
-use super::Kind::{Bool, Either, Endpoint, False, Integer, List, Map, Path, Table, Target, Word};
-use super::Unset::{Absent, Is, Required};
-use super::route::SHAPE;
-use super::tls::{TCP_TLS, UPSTREAM_TLS};
-use super::{AT_LEAST_1MS, CONNECT, COUNT, FALSE, HANDSHAKE, Key, Kind, Names, OFF, TUNNEL_IDLE};
+use std::path::PathBuf;
+use std::time::Duration;
 
-pub(super) const TCP: &[Key] = &[
-    TLS_OFF,
-    Key { default: Absent("`sni`, `alpn` and `default` say where the bytes go"), ..WHERE_TO },
-    Key::new(
+use crate::model::{AcceptProxy, EndpointAddr, ProxyVersion, SentHeader};
+use crate::values::*;
+
+use super::Unset::{Absent, Required};
+use super::{AT_LEAST_1MS, Defaulted, Key, Names, OFF, PROXY_HEADER, Row, shape, timeouts, tls};
+
+/// Where requests or bytes go.
+#[derive(Debug, Clone)]
+pub(crate) enum Destination {
+    One(Upstream),
+    Many(Items<Form<EndpointAddr>>),
+}
+
+pub(super) const DESTINATION: Either<Destination> = Either(&[
+    &As(Target, Destination::One),
+    &As(ENDPOINTS, Destination::Many),
+]);
+
+pub(super) const ENDPOINTS: List<Short<Endpoint>> = List {
+    of: Short {
+        short: Endpoint,
+        long: TableOf(endpoint::ALL),
+    },
+    least: 1,
+};
+
+/// A way that a ClientHello may lead.
+const RELAYED: Short<Either<Destination>> = Short {
+    short: DESTINATION,
+    long: TableOf(relay::ALL),
+};
+
+table! {
+    const TLS: Defaulted<Form<Option<PathBuf>>> = TLS_OFF;
+    const PROXY: Key<Form<Destination>> = WHERE_TO.or_absent("`sni`, `alpn` and `default` say where the bytes go");
+
+    const SNI: Key<MapOf<Form<Destination>>> = Key::new(
         "sni",
-        Map(Names::Servers, &RELAYED, &[]),
+        &Map { names: Names::Servers, of: RELAYED, beside: &[] },
         Absent("names are not looked at"),
         r#"{ "mail.example.com" = "10.0.0.5:443", "*.example.net" = { proxy = "10.0.0.6:80", tls = { cert = "/etc/tls/net.pem" } } }"#,
         "Where the bytes go by the name that a client asks for in its ClientHello: exact, or `\"*.example.com\"` for \
@@ -20,70 +50,72 @@ pub(super) const TCP: &[Key] = &[
          their names and these are one table, and none may be in it twice. A client that asks for a name that nobody has, \
          where there is no `default` either, is refused by the alert unrecognized_name, counted and logged. Stands instead of `proxy`.",
     )
-    .inside(r#"proxy = "10.0.0.6:80""#),
-    Key::new(
+    .inside(r#"proxy = "10.0.0.6:80""#);
+
+    const ALPN: Key<MapOf<Form<Destination>>> = Key::new(
         "alpn",
-        Map(Names::Protocols, &RELAYED, &[]),
+        &Map { names: Names::Protocols, of: RELAYED, beside: &[] },
         Absent("protocols are not looked at"),
         r#"{ "acme-tls/1" = "127.0.0.1:10443" }"#,
         "The same by a protocol that a client offers by ALPN (RFC 7301), whatever name it asks for: who offers one of these goes \
          there. Of several the one that the client prefers counts.",
     )
-    .inside(r#"proxy = "10.0.0.6:80""#),
-    Key::new(
+    .inside(r#"proxy = "10.0.0.6:80""#);
+
+    const DEFAULT: Key<Form<Destination>> = Key::new(
         "default",
-        RELAYED,
+        &RELAYED,
         Absent("whoever asks for another name is refused"),
         r#""10.0.0.7:443""#,
         "The same for clients that ask for no name, or one that nobody else on the address has. It takes the place of a site \
          for every host, of which there can be none beside it.",
     )
-    .inside(r#"proxy = "10.0.0.6:80""#),
-    PROXY_PROTOCOL,
-    Key::new(
+    .inside(r#"proxy = "10.0.0.6:80""#);
+
+    const PROXY_PROTOCOL: Key<SentHeader> = SENT_HEADER;
+
+    const ACCEPT_PROXY: Defaulted<AcceptProxy> = Key::defaulted(
         "accept_proxy",
-        Either(&[False, Word(&["require", "optional"])]),
-        FALSE,
+        &PROXY_HEADER,
+        "false",
         r#""require""#,
         "Whether clients send a PROXY header first; only those from addresses in `trusted`, and over Unix sockets, are believed. \
          `\"require\"` refuses everybody else and a connection without one, `\"optional\"` takes their bytes as they are.",
     )
-    .atop(r#"trusted = ["10.0.0.0/8"]"#),
-    Key::new(
+    .atop(r#"trusted = ["10.0.0.0/8"]"#);
+
+    const TIMEOUTS: Key<Table> = Key::new(
         "timeouts",
-        Table(TCP_TIMEOUTS),
+        &TableOf(timeouts::relay::ALL),
         Absent("the global `timeouts`"),
         r#"{ tunnel_idle = "5m" }"#,
         "Deadlines of this listener, merged over the global ones key by key.",
-    ),
-    Key::new(
+    );
+
+    const MAX_LIFETIME: Defaulted<Option<Duration>> = Key::defaulted(
         "max_lifetime",
-        Either(&[OFF, AT_LEAST_1MS]),
-        Is(r#""off""#),
+        &Unless(OFF, AT_LEAST_1MS),
+        r#""off""#,
         r#""8h""#,
         "After how long a connection ends, whatever it carries.",
-    ),
-    SHAPE,
-];
+    );
 
-/// A way that a ClientHello may lead.
-const RELAYED: Kind = Either(&[Target, ENDPOINTS, Table(RELAY)]);
+    const SHAPE: Defaulted<Form<Option<u64>>> = shape::SHAPE;
+}
 
-const RELAY: &[Key] = &[WHERE_TO, TLS_OFF, PROXY_PROTOCOL];
-
-const TLS_OFF: Key = Key::new(
+const TLS_OFF: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
     "tls",
-    Either(&[False, Path, Table(TCP_TLS)]),
-    FALSE,
+    &Short { short: Unless(False, FilePath), long: TableOf(tls::tcp::ALL) },
+    "false",
     r#"{ cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }"#,
     "Takes TLS off. The short form is the path of `cert`; `{}` uses `[tls]` as it is; `false` relays the \
      bytes as they are.",
 )
 .inside(r#"cert = "/etc/tls/app.pem""#);
 
-const WHERE_TO: Key = Key::new(
+const WHERE_TO: Key<Form<Destination>> = Key::new(
     "proxy",
-    Either(&[Target, ENDPOINTS, Table(PROXY)]),
+    &Short { short: DESTINATION, long: TableOf(proxy::ALL) },
     Required,
     r#""unix:/run/app.sock""#,
     "Where the bytes go: `\"pool:NAME\"`, an address, a list of addresses or a table. An address is `\"127.0.0.1:3000\"`, \
@@ -92,9 +124,13 @@ const WHERE_TO: Key = Key::new(
 )
 .inside(r#"to = "10.0.0.1:443""#);
 
-const PROXY_PROTOCOL: Key = Key::new(
+const SENT_HEADER: Key<SentHeader> = Key::new(
     "proxy_protocol",
-    Word(&["v1", "v2", "pass"]),
+    &Words(&[
+        ("v1", SentHeader::Own(ProxyVersion::V1)),
+        ("v2", SentHeader::Own(ProxyVersion::V2)),
+        ("pass", SentHeader::Pass),
+    ]),
     Absent("none is sent"),
     r#""v2""#,
     "The PROXY header that tells the endpoint the client's address; `\"v2\"` tells ALPN, server name, TLS \
@@ -103,50 +139,77 @@ const PROXY_PROTOCOL: Key = Key::new(
      its `sni`, `alpn` and `default` that say nothing else.",
 );
 
-pub(super) const ENDPOINTS: Kind = List {
-    of: &Either(&[Endpoint, Table(ENDPOINT)]),
-    least: 1,
-};
-
-const ENDPOINT: &[Key] = &[
-    Key::new("addr", Endpoint, Required, r#""10.0.0.1:8080""#, "The address."),
-    Key::new("weight", Integer { min: 1, max: 256 }, Is("1"), "2", "Its share beside the others.")
-        .with(r#"addr = "10.0.0.1:8080""#),
-    Key::new(
-        "max",
-        COUNT,
-        Absent("no limit"),
-        "200",
-        "Connections or requests in flight to it at once, for the process: over all tables that name it.",
-    )
-    .with(r#"addr = "10.0.0.1:8080""#),
-    Key::new(
-        "backup",
-        Bool,
-        FALSE,
-        "true",
-        "Whether it is used only while no other endpoint of the pool is up. Several backups share what comes by their \
-         `weight`; others that are merely at their `max` are waited for. What began at a backup ends there.",
-    )
-    .with(r#"addr = "10.0.0.1:8080""#),
-];
-
-const TCP_TIMEOUTS: &[Key] = &[HANDSHAKE, CONNECT, TUNNEL_IDLE];
-
-const PROXY: &[Key] = &[TO, TLS_TO];
-
-pub(super) const TO: Key = Key::new(
+pub(super) const TO: Key<Destination> = Key::new(
     "to",
-    Either(&[Target, ENDPOINTS]),
+    &DESTINATION,
     Required,
     r#"["10.0.0.1:443", { addr = "10.0.0.2:443", max = 200 }]"#,
     "A pool, an address or a list of addresses, as in the short form. A pool says itself how it is spoken to.",
 );
 
-pub(super) const TLS_TO: Key = Key::new(
+pub(super) const TLS_TO: Key<Table> = Key::new(
     "tls",
-    Table(UPSTREAM_TLS),
+    &TableOf(tls::upstream::ALL),
     Absent("no TLS"),
     r#"{ name = "app.internal" }"#,
     "TLS to the endpoints, always verified. `{}` takes every default.",
 );
+
+table! {
+    /// An entry of `sni` and `alpn`, and `default`.
+    mod relay;
+
+    const PROXY: Key<Form<Destination>> = WHERE_TO;
+    const TLS: Defaulted<Form<Option<PathBuf>>> = TLS_OFF;
+
+    const PROXY_PROTOCOL: Key<SentHeader> = SENT_HEADER;
+}
+
+table! {
+    /// One endpoint.
+    mod endpoint;
+
+    const ADDR: Key<EndpointAddr> = Key::new(
+        "addr",
+        &Endpoint,
+        Required,
+        r#""10.0.0.1:8080""#,
+        "The address.",
+    );
+
+    const WEIGHT: Defaulted<u16> = Key::defaulted(
+        "weight",
+        &Number::new(1, 256),
+        "1",
+        "2",
+        "Its share beside the others.",
+    )
+    .with(r#"addr = "10.0.0.1:8080""#);
+
+    const MAX: Key<usize> = Key::new(
+        "max",
+        &Number::count(),
+        Absent("no limit"),
+        "200",
+        "Connections or requests in flight to it at once, for the process: over all tables that name it.",
+    )
+    .with(r#"addr = "10.0.0.1:8080""#);
+
+    const BACKUP: Defaulted<bool> = Key::defaulted(
+        "backup",
+        &Flag,
+        "false",
+        "true",
+        "Whether it is used only while no other endpoint of the pool is up. Several backups share what comes by their \
+         `weight`; others that are merely at their `max` are waited for. What began at a backup ends there.",
+    )
+    .with(r#"addr = "10.0.0.1:8080""#);
+}
+
+table! {
+    /// `proxy`, as a table.
+    mod proxy;
+
+    const TO: Key<Destination> = super::TO;
+    const TLS: Key<Table> = TLS_TO;
+}

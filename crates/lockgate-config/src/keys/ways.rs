@@ -1,10 +1,10 @@
 //! Ways through the table of keys: to every key, to its full name, to a piece of a file that shows
 //! it.
 
-use super::{By, Key, Kind, ROOT};
+use super::{By, ROOT, Row};
 
 /// The way from the top to one key.
-pub(crate) type Way = Vec<&'static Key>;
+pub(crate) type Way = Vec<&'static Row>;
 
 /// The way to every key, tables before what is in them.
 pub(crate) fn ways() -> Vec<Way> {
@@ -13,11 +13,11 @@ pub(crate) fn ways() -> Vec<Way> {
     ways
 }
 
-fn descend(keys: &'static [Key], to: &Way, ways: &mut Vec<Way>) {
+fn descend(keys: &'static [Row], to: &Way, ways: &mut Vec<Way>) {
     for key in keys {
         let way: Way = to.iter().copied().chain([key]).collect();
         ways.push(way.clone());
-        for inner in [key.kind.listed_table(), key.kind.table()]
+        for inner in [key.language.listed_table(), key.language.table()]
             .into_iter()
             .flatten()
         {
@@ -27,7 +27,7 @@ fn descend(keys: &'static [Key], to: &Way, ways: &mut Vec<Way>) {
 }
 
 /// The name of a key with all that it stands in: `tls.certs[].key`, `tcp."ADDR".proxy`.
-pub(crate) fn full_name(way: &[&'static Key]) -> String {
+pub(crate) fn full_name(way: &[&'static Row]) -> String {
     let mut name = String::new();
     for (index, key) in way.iter().enumerate() {
         name.push_str(key.name);
@@ -35,70 +35,66 @@ pub(crate) fn full_name(way: &[&'static Key]) -> String {
             break;
         };
         let listed = key
-            .kind
+            .language
             .listed_table()
             .is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
         let direct = key
-            .kind
+            .language
             .table()
             .is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
-        if let Kind::Map(names, ..) = key.kind
-            && names.lead()
-        {
+        if let Some(names) = key.language.leads() {
             name.push_str(&format!(".{}", names.placeholder()));
         }
-        match key.kind {
-            Kind::Tables(by, _) => name.push_str(&format!(".{}.", by.placeholder())),
-            _ if listed && !direct => name.push_str("[]."),
-            _ => name.push('.'),
+        match key.language.by() {
+            Some(by) => name.push_str(&format!(".{}.", by.placeholder())),
+            None if listed && !direct => name.push_str("[]."),
+            None => name.push('.'),
         }
     }
     name
 }
 
 /// A piece of a file that shows the key at the end of a way.
-pub(crate) fn example(way: &[&'static Key]) -> String {
+pub(crate) fn example(way: &[&'static Row]) -> String {
     let Some((key, above)) = way.split_last() else {
         return String::new();
     };
-    let mut entries = match key.kind {
-        Kind::Tables(..) => return format!("[{}]\n{}", header(way), key.inside),
-        _ => vec![format!("{} = {}", key.name, key.example)],
-    };
+    if key.language.by().is_some() {
+        return format!("[{}]\n{}", header(way), key.inside);
+    }
+    let mut entries = vec![format!("{} = {}", key.name, key.example)];
     add(&mut entries, key.with);
     let mut below = *key;
     let mut before = String::new();
     for (depth, parent) in above.iter().enumerate().rev() {
         let listed = parent
-            .kind
+            .language
             .table()
             .is_none_or(|keys| keys.iter().all(|one| one.name != below.name));
         if !listed {
             add(&mut entries, parent.inside);
         }
-        if matches!(parent.kind, Kind::Tables(By::Site, _)) {
+        if parent.language.by() == Some(By::Site) {
             add(&mut entries, key.site);
         }
         let under = |header: &str| vec![format!("[{header}]\n{}", entries.join("\n"))];
-        entries = match (parent.name, parent.kind) {
-            (_, Kind::Tables(by, _)) => {
-                if let (By::Path, [site, ..], false) = (by, way, key.site.is_empty()) {
-                    before = format!("[{}]\n{}\n\n", header(&[site]), key.site);
-                }
-                entries = under(&header(way.get(..=depth).unwrap_or_default()));
-                break;
+        if let Some(by) = parent.language.by() {
+            if let (By::Path, [site, ..], false) = (by, way, key.site.is_empty()) {
+                before = format!("[{}]\n{}\n\n", header(&[site]), key.site);
             }
-            ("tls", Kind::Table(_)) if depth == 0 => under("tls"),
-            (name, kind) => {
-                let name = match kind {
-                    Kind::Map(names, ..) if names.lead() => format!("{name}.{}", names.sample()),
-                    _ => name.to_owned(),
+            entries = under(&header(way.get(..=depth).unwrap_or_default()));
+            break;
+        }
+        entries = match parent.name {
+            "tls" if depth == 0 => under("tls"),
+            name => {
+                let name = match parent.language.leads() {
+                    Some(names) => format!("{name}.{}", names.sample()),
+                    None => name.to_owned(),
                 };
                 let (open, close) = if listed { ("[", "]") } else { ("", "") };
-                vec![format!(
-                    "{name} = {open}{{ {} }}{close}",
-                    entries.join(", ")
-                )]
+                let inner = entries.join(", ");
+                vec![format!("{name} = {open}{{ {inner} }}{close}")]
             }
         };
         add(&mut entries, parent.with);
@@ -114,10 +110,10 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
 }
 
 /// The header of the table at the end of a way: `site."example.com:8080".path."/api/*"`.
-fn header(way: &[&'static Key]) -> String {
-    let part = |key: &&'static Key| match key.kind {
-        Kind::Tables(by, _) => format!("{}.{}", key.name, by.sample()),
-        _ => key.name.to_owned(),
+fn header(way: &[&'static Row]) -> String {
+    let part = |key: &&'static Row| match key.language.by() {
+        Some(by) => format!("{}.{}", key.name, by.sample()),
+        None => key.name.to_owned(),
     };
     way.iter().map(part).collect::<Vec<_>>().join(".")
 }

@@ -5,12 +5,14 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::cache_control;
-use crate::check::{Checked, Named, Value, media_range};
 use crate::codes::Code;
+use crate::keys::answers::{self, CacheRules, compress, cors, level, secure};
+use crate::keys::route;
 use crate::model::{
-    Caching, Coding, Compression, Cors, HeaderChange, HeaderRule, Levels, MediaRange, Origins,
+    Caching, Compression, Cors, HeaderChange, HeaderRule, Levels, MediaRange, Origin, Origins,
     Pattern,
 };
+use crate::values::{Entry, Form, Items, Named, Switch, media_range};
 
 use super::files::specificity;
 use super::{Resolver, View};
@@ -23,91 +25,74 @@ const HASHED_PRIVATE: &str = "1y immutable private";
 impl Resolver<'_> {
     /// From the nearest table that says something: who may read is one decision.
     pub(super) fn cors(&mut self, view: &View<'_>) -> Option<Cors> {
-        let written = view.written("cors")?;
-        let mut long = view.section("cors");
-        long.layers
-            .truncate(usize::from(matches!(written.value, Value::Table(_))));
-        let origins = match &written.value {
-            Value::Bool(true) => Origins::Any,
-            Value::Bool(false) => return None,
-            Value::Table(_) => origins(&long.written("origins")?.value),
-            short => origins(short),
-        };
-        let credentials = long.on("credentials");
-        if let (Origins::Any, true, Some(at)) = (&origins, credentials, long.written("credentials"))
-        {
-            if !self.warned(Code::Excluded, &at.at) {
-                let message = "`credentials` for every origin";
-                let why = "any page could act as whoever is logged in";
-                let cure = "name the origins, or remove it";
-                self.report
-                    .push_at(Code::Excluded, &at.at, message, why, cure);
+        let written = view.written(&answers::CORS)?;
+        let (origins, long) = match written.value {
+            Form::Short(Switch::Flag(true)) => (Origins::Any, View::default()),
+            Form::Short(Switch::Flag(false)) => return None,
+            Form::Short(Switch::Value(named)) => (origins(named), View::default()),
+            Form::Long(table) => {
+                let long = View::of(table);
+                (origins(long.written(&cors::ORIGINS)?.value), long)
             }
+        };
+        let credentials = long.get(&cors::CREDENTIALS);
+        if let (Origins::Any, true, Some(at)) =
+            (&origins, credentials, long.written(&cors::CREDENTIALS))
+        {
+            let message = "`credentials` for every origin";
+            let why = "any page could act as whoever is logged in";
+            let cure = "name the origins, or remove it";
+            self.push_once(Code::Excluded, at.at, message, why, cure);
             return None;
         }
-        let headers = match long.value("headers") {
-            Value::Bool(true) => None,
-            _ => Some(long.texts("headers")),
+        let headers = match long.get(&cors::HEADERS) {
+            Switch::Flag(true) => None,
+            Switch::Flag(false) => Some(Vec::new()),
+            Switch::Value(names) => Some(names.values().cloned().collect()),
         };
         Some(Cors {
             origins,
-            methods: long.texts("methods"),
+            methods: long.list(&cors::METHODS),
             headers,
-            expose: long.texts("expose"),
+            expose: long.list(&cors::EXPOSE),
             credentials,
-            max_age: Duration::from_secs(long.duration("max_age").as_secs()),
+            max_age: Duration::from_secs(long.get(&cors::MAX_AGE).as_secs()),
         })
     }
 
     /// What `headers.secure` of the nearest table that has it adds.
     pub(super) fn secure(&mut self, view: &View<'_>, over_tls: bool) -> Vec<HeaderRule> {
-        let mut found = None;
-        for layer in &view.layers {
-            let Some(Checked {
-                value: Value::Map(map),
-                ..
-            }) = layer.entries.get("headers")
-            else {
-                continue;
-            };
-            found = map.iter().find(|one| one.name == "secure");
-            if found.is_some() {
-                break;
-            }
-        }
-        let keys = crate::keys::find(view.keys, "headers")
-            .and_then(|key| key.kind.table())
-            .unwrap_or(&[]);
-        let keys = crate::keys::find(keys, "secure")
-            .and_then(|key| key.kind.table())
-            .unwrap_or(&[]);
-        let long = match found.map(|one| &one.value.value) {
-            Some(Value::Bool(true)) => View {
-                keys,
-                layers: Vec::new(),
+        let maps = view
+            .layers
+            .iter()
+            .filter_map(|layer| layer.value(&route::HEADERS));
+        let found = maps
+            .filter_map(|map| map.beside.entry(&answers::SECURE))
+            .next();
+        let long = match found.and_then(Entry::written::<Form<bool>>) {
+            Some(written) => match written.value {
+                Form::Short(true) => View::default(),
+                Form::Short(false) => return Vec::new(),
+                Form::Long(table) => View::of(table),
             },
-            Some(Value::Table(table)) => View {
-                keys,
-                layers: vec![table],
-            },
-            _ => return Vec::new(),
+            None => return Vec::new(),
         };
         let vain = long
-            .written("hsts")
-            .filter(|hsts| !over_tls && !self.warned(Code::NoEffect, &hsts.at));
+            .written(&secure::HSTS)
+            .filter(|hsts| !over_tls && !self.warned(Code::NoEffect, hsts.at));
         if let Some(hsts) = vain {
             let why = "the site is plain HTTP, where browsers do not believe it";
             self.report.push_at(
                 Code::NoEffect,
-                &hsts.at,
+                hsts.at,
                 "`hsts` has no effect",
                 why,
                 "remove it",
             );
         }
         let mut fields = Vec::new();
-        if let (Value::Duration(age), true) = (long.value("hsts"), over_tls) {
-            let below = if long.on("subdomains") {
+        if let (Some(age), true) = (long.get(&secure::HSTS), over_tls) {
+            let below = if long.get(&secure::SUBDOMAINS) {
                 "; includeSubDomains"
             } else {
                 ""
@@ -136,17 +121,13 @@ const CAREFUL: [(&str, &str); 4] = [
     ),
 ];
 
-fn origins(value: &Value) -> Origins {
-    let each: Vec<&Value> = match value {
-        Value::List(items) => items.iter().map(|item| &item.value).collect(),
-        one => vec![one],
-    };
+fn origins(named: &Items<Option<Origin>>) -> Origins {
     let mut known = Vec::new();
-    for one in each {
-        match one {
-            Value::Origin(Some(origin)) if !known.contains(origin) => known.push(origin.clone()),
-            Value::Origin(None) => return Origins::Any,
-            _ => {}
+    for origin in named.values() {
+        match origin {
+            Some(origin) if !known.contains(origin) => known.push(origin.clone()),
+            Some(_) => {}
+            None => return Origins::Any,
         }
     }
     Origins::Only(known)
@@ -162,21 +143,17 @@ pub(super) fn caching(view: &View<'_>, files: bool, by_password: bool) -> Option
         ..Caching::default()
     };
     for layer in &view.layers {
-        let Some(Checked { value, .. }) = layer.entries.get("cache") else {
-            continue;
-        };
-        let whole = match value {
-            Value::Map(map) => {
-                map.iter().for_each(|one| add(&mut caching, one));
-                map.iter()
-                    .find(|one| one.name == "*")
-                    .map(|one| &one.value.value)
+        let whole = match layer.value(&answers::CACHE) {
+            Some(CacheRules::Each(map)) => {
+                map.entries.iter().for_each(|one| add(&mut caching, one));
+                let every = map.entries.iter().find(|one| one.name == "*");
+                every.map(policy)
             }
-            Value::Invalid => None,
-            short => Some(short),
+            Some(CacheRules::Every(policy)) => Some(policy.clone()),
+            None => None,
         };
         if let Some(whole) = whole {
-            (caching.hashed, caching.otherwise) = (None, text(whole));
+            (caching.hashed, caching.otherwise) = (None, whole);
             break;
         }
     }
@@ -189,8 +166,13 @@ pub(super) fn caching(view: &View<'_>, files: bool, by_password: bool) -> Option
     (caching != Caching::default()).then_some(caching)
 }
 
-fn add(caching: &mut Caching, one: &Named) {
-    let policy = text(&one.value.value);
+/// A policy that a mistake stands for adds nothing.
+fn policy(one: &Named<Option<String>>) -> Option<String> {
+    one.value.clone().flatten()
+}
+
+fn add(caching: &mut Caching, one: &Named<Option<String>>) {
+    let policy = policy(one);
     // The nearer table has been first.
     if let Ok(pattern) = Pattern::parse(&one.name) {
         if caching.paths.iter().all(|(told, _)| *told != pattern) {
@@ -206,54 +188,32 @@ fn add(caching: &mut Caching, one: &Named) {
     }
 }
 
-fn text(value: &Value) -> Option<String> {
-    if let Value::Text(text) = value {
-        Some(text.clone())
-    } else {
-        None
-    }
-}
-
 /// Merged key by key; without a word only files are encoded.
 pub(super) fn compression(view: &View<'_>, files: bool) -> Option<Compression> {
-    match view.written("compress").map(|written| written.value) {
-        Some(Value::Bool(false)) => return None,
+    match view
+        .written(&answers::COMPRESS)
+        .map(|written| written.value)
+    {
+        Some(Form::Short(false)) => return None,
         None if !files => return None,
         _ => {}
     }
-    let long = view.section("compress");
+    let long = view.section(&answers::COMPRESS);
     let mut codings = Vec::new();
-    for item in long.list("codings") {
-        let coding = match item.value {
-            Value::Word("zstd") => Coding::Zstd,
-            Value::Word("br") => Coding::Brotli,
-            _ => Coding::Gzip,
-        };
+    for coding in long.list(&compress::CODINGS) {
         if !codings.contains(&coding) {
             codings.push(coding);
         }
     }
-    let range = |item: Checked| {
-        if let Value::MediaRange(range) = item.value {
-            Some(range)
-        } else {
-            None
-        }
-    };
-    let levels = long.section("level");
-    let level = |name: &str| {
-        levels
-            .count(name)
-            .and_then(|level| u8::try_from(level).ok())
-    };
+    let levels = long.section(&compress::LEVEL);
     Some(Compression {
         codings,
-        types: long.list("types").into_iter().filter_map(range).collect(),
-        min: long.size("min"),
+        types: long.list(&compress::TYPES),
+        min: long.get(&compress::MIN),
         levels: Levels {
-            zstd: level("zstd"),
-            brotli: level("br"),
-            gzip: level("gzip"),
+            zstd: levels.get(&level::ZSTD),
+            brotli: levels.get(&level::BR),
+            gzip: levels.get(&level::GZIP),
         },
     })
 }

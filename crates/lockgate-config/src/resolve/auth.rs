@@ -1,32 +1,33 @@
 //! Who may come: a file of passwords, or a service that is asked.
 
-use crate::check::Value;
 use crate::codes::Code;
+use crate::keys::Row;
+use crate::keys::route::{self, auth};
+use crate::keys::tcp::Destination;
 use crate::model::{Auth, BasicAuth, ForwardAuth};
-use crate::place::At;
+use crate::values::Written;
 
 use super::{Resolver, View};
 
 impl Resolver<'_> {
     /// From the nearest table that says something: who may come is one decision.
     pub(super) fn auth(&mut self, view: &View<'_>) -> Option<Auth> {
-        let written = view.written("auth")?;
-        if !matches!(written.value, Value::Table(_)) {
+        let written = view.written(&route::AUTH)?;
+        if !written.value.is_long() {
             return None;
         }
-        let mut long = view.section("auth");
-        long.layers.truncate(1);
-        match (long.mentions("basic"), long.mentions("forward")) {
+        let long = view.section(&route::AUTH).nearest();
+        match (long.mentions(&auth::BASIC), long.mentions(&auth::FORWARD)) {
             (true, true) => self.either_of_two(&long),
             (false, false) => {
-                let strange = long.layers.iter().any(|layer| layer.strange.any);
-                if !strange && !self.warned(Code::MissingKey, &written.at) {
+                let strange = long.is_strange();
+                if !strange {
                     let why = "it has neither `basic` nor `forward`";
                     let cure =
                         "add basic = \"/etc/lockgate/htpasswd\", or forward = \"127.0.0.1:4181\"";
-                    self.report.push_at(
+                    self.push_once(
                         Code::MissingKey,
-                        &written.at,
+                        written.at,
                         "nobody says who may come",
                         why,
                         cure,
@@ -35,44 +36,44 @@ impl Resolver<'_> {
                 None
             }
             (true, false) => {
-                self.unused_beside(&long, &["path", "copy"], "it is for `forward`");
+                self.unused_beside(
+                    &long,
+                    [auth::PATH.row(), auth::COPY.row()],
+                    "it is for `forward`",
+                );
                 basic(&long).map(Auth::Basic)
             }
             (false, true) => {
-                self.unused_beside(&long, &["realm"], "it is for `basic`");
-                let service = long.written("forward")?;
-                let pool = self.asked_pool(&long, &service.at)?;
-                let path = long.text("path").unwrap_or_default();
+                self.unused_beside(&long, [auth::REALM.row()], "it is for `basic`");
+                let service = long.written(&auth::FORWARD)?;
+                let pool = self.asked_pool(service)?;
                 Some(Auth::Forward(ForwardAuth {
                     pool,
-                    path,
-                    copy: long.texts("copy"),
-                    at: service.at,
+                    path: long.get(&auth::PATH),
+                    copy: long.list(&auth::COPY),
+                    at: service.at.clone(),
                 }))
             }
         }
     }
 
     /// The pool of a `forward`, which the routes that inherit it share.
-    fn asked_pool(&mut self, long: &View<'_>, at: &At) -> Option<usize> {
-        if let Some((_, pool)) = self.forwards.iter().find(|(known, _)| *known == at.rank()) {
+    fn asked_pool(&mut self, service: Written<'_, Destination>) -> Option<usize> {
+        let rank = service.at.rank();
+        if let Some((_, pool)) = self.forwards.iter().find(|(known, _)| *known == rank) {
             return *pool;
         }
-        let pool = self.leads_to(&long.written("forward")?);
+        let pool = self.leads_to(service.value, service.at);
         if let Some(pool) = pool {
             self.requested(pool);
         }
-        self.forwards.push((at.rank(), pool));
+        self.forwards.push((rank, pool));
         pool
     }
 
     fn either_of_two(&mut self, long: &View<'_>) -> Option<Auth> {
-        let place = |name: &str| {
-            long.layers
-                .iter()
-                .find_map(|layer| layer.key_places.get(name))
-        };
-        if let (Some(basic), Some(forward)) = (place("basic"), place("forward")) {
+        let places = (long.key_at(&auth::BASIC), long.key_at(&auth::FORWARD));
+        if let (Some(basic), Some(forward)) = places {
             let (first, second) = if basic.rank() < forward.rank() {
                 (basic, forward)
             } else {
@@ -91,20 +92,13 @@ impl Resolver<'_> {
         None
     }
 
-    fn unused_beside(&mut self, long: &View<'_>, names: &[&str], why: &str) {
-        for name in names {
-            let Some(at) = long
-                .layers
-                .iter()
-                .find_map(|layer| layer.key_places.get(name))
-            else {
+    fn unused_beside<const N: usize>(&mut self, long: &View<'_>, keys: [Row; N], why: &str) {
+        for key in keys {
+            let Some(at) = long.place_of(key) else {
                 continue;
             };
-            if !self.warned(Code::NoEffect, at) {
-                let message = format!("`{name}` has no effect");
-                self.report
-                    .push_at(Code::NoEffect, at, message, why, "remove it");
-            }
+            let message = format!("`{}` has no effect", key.name);
+            self.push_once(Code::NoEffect, at, message, why, "remove it");
         }
     }
 }
@@ -112,21 +106,17 @@ impl Resolver<'_> {
 impl View<'_> {
     /// Whether a service is asked about every request.
     pub(super) fn asks_somebody(&self) -> bool {
-        let mut long = self.section("auth");
-        long.layers.truncate(1);
-        matches!(self.value("auth"), Value::Table(_)) && long.mentions("forward")
+        let long = self.section(&route::AUTH).nearest();
+        self.get(&route::AUTH).is_long() && long.mentions(&auth::FORWARD)
     }
 }
 
 /// A file of passwords, of which a table of `auth` says where it is.
 pub(super) fn basic(long: &View<'_>) -> Option<BasicAuth> {
-    let file = long.written("basic")?;
-    let Value::Path(path) = file.value else {
-        return None;
-    };
+    let file = long.written(&auth::BASIC)?;
     Some(BasicAuth {
-        file: path,
-        realm: long.text("realm").unwrap_or_default(),
-        at: file.at,
+        file: file.value.clone(),
+        realm: long.get(&auth::REALM),
+        at: file.at.clone(),
     })
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::address::ListenAddr;
-use crate::check::Checked;
 use crate::codes::Code;
+use crate::keys::top;
 use crate::model::{AcceptProxy, Config, Host, Protocol, Site, Tcp};
 use crate::place::At;
 
@@ -38,7 +38,7 @@ impl Resolver<'_> {
     /// The two implied ports are one: TLS and plain HTTP cannot share it.
     pub(super) fn same_port(&mut self) {
         let ports = self.shared.ports;
-        let Some(Checked { at, .. }) = self.root.entries.get("ports") else {
+        let Some(entry) = self.root.entry(&top::PORTS) else {
             return;
         };
         if ports.http == ports.https && ports.http != 0 {
@@ -46,7 +46,7 @@ impl Resolver<'_> {
             let cure = "give them two ports";
             self.report.push_at(
                 Code::SameAddress,
-                at,
+                &entry.at,
                 message,
                 "one speaks TLS, the other does not",
                 cure,
@@ -58,7 +58,7 @@ impl Resolver<'_> {
     /// marked.
     pub(super) fn same_address(&mut self, config: &Config) {
         let mut bound: Vec<Binding<'_>> = Vec::new();
-        if let (Some(metrics), Some(at)) = (&config.metrics, self.root.key_places.get("metrics")) {
+        if let (Some(metrics), Some(at)) = (&config.metrics, self.root.key_at(&top::METRICS)) {
             bound.push(Binding {
                 addr: metrics.at.clone(),
                 at: at.clone(),
@@ -66,24 +66,18 @@ impl Resolver<'_> {
             });
         }
         let mut tables: Vec<Binding<'_>> = Vec::new();
-        for one in self.tables("tcp") {
-            let crate::check::Id::Address(addr) = one.id else {
-                continue;
-            };
+        for one in self.root.value(&top::TCP).into_iter().flatten() {
             let tcp = config.tcp.iter().find(|tcp| tcp.at.rank() == one.at.rank());
             tables.push(Binding {
-                addr,
-                at: one.at,
+                addr: one.key.clone(),
+                at: one.at.clone(),
                 user: User::Tcp(tcp),
             });
         }
-        for one in self.tables("tunnel") {
-            let crate::check::Id::Address(addr) = one.id else {
-                continue;
-            };
+        for one in self.root.value(&top::TUNNEL).into_iter().flatten() {
             tables.push(Binding {
-                addr,
-                at: one.at,
+                addr: one.key.clone(),
+                at: one.at.clone(),
                 user: User::Tunnel,
             });
         }

@@ -1,19 +1,42 @@
 //! What is put into bodies: rules of `rewrite_body`, and the values that they name.
 
-use crate::check::{Checked, Id, Table, Value, is_table_name};
 use crate::codes::Code;
-use crate::keys;
+use crate::keys::content::{self, rewrite_body, rule, value};
+use crate::keys::{Key, Row, top};
 use crate::model::{
     BodyChange, BodyRewrite, BodyRule, ElementEdit, FetchedValue, Pattern, ValueSource,
 };
 use crate::place::At;
+use crate::values::{Entry, Form, MapOf, Named, Table, Written, is_table_name};
 
 use super::{Resolver, View};
 
-const SEARCHES: [&str; 3] = ["text", "regex", "select"];
-const OPERATIONS: [&str; 8] = [
-    "append", "prepend", "before", "after", "replace", "inner", "remove", "set",
+const SEARCHES: [Row; 3] = [rule::TEXT.row(), rule::REGEX.row(), rule::SELECT.row()];
+
+const OPERATIONS: [Row; 8] = [
+    rule::APPEND.row(),
+    rule::PREPEND.row(),
+    rule::BEFORE.row(),
+    rule::AFTER.row(),
+    rule::REPLACE.row(),
+    rule::INNER.row(),
+    rule::REMOVE.row(),
+    rule::SET.row(),
 ];
+
+/// What an operation does with its text.
+type Edit = fn(String) -> ElementEdit;
+
+/// Operations that put a text in.
+const PUT_IN: [(Key<String>, Edit); 6] = [
+    (rule::APPEND, ElementEdit::Append),
+    (rule::PREPEND, ElementEdit::Prepend),
+    (rule::BEFORE, ElementEdit::Before),
+    (rule::AFTER, ElementEdit::After),
+    (rule::REPLACE, ElementEdit::Replace),
+    (rule::INNER, ElementEdit::Inner),
+];
+
 /// What a replacement has besides the placeholders of a fixed answer.
 const BESIDES: [&str; 2] = ["time", "counter"];
 
@@ -24,68 +47,47 @@ const RULE: &str =
 impl Resolver<'_> {
     /// `[values.NAME]` tables.
     pub(super) fn values(&mut self) -> Vec<FetchedValue> {
-        let keys = keys::find(keys::ROOT, "values")
-            .and_then(|key| key.kind.table())
-            .unwrap_or(&[]);
         let mut values = Vec::new();
-        for one in self.tables("values") {
-            let Id::Name = one.id else { continue };
+        for one in self.root.value(&top::VALUES).into_iter().flatten() {
             self.value_names.insert(one.name.clone(), false);
-            let view = View {
-                keys,
-                layers: vec![&one.table],
+            let Some(source) = self.source(&one.table, &one.at) else {
+                continue;
             };
-            let written = ["file", "url"].map(|name| one.table.entries.get(name).cloned());
-            let source = match written {
-                [Some(_), Some(url)] => {
-                    let why = "a value comes from one place";
-                    self.report.push_at(
-                        Code::Excluded,
-                        &url.at,
-                        "`url` beside `file`",
-                        why,
-                        "keep one of them",
-                    );
-                    continue;
-                }
-                [None, None] => {
-                    let cure =
-                        "add file = \"/etc/version\" or url = \"http://127.0.0.1:9000/motd\"";
-                    if !one.table.strange.any {
-                        let message = "this value comes from nowhere";
-                        let why = "it has neither `file` nor `url`";
-                        self.report
-                            .push_at(Code::MissingKey, &one.at, message, why, cure);
-                    }
-                    continue;
-                }
-                [
-                    Some(Checked {
-                        value: Value::Path(file),
-                        ..
-                    }),
-                    None,
-                ] => ValueSource::File(file),
-                [
-                    None,
-                    Some(Checked {
-                        value: Value::Url(url),
-                        ..
-                    }),
-                ] => ValueSource::Url(url),
-                _ => continue,
-            };
-            let (name, at) = (one.name.clone(), one.at.clone());
-            let default = view.text("default").unwrap_or_default();
+            let view = View::of(&one.table);
             values.push(FetchedValue {
-                name,
-                at,
+                name: one.name.clone(),
+                at: one.at.clone(),
                 source,
-                every: view.duration("every"),
-                default,
+                every: view.get(&value::EVERY),
+                default: view.get(&value::DEFAULT).unwrap_or_default(),
             });
         }
         values
+    }
+
+    /// Where a value comes from; nothing where that is a mistake.
+    fn source(&mut self, table: &Table, at: &At) -> Option<ValueSource> {
+        match (table.entry(&value::FILE), table.entry(&value::URL)) {
+            (Some(_), Some(url)) => {
+                let message = "`url` beside `file`";
+                let why = "a value comes from one place";
+                let cure = "keep one of them";
+                self.report
+                    .push_at(Code::Excluded, &url.at, message, why, cure);
+                None
+            }
+            (Some(_), None) => table.value(&value::FILE).cloned().map(ValueSource::File),
+            (None, Some(_)) => table.value(&value::URL).cloned().map(ValueSource::Url),
+            (None, None) if table.strange.any => None,
+            (None, None) => {
+                let message = "this value comes from nowhere";
+                let why = "it has neither `file` nor `url`";
+                let cure = "add file = \"/etc/version\" or url = \"http://127.0.0.1:9000/motd\"";
+                self.report
+                    .push_at(Code::MissingKey, at, message, why, cure);
+                None
+            }
+        }
     }
 
     /// Values that no route puts in.
@@ -117,31 +119,22 @@ impl Resolver<'_> {
         view: &View<'_>,
         pattern: &Pattern,
     ) -> Option<BodyRewrite> {
-        let written = view.written("rewrite_body")?;
-        let mut long = view.section("rewrite_body");
-        long.layers
-            .truncate(usize::from(matches!(written.value, Value::Table(_))));
-        let list = match written.value {
-            Value::List(items) => items,
-            Value::Table(_) => long.list("rules"),
-            _ => return None,
+        let (list, long) = match view.written(&content::REWRITE_BODY)?.value {
+            Form::Short(short) => (short.clone()?, View::default()),
+            Form::Long(table) => {
+                let long = View::of(table);
+                (long.items(&rewrite_body::RULES), long)
+            }
         };
         let mut rules = Vec::new();
-        for item in &list {
-            // Every mistake is told, also behind the first.
-            let Value::Table(table) = &item.value else {
-                continue;
-            };
-            rules.extend(self.body_rule(table, &item.at, pattern));
+        // Every mistake is told, also behind the first.
+        for (table, at) in list.placed() {
+            rules.extend(self.body_rule(table, at, pattern));
         }
-        let types = long
-            .list("types")
-            .into_iter()
-            .filter_map(|item| match item.value {
-                Value::MediaRange(range) => Some(range),
-                _ => None,
-            });
-        let (types, max): (Vec<_>, _) = (types.collect(), long.size("max"));
+        let (types, max) = (
+            long.list(&rewrite_body::TYPES),
+            long.get(&rewrite_body::MAX),
+        );
         if !types.iter().any(|range| range.matches("text/html")) {
             for rule in &rules {
                 let BodyChange::Select { .. } = rule.change else {
@@ -149,7 +142,7 @@ impl Resolver<'_> {
                 };
                 let cure = "add \"text/html\" to types";
                 let why = "it acts in HTML, and `types` has none";
-                self.tell(
+                self.push_once(
                     Code::NoEffect,
                     &rule.at,
                     "this selector has no effect",
@@ -158,17 +151,16 @@ impl Resolver<'_> {
                 );
             }
         }
-        (rules.len() == list.len()).then_some(BodyRewrite { rules, types, max })
+        (rules.len() == list.as_slice().len()).then_some(BodyRewrite { rules, types, max })
     }
 
     fn body_rule(&mut self, table: &Table, at: &At, pattern: &Pattern) -> Option<BodyRule> {
-        let (search, find) = self.one_of(table, &SEARCHES, at)?;
-        let (search_at, Value::Text(find)) = (find.at, find.value) else {
-            return None;
-        };
+        let (search, entry) = self.one_of(table, &SEARCHES, at)?;
+        let find = entry.written::<String>()?.value.clone();
+        let search_at = entry.at.clone();
         if find.is_empty() {
             let why = "it would be everywhere";
-            self.tell(
+            self.push_once(
                 Code::BadText,
                 &search_at,
                 "there is nothing to look for",
@@ -177,10 +169,10 @@ impl Resolver<'_> {
             );
             return None;
         }
-        let change = if search == "select" {
-            if let Some(with) = table.key_places.get("with") {
+        let change = if search == rule::SELECT.row().name {
+            if let Some(with) = table.key_at(&rule::WITH) {
                 let why = "an operation says what is put in";
-                self.tell(
+                self.push_once(
                     Code::Excluded,
                     with,
                     "`with` beside `select`",
@@ -195,24 +187,24 @@ impl Resolver<'_> {
                 edit,
             }
         } else {
-            if let Some(operation) = OPERATIONS
+            let operation = OPERATIONS
                 .iter()
-                .find_map(|name| table.key_places.get(name))
-            {
+                .find_map(|key| table.entries.get(key.name));
+            if let Some(operation) = operation {
                 let why = "it is for elements of a page";
-                self.tell(
+                self.push_once(
                     Code::Excluded,
-                    operation,
+                    &operation.key_at,
                     "an operation without `select`",
                     why,
                     RULE,
                 );
                 return None;
             }
-            let Some(with) = table.entries.get("with") else {
+            let Some(with) = table.entry(&rule::WITH) else {
                 if !table.strange.any {
                     let cure = "add with = \"…\"; with = \"\" takes it out";
-                    self.tell(
+                    self.push_once(
                         Code::MissingKey,
                         at,
                         "`with` is missing",
@@ -222,15 +214,18 @@ impl Resolver<'_> {
                 }
                 return None;
             };
-            match search {
-                "text" => BodyChange::Text {
-                    find,
-                    with: self.put_in(with, pattern)?,
-                },
-                _ => BodyChange::Pattern {
+            let with = with.written::<String>()?;
+            if search == rule::TEXT.row().name {
+                let with = self.put_in(with.value, with.at, pattern)?;
+                BodyChange::Text { find, with }
+            } else {
+                let whole = without_groups(with.value);
+                let known = self.stands_for_something(&whole, with.at, pattern);
+                let with = known.then(|| with.value.clone())?;
+                BodyChange::Pattern {
                     pattern: find,
-                    with: self.put_in_beside_groups(with, pattern)?,
-                },
+                    with,
+                }
             }
         };
         Some(BodyRule {
@@ -240,119 +235,92 @@ impl Resolver<'_> {
     }
 
     fn edit(&mut self, table: &Table, at: &At, pattern: &Pattern) -> Option<ElementEdit> {
-        let (operation, written) = self.one_of(table, &OPERATIONS, at)?;
-        let made = match operation {
-            "remove" => return Some(ElementEdit::Remove),
-            "set" => {
-                let Value::Map(map) = &written.value else {
-                    return None;
-                };
-                if map.is_empty() {
-                    // A name that is none has been told.
-                    let (order, start, end) = written.at.rank();
-                    let within =
-                        |at: &At| at.rank() > (order, start, end) && at.rank() < (order, end, end);
-                    if !self
-                        .report
-                        .iter()
-                        .filter_map(|found| found.at())
-                        .any(within)
-                    {
-                        let cure = "name one: { class = \"a\" }";
-                        self.tell(
-                            Code::MissingKey,
-                            &written.at,
-                            "`set` names no attribute",
-                            "",
-                            cure,
-                        );
-                    }
-                    return None;
-                }
-                let mut attributes = Vec::new();
-                for one in map {
-                    let value = match &one.value.value {
-                        Value::Bool(false) => None,
-                        _ => Some(self.put_in(&one.value, pattern)?),
-                    };
-                    attributes.push((one.name.to_ascii_lowercase(), value));
-                }
-                return Some(ElementEdit::Set(attributes));
-            }
-            "append" => ElementEdit::Append,
-            "prepend" => ElementEdit::Prepend,
-            "before" => ElementEdit::Before,
-            "after" => ElementEdit::After,
-            "replace" => ElementEdit::Replace,
-            _ => ElementEdit::Inner,
-        };
-        self.put_in(&written, pattern).map(made)
+        let (operation, entry) = self.one_of(table, &OPERATIONS, at)?;
+        if operation == rule::REMOVE.row().name {
+            return Some(ElementEdit::Remove);
+        }
+        if operation == rule::SET.row().name {
+            return self.attributes(entry.written()?, pattern);
+        }
+        let of = |(key, _): &&(Key<String>, _)| key.row().name == operation;
+        let (_, made) = PUT_IN.iter().find(of)?;
+        let written = entry.written::<String>()?;
+        self.put_in(written.value, written.at, pattern).map(made)
     }
 
-    /// The only one of `names` that the table has; `false` is as if it were not there.
-    fn one_of(
+    fn attributes(
         &mut self,
-        table: &Table,
-        names: &[&'static str],
-        at: &At,
-    ) -> Option<(&'static str, Checked)> {
-        let off = |entry: &Checked| matches!(entry.value, Value::Bool(false));
-        let written = |name: &&'static str| {
-            Some((*name, table.entries.get(*name).filter(|entry| !off(entry))?))
-        };
-        let mut found = names.iter().filter_map(written);
-        let each = || {
-            names
+        written: Written<'_, MapOf<Option<String>>>,
+        pattern: &Pattern,
+    ) -> Option<ElementEdit> {
+        let Written { value: map, at } = written;
+        if map.entries.is_empty() {
+            // A name that is none has been told.
+            let (order, start, end) = at.rank();
+            let within = |at: &At| at.rank() > (order, start, end) && at.rank() < (order, end, end);
+            let told = self
+                .report
                 .iter()
-                .map(|name| format!("`{name}`"))
-                .collect::<Vec<_>>()
-                .join(", ")
+                .filter_map(|found| found.at())
+                .any(within);
+            if !told {
+                let message = "`set` names no attribute";
+                let cure = "name one: { class = \"a\" }";
+                self.push_once(Code::MissingKey, at, message, "", cure);
+            }
+            return None;
+        }
+        let attribute = |one: &Named<Option<String>>| {
+            let name = one.name.to_ascii_lowercase();
+            match one.value.as_ref()? {
+                None => Some((name, None)),
+                Some(value) => Some((name, Some(self.put_in(value, &one.at, pattern)?))),
+            }
         };
+        let attributes = map.entries.iter().map(attribute).collect::<Option<_>>()?;
+        Some(ElementEdit::Set(attributes))
+    }
+
+    /// The only one of `keys` that the table has; `false` is as if it were not there.
+    fn one_of<'t>(
+        &mut self,
+        table: &'t Table,
+        keys: &[Row],
+        at: &At,
+    ) -> Option<(&'static str, &'t Entry)> {
+        let off = |key: &Row| {
+            key.name == rule::REMOVE.row().name && table.value(&rule::REMOVE) == Some(&false)
+        };
+        let written = keys.iter().filter(|key| !off(key));
+        let mut found = written.filter_map(|key| Some((key.name, table.entries.get(key.name)?)));
         let Some((name, first)) = found.next() else {
             if !table.strange.any {
-                let why = format!("it has none of {}", each());
-                self.tell(
-                    Code::MissingKey,
-                    at,
-                    "this rule changes nothing",
-                    &why,
-                    RULE,
-                );
+                let each: Vec<_> = keys.iter().map(|key| format!("`{}`", key.name)).collect();
+                let why = format!("it has none of {}", each.join(", "));
+                let message = "this rule changes nothing";
+                self.push_once(Code::MissingKey, at, message, &why, RULE);
             }
             return None;
         };
-        if let Some((second, _)) = found.next() {
-            let second_at = table.key_places.get(second).unwrap_or(at).clone();
+        if let Some((second, entry)) = found.next() {
             let message = format!("`{second}` beside `{name}`");
-            self.tell(
+            let why = "a rule does one thing";
+            self.push_once(
                 Code::Excluded,
-                &second_at,
+                &entry.key_at,
                 &message,
-                "a rule does one thing",
+                why,
                 "write two rules",
             );
             return None;
         }
-        Some((name, first.clone()))
+        Some((name, first))
     }
 
     /// A text that is put in, whose placeholders stand for something.
-    fn put_in(&mut self, written: &Checked, pattern: &Pattern) -> Option<String> {
-        let Value::Text(text) = &written.value else {
-            return None;
-        };
-        self.stands_for_something(text, &written.at, pattern)
-            .then(|| text.clone())
-    }
-
-    /// The same beside a regular expression: `${name}` is a group of it, whatever the name, and
-    /// `$$` a dollar.
-    fn put_in_beside_groups(&mut self, written: &Checked, pattern: &Pattern) -> Option<String> {
-        let Value::Text(text) = &written.value else {
-            return None;
-        };
-        self.stands_for_something(&without_groups(text), &written.at, pattern)
-            .then(|| text.clone())
+    fn put_in(&mut self, text: &str, at: &At, pattern: &Pattern) -> Option<String> {
+        self.stands_for_something(text, at, pattern)
+            .then(|| text.to_owned())
     }
 
     fn stands_for_something(&mut self, text: &str, at: &At, pattern: &Pattern) -> bool {
@@ -372,22 +340,16 @@ impl Resolver<'_> {
                 None => "write [values.NAME] with file = \"/etc/version\"".to_owned(),
             };
             let why = "no [values.NAME] has this name";
-            self.tell(Code::BadPlaceholder, at, "a value is not known", why, &cure);
+            self.push_once(Code::BadPlaceholder, at, "a value is not known", why, &cure);
             return false;
         }
         self.text_with(text, at, pattern, &BESIDES);
         true
     }
-
-    /// What a path inherits is looked at again for it, but told once.
-    fn tell(&mut self, code: Code, at: &At, message: &str, why: &str, cure: &str) {
-        if !self.warned(code, at) {
-            self.report.push_at(code, at, message, why, cure);
-        }
-    }
 }
 
-/// What is left of a replacement without `$$` and `${name}`.
+/// What is left of a replacement without `$$` and `${name}`: a group of the expression, whatever
+/// its name, and a dollar.
 fn without_groups(text: &str) -> String {
     let mut left = String::new();
     let mut rest = text;

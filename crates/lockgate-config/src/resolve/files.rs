@@ -1,11 +1,12 @@
 //! Routes that serve files: `root` of the nearer table that has it, and what belongs to it, merged.
 
-use crate::check::{Named, Value};
 use crate::codes::Code;
-use crate::model::{Action, FileTypes, Files, Pattern, Segment, Symlinks};
+use crate::keys::files as keys;
+use crate::model::{Action, FileTypes, Files, Pattern, Segment};
 use crate::place::At;
+use crate::values::{Items, Switch};
 
-use super::route::{maps, on};
+use super::route::maps;
 use super::{Resolver, View};
 
 /// What `spa = true` sends.
@@ -20,26 +21,22 @@ impl Resolver<'_> {
         pattern: &Pattern,
         route: &At,
     ) -> Option<Action> {
-        let at = verb.written("root")?.at;
+        let root = verb.written(&keys::ROOT)?;
         let (attempts, fallback) = self.attempts(view, pattern, route)?;
         Some(Action::Files(Box::new(Files {
-            root: verb.path("root")?,
-            at,
-            index: view.texts("index"),
-            clean_urls: view.on("clean_urls"),
+            root: root.value.clone(),
+            at: root.at.clone(),
+            index: view.list(&keys::INDEX),
+            clean_urls: view.get(&keys::CLEAN_URLS),
             attempts,
             fallback,
-            not_found: view.text("not_found"),
-            listing: view.on("listing"),
-            hidden: view.on("hidden"),
-            symlinks: if view.word("symlinks") == "follow" {
-                Symlinks::Follow
-            } else {
-                Symlinks::Inside
-            },
+            not_found: view.get(&keys::NOT_FOUND),
+            listing: view.get(&keys::LISTING),
+            hidden: view.get(&keys::HIDDEN),
+            symlinks: view.get(&keys::SYMLINKS),
             types: types(view),
-            charset: view.text("charset"),
-            precompressed: view.on("precompressed"),
+            charset: view.get(&keys::CHARSET),
+            precompressed: view.get(&keys::PRECOMPRESSED),
         })))
     }
 
@@ -52,49 +49,56 @@ impl Resolver<'_> {
         route: &At,
     ) -> Option<(Vec<String>, Option<String>)> {
         for layer in &view.layers {
-            let alone = View {
-                keys: view.keys,
-                layers: vec![*layer],
-            };
-            match (on(layer, "try"), on(layer, "spa")) {
-                (Some(_), Some((true, at))) => {
-                    if !self.warned(Code::Excluded, &at) {
-                        let why = "both say what is sent for a path that is no file";
-                        let cure = "keep one of them: spa = \"/app.html\" is try = [\"{path}\", \"/app.html\"]";
-                        self.report
-                            .push_at(Code::Excluded, &at, "`spa` beside `try`", why, cure);
-                    }
+            let spa = layer.written(&keys::SPA);
+            let fallback = spa.map(|spa| (fallback(spa.value), spa.at));
+            match (layer.entry(&keys::TRY), fallback) {
+                (Some(_), Some((Some(_), at))) => {
+                    self.spa_beside_try(at);
                     return None;
                 }
-                (Some(_), _) => {
+                (Some(entry), _) => {
+                    let attempts = entry.written::<Items<String>>();
+                    let attempts = attempts.map(|written| written.value.clone());
+                    let attempts = attempts.unwrap_or_default();
                     let mut whole = true;
-                    for item in alone.list("try") {
-                        let Value::Text(text) = &item.value else {
-                            return None;
-                        };
+                    for item in attempts.iter() {
+                        let text = item.value.as_ref()?;
                         whole &= self.placed(text, &item.at, pattern, route, &["path"]);
                     }
-                    return whole.then(|| (alone.texts("try"), None));
+                    return whole.then(|| (attempts.values().cloned().collect(), None));
                 }
-                (None, Some((false, _))) => break,
-                (None, Some((true, _))) => {
-                    return Some((
-                        Vec::new(),
-                        alone.text("spa").or(Some(APPLICATION.to_owned())),
-                    ));
-                }
+                (None, Some((fallback, _))) => return Some((Vec::new(), fallback)),
+                (None, None) if layer.is_invalid(&keys::SPA) => break,
                 (None, None) => {}
             }
         }
         Some((Vec::new(), None))
+    }
+
+    fn spa_beside_try(&mut self, at: &At) {
+        if self.warned(Code::Excluded, at) {
+            return;
+        }
+        let why = "both say what is sent for a path that is no file";
+        let cure = "keep one of them: spa = \"/app.html\" is try = [\"{path}\", \"/app.html\"]";
+        self.report
+            .push_at(Code::Excluded, at, "`spa` beside `try`", why, cure);
+    }
+}
+
+/// The file that is sent for what is not there.
+fn fallback(spa: &Switch<String>) -> Option<String> {
+    match spa {
+        Switch::Flag(on) => on.then(|| APPLICATION.to_owned()),
+        Switch::Value(file) => Some(file.clone()),
     }
 }
 
 /// Those of every layer, by key, the nearer first.
 fn types(view: &View<'_>) -> FileTypes {
     let mut types = FileTypes::default();
-    for Named { name, value, .. } in maps(view, "types") {
-        let Value::Text(media_type) = &value.value else {
+    for one in maps(view, &keys::TYPES) {
+        let (name, Some(media_type)) = (&one.name, &one.value) else {
             continue;
         };
         // The nearer table has been first.

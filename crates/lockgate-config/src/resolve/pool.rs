@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::check::{Checked, Keyed, Table, Value};
 use crate::codes::Code;
-use crate::keys::{self, Key};
+use crate::keys::pool::{self, Order, balance, eject, idle, queue, retry};
+use crate::keys::route::proxy;
+use crate::keys::tcp::{Destination, endpoint};
+use crate::keys::{Key, tls, top};
 use crate::model::{
-    Action, Answer, Auth, Balance, CaSource, Config, Eject, Endpoint, EndpointAddr, Idle, Pool,
-    Protocol, ProxyVersion, Queue, Retry, Route, UpstreamTls,
+    Action, Answer, Auth, Balance, Config, Eject, Endpoint, EndpointAddr, Idle, Pool, Protocol,
+    Queue, Retry, Route, UpstreamTls,
 };
 use crate::newcomers;
 use crate::place::At;
+use crate::values::{Form, Items, Keyed, Sticky, Table, TableName, Upstream, Written};
 
-use super::{Resolver, View, health};
+use super::{Resolver, View};
 
 /// All pools, while tables still add theirs.
 #[derive(Default)]
@@ -25,40 +28,40 @@ pub(super) struct Pools {
 impl Resolver<'_> {
     /// Every named pool, before those of tables.
     pub(super) fn named_pools(&mut self) {
-        for one in self.tables("pool") {
-            let pool = self.named_pool(&one);
+        for one in self.root.value(&top::POOL).into_iter().flatten() {
+            let pool = self.named_pool(one);
             let index = pool.map(|pool| {
                 self.pools.all.push(pool);
                 self.pools.all.len() - 1
             });
-            self.pools.names.insert(one.name, index);
+            self.pools.names.insert(one.name.clone(), index);
         }
     }
 
-    fn named_pool(&mut self, one: &Keyed) -> Option<Pool> {
-        let view = View {
-            keys: pool_keys(),
-            layers: vec![&one.table],
-        };
-        let endpoints = self.endpoints(&view.written("endpoints")?)?;
+    fn named_pool(&mut self, one: &Keyed<TableName>) -> Option<Pool> {
+        let view = View::of(&one.table);
+        let endpoints = self.endpoints(view.written(&pool::ENDPOINTS)?.value)?;
         let protocol = self.protocol(&view);
-        let tls = self.tls_to(&view, &endpoints, protocol);
+        let tls = view.written(&pool::TLS).map(|written| {
+            let long = view.section(&pool::TLS);
+            self.tls_to(&long, written.at, &endpoints, protocol)
+        });
         let health = self.health(&view, &endpoints, protocol, tls.as_ref());
-        let balance = match view.value("balance") {
-            Value::Table(_) => self.affinity(&view),
-            Value::Word("p2c") => Some(Balance::P2c),
-            Value::Word("least") => Some(Balance::Least),
-            Value::Word("round-robin") => Some(Balance::RoundRobin),
-            _ => None,
+        let balance = match view.get(&pool::BALANCE) {
+            Some(Form::Long(_)) => self.affinity(&view),
+            Some(Form::Short(Order::P2c)) => Some(Balance::P2c),
+            Some(Form::Short(Order::Least)) => Some(Balance::Least),
+            Some(Form::Short(Order::RoundRobin)) => Some(Balance::RoundRobin),
+            None => None,
         };
         Some(Pool {
             name: Some(one.name.clone()),
             balance,
             health,
             tls,
-            proxy_protocol: view.proxy_version("proxy_protocol"),
-            maintenance: match view.written("maintenance") {
-                Some(written) => self.answer(&view.section("maintenance"), &written.at),
+            proxy_protocol: view.get(&pool::PROXY_PROTOCOL),
+            maintenance: match view.written(&pool::MAINTENANCE) {
+                Some(written) => self.maintenance(&view, written.at),
                 None => None,
             },
             protocol: protocol?,
@@ -68,8 +71,11 @@ impl Resolver<'_> {
 
     /// How clients come to belong to an endpoint; nothing when that is not certain.
     fn affinity(&mut self, view: &View<'_>) -> Option<Balance> {
-        let (long, at) = (view.section("balance"), view.written("balance")?.at);
-        match (long.written("hash"), long.written("sticky")) {
+        let (long, at) = (
+            view.section(&pool::BALANCE),
+            view.written(&pool::BALANCE)?.at,
+        );
+        match (long.written(&balance::HASH), long.written(&balance::STICKY)) {
             (Some(hash), Some(sticky)) => {
                 let texts = (
                     "both `hash` and `sticky`",
@@ -77,89 +83,81 @@ impl Resolver<'_> {
                     "keep one",
                 );
                 self.report
-                    .push_pair(Code::Excluded, &sticky.at, texts, (&hash.at, "here"));
+                    .push_pair(Code::Excluded, sticky.at, texts, (hash.at, "here"));
                 None
             }
-            (
-                Some(Checked {
-                    value: Value::HashKey(key),
-                    ..
-                }),
-                None,
-            ) => Some(Balance::Hash(key)),
-            (
-                None,
-                Some(Checked {
-                    value: Value::Text(cookie),
-                    ..
-                }),
-            ) => Some(Balance::Sticky(cookie)),
-            (
-                None,
-                Some(Checked {
-                    value: Value::Word(_),
-                    ..
-                }),
-            ) => Some(Balance::Session),
-            (None, None) if !long.broken(&["hash", "sticky"]) => {
-                let cure = "add hash = \"client\" or sticky = \"cookie:lg\"";
+            (Some(hash), None) => Some(Balance::Hash(hash.value.clone())),
+            (None, Some(sticky)) => Some(match sticky.value {
+                Sticky::Cookie(name) => Balance::Sticky(name.clone()),
+                Sticky::TlsSession => Balance::Session,
+            }),
+            (None, None) if !long.broken(&[balance::HASH.row(), balance::STICKY.row()]) => {
                 let message = "neither `hash` nor `sticky`";
-                self.report.push_at(
-                    Code::MissingKey,
-                    &at,
-                    message,
-                    "the table says nothing",
-                    cure,
-                );
+                let why = "the table says nothing";
+                let cure = "add hash = \"client\" or sticky = \"cookie:lg\"";
+                self.report
+                    .push_at(Code::MissingKey, at, message, why, cure);
                 None
             }
-            _ => None,
+            (None, None) => None,
         }
     }
 
-    /// The pool of the `proxy` in a table; nothing when it was a mistake.
-    pub(super) fn proxy(&mut self, view: &View<'_>) -> Option<usize> {
-        let written = view.written("proxy")?;
-        match &written.value {
-            Value::Table(_) => {
-                let long = view.section("proxy");
-                let to = long.written("to")?;
-                if let Value::Pool(name) = &to.value {
-                    self.beside_a_pool(&long, name);
-                    return self.pool_called(name, &to.at);
-                }
-                let endpoints = self.endpoints(&to)?;
-                let protocol = self.protocol(&long);
-                let tls = self.tls_to(&long, &endpoints, protocol);
-                let proxy_protocol = long.proxy_version("proxy_protocol");
-                let pool = Pool {
-                    protocol: protocol?,
-                    tls,
-                    proxy_protocol,
-                    ..anonymous(endpoints, &to.at)
-                };
-                Some(self.add(pool))
-            }
-            _ => self.leads_to(&written),
+    /// The pool of a `proxy`, of which `long` is the table; nothing when it was a mistake.
+    pub(super) fn proxy(
+        &mut self,
+        written: Written<'_, Form<Destination>>,
+        long: &View<'_>,
+    ) -> Option<usize> {
+        let to = match written.value {
+            Form::Short(destination) => return self.leads_to(destination, written.at),
+            Form::Long(_) => long.written(&proxy::TO)?,
+        };
+        if let Destination::One(Upstream::Pool(name)) = to.value {
+            self.beside_a_pool(long, name);
+            return self.pool_called(name, to.at);
         }
+        let endpoints = self.destination(to.value, to.at)?;
+        let protocol = self.protocol(long);
+        let tls = long.written(&proxy::TLS).map(|written| {
+            let tls = long.section(&proxy::TLS);
+            self.tls_to(&tls, written.at, &endpoints, protocol)
+        });
+        let pool = Pool {
+            protocol: protocol?,
+            tls,
+            proxy_protocol: long.get(&proxy::PROXY_PROTOCOL),
+            ..anonymous(endpoints, to.at)
+        };
+        Some(self.add(pool))
     }
 
     /// The pool that a name, an address or a list of addresses stands for; nothing when it was a
     /// mistake.
-    pub(super) fn leads_to(&mut self, written: &Checked) -> Option<usize> {
-        if let Value::Pool(name) = &written.value {
-            return self.pool_called(name, &written.at);
+    pub(super) fn leads_to(&mut self, destination: &Destination, at: &At) -> Option<usize> {
+        if let Destination::One(Upstream::Pool(name)) = destination {
+            return self.pool_called(name, at);
         }
-        let pool = anonymous(self.endpoints(written)?, &written.at);
+        let pool = anonymous(self.destination(destination, at)?, at);
         Some(self.add(pool))
     }
 
-    /// One endpoint or a list; nothing when one of them was a mistake.
-    fn endpoints(&mut self, written: &Checked) -> Option<Vec<Endpoint>> {
-        let endpoints: Vec<Endpoint> = match &written.value {
-            Value::List(items) => items.iter().map(endpoint).collect::<Option<_>>()?,
-            _ => vec![endpoint(written)?],
-        };
+    /// The endpoints that are written in the place of a pool.
+    fn destination(&mut self, destination: &Destination, at: &At) -> Option<Vec<Endpoint>> {
+        match destination {
+            Destination::One(Upstream::Pool(_)) => None,
+            Destination::One(Upstream::Endpoint(addr)) => Some(vec![plain(addr, at)]),
+            Destination::Many(items) => self.endpoints(items),
+        }
+    }
+
+    /// A list of endpoints; nothing when one of them was a mistake.
+    fn endpoints(&mut self, items: &Items<Form<EndpointAddr>>) -> Option<Vec<Endpoint>> {
+        let each = items.iter().map(|item| match item.value.as_ref()? {
+            Form::Short(addr) => Some(plain(addr, &item.at)),
+            Form::Long(table) => long_endpoint(table),
+        });
+        let endpoints = each.collect::<Option<Vec<_>>>()?;
         let mut known: HashMap<&EndpointAddr, &At> = HashMap::new();
         for Endpoint { addr, at, .. } in &endpoints {
             if let Some(first) = known.insert(addr, at) {
@@ -205,13 +203,7 @@ impl Resolver<'_> {
             return *found;
         }
         // A pool whose name was a mistake has been reported.
-        if matches!(
-            self.root.entries.get("pool"),
-            Some(Checked {
-                value: Value::Invalid,
-                ..
-            })
-        ) {
+        if self.root.is_invalid(&top::POOL) {
             return None;
         }
         let names = || self.pools.names.keys().map(String::as_str);
@@ -235,15 +227,19 @@ impl Resolver<'_> {
 
     /// What a named pool says itself cannot be said again where it is used.
     fn beside_a_pool(&mut self, long: &View<'_>, name: &str) {
-        for other in ["tls", "protocol", "proxy_protocol"] {
-            let Some(written) = long.written(other) else {
+        for key in [
+            proxy::TLS.row(),
+            proxy::PROTOCOL.row(),
+            proxy::PROXY_PROTOCOL.row(),
+        ] {
+            let (other, Some(at)) = (key.name, long.value_at(key)) else {
                 continue;
             };
             let message = format!("`{other}` beside a pool");
             let cure = format!("write it in [pool.{}]", header(name));
             self.report.push_at(
                 Code::Excluded,
-                &written.at,
+                at,
                 message,
                 "the pool says it for all its users",
                 cure,
@@ -251,19 +247,15 @@ impl Resolver<'_> {
         }
     }
 
-    /// TLS of a table that has endpoints.
+    /// TLS to endpoints, as the table `view` has it, which stands at `at`.
     pub(super) fn tls_to(
         &mut self,
         view: &View<'_>,
+        at: &At,
         endpoints: &[Endpoint],
         protocol: Option<Protocol>,
-    ) -> Option<UpstreamTls> {
-        let written = view.written("tls")?;
-        if !matches!(written.value, Value::Table(_)) {
-            return None;
-        }
-        let (view, at) = (view.section("tls"), &written.at);
-        let name = view.text("name");
+    ) -> UpstreamTls {
+        let name = view.get(&tls::upstream::NAME);
         let nameless = endpoints.iter().find_map(|endpoint| match endpoint.addr {
             EndpointAddr::Unix(_) => Some((endpoint, "a Unix socket has no name")),
             // RFC 6186 §6 and its like: who answers for the records may name anybody.
@@ -277,33 +269,32 @@ impl Resolver<'_> {
             self.report
                 .push_pair(Code::NoName, at, texts, (&endpoint.at, why));
         }
-        let ca = match view.value("ca") {
-            Value::Path(path) => CaSource::File(path),
-            _ => CaSource::System,
-        };
-        Some(UpstreamTls {
+        UpstreamTls {
             name,
-            ca,
-            alpn: self.offered(&view, protocol),
+            ca: view.get(&tls::upstream::CA),
+            alpn: self.offered(view, protocol),
             at: at.clone(),
-        })
+        }
     }
 
-    /// A fixed answer; nothing when it contradicts itself.
-    pub(super) fn answer(&mut self, view: &View<'_>, at: &At) -> Option<Answer> {
+    fn maintenance(&mut self, view: &View<'_>, at: &At) -> Option<Answer> {
+        let long = view.section(&pool::MAINTENANCE);
         let answer = Answer {
-            status: view.number("status"),
-            body: view.text("body").unwrap_or_default(),
-            media_type: view.text("type").unwrap_or_default(),
+            status: long.get(&pool::maintenance::STATUS),
+            body: long.get(&pool::maintenance::BODY),
+            media_type: long.get(&pool::maintenance::TYPE),
         };
+        let body = long.written(&pool::maintenance::BODY);
+        self.answer(answer, body.map_or(at, |body| body.at))
+    }
+
+    /// A fixed answer, whose body stands at `at`; nothing when it contradicts itself.
+    pub(super) fn answer(&mut self, answer: Answer, at: &At) -> Option<Answer> {
         if matches!(answer.status, 204 | 205 | 304) && !answer.body.is_empty() {
             let message = format!("an answer with {} has no body", answer.status);
-            let at = view
-                .written("body")
-                .map_or(at.clone(), |written| written.at);
             self.report.push_at(
                 Code::Excluded,
-                &at,
+                at,
                 message,
                 "",
                 "remove the body, or take another status",
@@ -383,42 +374,13 @@ impl Resolver<'_> {
     }
 }
 
-impl View<'_> {
-    pub(super) fn proxy_version(&self, name: &str) -> Option<ProxyVersion> {
-        match self.value(name) {
-            Value::Word("v1") => Some(ProxyVersion::V1),
-            Value::Word("v2") => Some(ProxyVersion::V2),
-            _ => None,
-        }
-    }
-}
-
-fn pool_keys() -> &'static [Key] {
-    keys::find(keys::ROOT, "pool")
-        .and_then(|key| key.kind.table())
-        .unwrap_or(&[])
-}
-
 /// A pool of nothing but defaults.
 fn anonymous(endpoints: Vec<Endpoint>, at: &At) -> Pool {
-    unnamed(
-        &View {
-            keys: pool_keys(),
-            layers: Vec::new(),
-        },
-        endpoints,
-        at,
-    )
+    unnamed(&View::default(), endpoints, at)
 }
 
 /// What every pool has, with or without a table.
 fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
-    let (queue, idle, retry) = (
-        view.section("queue"),
-        view.section("idle"),
-        view.section("retry"),
-    );
-    let eject = view.section("eject");
     Pool {
         name: None,
         at: at.clone(),
@@ -426,38 +388,42 @@ fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
         protocol: Protocol::Http1,
         balance: None,
         health: None,
-        eject: match view.value("eject") {
-            Value::Bool(false) => None,
-            _ => Some(Eject {
-                errors: eject.number("errors"),
-                time: eject.duration("for"),
-                statuses: eject
-                    .list("statuses")
-                    .iter()
-                    .filter_map(|item| health::range(&item.value))
-                    .collect(),
-            }),
-        },
-        slow_start: view.duration("slow_start"),
-        queue: Queue {
-            max: queue.number("max"),
-            wait: queue.duration("wait"),
-        },
-        idle: Idle {
-            max: idle.number("max"),
-            age: idle.duration("for"),
-            requests: idle.number("requests"),
-        },
-        retry: match view.value("retry") {
-            Value::Bool(false) => None,
-            _ => Some(Retry {
-                times: retry.number("times"),
-                budget: retry.number("budget"),
-            }),
-        },
+        eject: unless_false(view, &pool::EJECT).map(|eject| Eject {
+            errors: eject.get(&eject::ERRORS),
+            time: eject.get(&eject::FOR),
+            statuses: eject.list(&eject::STATUSES),
+        }),
+        slow_start: view.get(&pool::SLOW_START),
+        queue: queue_of(&view.section(&pool::QUEUE)),
+        idle: idle_of(&view.section(&pool::IDLE)),
+        retry: unless_false(view, &pool::RETRY).map(|retry| Retry {
+            times: retry.get(&retry::TIMES),
+            budget: retry.get(&retry::BUDGET),
+        }),
         tls: None,
         proxy_protocol: None,
         maintenance: None,
+    }
+}
+
+/// The table of a key that is on unless it is `false`.
+fn unless_false<'a>(view: &View<'a>, key: &Key<Form<()>>) -> Option<View<'a>> {
+    let off = matches!(view.get(key), Some(Form::Short(())));
+    (!off).then(|| view.section(key))
+}
+
+fn queue_of(queue: &View<'_>) -> Queue {
+    Queue {
+        max: queue.get(&queue::MAX),
+        wait: queue.get(&queue::WAIT),
+    }
+}
+
+fn idle_of(idle: &View<'_>) -> Idle {
+    Idle {
+        max: idle.get(&idle::MAX),
+        age: idle.get(&idle::FOR),
+        requests: idle.get(&idle::REQUESTS),
     }
 }
 
@@ -471,48 +437,23 @@ fn header(name: &str) -> String {
     }
 }
 
-fn endpoint(item: &Checked) -> Option<Endpoint> {
-    match &item.value {
-        Value::Endpoint(addr) => Some(Endpoint {
-            addr: addr.clone(),
-            weight: 1,
-            max: None,
-            backup: false,
-            at: item.at.clone(),
-        }),
-        Value::Table(table) => {
-            let addr = table.entries.get("addr")?;
-            let Value::Endpoint(found) = &addr.value else {
-                return None;
-            };
-            let max = number(table, "max").and_then(|max| usize::try_from(max).ok());
-            let weight = number(table, "weight").and_then(|weight| u16::try_from(weight).ok());
-            let backup = matches!(
-                table.entries.get("backup"),
-                Some(Checked {
-                    value: Value::Bool(true),
-                    ..
-                })
-            );
-            let (addr, at) = (found.clone(), addr.at.clone());
-            Some(Endpoint {
-                addr,
-                weight: weight.unwrap_or(1),
-                max,
-                backup,
-                at,
-            })
-        }
-        _ => None,
+fn plain(addr: &EndpointAddr, at: &At) -> Endpoint {
+    Endpoint {
+        addr: addr.clone(),
+        weight: 1,
+        max: None,
+        backup: false,
+        at: at.clone(),
     }
 }
 
-fn number(table: &Table, name: &str) -> Option<u64> {
-    match table.entries.get(name) {
-        Some(Checked {
-            value: Value::Integer(number),
-            ..
-        }) => Some(*number),
-        _ => None,
-    }
+fn long_endpoint(table: &Table) -> Option<Endpoint> {
+    let view = View::of(table);
+    let addr = view.written(&endpoint::ADDR)?;
+    Some(Endpoint {
+        weight: view.get(&endpoint::WEIGHT),
+        max: view.get(&endpoint::MAX),
+        backup: view.get(&endpoint::BACKUP),
+        ..plain(addr.value, addr.at)
+    })
 }

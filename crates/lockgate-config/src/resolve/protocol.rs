@@ -1,32 +1,32 @@
 //! What is spoken: by sites with their clients, with the endpoints of pools, and how much of HTTP/2
 //! one client has.
 
-use crate::check::{Checked, Value};
 use crate::codes::Code;
-use crate::keys;
-use crate::model::{Allowance, Balance, HashKey, Http2, Protocol};
+use crate::keys::route::proxy;
+use crate::keys::{http2, tls, top};
+use crate::model::{Balance, HashKey, Http2, Protocol};
 use crate::place::At;
 use crate::units;
+use crate::values::Items;
 
 use super::{Resolver, View};
 
 impl Resolver<'_> {
     /// The `[http2]` table.
     pub(super) fn http2(&mut self) -> Http2 {
-        let view = View {
-            keys: keys::ROOT,
-            layers: vec![self.root],
-        }
-        .section("http2");
-        let (window, connection_window) = (view.size("window"), view.size("connection_window"));
-        let written = |name| {
-            view.written(name)
-                .map(|written: Checked| (name, written.at))
-        };
+        let view = self.top().section(&top::HTTP2);
+        let (window, connection_window) = (
+            view.get(&http2::WINDOW),
+            view.get(&http2::CONNECTION_WINDOW),
+        );
+        let keys = [http2::WINDOW.row(), http2::CONNECTION_WINDOW.row()];
+        let mut written = keys
+            .into_iter()
+            .filter_map(|key| Some((key.name, view.value_at(key)?)));
         // Where one of them is a mistake already, nothing is compared.
         if let (false, Some((name, at))) = (
-            view.broken(&["window", "connection_window"]) || window <= connection_window,
-            written("window").or_else(|| written("connection_window")),
+            view.broken(&keys) || window <= connection_window,
+            written.next(),
         ) {
             let (window, whole) = (units::smallest(window), units::smallest(connection_window));
             let message = format!("`window` is {window}, and `connection_window` is {whole}");
@@ -40,24 +40,22 @@ impl Resolver<'_> {
                 ),
             };
             self.report
-                .push_at(Code::OutOfRange, &at, message, why, cure);
+                .push_at(Code::OutOfRange, at, message, why, cure);
         }
         Http2 {
-            streams: view.number("streams"),
+            streams: view.get(&http2::STREAMS),
             window: u32::try_from(window).unwrap_or_default(),
             connection_window: u32::try_from(connection_window).unwrap_or_default(),
-            resets: view.allowance("resets"),
-            control: view.allowance("control"),
+            resets: view.get(&http2::RESETS),
+            control: view.get(&http2::CONTROL),
         }
     }
 
     /// What a site speaks where it is served, `secure` or not.
-    pub(super) fn protocols(&mut self, view: &View<'_>, secure: bool) -> Vec<Protocol> {
+    pub(super) fn protocols(&mut self, items: &Items<Protocol>, secure: bool) -> Vec<Protocol> {
         let mut protocols = Vec::new();
-        for item in view.list("protocols") {
-            let Some(protocol) = protocol(&item.value) else {
-                continue;
-            };
+        for (protocol, at) in items.placed() {
+            let protocol = *protocol;
             let misfit = match protocol {
                 Protocol::H2 if !secure => Some((
                     "`\"h2\"` without TLS",
@@ -73,12 +71,12 @@ impl Resolver<'_> {
             };
             if let Some((message, why, cure)) = misfit {
                 self.report
-                    .push_at(Code::WrongProtocol, &item.at, message, why, cure);
+                    .push_at(Code::WrongProtocol, at, message, why, cure);
             } else if protocols.contains(&protocol) {
                 let message = format!("\"{}\" is spoken already", protocol.name());
                 self.report.push_at(
                     Code::NoEffect,
-                    &item.at,
+                    at,
                     message,
                     "it is given twice",
                     "remove it",
@@ -101,30 +99,30 @@ impl Resolver<'_> {
 
     /// What is spoken to the endpoints of a table that has some; nothing when it could not be read.
     pub(super) fn protocol(&mut self, view: &View<'_>) -> Option<Protocol> {
-        if !view.mentions("protocol") {
+        if !view.mentions(&proxy::PROTOCOL) {
             return Some(Protocol::Http1);
         }
-        let written = view.written("protocol")?;
-        let protocol = protocol(&written.value)?;
+        let written = view.written(&proxy::PROTOCOL)?;
+        let protocol = *written.value;
         match protocol {
             Protocol::Http1 => return Some(protocol),
-            Protocol::H2 if !view.mentions("tls") => {
+            Protocol::H2 if !view.mentions(&proxy::TLS) => {
                 let message = "`protocol = \"h2\"` without `tls`";
                 let why = "it is HTTP/2 over TLS";
                 let cure = "add tls = {}, or write \"h2c\" for HTTP/2 without TLS";
                 self.report
-                    .push_at(Code::WrongProtocol, &written.at, message, why, cure);
+                    .push_at(Code::WrongProtocol, written.at, message, why, cure);
             }
-            Protocol::H2c if view.mentions("tls") => {
+            Protocol::H2c if view.mentions(&proxy::TLS) => {
                 let message = "`protocol = \"h2c\"` beside `tls`";
                 let why = "it is HTTP/2 without TLS";
                 let cure = "write \"h2\", or remove tls";
                 self.report
-                    .push_at(Code::WrongProtocol, &written.at, message, why, cure);
+                    .push_at(Code::WrongProtocol, written.at, message, why, cure);
             }
             Protocol::H2 | Protocol::H2c => {}
         }
-        if let Some(header) = view.written("proxy_protocol") {
+        if let Some(header) = view.written(&proxy::PROXY_PROTOCOL) {
             let message = format!(
                 "`proxy_protocol` beside `protocol = \"{}\"`",
                 protocol.name()
@@ -132,21 +130,21 @@ impl Resolver<'_> {
             let why = "requests of several clients share a connection, and the header names one";
             let cure = "remove it, as X-Forwarded-For names each; or write protocol = \"http1\"";
             self.report
-                .push_at(Code::Excluded, &header.at, message, why, cure);
+                .push_at(Code::Excluded, header.at, message, why, cure);
         }
         Some(protocol)
     }
 
-    /// The application protocols that are offered over TLS to those endpoints; `tls` is its table.
-    pub(super) fn offered(&mut self, tls: &View<'_>, protocol: Option<Protocol>) -> Vec<String> {
+    /// The application protocols that are offered over TLS to those endpoints; `view` shows its `tls`.
+    pub(super) fn offered(&mut self, view: &View<'_>, protocol: Option<Protocol>) -> Vec<String> {
         let Some(protocol) = protocol.filter(|protocol| *protocol != Protocol::Http1) else {
-            return tls.texts("alpn");
+            return view.list(&tls::upstream::ALPN);
         };
-        if let Some(written) = tls.written("alpn") {
+        if let Some(written) = view.written(&tls::upstream::ALPN) {
             let message = format!("`alpn` beside `protocol = \"{}\"`", protocol.name());
             let why = "nothing but h2 is offered, so that nothing else is spoken";
             self.report
-                .push_at(Code::Excluded, &written.at, message, why, "remove it");
+                .push_at(Code::Excluded, written.at, message, why, "remove it");
         }
         vec!["h2".to_owned()]
     }
@@ -206,7 +204,7 @@ impl Resolver<'_> {
             let why = "a site takes TLS off, so the sessions are ours, and any endpoint is as good for them";
             let cure = "write balance = { sticky = \"cookie:lg\" } or { hash = \"client\" }";
             self.report
-                .push_at(Code::WrongProtocol, &pool.at.clone(), message, why, cure);
+                .push_at(Code::WrongProtocol, &pool.at, message, why, cure);
         }
         let Some(tls) = pool
             .tls
@@ -215,35 +213,11 @@ impl Resolver<'_> {
         else {
             return;
         };
-        if tls.alpn.iter().any(|name| name == "h2") && !self.warned(Code::WrongProtocol, &tls.at) {
+        if tls.alpn.iter().any(|name| name == "h2") {
             let message = "h2 is offered in `alpn`, but HTTP/1.1 is spoken";
             let why = "an endpoint that chooses h2 would not be understood";
             let cure = "write protocol = \"h2\" beside tls, and remove alpn";
-            self.report
-                .push_at(Code::WrongProtocol, &tls.at.clone(), message, why, cure);
+            self.push_once(Code::WrongProtocol, &tls.at.clone(), message, why, cure);
         }
     }
-}
-
-impl View<'_> {
-    fn allowance(&self, name: &str) -> Allowance {
-        match self.value(name) {
-            Value::Allowance(allowance) => allowance,
-            // It has been reported.
-            _ => Allowance {
-                count: 1,
-                every: std::time::Duration::from_secs(1),
-                burst: 1,
-            },
-        }
-    }
-}
-
-fn protocol(value: &Value) -> Option<Protocol> {
-    let Value::Word(word) = value else {
-        return None;
-    };
-    [Protocol::Http1, Protocol::H2, Protocol::H2c]
-        .into_iter()
-        .find(|protocol| protocol.name() == *word)
 }

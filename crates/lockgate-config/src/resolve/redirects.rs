@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::check::Value;
 use crate::codes::Code;
+use crate::keys::route;
 use crate::model::RedirectMap;
 use crate::place::{At, Source};
 use crate::redirect_map::{MapMistake, MapProblem, parse_redirects};
@@ -17,15 +17,13 @@ const AFTER_ALL: usize = usize::MAX / 2;
 impl Resolver<'_> {
     /// That of the nearest table that says something.
     pub(super) fn redirects(&mut self, view: &View<'_>) -> Option<Arc<RedirectMap>> {
-        let written = view.written("redirects")?;
-        let Value::Path(file) = written.value else {
-            return None;
-        };
-        if let Some(known) = self.redirect_maps.get(&file) {
+        let written = view.written(&route::REDIRECTS)?;
+        let file = written.value.as_ref()?;
+        if let Some(known) = self.redirect_maps.get(file) {
             return known.clone();
         }
-        let map = self.redirect_map(&file, &written.at).map(Arc::new);
-        self.redirect_maps.insert(file, map.clone());
+        let map = self.redirect_map(file, written.at).map(Arc::new);
+        self.redirect_maps.insert(file.clone(), map.clone());
         map
     }
 

@@ -2,69 +2,91 @@
 
 use std::path::PathBuf;
 
-use crate::check::{Checked, Id, Keyed, Named, Table, Value};
 use crate::codes::Code;
-use crate::keys;
+use crate::host::SiteKey;
+use crate::keys::route::{self, FieldChange, RawPaths, ShortResponse, limit, redirect, respond};
+use crate::keys::{Defaulted, Row, answers, content, files as file_keys, shape, site};
 use crate::model::{
-    Action, Answer, HeaderChange, HeaderRule, LimitKey, Pattern, RateLimit, Rates, Route, Rules,
+    Action, Answer, Cidr, HeaderChange, HeaderRule, Pattern, RateLimit, Rates, Route, Rules,
 };
+use crate::pattern::PathKey;
 use crate::place::At;
+use crate::values::{Form, Items, Keyed, MapOf, Named, Switch, Typed};
 
 use super::answers::{caching, compression};
 use super::{Resolver, View};
 
-const VERBS: [&str; 4] = ["proxy", "root", "redirect", "respond"];
+/// What answers requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Proxy,
+    Root,
+    Redirect,
+    Respond,
+}
+
+/// The verbs and their keys.
+const VERBS: [(Verb, Row); 4] = [
+    (Verb::Proxy, route::PROXY.row()),
+    (Verb::Root, file_keys::ROOT.row()),
+    (Verb::Redirect, route::REDIRECT.row()),
+    (Verb::Respond, route::RESPOND.row()),
+];
 
 /// What only a request that is sent on has.
-const ONLY_PROXIED: [&str; 5] = [
-    "rewrite",
-    "request_headers",
-    "body",
-    "timeouts",
-    "rewrite_location",
+const ONLY_PROXIED: [Row; 5] = [
+    route::REWRITE.row(),
+    route::REQUEST_HEADERS.row(),
+    route::BODY.row(),
+    route::TIMEOUTS.row(),
+    route::REWRITE_LOCATION.row(),
+];
+
+/// What only responses with a body from elsewhere have.
+const NOT_HERE: [Row; 5] = [
+    shape::SHAPE.row(),
+    route::STRIP_PREFIX.row(),
+    answers::COMPRESS.row(),
+    content::REWRITE_BODY.row(),
+    answers::CACHE.row(),
 ];
 
 /// What only files have.
-const ONLY_FILES: [&str; 11] = [
-    "index",
-    "clean_urls",
-    "try",
-    "spa",
-    "not_found",
-    "listing",
-    "hidden",
-    "symlinks",
-    "types",
-    "charset",
-    "precompressed",
+const ONLY_FILES: [Row; 11] = [
+    file_keys::INDEX.row(),
+    file_keys::CLEAN_URLS.row(),
+    file_keys::TRY.row(),
+    file_keys::SPA.row(),
+    file_keys::NOT_FOUND.row(),
+    file_keys::LISTING.row(),
+    file_keys::HIDDEN.row(),
+    file_keys::SYMLINKS.row(),
+    file_keys::TYPES.row(),
+    file_keys::CHARSET.row(),
+    file_keys::PRECOMPRESSED.row(),
 ];
 
 impl Resolver<'_> {
     /// One route for each path, then that of the site itself.
-    pub(super) fn routes(&mut self, one: &Keyed, site: &View<'_>, secure: bool) -> Vec<Route> {
+    pub(super) fn routes(
+        &mut self,
+        one: &Keyed<SiteKey>,
+        site: &View<'_>,
+        secure: bool,
+    ) -> Vec<Route> {
         let any = Pattern::Any;
         let own = self.verb(site);
         let action = match own {
-            Verb::Is(name) => self.action(site, site, name, &any, &one.at),
+            Said::Is(verb) => self.action(site, site, verb, &any, &one.at),
             _ => None,
         };
-        let keys = keys::find(site.keys, "path")
-            .and_then(|key| key.kind.table())
-            .unwrap_or(&[]);
-        let paths: &[Keyed] = match one.table.entries.get("path") {
-            Some(Checked {
-                value: Value::Tables(paths),
-                ..
-            }) => paths,
-            _ => &[],
-        };
-        if matches!(own, Verb::None) && paths.is_empty() && !one.table.entries.contains_key("path")
-        {
+        let paths = one.table.value(&site::PATH).map_or(&[][..], Vec::as_slice);
+        if matches!(own, Said::Nothing) && paths.is_empty() && !site.mentions(&site::PATH) {
             let cure = "add proxy = \"127.0.0.1:3000\", root = \"/srv/www\", redirect = \"https://example.org{path}\" or respond = 404";
             self.no_verb(&one.at, "site", cure);
         }
-        let root = |path: &Keyed| path.name == "/";
-        if let ([path], Verb::None) = (paths, &own)
+        let root = |path: &Keyed<PathKey>| path.name == "/";
+        if let ([path], Said::Nothing) = (paths, &own)
             && root(path)
         {
             let message = "only `/` itself is answered";
@@ -76,25 +98,17 @@ impl Resolver<'_> {
         }
         let mut routes = Vec::new();
         for path in paths {
-            let Id::Path(key) = &path.id else { continue };
-            let alone = View {
-                keys,
-                layers: vec![&path.table],
-            };
-            let view = View {
-                keys,
-                layers: vec![&path.table, &one.table],
-            };
+            let key = &path.key;
+            let alone = View::of(&path.table);
+            let view = alone.clone().over(site.clone());
             let action = match self.verb(&alone) {
-                Verb::Is(name) => self.action(&alone, &view, name, &key.pattern, &path.at),
-                Verb::Broken => None,
-                Verb::None => match own {
-                    Verb::Is("root") => self.files(site, &view, &key.pattern, &path.at),
-                    Verb::Is(name) => {
-                        self.inherited(site, name, action.as_ref(), &key.pattern, &path.at)
-                    }
-                    Verb::Broken => None,
-                    Verb::None => {
+                Said::Is(verb) => self.action(&alone, &view, verb, &key.pattern, &path.at),
+                Said::Broken => None,
+                Said::Nothing => match own {
+                    Said::Is(Verb::Root) => self.files(site, &view, &key.pattern, &path.at),
+                    Said::Is(_) => self.inherited(site, action.as_ref(), &key.pattern, &path.at),
+                    Said::Broken => None,
+                    Said::Nothing => {
                         let cure = "add proxy, root, redirect or respond here or in its site";
                         self.no_verb(&path.at, "path", cure);
                         None
@@ -117,7 +131,8 @@ impl Resolver<'_> {
             });
         }
         // What was a mistake may have used them.
-        let whole = routes.len() == paths.len() && (action.is_some() || matches!(own, Verb::None));
+        let whole =
+            routes.len() == paths.len() && (action.is_some() || matches!(own, Said::Nothing));
         if whole {
             // The site's own first: what it does is what is said.
             let actions: Vec<&Action> = action
@@ -147,41 +162,31 @@ impl Resolver<'_> {
         self.report.push_at(Code::NoVerb, at, message, why, cure);
     }
 
-    fn verb(&mut self, view: &View<'_>) -> Verb {
-        let written = |name: &&'static str| view.mentions(name);
-        let mut verbs = VERBS.iter().copied().filter(|name| written(name));
-        let Some(first) = verbs.next() else {
-            let strange = view.layers.iter().any(|layer| layer.strange.any);
-            return if strange { Verb::Broken } else { Verb::None };
-        };
-        if let Some(second) = verbs.next() {
-            let place = |name: &str| {
-                view.layers
-                    .iter()
-                    .find_map(|layer| layer.key_places.get(name).cloned())
+    fn verb(&mut self, view: &View<'_>) -> Said {
+        let places = VERBS.map(|(verb, key)| Some((verb, key, view.place_of(key)?)));
+        let mut verbs = places.into_iter().flatten();
+        let Some((verb, key, at)) = verbs.next() else {
+            return match view.is_strange() {
+                true => Said::Broken,
+                false => Said::Nothing,
             };
-            if let (Some(a), Some(b)) = (place(first), place(second)) {
-                let (first, second, a, b) = if a.rank() > b.rank() {
-                    (second, first, b, a)
-                } else {
-                    (first, second, a, b)
-                };
-                let message = format!("`{second}` beside `{first}`");
-                let why = "a table does one thing";
-                let cure = "keep one of them, or write a path table for the other";
-                self.report.push_pair(
-                    Code::TwoVerbs,
-                    &b,
-                    (message, why, cure),
-                    (&a, "it does this already"),
-                );
-            }
-            return Verb::Broken;
+        };
+        if let Some((_, other, other_at)) = verbs.next() {
+            let (first, second, a, b) = match at.rank() > other_at.rank() {
+                true => (other.name, key.name, other_at, at),
+                false => (key.name, other.name, at, other_at),
+            };
+            let message = format!("`{second}` beside `{first}`");
+            let why = "a table does one thing";
+            let cure = "keep one of them, or write a path table for the other";
+            let texts = (message, why, cure);
+            self.report
+                .push_pair(Code::TwoVerbs, b, texts, (a, "it does this already"));
+            return Said::Broken;
         }
-        if view.written(first).is_some() {
-            Verb::Is(first)
-        } else {
-            Verb::Broken
+        match view.value_at(key) {
+            Some(_) => Said::Is(verb),
+            None => Said::Broken,
         }
     }
 
@@ -190,48 +195,59 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         merged: &View<'_>,
-        verb: &str,
+        verb: Verb,
         pattern: &Pattern,
         route: &At,
     ) -> Option<Action> {
-        let written = view.written(verb)?;
         match verb {
-            "root" => self.files(view, merged, pattern, route),
-            "proxy" => {
-                let pool = self.proxy(view)?;
+            Verb::Root => self.files(view, merged, pattern, route),
+            Verb::Proxy => {
+                let written = view.written(&route::PROXY)?;
+                let pool = self.proxy(written, &view.section(&route::PROXY))?;
                 self.requested(pool);
                 Some(Action::Proxy(pool))
             }
-            "redirect" => {
-                let long = view.section("redirect");
-                let (to, at) = match &written.value {
-                    Value::Text(to) => (to.clone(), written.at.clone()),
-                    _ => (long.text("to")?, long.written("to")?.at),
-                };
-                let whole = self.begins(&to, &at) && self.target(&to, &at, pattern, route);
-                whole.then(|| Action::Redirect {
-                    to,
-                    status: long.number("status"),
-                })
-            }
-            _ => {
-                let long = view.section("respond");
-                let answer = match &written.value {
-                    Value::Integer(status) => Answer {
-                        status: u16::try_from(*status).ok()?,
-                        ..self.answer(&long, &written.at)?
-                    },
-                    Value::Text(body) => Answer {
-                        body: body.clone(),
-                        ..self.answer(&long, &written.at)?
-                    },
-                    _ => self.answer(&long, &written.at)?,
-                };
-                let at = long.written("body").map_or(written.at, |body| body.at);
-                self.text(&answer.body, &at, pattern);
-                Some(Action::Respond(answer))
-            }
+            Verb::Redirect => self.redirect(view, pattern, route),
+            Verb::Respond => self.respond(view, pattern),
         }
+    }
+
+    fn redirect(&mut self, view: &View<'_>, pattern: &Pattern, route: &At) -> Option<Action> {
+        let written = view.written(&route::REDIRECT)?;
+        let long = view.section(&route::REDIRECT);
+        let (to, at) = match written.value {
+            Form::Short(to) => (to, written.at),
+            Form::Long(_) => {
+                let to = long.written(&redirect::TO)?;
+                (to.value, to.at)
+            }
+        };
+        let whole = self.begins(to, at) && self.target(to, at, pattern, route);
+        whole.then(|| Action::Redirect {
+            to: to.clone(),
+            status: long.get(&redirect::STATUS),
+        })
+    }
+
+    fn respond(&mut self, view: &View<'_>, pattern: &Pattern) -> Option<Action> {
+        let written = view.written(&route::RESPOND)?;
+        let long = view.section(&route::RESPOND);
+        let mut answer = Answer {
+            status: long.get(&respond::STATUS),
+            body: long.get(&respond::BODY),
+            media_type: long.get(&respond::TYPE),
+        };
+        match written.value {
+            Form::Short(ShortResponse::Status(status)) => answer.status = *status,
+            Form::Short(ShortResponse::Body(body)) => answer.body.clone_from(body),
+            Form::Long(_) => {}
+        }
+        let at = long
+            .written(&respond::BODY)
+            .map_or(written.at, |body| body.at);
+        let answer = self.answer(answer, at)?;
+        self.text(&answer.body, at, pattern);
+        Some(Action::Respond(answer))
     }
 
     /// Whether a target is a path or a URL with a host; else browsers would make something else of
@@ -259,10 +275,7 @@ impl Resolver<'_> {
             "" => "write \"https://example.org{path}\"".to_owned(),
             cure => format!("write \"{cure}\""),
         };
-        if !self.warned(Code::BadPath, at) {
-            self.report
-                .push_at(Code::BadPath, at, "this is not a place to go", why, cure);
-        }
+        self.push_once(Code::BadPath, at, "this is not a place to go", why, cure);
         false
     }
 
@@ -270,18 +283,14 @@ impl Resolver<'_> {
     fn inherited(
         &mut self,
         site: &View<'_>,
-        verb: &str,
         action: Option<&Action>,
         pattern: &Pattern,
         route: &At,
     ) -> Option<Action> {
         if let Some(Action::Redirect { to, .. }) = action {
-            let at = site.written(verb)?.at;
-            let to = to.clone();
-            return self
-                .target(&to, &at, pattern, route)
-                .then(|| action.cloned())
-                .flatten();
+            let at = site.written(&route::REDIRECT)?.at;
+            let whole = self.target(to, at, pattern, route);
+            return action.filter(|_| whole).cloned();
         }
         action.cloned()
     }
@@ -302,30 +311,26 @@ impl Resolver<'_> {
         let served = actions
             .iter()
             .any(|action| matches!(action, Action::Files(_)));
-        let unused = |used: bool, names: &'static [&'static str], cure| {
-            let names = if used { &[] } else { names };
-            names.iter().map(move |name| (*name, cure))
+        let unused = |used: bool, keys: &'static [Row], cure| {
+            let keys = if used { &[] } else { keys };
+            keys.iter().map(move |key| (*key, cure))
         };
-        let names = unused(
+        let keys = unused(
             proxied || served,
-            &["shape", "strip_prefix", "compress", "rewrite_body", "cache"],
+            &NOT_HERE,
             "remove it, or write proxy or root",
         )
         .chain(unused(proxied, &ONLY_PROXIED, "remove it, or write proxy"))
-        .filter(|(name, _)| !(asks && *name == "timeouts"))
+        .filter(|(key, _)| !(asks && key.name == route::TIMEOUTS.row().name))
         .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
-        for (name, cure) in names {
-            let Some(at) = view
-                .layers
-                .iter()
-                .find_map(|layer| layer.key_places.get(name))
-            else {
+        for (key, cure) in keys {
+            let Some(at) = view.place_of(key) else {
                 continue;
             };
             if self.warned(Code::NoEffect, at) {
                 continue;
             }
-            let message = format!("`{name}` has no effect");
+            let message = format!("`{}` has no effect", key.name);
             self.report.push_at(Code::NoEffect, at, message, what, cure);
         }
     }
@@ -340,7 +345,7 @@ impl Resolver<'_> {
         over_tls: bool,
     ) -> Rules {
         let (strip_prefix, rewrite) = self.path_sent(view, pattern, route);
-        let mut headers = self.fields(view, "headers", pattern);
+        let mut headers = self.fields(view, &route::HEADERS, pattern);
         for rule in self.secure(view, over_tls) {
             if !headers
                 .iter()
@@ -350,43 +355,32 @@ impl Resolver<'_> {
             }
         }
         let auth = self.auth(view);
-        let body = view.section("body");
-        let rates = match body.written("min_rate").map(|written| written.value) {
-            Some(Value::Rate(rate)) => Rates {
-                min_in: Some(rate),
-                ..self.shared.rates
-            },
-            Some(_) => Rates {
-                min_in: None,
-                ..self.shared.rates
-            },
-            None => self.shared.rates,
-        };
+        let body = view.section(&route::BODY);
+        let shared = self.shared.rates;
         Rules {
             strip_prefix,
             rewrite,
             headers,
-            request_headers: self.fields(view, "request_headers", pattern),
-            body_max: match body.value("max") {
-                Value::Size(max) => Some(max),
-                _ => None,
+            request_headers: self.fields(view, &route::REQUEST_HEADERS, pattern),
+            body_max: body.get(&route::body::MAX),
+            rates: Rates {
+                min_in: body.get(&route::body::MIN_RATE).unwrap_or(shared.min_in),
+                ..shared
             },
-            rates,
-            limit: limit(view),
+            limit: limit_of(view),
             shape: self.shape(view),
             cache: caching(view, files, auth.is_some()),
             auth,
-            trace: match view.value("trace") {
-                Value::Integer(share) => u8::try_from(share).ok(),
-                Value::Bool(true) => Some(100),
-                _ => None,
+            trace: match view.get(&route::TRACE) {
+                Switch::Value(share) => Some(share),
+                Switch::Flag(on) => on.then_some(100),
             },
-            allow: view.networks("allow"),
-            deny: view.networks("deny"),
-            timeouts: self.timeouts(view),
-            rewrite_location: view.on("rewrite_location"),
+            allow: networks(view, &route::ALLOW),
+            deny: networks(view, &route::DENY),
+            timeouts: self.timeouts(view, &route::TIMEOUTS),
+            rewrite_location: view.get(&route::REWRITE_LOCATION),
             error_pages: error_pages(view),
-            raw_paths: view.word("paths") == "as-is",
+            raw_paths: view.get(&route::PATHS) == RawPaths::Sent,
             redirects: self.redirects(view),
             compress: compression(view, files),
             cors: self.cors(view),
@@ -403,38 +397,33 @@ impl Resolver<'_> {
     ) -> (bool, Option<String>) {
         let (mut no_strip, mut no_rewrite) = (false, false);
         for (depth, layer) in view.layers.iter().enumerate() {
-            let strip = on(layer, "strip_prefix").filter(|_| !no_strip);
-            let rewrite = on(layer, "rewrite").filter(|_| !no_rewrite);
-            (no_strip, no_rewrite) = (no_strip || strip.is_some(), no_rewrite || rewrite.is_some());
-            if let (Some((true, _)), Some((true, at))) = (&strip, &rewrite) {
-                if !self.warned(Code::Excluded, at) {
+            let strip = layer.written(&route::STRIP_PREFIX);
+            let strip = strip.filter(|strip| *strip.value && !no_strip);
+            let rewrite = layer.written(&route::REWRITE);
+            let rewrite = rewrite.and_then(|to| Some((to.value.as_ref()?, to.at)));
+            let rewrite = rewrite.filter(|_| !no_rewrite);
+            no_strip |= layer.entry(&route::STRIP_PREFIX).is_some();
+            no_rewrite |= layer.entry(&route::REWRITE).is_some();
+            match (strip, rewrite) {
+                (Some(_), Some((_, at))) => {
                     let message = "`rewrite` beside `strip_prefix`";
                     let why = "both say which path is sent on";
                     let cure = "keep one of them: rewrite = \"/{*}\" drops the prefix too";
-                    self.report.push_at(Code::Excluded, at, message, why, cure);
+                    self.push_once(Code::Excluded, at, message, why, cure);
+                    return (false, None);
                 }
-                return (false, None);
-            }
-            match (strip, rewrite) {
-                (Some((true, at)), _) => {
+                (Some(strip), None) => {
                     // Written in the site, it is for those paths that have a prefix.
                     if depth == 0 && *pattern != Pattern::Any {
-                        self.nothing_to_strip(&at, pattern);
+                        self.nothing_to_strip(strip.at, pattern);
                     }
                     return (true, None);
                 }
-                (_, Some((true, at))) => {
-                    let written = View {
-                        keys: view.keys,
-                        layers: vec![*layer],
-                    }
-                    .text("rewrite");
-                    let whole = written
-                        .as_ref()
-                        .is_some_and(|to| self.rewrite(to, &at, pattern, route));
-                    return (false, written.filter(|_| whole));
+                (None, Some((to, at))) => {
+                    let whole = self.rewrite(to, at, pattern, route);
+                    return (false, whole.then(|| to.clone()));
                 }
-                _ => {}
+                (None, None) => {}
             }
         }
         (false, None)
@@ -442,11 +431,9 @@ impl Resolver<'_> {
 
     fn rewrite(&mut self, to: &str, at: &At, pattern: &Pattern, route: &At) -> bool {
         if !to.starts_with('/') && !to.starts_with("{path}") {
-            if !self.warned(Code::BadPath, at) {
-                let message = "the rewritten path does not begin with `/`";
-                let cure = "write a path such as \"/v1/{*}\"; the host stays that of the request";
-                self.report.push_at(Code::BadPath, at, message, "", cure);
-            }
+            let message = "the rewritten path does not begin with `/`";
+            let cure = "write a path such as \"/v1/{*}\"; the host stays that of the request";
+            self.push_once(Code::BadPath, at, message, "", cure);
             return false;
         }
         self.target(to, at, pattern, route)
@@ -456,9 +443,9 @@ impl Resolver<'_> {
     fn nothing_to_strip(&mut self, at: &At, pattern: &Pattern) {
         let prefix =
             matches!(pattern, Pattern::Path { segments, tail: true } if !segments.is_empty());
-        if !prefix && !self.warned(Code::NoEffect, at) {
+        if !prefix {
             let why = "there is no prefix: the path does not end in `/*`";
-            self.report.push_at(
+            self.push_once(
                 Code::NoEffect,
                 at,
                 "`strip_prefix` has no effect",
@@ -469,31 +456,31 @@ impl Resolver<'_> {
     }
 
     /// Fields of every layer, by name, the nearer first.
-    fn fields(&mut self, view: &View<'_>, key: &str, pattern: &Pattern) -> Vec<HeaderRule> {
+    fn fields(
+        &mut self,
+        view: &View<'_>,
+        key: &Defaulted<MapOf<FieldChange>>,
+        pattern: &Pattern,
+    ) -> Vec<HeaderRule> {
         let mut rules: Vec<HeaderRule> = Vec::new();
         for one in maps(view, key) {
-            // `secure` is no field.
-            let known = key == "headers" && one.name == "secure";
-            if known
-                || rules
-                    .iter()
-                    .any(|rule| rule.name.eq_ignore_ascii_case(&one.name))
-            {
+            let known = |rule: &HeaderRule| rule.name.eq_ignore_ascii_case(&one.name);
+            if rules.iter().any(known) {
                 continue;
             }
-            let change = match &one.value.value {
-                Value::Bool(false) => HeaderChange::Remove,
-                Value::Text(text) => HeaderChange::Set(vec![text.clone()]),
-                list @ Value::List(_) => HeaderChange::Set(texts(list)),
-                Value::Table(table) => match table.entries.get("add") {
-                    Some(add) => HeaderChange::Add(texts(&add.value)),
+            let lines = |items: &Items<String>| items.values().cloned().collect();
+            let change = match &one.value {
+                Some(Form::Short(None)) => HeaderChange::Remove,
+                Some(Form::Short(Some(set))) => HeaderChange::Set(lines(set)),
+                Some(Form::Long(table)) => match table.entry(&route::add::ADD) {
+                    Some(_) => HeaderChange::Add(View::of(table).list(&route::add::ADD)),
                     None => continue,
                 },
-                _ => continue,
+                None => continue,
             };
             if let HeaderChange::Set(values) | HeaderChange::Add(values) = &change {
                 for value in values {
-                    self.text(value, &one.value.at, pattern);
+                    self.text(value, &one.at, pattern);
                 }
             }
             rules.push(HeaderRule {
@@ -511,47 +498,33 @@ fn served(action: Option<&Action>) -> bool {
 
 /// What a table says about its verb.
 #[derive(Clone, Copy)]
-enum Verb {
-    None,
-    Is(&'static str),
+enum Said {
+    Nothing,
+    Is(Verb),
     /// It has been reported.
     Broken,
 }
 
-/// Whether a layer switches a modifier on or off, and where.
-pub(super) fn on(layer: &Table, name: &str) -> Option<(bool, At)> {
-    let written = layer.entries.get(name)?;
-    let on = !matches!(written.value, Value::Bool(false) | Value::Invalid);
-    Some((on, written.at.clone()))
+/// The entries of a map in every layer, the nearer first.
+pub(super) fn maps<'a, K, T>(view: &View<'a>, key: &K) -> impl Iterator<Item = &'a Named<T>>
+where
+    K: Typed<Value = MapOf<T>>,
+    T: 'static,
+{
+    let maps = view.layers.iter().filter_map(|layer| layer.value(key));
+    maps.flat_map(|map| &map.entries)
 }
 
-pub(super) fn maps<'a>(view: &View<'a>, key: &str) -> Vec<&'a Named> {
-    let maps = view
-        .layers
-        .iter()
-        .filter_map(|layer| match layer.entries.get(key) {
-            Some(Checked {
-                value: Value::Map(map),
-                ..
-            }) => Some(map),
-            _ => None,
-        });
-    maps.flatten().collect()
-}
-
-fn texts(value: &Value) -> Vec<String> {
-    match value {
-        Value::Text(text) => vec![text.clone()],
-        Value::List(items) => items.iter().flat_map(|item| texts(&item.value)).collect(),
-        _ => Vec::new(),
-    }
+fn networks(view: &View<'_>, key: &Defaulted<Option<Items<Cidr>>>) -> Vec<Cidr> {
+    let items = view.get(key).unwrap_or_default();
+    items.values().copied().collect()
 }
 
 /// Those of every layer, by status, the nearer first.
 pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
     let mut told = Vec::new();
     let mut pages = Vec::new();
-    for one in maps(view, "error_pages") {
+    for one in maps(view, &route::ERROR_PAGES) {
         let Ok(status) = one.name.parse::<u16>() else {
             continue;
         };
@@ -559,61 +532,35 @@ pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
             continue;
         }
         told.push(status);
-        if let Value::Path(path) = &one.value.value {
-            pages.push((status, path.clone(), one.value.at.clone()));
+        if let Some(Some(path)) = &one.value {
+            pages.push((status, path.clone(), one.at.clone()));
         }
     }
     pages
 }
 
-pub(super) fn limit(view: &View<'_>) -> Option<RateLimit> {
-    let written = view.written("limit")?;
-    let mut long = view.section("limit");
-    long.layers.truncate(1);
-    let (count, every, per, burst) = match written.value {
-        Value::Limit(limit) => {
-            let (count, every) = limit.frequency;
-            (
-                count,
-                every,
-                limit.per.unwrap_or(LimitKey::Client),
-                limit.burst,
-            )
-        }
-        Value::Table(_) => {
-            let Value::Frequency(count, every) = long.value("rate") else {
-                return None;
-            };
-            let per = match long.value("per") {
-                Value::LimitKey(key) => key,
-                _ => LimitKey::Client,
-            };
-            (
-                count,
-                every,
-                per,
-                long.count("burst")
-                    .and_then(|burst| u32::try_from(burst).ok()),
-            )
-        }
-        _ => return None,
-    };
+pub(super) fn limit_of(view: &View<'_>) -> Option<RateLimit> {
+    let written = view.written(&route::LIMIT)?;
     // The short form has no status: its default is that of the long one.
-    let keys = keys::find(view.keys, "limit")
-        .and_then(|key| key.kind.table())
-        .unwrap_or(&[]);
-    let layers = if matches!(view.written("limit")?.value, Value::Table(_)) {
-        long.layers
-    } else {
-        Vec::new()
+    let (short, long) = match written.value {
+        Form::Short(short) => (Some(short.as_ref()?), View::default()),
+        Form::Long(table) => (None, View::of(table)),
     };
-    let status = View { keys, layers }.number("status");
+    let (count, every) = match short {
+        Some(short) => short.frequency,
+        None => long.get(&limit::RATE)?,
+    };
+    let burst = match short {
+        Some(short) => short.burst,
+        None => long.get(&limit::BURST),
+    };
+    let per = short.and_then(|short| short.per.clone());
     Some(RateLimit {
         count,
         every,
-        per,
+        per: per.unwrap_or_else(|| long.get(&limit::PER)),
         burst: burst.unwrap_or(count),
-        status,
-        at: written.at,
+        status: long.get(&limit::STATUS),
+        at: written.at.clone(),
     })
 }

@@ -2,41 +2,44 @@
 
 use std::num::NonZeroU64;
 
-use crate::check::Value;
 use crate::codes::Code;
-use crate::keys;
+use crate::keys::Key;
+use crate::keys::shape::{self, directions, listener, tunnel};
 use crate::model::{Directions, Shape};
+use crate::values::Form;
 
 use super::{Resolver, View};
 
 impl Resolver<'_> {
-    /// The rates that bytes are held to, if there are any.
+    /// The rates of a `[tcp]` table, a site or a path, if there are any.
     pub(super) fn shape(&mut self, view: &View<'_>) -> Option<Shape> {
-        let written = view.written("shape")?;
-        let broken = written.value.is_broken();
-        let mut long = view.section("shape");
-        long.layers.truncate(1);
+        self.shape_of(view, &listener::PER_CONNECTION)
+    }
+
+    /// The rates of a `[tunnel]` table, if there are any.
+    pub(super) fn tunnel_shape(&mut self, view: &View<'_>) -> Option<Shape> {
+        self.shape_of(view, &tunnel::PER_TUNNEL)
+    }
+
+    /// The rates of a table in which `each` is the key of the short form.
+    fn shape_of(&mut self, view: &View<'_>, each: &Key<Form<u64>>) -> Option<Shape> {
+        let written = view.written(&shape::SHAPE)?;
         let mut shape = Shape {
             per_connection: Directions::default(),
             per_client: Directions::default(),
             per_user: Directions::default(),
             total: Directions::default(),
-            at: written.at,
+            at: written.at.clone(),
         };
         match written.value {
-            Value::Rate(rate) => shape.per_connection = both(rate),
-            Value::Table(_) => {
-                let each = if keys::find(long.keys, "per_tunnel").is_some() {
-                    "per_tunnel"
-                } else {
-                    "per_connection"
-                };
+            Form::Short(rate) => shape.per_connection = both((*rate)?),
+            Form::Long(_) => {
+                let long = view.section(&shape::SHAPE).nearest();
                 shape.per_connection = directions(&long, each);
-                shape.per_client = directions(&long, "per_client");
-                shape.per_user = directions(&long, "per_user");
-                shape.total = directions(&long, "total");
+                shape.per_client = directions(&long, &shape::PER_CLIENT);
+                shape.per_user = directions(&long, &tunnel::PER_USER);
+                shape.total = directions(&long, &shape::TOTAL);
             }
-            _ => return None,
         }
         let rates = [
             shape.per_connection,
@@ -47,31 +50,24 @@ impl Resolver<'_> {
         if !rates.iter().all(|one| one.is_empty()) {
             return Some(shape);
         }
-        if !broken && !self.warned(Code::NoEffect, &shape.at) {
+        let broken = view.broken(&[shape::SHAPE.row()]);
+        if !broken {
+            let why = "it holds nothing back";
             let cure = "write shape = { per_connection = \"10MB/s\" }, or remove it";
-            self.report.push_at(
-                Code::NoEffect,
-                &shape.at,
-                "`shape` has no rate",
-                "it holds nothing back",
-                cure,
-            );
+            self.push_once(Code::NoEffect, &shape.at, "`shape` has no rate", why, cure);
         }
         None
     }
 }
 
-fn directions(view: &View<'_>, name: &str) -> Directions {
-    match view.value(name) {
-        Value::Rate(rate) => both(rate),
-        _ => {
-            let apart = view.section(name);
-            let rate = |name| apart.rate(name).and_then(NonZeroU64::new);
-            Directions {
-                received: rate("in"),
-                sent: rate("out"),
-            }
-        }
+fn directions(view: &View<'_>, key: &Key<Form<u64>>) -> Directions {
+    if let Some(Form::Short(rate)) = view.get(key) {
+        return both(rate);
+    }
+    let apart = view.section(key);
+    Directions {
+        received: apart.get(&directions::IN).and_then(NonZeroU64::new),
+        sent: apart.get(&directions::OUT).and_then(NonZeroU64::new),
     }
 }
 

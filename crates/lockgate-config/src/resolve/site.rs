@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::check::{Checked, Id, Keyed, Value};
 use crate::codes::Code;
 use crate::host::SiteKey;
-use crate::keys;
+use crate::keys::{site, top};
 use crate::model::{Host, ListenAddr, Protocol, Site, SiteListener, Tls};
 use crate::place::At;
+use crate::values::{Form, Keyed, Table, Written};
 
 use super::route::error_pages;
 use super::{Resolver, View};
@@ -16,22 +16,21 @@ impl Resolver<'_> {
     /// Every site that means something, with those of its routes that do; the others have been
     /// reported.
     pub(super) fn sites(&mut self) -> Vec<Site> {
-        let tables = self.tables("site");
-        tables.iter().filter_map(|one| self.site(one)).collect()
+        let Some(sites) = self.root.value(&top::SITE) else {
+            return Vec::new();
+        };
+        sites.iter().filter_map(|one| self.site(one)).collect()
     }
 
-    fn site(&mut self, one: &Keyed) -> Option<Site> {
-        let Id::Site(key) = &one.id else { return None };
-        let keys = keys::find(keys::ROOT, "site").and_then(|key| key.kind.table())?;
-        let view = View {
-            keys,
-            layers: vec![&one.table],
-        };
+    fn site(&mut self, one: &Keyed<SiteKey>) -> Option<Site> {
+        let key = &one.key;
+        let view = View::of(&one.table);
         let mut tls = self.site_tls(&view, key, &one.at);
         let by_permission = matches!(key, SiteKey::Unix(_));
-        let accept_proxy = self.accept_proxy(&view, by_permission);
+        let accept_proxy = self.accept_proxy(&view, &site::ACCEPT_PROXY, by_permission);
         // Also where its TLS is a mistake.
-        let secure = !plain(&view) && (view.mentions("tls") || matches!(key, SiteKey::Implied(_)));
+        let secure =
+            !plain(&view) && (view.mentions(&site::TLS) || matches!(key, SiteKey::Implied(_)));
         if let (SiteKey::Port(_, 443), false) = (key, secure) {
             let message = "plain HTTP on port 443";
             let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or another port";
@@ -43,7 +42,7 @@ impl Resolver<'_> {
                 cure,
             );
         }
-        let protocols = self.protocols(&view, secure);
+        let protocols = self.protocols(&view.items(&site::PROTOCOLS), secure);
         if let Some(tls) = &mut tls {
             tls.alpn = protocols.iter().filter_map(alpn).collect();
         }
@@ -63,20 +62,18 @@ impl Resolver<'_> {
 
     /// TLS of a site: on the implied ports also without a word about it.
     fn site_tls(&mut self, view: &View<'_>, key: &SiteKey, at: &At) -> Option<Tls> {
-        let written = match view.written("tls") {
-            Some(written) if self.automatic(&written) => return None,
+        let implied = Form::Long(Table::default());
+        let written = match view.written(&site::TLS) {
+            Some(written) if self.automatic(written.at) => return None,
             Some(written) => written,
-            None if view.mentions("tls") => return None,
-            None if matches!(key, SiteKey::Implied(_)) => {
-                let table = crate::check::Table::default();
-                Checked {
-                    value: Value::Table(table),
-                    at: at.clone(),
-                }
-            }
+            None if view.mentions(&site::TLS) => return None,
+            None if matches!(key, SiteKey::Implied(_)) => Written {
+                value: &implied,
+                at,
+            },
             None => return None,
         };
-        self.tls_as(&written, view, at)
+        self.tls_as(written, &view.section(&site::TLS), view, at)
     }
 
     /// That of the key first, each once.
@@ -85,24 +82,21 @@ impl Resolver<'_> {
             SiteKey::Implied(host) | SiteKey::Port(host, _) => host.clone(),
             SiteKey::Unix(_) => Host::Any,
         }];
-        for item in view.list("alias") {
-            let Value::Host(host) = item.value else {
-                continue;
-            };
+        for (host, at) in view.items(&site::ALIAS).placed() {
             let served = match hosts.first() {
-                Some(Host::Any) if host != Host::Any => {
+                Some(Host::Any) if *host != Host::Any => {
                     Some("the key of the table takes every host")
                 }
-                _ if hosts.contains(&host) => Some("it is given twice"),
+                _ if hosts.contains(host) => Some("it is given twice"),
                 _ => None,
             };
             if let Some(why) = served {
                 let message = format!("{host} is served by this site already");
                 self.report
-                    .push_at(Code::NoEffect, &item.at, message, why, "remove it");
+                    .push_at(Code::NoEffect, at, message, why, "remove it");
                 continue;
             }
-            hosts.push(host);
+            hosts.push(host.clone());
         }
         hosts
     }
@@ -116,12 +110,12 @@ impl Resolver<'_> {
         let ports = self.shared.ports;
         let (port, secure, redirect) = match key {
             SiteKey::Unix(path) => {
-                if let Some(written) = view.written("listen") {
+                if let Some(written) = view.written(&site::LISTEN) {
                     let message = "`listen` beside a Unix socket";
                     let cure = "remove it, or write a site of its own for the address";
                     self.report.push_at(
                         Code::Excluded,
-                        &written.at,
+                        written.at,
                         message,
                         "it has no IP address",
                         cure,
@@ -138,7 +132,7 @@ impl Resolver<'_> {
             SiteKey::Implied(_) if plain(view) => (ports.http, false, None),
             SiteKey::Implied(_) => (ports.https, true, Some(ports.http)),
         };
-        let ips: Vec<IpAddr> = view.list("listen").into_iter().filter_map(ip).collect();
+        let ips: Vec<IpAddr> = view.list(&site::LISTEN);
         let at = |port: u16, secure, redirects| {
             addresses(&ips, port)
                 .into_iter()
@@ -164,21 +158,8 @@ pub(super) fn alpn(protocol: &Protocol) -> Option<String> {
 
 /// Whether `tls = false` was written.
 fn plain(view: &View<'_>) -> bool {
-    matches!(
-        view.written("tls"),
-        Some(Checked {
-            value: Value::Bool(false),
-            ..
-        })
-    )
-}
-
-fn ip(item: Checked) -> Option<IpAddr> {
-    if let Value::Ip(ip) = item.value {
-        Some(ip)
-    } else {
-        None
-    }
+    let tls = view.written(&site::TLS);
+    tls.is_some_and(|tls| matches!(tls.value, Form::Short(None)))
 }
 
 /// The addresses with a port; the two that mean every address are one listener.

@@ -1,12 +1,13 @@
 //! `[tcp."ADDR"]` tables.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use crate::check::{Checked, Id, Keyed, Named, Table, Value};
 use crate::codes::Code;
-use crate::keys::{self, Key};
+use crate::keys::tcp::{self, Destination, relay};
+use crate::keys::{Defaulted, Key, Row, top};
 use crate::model::{AcceptProxy, ByHello, Host, ListenAddr, Relay, SentHeader, Tcp, Timeouts, Way};
 use crate::place::At;
+use crate::values::{Form, Keyed, MapOf, Named, Table, Written};
 
 use super::{Resolver, View, timeouts};
 
@@ -17,25 +18,20 @@ enum Verb {
     Hello,
 }
 
-const BY_HELLO: [&str; 3] = ["sni", "alpn", "default"];
+const BY_HELLO: [Row; 3] = [tcp::SNI.row(), tcp::ALPN.row(), tcp::DEFAULT.row()];
 
 impl Resolver<'_> {
     /// Every listener whose upstream could be read; the others have been reported.
     pub(super) fn tcp(&mut self) -> Vec<Tcp> {
-        let tables = self.tables("tcp");
-        tables.iter().filter_map(|one| self.listener(one)).collect()
+        let tables = self.root.value(&top::TCP).into_iter().flatten();
+        tables.filter_map(|one| self.listener(one)).collect()
     }
 
-    fn listener(&mut self, one: &Keyed) -> Option<Tcp> {
-        let Id::Address(addr) = &one.id else {
-            return None;
-        };
-        let keys = keys::find(keys::ROOT, "tcp").and_then(|key| key.kind.table())?;
-        let view = View {
-            keys,
-            layers: vec![&one.table],
-        };
-        let accept_proxy = self.accept_proxy(&view, matches!(addr, ListenAddr::Unix(_)));
+    fn listener(&mut self, one: &Keyed<ListenAddr>) -> Option<Tcp> {
+        let addr = &one.key;
+        let view = View::of(&one.table);
+        let by_permission = matches!(addr, ListenAddr::Unix(_));
+        let accept_proxy = self.accept_proxy(&view, &tcp::ACCEPT_PROXY, by_permission);
         let way = match self.tcp_verb(&view, &one.at)? {
             Verb::Proxy => Way::Proxy(self.relay(&view, None, &one.at)?),
             Verb::Hello => Way::Hello(self.by_hello(&view)?),
@@ -46,47 +42,40 @@ impl Resolver<'_> {
             listen: addr.clone(),
             way,
             accept_proxy,
-            timeouts: self.timeouts(&view),
-            max_lifetime: view.limit("max_lifetime"),
+            timeouts: self.timeouts(&view, &tcp::TIMEOUTS),
+            max_lifetime: view.get(&tcp::MAX_LIFETIME),
             shape: self.shape(&view),
         })
     }
 
     /// What says where the bytes go; nothing where that is a mistake.
     fn tcp_verb(&mut self, view: &View<'_>, at: &At) -> Option<Verb> {
-        let place = |name: &str| {
-            view.layers
-                .iter()
-                .find_map(|layer| layer.key_places.get(name).cloned())
-        };
         let hello = BY_HELLO
             .into_iter()
-            .find_map(|name| place(name).map(|at| (name, at)));
-        for alone in ["proxy", "tls"] {
-            let (Some(own), Some((name, other))) = (place(alone), &hello) else {
+            .find_map(|key| Some((key.name, view.place_of(key)?)));
+        let alike = (
+            "a table relays all connections alike, or each by its ClientHello",
+            "move it to `default`",
+        );
+        let each = (
+            "each name says itself whether its TLS is taken off",
+            "write it in the entries whose TLS is taken off",
+        );
+        for (alone, (why, cure)) in [(tcp::PROXY.row(), alike), (tcp::TLS.row(), each)] {
+            let (Some(own), Some((name, other))) = (view.place_of(alone), hello) else {
                 continue;
             };
-            let message = format!("`{alone}` beside `{name}`");
-            let (why, cure) = match alone {
-                "proxy" => (
-                    "a table relays all connections alike, or each by its ClientHello",
-                    "move it to `default`",
-                ),
-                _ => (
-                    "each name says itself whether its TLS is taken off",
-                    "write it in the entries whose TLS is taken off",
-                ),
-            };
-            let (own, other, label) = (&own, other, "the names are here");
+            let message = format!("`{}` beside `{name}`", alone.name);
+            let label = "the names are here";
             self.report
                 .push_pair(Code::Excluded, own, (&message, why, cure), (other, label));
             return None;
         }
         match hello {
             Some(_) => Some(Verb::Hello),
-            None if view.mentions("proxy") => Some(Verb::Proxy),
+            None if view.mentions(&tcp::PROXY) => Some(Verb::Proxy),
             // What is missing may have been meant by a key that is not known.
-            None if view.layers.iter().any(|layer| layer.strange.any) => None,
+            None if view.is_strange() => None,
             None => {
                 let why = "this table says nowhere where the bytes go";
                 let cure = "add proxy = \"unix:/run/app.sock\", or sni.\"mail.example.com\" = \"10.0.0.5:443\"";
@@ -100,39 +89,58 @@ impl Resolver<'_> {
     /// What one `proxy` and the keys beside it mean, in a table of its own or in an entry of
     /// `table`.
     fn relay(&mut self, view: &View<'_>, table: Option<&View<'_>>, at: &At) -> Option<Relay> {
-        let tls = self.tls(view, at);
-        let pool = self.proxy(view)?;
-        if let Some(written) = view.written("proxy") {
-            self.relayed(pool, tls.is_some(), &written.at);
-        }
-        let own = |view: &View<'_>| match view.value("proxy_protocol") {
-            Value::Word("pass") => Some(SentHeader::Pass),
-            _ => view.proxy_version("proxy_protocol").map(SentHeader::Own),
-        };
-        let said = |view: &View<'_>| Some((own(view)?, view.written("proxy_protocol")?.at));
-        let header = said(view).or_else(|| table.and_then(said));
-        if let Some((SentHeader::Pass, at)) = &header {
-            self.nothing_to_pass(table.unwrap_or(view), at);
-        }
-        let of_pool = self
-            .pools
-            .all
-            .get(pool)
-            .and_then(|pool| pool.proxy_protocol);
-        let proxy_protocol = header
-            .map(|(header, _)| header)
-            .or(of_pool.map(SentHeader::Own));
+        let tls = self.tls(view, &relay::TLS, at);
+        let written = view.written(&relay::PROXY)?;
+        let pool = self.proxy(written, &view.section(&relay::PROXY))?;
+        self.relayed(pool, tls.is_some(), written.at);
         Some(Relay {
             at: at.clone(),
             tls,
             pool,
-            proxy_protocol,
+            proxy_protocol: self.sent_header(view, table, pool),
         })
+    }
+
+    /// An entry of `table` that only says where the bytes go.
+    fn short_relay(
+        &mut self,
+        destination: &Destination,
+        at: &At,
+        table: &View<'_>,
+        key_at: &At,
+    ) -> Option<Relay> {
+        let pool = self.leads_to(destination, at)?;
+        self.relayed(pool, false, at);
+        Some(Relay {
+            at: key_at.clone(),
+            tls: None,
+            pool,
+            proxy_protocol: self.sent_header(&View::default(), Some(table), pool),
+        })
+    }
+
+    /// The header that endpoints are sent: that of `view`, else of `table`, else of the pool.
+    fn sent_header(
+        &mut self,
+        view: &View<'_>,
+        table: Option<&View<'_>>,
+        pool: usize,
+    ) -> Option<SentHeader> {
+        let own = view.written(&relay::PROXY_PROTOCOL);
+        let own = own.or_else(|| table?.written(&tcp::PROXY_PROTOCOL));
+        if let Some(written) = own {
+            if *written.value == SentHeader::Pass {
+                self.nothing_to_pass(table.unwrap_or(view), written.at);
+            }
+            return Some(*written.value);
+        }
+        let pool = self.pools.all.get(pool)?;
+        pool.proxy_protocol.map(SentHeader::Own)
     }
 
     /// A header is passed on that `table` takes from nobody.
     fn nothing_to_pass(&mut self, table: &View<'_>, at: &At) {
-        let none = matches!(table.value("accept_proxy"), Value::Bool(false));
+        let none = table.get(&tcp::ACCEPT_PROXY) == AcceptProxy::Never;
         if !none || self.warned(Code::MissingKey, at) {
             return;
         }
@@ -148,41 +156,37 @@ impl Resolver<'_> {
     }
 
     fn by_hello(&mut self, view: &View<'_>) -> Option<ByHello> {
-        let keys = view.section("default").keys;
         let (mut alpn, mut sni, mut whole) = (Vec::new(), Vec::new(), true);
-        let mut hosts: HashMap<Host, At> = HashMap::new();
-        for one in entries(view, "sni") {
+        let mut hosts: HashMap<Host, &At> = HashMap::new();
+        for one in entries(view, &tcp::SNI) {
             // It has been looked at.
             let Ok(host) = Host::parse(&one.name) else {
                 continue;
             };
-            if let Some(first) = hosts.insert(host.clone(), one.at.clone()) {
+            if let Some(first) = hosts.insert(host.clone(), &one.name_at) {
                 let texts = (
                     "this name has an entry already",
                     "it would lead two ways",
                     "keep one of them",
                 );
                 self.report
-                    .push_pair(Code::SameHost, &one.at, texts, (&first, "here"));
+                    .push_pair(Code::SameHost, &one.name_at, texts, (first, "here"));
             }
-            match self.entry(&one.value, keys, view, &one.at) {
+            match self.named(one, view) {
                 Some(relay) => sni.push((host, relay)),
                 None => whole = false,
             }
         }
-        for one in entries(view, "alpn") {
-            match self.entry(&one.value, keys, view, &one.at) {
-                Some(relay) => alpn.push((one.name, relay)),
+        for one in entries(view, &tcp::ALPN) {
+            match self.named(one, view) {
+                Some(relay) => alpn.push((one.name.clone(), relay)),
                 None => whole = false,
             }
         }
-        let default = match view.written("default") {
+        let default = match view.written(&tcp::DEFAULT) {
             Some(written) => {
-                let at = view
-                    .layers
-                    .iter()
-                    .find_map(|layer| layer.key_places.get("default").cloned());
-                let default = self.entry(&written, keys, view, &at.unwrap_or(written.at.clone()));
+                let at = view.key_at(&tcp::DEFAULT).unwrap_or(written.at);
+                let default = self.way(written, view, at);
                 whole &= default.is_some();
                 default
             }
@@ -190,7 +194,7 @@ impl Resolver<'_> {
         };
         let broken = BY_HELLO
             .iter()
-            .any(|name| view.mentions(name) && view.written(name).is_none());
+            .any(|key| view.place_of(*key).is_some() && view.value_at(*key).is_none());
         if whole
             && !broken
             && !self.report.has_errors()
@@ -198,11 +202,12 @@ impl Resolver<'_> {
             && alpn.is_empty()
             && default.is_none()
         {
-            let at = view.written("sni").or_else(|| view.written("alpn"))?.at;
+            let maps = [tcp::SNI.row(), tcp::ALPN.row()];
+            let at = maps.into_iter().find_map(|key| view.value_at(key))?;
             let cure = "write sni.\"mail.example.com\" = \"10.0.0.5:443\"";
             self.report.push_at(
                 Code::MissingKey,
-                &at,
+                at,
                 "no name has an entry",
                 "every client would be refused",
                 cure,
@@ -212,83 +217,62 @@ impl Resolver<'_> {
         (whole && !broken).then_some(ByHello { alpn, sni, default })
     }
 
-    /// One entry of `view`: a table of `keys`, or what `proxy` would be in it.
-    fn entry(
-        &mut self,
-        written: &Checked,
-        keys: &'static [Key],
-        view: &View<'_>,
-        at: &At,
-    ) -> Option<Relay> {
-        if let Value::Table(table) = &written.value {
-            return self.relay(
-                &View {
-                    keys,
-                    layers: vec![table],
-                },
-                Some(view),
-                at,
-            );
-        }
-        let entries = BTreeMap::from([("proxy", written.clone())]);
-        let table = Table {
-            entries,
-            ..Table::default()
+    /// The relay of a name.
+    fn named(&mut self, one: &Named<Form<Destination>>, table: &View<'_>) -> Option<Relay> {
+        let written = Written {
+            value: one.value.as_ref()?,
+            at: &one.at,
         };
-        self.relay(
-            &View {
-                keys,
-                layers: vec![&table],
-            },
-            Some(view),
-            at,
-        )
+        self.way(written, table, &one.name_at)
+    }
+
+    /// One entry of `table`: a table of its own, or what `proxy` would be in it.
+    fn way(
+        &mut self,
+        written: Written<'_, Form<Destination>>,
+        table: &View<'_>,
+        key_at: &At,
+    ) -> Option<Relay> {
+        match written.value {
+            Form::Long(own) => self.relay(&View::of(own), Some(table), key_at),
+            Form::Short(destination) => self.short_relay(destination, written.at, table, key_at),
+        }
     }
 
     /// The deadlines of a table, merged over the global ones.
-    pub(super) fn timeouts(&self, view: &View<'_>) -> Timeouts {
-        let own = view.section("timeouts");
+    pub(super) fn timeouts(&self, view: &View<'_>, key: &Key<Table>) -> Timeouts {
+        let own = view.section(key);
         if own.layers.is_empty() {
             return self.shared.timeouts;
         }
-        let global = View {
-            keys: keys::ROOT,
-            layers: vec![self.root],
-        }
-        .section("timeouts");
-        timeouts(&View {
-            keys: global.keys,
-            layers: [own.layers, global.layers].concat(),
-        })
+        timeouts(&own.over(self.top().section(&top::TIMEOUTS)))
     }
 
     /// Whether a PROXY header is expected. Whoever may open a Unix socket was let in by its
     /// permissions.
-    pub(super) fn accept_proxy(&mut self, view: &View<'_>, by_permission: bool) -> AcceptProxy {
-        let accept_proxy = match view.value("accept_proxy") {
-            Value::Word("require") => AcceptProxy::Require,
-            Value::Word("optional") => AcceptProxy::Optional,
-            _ => return AcceptProxy::Never,
-        };
+    pub(super) fn accept_proxy(
+        &mut self,
+        view: &View<'_>,
+        key: &Defaulted<AcceptProxy>,
+        by_permission: bool,
+    ) -> AcceptProxy {
+        let accept_proxy = view.get(key);
+        if accept_proxy == AcceptProxy::Never {
+            return accept_proxy;
+        }
         if let (true, false, Some(written)) = (
             self.shared.trusted.is_empty(),
             by_permission,
-            view.written("accept_proxy"),
+            view.written(key),
         ) {
-            self.nobody_trusted(&written.at);
+            self.nobody_trusted(written.at);
         }
         accept_proxy
     }
 
     fn nobody_trusted(&mut self, at: &At) {
         // A mistake in `trusted` has been reported already.
-        if matches!(
-            self.root.entries.get("trusted"),
-            Some(Checked {
-                value: Value::Invalid,
-                ..
-            })
-        ) {
+        if self.root.is_invalid(&top::TRUSTED) {
             return;
         }
         let message = "nobody is trusted to send a PROXY header";
@@ -300,12 +284,9 @@ impl Resolver<'_> {
 }
 
 /// What stands by names that the user has chosen.
-fn entries(view: &View<'_>, name: &str) -> Vec<Named> {
-    match view.written(name) {
-        Some(Checked {
-            value: Value::Map(entries),
-            ..
-        }) => entries,
-        _ => Vec::new(),
-    }
+fn entries<'a>(
+    view: &View<'a>,
+    key: &Key<MapOf<Form<Destination>>>,
+) -> &'a [Named<Form<Destination>>] {
+    view.written(key).map_or(&[], |map| &map.value.entries)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::view::default_of;
 use super::*;
-use crate::keys::{Key, Unset};
+use crate::keys::{self, Row, Unset};
 use crate::load::parse_str_in;
 
 fn env() -> Environment {
@@ -22,7 +22,7 @@ fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {
 }
 
 /// The example of a key in a file that is complete and on which it has an effect.
-fn complete(way: &[&'static Key]) -> String {
+fn complete(way: &[&'static Row]) -> String {
     let example = keys::example(way);
     if ["[tcp.", "[tunnel.", "[site."]
         .iter()
@@ -38,7 +38,7 @@ fn complete(way: &[&'static Key]) -> String {
     format!("{example}\n[tcp.\":8443\"]\n{tls}proxy = \"127.0.0.1:3000\"\n")
 }
 
-fn without(value: &mut toml::Value, way: &[&'static Key]) {
+fn without(value: &mut toml::Value, way: &[&'static Row]) {
     let [first, rest @ ..] = way else { return };
     if let toml::Value::Array(items) = value {
         return items.iter_mut().for_each(|item| without(item, way));
@@ -48,10 +48,7 @@ fn without(value: &mut toml::Value, way: &[&'static Key]) {
     };
     if rest.is_empty() {
         table.remove(first.name);
-    } else if matches!(
-        first.kind,
-        keys::Kind::Tables(..) | keys::Kind::Map(keys::Names::Servers | keys::Names::Protocols, ..)
-    ) {
+    } else if first.language.by().is_some() || first.language.leads().is_some() {
         let tables = table
             .get_mut(first.name)
             .and_then(|value| value.as_table_mut())
@@ -64,14 +61,16 @@ fn without(value: &mut toml::Value, way: &[&'static Key]) {
     }
 }
 
+/// Whether a key has one value only.
+fn is_one_word(key: &Row) -> bool {
+    key.language.of().is_empty() && key.language.words().len() == 1
+}
+
 #[test]
 fn every_key_changes_what_will_run() {
     for way in keys::ways() {
         // What has one value only is there for the day when it has two.
-        if way
-            .last()
-            .is_some_and(|key| matches!(key.kind, keys::Kind::Word([_])))
-        {
+        if way.last().is_some_and(|key| is_one_word(key)) {
             continue;
         }
         let name = keys::full_name(&way);
@@ -97,9 +96,9 @@ fn every_default_is_valid_and_is_what_holds_without_the_key() {
             continue;
         };
         let mut report = Report::new();
-        let value = default_of(key, &mut report);
+        let entry = default_of(key, &mut report);
         assert!(
-            report.is_empty() && !value.is_broken(),
+            report.is_empty() && entry.is_some_and(|entry| !entry.broken),
             "{} = {default}\n{report}",
             key.name
         );

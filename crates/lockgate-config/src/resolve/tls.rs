@@ -2,70 +2,65 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::check::{Checked, Table, Value};
 use crate::codes::Code;
 use crate::environment::is_pattern;
-use crate::keys;
-use crate::model::{CertFiles, ClientAuth, ClientAuthMode, Suite, Tickets, Tls, TlsVersion};
+use crate::keys::tls::{self as keys, PolicyName, cert, client_auth, policy, site, tickets};
+use crate::keys::top;
+use crate::model::{CertFiles, ClientAuth, Suite, Tickets, Tls, TlsVersion};
 use crate::newcomers;
 use crate::place::At;
 use crate::policy::Policy;
+use crate::values::{Form, Items, Listed, Typed, Written};
 
 use super::{Resolver, View};
 
+/// `tls` of a listener: the path of its certificate, or its table; nothing is plain.
+type TlsForm = Form<Option<PathBuf>>;
+
 impl Resolver<'_> {
-    /// TLS of the listener that `view` shows and whose key stands at `listener`.
-    pub(super) fn tls(&mut self, view: &View<'_>, listener: &At) -> Option<Tls> {
-        let written = view
-            .written("tls")
-            .filter(|written| !self.automatic(written))?;
-        self.tls_as(&written, view, listener)
+    /// TLS of the listener that `view` shows, by its `tls`, and whose key stands at `listener`.
+    pub(super) fn tls<K: Typed<Value = TlsForm>>(
+        &mut self,
+        view: &View<'_>,
+        key: &K,
+        listener: &At,
+    ) -> Option<Tls> {
+        let written = view.written(key)?;
+        if self.automatic(written.at) {
+            return None;
+        }
+        self.tls_as(written, &view.section(key), view, listener)
     }
 
-    /// Certificates that are fetched, which is not a path.
-    pub(super) fn automatic(&mut self, written: &Checked) -> bool {
-        let word = written.at.text().trim_matches(['"', '\'']);
+    /// Whether certificates are to be fetched, which is not a path.
+    pub(super) fn automatic(&mut self, at: &At) -> bool {
+        let word = at.text().trim_matches(['"', '\'']);
         let Some(cure) = newcomers::later_certificate(word) else {
             return false;
         };
-        if !self.warned(Code::NotYet, &written.at) {
-            let message = format!("{word:?} is not in this version");
-            self.report.push_at(
-                Code::NotYet,
-                &written.at,
-                message,
-                "it will come later",
-                cure,
-            );
-        }
+        let message = format!("{word:?} is not in this version");
+        let why = "it will come later";
+        self.push_once(Code::NotYet, at, message, why, cure);
         true
     }
 
-    /// The same, with `written` in the place of the key.
+    /// The same, with `written` in the place of the key, and `own` of its table.
     pub(super) fn tls_as(
         &mut self,
-        written: &Checked,
+        written: Written<'_, TlsForm>,
+        own: &View<'_>,
         view: &View<'_>,
         listener: &At,
     ) -> Option<Tls> {
-        let global = View {
-            keys: keys::ROOT,
-            layers: vec![self.root],
-        }
-        .section("tls");
-        let own = view.section("tls");
-        let own_cert = match &written.value {
-            Value::Bool(_) => return None,
-            Value::Path(path) => Some(files(path, &written.at)),
-            _ => self.own_cert(&own),
+        let own_cert = match written.value {
+            Form::Short(None) => return None,
+            Form::Short(Some(path)) => Some(files(path, written.at)),
+            Form::Long(_) => self.own_cert(own),
         };
-        let merged = View {
-            keys: own.keys,
-            layers: [own.layers.clone(), global.layers].concat(),
-        };
-        let (certs, default) = self.certificates(own_cert, &own, &merged);
+        let merged = own.clone().over(self.top().section(&top::TLS));
+        let (certs, default) = self.certificates(own_cert, own, &merged);
         if certs.is_empty() && default.is_none() && !self.named_wrongly(&merged, view) {
-            self.no_certificate(&written.at, listener);
+            self.no_certificate(written.at, listener);
         }
         let policy = self.policy(&merged);
         Some(Tls {
@@ -74,21 +69,21 @@ impl Resolver<'_> {
             versions: policy.versions,
             suites: policy.suites,
             groups: policy.groups,
-            alpn: merged.texts("alpn"),
+            alpn: merged.list(&keys::tcp::ALPN),
             tickets: self.tickets(&merged),
-            client_auth: client_auth(&merged),
+            client_auth: client_auth_of(&merged),
         })
     }
 
     fn own_cert(&mut self, own: &View<'_>) -> Option<CertFiles> {
-        let cert = own.written("cert");
-        for name in ["key", "ocsp"] {
-            if let (Some(lonely), false) = (own.written(name), own.mentions("cert")) {
-                let message = format!("`{name}` without `cert`");
+        let cert = own.written(&site::CERT);
+        for key in [site::KEY.row(), site::OCSP.row()] {
+            if let (Some(lonely), false) = (own.value_at(key), own.mentions(&site::CERT)) {
+                let message = format!("`{}` without `cert`", key.name);
                 let cure = "add cert = \"/etc/tls/app.pem\"";
                 self.report.push_at(
                     Code::MissingKey,
-                    &lonely.at,
+                    lonely,
                     message,
                     "of which certificate?",
                     cure,
@@ -96,18 +91,14 @@ impl Resolver<'_> {
             }
         }
         // A key that was meant otherwise is reported: nothing is to be said of a missing one.
-        let meant = own.is_strange() || own.broken(&["key"]);
-        let cert = cert.filter(|_| own.written("key").is_some() || !meant)?;
-        let Value::Path(path) = &cert.value else {
-            return None;
-        };
-        let place = |name| own.written(name).map(|written| written.at);
+        let meant = own.is_strange() || own.broken(&[site::KEY.row()]);
+        let cert = cert.filter(|_| own.written(&site::KEY).is_some() || !meant)?;
         Some(CertFiles {
-            key: own.path("key"),
-            ocsp: own.path("ocsp"),
-            key_at: place("key"),
-            ocsp_at: place("ocsp"),
-            ..files(path, &cert.at)
+            key: own.get(&site::KEY),
+            ocsp: own.get(&site::OCSP),
+            key_at: own.value_at(site::KEY.row()).cloned(),
+            ocsp_at: own.value_at(site::OCSP.row()).cloned(),
+            ..files(cert.value, cert.at)
         })
     }
 
@@ -118,34 +109,40 @@ impl Resolver<'_> {
         own: &View<'_>,
         merged: &View<'_>,
     ) -> (Vec<CertFiles>, Option<CertFiles>) {
-        let listed = merged.list("certs");
-        let only = match (&own_cert, own.written("certs")) {
+        let listed = merged.items(&keys::CERTS);
+        let only = match (&own_cert, own.written(&keys::CERTS)) {
             (Some(_), None) => own_cert.clone(),
-            (None, Some(_)) => only(&listed),
+            (None, Some(_)) => only(listed.as_slice()),
             _ => None,
         };
-        let default = own.written("default").as_ref().and_then(cert_files);
-        let default = default
-            .or(only)
-            .or_else(|| merged.written("default").as_ref().and_then(cert_files));
+        let default = |view: &View<'_>| {
+            let written = view.written(&keys::DEFAULT)?;
+            cert_files(written.value, written.at)
+        };
+        let default = default(own).or(only).or_else(|| default(merged));
         let mut certs: Vec<CertFiles> = own_cert.into_iter().collect();
-        for item in &listed {
-            certs.extend(self.expand(item));
+        for (one, at) in listed.placed() {
+            certs.extend(self.expand(one, at));
         }
         (certs, default)
     }
 
     /// Whether a mistake in what names certificates has been reported: then none is missing.
     fn named_wrongly(&self, merged: &View<'_>, listener: &View<'_>) -> bool {
-        const NAMED: [&str; 4] = ["tls", "cert", "certs", "default"];
+        const NAMED: [&str; 4] = [
+            top::TLS.row().name,
+            site::CERT.row().name,
+            keys::CERTS.row().name,
+            keys::DEFAULT.row().name,
+        ];
         let mut layers = merged
             .layers
             .iter()
             .chain(&listener.layers)
             .chain([&self.root]);
-        merged.broken(&NAMED[1..])
-            || merged.mentions("cert")
-            || !merged.list("certs").is_empty()
+        merged.broken(&[site::CERT.row(), keys::CERTS.row(), keys::DEFAULT.row()])
+            || merged.mentions(&site::CERT)
+            || !merged.items(&keys::CERTS).is_empty()
             || layers.any(|table| table.strange.meant_one_of(&NAMED))
     }
 
@@ -174,21 +171,21 @@ impl Resolver<'_> {
     }
 
     /// One entry of `certs`; a pattern may stand for many.
-    fn expand(&mut self, item: &Checked) -> Vec<CertFiles> {
-        let Value::Path(pattern) = &item.value else {
-            return cert_files(item).into_iter().collect();
+    fn expand(&mut self, one: &Form<PathBuf>, at: &At) -> Vec<CertFiles> {
+        let Form::Short(pattern) = one else {
+            return cert_files(one, at).into_iter().collect();
         };
         if !is_pattern(pattern) {
-            return vec![files(pattern, &item.at)];
+            return vec![files(pattern, at)];
         }
         let found = self.env.glob(pattern);
-        if found.is_empty() && !self.warned(Code::NoCertificateMatches, &item.at) {
+        if found.is_empty() {
             let message = "this pattern matches no file";
             let cure =
                 "a relative path starts from the folder of this file; `*` does not match `/`";
-            self.report.push_at(
+            self.push_once(
                 Code::NoCertificateMatches,
-                &item.at,
+                at,
                 message,
                 "no certificate is read",
                 cure,
@@ -196,35 +193,24 @@ impl Resolver<'_> {
         }
         let matched = |path: &PathBuf| CertFiles {
             named: crate::model::Named::ByPattern,
-            ..files(path, &item.at)
+            ..files(path, at)
         };
         found.iter().map(matched).collect()
     }
 
-    /// `[tls]` is resolved for each listener, but what is wrong with it is said once.
-    pub(super) fn warned(&self, code: Code, at: &At) -> bool {
-        self.report
-            .iter()
-            .any(|found| found.code() == code && found.at().map(At::rank) == Some(at.rank()))
-    }
-
     fn policy(&mut self, merged: &View<'_>) -> Policy {
         let mut policy = Policy::intermediate();
-        match merged.value("policy") {
-            Value::Word("modern") => return Policy::modern(),
-            Value::Table(_) => {}
-            _ => return policy,
+        match merged.get(&keys::POLICY) {
+            Form::Short(PolicyName::Modern) => return Policy::modern(),
+            Form::Short(PolicyName::Intermediate) => return policy,
+            Form::Long(_) => {}
         }
         // The table is taken whole from the nearest layer: a policy is one decision.
-        let mut view = merged.section("policy");
-        view.layers.truncate(1);
-        if view.broken(&["versions", "suites"]) {
+        let view = merged.section(&keys::POLICY).nearest();
+        if view.broken(&[policy::VERSIONS.row(), policy::SUITES.row()]) {
             return policy;
         }
-        let versions: Vec<TlsVersion> = picked(&view, "versions", |value| match value {
-            Value::Version(version) => Some(*version),
-            _ => None,
-        });
+        let versions = view.list(&policy::VERSIONS);
         if !versions.is_empty() {
             let kept: Vec<_> = TlsVersion::ALL
                 .into_iter()
@@ -232,54 +218,47 @@ impl Resolver<'_> {
                 .collect();
             policy.keep_versions(&kept);
         }
-        if let Some(written) = view.written("suites") {
-            policy.suites = self.suites(&written, &policy.versions);
+        if let Some(written) = view.written(&policy::SUITES) {
+            policy.suites = self.suites(written, &policy.versions);
         }
-        let groups = picked(&view, "groups", |value| {
-            if let Value::Group(group) = value {
-                Some(*group)
-            } else {
-                None
-            }
-        });
+        let groups = view.list(&policy::GROUPS);
         if !groups.is_empty() {
             policy.groups = groups;
         }
         policy
     }
 
-    fn suites(&mut self, written: &Checked, versions: &[TlsVersion]) -> Vec<Suite> {
-        let Value::List(items) = &written.value else {
-            return Vec::new();
-        };
+    fn suites(
+        &mut self,
+        written: Written<'_, Items<Suite>>,
+        versions: &[TlsVersion],
+    ) -> Vec<Suite> {
         let mut suites = Vec::new();
-        for item in items {
-            let Value::Suite(suite) = item.value else {
-                continue;
-            };
+        for (suite, at) in written.value.placed() {
+            let suite = *suite;
             if versions.contains(&suite.version()) {
                 suites.push(suite);
-            } else if !self.warned(Code::NoEffect, &item.at) {
+            } else if !self.warned(Code::NoEffect, at) {
                 let message = format!("{} has no effect", suite.name());
                 let why = format!(
                     "it is for TLS {}, which `versions` leaves out",
                     suite.version().name()
                 );
                 self.report
-                    .push_at(Code::NoEffect, &item.at, message, why, "remove it");
+                    .push_at(Code::NoEffect, at, message, why, "remove it");
             }
         }
         for version in versions {
             let left = suites.iter().any(|suite| suite.version() == *version);
-            if !left && !self.warned(Code::NoSuite, &written.at) {
+            if !left {
                 let message = format!("no suite is left for TLS {}", version.name());
                 let cure = format!(
                     "add a suite of TLS {0}, or leave \"{0}\" out of versions",
                     version.name()
                 );
-                self.report.push_at(
+                self.push_once(
                     Code::NoSuite,
-                    &written.at,
+                    written.at,
                     message,
                     "every version needs one",
                     cure,
@@ -291,129 +270,63 @@ impl Resolver<'_> {
     }
 
     fn tickets(&mut self, merged: &View<'_>) -> Tickets {
-        if let Value::Bool(false) = merged.value("tickets") {
+        if let Some(Form::Short(())) = merged.get(&keys::TICKETS) {
             return Tickets::Off;
         }
-        let mut view = merged.section("tickets");
-        view.layers.truncate(1);
-        let Some(keys) = view.path("keys") else {
+        let view = merged.section(&keys::TICKETS).nearest();
+        let Some(file) = view.get(&tickets::KEYS) else {
             return Tickets::Rotating {
-                rotate: view.duration("rotate"),
-                keep: view.number("keep"),
+                rotate: view.get(&tickets::ROTATE),
+                keep: view.get(&tickets::KEEP),
             };
         };
-        for name in ["rotate", "keep"] {
-            let Some(other) = view.written(name) else {
+        for key in [tickets::ROTATE.row(), tickets::KEEP.row()] {
+            let Some(at) = view.value_at(key) else {
                 continue;
             };
-            if !self.warned(Code::Excluded, &other.at) {
-                let message = format!("`{name}` beside `keys`");
-                let why = "keys from a file are not rotated";
-                self.report.push_at(
-                    Code::Excluded,
-                    &other.at,
-                    message,
-                    why,
-                    "remove one of the two",
-                );
-            }
+            let message = format!("`{}` beside `keys`", key.name);
+            let why = "keys from a file are not rotated";
+            self.push_once(Code::Excluded, at, message, why, "remove one of the two");
         }
-        Tickets::Keys(keys)
+        Tickets::Keys(file)
     }
 }
 
-impl View<'_> {
-    /// Whether the key was written, be it wrongly.
-    pub(super) fn mentions(&self, name: &str) -> bool {
-        self.layers
-            .iter()
-            .any(|layer| layer.entries.contains_key(name))
-    }
-
-    /// Whether one of the tables has a key that is not known, or lines that could not be read.
-    pub(super) fn is_strange(&self) -> bool {
-        self.layers.iter().any(|layer| layer.strange.any)
-    }
-
-    /// Whether something in one of the keys was wrong and has been reported.
-    pub(super) fn broken(&self, names: &[&str]) -> bool {
-        let invalid = |table: &&Table| {
-            names
-                .iter()
-                .filter_map(|name| table.entries.get(name))
-                .any(|one| one.value.is_broken())
-        };
-        self.layers.iter().any(invalid)
-    }
-}
-
-fn picked<T>(view: &View<'_>, name: &str, pick: impl Fn(&Value) -> Option<T>) -> Vec<T> {
-    view.list(name)
-        .iter()
-        .filter_map(|item| pick(&item.value))
-        .collect()
-}
-
-fn client_auth(merged: &View<'_>) -> Option<ClientAuth> {
-    let mut view = merged.section("client_auth");
-    if !matches!(merged.value("client_auth"), Value::Table(_)) {
+fn client_auth_of(merged: &View<'_>) -> Option<ClientAuth> {
+    if !merged.get(&keys::CLIENT_AUTH).is_long() {
         return None;
     }
-    view.layers.truncate(1);
-    let mode = match view.word("mode") {
-        "request" => ClientAuthMode::Request,
-        _ => ClientAuthMode::Require,
-    };
-    let written = view.written("ca")?;
-    let Value::Path(ca) = written.value else {
-        return None;
-    };
+    let view = merged.section(&keys::CLIENT_AUTH).nearest();
+    let ca = view.written(&client_auth::CA)?;
     Some(ClientAuth {
-        mode,
-        ca,
-        at: written.at,
+        mode: view.get(&client_auth::MODE),
+        ca: ca.value.clone(),
+        at: ca.at.clone(),
     })
 }
 
 /// The one certificate of a list that has one and no pattern.
-fn only(listed: &[Checked]) -> Option<CertFiles> {
-    match listed {
-        [
-            Checked {
-                value: Value::Path(path),
-                ..
-            },
-        ] if is_pattern(path) => None,
-        [one] => cert_files(one),
-        _ => None,
+fn only(listed: &[Listed<Form<PathBuf>>]) -> Option<CertFiles> {
+    let [one] = listed else { return None };
+    match one.value.as_ref()? {
+        Form::Short(path) if is_pattern(path) => None,
+        found => cert_files(found, &one.at),
     }
 }
 
-fn cert_files(item: &Checked) -> Option<CertFiles> {
-    match &item.value {
-        Value::Path(path) => Some(files(path, &item.at)),
-        Value::Table(table) => {
-            let path = |name: &str| match table.entries.get(name) {
-                Some(Checked {
-                    value: Value::Path(path),
-                    ..
-                }) => Some(path.clone()),
-                _ => None,
-            };
-            let place = |name: &str| table.entries.get(name).map(|written| written.at.clone());
-            Some(CertFiles {
-                key: path("key"),
-                ocsp: path("ocsp"),
-                key_at: place("key"),
-                ocsp_at: place("ocsp"),
-                ..files(
-                    &path("cert")?,
-                    &place("cert").unwrap_or_else(|| item.at.clone()),
-                )
-            })
-        }
-        _ => None,
-    }
+fn cert_files(one: &Form<PathBuf>, at: &At) -> Option<CertFiles> {
+    let view = match one {
+        Form::Short(path) => return Some(files(path, at)),
+        Form::Long(table) => View::of(table),
+    };
+    let cert = view.written(&cert::CERT)?;
+    Some(CertFiles {
+        key: view.get(&cert::KEY),
+        ocsp: view.get(&cert::OCSP),
+        key_at: view.value_at(cert::KEY.row()).cloned(),
+        ocsp_at: view.value_at(cert::OCSP.row()).cloned(),
+        ..files(cert.value, cert.at)
+    })
 }
 
 fn files(cert: &Path, at: &At) -> CertFiles {

@@ -3,14 +3,15 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use crate::check::{Checked, Id, Keyed, Value};
 use crate::codes::Code;
-use crate::keys;
+use crate::keys::{Key, top, tunnel};
 use crate::model::{Cidr, Host, ListenAddr, TargetName, TargetRule, Tunnel};
 use crate::place::At;
+use crate::tunnel_rule::TunnelRule;
+use crate::values::{Form, Items, Keyed};
 
 use super::auth::basic;
-use super::route::limit;
+use super::route::limit_of;
 use super::site::alpn;
 use super::{Resolver, View};
 
@@ -48,43 +49,38 @@ const EVERYBODY: u8 = 8;
 impl Resolver<'_> {
     /// Every listener that means something; the others have been reported.
     pub(super) fn tunnels(&mut self) -> Vec<Tunnel> {
-        let tables = self.tables("tunnel");
-        tables.iter().filter_map(|one| self.tunnel(one)).collect()
+        let tables = self.root.value(&top::TUNNEL).into_iter().flatten();
+        tables.map(|one| self.tunnel(one)).collect()
     }
 
-    fn tunnel(&mut self, one: &Keyed) -> Option<Tunnel> {
-        let Id::Address(addr) = &one.id else {
-            return None;
-        };
-        let keys = keys::find(keys::ROOT, "tunnel").and_then(|key| key.kind.table())?;
-        let view = View {
-            keys,
-            layers: vec![&one.table],
-        };
+    fn tunnel(&mut self, one: &Keyed<ListenAddr>) -> Tunnel {
+        let addr = &one.key;
+        let view = View::of(&one.table);
         let by_permission = matches!(addr, ListenAddr::Unix(_));
-        let secure = matches!(view.written("tls"), Some(Checked { value, .. }) if !matches!(value, Value::Bool(_)));
-        let protocols = self.protocols(&view, secure);
-        let mut tls = self.tls(&view, &one.at);
+        let tls = view.written(&tunnel::TLS);
+        let secure = tls.is_some_and(|tls| !matches!(tls.value, Form::Short(None)));
+        let protocols = self.protocols(&view.items(&tunnel::PROTOCOLS), secure);
+        let mut tls = self.tls(&view, &tunnel::TLS, &one.at);
         if let Some(tls) = &mut tls {
             tls.alpn = protocols.iter().filter_map(alpn).collect();
         }
-        let auth = basic(&view.section("auth"));
+        let auth = basic(&view.section(&tunnel::AUTH));
         let clients = self.clients(&view, by_permission, auth.is_some());
         if auth.is_none()
-            && let Some(written) = view.written("max_per_user")
-            && matches!(written.value, Value::Integer(_))
+            && let Some(written) = view.written(&tunnel::MAX_PER_USER)
+            && written.value.is_some()
         {
             let why = "there are no users without `auth`";
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write max_per_client";
             self.report.push_at(
                 Code::NoEffect,
-                &written.at,
+                written.at,
                 "`max_per_user` has no effect",
                 why,
                 cure,
             );
         }
-        let shape = self.shape(&view);
+        let shape = self.tunnel_shape(&view);
         if let (None, Some(shape)) = (&auth, &shape)
             && !shape.per_user.is_empty()
         {
@@ -98,13 +94,13 @@ impl Resolver<'_> {
                 cure,
             );
         }
-        let forward = view.on("forward");
+        let forward = view.get(&tunnel::FORWARD);
         let usual = if forward {
             &[HTTPS, HTTP][..]
         } else {
             &[HTTPS]
         };
-        let allow = match rules(&view, "allow", usual) {
+        let allow = match rules(&view, &tunnel::ALLOW, usual) {
             allow if allow.is_empty() => {
                 vec![TargetRule {
                     named: TargetName::Host(Host::Any),
@@ -113,49 +109,45 @@ impl Resolver<'_> {
             }
             allow => allow,
         };
-        let deny = rules(&view, "deny", &[EVERY]);
-        if let Some(private) = view.written("private").filter(|_| view.on("private")) {
-            self.metadata(&private.at, &allow, &deny);
+        let deny = rules(&view, &tunnel::DENY, &[EVERY]);
+        let private = view.written(&tunnel::PRIVATE);
+        if let Some(private) = private.filter(|private| *private.value) {
+            self.metadata(private.at, &allow, &deny);
         }
-        Some(Tunnel {
+        Tunnel {
             name: one.name.clone(),
             at: one.at.clone(),
             listen: addr.clone(),
             tls,
             protocols,
-            accept_proxy: self.accept_proxy(&view, by_permission),
+            accept_proxy: self.accept_proxy(&view, &tunnel::ACCEPT_PROXY, by_permission),
             clients,
             allow,
             deny,
-            private: view.on("private"),
+            private: view.get(&tunnel::PRIVATE),
             auth,
-            limit: limit(&view),
-            max_per_client: view.count("max_per_client"),
-            max_per_user: view.count("max_per_user"),
-            max_lifetime: view.limit("max_lifetime"),
-            max_bytes: match view.value("max_bytes") {
-                Value::Size(bytes) => Some(bytes),
-                _ => None,
-            },
+            limit: limit_of(&view),
+            max_per_client: view.get(&tunnel::MAX_PER_CLIENT),
+            max_per_user: view.get(&tunnel::MAX_PER_USER),
+            max_lifetime: view.get(&tunnel::MAX_LIFETIME),
+            max_bytes: view.get(&tunnel::MAX_BYTES),
             shape,
-            proxy_protocol: view.proxy_version("proxy_protocol"),
+            proxy_protocol: view.get(&tunnel::PROXY_PROTOCOL),
             forward,
-            dns_ttl: view.section("dns").duration("ttl"),
-            timeouts: self.timeouts(&view),
-        })
+            dns_ttl: view.section(&tunnel::DNS).get(&tunnel::dns::TTL),
+            timeouts: self.timeouts(&view, &tunnel::TIMEOUTS),
+        }
     }
 
     /// Who may come.
     fn clients(&mut self, view: &View<'_>, by_permission: bool, asked: bool) -> Vec<Cidr> {
-        if view.mentions("clients") {
-            for item in view.list("clients") {
-                if let (Value::Network(network), false) = (&item.value, asked)
-                    && network.prefix() < EVERYBODY
-                {
-                    self.open_proxy(&item.at);
+        if view.mentions(&tunnel::CLIENTS) {
+            for (network, at) in view.items(&tunnel::CLIENTS).placed() {
+                if !asked && network.prefix() < EVERYBODY {
+                    self.open_proxy(at);
                 }
             }
-            return view.networks("clients");
+            return view.list(&tunnel::CLIENTS);
         }
         let unix = by_permission.then_some(UNIX);
         let networks = NEIGHBOURS
@@ -226,16 +218,14 @@ impl Resolver<'_> {
     }
 }
 
-fn rules(view: &View<'_>, name: &str, without: &[RangeInclusive<u16>]) -> Vec<TargetRule> {
-    let rule = |item: Checked| match item.value {
-        Value::TunnelRule(rule) => {
-            let ports = rule.ports.unwrap_or_else(|| without.to_vec());
-            Some(TargetRule {
-                named: rule.named,
-                ports,
-            })
-        }
-        _ => None,
+fn rules(
+    view: &View<'_>,
+    key: &Key<Items<TunnelRule>>,
+    without: &[RangeInclusive<u16>],
+) -> Vec<TargetRule> {
+    let rule = |rule: TunnelRule| TargetRule {
+        named: rule.named,
+        ports: rule.ports.unwrap_or_else(|| without.to_vec()),
     };
-    view.list(name).into_iter().filter_map(rule).collect()
+    view.list(key).into_iter().map(rule).collect()
 }

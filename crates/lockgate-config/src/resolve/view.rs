@@ -1,187 +1,188 @@
 //! A table as resolving sees it: what was written, the tables beneath it, and the defaults of its
 //! keys.
 
-use std::path::PathBuf;
+use std::any::TypeId;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::check::{Absolute, Checked, Checker, Table, Value};
+use crate::check::Checker;
 use crate::document;
 use crate::environment::Environment;
-use crate::keys::{self, Key, Unset};
-use crate::model::{Cidr, ListenAddr};
-use crate::place::Source;
+use crate::keys::{Defaulted, Filled, Key, Optional, Row, Unset};
+use crate::place::{At, Source};
 use crate::report::Report;
+use crate::values::{Entry, Items, MayBeTable, Table, Typed, Written};
 
 /// A table with the tables that it is merged over, key by key, and the defaults beneath them.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct View<'a> {
-    pub(super) keys: &'static [Key],
     pub(super) layers: Vec<&'a Table>,
 }
 
+/// A key that a view is asked for.
+pub(super) trait Readable: Typed {
+    /// What is read: the value in any case, or perhaps nothing.
+    type Read;
+
+    fn read(&self, written: Option<Self::Value>) -> Self::Read;
+}
+
+impl<T: 'static> Readable for Key<T, Optional> {
+    type Read = Option<T>;
+
+    fn read(&self, written: Option<T>) -> Option<T> {
+        written
+    }
+}
+
+impl<T: Clone + 'static> Readable for Key<T, Filled> {
+    type Read = T;
+
+    fn read(&self, written: Option<T>) -> T {
+        written.unwrap_or_else(|| default(self))
+    }
+}
+
 impl<'a> View<'a> {
-    /// What was written, in the first layer that has the key; nothing when it was a mistake.
-    pub(super) fn written(&self, name: &str) -> Option<Checked> {
-        let found = self
-            .layers
-            .iter()
-            .find_map(|layer| layer.entries.get(name))?;
-        if matches!(found.value, Value::Invalid) {
-            None
-        } else {
-            Some(found.clone())
+    /// A table alone.
+    pub(super) fn of(table: &'a Table) -> View<'a> {
+        View {
+            layers: vec![table],
         }
     }
 
-    /// What was written, or the default.
-    pub(super) fn value(&self, name: &str) -> Value {
-        self.written(name)
-            .map_or_else(|| default(self.keys, name), |checked| checked.value)
+    /// The same, merged over the tables of `farther`.
+    pub(super) fn over(mut self, farther: View<'a>) -> View<'a> {
+        self.layers.extend(farther.layers);
+        self
+    }
+
+    /// The nearest table alone: what belongs together is not merged.
+    pub(super) fn nearest(mut self) -> View<'a> {
+        self.layers.truncate(1);
+        self
+    }
+
+    /// What was written, in the first layer that has the key; nothing when it was a mistake.
+    pub(super) fn written<K: Typed>(&self, key: &K) -> Option<Written<'a, K::Value>> {
+        self.entry(key)?.written()
+    }
+
+    /// What was written, or what holds without it.
+    pub(super) fn get<K: Readable>(&self, key: &K) -> K::Read
+    where
+        K::Value: Clone,
+    {
+        key.read(self.written(key).map(|written| written.value.clone()))
     }
 
     /// The table under a key, every layer merged: `timeouts` of a listener over the global ones.
-    pub(super) fn section(&self, name: &str) -> View<'a> {
-        let keys = keys::find(self.keys, name)
-            .and_then(|key| key.kind.table())
-            .unwrap_or(&[]);
-        let inner = |layer: &&'a Table| match layer.entries.get(name) {
-            Some(Checked {
-                value: Value::Table(table),
-                ..
-            }) => Some(table),
-            _ => None,
-        };
+    pub(super) fn section<K: Typed>(&self, key: &K) -> View<'a>
+    where
+        K::Value: MayBeTable,
+    {
+        let inner = |layer: &&'a Table| layer.value(key)?.table();
         View {
-            keys,
             layers: self.layers.iter().filter_map(inner).collect(),
         }
     }
 
-    pub(super) fn duration(&self, name: &str) -> Duration {
-        self.limit(name).unwrap_or_default()
+    /// The entries of a list, or of its default.
+    pub(super) fn items<T: Clone + 'static, U>(&self, key: &Key<Items<T>, U>) -> Items<T>
+    where
+        Key<Items<T>, U>: Readable<Value = Items<T>, Read: Into<Option<Items<T>>>>,
+    {
+        let items: Option<Items<T>> = self.get(key).into();
+        items.unwrap_or_default()
     }
 
-    /// A duration that may be off.
-    pub(super) fn limit(&self, name: &str) -> Option<Duration> {
-        if let Value::Duration(duration) = self.value(name) {
-            Some(duration)
-        } else {
-            None
-        }
+    /// Those that are no mistakes.
+    pub(super) fn list<T: Clone + 'static, U>(&self, key: &Key<Items<T>, U>) -> Vec<T>
+    where
+        Key<Items<T>, U>: Readable<Value = Items<T>, Read: Into<Option<Items<T>>>>,
+    {
+        self.items(key).values().cloned().collect()
     }
 
-    /// A number that may be a word instead.
-    pub(super) fn count(&self, name: &str) -> Option<usize> {
-        if let Value::Integer(count) = self.value(name) {
-            usize::try_from(count).ok()
-        } else {
-            None
-        }
+    /// Where the key stands in the first layer that has it.
+    pub(super) fn key_at<K: Typed>(&self, key: &K) -> Option<&'a At> {
+        self.entry(key).map(|entry| &entry.key_at)
     }
 
-    /// A number; `keys` keeps it within the range of the type.
-    pub(super) fn number<N: TryFrom<u64> + Default>(&self, name: &str) -> N {
-        match self.value(name) {
-            Value::Integer(number) => N::try_from(number).unwrap_or_default(),
-            _ => N::default(),
-        }
+    /// The same for a key of which only the row is known.
+    pub(super) fn place_of(&self, row: Row) -> Option<&'a At> {
+        let entry = self
+            .layers
+            .iter()
+            .find_map(|layer| layer.entries.get(row.name));
+        entry.map(|entry| &entry.key_at)
     }
 
-    pub(super) fn size(&self, name: &str) -> u64 {
-        if let Value::Size(size) = self.value(name) {
-            size
-        } else {
-            0
-        }
+    /// Where the value of a key stands that is no mistake.
+    pub(super) fn value_at(&self, row: Row) -> Option<&'a At> {
+        let entry = self
+            .layers
+            .iter()
+            .find_map(|layer| layer.entries.get(row.name))?;
+        entry.value.is_some().then_some(&entry.at)
     }
 
-    /// Bytes a second that may be off.
-    pub(super) fn rate(&self, name: &str) -> Option<u64> {
-        if let Value::Rate(rate) = self.value(name) {
-            Some(rate)
-        } else {
-            None
-        }
+    /// Whether the key was written, be it wrongly.
+    pub(super) fn mentions<K: Typed>(&self, key: &K) -> bool {
+        self.entry(key).is_some()
     }
 
-    pub(super) fn on(&self, name: &str) -> bool {
-        matches!(self.value(name), Value::Bool(true))
+    /// Whether one of the tables has a key that is not known, or lines that could not be read.
+    pub(super) fn is_strange(&self) -> bool {
+        self.layers.iter().any(|layer| layer.strange.any)
     }
 
-    pub(super) fn word(&self, name: &str) -> &'static str {
-        if let Value::Word(word) = self.value(name) {
-            word
-        } else {
-            ""
-        }
-    }
-
-    pub(super) fn text(&self, name: &str) -> Option<String> {
-        if let Value::Text(text) = self.value(name) {
-            Some(text)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
-        if let Value::Path(path) = self.value(name) {
-            Some(path)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn listener(&self, name: &str) -> Option<ListenAddr> {
-        if let Value::Listener(addr) = self.value(name) {
-            Some(addr)
-        } else {
-            None
-        }
-    }
-
-    pub(super) fn list(&self, name: &str) -> Vec<Checked> {
-        if let Value::List(items) = self.value(name) {
-            items
-        } else {
-            Vec::new()
-        }
-    }
-
-    pub(super) fn networks(&self, name: &str) -> Vec<Cidr> {
-        let network = |item: Checked| {
-            if let Value::Network(cidr) = item.value {
-                Some(cidr)
-            } else {
-                None
-            }
+    /// Whether something in one of the keys was wrong and has been reported.
+    pub(super) fn broken(&self, keys: &[Row]) -> bool {
+        let entries = |layer: &&'a Table| {
+            keys.iter()
+                .filter_map(|key| layer.entries.get(key.name))
+                .any(|entry| entry.broken)
         };
-        self.list(name).into_iter().filter_map(network).collect()
+        self.layers.iter().any(entries)
     }
 
-    pub(super) fn texts(&self, name: &str) -> Vec<String> {
-        let text = |item: Checked| {
-            if let Value::Text(text) = item.value {
-                Some(text)
-            } else {
-                None
-            }
-        };
-        self.list(name).into_iter().filter_map(text).collect()
+    fn entry<K: Typed>(&self, key: &K) -> Option<&'a Entry> {
+        self.layers.iter().find_map(|layer| layer.entry(key))
     }
+}
+
+/// A default by the name of its key, its text and its type.
+type Default = (&'static str, &'static str, TypeId);
+
+thread_local! {
+    /// Defaults that have been read: each of many sites asks for the same ones.
+    static DEFAULTS: RefCell<HashMap<Default, Entry>> = RefCell::default();
 }
 
 /// The default in the table of keys, read by the same checker as what users write.
-pub(super) fn default(keys: &'static [Key], name: &str) -> Value {
-    let mut report = Report::new();
-    keys::find(keys, name).map_or(Value::Invalid, |key| default_of(key, &mut report))
+fn default<T: Clone + 'static>(key: &Defaulted<T>) -> T {
+    let row = key.row();
+    let text = match row.default {
+        Unset::Is(text) => text,
+        _ => "",
+    };
+    DEFAULTS.with_borrow_mut(|defaults| {
+        let entry = defaults
+            .entry((row.name, text, TypeId::of::<T>()))
+            .or_insert_with(|| default_of(&row, &mut Report::new()).expect(READ));
+        entry.written::<T>().expect(READ).value.clone()
+    })
 }
 
+/// Why a default is a value.
+const READ: &str = "a test reads every default";
+
 /// The same, with what is wrong with it: nothing, as a test makes sure.
-pub(super) fn default_of(key: &Key, report: &mut Report) -> Value {
+pub(super) fn default_of(key: &Row, report: &mut Report) -> Option<Entry> {
     let Unset::Is(toml) = key.default else {
-        return Value::Invalid;
+        return None;
     };
     let text = format!("value = {toml}");
     let source = Arc::new(Source {
@@ -191,12 +192,6 @@ pub(super) fn default_of(key: &Key, report: &mut Report) -> Value {
         text,
     });
     let (branch, syntax) = document::parse(&source, &Environment::none(), report);
-    let mut checker = Checker {
-        report,
-        syntax,
-        absolute: Absolute::default(),
-    };
-    branch.entries.get("value").map_or(Value::Invalid, |entry| {
-        checker.value(&key.kind, &entry.item, key.name)
-    })
+    let written = branch.entries.get("value")?;
+    Some(Checker::new(report, syntax).entry(key, written, key.name))
 }

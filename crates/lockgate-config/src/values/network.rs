@@ -1,19 +1,31 @@
-//! Networks: what to write instead of one in the words or with the mask of another server.
+//! Networks, and what was meant by the words and masks of other servers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::address::CidrError;
+use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
 use crate::model::Cidr;
 use crate::place::At;
 
-use super::{Checker, Value};
+use super::TextLanguage;
 
-impl Checker<'_> {
-    pub(super) fn network(&mut self, text: &Text, at: &At) -> Value {
+/// A network, or one address.
+pub(crate) struct Network;
+
+impl TextLanguage for Network {
+    type Value = Cidr;
+
+    const EXPECTED: &str = "a network such as \"10.0.0.0/8\"";
+
+    fn meant(&self, text: &str) -> Option<String> {
+        network_cure(text)
+    }
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Cidr> {
         let error = match Cidr::parse(&text.value) {
-            Ok(network) => return Value::Network(network),
+            Ok(network) => return Some(network),
             Err(error) => error,
         };
         let general = "write \"10.0.0.0/8\", \"2001:db8::/32\" or one address".to_owned();
@@ -34,7 +46,7 @@ impl Checker<'_> {
                 ("it has bits beyond its prefix", cure)
             }
         };
-        self.invalid(
+        checker.invalid(
             Code::BadNetwork,
             at,
             format!("{:?} is not a network", text.raw),
@@ -45,7 +57,7 @@ impl Checker<'_> {
 }
 
 /// What a network was meant to be that is written as other servers have it.
-pub(super) fn network_cure(value: &str) -> Option<String> {
+fn network_cure(value: &str) -> Option<String> {
     let cure = match value.to_ascii_lowercase().as_str() {
         "all" | "any" | "*" | "everyone" | "everybody" => {
             "leave it out: without allow everybody may come, and allow = [\"10.0.0.0/8\"] refuses all others; \

@@ -1,18 +1,26 @@
-//! Rules of tunnels: what to write instead of one that cannot be read.
+//! Rules of tunnels: a host or a network, and ports.
 
 use crate::address::CidrError;
+use crate::check::Checker;
 use crate::codes::Code;
 use crate::document::Text;
 use crate::host::HostError;
 use crate::place::At;
 use crate::tunnel_rule::{RuleError, TunnelRule};
 
-use super::{Checker, Value};
+use super::TextLanguage;
 
-impl Checker<'_> {
-    pub(super) fn tunnel_rule(&mut self, text: &Text, at: &At) -> Value {
+/// A host or a network, and ports: `*.example.com:443`.
+pub(crate) struct TunnelTarget;
+
+impl TextLanguage for TunnelTarget {
+    type Value = TunnelRule;
+
+    const EXPECTED: &str = "a target such as \"*.example.com:443\" or \"10.1.0.0/16:22\"";
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<TunnelRule> {
         let error = match TunnelRule::parse(&text.value) {
-            Ok(rule) => return Value::TunnelRule(rule),
+            Ok(rule) => return Some(rule),
             Err(error) => error,
         };
         let general =
@@ -47,6 +55,6 @@ impl Checker<'_> {
             _ => general,
         };
         let message = format!("{:?} is not a target", text.raw);
-        self.invalid(Code::BadTunnelRule, at, message, error.reason(), cure)
+        checker.invalid(Code::BadTunnelRule, at, message, error.reason(), cure)
     }
 }

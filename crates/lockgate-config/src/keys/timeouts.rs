@@ -1,0 +1,77 @@
+//! The keys of `timeouts` tables: each deadline once, whatever has it.
+
+use std::time::Duration;
+
+use crate::values::Unless;
+
+use super::{AT_LEAST_1MS, Defaulted, Key, OFF, Row};
+
+table! {
+    const HANDSHAKE: Defaulted<Duration> = Key::defaulted(
+        "handshake",
+        &AT_LEAST_1MS,
+        r#""10s""#,
+        r#""5s""#,
+        "From accepting a connection to the end of its TLS handshake, a PROXY header included. Where the client speaks first, \
+         one that says nothing is accepted a second after it has connected.",
+    );
+
+    const HEAD: Defaulted<Duration> = Key::defaulted(
+        "head",
+        &AT_LEAST_1MS,
+        r#""10s""#,
+        r#""5s""#,
+        "From the first byte of a request to the end of its head.",
+    );
+
+    const IDLE: Defaulted<Duration> = Key::defaulted(
+        "idle",
+        &AT_LEAST_1MS,
+        r#""75s""#,
+        r#""20s""#,
+        "How long a client connection may wait for its next request, and for the first one. Less where other clients have no \
+         place: see `limits.connections`.",
+    );
+
+    const CONNECT: Defaulted<Duration> = Key::defaulted(
+        "connect",
+        &AT_LEAST_1MS,
+        r#""5s""#,
+        r#""2s""#,
+        "For one attempt to connect to an endpoint, again for its TLS, and for a place where all endpoints are at their `max`.",
+    );
+
+    const RESPONSE: Defaulted<Option<Duration>> = Key::defaulted(
+        "response",
+        &Unless(OFF, AT_LEAST_1MS),
+        r#""60s""#,
+        r#""5m""#,
+        "From the end of a request to the first byte of its answer.",
+    );
+
+    const TUNNEL_IDLE: Defaulted<Duration> = Key::defaulted(
+        "tunnel_idle",
+        &AT_LEAST_1MS,
+        r#""1h""#,
+        r#""10m""#,
+        "How long a relayed or upgraded connection may carry no byte in either direction.",
+    );
+}
+
+table! {
+    /// `timeouts` of `[tcp]` and `[tunnel]` tables.
+    mod relay;
+
+    const HANDSHAKE: Defaulted<Duration> = super::HANDSHAKE;
+    const CONNECT: Defaulted<Duration> = super::CONNECT;
+    const TUNNEL_IDLE: Defaulted<Duration> = super::TUNNEL_IDLE;
+}
+
+table! {
+    /// `timeouts` of a site and its paths.
+    mod route;
+
+    const CONNECT: Defaulted<Duration> = super::CONNECT;
+    const RESPONSE: Defaulted<Option<Duration>> = super::RESPONSE;
+    const TUNNEL_IDLE: Defaulted<Duration> = super::TUNNEL_IDLE;
+}

@@ -1,0 +1,227 @@
+//! Languages with alternatives, and the two words that switch a key: `true`, `false`, `"off"`.
+//!
+//! The alternative is chosen by the form of the value: see `Checker::choose`.
+
+use std::fmt::Debug;
+
+use serde_json::{Value as Json, json};
+
+use crate::check::Checker;
+use crate::document::{Item, Node};
+
+use super::{Items, Language, List, Syntax, Table, TableOf, alternatives};
+
+/// `false`, which removes.
+pub(crate) struct False;
+
+/// `true` or `false`.
+pub(crate) struct Flag;
+
+/// `false` or a word, or a value: nothing or something.
+pub(crate) struct Unless<N, L>(pub(crate) N, pub(crate) L);
+
+/// `true` or `false`, or a value.
+pub(crate) struct OrFlag<L>(pub(crate) L);
+
+/// A value of [`OrFlag`].
+#[derive(Debug, Clone)]
+pub(crate) enum Switch<T> {
+    Flag(bool),
+    Value(T),
+}
+
+/// A value, or a list of at least one.
+pub(crate) struct OneOrMore<L>(pub(crate) List<L>);
+
+/// A language whose values stand for others: one of [`Either`].
+pub(crate) struct As<L: Language, T>(pub(crate) L, pub(crate) fn(L::Value) -> T);
+
+/// One of several languages for the same values. None of them has alternatives.
+pub(crate) struct Either<T: 'static>(pub(crate) &'static [&'static dyn Language<Value = T>]);
+
+/// A short form, and the table that is the long form.
+pub(crate) struct Short<L> {
+    pub(crate) short: L,
+    pub(crate) long: TableOf,
+}
+
+/// The form in which a value was written.
+#[derive(Debug, Clone)]
+pub(crate) enum Form<T> {
+    Short(T),
+    Long(Table),
+}
+
+impl<T> Form<T> {
+    pub(crate) fn short(&self) -> Option<&T> {
+        match self {
+            Form::Short(short) => Some(short),
+            Form::Long(_) => None,
+        }
+    }
+
+    pub(crate) fn is_long(&self) -> bool {
+        matches!(self, Form::Long(_))
+    }
+}
+
+impl Syntax for False {
+    fn expected(&self) -> String {
+        "false".to_owned()
+    }
+
+    fn reference(&self) -> String {
+        "`false`".to_owned()
+    }
+
+    fn schema(&self) -> Json {
+        json!({ "const": false })
+    }
+
+    fn takes(&self, node: &Node) -> bool {
+        matches!(node, Node::Bool(false))
+    }
+}
+
+impl Language for False {
+    type Value = ();
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<()> {
+        match item.node {
+            Node::Bool(false) => Some(()),
+            _ => checker.wrong_type(self, item, path),
+        }
+    }
+}
+
+impl Syntax for Flag {
+    fn expected(&self) -> String {
+        "true or false".to_owned()
+    }
+
+    fn reference(&self) -> String {
+        "`true`, `false`".to_owned()
+    }
+
+    fn schema(&self) -> Json {
+        json!({ "type": "boolean" })
+    }
+
+    fn takes(&self, node: &Node) -> bool {
+        matches!(node, Node::Bool(_))
+    }
+}
+
+impl Language for Flag {
+    type Value = bool;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<bool> {
+        match item.node {
+            Node::Bool(value) => Some(value),
+            _ => checker.wrong_type(self, item, path),
+        }
+    }
+}
+
+impl<N: Language<Value = ()>, L: Language> Syntax for Unless<N, L> {
+    fn of(&self) -> Vec<&dyn Syntax> {
+        flat(&[&self.0, &self.1])
+    }
+}
+
+impl<N: Language<Value = ()>, L: Language> Language for Unless<N, L> {
+    type Value = Option<L::Value>;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+        match checker.choose(self, item, path)? {
+            0 => Some(None),
+            _ => self.1.read(item, path, checker).map(Some),
+        }
+    }
+}
+
+impl<L: Language> Syntax for OrFlag<L> {
+    fn of(&self) -> Vec<&dyn Syntax> {
+        flat(&[&Flag, &self.0])
+    }
+}
+
+impl<L: Language> Language for OrFlag<L> {
+    type Value = Switch<L::Value>;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+        match checker.choose(self, item, path)? {
+            0 => Flag.read(item, path, checker).map(Switch::Flag),
+            _ => self.0.read(item, path, checker).map(Switch::Value),
+        }
+    }
+}
+
+impl<L: Language> Syntax for OneOrMore<L> {
+    fn of(&self) -> Vec<&dyn Syntax> {
+        flat(&[&self.0.of, &self.0])
+    }
+}
+
+impl<L: Language> Language for OneOrMore<L> {
+    type Value = Items<L::Value>;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+        match checker.choose(self, item, path)? {
+            0 => Some(Items::one(self.0.of.read(item, path, checker)?, &item.at)),
+            _ => self.0.read(item, path, checker),
+        }
+    }
+}
+
+impl<L: Language, T> Syntax for As<L, T> {
+    fn of(&self) -> Vec<&dyn Syntax> {
+        flat(&[&self.0])
+    }
+}
+
+impl<L: Language, T: Clone + Debug + 'static> Language for As<L, T> {
+    type Value = T;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<T> {
+        self.0.read(item, path, checker).map(self.1)
+    }
+}
+
+impl<T> Syntax for Either<T> {
+    fn of(&self) -> Vec<&dyn Syntax> {
+        let of = self.0.iter().copied();
+        of.flat_map(|one| alternatives(one)).collect()
+    }
+}
+
+impl<T: Clone + Debug> Language for Either<T> {
+    type Value = T;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<T> {
+        let chosen = checker.choose(self, item, path)?;
+        self.0.get(chosen)?.read(item, path, checker)
+    }
+}
+
+impl<L: Language> Syntax for Short<L> {
+    fn of(&self) -> Vec<&dyn Syntax> {
+        flat(&[&self.short, &self.long])
+    }
+}
+
+impl<L: Language> Language for Short<L> {
+    type Value = Form<L::Value>;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+        let chosen = checker.choose(self, item, path)?;
+        if chosen + 1 == self.of().len() {
+            return self.long.read(item, path, checker).map(Form::Long);
+        }
+        self.short.read(item, path, checker).map(Form::Short)
+    }
+}
+
+fn flat<'a>(of: &[&'a dyn Syntax]) -> Vec<&'a dyn Syntax> {
+    of.iter().flat_map(|one| alternatives(*one)).collect()
+}

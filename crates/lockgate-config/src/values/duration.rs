@@ -1,0 +1,87 @@
+//! Durations, and ages in whole seconds.
+
+use std::time::Duration;
+
+use crate::check::Checker;
+use crate::codes::Code;
+use crate::document::Text;
+use crate::place::At;
+use crate::units;
+
+use super::TextLanguage;
+
+/// A duration, of at least so many milliseconds.
+pub(crate) struct Time {
+    pub(crate) min: u64,
+}
+
+/// A time in whole seconds, which may be counted in years.
+pub(crate) struct Age;
+
+impl TextLanguage for Time {
+    type Value = Duration;
+
+    const EXPECTED: &str = "a duration such as \"10s\"";
+    const PATTERN: &str = "^[0-9]+(ms|s|m|h|d)$";
+    const UNIT: Option<&'static str> = Some("`ms`, `s`, `m`, `h`, `d`");
+
+    fn reference(&self) -> String {
+        match self.min {
+            0 => self.expected(),
+            min => format!("{}, at least {}", self.expected(), units::shortest(min)),
+        }
+    }
+
+    fn bare(&self, number: u64) -> Option<String> {
+        Some(units::duration_readings(number))
+    }
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Duration> {
+        match units::duration(&text.value) {
+            Ok(duration) if duration.as_millis() < u128::from(self.min) => {
+                let least = units::shortest(self.min);
+                let message = format!("{:?} is too short", text.raw);
+                checker.invalid(
+                    Code::OutOfRange,
+                    at,
+                    message,
+                    "",
+                    format!("write at least \"{least}\""),
+                )
+            }
+            Ok(duration) => Some(duration),
+            Err(error) => checker.unit(
+                error,
+                text,
+                at,
+                "a duration",
+                ("s", "\"10s\", \"500ms\", \"2m\", \"1h\" or \"1d\""),
+            ),
+        }
+    }
+}
+
+impl TextLanguage for Age {
+    type Value = Duration;
+
+    const EXPECTED: &str = "a time such as \"30d\" or \"1y\"";
+    const PATTERN: &str = "^[0-9]+[smhdy]$";
+    const UNIT: Option<&'static str> = Some("`s`, `m`, `h`, `d`, `y` (365 days)");
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Duration> {
+        match units::age(&text.value) {
+            Ok(age) if age.subsec_nanos() == 0 => Some(age),
+            Ok(_) => {
+                let message = format!("{:?} is no whole number of seconds", text.raw);
+                checker.invalid(Code::OutOfRange, at, message, "", "write \"30d\" or \"1y\"")
+            }
+            Err(error) => checker.unit(
+                error,
+                text,
+                at,
+                "a time",
+                ("d", "\"1h\", \"30d\" or \"1y\""),
+            ),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Lists of values in one language.
+
+use std::fmt::Debug;
+
+use serde_json::{Value as Json, json};
+
+use crate::check::Checker;
+use crate::codes::Code;
+use crate::document::{Item, Node};
+use crate::keys::Row;
+use crate::place::At;
+
+use super::{Language, Syntax};
+
+/// A list with at least so many entries.
+pub(crate) struct List<L> {
+    pub(crate) of: L,
+    pub(crate) least: usize,
+}
+
+/// The entries of a list.
+#[derive(Debug, Clone)]
+pub(crate) struct Items<T>(Vec<Listed<T>>);
+
+/// One entry.
+#[derive(Debug, Clone)]
+pub(crate) struct Listed<T> {
+    /// Nothing where it was a mistake.
+    pub(crate) value: Option<T>,
+    pub(crate) at: At,
+}
+
+impl<T> Items<T> {
+    /// A value that stands for a list of one.
+    pub(super) fn one(value: T, at: &At) -> Self {
+        Items(vec![Listed {
+            value: Some(value),
+            at: at.clone(),
+        }])
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Listed<T>> {
+        self.0.iter()
+    }
+
+    pub(crate) fn as_slice(&self) -> &[Listed<T>] {
+        &self.0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The values of those entries that are no mistakes.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.0.iter().filter_map(|item| item.value.as_ref())
+    }
+
+    /// The same with their places.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (&T, &At)> {
+        self.0
+            .iter()
+            .filter_map(|item| Some((item.value.as_ref()?, &item.at)))
+    }
+}
+
+impl<T> Default for Items<T> {
+    fn default() -> Self {
+        Items(Vec::new())
+    }
+}
+
+impl<L: Language> Syntax for List<L> {
+    fn expected(&self) -> String {
+        format!("a list of which each is {}", self.of.expected())
+    }
+
+    fn reference(&self) -> String {
+        format!("a list; each: {}", self.of.reference())
+    }
+
+    fn schema(&self) -> Json {
+        json!({ "type": "array", "items": self.of.schema(), "minItems": self.least })
+    }
+
+    fn takes(&self, node: &Node) -> bool {
+        matches!(node, Node::List(_))
+    }
+
+    fn entries(&self) -> Option<&dyn Syntax> {
+        Some(&self.of)
+    }
+
+    fn listed_table(&self) -> Option<&'static [Row]> {
+        self.of.table()
+    }
+}
+
+impl<L: Language> Language for List<L> {
+    type Value = Items<L::Value>;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<Self::Value> {
+        let Node::List(items) = &item.node else {
+            return checker.wrong_type(self, item, path);
+        };
+        if items.len() < self.least {
+            let why = "it needs an entry";
+            let cure = format!("write at least one entry: {}", self.of.expected());
+            return checker.invalid(Code::OutOfRange, &item.at, "the list is empty", why, cure);
+        }
+        let listed = items.iter().map(|item| Listed {
+            value: checker.value(&self.of, item, path),
+            at: item.at.clone(),
+        });
+        Some(Items(listed.collect()))
+    }
+}

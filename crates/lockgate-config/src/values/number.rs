@@ -1,0 +1,123 @@
+//! Whole numbers: those of a range, and a few.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+
+use serde_json::{Value as Json, json};
+
+use crate::check::Checker;
+use crate::codes::Code;
+use crate::document::{Item, Node};
+
+use super::{Language, Syntax};
+
+/// A number of a range that fits the type.
+pub(crate) struct Number<N> {
+    min: u64,
+    max: u64,
+    value: PhantomData<N>,
+}
+
+/// One of these numbers.
+pub(crate) struct OneOf(pub(crate) &'static [u16]);
+
+/// A range that ends here has no end that a reader should know.
+const ENDLESS: u64 = 1_000_000_000;
+
+impl<N> Number<N> {
+    pub(crate) const fn new(min: u64, max: u64) -> Self {
+        Self {
+            min,
+            max,
+            value: PhantomData,
+        }
+    }
+
+    /// From 1 on.
+    pub(crate) const fn count() -> Self {
+        Self::new(1, ENDLESS)
+    }
+}
+
+impl<N> Syntax for Number<N> {
+    fn expected(&self) -> String {
+        match (self.min, self.max) {
+            (min, ENDLESS) => format!("a number from {min}"),
+            (min, max) => format!("a number from {min} to {max}"),
+        }
+    }
+
+    fn schema(&self) -> Json {
+        json!({ "type": "integer", "minimum": self.min, "maximum": self.max })
+    }
+
+    fn takes(&self, node: &Node) -> bool {
+        matches!(node, Node::Integer(_))
+    }
+
+    fn range(&self) -> Option<RangeInclusive<u64>> {
+        Some(self.min..=self.max)
+    }
+}
+
+impl<N: TryFrom<u64> + Clone + Debug + 'static> Language for Number<N> {
+    type Value = N;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<N> {
+        let Node::Integer(value) = item.node else {
+            return checker.wrong_type(self, item, path);
+        };
+        let (min, max) = (self.min, self.max);
+        let value = value.and_then(|value| u64::try_from(value).ok());
+        let within = value.filter(|value| (min..=max).contains(value));
+        if let Some(number) = within.and_then(|value| N::try_from(value).ok()) {
+            return Some(number);
+        }
+        let message = "the number is out of range";
+        let cure = format!("write a number from {min} to {max}");
+        checker.invalid(Code::OutOfRange, &item.at, message, "", cure)
+    }
+}
+
+impl OneOf {
+    fn listed(&self) -> String {
+        let numbers: Vec<_> = self.0.iter().map(u16::to_string).collect();
+        numbers.join(", ")
+    }
+}
+
+impl Syntax for OneOf {
+    fn expected(&self) -> String {
+        format!("one of {}", self.listed())
+    }
+
+    fn reference(&self) -> String {
+        crate::reference::names("", self.0.iter())
+    }
+
+    fn schema(&self) -> Json {
+        json!({ "enum": self.0 })
+    }
+
+    fn takes(&self, node: &Node) -> bool {
+        matches!(node, Node::Integer(_))
+    }
+}
+
+impl Language for OneOf {
+    type Value = u16;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<u16> {
+        let Node::Integer(value) = item.node else {
+            return checker.wrong_type(self, item, path);
+        };
+        let value = value.and_then(|value| u16::try_from(value).ok());
+        if let Some(value) = value.filter(|value| self.0.contains(value)) {
+            return Some(value);
+        }
+        let message = "the number is not one of these";
+        let cure = format!("write {}", self.listed());
+        checker.invalid(Code::OutOfRange, &item.at, message, "", cure)
+    }
+}

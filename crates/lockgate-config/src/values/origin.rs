@@ -1,0 +1,76 @@
+//! Origins of pages.
+
+use crate::check::Checker;
+use crate::codes::Code;
+use crate::document::Text;
+use crate::host::{Host, SiteKey};
+use crate::model::Origin;
+use crate::place::At;
+
+use super::TextLanguage;
+
+/// `https://example.com`; nothing is every one, `*`.
+pub(crate) struct WebOrigin;
+
+impl TextLanguage for WebOrigin {
+    type Value = Option<Origin>;
+
+    const EXPECTED: &str = "an origin such as \"https://app.example.com\"";
+    const PATTERN: &str = "^(.+://.+|[*])$";
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Option<Origin>> {
+        let why = match origin(&text.value) {
+            Ok(origin) => return Some(origin),
+            Err(why) => why,
+        };
+        let plain =
+            text.value.contains('.') && !text.value.contains(['/', '*']) && !text.is_secret();
+        let cure = match &*text.value {
+            host if plain => format!("write \"https://{host}\""),
+            _ => "write \"https://app.example.com\", \"https://*.example.com\" or \"*\"".to_owned(),
+        };
+        let message = format!("{:?} is not an origin", text.raw);
+        checker.invalid(Code::BadText, at, message, why, cure)
+    }
+}
+
+/// `SCHEME://HOST[:PORT]`, as browsers serialise it (RFC 6454 §6.2); `None` is `*`.
+fn origin(text: &str) -> Result<Option<Origin>, &'static str> {
+    if text == "*" {
+        return Ok(None);
+    }
+    if text.eq_ignore_ascii_case("null") {
+        return Err("every sandboxed page and local file has this origin");
+    }
+    let (scheme, rest) = text.split_once("://").ok_or("the scheme is missing")?;
+    let sound = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.chars().all(sound) {
+        return Err("what stands before `://` is no scheme");
+    }
+    if rest.contains(['/', '?', '#', '@']) {
+        return Err("an origin has no path: it ends after host and port");
+    }
+    let scheme = scheme.to_ascii_lowercase();
+    let (host, port) = match SiteKey::parse(rest) {
+        Ok(SiteKey::Implied(host)) => (host, None),
+        Ok(SiteKey::Port(host, port)) => (host, Some(port)),
+        _ => return Err("its host cannot be read"),
+    };
+    let usual = match &*scheme {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    };
+    let port = port
+        .filter(|port| Some(*port) != usual)
+        .map(|port| format!(":{port}"))
+        .unwrap_or_default();
+    match host {
+        Host::Exact(host) => Ok(Some(Origin::Exact(format!("{scheme}://{host}{port}")))),
+        Host::Under(host) => Ok(Some(Origin::Under(
+            format!("{scheme}://"),
+            format!(".{host}{port}"),
+        ))),
+        Host::Any => Err("its host is missing"),
+    }
+}

@@ -1,0 +1,220 @@
+//! How often requests may come.
+
+use std::time::Duration;
+
+use crate::check::Checker;
+use crate::codes::Code;
+use crate::document::Text;
+use crate::model::{Allowance, LimitKey};
+use crate::pattern::is_token;
+use crate::place::At;
+use crate::units;
+
+use super::TextLanguage;
+
+/// Requests in a time: `20/s`.
+pub(crate) struct Frequency;
+
+/// A frequency, and what may come at once: `20/s burst 200`.
+pub(crate) struct Burst;
+
+/// A frequency and what belongs to it: `20/s per client burst 40`.
+pub(crate) struct Limit;
+
+/// What is counted apart: `client`, `route`, `header:NAME`.
+pub(crate) struct LimitBy;
+
+impl TextLanguage for Frequency {
+    type Value = (u32, Duration);
+
+    const EXPECTED: &str = "a rate such as \"20/s\"";
+    const PATTERN: &str = "^[0-9]+/[smh]$";
+    const UNIT: Option<&'static str> = Some("`/s`, `/m`, `/h`");
+
+    fn bare(&self, number: u64) -> Option<String> {
+        Some(frequency_readings(number))
+    }
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<(u32, Duration)> {
+        match units::frequency(&text.value) {
+            Ok((0, _)) => checker.zero(text, at),
+            Ok((count, every)) => Some((count, every)),
+            Err(error) => checker.unit(
+                error,
+                text,
+                at,
+                "a rate",
+                ("/s", "\"20/s\", \"100/m\" or \"1000/h\""),
+            ),
+        }
+    }
+}
+
+impl TextLanguage for Burst {
+    type Value = Allowance;
+
+    const EXPECTED: &str = "a rate such as \"20/s burst 200\"";
+    const PATTERN: &str = "^[0-9]+/[smh]( +burst +[0-9]+)?$";
+    const UNIT: Option<&'static str> = Some("`/s`, `/m`, `/h`");
+
+    fn bare(&self, number: u64) -> Option<String> {
+        Some(frequency_readings(number))
+    }
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<Allowance> {
+        let why = match WrittenLimit::parse(&text.value) {
+            Ok(WrittenLimit {
+                frequency: (0, _), ..
+            }) => return checker.zero(text, at),
+            Ok(WrittenLimit {
+                frequency: (count, every),
+                per: None,
+                burst,
+            }) => {
+                return Some(Allowance {
+                    count,
+                    every,
+                    burst: burst.unwrap_or(count),
+                });
+            }
+            Ok(_) => "each connection is counted apart",
+            Err(why) => why,
+        };
+        let message = format!("{:?} is not a rate", text.raw);
+        checker.invalid(Code::BadLimit, at, message, why, "write \"20/s burst 200\"")
+    }
+}
+
+impl TextLanguage for Limit {
+    type Value = WrittenLimit;
+
+    const EXPECTED: &str = "a limit such as \"20/s per client burst 40\"";
+    const PATTERN: &str = "^[0-9]+/[smh]";
+
+    fn bare(&self, number: u64) -> Option<String> {
+        Some(frequency_readings(number))
+    }
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<WrittenLimit> {
+        match WrittenLimit::parse(&text.value) {
+            Ok(limit) if limit.frequency.0 == 0 => checker.zero(text, at),
+            Ok(limit) => Some(limit),
+            Err(why) => {
+                let message = format!("{:?} is not a limit", text.raw);
+                let meant = if text.is_secret() {
+                    None
+                } else {
+                    limit_meant(&text.value)
+                };
+                let cure = match meant {
+                    Some(meant) => format!("write {meant:?}"),
+                    None => "write \"20/s per client burst 40\"; or per route, or per header:x-key"
+                        .to_owned(),
+                };
+                checker.invalid(Code::BadLimit, at, message, why, cure)
+            }
+        }
+    }
+}
+
+impl TextLanguage for LimitBy {
+    type Value = LimitKey;
+
+    const EXPECTED: &str = "\"client\", \"route\" or \"header:NAME\"";
+    const PATTERN: &str = "^(client|route|header:.+)$";
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<LimitKey> {
+        match limit_key(&text.value) {
+            Some(key) => Some(key),
+            None => {
+                let message = format!("{:?} cannot be counted by", text.raw);
+                let cure = "write \"client\", \"route\" or \"header:x-key\"";
+                checker.invalid(Code::BadLimit, at, message, "it is not known", cure)
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct WrittenLimit {
+    pub(crate) frequency: (u32, Duration),
+    pub(crate) per: Option<LimitKey>,
+    pub(crate) burst: Option<u32>,
+}
+
+impl WrittenLimit {
+    /// What it says, or why it says nothing.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut words = text.split_ascii_whitespace();
+        let frequency = units::frequency(words.next().unwrap_or_default());
+        let frequency = frequency.map_err(|_| "it does not begin with a rate such as \"20/s\"")?;
+        let mut limit = WrittenLimit {
+            frequency,
+            per: None,
+            burst: None,
+        };
+        while let Some(word) = words.next() {
+            let value = words.next().unwrap_or_default();
+            match word {
+                "per" if limit.per.is_none() => {
+                    limit.per =
+                        Some(limit_key(value).ok_or("what stands after `per` is not known")?);
+                }
+                "burst" if limit.burst.is_none() => match value.parse() {
+                    Ok(count @ 1..=1_000_000) => limit.burst = Some(count),
+                    _ => return Err("after `burst` stands a number from 1 to 1000000"),
+                },
+                _ => return Err("after the rate stand `per WHO` and `burst N` at most"),
+            }
+        }
+        Ok(limit)
+    }
+}
+
+fn limit_key(text: &str) -> Option<LimitKey> {
+    match text.split_once(':') {
+        None if text == "client" => Some(LimitKey::Client),
+        None if text == "route" => Some(LimitKey::Route),
+        Some(("header", name)) if is_token(name) => {
+            Some(LimitKey::Header(name.to_ascii_lowercase()))
+        }
+        _ => None,
+    }
+}
+
+/// `20 per second`, `20r/s burst=40`, `100rpm`: as it is written here.
+fn limit_meant(text: &str) -> Option<String> {
+    const UNITS: [(&str, &[&str]); 3] = [
+        ("/s", &["second", "sec", "r/s", "req/s", "rps", "/s"]),
+        ("/m", &["minute", "min", "r/m", "req/m", "rpm", "/m"]),
+        ("/h", &["hour", "r/h", "req/h", "rph", "/h"]),
+    ];
+    let lower = text.to_ascii_lowercase();
+    let digits = |text: &str| {
+        text.chars()
+            .take_while(char::is_ascii_digit)
+            .collect::<String>()
+    };
+    let (rate, rest) = lower.split_once("burst").unwrap_or((&lower, ""));
+    let number = digits(rate);
+    let (unit, _) = UNITS
+        .iter()
+        .find(|(_, names)| names.iter().any(|name| rate.contains(name)))?;
+    let per = if rate.contains("ip") || rate.contains("client") {
+        " per client"
+    } else {
+        ""
+    };
+    let burst = digits(rest.trim_start_matches(|c: char| !c.is_ascii_digit()));
+    let burst = if burst.is_empty() {
+        burst
+    } else {
+        format!(" burst {burst}")
+    };
+    (!number.is_empty()).then(|| format!("{number}{unit}{per}{burst}"))
+}
+
+/// What a number without its unit may mean, the likeliest first.
+fn frequency_readings(number: u64) -> String {
+    format!("write \"{number}/s\", \"{number}/m\" or \"{number}/h\"")
+}

@@ -1,0 +1,135 @@
+//! Files within the root of a site.
+
+use crate::check::Checker;
+use crate::codes::Code;
+use crate::document::Text;
+use crate::pattern::{Pattern, PatternError};
+use crate::place::At;
+
+use super::TextLanguage;
+
+/// The name of a file, without a folder.
+pub(crate) struct FileName;
+
+/// The path of a file within the root of a site.
+pub(crate) struct InsidePath;
+
+/// The same with placeholders, or of a folder.
+pub(crate) struct TryPath;
+
+impl TextLanguage for FileName {
+    type Value = String;
+
+    const EXPECTED: &str = "the name of a file";
+    const PATTERN: &str = "^[^/]+$";
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
+        let why = match &*text.value {
+            "" => "it is empty",
+            "." | ".." => "it is a folder",
+            value if value.contains('/') => "it is a path",
+            value => match sound(value) {
+                Ok(()) => return Some(value.to_owned()),
+                Err(why) => why,
+            },
+        };
+        let message = format!("{:?} is not the name of a file", text.raw);
+        checker.invalid(
+            Code::BadText,
+            at,
+            message,
+            why,
+            "for example \"index.html\"",
+        )
+    }
+}
+
+impl TextLanguage for InsidePath {
+    type Value = String;
+
+    const EXPECTED: &str = "the path of a file in `root`";
+    const PATTERN: &str = "^/";
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
+        let value = &*text.value;
+        let why = match inside(value) {
+            _ if !value.starts_with('/') => "it does not begin with `/`",
+            _ if value.ends_with('/') => "it is a folder",
+            Ok(()) => return Some(value.to_owned()),
+            Err(why) => why,
+        };
+        let message = format!("{:?} is not the path of a file in `root`", text.raw);
+        checker.invalid(Code::BadPath, at, message, why, "for example \"/404.html\"")
+    }
+}
+
+impl TextLanguage for TryPath {
+    type Value = String;
+
+    const EXPECTED: &str = "a path to look for in `root`";
+    const PATTERN: &str = "^[/{]";
+
+    fn parse(&self, text: &Text, at: &At, checker: &mut Checker<'_>) -> Option<String> {
+        let value = &*text.value;
+        let why = match inside(value) {
+            _ if value.starts_with('=') => "what is not there is answered with 404 or `not_found`",
+            _ if value.starts_with('$') => "placeholders stand in braces",
+            _ if !value.starts_with(['/', '{']) => {
+                "it begins neither with `/` nor with a placeholder"
+            }
+            Ok(()) => return Some(value.to_owned()),
+            Err(why) => why,
+        };
+        let cure = match value {
+            value if value.starts_with('=') => "remove it",
+            _ => "write \"{path}\", \"{path}.html\", \"{path}/\" or \"/app.html\"",
+        };
+        let message = format!("{:?} is not a path to look for in `root`", text.raw);
+        checker.invalid(Code::BadPath, at, message, why, cure.to_owned())
+    }
+}
+
+fn inside(path: &str) -> Result<(), &'static str> {
+    if path.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err("it has a segment of dots");
+    }
+    if path.contains("//") {
+        return Err("nothing stands between two `/`");
+    }
+    sound(path)
+}
+
+/// Names may hold all but what no file has, or what is surely a slip.
+pub(super) fn sound(name: &str) -> Result<(), &'static str> {
+    match name {
+        name if name.contains(char::is_control) => Err("it holds a control character"),
+        name if name.len() > 4_000 => Err("it is longer than 4,000 bytes"),
+        name if name.trim() != name => Err("it begins or ends with a space"),
+        _ => Ok(()),
+    }
+}
+
+/// The key of a media type: `".ext"`, `"/x"` or `"/x/*"`.
+pub(super) fn is_file_type_key(name: &str, at: &At, checker: &mut Checker<'_>) -> bool {
+    let cure = "write \".wasm\", \"/feed\" or \"/feed/*\"";
+    let why = match name.strip_prefix('.') {
+        Some("") => "the ending is missing",
+        Some(ending) if ending.contains('.') => "an ending begins at the last dot of the name",
+        Some(ending) if ending.contains('/') => "an ending holds no `/`",
+        Some(ending) => match sound(ending) {
+            Ok(()) => return true,
+            Err(why) => why,
+        },
+        None => match Pattern::parse(name) {
+            Ok(pattern) if pattern.params().next().is_none() => return true,
+            Ok(_) => "it has a parameter",
+            Err(PatternError::NoSlash) => "it is neither an ending nor a path",
+            Err(error) => error.reason(),
+        },
+    };
+    let message = format!("{name:?} says of no file what it is");
+    checker
+        .report
+        .push_at(Code::BadPath, at, message, why, cure);
+    false
+}

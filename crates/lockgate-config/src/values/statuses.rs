@@ -1,0 +1,71 @@
+//! Ranges of statuses.
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value as Json;
+
+use crate::check::Checker;
+use crate::codes::Code;
+use crate::document::Text;
+use crate::place::At;
+
+use super::{TextLanguage, pattern};
+
+/// Statuses from this one to 599: `200`, `200-399`.
+pub(crate) struct Statuses {
+    pub(crate) from: u16,
+}
+
+impl TextLanguage for Statuses {
+    type Value = RangeInclusive<u16>;
+
+    const EXPECTED: &str = "";
+
+    fn expected(&self) -> String {
+        format!("statuses such as {}", such_as(self.from))
+    }
+
+    fn schema(&self) -> Json {
+        let status = format!("[{}-5][0-9][0-9]", self.from / 100);
+        pattern(&format!("^{status}(-{status})?$"))
+    }
+
+    fn parse(
+        &self,
+        text: &Text,
+        at: &At,
+        checker: &mut Checker<'_>,
+    ) -> Option<RangeInclusive<u16>> {
+        match statuses(&text.value).filter(|range| *range.start() >= self.from) {
+            Some(range) => Some(range),
+            None => {
+                let message = format!("{:?} is not a status that can stand here", text.raw);
+                let why = format!("statuses go from {} to 599", self.from);
+                let cure = format!("write {}", such_as(self.from));
+                checker.invalid(Code::BadText, at, message, &why, cure)
+            }
+        }
+    }
+}
+
+/// What may be written where they begin with `from`.
+fn such_as(from: u16) -> &'static str {
+    if from < 500 {
+        "\"200\" or \"200-399\""
+    } else {
+        "\"503\" or \"502-504\""
+    }
+}
+
+/// One status or a range of them.
+pub(crate) fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
+    let status = |text: &str| {
+        let digits = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u16>()
+            .ok()
+            .filter(|status| digits && (100..600).contains(status))
+    };
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    let (from, to) = (status(from)?, status(to)?);
+    (from <= to).then_some(from..=to)
+}

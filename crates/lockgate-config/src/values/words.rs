@@ -1,0 +1,57 @@
+//! A closed set of words, each of which stands for one value.
+
+use std::fmt::Debug;
+
+use serde_json::Value as Json;
+
+use crate::check::Checker;
+use crate::document::{Item, Node};
+
+use super::{Language, Syntax, one_of};
+
+/// One of these words.
+pub(crate) struct Words<T: 'static>(pub(crate) &'static [(&'static str, T)]);
+
+impl<T> Syntax for Words<T> {
+    fn expected(&self) -> String {
+        quoted(&self.words())
+    }
+
+    fn reference(&self) -> String {
+        let words = self.words();
+        let quoted: Vec<_> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+        quoted.join(", ")
+    }
+
+    fn schema(&self) -> Json {
+        one_of(&self.words())
+    }
+
+    fn takes(&self, node: &Node) -> bool {
+        matches!(node, Node::Text(_))
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        self.0.iter().map(|(word, _)| *word).collect()
+    }
+}
+
+impl<T: Copy + Debug> Language for Words<T> {
+    type Value = T;
+
+    fn read(&self, item: &Item, path: &str, checker: &mut Checker<'_>) -> Option<T> {
+        let Node::Text(text) = &item.node else {
+            return checker.wrong_type(self, item, path);
+        };
+        match self.0.iter().find(|(word, _)| *word == text.value) {
+            Some((_, value)) => Some(*value),
+            None => checker.unknown_word(self, item),
+        }
+    }
+}
+
+/// Words for a message.
+pub(crate) fn quoted(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    quoted.join(" or ")
+}
