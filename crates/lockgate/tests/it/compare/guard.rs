@@ -70,7 +70,7 @@ fn a_failing_command_leaves_no_daemon_behind() {
 
 #[test]
 fn a_daemon_lives_until_the_guard_is_signalled() {
-    let mut guard = Running::guard(&format!("{DAEMON}; echo started"));
+    let mut guard = Running::guard(&format!("{DAEMON}; echo command $$"));
     let lines = [guard.line(), guard.line()];
     let (commands, daemons): (Vec<_>, Vec<_>) =
         lines.iter().partition(|line| line.starts_with("command "));

@@ -36,7 +36,7 @@ fn holding_server(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<Atomi
 /// Makes a run in which four connections come to wait, and ends it then.
 fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
     let (held, waits) = mpsc::channel();
-    let (server, seen) = holding_after(11, held);
+    let (server, seen) = holding_server(11, held);
     let mut options = changed(asks(&[&at("http", &server)], 1), |options| {
         options.connections.number = 4;
         options.threads.number = 2;
