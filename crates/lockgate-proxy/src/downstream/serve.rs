@@ -2,7 +2,8 @@
 //! dispatch, respond.
 //!
 //! An [`Exchange`] is consumed by its response: answering twice, or going on with a request that
-//! was answered, does not compile.
+//! was answered, does not compile. It is handed on as a few references, in blocks and not async
+//! functions: what those would keep of it twice, every request that waits would hold.
 
 mod admit;
 mod auth_response;
@@ -31,9 +32,9 @@ use crate::answer::Fault;
 use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::clock::Guard;
-use crate::exchange::{Request, Switched};
+use crate::exchange::Switched;
 use crate::memory;
-use crate::message::{Downstream, OutgoingHead, OutgoingRequest, Persistence};
+use crate::message::{Downstream, OutgoingHead, Persistence};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Auth, Sites};
@@ -78,7 +79,7 @@ pub(super) struct Serving<'s> {
 
 /// A request that has not been answered.
 struct Exchange<'e, 's, D> {
-    serving: Serving<'s>,
+    serving: &'e Serving<'s>,
     /// The head as it was received.
     head: &'e RequestHead,
     /// What the client asks for, if that can be read.
@@ -121,7 +122,7 @@ impl<'s> Serving<'s> {
         (record.number, record.trace) = (number, TraceId::of(&head.fields));
         let target = asked(head);
         let exchange = Exchange {
-            serving: self,
+            serving: &self,
             head,
             target: &target,
             down,
@@ -160,17 +161,23 @@ impl<'s> Serving<'s> {
 
 impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
     /// Brings the request to its response.
-    async fn handle(mut self) -> NextStep {
-        let received = match self.receive().await {
-            Ok(received) => received,
-            Err(refusal) => return self.refuse(refusal).await,
-        };
-        match self.locate() {
-            Ok(Located::Server) => self.respond_alive().await,
-            // Browsers ask without credentials (Fetch §3.2.2).
-            Ok(Located::Preflight(cors)) => self.respond_preflight(cors).await,
-            Ok(Located::Route(route)) => self.serve_route(route, received).await,
-            Err(refusal) => self.refuse(refusal).await,
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function keeps room for its arguments twice"
+    )]
+    fn handle(mut self) -> impl Future<Output = NextStep> {
+        async move {
+            let received = match self.receive().await {
+                Ok(received) => received,
+                Err(refusal) => return self.refuse(refusal).await,
+            };
+            match self.locate() {
+                Ok(Located::Server) => self.respond_alive().await,
+                // Browsers ask without credentials (Fetch §3.2.2).
+                Ok(Located::Preflight(cors)) => self.respond_preflight(cors).await,
+                Ok(Located::Route(route)) => self.serve_route(route, received).await,
+                Err(refusal) => self.refuse(refusal).await,
+            }
         }
     }
 
@@ -181,7 +188,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             sites,
             client,
             guard,
-        } = self.serving;
+        } = *self.serving;
         let (worker, head) = (&connection.worker, self.head);
         let room = memory::room(guard, |cx| self.down.settle(cx)).await;
         room.map_err(|_| {
@@ -214,71 +221,74 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
     }
 
     /// Serves a request as its route says: admits it, has it authorized, and dispatches it.
-    async fn serve_route(mut self, located: LocatedRoute<'e, 's>, received: Received) -> NextStep {
-        let LocatedRoute {
-            target,
-            route,
-            pattern,
-        } = located;
-        self.record.route = Some(route);
-        if let Err(refusal) = self.admit(route, received.length).await {
-            return self.refuse(refusal).await;
-        }
-        self.down.allow(route.rules.body_max.unwrap_or(u64::MAX));
-        let id = self.record.id;
-        let host = self.host(&target);
-        let values = self.values(&target, &host, &id);
-        let mut outgoing = OutgoingHead::of(self.head, target.host);
-        if let Some(hops) = received.hops {
-            forwarding::set_hops(hops, outgoing.change());
-        }
-        self.begin_trace(route, &mut outgoing);
-        let is_authorized = match &route.admission.auth {
-            Some(Auth::Forward(service)) => {
-                let denied = boxed(|| self.authorize((service, pattern), &target, &mut outgoing));
-                if let Err(denial) = denied.await {
-                    return self.deny(denial).await;
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function keeps room for its arguments twice"
+    )]
+    fn serve_route(
+        mut self,
+        located: LocatedRoute<'e, 's>,
+        received: Received,
+    ) -> impl Future<Output = NextStep> {
+        async move {
+            let LocatedRoute {
+                target,
+                route,
+                pattern,
+            } = located;
+            self.record.route = Some(route);
+            if let Err(refusal) = self.admit(route, received.length).await {
+                return self.refuse(refusal).await;
+            }
+            self.down.allow(route.rules.body_max.unwrap_or(u64::MAX));
+            let id = self.record.id;
+            let host = self.host(&target);
+            let values = self.values(&target, &host, &id);
+            let mut outgoing = OutgoingHead::of(self.head, target.host);
+            if let Some(hops) = received.hops {
+                forwarding::set_hops(hops, outgoing.change());
+            }
+            self.begin_trace(route, &mut outgoing);
+            let is_authorized = match &route.admission.auth {
+                Some(Auth::Forward(service)) => {
+                    let denied =
+                        boxed(|| self.authorize((service, pattern), &target, &mut outgoing));
+                    if let Err(denial) = denied.await {
+                        return self.deny(denial).await;
+                    }
+                    true
                 }
-                true
+                _ => false,
+            };
+            // As the auth service vouches for it; without one, as it was received.
+            let vouched = if is_authorized {
+                outgoing.fields()
+            } else {
+                &self.head.fields
+            };
+            let wish = self.wish(&route.action, vouched);
+            if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
+                return self.refuse(refusal).await;
             }
-            _ => false,
-        };
-        // As the auth service vouches for it; without one, as it was received.
-        let vouched = if is_authorized {
-            outgoing.fields()
-        } else {
-            &self.head.fields
-        };
-        let wish = self.wish(&route.action, vouched);
-        if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
-            return self.refuse(refusal).await;
-        }
-        if let Some((to, status)) = locate::moved(route, &values) {
-            return self.respond_redirect(route, &values, to, status).await;
-        }
-        match Backend::of(&route.action, received.recipient, self.head.method) {
-            Some(backend) => {
-                let rules = &route.rules;
-                let rewritten = || rules.target.rewritten(pattern, &values);
-                let request = Request {
-                    worker: &self.serving.connection.worker,
-                    outgoing: OutgoingRequest {
-                        received: self.head,
-                        head: &outgoing,
+            if let Some((to, status)) = locate::moved(route, &values) {
+                return self.respond_redirect(route, &values, to, status).await;
+            }
+            match Backend::of(&route.action, received.recipient, self.head.method) {
+                Some(backend) => {
+                    let request = dispatch::Parts {
+                        backend,
+                        wish,
                         target,
-                        rewritten: backend.gets_rewritten_target().then(rewritten).flatten(),
+                        outgoing: &outgoing,
+                        values: &values,
+                        route,
+                        pattern,
                         length: received.length,
-                        client: &self.serving.client.told,
-                        id: values.id,
-                        cookies: None,
-                    },
-                    values,
-                    pattern,
-                    rules,
-                };
-                self.dispatch(backend, wish, route, request).await
+                    };
+                    self.dispatch(request).await
+                }
+                None => self.respond_by_action(route, &values).await,
             }
-            None => self.respond_by_action(route, &values).await,
         }
     }
 

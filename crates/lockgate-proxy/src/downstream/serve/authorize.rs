@@ -37,7 +37,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             sites,
             client,
             guard,
-        } = self.serving;
+        } = *self.serving;
         let worker = &connection.worker;
         let mut outcome = Outcome::default();
         let (answered, response) = {

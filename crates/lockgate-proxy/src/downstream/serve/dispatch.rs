@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use lockgate_http::asked::Asked;
 use lockgate_http::forwarding::Recipient;
-use lockgate_http::head::Method;
+use lockgate_http::head::{BodyLength, Method};
 
 use super::respond::Answerer;
 use super::{Exchange, NextStep, Serving, pace};
@@ -16,9 +17,11 @@ use crate::clock::Waiting;
 use crate::downstream::ending::Ending;
 use crate::exchange::{Dispatch, Failure, Opener, Request};
 use crate::files::Files;
-use crate::message::Downstream;
+use crate::message::{Downstream, OutgoingHead, OutgoingRequest};
+use crate::route::Pattern;
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
+use crate::transform::Values;
 use crate::upstream::Wish;
 
 /// What answers a request that is not answered here.
@@ -48,77 +51,104 @@ impl<'s> Backend<'s> {
             _ => None,
         }
     }
+}
 
-    /// Whether it gets the target as the route rewrites it.
-    pub(super) fn gets_rewritten_target(self) -> bool {
-        matches!(self, Self::Endpoint(_))
-    }
+/// What a request is dispatched with.
+pub(super) struct Parts<'a, 's> {
+    pub(super) backend: Backend<'s>,
+    pub(super) wish: Wish,
+    pub(super) target: Asked<'a>,
+    /// The head as the backend gets it.
+    pub(super) outgoing: &'a OutgoingHead<'a>,
+    pub(super) values: &'a Values<'a>,
+    pub(super) route: &'a Route,
+    pub(super) pattern: &'a Pattern,
+    pub(super) length: BodyLength,
 }
 
 impl<'s, D: Downstream> Exchange<'_, 's, D> {
-    /// Has `backend` answer.
-    pub(super) async fn dispatch(
-        self,
-        backend: Backend<'s>,
-        wish: Wish,
-        route: &Route,
-        mut request: Request<'_>,
-    ) -> NextStep {
-        let Serving {
-            connection,
-            sites,
-            client,
-            guard,
-        } = self.serving;
-        let worker = request.worker;
-        let sends_header = match backend {
-            Backend::Endpoint(proxy) => {
-                let pool = worker.upstream(proxy.upstream).pool();
-                let fields = request.outgoing.head.fields();
-                let sticky = pool.settings.sticky();
-                request.outgoing.cookies = sticky.and_then(|sticky| sticky.without_ours(fields));
-                self.record.upstream = Some(proxy.upstream);
-                pool.settings.proxy_protocol.is_some()
-            }
-            Backend::Tunnel(connect) => connect.proxy_protocol.is_some(),
-            Backend::Forward(connect, forward) => {
-                request.outgoing.client = &forward.client;
-                connect.proxy_protocol.is_some()
-            }
-            Backend::Folder(_) => false,
-        };
-        let addresses = sends_header
-            .then(|| self.serving.addresses(self.down))
-            .flatten();
-        guard.watch().hold_to(pace(route.rules.rates));
-        let shape = route.rules.shape.as_ref();
-        let shapers = shape.map(|shape| self.shapers(shape, &route.action));
-        let site = self.record.site.map(|site| sites.sites[site].place);
-        let mut dispatch = Dispatch {
-            request,
-            guard,
-            account: connection.account(),
-            share_of: connection.share_of(self.head.version),
-            down: &mut *self.down,
-            wish,
-            private: &client.private,
-            introduction: &|version| connection.introduce(version, addresses),
-            shapers,
-            cells: worker.cells.http.site(site),
-            began: self.record.began,
-            persistence: self.persistence,
-            outcome: &mut self.record.outcome,
-        };
-        let user = self.record.user.as_ref();
-        let result = match backend {
-            Backend::Endpoint(proxy) => proxy.run(&mut dispatch).await,
-            Backend::Tunnel(connect) => boxed(|| connect.run(&mut dispatch, user)).await,
-            Backend::Forward(connect, forward) => {
-                boxed(|| connect.forward(&forward.proxy, &mut dispatch, user)).await
-            }
-            Backend::Folder(files) => files.run(&mut dispatch).await,
-        };
-        self.finish(result).await
+    /// Has the request's backend answer.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function keeps room for its arguments twice"
+    )]
+    pub(super) fn dispatch(self, parts: Parts<'_, 's>) -> impl Future<Output = NextStep> {
+        async move {
+            let Serving {
+                connection,
+                sites,
+                client,
+                guard,
+            } = *self.serving;
+            let (worker, backend, rules) = (&connection.worker, parts.backend, &parts.route.rules);
+            let told = match backend {
+                Backend::Forward(_, forward) => &forward.client,
+                Backend::Endpoint(_) | Backend::Tunnel(_) | Backend::Folder(_) => &client.told,
+            };
+            let (mut rewritten, mut cookies) = (None, None);
+            let sends_header = match backend {
+                Backend::Endpoint(proxy) => {
+                    let pool = worker.upstream(proxy.upstream).pool();
+                    let fields = parts.outgoing.fields();
+                    let sticky = pool.settings.sticky();
+                    cookies = sticky.and_then(|sticky| sticky.without_ours(fields));
+                    rewritten = rules.target.rewritten(parts.pattern, parts.values);
+                    self.record.upstream = Some(proxy.upstream);
+                    pool.settings.proxy_protocol.is_some()
+                }
+                Backend::Tunnel(connect) | Backend::Forward(connect, _) => {
+                    connect.proxy_protocol.is_some()
+                }
+                Backend::Folder(_) => false,
+            };
+            let addresses = sends_header
+                .then(|| self.serving.addresses(self.down))
+                .flatten();
+            guard.watch().hold_to(pace(rules.rates));
+            let shape = rules.shape.as_ref();
+            let shapers = shape.map(|shape| self.shapers(shape, &parts.route.action));
+            let site = self.record.site.map(|site| sites.sites[site].place);
+            let mut dispatch = Dispatch {
+                request: Request {
+                    worker,
+                    outgoing: OutgoingRequest {
+                        received: self.head,
+                        head: parts.outgoing,
+                        target: parts.target,
+                        rewritten,
+                        length: parts.length,
+                        client: told,
+                        id: parts.values.id,
+                        cookies,
+                    },
+                    values: *parts.values,
+                    pattern: parts.pattern,
+                    rules,
+                },
+                guard,
+                account: connection.account(),
+                share_of: connection.share_of(self.head.version),
+                down: &mut *self.down,
+                wish: parts.wish,
+                private: &client.private,
+                introduction: &|version| connection.introduce(version, addresses),
+                shapers,
+                cells: worker.cells.http.site(site),
+                began: self.record.began,
+                persistence: self.persistence,
+                outcome: &mut self.record.outcome,
+            };
+            let user = self.record.user.as_ref();
+            let result = match backend {
+                Backend::Endpoint(proxy) => proxy.run(&mut dispatch).await,
+                Backend::Tunnel(connect) => boxed(|| connect.run(&mut dispatch, user)).await,
+                Backend::Forward(connect, forward) => {
+                    boxed(|| connect.forward(&forward.proxy, &mut dispatch, user)).await
+                }
+                Backend::Folder(files) => files.run(&mut dispatch).await,
+            };
+            self.finish(result).await
+        }
     }
 
     /// What follows a request that a backend has answered, or has not.

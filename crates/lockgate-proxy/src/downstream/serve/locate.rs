@@ -40,7 +40,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
             sites,
             client,
             ..
-        } = self.serving;
+        } = *self.serving;
         let (head, trusted) = (self.head, client.is_trusted());
         let target = *self
             .target
