@@ -210,8 +210,13 @@ mod tests {
         }
 
         /// Ends as many as `wanted` after `millis`; returns how many of each client are left.
-        fn left(&self, millis: u64, mut wanted: usize) -> [usize; 3] {
-            end_at(self.clock.now() + millis, &self.clock, || {
+        fn left(&self, millis: u64, wanted: usize) -> [usize; 3] {
+            self.left_at(self.clock.now() + millis, wanted)
+        }
+
+        /// Ends as many as `wanted` at the time `now`; returns how many of each client are left.
+        fn left_at(&self, now: u64, mut wanted: usize) -> [usize; 3] {
+            end_at(now, &self.clock, || {
                 let more = wanted > 0;
                 wanted = wanted.saturating_sub(1);
                 more
@@ -299,8 +304,10 @@ mod tests {
     fn exchanges_that_progress_or_queue_are_not_preempted() {
         let mut begun = Begun::new();
         begun.many(10, 1);
+        // The first began before the others, by as much as it took to begin them.
+        let first = begun.exchanges.first().unwrap().1.watch().since();
         assert_eq!(
-            begun.left(STILL - 1, 10)[0],
+            begun.left_at(first + STILL - 1, 10)[0],
             10,
             "not still for long enough"
         );
