@@ -22,9 +22,10 @@ pub(crate) const REWRITE_BODY: Defaulted<Form<Option<Items<Table>>>> = Key::defa
     &Short { short: Unless(False, RULE_LIST), long: TableOf(rewrite_body::ALL) },
     "false",
     r#"[{ text = "{{user}}", with = "{client}" }, { select = "head", append = "<meta name=id content='{id}'>" }]"#,
-    "What is changed in the bodies of answers as they are sent; the short form is the value of `rules`. First selectors \
-     act on the page as it came, then texts and patterns in one pass over what is left of it; what a rule has put in is \
-     not changed by another. Length, `ETag`, ranges and `Content-Encoding` are those of what is sent.",
+    "Changes to response bodies while they are sent. The short form is the value of `rules`. \
+     Selectors act first, on the page as it was received; then texts and patterns act in one pass \
+     over the rest. Text that a rule inserts is not changed by other rules. Length, `ETag`, ranges \
+     and `Content-Encoding` are those of the changed body.",
 )
 .inside(r#"rules = [{ text = "a", with = "b" }]"#);
 
@@ -45,9 +46,10 @@ table! {
         &List { of: Media, least: 1 },
         r#"["text/html"]"#,
         r#"["text/html", "application/json"]"#,
-        "The media types that are changed; all others are sent as they are. Selectors act in `text/html` only. Of an answer \
-         that comes bit by bit, what may still become a match waits: about as many bytes as the longest `text` has, and up to \
-         24 KB with a `regex` whose matches may be long, so such rules do not fit `text/event-stream`.",
+        "The media types that are changed. Other responses are sent unchanged. Selectors act on \
+         `text/html` only. In a streamed response, bytes that may still become a match are held \
+         back: about the length of the longest `text`, and up to 24 KB for a `regex` with long \
+         matches. Such rules do not suit `text/event-stream`.",
     );
 
     const MAX: Defaulted<u64> = Key::defaulted(
@@ -55,7 +57,7 @@ table! {
         &Size { min: 1_000, max: 1 << 40 },
         r#""16MB""#,
         r#""1MB""#,
-        "The longest body that may come out; one that grows beyond it is broken off.",
+        "The longest body after the changes. The response is cut off when it grows beyond this.",
     );
 }
 
@@ -68,7 +70,7 @@ table! {
         &Body,
         Absent("`regex` or `select`"),
         r#""@version@""#,
-        "A text that is replaced wherever it stands. Upper and lower case differ.",
+        "A text that is replaced everywhere. Upper and lower case differ.",
     )
     .with(BESIDE_WITH);
 
@@ -77,8 +79,8 @@ table! {
         &Body,
         Absent("`text` or `select`"),
         r#""(?i)colou?r""#,
-        "A regular expression, in the syntax of the `regex` crate, that is replaced wherever it matches. In `with`, `$1` and \
-         `${name}` are what its groups matched, and `$$` is a dollar.",
+        "A regular expression whose matches are replaced, in the syntax of the `regex` crate. In \
+         `with`, `$1` and `${name}` are the groups of a match, and `$$` is a dollar sign.",
     )
     .with(BESIDE_WITH);
 
@@ -87,13 +89,16 @@ table! {
         &Body,
         Absent("an operation of `select`"),
         r#""{value:version}""#,
-        "What stands there instead, beside `text` or `regex`. The placeholders of `respond` are replaced, and `{time}` (of the \
-         request, in UTC, as `2026-05-04T12:30:00Z`), `{counter}` (of this route, one more for each request) and `{value:NAME}` \
-         (of `[values.NAME]`). What a request brings is escaped, so that it cannot become a tag, end an attribute in quotes or end a string of \
-         JSON and JavaScript. That does not help inside `<script>` and `<style>`, in an attribute that is code (`onclick`, \
-         `style`), in a tag without quotes, or where it would choose a URL's scheme or host (`href='{path}'`, `src='/{*}'`): \
-         a rule that shows such a place itself is an error. One that only matches there cannot be told: do not write it. \
-         `{value:NAME}` is put in as it is.",
+        "The replacement for `text` or `regex`. It may use the placeholders of `respond`, and \
+         `{time}` (of the request, in UTC, such as `2026-05-04T12:30:00Z`), `{counter}` (of this \
+         route, one more for each request) and `{value:NAME}` (of `[values.NAME]`, inserted \
+         unescaped).\n\n\
+         Text from the request is escaped, so that it cannot become a tag, end a quoted attribute, \
+         or end a JSON or JavaScript string. Escaping does not help inside `<script>` and \
+         `<style>`, in attributes that are code (`onclick`, `style`), in a tag without quotes, or \
+         where it chooses a URL's scheme or host (`href='{path}'`, `src='/{*}'`). A rule that \
+         contains such a place is an error. A rule that only matches at such a place cannot be \
+         detected: do not write one.",
     )
     .with(r#"text = "@version@""#)
     .atop("values.version.file = \"/etc/version\"");
@@ -103,10 +108,12 @@ table! {
         &Body,
         Absent("`text` or `regex`"),
         r#""nav > a[href='/']""#,
-        "A CSS selector (types, classes, ids, attributes, `:not`, `:nth-child`, `:nth-of-type`, children, descendants) of the \
-         elements to which one operation is done: `append`, `prepend`, `before`, `after`, `replace`, `inner`, `remove` or \
-         `set`. What is put in is HTML with the placeholders of `with`; inside `<script>` and `<style>` those of the request \
-         are left out. Elements are those whose tags are written in the page: a `<head>` that is left out is not found.",
+        "A CSS selector of the elements that one operation changes. It may use types, classes, ids, \
+         attributes, `:not`, `:nth-child`, `:nth-of-type`, children and descendants. The operation \
+         is one of `append`, `prepend`, `before`, `after`, `replace`, `inner`, `remove` and `set`. \
+         Inserted text is HTML with the placeholders of `with`; inside `<script>` and `<style>` \
+         those of the request are left out. Only elements whose tags are in the page are found: an \
+         omitted `<head>` is not.",
     )
     .with("remove = true");
 
@@ -115,7 +122,8 @@ table! {
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in at the end of the element, right before its end tag; nothing happens where that is left out, as with most `<p>` and `<li>`.",
+        "HTML to insert at the end of the element, before its end tag. An element without an end \
+         tag, such as most `<p>` and `<li>`, is not changed.",
     )
     .with(BESIDE_SELECT);
 
@@ -124,7 +132,7 @@ table! {
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in at its beginning.",
+        "HTML to insert at the beginning of the element.",
     )
     .with(BESIDE_SELECT);
 
@@ -133,7 +141,7 @@ table! {
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in before it.",
+        "HTML to insert before the element.",
     )
     .with(BESIDE_SELECT);
 
@@ -142,7 +150,7 @@ table! {
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in behind its end tag; nothing happens where that is left out.",
+        "HTML to insert after the element's end tag. An element without an end tag is not changed.",
     )
     .with(BESIDE_SELECT);
 
@@ -151,7 +159,7 @@ table! {
         &Body,
         Absent("another operation"),
         r#""<p>{id}""#,
-        "Put in its place.",
+        "HTML that replaces the element.",
     )
     .with(BESIDE_SELECT);
 
@@ -160,7 +168,7 @@ table! {
         &Body,
         Absent("another operation"),
         r#""{client}""#,
-        "Put in the place of what is in it.",
+        "HTML that replaces the content of the element.",
     )
     .with(BESIDE_SELECT);
 
@@ -169,7 +177,7 @@ table! {
         &Flag,
         "false",
         "true",
-        "Takes it out, with all that is in it.",
+        "Removes the element and its content.",
     )
     .with(BESIDE_SELECT);
 
@@ -178,7 +186,7 @@ table! {
         &Map { names: Names::Attributes, of: Unless(False, Body), beside: &[] },
         Absent("another operation"),
         r#"{ nonce = "{id}", onload = false }"#,
-        "Attributes that it gets; `false` takes one away.",
+        "Attributes to set on the element. `false` removes one.",
     )
     .with(BESIDE_SELECT);
 }
@@ -192,7 +200,7 @@ table! {
         &FilePath,
         Absent("`url`"),
         r#""/etc/version""#,
-        "A file whose text it is, without its last line break.",
+        "A file with the text. The last line break is dropped.",
     );
 
     const URL: Key<HttpUrl> = Key::new(
@@ -200,7 +208,8 @@ table! {
         &PlainUrl,
         Absent("`file`"),
         r#""http://127.0.0.1:9000/motd""#,
-        "A URL of plain HTTP whose body it is, without its last line break. An answer that is not 200 changes nothing.",
+        "A plain HTTP URL whose body is the text. The last line break is dropped. A response other \
+         than 200 keeps the previous text.",
     );
 
     const EVERY: Defaulted<Duration> = Key::defaulted(
@@ -208,7 +217,8 @@ table! {
         &Time { min: 1_000 },
         r#""10s""#,
         r#""1m""#,
-        "How often it is looked for anew. What cannot be had, or is longer than 64 KB, leaves the last one in place; an answer has 5 seconds.",
+        "How often the text is fetched. If a fetch fails, takes longer than 5 seconds, or returns \
+         more than 64 KB, the previous text stays.",
     )
     .with(r#"file = "/etc/version""#);
 
@@ -217,7 +227,7 @@ table! {
         &Line,
         Absent("nothing"),
         r#""1.0""#,
-        "What it is until it was had once.",
+        "The text until the first fetch has succeeded.",
     )
     .with(r#"file = "/etc/version""#);
 }

@@ -89,8 +89,9 @@ pub(crate) const PROXY: Key<Form<Destination>> = Key::new(
     &Short { short: DESTINATION, long: TableOf(proxy::ALL) },
     Absent("`root`, `redirect`, `respond`, or what the site says"),
     r#""unix:/run/app.sock""#,
-    "Requests go to an application: `\"pool:NAME\"`, an address, a list of addresses or a table. An address is \
-     `\"127.0.0.1:3000\"`, `\"[::1]:3000\"`, `\"app.internal:3000\"` or `\"unix:/run/app.sock\"`, never a URL.",
+    "Forwards requests to an application: `\"pool:NAME\"`, an address, a list of addresses or a \
+     table. An address is `\"127.0.0.1:3000\"`, `\"[::1]:3000\"`, `\"app.internal:3000\"` or \
+     `\"unix:/run/app.sock\"`, never a URL.",
 )
 .inside(r#"to = "10.0.0.1:443""#);
 
@@ -99,8 +100,9 @@ pub(crate) const REDIRECT: Key<Form<String>> = Key::new(
     &Short { short: Template, long: TableOf(redirect::ALL) },
     Absent("`proxy`, `root`, `respond`, or what the site says"),
     r#""https://www.example.org{path}""#,
-    "Requests are sent elsewhere, with 308. `{host}`, `{path}` and `{query}` stand for those of the request, `{*}` for \
-     what the `*` of the path matched (in a site itself: the path without its first `/`), `{id}` for a parameter.",
+    "Redirects requests, with status 308. `{host}`, `{path}` and `{query}` are those of the \
+     request, `{*}` is the part that the `*` of the path matched (in a site itself: the path \
+     without its first `/`), `{id}` is a parameter.",
 )
 .inside(r#"to = "https://www.example.org{path}""#);
 
@@ -112,7 +114,7 @@ pub(crate) const RESPOND: Key<Form<ShortResponse>> = Key::new(
     },
     Absent("`proxy`, `root`, `redirect`, or what the site says"),
     r#"{ status = 200, body = "hello {client}\n", type = "text/plain" }"#,
-    "Requests are answered here. The short forms are a body and a status.",
+    "A fixed response. The short forms are a body or a status.",
 )
 .inside(r#"body = "hello\n""#);
 
@@ -121,7 +123,8 @@ pub(crate) const STRIP_PREFIX: Defaulted<bool> = Key::defaulted(
     &Flag,
     "false",
     "true",
-    "Whether the path is sent on, or looked for in `root`, without what stands before `/*`.",
+    "Whether the part of the path before `/*` is removed before the path is forwarded or looked up \
+     in `root`.",
 );
 
 pub(crate) const REWRITE: Defaulted<Option<String>> = Key::defaulted(
@@ -129,7 +132,8 @@ pub(crate) const REWRITE: Defaulted<Option<String>> = Key::defaulted(
     &Unless(False, Template),
     "false",
     r#""/v1/{*}""#,
-    "The path that the application sees, with the placeholders of `redirect`; without a `?` in it the query is kept.",
+    "The path that the application sees, with the placeholders of `redirect`. If it has no `?`, the \
+     query is kept.",
 );
 
 pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted(
@@ -141,10 +145,11 @@ pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted(
     },
     "{}",
     r#"{ x-frame-options = "DENY", server = false, vary = { add = "accept" } }"#,
-    "Changes to the fields of every answer, by name: a text sets the field, a list sets it on several lines, \
-     `{ add = \"…\" }` adds a line beside what is there, `false` removes it. What is set or removed comes neither in a \
-     trailer nor with `_` for `-`. Placeholders as in `respond`. Answers of our own to what goes wrong keep their \
-     `Cache-Control: no-store`, their `Content-Type`, and what belongs to their status, such as `WWW-Authenticate` and `Allow`.",
+    "Changes to the fields of every response, by name. A text sets the field, a list sets it on \
+     several lines, `{ add = \"…\" }` adds a line, `false` removes the field. A field that is set \
+     or removed does not appear in trailers either, nor spelled with `_` for `-`. The placeholders \
+     of `respond` may be used. Lockgate's own error responses keep `Cache-Control: no-store`, their \
+     `Content-Type`, and fields that belong to the status, such as `WWW-Authenticate` and `Allow`.",
 );
 
 pub(crate) const REQUEST_HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted(
@@ -156,7 +161,10 @@ pub(crate) const REQUEST_HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted
     },
     "{}",
     r#"{ host = "app.internal", x-debug = false }"#,
-    "The same for the fields of every request that is sent to an endpoint. Nothing else sees the change: access log, `X-Forwarded-Host`, `Location`, compression, CORS, limits and error pages go by what the client has sent, and so does `balance`, but for fields that `auth.copy` sets.",
+    "The same changes to the fields of every request that is sent to an endpoint. Nothing else sees \
+     these changes: the access log, `X-Forwarded-Host`, `Location`, compression, CORS, limits, \
+     error pages and `balance` use the client's own fields (`balance` also those that `auth.copy` \
+     sets).",
 );
 
 pub(crate) const BODY: Key<Table> = Key::new(
@@ -164,7 +172,7 @@ pub(crate) const BODY: Key<Table> = Key::new(
     &TableOf(body::ALL),
     Within,
     r#"{ max = "10MB" }"#,
-    "Request bodies.",
+    "Limits of request bodies.",
 );
 
 pub(crate) const LIMIT: Defaulted<Form<Option<WrittenLimit>>> = Key::defaulted(
@@ -172,8 +180,9 @@ pub(crate) const LIMIT: Defaulted<Form<Option<WrittenLimit>>> = Key::defaulted(
     &Short { short: Unless(False, Limit), long: TableOf(limit::ALL) },
     "false",
     r#""20/s per client burst 40""#,
-    "How often requests may come; more are answered with 429. The short form is `\"RATE\"`, `\"RATE per WHO\"` or \
-     `\"RATE per WHO burst N\"`. A limit that a path inherits is counted together with its site's.",
+    "A rate limit. Requests above it get 429. The short form is `\"RATE\"`, `\"RATE per KEY\"` or \
+     `\"RATE per KEY burst N\"`, where KEY is a value of `per`. A limit that a path inherits is \
+     counted together with its site's.",
 )
 .inside(r#"rate = "20/s""#);
 
@@ -185,9 +194,9 @@ pub(crate) const AUTH: Defaulted<Form<()>> = Key::defaulted(
     },
     "false",
     r#"{ basic = "/etc/lockgate/htpasswd", realm = "api" }"#,
-    "Who may come: whoever knows a password (`basic`), or whom a service lets in that is asked about every request \
-     (`forward`). A path has its own or that of its site, never a part of each. Requests by which browsers ask first \
-     (`cors`) come without either.",
+    "Access control: by password (`basic`), or by a service that is asked about every request \
+     (`forward`). A path has its own `auth` or that of its site; the two are not merged. Preflight \
+     requests of `cors` need neither.",
 );
 
 pub(crate) const ALLOW: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
@@ -201,7 +210,7 @@ pub(crate) const ALLOW: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
     ),
     "false",
     r#"["10.0.0.0/8"]"#,
-    "The only clients that are served; others are answered with 403.",
+    "The only clients that are served. Others get 403.",
 );
 
 pub(crate) const DENY: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
@@ -215,7 +224,7 @@ pub(crate) const DENY: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
     ),
     "false",
     r#"["203.0.113.0/24"]"#,
-    "Clients that are answered with 403, also when `allow` has them.",
+    "Clients that get 403, even if `allow` has them.",
 );
 
 pub(crate) const TIMEOUTS: Key<Table> = Key::new(
@@ -223,7 +232,7 @@ pub(crate) const TIMEOUTS: Key<Table> = Key::new(
     &TableOf(timeouts::route::ALL),
     Absent("the global `timeouts`"),
     r#"{ response = "5m" }"#,
-    "Deadlines, merged over the global ones key by key.",
+    "Deadlines, merged over the global `[timeouts]` key by key.",
 );
 
 pub(crate) const REWRITE_LOCATION: Defaulted<bool> = Key::defaulted(
@@ -231,8 +240,8 @@ pub(crate) const REWRITE_LOCATION: Defaulted<bool> = Key::defaulted(
     &Flag,
     "true",
     "false",
-    "Whether `Location` and the paths of cookies are put back to what the client sees, after `strip_prefix` and where \
-     they name the endpoint.",
+    "Whether `Location` and cookie paths are changed back to what the client sees: after \
+     `strip_prefix`, and where they name the endpoint.",
 );
 
 pub(crate) const TRACE: Defaulted<Switch<u8>> = Key::defaulted(
@@ -240,9 +249,10 @@ pub(crate) const TRACE: Defaulted<Switch<u8>> = Key::defaulted(
     &OrFlag(Percent),
     "false",
     r#""10%""#,
-    "Whether a request that is of no trace begins one (W3C Trace Context), as `traceparent`. A share is how many of a hundred \
-     applications are asked to record; `true` is all of them. What clients send goes on as it came where it is valid, \
-     else it is taken out with its `tracestate`. The access log has the trace as `trace_id`.",
+    "Whether a request without a `traceparent` starts a trace (W3C Trace Context). A percentage is \
+     the share of traces that applications are asked to record; `true` is all. A valid \
+     `traceparent` from the client is forwarded unchanged; an invalid one is removed with its \
+     `tracestate`. The access log has the trace as `trace_id`.",
 );
 
 pub(crate) const ERROR_PAGES: Defaulted<MapOf<Option<PathBuf>>> = Key::defaulted(
@@ -254,7 +264,7 @@ pub(crate) const ERROR_PAGES: Defaulted<MapOf<Option<PathBuf>>> = Key::defaulted
     },
     "{}",
     r#"{ 502 = "/etc/lockgate/502.html" }"#,
-    "Files that are sent instead of our own pages of errors, by status; they are read when it starts.",
+    "Files that replace Lockgate's own error pages, by status. They are read at the start.",
 );
 
 pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = Key::defaulted(
@@ -262,11 +272,12 @@ pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = Key::defaulted(
     &Unless(False, FilePath),
     "false",
     r#""/etc/lockgate/redirects""#,
-    "A file of redirects, which are looked at before anything else answers: `FROM TO [STATUS]` on each line, such as \
-     `/old/* /new/{*} 301`. FROM is the whole path of a request, or ends in `/*`; the exact one is taken, else the longest. TO \
-     is a path or a URL with the placeholders of `redirect`; without a STATUS it is 308. `#` begins a comment. It may have \
-     100,000 lines and more, up to 16 MiB. What would lead to \
-     itself is not redirected. A request that has no route is answered with 404 as ever. The file is read when it starts.",
+    "A file of redirects, which are applied before anything else. Each line is `FROM TO [STATUS]`, \
+     such as `/old/* /new/{*} 301`. FROM is a whole request path, or ends in `/*`; an exact path \
+     wins, then the longest. TO is a path or a URL with the placeholders of `redirect`. The status \
+     is 308 unless given. `#` begins a comment. The file may have 100,000 lines and more, up to 16 \
+     MiB, and is read at the start. A redirect that would lead to itself is skipped. A request \
+     without a route still gets 404.",
 );
 
 pub(crate) const PATHS: Defaulted<RawPaths> = Key::defaulted(
@@ -274,9 +285,9 @@ pub(crate) const PATHS: Defaulted<RawPaths> = Key::defaulted(
     &Words(&[("strict", RawPaths::Refused), ("as-is", RawPaths::Sent)]),
     r#""strict""#,
     r#""as-is""#,
-    "`\"strict\"` answers paths that an application could read otherwise (`%2f`, `%5c`, `%00`, dot segments) with 400; \
-     `\"as-is\"` sends them on as they came, where every reading \
-     of them leads to the same route.",
+    "`\"strict\"` answers 400 to paths that an application could read differently (`%2f`, `%5c`, \
+     `%00`, dot segments). `\"as-is\"` forwards them unchanged, if every reading of them leads to \
+     the same route.",
 );
 
 pub(super) const REALM: Defaulted<String> = Key::defaulted(
@@ -284,7 +295,7 @@ pub(super) const REALM: Defaulted<String> = Key::defaulted(
     &Line,
     r#""restricted""#,
     r#""api""#,
-    "What the browser shows when it asks.",
+    "The text that the browser shows when it asks for the password.",
 )
 .with(BESIDE_BASIC);
 
@@ -340,7 +351,8 @@ table! {
         &Body,
         r#""""#,
         r#""hello {client}\n""#,
-        "The body. The placeholders of `redirect` are replaced, and `{client}`, `{scheme}`, `{method}` and `{id}`, the request's; other braces are text.",
+        "The body. It may use the placeholders of `redirect`, and `{client}`, `{scheme}`, \
+         `{method}` and `{id}` (the request's). Other braces are text.",
     );
 
     const TYPE: Defaulted<String> = pool::TYPE;
@@ -355,7 +367,7 @@ table! {
         &LINES,
         Required,
         r#""accept""#,
-        "A line, or several, beside what is there.",
+        "One or more lines to add to the field.",
     );
 }
 
@@ -368,7 +380,7 @@ table! {
         &Unless(OFF, Size { min: 0, max: u64::MAX }),
         r#""off""#,
         r#""10MB""#,
-        "The longest one. Longer ones are answered with 413.",
+        "The longest request body. A longer one gets 413.",
     );
 
     const MIN_RATE: Key<Option<u64>> = Key::new(
@@ -376,7 +388,7 @@ table! {
         &Unless(OFF, Rate),
         Absent("`rates.min_in`"),
         r#""10KB/s""#,
-        "The least that must come while the body is due and read.",
+        "The minimum rate of a request body, while it is expected and Lockgate reads it.",
     );
 }
 
@@ -389,7 +401,7 @@ table! {
         &Frequency,
         Required,
         r#""20/s""#,
-        "So many requests in a second, minute or hour.",
+        "The number of requests per second, minute or hour.",
     );
 
     const PER: Defaulted<LimitKey> = Key::defaulted(
@@ -397,8 +409,8 @@ table! {
         &LimitBy,
         r#""client""#,
         r#""header:x-key""#,
-        "Who is counted apart: `\"client\"` addresses (IPv6: each /64), the values of a field of the request, or \
-         nobody: the `\"route\"` as a whole.",
+        "The key that requests are counted by: `\"client\"` (the client's address; of IPv6 the \
+         /64), a field of the request, or `\"route\"` for all requests of the route together.",
     );
 
     const BURST: Key<u32> = Key::new(
@@ -406,7 +418,7 @@ table! {
         &Number::new(1, 1_000_000),
         Absent("the number in `rate`"),
         "40",
-        "How many may come at once.",
+        "How many requests may arrive at once.",
     );
 
     const STATUS: Defaulted<u16> = Key::defaulted(
@@ -414,7 +426,7 @@ table! {
         &Number::new(400, 599),
         "429",
         "503",
-        "The status of a refusal.",
+        "The status of a refused request.",
     );
 }
 
@@ -427,9 +439,10 @@ table! {
         &FilePath,
         Absent("`forward`"),
         r#""/etc/lockgate/htpasswd""#,
-        "A file of users and hashed passwords (bcrypt, SHA-256 and SHA-512 crypt, argon2), as `htpasswd -B` writes it; without `-B` that \
-         writes MD5, which is refused. `Authorization` goes on to the application, password included: \
-         `request_headers = { authorization = false }` removes it.",
+        "A file of users and hashed passwords (bcrypt, SHA-256 and SHA-512 crypt, argon2), as \
+         `htpasswd -B` writes it. Without `-B`, `htpasswd` writes MD5, which is refused. The \
+         `Authorization` field is forwarded to the application, password included; `request_headers \
+         = { authorization = false }` removes it.",
     );
 
     const REALM: Defaulted<String> = super::REALM;
@@ -439,12 +452,13 @@ table! {
         &DESTINATION,
         Absent("`basic`"),
         r#""127.0.0.1:4181""#,
-        "A service that says of every request whether it may: `\"pool:NAME\"`, an address or a list of addresses, never a \
-         URL. It is asked by a GET without a body that has the fields of the request, `Host` too, and \
-         `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, in which what a client says counts for nothing, but \
-         for `-Proto`, `-Host` and `-For` of who is `trusted`. Where it answers with 2xx the request goes on; any other \
-         answer goes to the client, with a body of at most 64 KB, and the request no further. Without an answer within \
-         `timeouts` the client gets 502, 503 or 504. Over TLS or HTTP/2 it is asked as its pool says.",
+        "A service that decides about every request: `\"pool:NAME\"`, an address or a list of \
+         addresses, never a URL. Lockgate sends it a GET without a body that has the request's \
+         fields, including `Host`, and `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`. \
+         The client's own values of these are ignored, except `-Proto`, `-Host` and `-For` from \
+         `trusted` addresses. On a 2xx the request continues. Any other response goes to the \
+         client, with at most 64 KB of body. If there is no response within `timeouts`, the client \
+         gets 502, 503 or 504. TLS and HTTP/2 are settings of its pool.",
     );
 
     const PATH: Defaulted<String> = Key::defaulted(
@@ -452,7 +466,7 @@ table! {
         &UrlPath,
         r#""/""#,
         r#""/verify?role=admin""#,
-        "The path, and perhaps query, that the service is asked for.",
+        "The path, optionally with a query, that the service is asked for.",
     )
     .with(BESIDE_FORWARD);
 
@@ -461,8 +475,9 @@ table! {
         &List { of: RequestField, least: 1 },
         Absent("none"),
         r#"["remote-user", "remote-groups"]"#,
-        "Fields that the request gets from the service's answer. What a client sends by these names is taken out first, \
-         also behind the body and with `_` for `-`, and the service sees of it only `authorization` and `cookie`.",
+        "Fields that are copied from the service's response to the request. The client's own fields \
+         of these names are removed first, also in trailers and spelled with `_` for `-`; the \
+         service sees only `authorization` and `cookie` of them.",
     )
     .with(BESIDE_FORWARD);
 }

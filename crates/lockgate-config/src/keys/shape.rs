@@ -13,12 +13,13 @@ pub(crate) const SHAPE: Defaulted<Form<Option<u64>>> = Key::defaulted(
     },
     "false",
     r#"{ per_connection = "10MB/s", per_client = "20MB/s", total = "1GB/s" }"#,
-    "The rates that bytes are held to, in and out each: what comes faster is not refused, but read later, so that whoever \
-     sends it is held up. The short form is `per_connection`. What may be saved while nothing moves is a twentieth of a \
-     second's worth, or a packet. Those who share a rate have their turns in the order of asking. Bytes are those of what \
-     is carried, without TLS; of sites they are those of bodies, and of what WebSockets carry, while heads and answers of our own \
-     are free. Who is held up is neither idle nor slow. A path that inherits it shares its rates with its site; one \
-     that has its own has nothing of its site's.",
+    "Bandwidth limits, in and out. Lockgate does not refuse faster traffic; it reads later, so the \
+     sender slows down. The short form is `per_connection`. A connection may save up a twentieth of \
+     a second's worth, or one packet. Connections that share a rate take turns in the order in \
+     which they ask. For a `[tcp]` table the bytes are those inside TLS; for a site they are bodies \
+     and WebSocket data, while heads and Lockgate's own responses are free. A limited connection \
+     does not count as idle or slow. A path that inherits `shape` shares the rates with its site; a \
+     path with its own `shape` uses none of its site's.",
 );
 
 /// `shape` of a `[tunnel]` table.
@@ -30,7 +31,7 @@ pub(crate) const TUNNEL: Defaulted<Form<Option<u64>>> = Key::defaulted(
     },
     "false",
     r#"{ per_tunnel = "10MB/s", per_user = "50MB/s", total = "1GB/s" }"#,
-    "The rates that bytes are held to, in and out each, as in a `[tcp]` table. The short form is `per_tunnel`.",
+    "Bandwidth limits, in and out, as in a `[tcp]` table. The short form is `per_tunnel`.",
 );
 
 const BOTH: Short<Rate> = Short {
@@ -43,8 +44,9 @@ pub(crate) const PER_CLIENT: Key<Form<u64>> = Key::new(
     &BOTH,
     Absent("no limit"),
     r#""20MB/s""#,
-    "For all connections of one client address together (IPv6: each /64), whichever worker has them. For sites \
-     the client is who `trusted` proxies say. Clients over Unix sockets have no address, and are not held to it.",
+    "The rate of all connections of one client address together (of IPv6 the /64), on all workers. \
+     For sites, the client is the one that `trusted` proxies name. Clients on Unix sockets have no \
+     address and are not limited.",
 );
 
 pub(crate) const TOTAL: Key<Form<u64>> = Key::new(
@@ -52,7 +54,7 @@ pub(crate) const TOTAL: Key<Form<u64>> = Key::new(
     &BOTH,
     Absent("no limit"),
     r#""1GB/s""#,
-    "For all clients together, in the whole process.",
+    "The rate of all clients together, per process.",
 );
 
 table! {
@@ -64,7 +66,7 @@ table! {
         &BOTH,
         Absent("no limit"),
         r#"{ in = "1MB/s", out = "10MB/s" }"#,
-        "For each connection of a client: all requests on it together.",
+        "The rate of each client connection: all its requests together.",
     );
 
     const PER_CLIENT: Key<Form<u64>> = super::PER_CLIENT;
@@ -80,7 +82,8 @@ table! {
         &BOTH,
         Absent("no limit"),
         r#"{ in = "1MB/s", out = "10MB/s" }"#,
-        "For each tunnel, also where several are on one connection, and the bodies of each request that is forwarded.",
+        "The rate of each tunnel, even if one connection has several, and of the bodies of each \
+         forwarded request.",
     );
 
     const PER_CLIENT: Key<Form<u64>> = super::PER_CLIENT;
@@ -90,7 +93,7 @@ table! {
         &BOTH,
         Absent("no limit"),
         r#""50MB/s""#,
-        "For everything that one user of `auth` has, together.",
+        "The rate of all tunnels of one user of `auth` together.",
     )
     .around(r#"auth = { basic = "/etc/lockgate/htpasswd" }"#);
 
@@ -106,7 +109,7 @@ table! {
         &Rate,
         Absent("no limit"),
         r#""1MB/s""#,
-        "What clients send.",
+        "The rate from clients.",
     );
 
     const OUT: Key<u64> = Key::new(
@@ -114,6 +117,6 @@ table! {
         &Rate,
         Absent("no limit"),
         r#""10MB/s""#,
-        "What is sent to clients.",
+        "The rate to clients.",
     );
 }

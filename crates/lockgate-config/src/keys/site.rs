@@ -45,7 +45,7 @@ table! {
         &List { of: SiteHost, least: 0 },
         "[]",
         r#"["example.org", "*.example.org"]"#,
-        "More hosts that are served alike, without ports.",
+        "More hosts of the same site, without ports.",
     );
 
     const LISTEN: Defaulted<Items<IpAddr>> = Key::defaulted(
@@ -53,7 +53,7 @@ table! {
         &List { of: Ip, least: 1 },
         r#"["0.0.0.0", "[::]"]"#,
         r#"["127.0.0.1", "[::1]"]"#,
-        "The addresses that are bound, without ports.",
+        "The addresses to bind, without ports.",
     );
 
     const TLS: Key<Form<Option<PathBuf>>> = Key::new(
@@ -61,8 +61,8 @@ table! {
         &Short { short: Unless(False, FilePath), long: TableOf(tls::site::ALL) },
         Absent("`[tls]` as it is where the key has no port; else plain HTTP"),
         r#"{ cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }"#,
-        "Takes TLS off. The short form is the path of `cert`; `{}` uses `[tls]` as it is; `false` is plain HTTP, on \
-         `ports.http` where the key has no port.",
+        "Terminates TLS. The short form is the path of `cert`; `{}` uses `[tls]` unchanged; `false` \
+         is plain HTTP, on `ports.http` if the site's key has no port.",
     )
     .inside(r#"cert = "/etc/tls/app.pem""#);
 
@@ -71,10 +71,11 @@ table! {
         &SPOKEN,
         Absent("`[\"h2\", \"http1\"]` over TLS, `[\"http1\"]` without"),
         r#"["http1", "h2c"]"#,
-        "What is spoken with clients. Over TLS `\"h2\"` and `\"http1\"`, best first, of which they choose by ALPN; sites on \
-         one address may differ. Without TLS `\"http1\"`, and `\"h2c\"` for clients that begin with HTTP/2 (prior \
-         knowledge), as gRPC clients inside a network do; all sites on one address must say the same. It is not about the \
-         redirect from `ports.http`.",
+        "The protocols for clients. Over TLS, `\"h2\"` and `\"http1\"` in order of preference, \
+         chosen by ALPN; sites on one address may differ. Without TLS, `\"http1\"`, and `\"h2c\"` \
+         for clients that begin with HTTP/2 (prior knowledge), as gRPC clients inside a network do; \
+         all sites on one address must have the same value. The redirect from `ports.http` is not \
+         affected.",
     );
 
     const ACCEPT_PROXY: Defaulted<AcceptProxy> = Key::defaulted(
@@ -82,7 +83,8 @@ table! {
         &PROXY_HEADER,
         "false",
         r#""require""#,
-        "Whether clients send a PROXY header first, as in a `[tcp]` table; all sites on one address must say the same.",
+        "Whether clients send a PROXY header first, as in a `[tcp]` table. All sites on one address \
+         must have the same value.",
     )
     .atop(r#"trusted = ["10.0.0.0/8"]"#);
 }
@@ -96,9 +98,9 @@ table! {
         &LOG_PLACE,
         Absent("the global `access_log`"),
         r#""combined:/var/log/lockgate/app.log""#,
-        "One line for each request of this site, in a log of its own with a form of its own, or `false` for none. \
-         Connections that end without a request are in the global one. Sites that say the same share a log; two \
-         that differ cannot write one file.",
+        "A log of its own for the requests of this site, with its own format, or `false` for none. \
+         Connections that end without a request are in the global log. Sites with the same value \
+         share a log; two sites with different formats cannot write to one file.",
     );
 
     const PATH: Key<Vec<Keyed<PathKey>>> = Key::new(
@@ -106,10 +108,11 @@ table! {
         &Tables::of(route::ALL),
         Within,
         "",
-        "What holds for some paths only. PATH is `\"/x\"` (that path), `\"/x/*\"` (what is below), `\"/x/{id}/y\"` (one \
-         segment is a parameter), each also after a method: `\"POST /x\"`. The most specific one is taken; a path that none \
-         matches is answered by the site's own verb, else with 404. A table without `proxy`, `root`, `redirect` or `respond` keeps \
-         that of its site; everything else is merged over what the site says, by key, and `false` removes.",
+        "Settings for some paths of the site. PATH is `\"/x\"` (that path), `\"/x/*\"` (all paths \
+         below it) or `\"/x/{id}/y\"` (one segment is a parameter), each optionally after a method: \
+         `\"POST /x\"`. The most specific one applies. A path that matches none gets the site's own \
+         verb, or 404 if it has none. A table without `proxy`, `root`, `redirect` or `respond` \
+         keeps its site's; every other key is merged over the site's, and `false` removes one.",
     )
     .inside(r#"proxy = "127.0.0.1:3000""#);
 }

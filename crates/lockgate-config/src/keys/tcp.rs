@@ -44,11 +44,13 @@ table! {
         &Map { names: Names::Servers, of: RELAYED, beside: &[] },
         Absent("names are not looked at"),
         r#"{ "mail.example.com" = "10.0.0.5:443", "*.example.net" = { proxy = "10.0.0.6:80", tls = { cert = "/etc/tls/net.pem" } } }"#,
-        "Where the bytes go by the name that a client asks for in its ClientHello: exact, or `\"*.example.com\"` for \
-         every name below it; the most specific one counts. What stands there is said as by `proxy`. TLS goes through as it \
-         is, to be decrypted by the endpoint, unless the entry has `tls`. On the same address there may be sites with TLS: \
-         their names and these are one table, and none may be in it twice. A client that asks for a name that nobody has, \
-         where there is no `default` either, is refused by the alert unrecognized_name, counted and logged. Stands instead of `proxy`.",
+        "Where connections go, by the server name in the ClientHello: an exact name, or \
+         `\"*.example.com\"` for every name below it. The most specific one applies. Values are \
+         those of `proxy`. TLS passes through and the endpoint decrypts it, unless the entry has \
+         `tls`. Sites with TLS may share the address: their names and these form one table, in \
+         which no name may appear twice. If a client asks for an unknown name and there is no \
+         `default`, Lockgate refuses it with the alert unrecognized_name, counts it and logs it. \
+         Replaces `proxy`.",
     )
     .inside(r#"proxy = "10.0.0.6:80""#);
 
@@ -57,8 +59,8 @@ table! {
         &Map { names: Names::Protocols, of: RELAYED, beside: &[] },
         Absent("protocols are not looked at"),
         r#"{ "acme-tls/1" = "127.0.0.1:10443" }"#,
-        "The same by a protocol that a client offers by ALPN (RFC 7301), whatever name it asks for: who offers one of these goes \
-         there. Of several the one that the client prefers counts.",
+        "Where connections go, by a protocol that the client offers by ALPN (RFC 7301), whatever \
+         its server name. If several match, the client's preference decides.",
     )
     .inside(r#"proxy = "10.0.0.6:80""#);
 
@@ -67,8 +69,8 @@ table! {
         &RELAYED,
         Absent("whoever asks for another name is refused"),
         r#""10.0.0.7:443""#,
-        "The same for clients that ask for no name, or one that nobody else on the address has. It takes the place of a site \
-         for every host, of which there can be none beside it.",
+        "Where connections go that have no server name, or one that no other table on the address \
+         has. It replaces a site for every host; an address cannot have both.",
     )
     .inside(r#"proxy = "10.0.0.6:80""#);
 
@@ -79,8 +81,9 @@ table! {
         &PROXY_HEADER,
         "false",
         r#""require""#,
-        "Whether clients send a PROXY header first; only those from addresses in `trusted`, and over Unix sockets, are believed. \
-         `\"require\"` refuses everybody else and a connection without one, `\"optional\"` takes their bytes as they are.",
+        "Whether clients send a PROXY header first. It is believed only from addresses in `trusted` \
+         and over Unix sockets. `\"require\"` refuses all other clients and connections without a \
+         header; `\"optional\"` treats their bytes as data.",
     )
     .atop(r#"trusted = ["10.0.0.0/8"]"#);
 
@@ -89,7 +92,7 @@ table! {
         &TableOf(timeouts::relay::ALL),
         Absent("the global `timeouts`"),
         r#"{ tunnel_idle = "5m" }"#,
-        "Deadlines of this listener, merged over the global ones key by key.",
+        "Deadlines of this listener, merged over the global `[timeouts]` key by key.",
     );
 
     const MAX_LIFETIME: Defaulted<Option<Duration>> = Key::defaulted(
@@ -97,7 +100,7 @@ table! {
         &Unless(OFF, AT_LEAST_1MS),
         r#""off""#,
         r#""8h""#,
-        "After how long a connection ends, whatever it carries.",
+        "The time after which a connection is closed, even if it is active.",
     );
 
     const SHAPE: Defaulted<Form<Option<u64>>> = shape::SHAPE;
@@ -108,8 +111,8 @@ const TLS_OFF: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
     &Short { short: Unless(False, FilePath), long: TableOf(tls::tcp::ALL) },
     "false",
     r#"{ cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }"#,
-    "Takes TLS off. The short form is the path of `cert`; `{}` uses `[tls]` as it is; `false` relays the \
-     bytes as they are.",
+    "Terminates TLS. The short form is the path of `cert`; `{}` uses `[tls]` unchanged; `false` \
+     relays the bytes unchanged.",
 )
 .inside(r#"cert = "/etc/tls/app.pem""#);
 
@@ -118,9 +121,10 @@ const WHERE_TO: Key<Form<Destination>> = Key::new(
     &Short { short: DESTINATION, long: TableOf(proxy::ALL) },
     Required,
     r#""unix:/run/app.sock""#,
-    "Where the bytes go: `\"pool:NAME\"`, an address, a list of addresses or a table. An address is `\"127.0.0.1:3000\"`, \
-     `\"[::1]:3000\"`, `\"app.internal:3000\"` or `\"unix:/run/app.sock\"`. Of a list the endpoint with the \
-     fewest connections is taken, and another one when it cannot be reached.",
+    "Where connections go: `\"pool:NAME\"`, an address, a list of addresses or a table. An address \
+     is `\"127.0.0.1:3000\"`, `\"[::1]:3000\"`, `\"app.internal:3000\"` or \
+     `\"unix:/run/app.sock\"`. In a list, the endpoint with the fewest connections is used, and \
+     another one if it cannot be reached.",
 )
 .inside(r#"to = "10.0.0.1:443""#);
 
@@ -133,10 +137,11 @@ const SENT_HEADER: Key<SentHeader> = Key::new(
     ]),
     Absent("none is sent"),
     r#""v2""#,
-    "The PROXY header that tells the endpoint the client's address; `\"v2\"` tells ALPN, server name, TLS \
-     version, cipher and the client certificate's name too, as far as they are known. `\"pass\"` hands on the header that has come, byte for byte, where \
-     `accept_proxy` takes one; a client that has sent none, or is not believed, gets one of version 2 as its own. What a table says holds for all \
-     its `sni`, `alpn` and `default` that say nothing else.",
+    "Sends a PROXY header, so that the endpoint learns the client's address. `\"v2\"` also has \
+     ALPN, server name, TLS version, cipher and the client certificate's name, as far as they are \
+     known. `\"pass\"` forwards the received header unchanged, if `accept_proxy` takes one; a \
+     client without a header, or one that is not believed, gets a version 2 header of its own. The \
+     value holds for all `sni`, `alpn` and `default` entries of the table that have none.",
 );
 
 pub(super) const TO: Key<Destination> = Key::new(
@@ -144,7 +149,8 @@ pub(super) const TO: Key<Destination> = Key::new(
     &DESTINATION,
     Required,
     r#"["10.0.0.1:443", { addr = "10.0.0.2:443", max = 200 }]"#,
-    "A pool, an address or a list of addresses, as in the short form. A pool says itself how it is spoken to.",
+    "A pool, an address or a list of addresses, as in the short form. A pool has its own `tls` and \
+     `protocol`.",
 );
 
 pub(super) const TLS_TO: Key<Table> = Key::new(
@@ -182,7 +188,7 @@ table! {
         &Number::new(1, 256),
         "1",
         "2",
-        "Its share beside the others.",
+        "Its share of the load, relative to the other endpoints.",
     )
     .with(r#"addr = "10.0.0.1:8080""#);
 
@@ -191,7 +197,8 @@ table! {
         &Number::count(),
         Absent("no limit"),
         "200",
-        "Connections or requests in flight to it at once, for the process: over all tables that name it.",
+        "Connections or requests in flight to the endpoint at once, per process, over all tables \
+         that name it.",
     )
     .with(r#"addr = "10.0.0.1:8080""#);
 
@@ -200,8 +207,9 @@ table! {
         &Flag,
         "false",
         "true",
-        "Whether it is used only while no other endpoint of the pool is up. Several backups share what comes by their \
-         `weight`; others that are merely at their `max` are waited for. What began at a backup ends there.",
+        "Whether the endpoint is used only while no other endpoint of the pool is up. Several \
+         backups share the load by `weight`. Endpoints that are only at their `max` are waited for. \
+         A connection that began at a backup stays there.",
     )
     .with(r#"addr = "10.0.0.1:8080""#);
 }

@@ -33,8 +33,8 @@ table! {
         &Short { short: POLICIES, long: TableOf(policy::ALL) },
         r#""intermediate""#,
         r#""modern""#,
-        "Versions, cipher suites and groups. `\"intermediate\"` is TLS 1.2 and 1.3 with forward secrecy, \
-         `\"modern\"` TLS 1.3 only; a table changes `\"intermediate\"` key by key.",
+        "TLS versions, cipher suites and groups. `\"intermediate\"` is TLS 1.2 and 1.3 with forward \
+         secrecy, `\"modern\"` is TLS 1.3 only. A table changes `\"intermediate\"` key by key.",
     );
 
     const CERTS: Defaulted<Items<Form<PathBuf>>> = Key::defaulted(
@@ -42,8 +42,8 @@ table! {
         &List { of: Short { short: FilePattern, long: TableOf(cert::ALL) }, least: 0 },
         "[]",
         r#"["/etc/tls/*.pem", { cert = "/etc/tls/b.crt", key = "/etc/tls/b.key" }]"#,
-        "Certificates, chosen by the host that the client names; an exact name wins over a wildcard. Patterns \
-         are read when it starts.",
+        "Certificates, chosen by the client's server name. An exact name wins over a wildcard. \
+         Patterns are expanded at the start.",
     );
 
     const DEFAULT: Key<Form<PathBuf>> = Key::new(
@@ -51,7 +51,7 @@ table! {
         &Short { short: FilePath, long: TableOf(cert::ALL) },
         Absent("such a client is refused; in a table that names exactly one certificate, that one"),
         r#""/etc/tls/default.pem""#,
-        "The certificate for a client that names no host, or one that no certificate covers.",
+        "The certificate for clients without a server name, or with one that no certificate covers.",
     );
 
     const TICKETS: Key<Form<()>> = Key::new(
@@ -59,8 +59,8 @@ table! {
         &Short { short: False, long: TableOf(tickets::ALL) },
         Within,
         "false",
-        "Session tickets, with which clients resume without a full handshake. `false` switches them off; with \
-         `keys`, `rotate` and `keep` do not apply.",
+        "Session tickets, by which clients resume a session without a full handshake. `false` turns \
+         them off. With `keys`, `rotate` and `keep` do not apply.",
     );
 
     const CLIENT_AUTH: Defaulted<Form<()>> = Key::defaulted(
@@ -68,7 +68,7 @@ table! {
         &Short { short: False, long: TableOf(client_auth::ALL) },
         "false",
         r#"{ mode = "require", ca = "/etc/tls/clients.pem" }"#,
-        "Certificates asked of clients.",
+        "Client certificates.",
     )
     .inside(r#"ca = "/etc/tls/clients.pem""#);
 }
@@ -90,7 +90,8 @@ table! {
         &List { of: SuiteName, least: 1 },
         Absent("those of `\"intermediate\"` for these versions, AES before ChaCha20"),
         r#"["TLS13_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]"#,
-        "Cipher suites, best first, by their IANA names; those of TLS 1.3 also with the prefix `TLS13_`.",
+        "Cipher suites in order of preference, by their IANA names. Those of TLS 1.3 may have the \
+         prefix `TLS13_`.",
     );
 
     const GROUPS: Key<Items<Group>> = Key::new(
@@ -98,7 +99,7 @@ table! {
         &List { of: GroupName, least: 1 },
         Absent("`X25519MLKEM768`, `X25519`, `secp256r1`, `secp384r1`"),
         r#"["X25519", "secp256r1"]"#,
-        "Key exchange groups, best first.",
+        "Key exchange groups in order of preference.",
     );
 }
 
@@ -128,7 +129,7 @@ table! {
         &FilePath,
         Absent("none is sent"),
         r#""/etc/tls/app.ocsp""#,
-        "An OCSP response in DER, stapled as it is.",
+        "An OCSP response in DER, which is stapled unchanged.",
     )
     .with(r#"cert = "/etc/tls/app.pem""#);
 }
@@ -142,7 +143,7 @@ table! {
         &Time { min: 60_000 },
         r#""12h""#,
         r#""6h""#,
-        "How long one key makes new tickets.",
+        "How long one key issues tickets.",
     );
 
     const KEEP: Defaulted<u8> = Key::defaulted(
@@ -150,7 +151,7 @@ table! {
         &Number::new(1, 16),
         "3",
         "2",
-        "How many keys are accepted, the current one included.",
+        "How many keys are accepted, including the current one.",
     );
 
     const KEYS: Key<PathBuf> = Key::new(
@@ -158,7 +159,8 @@ table! {
         &FilePath,
         Absent("keys are made at start and never leave the process"),
         r#""/etc/lockgate/tickets""#,
-        "A file of ticket keys, so that several machines or a restart resume each other's sessions.",
+        "A file of ticket keys, so that sessions can be resumed on several machines and after a \
+         restart.",
     );
 }
 
@@ -174,7 +176,8 @@ table! {
         ]),
         r#""require""#,
         r#""request""#,
-        "`\"require\"` refuses a client without a valid certificate; `\"request\"` lets one come without any.",
+        "`\"require\"` refuses clients without a valid certificate; `\"request\"` also accepts \
+         clients without any certificate.",
     );
 
     const CA: Key<PathBuf> = Key::new(
@@ -182,8 +185,9 @@ table! {
         &FilePath,
         Required,
         r#""/etc/tls/clients.pem""#,
-        "The authorities that sign them, in PEM. A missing or empty file fails the start. Certificates of clients must be X.509 \
-         version 3: `openssl x509 -req` makes version 1 unless it has extensions to add (`-extfile`).",
+        "The authorities of client certificates, in PEM. A missing or empty file is an error at the \
+         start. Client certificates must be X.509 version 3: `openssl x509 -req` makes version 1 \
+         unless it has extensions to add (`-extfile`).",
     );
 }
 
@@ -196,7 +200,7 @@ table! {
         &HostName,
         Absent("the host or address of each endpoint; needed for a Unix socket"),
         r#""app.internal""#,
-        "The name that is sent and that the certificate must carry.",
+        "The server name that is sent, and that the endpoint's certificate must contain.",
     );
 
     const CA: Defaulted<CaSource> = Key::defaulted(
@@ -204,7 +208,7 @@ table! {
         &Either(&[&As(SYSTEM, system), &As(FilePath, CaSource::File)]),
         r#""system""#,
         r#""/etc/tls/internal-ca.pem""#,
-        "Who signs it: the system's authorities or a PEM file.",
+        "The authorities of the endpoint's certificate: the system's, or a PEM file.",
     );
 
     const ALPN: Defaulted<Items<String>> = Key::defaulted(
@@ -212,7 +216,7 @@ table! {
         &List { of: Name, least: 0 },
         "[]",
         r#"["postgresql"]"#,
-        "Application protocols to offer, best first.",
+        "Application protocols to offer, in order of preference.",
     );
 }
 
@@ -225,7 +229,8 @@ table! {
         &FilePath,
         Absent("those of `certs`"),
         r#""/etc/tls/app.pem""#,
-        "The certificate of this listener and its chain, in PEM. It comes before those of `certs`.",
+        "The certificate of this listener and its chain, in PEM. It takes precedence over those of \
+         `certs`.",
     );
 
     const KEY: Key<PathBuf> = Key::new(
@@ -270,8 +275,8 @@ table! {
         &List { of: Name, least: 0 },
         "[]",
         r#"["postgresql"]"#,
-        "Application protocols to accept, best first; the application must then speak what was chosen. \
-         Without it ALPN is not answered.",
+        "Application protocols to accept, in order of preference. The application must then speak \
+         the negotiated protocol. Without this key ALPN is not answered.",
     );
 
     const POLICY: Defaulted<Form<PolicyName>> = super::POLICY;
