@@ -74,7 +74,7 @@ pub(crate) const COMPRESS: Key<Form<bool>> = Key::new(
         short: Flag,
         long: TableOf(compress::ALL),
     },
-    Absent("`true` for files, `false` for what comes from an application"),
+    Absent("`true` for files, `false` for responses of an application"),
     r#"{ codings = ["gzip"], min = "4KB" }"#,
     "Whether responses are compressed for clients that accept it (`Accept-Encoding`). Responses \
      that are already encoded are not. Leave it off where an application's pages contain both a \
@@ -154,7 +154,7 @@ table! {
     const ZSTD: Key<u8> = Key::new(
         "zstd",
         &Number::new(1, 19),
-        Absent("3, and 6 for what is kept"),
+        Absent("3, and 6 for cached files"),
         "6",
         "The level of zstd.",
     );
@@ -162,7 +162,7 @@ table! {
     const BR: Key<u8> = Key::new(
         "br",
         &Number::new(0, 11),
-        Absent("4, and 5 for what is kept"),
+        Absent("4, and 5 for cached files"),
         "5",
         "The level of Brotli.",
     );
@@ -170,7 +170,7 @@ table! {
     const GZIP: Key<u8> = Key::new(
         "gzip",
         &Number::new(1, 9),
-        Absent("4, and 6 for what is kept"),
+        Absent("4, and 6 for cached files"),
         "5",
         "The level of gzip.",
     );

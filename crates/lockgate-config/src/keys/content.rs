@@ -225,7 +225,7 @@ table! {
     const DEFAULT: Key<String> = Key::new(
         "default",
         &Line,
-        Absent("nothing"),
+        Absent("an empty text"),
         r#""1.0""#,
         "The text until the first fetch has succeeded.",
     )

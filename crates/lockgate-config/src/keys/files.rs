@@ -14,7 +14,7 @@ const BESIDE: &str = r#"root = "/srv/www""#;
 pub(crate) const ROOT: Key<PathBuf> = Key::new(
     "root",
     &FilePath,
-    Absent("`proxy`, `redirect`, `respond`, or what the site says"),
+    Absent("`proxy`, `redirect`, `respond`, or the verb of the site"),
     r#""/srv/www""#,
     "The folder whose files answer requests. Nothing outside of it is served. The whole request \
      path is looked up in it, in a path table too; with `strip_prefix`, without the part before \

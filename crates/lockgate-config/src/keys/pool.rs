@@ -22,9 +22,9 @@ pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = Key::defaulted(
      `tls`) or `\"h2c\"` (HTTP/2 without TLS by prior knowledge, as most gRPC servers speak it). A \
      `[tcp]` table relays bytes and cannot use a pool that speaks HTTP/2.\n\n\
      Over HTTP/2, requests share connections: up to 100 at once on each, or fewer if the endpoint \
-     says so. If a request gets no frame for 10 s, Lockgate sends a PING and closes the connection \
-     when no answer arrives within 20 s. Streams that are quiet after their response has begun \
-     cause no PING. Up to 1 MB of each response is buffered for a client that reads nothing. \
+     says so. If no frame arrives for 10 s after Lockgate has sent something of a request, it sends \
+     a PING, and closes the connection when no answer arrives within 20 s. A stream that is only \
+     quiet causes no PING. Up to 1 MB of each response is buffered for a client that reads nothing. \
      WebSockets need an endpoint that supports extended CONNECT (RFC 8441).",
 );
 
@@ -170,7 +170,7 @@ table! {
     const MAINTENANCE: Key<Table> = Key::new(
         "maintenance",
         &TableOf(maintenance::ALL),
-        Absent("a page that says so, with 503"),
+        Absent("a page with 503"),
         r#"{ body = "back soon\n" }"#,
         "The response while no endpoint is up. A `[tcp]` table sends it to clients that speak \
          HTTP/1.1, in plain or over TLS that it terminates; it closes every other connection.",
@@ -184,7 +184,7 @@ table! {
     const PATH: Key<String> = Key::new(
         "path",
         &UrlPath,
-        Absent("only whether a connection comes about, as `\"tcp\"`"),
+        Absent("only whether a connection succeeds, as with `\"tcp\"`"),
         r#""/health""#,
         "The request's path, optionally with a query.",
     );
@@ -266,7 +266,7 @@ table! {
             &As(Body, Expected::Text),
             &As(STATUSES, Expected::Statuses),
         ]),
-        Absent("`\"200-399\"`, of `tcp` nothing"),
+        Absent("`\"200-399\"`; for a `tcp` check nothing"),
         r#"["200-299", "401"]"#,
         "The statuses that count as success. For a `tcp` check, a text that must arrive within the \
          first 64 KB, such as `\"PONG\"`; without `send` the endpoint speaks first.",
@@ -285,7 +285,7 @@ table! {
     const PORT: Key<u16> = Key::new(
         "port",
         &Number::new(1, 65_535),
-        Absent("that of each endpoint"),
+        Absent("the port of each endpoint"),
         "8081",
         "Another port for the checks.",
     );
@@ -293,7 +293,7 @@ table! {
     const TLS: Key<Form<()>> = Key::new(
         "tls",
         &Short { short: False, long: TableOf(tls::upstream::ALL) },
-        Absent("that of the pool"),
+        Absent("the `tls` of the pool"),
         r#"{ name = "app.internal" }"#,
         "TLS of the checks. `false` checks without TLS.",
     );

@@ -34,20 +34,20 @@ pub(crate) const ALL: &[Row] = &[
     content::REWRITE_BODY.row(),
     STRIP_PREFIX.row(),
     REWRITE.row(),
+    REWRITE_LOCATION.row(),
+    PATHS.row(),
+    REDIRECTS.row(),
     HEADERS.row(),
     REQUEST_HEADERS.row(),
-    BODY.row(),
-    LIMIT.row(),
-    shape::SHAPE.row(),
+    TRACE.row(),
+    ERROR_PAGES.row(),
     AUTH.row(),
     ALLOW.row(),
     DENY.row(),
+    LIMIT.row(),
+    BODY.row(),
     TIMEOUTS.row(),
-    REWRITE_LOCATION.row(),
-    TRACE.row(),
-    ERROR_PAGES.row(),
-    REDIRECTS.row(),
-    PATHS.row(),
+    shape::SHAPE.row(),
 ];
 
 /// A change to the fields of one name: nothing removes them, lines replace them, a table adds.
@@ -87,7 +87,7 @@ pub(crate) enum RawPaths {
 pub(crate) const PROXY: Key<Form<Destination>> = Key::new(
     "proxy",
     &Short { short: DESTINATION, long: TableOf(proxy::ALL) },
-    Absent("`root`, `redirect`, `respond`, or what the site says"),
+    Absent("`root`, `redirect`, `respond`, or the verb of the site"),
     r#""unix:/run/app.sock""#,
     "Forwards requests to an application: `\"pool:NAME\"`, an address, a list of addresses or a \
      table. An address is `\"127.0.0.1:3000\"`, `\"[::1]:3000\"`, `\"app.internal:3000\"` or \
@@ -98,7 +98,7 @@ pub(crate) const PROXY: Key<Form<Destination>> = Key::new(
 pub(crate) const REDIRECT: Key<Form<String>> = Key::new(
     "redirect",
     &Short { short: Template, long: TableOf(redirect::ALL) },
-    Absent("`proxy`, `root`, `respond`, or what the site says"),
+    Absent("`proxy`, `root`, `respond`, or the verb of the site"),
     r#""https://www.example.org{path}""#,
     "Redirects requests, with status 308. `{host}`, `{path}` and `{query}` are those of the \
      request, `{*}` is the part that the `*` of the path matched (in a site itself: the path \
@@ -112,7 +112,7 @@ pub(crate) const RESPOND: Key<Form<ShortResponse>> = Key::new(
         short: RESPONSE_SHORT,
         long: TableOf(respond::ALL),
     },
-    Absent("`proxy`, `root`, `redirect`, or what the site says"),
+    Absent("`proxy`, `root`, `redirect`, or the verb of the site"),
     r#"{ status = 200, body = "hello {client}\n", type = "text/plain" }"#,
     "A fixed response. The short forms are a body or a status.",
 )

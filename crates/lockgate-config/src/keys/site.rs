@@ -59,7 +59,7 @@ table! {
     const TLS: Key<Form<Option<PathBuf>>> = Key::new(
         "tls",
         &Short { short: Unless(False, FilePath), long: TableOf(tls::site::ALL) },
-        Absent("`[tls]` as it is where the key has no port; else plain HTTP"),
+        Absent("`[tls]` if the key has no port, else plain HTTP"),
         r#"{ cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }"#,
         "Terminates TLS. The short form is the path of `cert`; `{}` uses `[tls]` unchanged; `false` \
          is plain HTTP, on `ports.http` if the site's key has no port.",

@@ -42,7 +42,7 @@ table! {
     const SNI: Key<MapOf<Form<Destination>>> = Key::new(
         "sni",
         &Map { names: Names::Servers, of: RELAYED, beside: &[] },
-        Absent("names are not looked at"),
+        Absent("server names are ignored"),
         r#"{ "mail.example.com" = "10.0.0.5:443", "*.example.net" = { proxy = "10.0.0.6:80", tls = { cert = "/etc/tls/net.pem" } } }"#,
         "Where connections go, by the server name in the ClientHello: an exact name, or \
          `\"*.example.com\"` for every name below it. The most specific one applies. Values are \
@@ -57,7 +57,7 @@ table! {
     const ALPN: Key<MapOf<Form<Destination>>> = Key::new(
         "alpn",
         &Map { names: Names::Protocols, of: RELAYED, beside: &[] },
-        Absent("protocols are not looked at"),
+        Absent("ALPN is ignored"),
         r#"{ "acme-tls/1" = "127.0.0.1:10443" }"#,
         "Where connections go, by a protocol that the client offers by ALPN (RFC 7301), whatever \
          its server name. If several match, the client's preference decides.",
@@ -67,7 +67,7 @@ table! {
     const DEFAULT: Key<Form<Destination>> = Key::new(
         "default",
         &RELAYED,
-        Absent("whoever asks for another name is refused"),
+        Absent("a client with another name is refused"),
         r#""10.0.0.7:443""#,
         "Where connections go that have no server name, or one that no other table on the address \
          has. It replaces a site for every host; an address cannot have both.",

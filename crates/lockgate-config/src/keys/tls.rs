@@ -49,7 +49,7 @@ table! {
     const DEFAULT: Key<Form<PathBuf>> = Key::new(
         "default",
         &Short { short: FilePath, long: TableOf(cert::ALL) },
-        Absent("such a client is refused; in a table that names exactly one certificate, that one"),
+        Absent("such a client is refused, unless the table names exactly one certificate"),
         r#""/etc/tls/default.pem""#,
         "The certificate for clients without a server name, or with one that no certificate covers.",
     );
@@ -88,7 +88,7 @@ table! {
     const SUITES: Key<Items<Suite>> = Key::new(
         "suites",
         &List { of: SuiteName, least: 1 },
-        Absent("those of `\"intermediate\"` for these versions, AES before ChaCha20"),
+        Absent("the suites of `\"intermediate\"` for these versions, AES before ChaCha20"),
         r#"["TLS13_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]"#,
         "Cipher suites in order of preference, by their IANA names. Those of TLS 1.3 may have the \
          prefix `TLS13_`.",
@@ -118,7 +118,7 @@ table! {
     const KEY: Key<PathBuf> = Key::new(
         "key",
         &FilePath,
-        Absent("in the same file, or beside it with the ending `.key`"),
+        Absent("in the same file, or beside it with the extension `.key`"),
         r#""/etc/tls/app.key""#,
         "The private key, in PEM.",
     )
@@ -157,7 +157,7 @@ table! {
     const KEYS: Key<PathBuf> = Key::new(
         "keys",
         &FilePath,
-        Absent("keys are made at start and never leave the process"),
+        Absent("keys are made at the start and never leave the process"),
         r#""/etc/lockgate/tickets""#,
         "A file of ticket keys, so that sessions can be resumed on several machines and after a \
          restart.",
@@ -227,7 +227,7 @@ table! {
     const CERT: Key<PathBuf> = Key::new(
         "cert",
         &FilePath,
-        Absent("those of `certs`"),
+        Absent("the certificates of `certs`"),
         r#""/etc/tls/app.pem""#,
         "The certificate of this listener and its chain, in PEM. It takes precedence over those of \
          `certs`.",
@@ -236,7 +236,7 @@ table! {
     const KEY: Key<PathBuf> = Key::new(
         "key",
         &FilePath,
-        Absent("in the same file, or beside it with the ending `.key`"),
+        Absent("in the same file, or beside it with the extension `.key`"),
         r#""/etc/tls/app.key""#,
         "The private key of `cert`.",
     );

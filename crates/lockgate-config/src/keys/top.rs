@@ -18,7 +18,7 @@ table! {
     const INCLUDE: Key<Items<PathBuf>> = Key::new(
         "include",
         &List { of: FilePattern, least: 0 },
-        Absent("nothing more is read"),
+        Absent("no other file is read"),
         r#"["sites/*.toml"]"#,
         "More files to merge into this one. A `[section]` may be spread over several files. A key, \
          or the table of one listener, that appears twice is an error that names both places.",
@@ -36,7 +36,7 @@ table! {
     const USER: Key<String> = Key::new(
         "user",
         &Name,
-        Absent("the user who started it"),
+        Absent("the user that started Lockgate"),
         r#""lockgate""#,
         "The user to run as, after addresses are bound and keys are read. Files that Lockgate reads \
          again when they change must be readable by this user; one that is not is a warning.",
@@ -45,7 +45,7 @@ table! {
     const STATE: Key<PathBuf> = Key::new(
         "state",
         &FilePath,
-        Absent("nothing is kept"),
+        Absent("the configuration is not kept"),
         r#""/var/lib/lockgate""#,
         "A folder for the last good configuration. Every successful start writes it to \
          `last-good.toml`: with included files merged, absolute paths, and `${…}` unexpanded. \
@@ -203,7 +203,7 @@ table! {
     const SITE: Key<Vec<Keyed<SiteKey>>> = Key::new(
         "site",
         &Tables::of(site::ALL),
-        Absent("no HTTP is served; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
+        Absent("no sites; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
         "",
         "A site. HOST is `\"example.com\"` (TLS on `ports.https`, and a redirect to it from \
          `ports.http`), `\"*.example.com\"`, `\"example.com:8443\"`, `\":8080\"` (every host on \
@@ -220,7 +220,7 @@ table! {
     const POOL: Key<Vec<Keyed<TableName>>> = Key::new(
         "pool",
         &Tables::of(pool::ALL),
-        Absent("addresses are written inline"),
+        Absent("endpoints stand in the tables that use them"),
         "",
         "A named group of endpoints, for `proxy = \"pool:NAME\"` in any table.",
     )
@@ -229,7 +229,7 @@ table! {
     const VALUES: Key<Vec<Keyed<TableName>>> = Key::new(
         "values",
         &Tables::of(content::value::ALL),
-        Absent("there are none"),
+        Absent("no texts are fetched"),
         "",
         "A text that is fetched while Lockgate runs, from a `file` or a `url`, for `{value:NAME}` \
          in `rewrite_body`.",
@@ -239,7 +239,7 @@ table! {
     const TUNNEL: Key<Vec<Keyed<ListenAddr>>> = Key::new(
         "tunnel",
         &Tables::of(tunnel::ALL),
-        Absent("nobody has tunnels"),
+        Absent("no tunnels"),
         "",
         "An HTTP proxy. Clients ask for a tunnel to a host and port (CONNECT, over HTTP/1.1 and \
          HTTP/2) and get one if the rules allow it. ADDR is as in `[tcp]` tables. Other methods get \
@@ -249,7 +249,7 @@ table! {
     const TCP: Key<Vec<Keyed<ListenAddr>>> = Key::new(
         "tcp",
         &Tables::of(tcp::ALL),
-        Absent("nothing is relayed unread; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
+        Absent("no TCP relays; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
         "",
         "A listener that relays the bytes of every connection, and terminates TLS if `tls` is \
          given. `proxy` says where they go, or `sni`, `alpn` and `default` by the client's server \
@@ -544,7 +544,7 @@ table! {
     const SERVERS: Key<Items<EndpointAddr>> = Key::new(
         "servers",
         &List { of: Endpoint, least: 1 },
-        Absent("those in /etc/resolv.conf"),
+        Absent("the name servers of /etc/resolv.conf"),
         r#"["10.0.0.53:53", "[fd00::53]:53"]"#,
         "Addresses of name servers, with ports, in the order in which they are asked.",
     );

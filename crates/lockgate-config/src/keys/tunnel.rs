@@ -45,7 +45,7 @@ table! {
     const CLIENTS: Key<Items<Cidr>> = Key::new(
         "clients",
         &List { of: Network, least: 1 },
-        Absent("with `auth` everybody; else loopback, private and link-local addresses, and who may open the Unix socket"),
+        Absent("with `auth`, every client; else loopback, private and link-local addresses, and clients of the Unix socket"),
         r#"["10.0.0.0/8", "192.0.2.0/24"]"#,
         "The client addresses that are served; others get 403. A proxy that is open to all \
          addresses without `auth` is a warning: any client can hide behind its address. Behind a \
@@ -56,7 +56,7 @@ table! {
     const ALLOW: Key<Items<TunnelRule>> = Key::new(
         "allow",
         &List { of: TunnelTarget, least: 1 },
-        Absent("every host, at port 443, and 80 with `forward`"),
+        Absent("every host on port 443, and 80 with `forward`"),
         r#"["*.example.org:443", "example.com:80,8000-8999", "10.1.0.0/16:22", "[2001:db8::/32]:443", "*:993"]"#,
         "The targets of tunnels; other targets get 403. A host name allows that host, `*.` every \
          host below it, `*` every host; a network allows every target with an address in it, by \
@@ -68,7 +68,7 @@ table! {
     const DENY: Key<Items<TunnelRule>> = Key::new(
         "deny",
         &List { of: TunnelTarget, least: 1 },
-        Absent("nothing"),
+        Absent("no target"),
         r#"["*.internal.example.org", "*:25", "203.0.113.0/24"]"#,
         "Targets that are refused even if `allow` has them; without ports, on every port. A name \
          does not deny its addresses.",
