@@ -45,41 +45,46 @@ struct Repeated {
 }
 
 impl Repeated {
-    /// Keeps a key, unless a table that it stands in says it.
+    /// Keeps a key, unless the table that it stands in is kept: then its keys are explained with it.
     fn add(&mut self, name: &str, first: &str) {
-        let said = self.keys.iter().any(|(table, first_table)| {
-            name.strip_prefix(table.as_str()).is_some_and(|rest| {
-                rest.starts_with(['.', '[']) && first.strip_prefix(first_table.as_str()) == Some(rest)
-            })
-        });
-        if !said {
+        let is_within = |(table, _): &(String, String)| {
+            let rest = name.strip_prefix(table.as_str());
+            rest.is_some_and(|rest| rest.starts_with(['.', '[']))
+        };
+        if !self.keys.iter().any(is_within) {
             self.keys.push((name.to_owned(), first.to_owned()));
         }
     }
 
-    /// A line for each pair of tables, with links to the keys.
+    /// The keys as a list with links: a line for the tables that have the same ones.
     fn take(&mut self) -> String {
-        let mut lines: Vec<((String, String), Vec<String>)> = Vec::new();
+        let mut tables: Vec<(String, String, Vec<String>)> = Vec::new();
         for (name, first) in std::mem::take(&mut self.keys) {
             let (table, key) = name.rsplit_once('.').unwrap_or(("", &name));
             let first_table = first.rsplit_once('.').map_or("", |(table, _)| table);
-            let tables = (table.to_owned(), first_table.to_owned());
             let link = format!("[`{key}`](#{})", anchor(&first));
-            match lines.iter_mut().find(|(pair, _)| *pair == tables) {
-                Some((_, links)) => links.push(link),
-                None => lines.push((tables, vec![link])),
+            let known = |(of, as_in, _): &&mut (String, String, Vec<String>)| {
+                of == table && as_in == first_table
+            };
+            match tables.iter_mut().find(known) {
+                Some((_, _, links)) => links.push(link),
+                None => tables.push((table.to_owned(), first_table.to_owned(), vec![link])),
+            }
+        }
+        let mut lines: Vec<(Vec<String>, String)> = Vec::new();
+        for (table, first_table, links) in tables {
+            let keys = format!("as in `{first_table}`: {}", links.join(", "));
+            match lines.iter_mut().find(|(_, line)| *line == keys) {
+                Some((of, _)) => of.push(table),
+                None => lines.push((vec![table], keys)),
             }
         }
         if lines.is_empty() {
             return String::new();
         }
         let mut text = String::from("### Keys explained elsewhere\n\n");
-        for ((table, first_table), links) in lines {
-            let place = match first_table.as_str() {
-                "" => "at the top".to_owned(),
-                table => format!("in `{table}`"),
-            };
-            text.push_str(&format!("- `{table}` has, as {place}: {}.\n", links.join(", ")));
+        for (of, keys) in lines {
+            text.push_str(&format!("- {}, {keys}.\n", names("In ", of)));
         }
         text + "\n"
     }
@@ -111,7 +116,10 @@ const TOPICS: &[(&str, &str)] = &[
     ("site.\"HOST\".alias", "Hosts, TLS and protocols"),
     ("site.\"HOST\".proxy", "Verbs: what answers requests"),
     ("site.\"HOST\".index", "Files"),
-    ("site.\"HOST\".cache", "Bodies: caching, compression, CORS, changes"),
+    (
+        "site.\"HOST\".cache",
+        "Bodies: caching, compression, CORS, changes",
+    ),
     ("site.\"HOST\".strip_prefix", "Paths"),
     ("site.\"HOST\".headers", "Fields and error pages"),
     ("site.\"HOST\".auth", "Access and limits"),
@@ -201,7 +209,6 @@ JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.json). Wi
 
 ## Contents
 
-- [Rules](#rules)
 {contents}
 
 "#;

@@ -84,7 +84,10 @@ pub(crate) const COMPRESS: Key<Form<bool>> = Key::new(
 
 pub(crate) const CORS: Defaulted<Form<Switch<Items<Option<Origin>>>>> = Key::defaulted(
     "cors",
-    &Short { short: OrFlag(EACH_ORIGIN), long: TableOf(cors::ALL) },
+    &Short {
+        short: OrFlag(EACH_ORIGIN),
+        long: TableOf(cors::ALL),
+    },
     "false",
     r#"["https://app.example.com", "https://*.example.org"]"#,
     "Which other origins may read responses in a browser (CORS). `true` allows every origin, \

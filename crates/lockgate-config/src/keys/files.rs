@@ -47,7 +47,10 @@ pub(crate) const CLEAN_URLS: Defaulted<bool> = Key::defaulted(
 
 pub(crate) const TRY: Key<Items<String>> = Key::new(
     "try",
-    &List { of: TryPath, least: 1 },
+    &List {
+        of: TryPath,
+        least: 1,
+    },
     Absent("the path of the request"),
     r#"["{path}", "/app.html"]"#,
     "Paths in `root`, tried in order; the first that exists is sent. A path that ends in `/` is a \

@@ -86,7 +86,10 @@ pub(crate) enum RawPaths {
 
 pub(crate) const PROXY: Key<Form<Destination>> = Key::new(
     "proxy",
-    &Short { short: DESTINATION, long: TableOf(proxy::ALL) },
+    &Short {
+        short: DESTINATION,
+        long: TableOf(proxy::ALL),
+    },
     Absent("`root`, `redirect`, `respond`, or the verb of the site"),
     r#""unix:/run/app.sock""#,
     "Forwards requests to an application: `\"pool:NAME\"`, an address, a list of addresses or a \
@@ -97,7 +100,10 @@ pub(crate) const PROXY: Key<Form<Destination>> = Key::new(
 
 pub(crate) const REDIRECT: Key<Form<String>> = Key::new(
     "redirect",
-    &Short { short: Template, long: TableOf(redirect::ALL) },
+    &Short {
+        short: Template,
+        long: TableOf(redirect::ALL),
+    },
     Absent("`proxy`, `root`, `respond`, or the verb of the site"),
     r#""https://www.example.org{path}""#,
     "Redirects requests, with status 308. `{host}`, `{path}` and `{query}` are those of the \
@@ -177,7 +183,10 @@ pub(crate) const BODY: Key<Table> = Key::new(
 
 pub(crate) const LIMIT: Defaulted<Form<Option<WrittenLimit>>> = Key::defaulted(
     "limit",
-    &Short { short: Unless(False, Limit), long: TableOf(limit::ALL) },
+    &Short {
+        short: Unless(False, Limit),
+        long: TableOf(limit::ALL),
+    },
     "false",
     r#""20/s per client burst 40""#,
     "A rate limit. Requests above it get 429. The short form is `\"RATE\"`, `\"RATE per KEY\"` or \

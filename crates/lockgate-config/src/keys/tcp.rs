@@ -108,7 +108,10 @@ table! {
 
 const TLS_OFF: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
     "tls",
-    &Short { short: Unless(False, FilePath), long: TableOf(tls::tcp::ALL) },
+    &Short {
+        short: Unless(False, FilePath),
+        long: TableOf(tls::tcp::ALL),
+    },
     "false",
     r#"{ cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }"#,
     "Terminates TLS. The short form is the path of `cert`; `{}` uses `[tls]` unchanged; `false` \
@@ -118,7 +121,10 @@ const TLS_OFF: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
 
 const WHERE_TO: Key<Form<Destination>> = Key::new(
     "proxy",
-    &Short { short: DESTINATION, long: TableOf(proxy::ALL) },
+    &Short {
+        short: DESTINATION,
+        long: TableOf(proxy::ALL),
+    },
     Required,
     r#""unix:/run/app.sock""#,
     "Where connections go: `\"pool:NAME\"`, an address, a list of addresses or a table. An address \
