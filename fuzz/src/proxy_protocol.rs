@@ -1,7 +1,7 @@
 //! PROXY headers: how bytes arrive does not matter, and what was read can be written and read again.
 
 use lockgate_net::proxy_protocol::{
-    Addresses, Guess, HEADER_MAX, Header, Parsed, ProxyError, Tlvs, VALUE_MAX, encode_v1,
+    Addresses, HEADER_MAX, Header, Parsed, PrefixMatch, ProxyError, Tlvs, VALUE_MAX, encode_v1,
     encode_v2, may_begin, parse,
 };
 
@@ -9,10 +9,10 @@ use lockgate_net::proxy_protocol::{
 pub fn proxy_protocol(data: &[u8]) {
     let result = parse(data);
     match (&result, may_begin(data)) {
-        (Ok(Some(_)), guess) => assert_eq!(guess, Guess::Yes, "a header that was not guessed"),
-        (_, Guess::No) => assert_eq!(result, Err(ProxyError::NotProxy)),
-        (Ok(None), guess) => assert!(
-            guess == Guess::Undecided || data.len() < HEADER_MAX,
+        (Ok(Some(_)), begins) => assert_eq!(begins, PrefixMatch::Yes, "a header that was not detected"),
+        (_, PrefixMatch::No) => assert_eq!(result, Err(ProxyError::NotProxy)),
+        (Ok(None), begins) => assert!(
+            begins == PrefixMatch::Undecided || data.len() < HEADER_MAX,
             "waits for ever"
         ),
         _ => {}

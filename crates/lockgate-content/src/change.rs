@@ -58,20 +58,24 @@
 //! other coding that has ASCII in it, and bytes that no rule touches come out unchanged. Inserted
 //! text is UTF-8.
 
+mod attributes;
 mod changer;
 mod compile;
+mod compiled;
 mod escape;
 mod html;
 mod matches;
 mod output;
-mod places;
 mod plan;
+mod rule_error;
+mod template_safety;
 
 pub use changer::Changer;
-pub use compile::{Changes, RuleError, RuleFault};
+pub use compile::Changes;
 pub use html::LONGEST_TAG;
 pub use matches::LONGEST_MATCH;
 pub use plan::{Filled, Plan};
+pub use rule_error::{RuleError, RuleFault};
 
 /// A text with placeholders for values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,13 +8,12 @@
 //! [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`] and [`Pauses`], and for
 //! relays early acknowledgements.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Context;
 use std::time::{Duration, Instant};
 
 use crate::shape::{Line, Moment, Place};
-use crate::socket::Socket;
+use crate::socket::{ACKS_PER_MESSAGE, Socket};
 
 /// A pause of about 40 ms, as long as Linux delays an acknowledgement, is probably caused by that.
 const STALL: std::ops::Range<Duration> = Duration::from_millis(36)..Duration::from_millis(60);
@@ -27,57 +26,6 @@ const REMEMBERED: u8 = u8::MAX;
 const EARLY: u8 = 8;
 /// The longest time until it comes then: a round trip.
 const SOON: Moment = 250_000_000;
-/// The number of acknowledgements at once per message. Asked for one piece, the kernel acknowledges
-/// later ones, too, but not always: not the second of two with the same length. So it is asked
-/// again, but not for each read of a large body.
-pub const PIECES: u8 = 8;
-
-/// The data that one connection has received since it last sent: sending has acknowledged all
-/// earlier data.
-#[derive(Debug, Default)]
-pub(crate) struct Acks {
-    reads: Cell<u8>,
-    /// Whether anything was read since the kernel was asked.
-    due: Cell<bool>,
-    asked: Cell<u8>,
-}
-
-impl Acks {
-    pub(crate) fn received(&self) {
-        self.reads.set(self.reads.get().saturating_add(1));
-        self.due.set(true);
-    }
-
-    pub(crate) fn sent(&self) {
-        self.reads.set(0);
-        self.due.set(false);
-        self.asked.set(0);
-    }
-
-    /// Whether to ask the kernel now, because it may delay an acknowledgement.
-    pub(crate) fn ask(&self) -> bool {
-        let due = self.due.replace(false);
-        self.asked
-            .set(self.asked.get().saturating_add(u8::from(due)));
-        due
-    }
-
-    /// Whether the kernel may not have acknowledged all data that was read.
-    pub(crate) fn is_due(&self) -> bool {
-        self.due.get()
-    }
-
-    /// The number of requests to the kernel since the last send.
-    pub(crate) fn asked(&self) -> u8 {
-        self.asked.get()
-    }
-
-    /// Whether nothing was sent between the last two reads.
-    pub(crate) fn reads_again(&self) -> bool {
-        self.reads.get() > 1
-    }
-}
-
 /// The sending behaviour of an endpoint on all its connections: whether it pauses as if it waited
 /// for acknowledgements. A few pauses are needed, since one may be the application's own.
 #[derive(Debug, Default)]
@@ -199,7 +147,7 @@ impl EarlyAck {
         let soon = acknowledged.is_some_and(|since| line.now() < since + SOON);
         // Or the client is known to wait, and its messages still come in pieces: a bulk stream
         // without a response does not count.
-        let again = pauses.left > 0 && (1..=PIECES).contains(&socket.acknowledged());
+        let again = pauses.left > 0 && (1..=ACKS_PER_MESSAGE).contains(&socket.acknowledged());
         if soon || again {
             pauses.remember();
         }
@@ -209,22 +157,6 @@ impl EarlyAck {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_acknowledgement_is_due_for_data_read_and_not_answered() {
-        let acks = Acks::default();
-        assert!(!acks.ask(), "nothing was received");
-        acks.received();
-        assert!(acks.ask());
-        assert!(!acks.ask(), "nothing was received since then");
-        acks.received();
-        assert!(acks.ask());
-        assert_eq!(acks.asked(), 2);
-        acks.received();
-        acks.sent();
-        assert!(!acks.ask(), "what was sent has carried one");
-        assert_eq!(acks.asked(), 0);
-    }
 
     fn paused(pauses: &mut Pauses, milliseconds: &[u64], again: bool, habits: Option<&Habits>) {
         let mut now = Instant::now();

@@ -8,9 +8,7 @@ pub use race::{interleave, race};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -92,13 +90,4 @@ pub fn is_exhaustion(error: &io::Error) -> bool {
     })
 }
 
-/// Probes a silent TCP peer after `idle`, then nine times every fifteen seconds.
-pub(crate) fn set_keepalive(fd: impl AsFd, idle: Duration) -> io::Result<()> {
-    sockopt::set_socket_keepalive(&fd, true)?;
-    sockopt::set_tcp_keepidle(&fd, idle)?;
-    sockopt::set_tcp_keepintvl(&fd, PROBE_INTERVAL.min(idle))?;
-    Ok(())
-}
-
-const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);

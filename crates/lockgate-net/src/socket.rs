@@ -5,6 +5,7 @@
 //! EAGAIN; a read that emptied the socket, with the end known already, saves the call that would
 //! only return 0.
 
+mod acks;
 #[cfg(test)]
 mod tests;
 
@@ -18,13 +19,15 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use crate::acknowledge::{Acks, PIECES};
 use crate::memory::{self, Charge, Kind};
 use crate::syscall;
+use acks::PendingAcks;
+
+pub use acks::ACKS_PER_MESSAGE;
 
 /// The family of a stream socket: TCP has options that Unix sockets lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,12 +74,14 @@ pub struct Socket {
     /// The memory counted for it while it is full.
     full: Cell<usize>,
     _own: Charge,
-    acks: Acks,
+    acks: PendingAcks,
 }
 
 /// The bytes after which a socket's limit is set: until then it holds little, and most never get
 /// there.
 const FEW: usize = 64 * 1024;
+/// The time between two probes of a silent peer.
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The state of Nagle's algorithm (RFC 896). It never delays the first write on a connection, since
 /// nothing is unacknowledged by then: many connections need no more, and save the call that
@@ -112,7 +117,7 @@ impl Socket {
             allowed: Cell::new(usize::MAX),
             full: Cell::new(0),
             _own: Charge::new(Kind::Kernel, memory::SOCKET),
-            acks: Acks::default(),
+            acks: PendingAcks::default(),
         })
     }
 
@@ -286,7 +291,7 @@ impl Socket {
                 Some(ready!(self.fd.poll_write_ready(cx))?)
             };
             if self.nagle.get() == Nagle::Sent {
-                rustix::net::sockopt::set_tcp_nodelay(&self.fd, true)?;
+                sockopt::set_tcp_nodelay(&self.fd, true)?;
                 self.nagle.set(Nagle::Off);
             }
             match call(self.fd.as_fd()) {
@@ -459,21 +464,21 @@ impl Socket {
     /// # Errors
     /// When the option cannot be read.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(rustix::net::sockopt::socket_error(&self.fd)?
-            .err()
-            .map(io::Error::from))
+        Ok(sockopt::socket_error(&self.fd)?.err().map(io::Error::from))
     }
 
-    /// Enables keep-alive probes of a silent TCP peer; a Unix socket needs none.
+    /// Probes a silent TCP peer after `idle`, then nine times every fifteen seconds. A Unix socket
+    /// needs no probes.
     ///
     /// # Errors
     /// When an option cannot be set.
     pub fn probe(&self, idle: Duration) -> io::Result<()> {
         if self.family == Family::Tcp {
-            crate::dial::set_keepalive(&self.fd, idle)
-        } else {
-            Ok(())
+            sockopt::set_socket_keepalive(&self.fd, true)?;
+            sockopt::set_tcp_keepidle(&self.fd, idle)?;
+            sockopt::set_tcp_keepintvl(&self.fd, PROBE_INTERVAL.min(idle))?;
         }
+        Ok(())
     }
 
     /// Ends writing and continues reading: half-close.
@@ -489,7 +494,7 @@ impl Socket {
     /// was asked for it: only for the first pieces, until something is sent.
     pub fn await_rest(&self) -> bool {
         let asked = self.acks.asked();
-        if asked < PIECES {
+        if asked < ACKS_PER_MESSAGE {
             self.acknowledge_now();
         }
         self.acks.asked() > asked
@@ -501,7 +506,7 @@ impl Socket {
     pub fn acknowledge_now(&self) {
         if self.family == Family::Tcp && self.acks.ask() {
             // A hint: a failure changes nothing.
-            let _ = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
+            let _ = sockopt::set_tcp_quickack(&self.fd, true);
         }
     }
 
@@ -543,7 +548,7 @@ impl Socket {
 
     /// Makes the following close a reset: the peer must not take truncated data for the whole.
     pub fn reset_on_close(&self) {
-        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
+        let _ = sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Changes of a document in a stream, piece by piece.
 
-use super::compile::{Changes, Compiled};
+use super::compile::Changes;
+use super::compiled::Compiled;
 use super::escape::Escape;
 use super::html::{Event, Html};
 use super::matches::Texts;

@@ -1,4 +1,4 @@
-//! Compilation of rules, and every fault that a rule can have.
+//! Compilation of rules.
 
 use std::sync::Arc;
 
@@ -7,10 +7,12 @@ use lol_html::Selector;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 
-use super::matches::{LONGEST_MATCH, Matcher, SHORT_MATCH};
+use super::attributes::{attribute, check_attribute};
+use super::compiled::{Compiled, Matcher, Operation, Select};
+use super::matches::{LONGEST_MATCH, SHORT_MATCH};
 use super::output::Piece;
-use super::places;
-use super::{Edit, Part, Rule, Template};
+use super::rule_error::{RuleError, RuleFault};
+use super::{Edit, Part, Rule, Template, template_safety};
 
 /// The size limit of the automaton of all patterns, in bytes.
 const PATTERNS_SIZE: usize = 4 << 20;
@@ -22,91 +24,6 @@ const TEXTS_FOR_TABLE: usize = 1024;
 #[derive(Clone)]
 pub struct Changes {
     compiled: Arc<Compiled>,
-}
-
-/// A rule that does not compile.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{fault}")]
-pub struct RuleError {
-    /// The index of the rule, from 0.
-    pub rule: usize,
-    /// The rule's fault.
-    pub fault: RuleFault,
-}
-
-/// A fault of a rule.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RuleFault {
-    /// An empty text, or a pattern that matches the empty string: it would match everywhere.
-    #[error("it matches the empty text, which is everywhere")]
-    Empty,
-    /// A text longer than [`LONGEST_MATCH`].
-    #[error("a text of more than {LONGEST_MATCH} bytes is not searched for")]
-    TooLong,
-    /// An invalid pattern, with the parser's message.
-    #[error("{0}")]
-    Pattern(String),
-    /// The patterns together need too much memory: counted repetitions multiply.
-    #[error("the patterns take too much memory: repeat less, or use (?-u)")]
-    TooLarge,
-    /// A replacement with a group that its pattern does not have.
-    #[error("the pattern has no group {0}; a dollar sign is written $$")]
-    Group(String),
-    /// An invalid selector, with the parser's message.
-    #[error("{0}")]
-    Selector(String),
-    /// An invalid name of an attribute.
-    #[error("no attribute can be called {0:?}")]
-    Name(String),
-    /// A value in an attribute that is code: no escaping makes it harmless.
-    #[error("a value in the attribute {0} would be code that clients choose")]
-    Code(String),
-    /// A value at the beginning of a URL could make it `javascript:`.
-    #[error(
-        "a value at the beginning of {0} could choose the URL's scheme: write / or https://… before it"
-    )]
-    Scheme(String),
-    /// A value where a URL's host is still open: one that begins with `/` or `@` would choose it.
-    #[error(
-        "a value in {0} could choose another host: end the host with /, or write more than / before it"
-    )]
-    Host(String),
-    /// A value in an element that is code.
-    #[error(
-        "a value inside <{0}> would be code that clients choose: put it into an attribute, as data-value='…'"
-    )]
-    Inside(String),
-    /// A value in a tag outside of quotes.
-    #[error("a value in a tag stands between quotes, as content='…'")]
-    Unquoted,
-}
-
-/// The compiled rules.
-pub(super) struct Compiled {
-    /// Replacements of all rules.
-    pub(super) inserts: Vec<Vec<Piece>>,
-    pub(super) selects: Vec<Select>,
-    pub(super) matcher: Matcher,
-    numbers: usize,
-}
-
-/// A selector and its operation.
-pub(super) struct Select {
-    pub(super) selector: Selector,
-    pub(super) operation: Operation,
-}
-
-/// An operation on an element, with the indexes of its replacements.
-#[derive(Debug, Clone)]
-pub(super) enum Operation {
-    Before(usize),
-    After(usize),
-    Prepend(usize),
-    Append(usize),
-    Inner(usize),
-    Replace(usize),
-    Set { name: String, insert: usize },
-    Unset { name: String, insert: usize },
 }
 
 impl Changes {
@@ -129,7 +46,7 @@ impl Changes {
                 fault,
             };
             inserted(rule)
-                .map_or(Ok(()), places::check)
+                .map_or(Ok(()), template_safety::check)
                 .map_err(wrong)?;
             match rule {
                 Rule::Text { find, with } => {
@@ -472,109 +389,4 @@ fn group(name: &str, regex: &Regex, pattern: usize) -> Result<usize, RuleFault> 
     number
         .filter(|number| *number < groups.group_len(pattern))
         .ok_or_else(|| RuleFault::Group(name.to_owned()))
-}
-
-/// A valid name of an attribute, in lower case.
-fn attribute(name: &str) -> Result<String, RuleFault> {
-    let fits =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b':' | b'.' | b'@');
-    if name.is_empty() || !name.bytes().all(fits) {
-        return Err(RuleFault::Name(name.to_owned()));
-    }
-    Ok(name.to_ascii_lowercase())
-}
-
-/// Attributes with a URL that browsers follow or run.
-const URLS: [&str; 12] = [
-    "href",
-    "xlink:href",
-    "src",
-    "srcset",
-    "imagesrcset",
-    "poster",
-    "action",
-    "formaction",
-    "data",
-    "to",
-    "from",
-    "ping",
-];
-
-/// Checks that values may stand in this attribute: escaping keeps them within the quotes, but not
-/// harmless to the attribute's reader.
-fn check_attribute(name: &str, value: &Template) -> Result<(), RuleFault> {
-    let Some(first) = value
-        .0
-        .iter()
-        .position(|part| matches!(part, Part::Value(_)))
-    else {
-        return Ok(());
-    };
-    let before = value.0[..first].iter().map(|part| match part {
-        Part::Text(text) => &text[..],
-        Part::Value(_) | Part::Raw(_) => b"",
-    });
-    check_value_behind(name, &before.collect::<Vec<_>>().concat())
-}
-
-/// The same for the first value, behind this text. It decides for the later ones: any value may be
-/// empty.
-pub(super) fn check_value_behind(name: &str, before: &[u8]) -> Result<(), RuleFault> {
-    if name.starts_with("on") || matches!(name, "style" | "srcdoc" | "values") {
-        return Err(RuleFault::Code(name.to_owned()));
-    }
-    if !URLS.contains(&name) {
-        return Ok(());
-    }
-    match open(before) {
-        None => Ok(()),
-        Some(Open::Scheme) => Err(RuleFault::Scheme(name.to_owned())),
-        Some(Open::Host) => Err(RuleFault::Host(name.to_owned())),
-    }
-}
-
-/// The part of a URL that is still open.
-enum Open {
-    Scheme,
-    Host,
-}
-
-/// The part of a URL that may follow this beginning, as browsers read it (URL Standard, 4.4): they
-/// skip tabs and line breaks, take `\` for `/`, and as many slashes as they find for two behind
-/// `https:`.
-fn open(before: &[u8]) -> Option<Open> {
-    let url: Vec<u8> = before
-        .iter()
-        .filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'))
-        .map(|byte| {
-            if *byte == b'\\' {
-                b'/'
-            } else {
-                byte.to_ascii_lowercase()
-            }
-        })
-        .skip_while(|byte| *byte <= b' ')
-        .collect();
-    let Some(end) = url
-        .iter()
-        .position(|byte| matches!(byte, b':' | b'/' | b'?' | b'#'))
-    else {
-        return Some(Open::Scheme);
-    };
-    let (first, rest) = url.split_at(end);
-    let rest = match rest.strip_prefix(b":") {
-        Some(_) if matches!(first, b"javascript" | b"vbscript" | b"data") => {
-            return Some(Open::Scheme);
-        }
-        Some(rest) => rest,
-        None if !first.is_empty() || rest[0] != b'/' => return None,
-        None if rest.len() > 1 && rest[1] != b'/' => return None,
-        None => rest,
-    };
-    let host = &rest[rest.iter().take_while(|byte| **byte == b'/').count()..];
-    let ended = host
-        .iter()
-        .skip(1)
-        .any(|byte| matches!(byte, b'/' | b'?' | b'#'));
-    (!ended).then_some(Open::Host)
 }

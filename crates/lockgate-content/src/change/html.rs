@@ -15,7 +15,7 @@ use lol_html::{
 };
 
 use super::ChangeError;
-use super::compile::{Compiled, Operation};
+use super::compiled::{Compiled, Operation};
 
 /// The memory limit of a document's unfinished tags and open elements, in bytes. Long tags are
 /// those with inline images.

@@ -1,11 +1,9 @@
 //! Texts and patterns in a stream, with results that do not depend on how it is cut.
 
-use aho_corasick::AhoCorasick;
-use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input, PatternID};
 
 use super::ChangeError;
-use super::compile::Compiled;
+use super::compiled::{Compiled, Matcher};
 use super::escape::Escape;
 use super::output::{Output, put};
 use crate::Progress;
@@ -23,26 +21,6 @@ const TILE: u64 = LONGEST_MATCH as u64;
 /// The reach of an assertion such as `\b` behind a match's end, and before its beginning: one
 /// character of UTF-8.
 const LOOK: usize = 4;
-
-/// The compiled texts and patterns.
-pub(super) enum Matcher {
-    /// Nothing to search for: everything passes.
-    Nothing,
-    /// Texts only; of those that begin at the same byte the first one wins.
-    Texts {
-        automaton: AhoCorasick,
-        longest: usize,
-        inserts: Vec<usize>,
-    },
-    /// Patterns, and texts among them as patterns.
-    Patterns {
-        regex: Box<Regex>,
-        /// The longest match, if it is at most [`SHORT_MATCH`].
-        longest: Option<usize>,
-        /// By pattern: the replacement, and whether it has groups.
-        inserts: Vec<(usize, bool)>,
-    },
-}
 
 /// A match in the buffer.
 struct Found {

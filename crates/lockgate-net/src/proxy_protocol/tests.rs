@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use super::{
-    Addresses, Guess, HEADER_MAX, Header, Parsed, ProxyError, Ssl, Tlvs, VALUE_MAX, Version,
+    Addresses, HEADER_MAX, Header, Parsed, PrefixMatch, ProxyError, Ssl, Tlvs, VALUE_MAX, Version,
     crc32c, encode_v1, encode_v2, may_begin, parse,
 };
 
@@ -564,22 +564,22 @@ fn empty_and_unknown_tlvs_are_ignored() {
 
 #[test]
 fn a_proxy_header_is_recognised_as_early_as_possible() {
-    let table: &[(&[u8], Guess)] = &[
-        (b"", Guess::Undecided),
-        (b"P", Guess::Undecided),
-        (b"PROXY", Guess::Undecided),
-        (b"PROXY ", Guess::Yes),
-        (b"PROXY TCP4", Guess::Yes),
-        (b"PROXYx", Guess::No),
-        (b"POST / HTTP/1.1", Guess::No),
-        (b"PO", Guess::No),
-        (b"\r", Guess::Undecided),
-        (b"\r\n\r\n\0\r\nQUIT", Guess::Undecided),
-        (b"\r\n\r\n\0\r\nQUIT\n", Guess::Yes),
-        (b"\r\n\r\n\0\r\nQUIT\n\x21\x11", Guess::Yes),
-        (b"\r\nG", Guess::No),
-        (b"\x16\x03\x01", Guess::No),
-        (b"SSH-2.0-", Guess::No),
+    let table: &[(&[u8], PrefixMatch)] = &[
+        (b"", PrefixMatch::Undecided),
+        (b"P", PrefixMatch::Undecided),
+        (b"PROXY", PrefixMatch::Undecided),
+        (b"PROXY ", PrefixMatch::Yes),
+        (b"PROXY TCP4", PrefixMatch::Yes),
+        (b"PROXYx", PrefixMatch::No),
+        (b"POST / HTTP/1.1", PrefixMatch::No),
+        (b"PO", PrefixMatch::No),
+        (b"\r", PrefixMatch::Undecided),
+        (b"\r\n\r\n\0\r\nQUIT", PrefixMatch::Undecided),
+        (b"\r\n\r\n\0\r\nQUIT\n", PrefixMatch::Yes),
+        (b"\r\n\r\n\0\r\nQUIT\n\x21\x11", PrefixMatch::Yes),
+        (b"\r\nG", PrefixMatch::No),
+        (b"\x16\x03\x01", PrefixMatch::No),
+        (b"SSH-2.0-", PrefixMatch::No),
     ];
     for (bytes, guess) in table {
         assert_eq!(may_begin(bytes), *guess, "{}", bytes.escape_ascii());
@@ -589,7 +589,7 @@ fn a_proxy_header_is_recognised_as_early_as_possible() {
 #[test]
 fn detection_of_a_proxy_header_agrees_with_the_parser() {
     for header in valid() {
-        assert_eq!(may_begin(&header), Guess::Yes);
+        assert_eq!(may_begin(&header), PrefixMatch::Yes);
     }
     for other in [
         &b"GET / HTTP/1.1\r\n"[..],
@@ -597,7 +597,7 @@ fn detection_of_a_proxy_header_agrees_with_the_parser() {
         b"PROXIES",
         b"\n",
     ] {
-        assert_eq!(may_begin(other), Guess::No);
+        assert_eq!(may_begin(other), PrefixMatch::No);
         assert_eq!(parse(other), Err(ProxyError::NotProxy));
     }
 }

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::str::{self, FromStr};
 
 use super::header::Pair;
-use super::{Addresses, Guess, Header, Parsed, ProxyError, Tlvs, Version};
+use super::prefix::PrefixMatch;
+use super::{Addresses, Header, Parsed, ProxyError, Tlvs, Version};
 
 /// The longest line, CRLF included (§2.1: "worst case").
 pub const LINE_MAX: usize = 107;
@@ -18,14 +19,14 @@ const TCP6: &[u8] = b"TCP6 ";
 const UNKNOWN: &[u8] = b"UNKNOWN";
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
-    let rest = match Guess::of(bytes, GREETING) {
-        Guess::No => return Err(ProxyError::NotProxy),
-        Guess::Undecided => return Ok(None),
-        Guess::Yes => bytes.get(GREETING.len()..).unwrap_or_default(),
+    let rest = match PrefixMatch::of(bytes, GREETING) {
+        PrefixMatch::No => return Err(ProxyError::NotProxy),
+        PrefixMatch::Undecided => return Ok(None),
+        PrefixMatch::Yes => bytes.get(GREETING.len()..).unwrap_or_default(),
     };
     if KEYWORDS
         .iter()
-        .all(|keyword| Guess::of(rest, keyword) == Guess::No)
+        .all(|keyword| PrefixMatch::of(rest, keyword) == PrefixMatch::No)
     {
         return Err(ProxyError::Keyword);
     }

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::header::Pair;
-use super::{Addresses, Guess, Header, Parsed, ProxyError, Tlvs, Version, tlv};
+use super::prefix::PrefixMatch;
+use super::{Addresses, Header, Parsed, ProxyError, Tlvs, Version, tlv};
 
 /// The longest accepted header. The specification allows 65,551 bytes, but wants a header to fit
 /// into 536; the largest in practice (client certificates in TLVs) are below 4 KB.
@@ -23,10 +24,10 @@ const TCP6: u8 = 0x21;
 const UNIX_STREAM: u8 = 0x31;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
-    match Guess::of(bytes, SIGNATURE) {
-        Guess::No => return Err(ProxyError::NotProxy),
-        Guess::Undecided => return Ok(None),
-        Guess::Yes => {}
+    match PrefixMatch::of(bytes, SIGNATURE) {
+        PrefixMatch::No => return Err(ProxyError::NotProxy),
+        PrefixMatch::Undecided => return Ok(None),
+        PrefixMatch::Yes => {}
     }
     let mut fixed = bytes.iter().copied().skip(SIGNATURE.len());
     let Some(command) = fixed.next() else {

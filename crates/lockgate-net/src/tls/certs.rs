@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use rustls::pki_types::CertificateDer;
 use rustls::sign::{CertifiedKey, SigningKey};
 
+use super::cert_files::CertFiles;
 use super::error::{CertError, Warning};
 use super::ocsp;
 use super::pem::{self, PemFile};
@@ -17,28 +18,7 @@ use super::private_key::{self, KeyKind, public_half};
 use super::stamp::{Stamp, stamp};
 use super::x509::{self, Facts, system_time};
 
-/// The files of one certificate.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CertFiles {
-    /// PEM: the site's own certificate first, then its chain; the key may be in here too.
-    pub cert: PathBuf,
-    /// PEM file of the private key. `None`: in the certificate's file, else beside it
-    /// (`x.crt` → `x.key`, `fullchain.pem` → `privkey.pem`).
-    pub key: Option<PathBuf>,
-    /// DER file of an OCSP response to staple.
-    pub ocsp: Option<PathBuf>,
-}
-
 impl CertFiles {
-    /// A certificate with a key by the rules of [`CertFiles::key`], and nothing stapled.
-    pub fn of(cert: impl Into<PathBuf>) -> Self {
-        Self {
-            cert: cert.into(),
-            key: None,
-            ocsp: None,
-        }
-    }
-
     /// Whether the file has only certificates of authorities, and no key is in it or beside it: a
     /// file for verification, which a pattern such as `/etc/tls/*.pem` matches too.
     pub fn are_authorities(&self) -> bool {

@@ -13,7 +13,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::certs::{CertFiles, Certificate};
+use super::cert_files::CertFiles;
+use super::certs::Certificate;
 use super::error::CertError;
 use super::pem;
 use super::policy::Policy;

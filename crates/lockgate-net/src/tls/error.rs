@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use super::certs::CertFiles;
+use super::cert_files::CertFiles;
 
 /// The reason why a file with certificates or keys cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

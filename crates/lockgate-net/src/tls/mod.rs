@@ -5,12 +5,13 @@
 //!
 //! - `server`: [`Acceptor`], TLS to clients · `acceptors`: the choice of one by SNI · `client`:
 //!   [`Connector`], TLS to endpoints
-//! - `store`: certificates by SNI · `certs`: one certificate from its files · `pem`, `x509`,
-//!   `private_key`, `ocsp`: the contents of these · `stamp`: whether they changed
+//! - `store`: certificates by SNI · `certs`: one certificate from its files (`cert_files`) · `pem`,
+//!   `x509`, `private_key`, `ocsp`: the contents of these · `stamp`: whether they changed
 //! - `tickets`: session tickets · `policy`: versions, suites, groups · `verify`: client
 //!   certificates
 
 mod acceptors;
+mod cert_files;
 mod certs;
 mod client;
 mod error;
@@ -33,7 +34,8 @@ mod verify;
 mod x509;
 
 pub use acceptors::{Acceptors, Name};
-pub use certs::{CertFiles, Certificate};
+pub use cert_files::CertFiles;
+pub use certs::Certificate;
 pub use client::{CaSource, ClientSettings, Connector, ConnectorError};
 pub use error::{CertError, TlsSetupError, Warning};
 pub use policy::{Group, Policy, PolicyError, Suite, Version};

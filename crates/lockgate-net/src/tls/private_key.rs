@@ -14,7 +14,7 @@ use rustls::sign::SigningKey;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::public_key::PublicKey;
 
-use super::certs::CertFiles;
+use super::cert_files::CertFiles;
 use super::error::{CertError, Warning};
 use super::pem::{PemFile, UnusableKey};
 

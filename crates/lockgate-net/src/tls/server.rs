@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 
-use super::certs::CertFiles;
+use super::cert_files::CertFiles;
 use super::error::{TlsSetupError, Warning};
 use super::policy::Policy;
 use super::stamp::{Stamp, stamp};

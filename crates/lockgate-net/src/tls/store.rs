@@ -15,7 +15,8 @@ use rustls::SignatureScheme;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::certs::{CertFiles, Certificate, Parts};
+use super::cert_files::CertFiles;
+use super::certs::{Certificate, Parts};
 use super::error::{CertError, TlsSetupError, Warning};
 use super::private_key::KeyKind;
 

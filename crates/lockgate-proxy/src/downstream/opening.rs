@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::task::Poll;
 
 use lockgate_net::client_hello::{self, First, Hello, HelloError, Peek};
-use lockgate_net::proxy_protocol::{self, Addresses, Guess, ProxyError};
+use lockgate_net::proxy_protocol::{self, Addresses, PrefixMatch, ProxyError};
 use lockgate_net::socket::Socket;
 
 /// What one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
@@ -136,9 +136,9 @@ pub(super) async fn proxy_header(
         begins();
         if expected == AcceptProxy::Optional {
             match proxy_protocol::may_begin(received) {
-                Guess::No => return Ok(None),
-                Guess::Undecided => continue,
-                Guess::Yes => {}
+                PrefixMatch::No => return Ok(None),
+                PrefixMatch::Undecided => continue,
+                PrefixMatch::Yes => {}
             }
         }
         if let Some(parsed) = proxy_protocol::parse(received)? {

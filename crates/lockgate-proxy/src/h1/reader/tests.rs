@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{Method, ResponseHead};
-use lockgate_net::acknowledge::PIECES;
+use lockgate_net::socket::ACKS_PER_MESSAGE;
 use lockgate_net::socket::{Family, Socket};
 
 use super::*;
@@ -165,7 +165,7 @@ fn a_large_response_body_is_not_acknowledged_per_read() {
             asked.says(b"4\r\nbody\r\n").await;
             assert_eq!(asked.body().await, 4);
         }
-        assert_eq!(asked.acknowledged(), PIECES);
+        assert_eq!(asked.acknowledged(), ACKS_PER_MESSAGE);
     });
 }
 

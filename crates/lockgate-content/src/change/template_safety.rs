@@ -3,7 +3,8 @@
 //! A small tokenizer of the template's tags, after HTML's (WHATWG HTML, 13.2.5). It begins in text,
 //! as the insertions of selectors do; the place where a text or a pattern matches is unknown.
 
-use super::compile::{RuleFault, check_value_behind};
+use super::attributes::check_value_behind;
+use super::rule_error::RuleFault;
 use super::{Part, Template};
 
 /// Elements with content that has no tags.
