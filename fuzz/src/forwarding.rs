@@ -6,17 +6,17 @@ use std::net::IpAddr;
 use lockgate_http::asked::asked;
 use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::forwarded_for as element;
-use lockgate_http::forwarding::{self, Client, Onward};
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, encode, framing};
+use lockgate_http::forwarding::{self, ForwardedClient, EndToEndFields};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, encode, framing};
 use lockgate_http::head::{BodyLength, RequestHead};
 
-const LIMITS: Limits = Limits {
+const LIMITS: HeadLimits = HeadLimits {
     head: 1 << 20,
     fields: 64,
 };
 /// For what we write, which may be longer.
-const WRITTEN: Limits = Limits {
+const WRITTEN: HeadLimits = HeadLimits {
     head: 1 << 22,
     fields: 80,
 };
@@ -66,7 +66,7 @@ pub fn fields(data: &[u8]) {
     ) else {
         return;
     };
-    let onward = Onward::of(&head.fields);
+    let onward = EndToEndFields::of(&head.fields);
     let kept: Vec<_> = head
         .fields
         .iter()
@@ -121,8 +121,8 @@ pub fn h1_exchange(data: &[u8]) {
         // CONNECT is not forwarded.
         return;
     }
-    let client = Client::new("192.0.2.7".to_owned(), false, false);
-    let onward = Onward::of(&head.fields);
+    let client = ForwardedClient::new("192.0.2.7".to_owned(), false, false);
+    let onward = EndToEndFields::of(&head.fields);
     let passes = |field: &Field<'_>| {
         field.known != Some(Known::Host) && onward.passes(field) && !client.replaces(field)
     };
@@ -194,9 +194,9 @@ pub fn h1_exchange(data: &[u8]) {
     );
 }
 
-fn read(input: &[u8], limits: &Limits) -> Option<RequestHead> {
+fn read(input: &[u8], limits: &HeadLimits) -> Option<RequestHead> {
     let mut head = RequestHead::default();
-    let used = parse::request(input, &mut Progress::default(), limits, &mut head).ok()??;
+    let used = parse::request(input, &mut HeadProgress::default(), limits, &mut head).ok()??;
     assert!(used <= input.len());
     Some(head)
 }
@@ -246,7 +246,7 @@ fn detached(fields: &Fields, kept: &[Field<'_>]) {
     for name in &names {
         detached.append(name, b"ours");
     }
-    let onward = Onward::of(&detached);
+    let onward = EndToEndFields::of(&detached);
     let passes: Vec<_> = detached
         .iter()
         .filter(|field| onward.passes(field))

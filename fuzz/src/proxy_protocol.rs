@@ -1,7 +1,7 @@
 //! PROXY headers: how bytes arrive does not matter, and what was read can be written and read again.
 
 use lockgate_net::proxy_protocol::{
-    Addresses, HEADER_MAX, Header, Parsed, PrefixMatch, ProxyError, Tlvs, VALUE_MAX, encode_v1,
+    ProxiedAddresses, HEADER_MAX, ProxyHeader, ParsedHeader, PrefixMatch, ProxyError, Tlvs, VALUE_MAX, encode_v1,
     encode_v2, may_begin, parse,
 };
 
@@ -38,7 +38,7 @@ pub fn proxy_protocol(data: &[u8]) {
 /// A complete header ends where it says; an error may show anywhere.
 fn cuts_before(
     data: &[u8],
-    result: &Result<Option<Parsed>, ProxyError>,
+    result: &Result<Option<ParsedHeader>, ProxyError>,
 ) -> impl Iterator<Item = usize> {
     crate::cuts(
         result
@@ -49,7 +49,7 @@ fn cuts_before(
     )
 }
 
-fn comes_back(header: &Header) {
+fn comes_back(header: &ProxyHeader) {
     let mut binary = Vec::new();
     encode_v2(&mut binary, &header.addresses, &header.tlvs);
     let again = parse(&binary)
@@ -68,8 +68,8 @@ fn comes_back(header: &Header) {
         .expect("we write what we accept")
         .expect("we write all of it");
     let told = match &header.addresses {
-        inet @ Addresses::Inet { .. } => inet.clone(),
-        _ => Addresses::Unknown,
+        inet @ ProxiedAddresses::Inet { .. } => inet.clone(),
+        _ => ProxiedAddresses::Unknown,
     };
     assert_eq!((again.header.addresses, again.len), (told, line.len()));
 }

@@ -2,7 +2,7 @@
 //! documents.
 //!
 //! There are two ways to run them, which give the same bytes:
-//! - A [`Plan`] is a whole document with all changes made and placeholders for values. A request
+//! - A [`ChangePlan`] is a whole document with all changes made and placeholders for values. A request
 //!   only fills those in: nothing is searched and no text is copied. For files that are held in
 //!   memory.
 //! - A [`Changer`] changes a document in a stream, however it is cut, in bounded memory. For
@@ -35,8 +35,8 @@
 //!   looks at each byte some hundred times at most.
 //!
 //! # Escaping of values
-//! Values come from requests, so clients choose them. [`Part::Value`] is escaped for the kind of
-//! the [`Document`]:
+//! Values come from requests, so clients choose them. [`TemplatePart::Value`] is escaped for the kind of
+//! the [`DocumentKind`]:
 //! - HTML and XML: `& < > " '` as character references, so a value can neither be a tag nor end a
 //!   quoted attribute.
 //! - JSON and JavaScript: as `\uXXXX` all characters that could end a string or a script. A value
@@ -49,7 +49,7 @@
 //! are the same places in the tags of a template, its own `<script>` and `<style>`, and a value in
 //! a tag without quotes. A text or a pattern does not know where in the page it matches: in an
 //! unquoted attribute, in a script or right behind `href="`, escaping is not enough, and rules must
-//! avoid such places. [`Part::Raw`] is a value without escapes: for values that clients do not
+//! avoid such places. [`TemplatePart::Raw`] is a value without escapes: for values that clients do not
 //! choose.
 //!
 //! # Elements that selectors see
@@ -74,16 +74,16 @@ pub use changer::Changer;
 pub use compile::Changes;
 pub use html::LONGEST_TAG;
 pub use matches::LONGEST_MATCH;
-pub use plan::{Filled, Plan};
-pub use rule_error::{RuleError, RuleFault};
+pub use plan::{FilledPlan, ChangePlan};
+pub use rule_error::{ChangeRuleError, RuleFault};
 
 /// A text with placeholders for values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Template(pub Vec<Part>);
+pub struct ChangeTemplate(pub Vec<TemplatePart>);
 
-/// A part of a [`Template`].
+/// A part of a [`ChangeTemplate`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePart {
     /// A literal text. In a pattern's replacement `$1` and `${name}` stand for a matched group,
     /// `$$` for a dollar.
     Text(Vec<u8>),
@@ -93,21 +93,21 @@ pub enum Part {
     Raw(usize),
 }
 
-impl From<&str> for Template {
+impl From<&str> for ChangeTemplate {
     fn from(text: &str) -> Self {
-        Self(vec![Part::Text(text.into())])
+        Self(vec![TemplatePart::Text(text.into())])
     }
 }
 
 /// One replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rule {
+pub enum ChangeRule {
     /// Replaces these bytes everywhere; case-sensitive.
     Text {
         /// At least one byte, at most [`LONGEST_MATCH`].
         find: Vec<u8>,
         /// The replacement.
-        with: Template,
+        with: ChangeTemplate,
     },
     /// Replaces the matches of a pattern: the syntax of the `regex` crate, on bytes. `.` does not
     /// match a line feed, `^` and `$` are the document's ends unless `(?m)` is set.
@@ -115,7 +115,7 @@ pub enum Rule {
         /// It matches at least one byte.
         pattern: String,
         /// The replacement of the match.
-        with: Template,
+        with: ChangeTemplate,
     },
     /// Edits every element that a CSS selector selects, in HTML.
     Select {
@@ -123,25 +123,25 @@ pub enum Rule {
         /// `:nth-of-type`, descendants and children.
         selector: String,
         /// The edit of the element.
-        edit: Edit,
+        edit: SelectorEdit,
     },
 }
 
 /// An edit of an element. Templates are HTML.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Edit {
+pub enum SelectorEdit {
     /// Inserts right before the start tag.
-    Before(Template),
+    Before(ChangeTemplate),
     /// Inserts right behind the end tag; behind the start tag of a void element like `<img>`.
-    After(Template),
+    After(ChangeTemplate),
     /// Inserts right behind the start tag.
-    Prepend(Template),
+    Prepend(ChangeTemplate),
     /// Inserts right before the end tag.
-    Append(Template),
+    Append(ChangeTemplate),
     /// Replaces the content.
-    Inner(Template),
+    Inner(ChangeTemplate),
     /// Replaces the element.
-    Replace(Template),
+    Replace(ChangeTemplate),
     /// Removes the element.
     Remove,
     /// Sets an attribute, in double quotes.
@@ -149,7 +149,7 @@ pub enum Edit {
         /// The attribute's name, in any case.
         name: String,
         /// The attribute's value as HTML writes it: with character references.
-        value: Template,
+        value: ChangeTemplate,
     },
     /// Removes an attribute.
     Unset(String),
@@ -157,7 +157,7 @@ pub enum Edit {
 
 /// The kind of a document. Decides whether selectors apply and how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Document {
+pub enum DocumentKind {
     /// HTML: selectors apply.
     Html,
     /// XML, SVG too.
@@ -168,7 +168,7 @@ pub enum Document {
     Other,
 }
 
-impl Document {
+impl DocumentKind {
     /// By a media type, with or without parameters, in any case.
     pub fn of(media_type: &[u8]) -> Self {
         let essence = media_type

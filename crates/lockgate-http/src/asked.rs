@@ -1,12 +1,12 @@
 //! The target and the Host of a request, taken together (RFC 9112 §3.2, §3.3).
 
 use crate::fields::Known;
-use crate::head::{Method, RequestHead, Version};
-use crate::target::{self, Authority, Target, TargetError};
+use crate::head::{Method, RequestHead, HttpVersion};
+use crate::target::{self, Authority, TargetForm, TargetError};
 
 /// The resource that a request asks for, and its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked<'a> {
+pub struct RequestTarget<'a> {
     /// Host and port as they were written, if any: those of the target, else of Host.
     pub host: &'a [u8],
     /// The same, parsed.
@@ -22,10 +22,10 @@ pub struct Asked<'a> {
 
 /// The reason why a request's host is invalid or ambiguous: always 400 (RFC 9112 §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AskedError {
+pub enum RequestTargetError {
     /// An invalid target.
     #[error(transparent)]
-    Target(#[from] TargetError),
+    TargetForm(#[from] TargetError),
     /// No Host, which HTTP/1.1 requires.
     #[error("Host is missing")]
     NoHost,
@@ -41,36 +41,36 @@ pub enum AskedError {
 ///
 /// # Errors
 /// When either is malformed, or a required Host is missing.
-pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
+pub fn asked(head: &RequestHead) -> Result<RequestTarget<'_>, RequestTargetError> {
     let mut hosts = head.fields.values(Known::Host);
     let host = hosts.next();
     if hosts.next().is_some() {
-        return Err(AskedError::Hosts);
+        return Err(RequestTargetError::Hosts);
     }
     let named = match host {
-        None if head.version >= Version::Http11 => return Err(AskedError::NoHost),
+        None if head.version >= HttpVersion::Http11 => return Err(RequestTargetError::NoHost),
         // RFC 9110 §7.2: empty where the target has no authority.
         None | Some(b"") => None,
-        Some(host) => Some(Authority::parse(host).map_err(|_| AskedError::BadHost)?),
+        Some(host) => Some(Authority::parse(host).map_err(|_| RequestTargetError::BadHost)?),
     };
     let host = host.unwrap_or_default();
     let whole = head.target();
     Ok(match target::parse(head.method, whole)? {
-        Target::Origin { path, query } => Asked {
+        TargetForm::Origin { path, query } => RequestTarget {
             host,
             authority: named,
             path,
             query,
             secure: None,
         },
-        Target::Asterisk => Asked {
+        TargetForm::Asterisk => RequestTarget {
             host,
             authority: named,
             path: whole,
             query: None,
             secure: None,
         },
-        Target::Authority(authority) => Asked {
+        TargetForm::Authority(authority) => RequestTarget {
             host: whole,
             authority: Some(authority),
             path: b"",
@@ -78,7 +78,7 @@ pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
             secure: None,
         },
         // RFC 9112 §3.2.2: then Host is ignored and replaced by the target's.
-        Target::Absolute {
+        TargetForm::Absolute {
             secure,
             authority,
             path,
@@ -91,7 +91,7 @@ pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
             } else {
                 path
             };
-            Asked {
+            RequestTarget {
                 host,
                 authority: Some(authority),
                 path,
@@ -112,16 +112,16 @@ fn split(absolute: &[u8]) -> (&[u8], &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h1::Limits;
-    use crate::h1::parse::{self, Progress};
+    use crate::h1::HeadLimits;
+    use crate::h1::parse::{self, HeadProgress};
 
-    fn of(request: &str) -> Result<(String, String, Option<String>), AskedError> {
+    fn of(request: &str) -> Result<(String, String, Option<String>), RequestTargetError> {
         let mut head = RequestHead::default();
         let input = format!("{request}\r\n\r\n");
-        let limits = Limits::default();
+        let limits = HeadLimits::default();
         parse::request(
             input.as_bytes(),
-            &mut Progress::default(),
+            &mut HeadProgress::default(),
             &limits,
             &mut head,
         )
@@ -135,7 +135,7 @@ mod tests {
         host: &str,
         path: &str,
         query: Option<&str>,
-    ) -> Result<(String, String, Option<String>), AskedError> {
+    ) -> Result<(String, String, Option<String>), RequestTargetError> {
         Ok((host.to_owned(), path.to_owned(), query.map(str::to_owned)))
     }
 
@@ -145,22 +145,22 @@ mod tests {
     /// value."
     #[test]
     fn a_request_without_one_valid_host_is_refused() {
-        assert_eq!(of("GET / HTTP/1.1"), Err(AskedError::NoHost));
+        assert_eq!(of("GET / HTTP/1.1"), Err(RequestTargetError::NoHost));
         assert_eq!(of("GET / HTTP/1.0"), is("", "/", None));
         assert_eq!(
             of("GET / HTTP/1.1\r\nHost: a\r\nHost: a"),
-            Err(AskedError::Hosts)
+            Err(RequestTargetError::Hosts)
         );
         assert_eq!(
             of("GET / HTTP/1.0\r\nHost: a\r\nhost: b"),
-            Err(AskedError::Hosts)
+            Err(RequestTargetError::Hosts)
         );
         for host in [
             "a b", "a/b", "user@a", "a:b", "a:99999", "[::1", "a,b", "a..b", "http://a",
         ] {
             assert_eq!(
                 of(&format!("GET / HTTP/1.1\r\nHost: {host}")),
-                Err(AskedError::BadHost),
+                Err(RequestTargetError::BadHost),
                 "{host}"
             );
         }
@@ -172,10 +172,10 @@ mod tests {
         assert_eq!(of("OPTIONS * HTTP/1.1\r\nHost: a"), is("a", "*", None));
         // RFC 9113 §8.3.1: HTTP/2 builds it from :authority.
         let head = RequestHead {
-            version: Version::Http2,
+            version: HttpVersion::Http2,
             ..RequestHead::default()
         };
-        assert_eq!(asked(&head), Err(AskedError::NoHost));
+        assert_eq!(asked(&head), Err(RequestTargetError::NoHost));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! client (RFC 7239).
 
 use crate::fields::{Field, Fields, Known, alike};
-use crate::head::{Method, RequestHead, Version};
+use crate::head::{Method, RequestHead, HttpVersion};
 
 /// The fields of a message that are forwarded: all but those for this connection only (RFC 9110
 /// §7.6.1).
@@ -11,12 +11,12 @@ use crate::head::{Method, RequestHead, Version};
 /// client that could remove them would decide how the next server reads its message ("hop-by-hop
 /// abuse").
 #[derive(Debug)]
-pub struct Onward<'a> {
+pub struct EndToEndFields<'a> {
     /// Names in Connection that are not hop-by-hop anyway.
     named: Vec<&'a [u8]>,
 }
 
-impl<'a> Onward<'a> {
+impl<'a> EndToEndFields<'a> {
     /// For the message with these fields.
     pub fn of(fields: &'a Fields) -> Self {
         let usual = |token: &&[u8]| {
@@ -62,7 +62,7 @@ pub fn detach(fields: &mut Fields) {
         .filter(|token| ours(token))
         .collect();
     let (kept, named) = (kept.join(&b", "[..]), fields.clone());
-    let onward = Onward::of(&named);
+    let onward = EndToEndFields::of(&named);
     fields.retain(|field| field.known.is_some_and(ends_here) || onward.passes(&field));
     fields.set(Known::Connection, &kept);
 }
@@ -129,7 +129,7 @@ pub enum Recipient {
 ///
 /// # Errors
 /// When it is no number, or there are several.
-pub fn count_hop(head: &RequestHead) -> Result<(Recipient, Option<u64>), HopsError> {
+pub fn count_hop(head: &RequestHead) -> Result<(Recipient, Option<u64>), MaxForwardsError> {
     if !matches!(head.method, Method::Options | Method::Trace) {
         return Ok((Recipient::Next, None));
     }
@@ -148,24 +148,24 @@ pub fn set_hops(left: u64, fields: &mut Fields) {
     );
 }
 
-fn max_forwards(fields: &Fields) -> Result<Option<u64>, HopsError> {
+fn max_forwards(fields: &Fields) -> Result<Option<u64>, MaxForwardsError> {
     let mut values = fields.values(Known::MaxForwards);
     let digits = match (values.next(), values.next()) {
         (None, _) => return Ok(None),
-        (Some([]), _) | (_, Some(_)) => return Err(HopsError),
+        (Some([]), _) | (_, Some(_)) => return Err(MaxForwardsError),
         (Some(digits), None) => digits,
     };
     let number = digits.iter().try_fold(0_u64, |number, digit| {
         let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
         Some(number.saturating_mul(10).saturating_add(digit))
     });
-    number.map(Some).ok_or(HopsError)
+    number.map(Some).ok_or(MaxForwardsError)
 }
 
 /// Max-Forwards is not one number (RFC 9110 §7.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("Max-Forwards is no number")]
-pub struct HopsError;
+pub struct MaxForwardsError;
 
 /// Whether a field is hop-by-hop, even if Connection does not name it.
 fn ends_here(known: Known) -> bool {
@@ -182,19 +182,19 @@ fn ends_here(known: Known) -> bool {
 }
 
 /// Whether the sender of this message wants to keep the connection (RFC 9112 §9.3).
-pub fn keeps_alive(version: Version, fields: &Fields) -> bool {
+pub fn keeps_alive(version: HttpVersion, fields: &Fields) -> bool {
     let has = |token: &str| {
         fields
             .tokens(Known::Connection)
             .any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
     };
-    !has("close") && (version >= Version::Http11 || has("keep-alive"))
+    !has("close") && (version >= HttpVersion::Http11 || has("keep-alive"))
 }
 
 /// The client in the forwarding fields for the origin: built once per connection, written into each
 /// of its requests.
 #[derive(Debug)]
-pub struct Client {
+pub struct ForwardedClient {
     address: String,
     secure: bool,
     trusted: bool,
@@ -204,7 +204,7 @@ pub struct Client {
     element: String,
 }
 
-impl Client {
+impl ForwardedClient {
     /// `address` is that of the connection's other end, or of the client in a PROXY header,
     /// `unknown` without one; `secure` is whether it came over TLS. The fields of earlier hops from
     /// a `trusted` client are kept, and ours are appended.
@@ -369,7 +369,7 @@ mod tests {
             ("x-secret", "1"),
             ("X-Other", "2"),
         ]);
-        let onward = Onward::of(&sent);
+        let onward = EndToEndFields::of(&sent);
         assert_eq!(
             shown(&sent, |field| onward.passes(field)),
             ["Host: a.example", "X-Other: 2"]
@@ -400,7 +400,7 @@ mod tests {
                 "X-Added: 3"
             ]
         );
-        let onward = Onward::of(&sent);
+        let onward = EndToEndFields::of(&sent);
         assert_eq!(
             shown(&sent, |field| onward.passes(field)),
             ["Host: a.example", "X-Other: 2", "X-Added: 3"]
@@ -431,7 +431,7 @@ mod tests {
                 Ok((Recipient::Next, Some(u64::MAX - 1)))
             );
             for malformed in [&[""][..], &["-1"], &["1.0"], &["1, 2"], &["1", "1"], &["x"]] {
-                assert_eq!(counted(method, malformed), Err(HopsError), "{malformed:?}");
+                assert_eq!(counted(method, malformed), Err(MaxForwardsError), "{malformed:?}");
             }
         }
         assert_eq!(counted(Method::Get, &["0"]), Ok((Recipient::Next, None)));
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn keep_alive_depends_on_version_and_connection_field() {
         let keeps = |version, value: &str| keeps_alive(version, &fields(&[("Connection", value)]));
-        let (old, new) = (Version::Http10, Version::Http11);
+        let (old, new) = (HttpVersion::Http10, HttpVersion::Http11);
         assert_eq!(
             ["", "close", "Close, x", "keep-alive"].map(|value| keeps(new, value)),
             [true, false, false, true]
@@ -478,10 +478,10 @@ mod tests {
             [false, false, true, false]
         );
         // RFC 9113 §9.1: by GOAWAY and not by a field.
-        assert!(keeps(Version::Http2, ""));
+        assert!(keeps(HttpVersion::Http2, ""));
     }
 
-    fn told(client: &Client, host: &str, sent: &[(&str, &str)]) -> Vec<String> {
+    fn told(client: &ForwardedClient, host: &str, sent: &[(&str, &str)]) -> Vec<String> {
         let sent = fields(sent);
         let mut out = Vec::new();
         sent.write(&mut out, |field| !client.replaces(field));
@@ -510,7 +510,7 @@ mod tests {
             ("X_Other", "1"),
             ("If_Match", "*"),
         ];
-        let client = Client::new("192.0.2.7".to_owned(), false, false);
+        let client = ForwardedClient::new("192.0.2.7".to_owned(), false, false);
         assert_eq!(
             told(&client, "a.example:80", &lies),
             [
@@ -528,7 +528,7 @@ mod tests {
     #[test]
     fn without_host_there_is_no_x_forwarded_host() {
         for trusted in [false, true] {
-            let client = Client::new("192.0.2.7".to_owned(), false, trusted);
+            let client = ForwardedClient::new("192.0.2.7".to_owned(), false, trusted);
             assert_eq!(
                 told(&client, "", &[]),
                 [
@@ -548,7 +548,7 @@ mod tests {
             ("X-Forwarded-Proto", "https"),
             ("Forwarded", "for=203.0.113.9"),
         ];
-        let client = Client::new("2001:db8::7".to_owned(), false, true);
+        let client = ForwardedClient::new("2001:db8::7".to_owned(), false, true);
         assert_eq!(
             told(&client, "a.example", &said),
             [

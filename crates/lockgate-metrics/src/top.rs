@@ -247,7 +247,7 @@ pub struct TopEntry<K> {
 
 /// The figure that a list is sorted by, largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum TopOrder {
     /// Bytes since the start, both directions.
     Bytes,
     /// Bytes per second, both directions.
@@ -302,20 +302,20 @@ impl<K: Eq + Hash + Clone> TopSnapshot<K> {
     }
 
     /// The `n` largest by `order`, and the sum of the rest.
-    pub fn top(&self, n: usize, order: Order) -> Listing<K> {
+    pub fn top(&self, n: usize, order: TopOrder) -> TopListing<K> {
         let mut sorted: Vec<&TopEntry<K>> = self.entries.iter().collect();
         sorted.sort_by_key(|entry| {
             let (bytes, rate) = (entry.traffic.bytes(), entry.traffic.per_second());
             std::cmp::Reverse(match order {
-                Order::Bytes => (bytes, rate),
-                Order::Throughput => (rate, bytes),
+                TopOrder::Bytes => (bytes, rate),
+                TopOrder::Throughput => (rate, bytes),
             })
         });
         sorted.truncate(n);
         let listed = sorted.iter().fold(Traffic::default(), |sum, entry| {
             sum.zip(entry.traffic, u64::saturating_add)
         });
-        Listing {
+        TopListing {
             entries: sorted.into_iter().cloned().collect(),
             other: self.total.zip(listed, u64::saturating_sub),
             total: self.total,
@@ -330,7 +330,7 @@ impl<K: Eq + Hash + Clone> TopSnapshot<K> {
 
 /// The largest keys, the rest and the total: `total` = entries + `other`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing<K> {
+pub struct TopListing<K> {
     /// The largest, sorted.
     pub entries: Vec<TopEntry<K>>,
     /// The traffic of all other keys, with an entry or without.

@@ -5,14 +5,14 @@
 //! and waits for its acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of
 //! data to send it with (RFC 1122 §4.2.3.2), unless TCP_QUICKACK says otherwise, which holds until
 //! something is sent. Readers of messages know when they wait for the rest of one:
-//! [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`] and [`Pauses`], and for
+//! [`Socket::await_rest`]. For readers of mere bytes there are [`EndpointStalls`] and [`ReadPauses`], and for
 //! relays early acknowledgements.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use crate::shape::{Line, Moment, Place};
+use crate::shape::{ShapingQueue, Moment, QueuedWait};
 use crate::socket::{ACKS_PER_MESSAGE, Socket};
 
 /// A pause of about 40 ms, as long as Linux delays an acknowledgement, is probably caused by that.
@@ -29,11 +29,11 @@ const SOON: Moment = 250_000_000;
 /// The sending behaviour of an endpoint on all its connections: whether it pauses as if it waited
 /// for acknowledgements. A few pauses are needed, since one may be the application's own.
 #[derive(Debug, Default)]
-pub struct Habits {
+pub struct EndpointStalls {
     stalls: AtomicU8,
 }
 
-impl Habits {
+impl EndpointStalls {
     fn stalls(&self) -> bool {
         self.stalls.load(Ordering::Relaxed) >= STALLS
     }
@@ -46,17 +46,17 @@ impl Habits {
 
 /// The pauses of one connection's peer.
 #[derive(Debug, Default)]
-pub struct Pauses {
+pub struct ReadPauses {
     /// The time of the last read.
     last: Option<Instant>,
     /// The remaining reads that are acknowledged at once.
     left: u8,
 }
 
-impl Pauses {
+impl ReadPauses {
     /// Notes a read that emptied the socket, and acknowledges it at once if the peer waits for
     /// that: by `habits`, if its other connections have some, or by a pause of this one.
-    pub fn note(&mut self, socket: &Socket, habits: Option<&Habits>) {
+    pub fn note(&mut self, socket: &Socket, habits: Option<&EndpointStalls>) {
         if self.is_known(habits) {
             socket.acknowledge_now();
         } else {
@@ -64,8 +64,8 @@ impl Pauses {
         }
     }
 
-    fn is_known(&mut self, habits: Option<&Habits>) -> bool {
-        if habits.is_some_and(Habits::stalls) {
+    fn is_known(&mut self, habits: Option<&EndpointStalls>) -> bool {
+        if habits.is_some_and(EndpointStalls::stalls) {
             return true;
         }
         let known = self.left > 0;
@@ -74,7 +74,7 @@ impl Pauses {
     }
 
     /// A pause before which we sent something is the peer's own, not that of an acknowledgement.
-    fn note_at(&mut self, now: Instant, again: bool, habits: Option<&Habits>) {
+    fn note_at(&mut self, now: Instant, again: bool, habits: Option<&EndpointStalls>) {
         let last = self.last.replace(now);
         if last.is_some_and(|last| again && STALL.contains(&now.duration_since(last))) {
             match habits {
@@ -102,7 +102,7 @@ impl Pauses {
 #[derive(Debug)]
 pub(crate) struct EarlyAck {
     left: u8,
-    due: Option<Place>,
+    due: Option<QueuedWait>,
     acknowledged: Option<Moment>,
 }
 
@@ -118,7 +118,7 @@ impl Default for EarlyAck {
 
 impl EarlyAck {
     /// Polls while the socket has no data.
-    pub(crate) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &Line) {
+    pub(crate) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &ShapingQueue) {
         if !socket.owes_acknowledgement() {
             return;
         }
@@ -137,7 +137,7 @@ impl EarlyAck {
     }
 
     /// Notes a read, before `pauses` does.
-    pub(crate) fn note(&mut self, socket: &Socket, line: &Line, pauses: &mut Pauses) {
+    pub(crate) fn note(&mut self, socket: &Socket, line: &ShapingQueue, pauses: &mut ReadPauses) {
         // The wait was for the last message, or for the data so far.
         self.due = None;
         let acknowledged = self.acknowledged.take();
@@ -158,7 +158,7 @@ impl EarlyAck {
 mod tests {
     use super::*;
 
-    fn paused(pauses: &mut Pauses, milliseconds: &[u64], again: bool, habits: Option<&Habits>) {
+    fn paused(pauses: &mut ReadPauses, milliseconds: &[u64], again: bool, habits: Option<&EndpointStalls>) {
         let mut now = Instant::now();
         pauses.note_at(now, again, habits);
         for pause in milliseconds {
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn a_stalling_endpoint_is_known_by_pauses_like_delayed_acknowledgements() {
         let stalls = |milliseconds: &[u64], again: bool| {
-            let habits = Habits::default();
-            paused(&mut Pauses::default(), milliseconds, again, Some(&habits));
+            let habits = EndpointStalls::default();
+            paused(&mut ReadPauses::default(), milliseconds, again, Some(&habits));
             habits.stalls()
         };
         assert!(stalls(&[40; 8], true));
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_stall_of_one_connection_is_remembered_for_a_while() {
-        let mut pauses = Pauses::default();
+        let mut pauses = ReadPauses::default();
         paused(&mut pauses, &[10, 30], true, None);
         assert!(!pauses.is_known(None));
         paused(&mut pauses, &[40], true, None);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn our_own_pause_is_no_stall() {
-        let (mut pauses, now) = (Pauses::default(), Instant::now());
+        let (mut pauses, now) = (ReadPauses::default(), Instant::now());
         pauses.note_at(now, true, None);
         pauses.forget();
         pauses.note_at(now + Duration::from_millis(40), true, None);

@@ -13,18 +13,18 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use crate::socket::{Family, Socket};
+use crate::socket::{SocketFamily, Socket};
 
 /// The address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Target {
+pub enum EndpointAddress {
     /// Over TCP.
     Tcp(SocketAddr),
     /// A Unix socket, looked up by its path at every dial: the file may be replaced at any time.
     Unix(PathBuf),
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for EndpointAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
@@ -38,7 +38,7 @@ impl fmt::Display for Target {
 /// # Errors
 /// Those of connect(2). [`io::ErrorKind::WouldBlock`] is a Unix socket with a full backlog: worth
 /// another try soon.
-pub async fn dial(target: &Target) -> io::Result<Socket> {
+pub async fn dial(target: &EndpointAddress) -> io::Result<Socket> {
     dial_with_buffer(target, None).await
 }
 
@@ -48,10 +48,10 @@ pub async fn dial(target: &Target) -> io::Result<Socket> {
 ///
 /// # Errors
 /// As [`dial`].
-pub async fn dial_with_buffer(target: &Target, receive: Option<usize>) -> io::Result<Socket> {
+pub async fn dial_with_buffer(target: &EndpointAddress, receive: Option<usize>) -> io::Result<Socket> {
     match target {
-        Target::Tcp(address) => dial_tcp(*address, receive).await,
-        Target::Unix(path) => dial_unix(path),
+        EndpointAddress::Tcp(address) => dial_tcp(*address, receive).await,
+        EndpointAddress::Unix(path) => dial_unix(path),
     }
 }
 
@@ -70,7 +70,7 @@ async fn dial_tcp(address: SocketAddr, receive: Option<usize>) -> io::Result<Soc
         Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(errno) => return Err(errno.into()),
     }
-    let socket = Socket::connecting(fd, Family::Tcp)?;
+    let socket = Socket::connecting(fd, SocketFamily::Tcp)?;
     socket.connected().await?;
     Ok(socket)
 }
@@ -78,7 +78,7 @@ async fn dial_tcp(address: SocketAddr, receive: Option<usize>) -> io::Result<Soc
 fn dial_unix(path: &Path) -> io::Result<Socket> {
     let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
-    Socket::connecting(fd, Family::Unix)
+    Socket::connecting(fd, SocketFamily::Unix)
 }
 
 /// Whether an error of [`dial`] is local: descriptors or memory have run out, of the process or the

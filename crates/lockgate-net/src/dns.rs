@@ -31,7 +31,7 @@ pub struct Srv {
 
 /// The response of a name server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum SrvResponse {
     /// These records, and for how many seconds they are valid; none if the service is decidedly
     /// unavailable (RFC 2782: a target of `.`).
     Records(Vec<Srv>, u32),
@@ -55,13 +55,13 @@ pub enum DnsError {
     #[error("the name has no SRV record")]
     NoRecord,
     /// The name server refuses with this code (RFC 1035 §4.1.1).
-    #[error("the name server says {}", Code(*.0))]
+    #[error("the name server says {}", ResponseCode(*.0))]
     Refused(u8),
 }
 
-struct Code(u8);
+struct ResponseCode(u8);
 
-impl fmt::Display for Code {
+impl fmt::Display for ResponseCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             1 => f.write_str("that the question is malformed"),
@@ -100,8 +100,8 @@ pub fn question(id: u16, name: &str) -> Option<Vec<u8>> {
 ///
 /// # Errors
 /// When it is malformed, belongs to another question, or has no records.
-pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
-    let mut reader = Reader { message, at: 0 };
+pub fn answer(message: &[u8], question: &[u8]) -> Result<SrvResponse, DnsError> {
+    let mut reader = MessageReader { message, at: 0 };
     let header: [u16; 6] = reader.words().map_err(|_| DnsError::NotOurs)?;
     let [id, flags, questions, answers, ..] = header;
     let asked = question.get(HEADER..).unwrap_or_default();
@@ -122,7 +122,7 @@ pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
         code => return Err(DnsError::Refused(code)),
     }
     if flags & 0x0200 != 0 {
-        return Ok(Answer::Truncated);
+        return Ok(SrvResponse::Truncated);
     }
     let (mut records, mut ttl, mut found) = (Vec::new(), u32::MAX, false);
     for _ in 0..usize::from(answers).min(RECORDS) {
@@ -154,18 +154,18 @@ pub fn answer(message: &[u8], question: &[u8]) -> Result<Answer, DnsError> {
         reader.at = end;
     }
     if found {
-        Ok(Answer::Records(records, ttl))
+        Ok(SrvResponse::Records(records, ttl))
     } else {
         Err(DnsError::NoRecord)
     }
 }
 
-struct Reader<'m> {
+struct MessageReader<'m> {
     message: &'m [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl MessageReader<'_> {
     fn byte(&mut self) -> Result<u8, DnsError> {
         let byte = self
             .message
@@ -328,7 +328,7 @@ mod tests {
         // The second target ends with a pointer into the question.
         let records = [srv(1, 2, 80, TARGET), srv(0, 0, 81, b"\x01b\xc0\x16")].concat();
         let found = answer(&answered(0x8180, 2, &records), &asked());
-        assert_eq!(found, Ok(Answer::Records(vec![one.clone(), other], 30)));
+        assert_eq!(found, Ok(SrvResponse::Records(vec![one.clone(), other], 30)));
         // Others are between: an alias, and its signature.
         let records = [
             record(5, 1, b"\xc0\x0c"),
@@ -338,7 +338,7 @@ mod tests {
         .concat();
         assert_eq!(
             answer(&answered(0x8180, 3, &records), &asked()),
-            Ok(Answer::Records(vec![one.clone()], 30))
+            Ok(SrvResponse::Records(vec![one.clone()], 30))
         );
         // The least TTL counts.
         let records = [
@@ -348,17 +348,17 @@ mod tests {
         .concat();
         assert_eq!(
             answer(&answered(0x8180, 2, &records), &asked()),
-            Ok(Answer::Records(vec![one.clone(), one], 7))
+            Ok(SrvResponse::Records(vec![one.clone(), one], 7))
         );
         // RFC 2181 §8.
         let records = record(SRV, 1 << 31, &[&[0, 1, 0, 2, 0, 80], TARGET].concat());
         assert!(matches!(
             answer(&answered(0x8180, 1, &records), &asked()),
-            Ok(Answer::Records(_, 0))
+            Ok(SrvResponse::Records(_, 0))
         ));
         // "A Target of "." means that the service is decidedly not available at this domain."
         let none = answer(&answered(0x8180, 1, &srv(0, 0, 0, b"\0")), &asked());
-        assert_eq!(none, Ok(Answer::Records(Vec::new(), 30)));
+        assert_eq!(none, Ok(SrvResponse::Records(Vec::new(), 30)));
     }
 
     #[test]
@@ -385,7 +385,7 @@ mod tests {
         assert!(with(13, b'_').is_ok() && with(14, b'A').is_ok());
         assert_eq!(with(3, 0x83), Err(DnsError::NoName));
         assert_eq!(with(3, 0x82), Err(DnsError::Refused(2)));
-        assert_eq!(with(2, 0x83), Ok(Answer::Truncated));
+        assert_eq!(with(2, 0x83), Ok(SrvResponse::Truncated));
         assert_eq!(
             answer(&answered(0x8180, 0, b""), &asked()),
             Err(DnsError::NoRecord)

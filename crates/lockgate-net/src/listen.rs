@@ -18,12 +18,12 @@ use socket2::{Domain, SockAddr, SockFilter, SockRef, Type};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use crate::socket::Family;
+use crate::socket::SocketFamily;
 use crate::syscall::{self, set_defer_accept, set_fast_open, set_least_ttl};
 
 /// The address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Address {
+pub enum ListenAddress {
     /// This port on all addresses, IPv6 and IPv4.
     All(u16),
     /// One address.
@@ -32,7 +32,7 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All(port) => write!(f, ":{port}"),
@@ -44,7 +44,7 @@ impl fmt::Display for Address {
 
 /// The options of a listener.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct ListenOptions {
     /// The backlog of connections per worker; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u32,
     /// Whether the first packet may carry data (RFC 7413).
@@ -56,7 +56,7 @@ pub struct Options {
 
 /// The owner of a listening socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
+pub enum SocketOwner {
     /// This process bound it: closing it ends listening.
     Us,
     /// It was passed to us, and its owner keeps it open: it continues to queue connections for the
@@ -66,13 +66,13 @@ pub enum Owner {
 
 /// The listening sockets of one address.
 #[derive(Debug)]
-pub struct Bound {
+pub struct BoundListener {
     /// The bound address, with the port that the kernel chose for port 0.
-    pub address: Address,
+    pub address: ListenAddress,
     /// One socket per worker.
     pub sockets: Vec<OwnedFd>,
     /// The owner of the sockets.
-    pub owner: Owner,
+    pub owner: SocketOwner,
 }
 
 /// Binds `address` for `workers` workers and listens.
@@ -80,10 +80,10 @@ pub struct Bound {
 /// # Errors
 /// When the address is in use, not local, or not permitted; a Unix socket file without a listener
 /// is replaced.
-pub fn bind(address: &Address, options: &Options, workers: usize) -> io::Result<Bound> {
+pub fn bind(address: &ListenAddress, options: &ListenOptions, workers: usize) -> io::Result<BoundListener> {
     match address {
-        Address::Ip(ip) => bind_tcp(*ip, options, workers, address),
-        Address::All(port) => {
+        ListenAddress::Ip(ip) => bind_tcp(*ip, options, workers, address),
+        ListenAddress::All(port) => {
             let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port);
             match bind_tcp(v6, options, workers, address) {
                 // A host without IPv6.
@@ -98,15 +98,15 @@ pub fn bind(address: &Address, options: &Options, workers: usize) -> io::Result<
                 bound => bound,
             }
         }
-        Address::Unix(path) => bind_unix(path, options, workers, address),
+        ListenAddress::Unix(path) => bind_unix(path, options, workers, address),
     }
 }
 
 /// The extent of a trial without listening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trial {
+pub enum BindCheck {
     /// Whether the address is local; the port may be in use.
-    Address,
+    ListenAddress,
     /// Whether the port is free, too.
     Port,
 }
@@ -115,11 +115,11 @@ pub enum Trial {
 ///
 /// # Errors
 /// Those of `bind`, as far as `trial` goes.
-pub fn try_bind(address: &Address, trial: Trial) -> io::Result<()> {
+pub fn try_bind(address: &ListenAddress, trial: BindCheck) -> io::Result<()> {
     match (address, trial) {
-        (Address::Unix(path), _) => try_bind_unix(path, trial),
-        (Address::All(_), Trial::Address) => Ok(()),
-        (Address::All(port), Trial::Port) => {
+        (ListenAddress::Unix(path), _) => try_bind_unix(path, trial),
+        (ListenAddress::All(_), BindCheck::Address) => Ok(()),
+        (ListenAddress::All(port), BindCheck::Port) => {
             let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port);
             match try_bind_tcp(v6, address) {
                 Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
@@ -131,14 +131,14 @@ pub fn try_bind(address: &Address, trial: Trial) -> io::Result<()> {
                 tried => tried,
             }
         }
-        (Address::Ip(ip), Trial::Address) => try_bind_tcp(SocketAddr::new(ip.ip(), 0), address),
-        (Address::Ip(ip), Trial::Port) => try_bind_tcp(*ip, address),
+        (ListenAddress::Ip(ip), BindCheck::Address) => try_bind_tcp(SocketAddr::new(ip.ip(), 0), address),
+        (ListenAddress::Ip(ip), BindCheck::Port) => try_bind_tcp(*ip, address),
     }
 }
 
 /// Like the first socket of [`bind_tcp`]: it conflicts with every listening socket.
-fn try_bind_tcp(ip: SocketAddr, address: &Address) -> io::Result<()> {
-    let options = Options {
+fn try_bind_tcp(ip: SocketAddr, address: &ListenAddress) -> io::Result<()> {
+    let options = ListenOptions {
         backlog: 0,
         fast_open: false,
         defer_accept: None,
@@ -146,7 +146,7 @@ fn try_bind_tcp(ip: SocketAddr, address: &Address) -> io::Result<()> {
     tcp_socket(ip, &options, address)?.bind(&ip.into())
 }
 
-fn try_bind_unix(path: &Path, trial: Trial) -> io::Result<()> {
+fn try_bind_unix(path: &Path, trial: BindCheck) -> io::Result<()> {
     let local = SockAddr::unix(path)?;
     let folder = path
         .parent()
@@ -154,7 +154,7 @@ fn try_bind_unix(path: &Path, trial: Trial) -> io::Result<()> {
         .unwrap_or(Path::new("."));
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AddrInUse.into()),
-        Ok(_) if trial == Trial::Port && !is_stale(path, &local) => {
+        Ok(_) if trial == BindCheck::Port && !is_stale(path, &local) => {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         _ => {}
@@ -167,10 +167,10 @@ fn try_bind_unix(path: &Path, trial: Trial) -> io::Result<()> {
 
 fn bind_tcp(
     ip: SocketAddr,
-    options: &Options,
+    options: &ListenOptions,
     workers: usize,
-    address: &Address,
-) -> io::Result<Bound> {
+    address: &ListenAddress,
+) -> io::Result<BoundListener> {
     // The first socket is bound without SO_REUSEPORT: otherwise another process that has it would
     // share the port silently.
     let first = tcp_socket(ip, options, address)?;
@@ -188,21 +188,21 @@ fn bind_tcp(
         socket.listen(backlog(options))?;
     }
     let address = match address {
-        Address::All(_) => Address::All(ip.port()),
-        _ => Address::Ip(ip),
+        ListenAddress::All(_) => ListenAddress::All(ip.port()),
+        _ => ListenAddress::Ip(ip),
     };
-    Ok(Bound {
+    Ok(BoundListener {
         address,
         sockets: sockets.into_iter().map(OwnedFd::from).collect(),
-        owner: Owner::Us,
+        owner: SocketOwner::Us,
     })
 }
 
-fn tcp_socket(ip: SocketAddr, options: &Options, address: &Address) -> io::Result<socket2::Socket> {
+fn tcp_socket(ip: SocketAddr, options: &ListenOptions, address: &ListenAddress) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(ip), Type::STREAM.nonblocking(), None)?;
     socket.set_reuse_address(true)?;
     if ip.is_ipv6() {
-        socket.set_only_v6(!matches!(address, Address::All(_)))?;
+        socket.set_only_v6(!matches!(address, ListenAddress::All(_)))?;
     }
     socket.set_tcp_nodelay(true)?;
     if options.fast_open {
@@ -216,10 +216,10 @@ fn tcp_socket(ip: SocketAddr, options: &Options, address: &Address) -> io::Resul
 
 fn bind_unix(
     path: &Path,
-    options: &Options,
+    options: &ListenOptions,
     workers: usize,
-    address: &Address,
-) -> io::Result<Bound> {
+    address: &ListenAddress,
+) -> io::Result<BoundListener> {
     let local = SockAddr::unix(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
     match socket.bind(&local) {
@@ -235,10 +235,10 @@ fn bind_unix(
         sockets.push(socket.try_clone()?.into());
     }
     sockets.push(socket.into());
-    Ok(Bound {
+    Ok(BoundListener {
         address: address.clone(),
         sockets,
-        owner: Owner::Us,
+        owner: SocketOwner::Us,
     })
 }
 
@@ -255,7 +255,7 @@ fn is_stale(path: &Path, local: &SockAddr) -> bool {
         .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-fn backlog(options: &Options) -> i32 {
+fn backlog(options: &ListenOptions) -> i32 {
     i32::try_from(options.backlog).unwrap_or(i32::MAX)
 }
 
@@ -281,14 +281,14 @@ impl fmt::Display for Peer {
 #[derive(Debug)]
 pub struct Listener {
     fd: AsyncFd<OwnedFd>,
-    family: Family,
-    owner: Owner,
-    openings: Cell<Openings>,
+    family: SocketFamily,
+    owner: SocketOwner,
+    openings: Cell<SynHandling>,
 }
 
 /// The treatment of packets that open connections (SYN).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Openings {
+enum SynHandling {
     Taken,
     /// They are dropped by a filter.
     Filtered,
@@ -301,23 +301,23 @@ impl Listener {
     ///
     /// # Errors
     /// When the runtime cannot watch it.
-    pub fn new(fd: OwnedFd, family: Family, owner: Owner) -> io::Result<Self> {
+    pub fn new(fd: OwnedFd, family: SocketFamily, owner: SocketOwner) -> io::Result<Self> {
         let fd = syscall::watch(fd, Interest::READABLE)?;
         Ok(Self {
             fd,
             family,
             owner,
-            openings: Cell::new(Openings::Taken),
+            openings: Cell::new(SynHandling::Taken),
         })
     }
 
     /// The owner of the socket.
-    pub fn owner(&self) -> Owner {
+    pub fn owner(&self) -> SocketOwner {
         self.owner
     }
 
     /// The family of its connections.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> SocketFamily {
         self.family
     }
 
@@ -325,8 +325,8 @@ impl Listener {
     ///
     /// # Errors
     /// When the runtime is shutting down.
-    pub async fn ready(&self) -> io::Result<Waiting<'_>> {
-        Ok(Waiting {
+    pub async fn ready(&self) -> io::Result<ReadyListener<'_>> {
+        Ok(ReadyListener {
             guard: self.fd.readable().await?,
         })
     }
@@ -341,12 +341,12 @@ impl Listener {
     /// When the kernel supports neither.
     pub fn refuse_openings(&self) -> io::Result<()> {
         match self.family {
-            Family::Tcp => match SockRef::from(&self.fd).attach_filter(&DROP_OPENINGS) {
-                Ok(()) => self.openings.set(Openings::Filtered),
+            SocketFamily::Tcp => match SockRef::from(&self.fd).attach_filter(&DROP_OPENINGS) {
+                Ok(()) => self.openings.set(SynHandling::Filtered),
                 Err(_) => self.refuse_by_ttl()?,
             },
             // A Unix socket's connection is in the backlog or does not exist.
-            Family::Unix => {}
+            SocketFamily::Unix => {}
         }
         Ok(())
     }
@@ -356,7 +356,7 @@ impl Listener {
     /// system sends it; the few that do, from the same link, may still be reset.
     fn refuse_by_ttl(&self) -> io::Result<()> {
         set_least_ttl(&self.fd, u8::MAX)?;
-        self.openings.set(Openings::BelowTtl);
+        self.openings.set(SynHandling::BelowTtl);
         Ok(())
     }
 
@@ -372,7 +372,7 @@ impl Listener {
                 SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
             ) {
                 Ok((fd, address)) => {
-                    if self.openings.get() == Openings::BelowTtl {
+                    if self.openings.get() == SynHandling::BelowTtl {
                         // The socket inherits the listener's least TTL. The client sends again what
                         // was dropped meanwhile.
                         set_least_ttl(&fd, 0)?;
@@ -419,11 +419,11 @@ const DROP_OPENINGS: [SockFilter; 5] = {
 
 /// A listener that probably has a waiting connection.
 #[derive(Debug)]
-pub struct Waiting<'a> {
+pub struct ReadyListener<'a> {
     guard: AsyncFdReadyGuard<'a, OwnedFd>,
 }
 
-impl Waiting<'_> {
+impl ReadyListener<'_> {
     /// Clears the readiness: there was no connection after all.
     pub fn none(mut self) {
         self.guard.clear_ready();

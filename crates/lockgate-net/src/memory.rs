@@ -13,7 +13,7 @@ mod tests;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-pub use allocator::{Counting, collect};
+pub use allocator::{CountingAllocator, collect};
 
 /// The change in one thread after which it updates the process's sums.
 const STEP: isize = 64 * 1024;
@@ -29,7 +29,7 @@ const FULL_SOCKETS: usize = 4096;
 
 /// The categories that memory is counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MemoryKind {
     /// Allocations of the program: heads, bodies, sessions, windows, caches, queues.
     Heap = 0,
     /// Contexts of zstd, which has its own allocator.
@@ -38,7 +38,7 @@ pub enum Kind {
     Kernel = 2,
 }
 
-impl Kind {
+impl MemoryKind {
     /// All categories, and their names.
     pub const ALL: [(Self, &'static str); 3] = [
         (Self::Heap, "heap"),
@@ -50,7 +50,7 @@ impl Kind {
 /// The share of the limit that is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Level {
+pub enum MemoryLevel {
     /// Little, or there is no limit.
     Easy = 0,
     /// Much: nothing is kept for later, and work is done in small pieces.
@@ -59,7 +59,7 @@ pub enum Level {
     Full = 2,
 }
 
-impl Level {
+impl MemoryLevel {
     fn of(number: u8) -> Self {
         match number {
             0 => Self::Easy,
@@ -94,35 +94,35 @@ const MOST_SURPLUS: usize = 40;
 /// The sums of a process and their limit.
 #[derive(Debug)]
 pub struct Budget {
-    used: [AtomicIsize; Kind::ALL.len()],
+    used: [AtomicIsize; MemoryKind::ALL.len()],
     /// Uncounted memory, as measured.
     surplus: AtomicUsize,
     /// 0 is none.
     limit: AtomicUsize,
-    level: Apart<AtomicU8>,
+    level: CachePadded<AtomicU8>,
 }
 
 /// A value in cache lines of its own, and in those that are fetched with it: values that all
 /// threads read must not share lines with those that threads write.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 /// The budget of this process.
 static PROCESS: Budget = Budget::new();
 
 /// The changes of one thread.
-struct Thread {
+struct ThreadCharges {
     /// Not yet added to the process's sums.
-    unsettled: [Cell<isize>; Kind::ALL.len()],
+    unsettled: [Cell<isize>; MemoryKind::ALL.len()],
     /// The bytes added since the thread began, and the lent ones.
     settled: Cell<isize>,
 }
 
-impl Thread {
+impl ThreadCharges {
     /// Adds the changes of `kind` to the sums of the process.
     #[cold]
-    fn settle(&self, kind: Kind) {
+    fn settle(&self, kind: MemoryKind) {
         let sum = self.unsettled[kind as usize].take();
         self.settled.set(self.settled.get().wrapping_add(sum));
         PROCESS.add(kind, sum);
@@ -131,8 +131,8 @@ impl Thread {
 
 thread_local! {
     // Without a destructor, so that the allocator can use it at any time.
-    static THREAD: Thread = const {
-        Thread { unsettled: [const { Cell::new(0) }; Kind::ALL.len()], settled: Cell::new(0) }
+    static THREAD: ThreadCharges = const {
+        ThreadCharges { unsettled: [const { Cell::new(0) }; MemoryKind::ALL.len()], settled: Cell::new(0) }
     };
 }
 
@@ -142,13 +142,13 @@ pub fn process() -> &'static Budget {
 }
 
 /// The level of this process.
-pub fn level() -> Level {
+pub fn level() -> MemoryLevel {
     PROCESS.level()
 }
 
 /// Counts memory that was taken, or given back if `bytes` is negative.
 #[inline]
-pub fn charge(kind: Kind, bytes: isize) {
+pub fn charge(kind: MemoryKind, bytes: isize) {
     THREAD.with(|thread| {
         let unsettled = &thread.unsettled[kind as usize];
         let sum = unsettled.get().wrapping_add(bytes);
@@ -177,13 +177,13 @@ pub fn mark() -> isize {
 /// Memory outside of our allocator; dropping the value gives it back.
 #[derive(Debug)]
 pub struct Charge {
-    kind: Kind,
+    kind: MemoryKind,
     bytes: usize,
 }
 
 impl Charge {
     /// Counts `bytes` until it is dropped.
-    pub fn new(kind: Kind, bytes: usize) -> Self {
+    pub fn new(kind: MemoryKind, bytes: usize) -> Self {
         charge(kind, bytes.cast_signed());
         Self { kind, bytes }
     }
@@ -199,10 +199,10 @@ impl Budget {
     /// An empty budget without a limit.
     const fn new() -> Self {
         Self {
-            used: [const { AtomicIsize::new(0) }; Kind::ALL.len()],
+            used: [const { AtomicIsize::new(0) }; MemoryKind::ALL.len()],
             surplus: AtomicUsize::new(0),
             limit: AtomicUsize::new(0),
-            level: Apart(AtomicU8::new(0)),
+            level: CachePadded(AtomicU8::new(0)),
         }
     }
 
@@ -221,12 +221,12 @@ impl Budget {
     }
 
     /// The level.
-    pub fn level(&self) -> Level {
-        Level::of(self.level.0.load(Relaxed))
+    pub fn level(&self) -> MemoryLevel {
+        MemoryLevel::of(self.level.0.load(Relaxed))
     }
 
     /// The memory of `kind`. Threads may have changed it by 64 KB each.
-    pub fn used(&self, kind: Kind) -> usize {
+    pub fn used(&self, kind: MemoryKind) -> usize {
         usize::try_from(self.used[kind as usize].load(Relaxed)).unwrap_or(0)
     }
 
@@ -237,12 +237,12 @@ impl Budget {
 
     /// All memory.
     pub fn total(&self) -> usize {
-        Kind::ALL.iter().fold(self.surplus(), |sum, (kind, _)| {
+        MemoryKind::ALL.iter().fold(self.surplus(), |sum, (kind, _)| {
             sum.saturating_add(self.used(*kind))
         })
     }
 
-    /// Bytes that must be given back for the level to fall below [`Level::Full`].
+    /// Bytes that must be given back for the level to fall below [`MemoryLevel::Full`].
     pub fn excess(&self) -> usize {
         let Some(limit) = self.limit() else { return 0 };
         self.total().saturating_sub(limit / 100 * LEAVES_FULL)
@@ -259,7 +259,7 @@ impl Budget {
         self.settle();
     }
 
-    fn add(&self, kind: Kind, bytes: isize) {
+    fn add(&self, kind: MemoryKind, bytes: isize) {
         self.used[kind as usize].fetch_add(bytes, Relaxed);
         self.settle();
     }
@@ -278,8 +278,8 @@ impl Budget {
     fn unsent(&self) -> usize {
         match (self.limit(), self.level()) {
             (None, _) => *UNSENT.end(),
-            (Some(_), Level::Lean | Level::Full) => UNSENT_LEAN,
-            (Some(limit), Level::Easy) => {
+            (Some(_), MemoryLevel::Lean | MemoryLevel::Full) => UNSENT_LEAN,
+            (Some(limit), MemoryLevel::Easy) => {
                 (limit / FULL_SOCKETS).clamp(*UNSENT.start(), *UNSENT.end())
             }
         }

@@ -7,7 +7,7 @@
 //! across workers, without a queue; unused reservations are given back. The rate is exact in the
 //! long run: late alarms cost nothing up to [`BURST`].
 //!
-//! Does not wait: see [`Shaper`] and [`Line`].
+//! Does not wait: see [`Shaper`] and [`ShapingQueue`].
 
 mod line;
 mod shaper;
@@ -18,8 +18,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use line::Place;
-pub use line::{Line, now};
+pub(crate) use line::QueuedWait;
+pub use line::{ShapingQueue, now};
 pub use shaper::Shaper;
 
 /// Nanoseconds since a fixed moment before the process began, the same for all of its threads.
@@ -38,7 +38,7 @@ const SECOND: Moment = 1_000_000_000;
 
 /// A rate in bytes per second, shared by all its users.
 #[derive(Debug)]
-pub struct Bucket {
+pub struct SharedRate {
     rate: NonZeroU64,
     /// The size of a piece without contention.
     piece: u64,
@@ -48,7 +48,7 @@ pub struct Bucket {
     earned: AtomicU64,
 }
 
-impl Bucket {
+impl SharedRate {
     /// A full bucket that earns `rate` bytes per second.
     pub fn new(rate: NonZeroU64) -> Arc<Self> {
         let piece = (rate.get() / (SECOND / PIECE)).clamp(LEAST, MOST);
@@ -103,7 +103,7 @@ fn time_of(bytes: u64, rate: NonZeroU64) -> Moment {
 }
 
 /// The smallest piece of all buckets.
-fn piece(buckets: &[Arc<Bucket>], now: Moment) -> u64 {
+fn piece(buckets: &[Arc<SharedRate>], now: Moment) -> u64 {
     buckets
         .iter()
         .map(|bucket| bucket.piece(now))

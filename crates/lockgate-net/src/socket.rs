@@ -23,7 +23,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use crate::memory::{self, Charge, Kind};
+use crate::memory::{self, Charge, MemoryKind};
 use crate::syscall;
 use acks::PendingAcks;
 
@@ -31,7 +31,7 @@ pub use acks::ACKS_PER_MESSAGE;
 
 /// The family of a stream socket: TCP has options that Unix sockets lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum SocketFamily {
     /// A TCP connection, over IPv4 or IPv6.
     Tcp,
     /// A connection over a Unix socket.
@@ -55,7 +55,7 @@ pub enum PeerState {
 #[derive(Debug)]
 pub struct Socket {
     fd: AsyncFd<OwnedFd>,
-    family: Family,
+    family: SocketFamily,
     /// Whether it is probably readable, before any event.
     readable: Cell<bool>,
     /// Whether it is readable after the runtime was told to forget its event.
@@ -101,7 +101,7 @@ impl Socket {
     ///
     /// # Errors
     /// When the runtime cannot watch it (out of memory or of epoll watches).
-    pub fn new(fd: OwnedFd, family: Family) -> io::Result<Self> {
+    pub fn new(fd: OwnedFd, family: SocketFamily) -> io::Result<Self> {
         // Urgent data (RFC 6093) is useless, but ends reads: see `note_end`.
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
         Ok(Self {
@@ -116,7 +116,7 @@ impl Socket {
             unsent: Cell::new(usize::MAX),
             allowed: Cell::new(usize::MAX),
             full: Cell::new(0),
-            _own: Charge::new(Kind::Kernel, memory::SOCKET),
+            _own: Charge::new(MemoryKind::Kernel, memory::SOCKET),
             acks: PendingAcks::default(),
         })
     }
@@ -125,7 +125,7 @@ impl Socket {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn accepted(fd: OwnedFd, family: Family) -> io::Result<Self> {
+    pub fn accepted(fd: OwnedFd, family: SocketFamily) -> io::Result<Self> {
         let socket = Self::new(fd, family)?;
         socket.readable.set(true);
         socket.writable.set(true);
@@ -136,18 +136,18 @@ impl Socket {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn connecting(fd: OwnedFd, family: Family) -> io::Result<Self> {
+    pub(crate) fn connecting(fd: OwnedFd, family: SocketFamily) -> io::Result<Self> {
         let socket = Self::new(fd, family)?;
         match family {
-            Family::Tcp => socket.nagle.set(Nagle::Unsent),
+            SocketFamily::Tcp => socket.nagle.set(Nagle::Unsent),
             // It has connected, or connect(2) has failed.
-            Family::Unix => socket.writable.set(true),
+            SocketFamily::Unix => socket.writable.set(true),
         }
         Ok(socket)
     }
 
     /// The family of the socket.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> SocketFamily {
         self.family
     }
 
@@ -266,7 +266,7 @@ impl Socket {
     /// and a broken connection has an error to report.
     fn note_end(&self) {
         let all = Interest::READABLE | Interest::PRIORITY | Interest::ERROR;
-        if let (Family::Tcp, Poll::Ready(Ok(guard))) =
+        if let (SocketFamily::Tcp, Poll::Ready(Ok(guard))) =
             (self.family, pin!(self.fd.ready(all)).poll(&mut nobody()))
         {
             self.ended
@@ -329,7 +329,7 @@ impl Socket {
         if moved < wanted {
             self.fills();
         } else if self.full.get() > 0 {
-            memory::charge(Kind::Kernel, -self.full.take().cast_signed());
+            memory::charge(MemoryKind::Kernel, -self.full.take().cast_signed());
         }
     }
 
@@ -341,7 +341,7 @@ impl Socket {
             // measurements.
             let holds = self.unsent.get().min(FEW * 4);
             self.full.set(holds);
-            memory::charge(Kind::Kernel, holds.cast_signed());
+            memory::charge(MemoryKind::Kernel, holds.cast_signed());
         }
     }
 
@@ -473,7 +473,7 @@ impl Socket {
     /// # Errors
     /// When an option cannot be set.
     pub fn probe(&self, idle: Duration) -> io::Result<()> {
-        if self.family == Family::Tcp {
+        if self.family == SocketFamily::Tcp {
             sockopt::set_socket_keepalive(&self.fd, true)?;
             sockopt::set_tcp_keepidle(&self.fd, idle)?;
             sockopt::set_tcp_keepintvl(&self.fd, PROBE_INTERVAL.min(idle))?;
@@ -504,7 +504,7 @@ impl Socket {
     /// (TCP_QUICKACK). Without a call if nothing was received since the last one, or something was
     /// sent.
     pub fn acknowledge_now(&self) {
-        if self.family == Family::Tcp && self.acks.ask() {
+        if self.family == SocketFamily::Tcp && self.acks.ask() {
             // A hint: a failure changes nothing.
             let _ = sockopt::set_tcp_quickack(&self.fd, true);
         }
@@ -513,7 +513,7 @@ impl Socket {
     /// Whether received data may be unacknowledged: nothing was sent since, and the kernel was not
     /// asked.
     pub(crate) fn owes_acknowledgement(&self) -> bool {
-        self.family == Family::Tcp && self.acks.is_due()
+        self.family == SocketFamily::Tcp && self.acks.is_due()
     }
 
     /// The number of requests to acknowledge at once since the last send.
@@ -571,7 +571,7 @@ fn peek(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        memory::charge(Kind::Kernel, -self.full.get().cast_signed());
+        memory::charge(MemoryKind::Kernel, -self.full.get().cast_signed());
     }
 }
 

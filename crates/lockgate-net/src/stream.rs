@@ -1,4 +1,4 @@
-//! A connected socket with or without TLS, for readers of messages: bytes come into an [`Inbox`]
+//! A connected socket with or without TLS, for readers of messages: bytes come into an [`ReadBuffer`]
 //! and leave from slices.
 //!
 //! Each call is at most one system call. The relay moves bytes unread; this is for code that reads
@@ -13,11 +13,11 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll, ready};
 
-use crate::memory::{self, Level};
+use crate::memory::{self, MemoryLevel};
 use crate::socket::Socket;
-use crate::tls::session::{Session, SessionError};
+use crate::tls::session::{TlsSession, SessionError};
 
-pub use inbox::{Blocks, Inbox};
+pub use inbox::{BufferPool, ReadBuffer};
 
 /// The size of one read.
 const READ: usize = 64 * 1024;
@@ -44,7 +44,7 @@ pub enum StreamError {
 
 /// The buffers for TLS that all streams of one worker share; empty between two calls.
 #[derive(Debug)]
-pub(crate) struct Sealing {
+pub(crate) struct SealBuffers {
     /// Received bytes.
     wire: Box<[u8]>,
     /// Gathered bytes, when several slices are sealed together.
@@ -53,9 +53,9 @@ pub(crate) struct Sealing {
     sealed: Box<[u8]>,
 }
 
-impl Sealing {
+impl SealBuffers {
     fn new() -> RefCell<Self> {
-        let sealed = vec![0; Session::sealed_len(SEALED)].into();
+        let sealed = vec![0; TlsSession::sealed_len(SEALED)].into();
         RefCell::new(Self {
             wire: vec![0; READ].into(),
             plain: Vec::new(),
@@ -68,7 +68,7 @@ impl Sealing {
 #[derive(Debug)]
 pub struct Stream {
     socket: Socket,
-    session: Option<Box<Session>>,
+    session: Option<Box<TlsSession>>,
     /// Sealed bytes, sent up to `sent`.
     unsent: Vec<u8>,
     sent: usize,
@@ -80,7 +80,7 @@ pub struct Stream {
 
 /// The part of `usual` that is moved at once.
 fn within(usual: usize) -> usize {
-    if memory::level() == Level::Easy {
+    if memory::level() == MemoryLevel::Easy {
         usual
     } else {
         LEAN
@@ -89,18 +89,18 @@ fn within(usual: usize) -> usize {
 
 /// The parts of a stream, for a relay.
 #[derive(Debug)]
-pub struct Parts {
+pub struct StreamParts {
     /// The socket.
     pub socket: Socket,
     /// The TLS session.
-    pub session: Option<Box<Session>>,
+    pub session: Option<Box<TlsSession>>,
     /// Bytes to send before anything else, sealed.
     pub unsent: Vec<u8>,
 }
 
 impl Stream {
     /// A stream over `socket`; `unsent` (session tickets) leaves with the first data.
-    pub fn new(socket: Socket, session: Option<Box<Session>>, unsent: Vec<u8>) -> Self {
+    pub fn new(socket: Socket, session: Option<Box<TlsSession>>, unsent: Vec<u8>) -> Self {
         let held = !unsent.is_empty();
         Self {
             socket,
@@ -123,9 +123,9 @@ impl Stream {
     }
 
     /// Splits it into its parts.
-    pub fn into_parts(mut self) -> Parts {
+    pub fn into_parts(mut self) -> StreamParts {
         self.unsent.drain(..self.sent);
-        Parts {
+        StreamParts {
             socket: self.socket,
             session: self.session,
             unsent: self.unsent,
@@ -139,7 +139,7 @@ impl Stream {
     pub fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        inbox: &mut Inbox,
+        inbox: &mut ReadBuffer,
     ) -> Poll<Result<bool, StreamError>> {
         let mut allowed = usize::MAX;
         self.poll_read_within(cx, inbox, &mut allowed)
@@ -154,7 +154,7 @@ impl Stream {
     pub fn poll_read_within(
         &mut self,
         cx: &mut Context<'_>,
-        inbox: &mut Inbox,
+        inbox: &mut ReadBuffer,
         allowed: &mut usize,
     ) -> Poll<Result<bool, StreamError>> {
         if self.session.is_some() {
@@ -184,7 +184,7 @@ impl Stream {
     fn poll_open(
         &mut self,
         cx: &mut Context<'_>,
-        inbox: &mut Inbox,
+        inbox: &mut ReadBuffer,
         allowed: &mut usize,
     ) -> Poll<Result<bool, StreamError>> {
         let Some(session) = &mut self.session else {
@@ -202,7 +202,7 @@ impl Stream {
             }
             let mut filled = session.partial_len();
             let blocks = inbox.blocks();
-            let Sealing { wire, .. } = &mut *blocks.sealing.borrow_mut();
+            let SealBuffers { wire, .. } = &mut *blocks.sealing.borrow_mut();
             if !session.has_waiting() {
                 if session.is_closed() {
                     return Poll::Ready(Ok(false));
@@ -254,7 +254,7 @@ impl Stream {
     pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
-        blocks: &Blocks,
+        blocks: &BufferPool,
         parts: &[&[u8]],
     ) -> Poll<Result<usize, StreamError>> {
         if self.session.is_some() {
@@ -304,7 +304,7 @@ impl Stream {
     fn poll_seal(
         &mut self,
         cx: &mut Context<'_>,
-        blocks: &Blocks,
+        blocks: &BufferPool,
         parts: &[&[u8]],
     ) -> Poll<Result<usize, StreamError>> {
         // Bytes that wait for room go first; held ones are taken along.
@@ -317,7 +317,7 @@ impl Stream {
             session.seal_owed(&mut self.unsent)?;
         }
         let most = within(SEALED);
-        let Sealing { plain, sealed, .. } = &mut *blocks.sealing.borrow_mut();
+        let SealBuffers { plain, sealed, .. } = &mut *blocks.sealing.borrow_mut();
         let text = match parts {
             [one] => &one[..one.len().min(most)],
             _ => {
@@ -390,7 +390,7 @@ impl Stream {
     /// Whether there is no data and the peer is still there, by the runtime's events: mostly no
     /// system call.
     pub fn is_quiet(&self) -> bool {
-        let waiting = |session: &Session| session.has_waiting() || session.is_closed();
+        let waiting = |session: &TlsSession| session.has_waiting() || session.is_closed();
         !self.session.as_deref().is_some_and(waiting) && self.socket.is_quiet()
     }
 

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
-use lockgate_net::shape::{self, Bucket, Line, Moment, Shaper};
+use lockgate_net::shape::{self, SharedRate, ShapingQueue, Moment, Shaper};
 
 use crate::limits;
 
@@ -89,7 +89,7 @@ impl Shape {
         connection: &Shaped,
         client: Option<IpAddr>,
         user: Option<&Arc<str>>,
-        line: &Rc<Line>,
+        line: &Rc<ShapingQueue>,
     ) -> Shapers {
         let now = shape::now();
         let client = self.clients.as_ref().zip(client);
@@ -105,7 +105,7 @@ impl Shape {
             user.as_ref(),
             Some(&self.total),
         ];
-        let shaper = |bucket: fn(&Pair) -> Option<&Arc<Bucket>>| {
+        let shaper = |bucket: fn(&Pair) -> Option<&Arc<SharedRate>>| {
             let buckets: Box<[_]> = chain
                 .iter()
                 .flatten()
@@ -134,15 +134,15 @@ impl Shapers {
 /// A bucket for each direction that is limited.
 #[derive(Debug, Clone)]
 struct Pair {
-    received: Option<Arc<Bucket>>,
-    sent: Option<Arc<Bucket>>,
+    received: Option<Arc<SharedRate>>,
+    sent: Option<Arc<SharedRate>>,
 }
 
 impl Pair {
     fn new(rates: Directions) -> Self {
         Self {
-            received: rates.received.map(Bucket::new),
-            sent: rates.sent.map(Bucket::new),
+            received: rates.received.map(SharedRate::new),
+            sent: rates.sent.map(SharedRate::new),
         }
     }
 
@@ -155,7 +155,7 @@ impl Pair {
         self.each().all(|bucket| bucket.is_full(now))
     }
 
-    fn each(&self) -> impl Iterator<Item = &Arc<Bucket>> {
+    fn each(&self) -> impl Iterator<Item = &Arc<SharedRate>> {
         self.received.iter().chain(&self.sent)
     }
 }
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    fn carried(shape: &Shape, client: Option<&str>, line: &Rc<Line>) -> Shapers {
+    fn carried(shape: &Shape, client: Option<&str>, line: &Rc<ShapingQueue>) -> Shapers {
         shape.shapers(
             &shape.connection(),
             client.and_then(|ip| ip.parse().ok()),
@@ -264,12 +264,12 @@ mod tests {
         bytes
     }
 
-    fn run(test: impl FnOnce(&Rc<Line>)) {
+    fn run(test: impl FnOnce(&Rc<ShapingQueue>)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
             .unwrap();
-        runtime.block_on(async { test(&Line::new().unwrap()) });
+        runtime.block_on(async { test(&ShapingQueue::new().unwrap()) });
     }
 
     const NONE: Directions = Directions {

@@ -1,7 +1,7 @@
 //! Attributes that a rule may set, and attributes in which a value is safe.
 
 use super::rule_error::RuleFault;
-use super::{Part, Template};
+use super::{TemplatePart, ChangeTemplate};
 
 /// A valid name of an attribute, in lower case.
 pub(super) fn attribute(name: &str) -> Result<String, RuleFault> {
@@ -31,17 +31,17 @@ const URLS: [&str; 12] = [
 
 /// Checks that values may stand in this attribute: escaping keeps them within the quotes, but not
 /// harmless to the attribute's reader.
-pub(super) fn check_attribute(name: &str, value: &Template) -> Result<(), RuleFault> {
+pub(super) fn check_attribute(name: &str, value: &ChangeTemplate) -> Result<(), RuleFault> {
     let Some(first) = value
         .0
         .iter()
-        .position(|part| matches!(part, Part::Value(_)))
+        .position(|part| matches!(part, TemplatePart::Value(_)))
     else {
         return Ok(());
     };
     let before = value.0[..first].iter().map(|part| match part {
-        Part::Text(text) => &text[..],
-        Part::Value(_) | Part::Raw(_) => b"",
+        TemplatePart::Text(text) => &text[..],
+        TemplatePart::Value(_) | TemplatePart::Raw(_) => b"",
     });
     check_value_behind(name, &before.collect::<Vec<_>>().concat())
 }
@@ -57,13 +57,13 @@ pub(super) fn check_value_behind(name: &str, before: &[u8]) -> Result<(), RuleFa
     }
     match open(before) {
         None => Ok(()),
-        Some(Open::Scheme) => Err(RuleFault::Scheme(name.to_owned())),
-        Some(Open::Host) => Err(RuleFault::Host(name.to_owned())),
+        Some(OpenUrlPart::Scheme) => Err(RuleFault::Scheme(name.to_owned())),
+        Some(OpenUrlPart::Host) => Err(RuleFault::Host(name.to_owned())),
     }
 }
 
 /// The part of a URL that is still open.
-enum Open {
+enum OpenUrlPart {
     Scheme,
     Host,
 }
@@ -71,7 +71,7 @@ enum Open {
 /// The part of a URL that may follow this beginning, as browsers read it (URL Standard, 4.4): they
 /// skip tabs and line breaks, take `\` for `/`, and as many slashes as they find for two behind
 /// `https:`.
-fn open(before: &[u8]) -> Option<Open> {
+fn open(before: &[u8]) -> Option<OpenUrlPart> {
     let url: Vec<u8> = before
         .iter()
         .filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'))
@@ -88,12 +88,12 @@ fn open(before: &[u8]) -> Option<Open> {
         .iter()
         .position(|byte| matches!(byte, b':' | b'/' | b'?' | b'#'))
     else {
-        return Some(Open::Scheme);
+        return Some(OpenUrlPart::Scheme);
     };
     let (first, rest) = url.split_at(end);
     let rest = match rest.strip_prefix(b":") {
         Some(_) if matches!(first, b"javascript" | b"vbscript" | b"data") => {
-            return Some(Open::Scheme);
+            return Some(OpenUrlPart::Scheme);
         }
         Some(rest) => rest,
         None if !first.is_empty() || rest[0] != b'/' => return None,
@@ -105,5 +105,5 @@ fn open(before: &[u8]) -> Option<Open> {
         .iter()
         .skip(1)
         .any(|byte| matches!(byte, b'/' | b'?' | b'#'));
-    (!ended).then_some(Open::Host)
+    (!ended).then_some(OpenUrlPart::Host)
 }

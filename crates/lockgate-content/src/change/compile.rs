@@ -11,8 +11,8 @@ use super::attributes::{attribute, check_attribute};
 use super::compiled::{Compiled, Matcher, Operation, Select};
 use super::matches::{LONGEST_MATCH, SHORT_MATCH};
 use super::output::Piece;
-use super::rule_error::{RuleError, RuleFault};
-use super::{Edit, Part, Rule, Template, template_safety};
+use super::rule_error::{ChangeRuleError, RuleFault};
+use super::{SelectorEdit, TemplatePart, ChangeRule, ChangeTemplate, template_safety};
 
 /// The size limit of the automaton of all patterns, in bytes.
 const PATTERNS_SIZE: usize = 4 << 20;
@@ -32,7 +32,7 @@ impl Changes {
     /// # Errors
     /// The first rule with a fault. [`RuleFault::TooLarge`] concerns all patterns and names the
     /// last one.
-    pub fn compile(rules: &[Rule]) -> Result<Self, RuleError> {
+    pub fn compile(rules: &[ChangeRule]) -> Result<Self, ChangeRuleError> {
         let mut compiled = Compiled {
             inserts: vec![],
             selects: vec![],
@@ -41,7 +41,7 @@ impl Changes {
         };
         let mut searches = vec![];
         for (number, rule) in rules.iter().enumerate() {
-            let wrong = |fault| RuleError {
+            let wrong = |fault| ChangeRuleError {
                 rule: number,
                 fault,
             };
@@ -49,13 +49,13 @@ impl Changes {
                 .map_or(Ok(()), template_safety::check)
                 .map_err(wrong)?;
             match rule {
-                Rule::Text { find, with } => {
+                ChangeRule::Text { find, with } => {
                     searches.push(Search::text(number, find, with).map_err(wrong)?)
                 }
-                Rule::Pattern { pattern, with } => {
+                ChangeRule::Pattern { pattern, with } => {
                     searches.push(Search::pattern(number, pattern, with).map_err(wrong)?);
                 }
-                Rule::Select { selector, edit } => {
+                ChangeRule::Select { selector, edit } => {
                     compiled.select(selector, edit).map_err(wrong)?
                 }
             }
@@ -82,21 +82,21 @@ impl Changes {
 }
 
 /// The template that a rule inserts into the document's text.
-fn inserted(rule: &Rule) -> Option<&Template> {
+fn inserted(rule: &ChangeRule) -> Option<&ChangeTemplate> {
     match rule {
-        Rule::Text { with, .. } | Rule::Pattern { with, .. } => Some(with),
-        Rule::Select { edit, .. } => match edit {
-            Edit::Before(with) | Edit::After(with) | Edit::Prepend(with) => Some(with),
-            Edit::Append(with) | Edit::Inner(with) | Edit::Replace(with) => Some(with),
-            Edit::Remove | Edit::Set { .. } | Edit::Unset(_) => None,
+        ChangeRule::Text { with, .. } | ChangeRule::Pattern { with, .. } => Some(with),
+        ChangeRule::Select { edit, .. } => match edit {
+            SelectorEdit::Before(with) | SelectorEdit::After(with) | SelectorEdit::Prepend(with) => Some(with),
+            SelectorEdit::Append(with) | SelectorEdit::Inner(with) | SelectorEdit::Replace(with) => Some(with),
+            SelectorEdit::Remove | SelectorEdit::Set { .. } | SelectorEdit::Unset(_) => None,
         },
     }
 }
 
-fn numbers(rules: &[Rule]) -> usize {
+fn numbers(rules: &[ChangeRule]) -> usize {
     let template = |rule| match rule {
-        &Rule::Select {
-            edit: Edit::Set { ref value, .. },
+        &ChangeRule::Select {
+            edit: SelectorEdit::Set { ref value, .. },
             ..
         } => Some(value),
         rule => inserted(rule),
@@ -105,9 +105,9 @@ fn numbers(rules: &[Rule]) -> usize {
         .iter()
         .filter_map(template)
         .flat_map(|template| &template.0);
-    let number = |part: &Part| match part {
-        Part::Text(_) => 0,
-        Part::Value(number) | Part::Raw(number) => number + 1,
+    let number = |part: &TemplatePart| match part {
+        TemplatePart::Text(_) => 0,
+        TemplatePart::Value(number) | TemplatePart::Raw(number) => number + 1,
     };
     parts.map(number).max().unwrap_or(0)
 }
@@ -115,29 +115,29 @@ fn numbers(rules: &[Rule]) -> usize {
 /// A text or a pattern with its replacement.
 struct Search<'a> {
     rule: usize,
-    what: What<'a>,
-    with: &'a Template,
+    what: Needle<'a>,
+    with: &'a ChangeTemplate,
 }
 
-enum What<'a> {
+enum Needle<'a> {
     Text(&'a [u8]),
     Pattern(&'a str),
 }
 
 impl<'a> Search<'a> {
-    fn text(rule: usize, find: &'a [u8], with: &'a Template) -> Result<Self, RuleFault> {
+    fn text(rule: usize, find: &'a [u8], with: &'a ChangeTemplate) -> Result<Self, RuleFault> {
         match find.len() {
             0 => Err(RuleFault::Empty),
             1..=LONGEST_MATCH => Ok(Self {
                 rule,
-                what: What::Text(find),
+                what: Needle::Text(find),
                 with,
             }),
             _ => Err(RuleFault::TooLong),
         }
     }
 
-    fn pattern(rule: usize, pattern: &'a str, with: &'a Template) -> Result<Self, RuleFault> {
+    fn pattern(rule: usize, pattern: &'a str, with: &'a ChangeTemplate) -> Result<Self, RuleFault> {
         let hir = syntax::parse_with(pattern, &of_bytes()).map_err(|error| {
             // The fault is the last line, below a drawing of the place.
             let drawn = error.to_string();
@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
         }
         Ok(Self {
             rule,
-            what: What::Pattern(pattern),
+            what: Needle::Pattern(pattern),
             with,
         })
     }
@@ -157,8 +157,8 @@ impl<'a> Search<'a> {
     /// The pattern's source.
     fn as_pattern(&self) -> String {
         match self.what {
-            What::Pattern(pattern) => pattern.to_owned(),
-            What::Text(text) => {
+            Needle::Pattern(pattern) => pattern.to_owned(),
+            Needle::Text(text) => {
                 let bytes: String = text.iter().map(|byte| format!("\\x{byte:02X}")).collect();
                 format!("(?-u:{bytes})")
             }
@@ -172,23 +172,23 @@ fn of_bytes() -> syntax::Config {
 }
 
 impl Compiled {
-    fn add(&mut self, pieces: Vec<Piece>) -> usize {
+    fn add(&mut self, pieces: Vec<ReplacementPiece>) -> usize {
         self.inserts.push(pieces);
         self.inserts.len() - 1
     }
 
-    fn search(&mut self, searches: &[Search<'_>]) -> Result<(), RuleError> {
+    fn search(&mut self, searches: &[Search<'_>]) -> Result<(), ChangeRuleError> {
         let Some(last) = searches.last() else {
             return Ok(());
         };
         let texts: Vec<&[u8]> = searches
             .iter()
             .filter_map(|search| match search.what {
-                What::Text(text) => Some(text),
-                What::Pattern(_) => None,
+                Needle::Text(text) => Some(text),
+                Needle::Pattern(_) => None,
             })
             .collect();
-        let too_large = RuleError {
+        let too_large = ChangeRuleError {
             rule: last.rule,
             fault: RuleFault::TooLarge,
         };
@@ -231,15 +231,15 @@ impl Compiled {
         let mut inserts = vec![];
         for (pattern, search) in searches.iter().enumerate() {
             let pieces = match search.what {
-                What::Text(_) => pieces(search.with),
-                What::Pattern(_) => {
-                    pieces_with_groups(search.with, &regex, pattern).map_err(|fault| RuleError {
+                Needle::Text(_) => pieces(search.with),
+                Needle::Pattern(_) => {
+                    pieces_with_groups(search.with, &regex, pattern).map_err(|fault| ChangeRuleError {
                         rule: search.rule,
                         fault,
                     })?
                 }
             };
-            let groups = pieces.iter().any(|piece| matches!(piece, Piece::Group(_)));
+            let groups = pieces.iter().any(|piece| matches!(piece, ReplacementPiece::Group(_)));
             inserts.push((self.add(pieces), groups));
         }
         let lengths = patterns.iter().map(|pattern| {
@@ -259,7 +259,7 @@ impl Compiled {
         Ok(())
     }
 
-    fn select(&mut self, selector: &str, edit: &Edit) -> Result<(), RuleFault> {
+    fn select(&mut self, selector: &str, edit: &SelectorEdit) -> Result<(), RuleFault> {
         // Documents are read with a byte as a character, so selectors' texts are, too.
         let (bytes, _) = encoding_rs::WINDOWS_1252.decode_without_bom_handling(selector.as_bytes());
         let selector: Selector =
@@ -269,14 +269,14 @@ impl Compiled {
                     RuleFault::Selector(error.to_string())
                 })?;
         let operation = match edit {
-            Edit::Before(with) => Operation::Before(self.add(pieces(with))),
-            Edit::After(with) => Operation::After(self.add(pieces(with))),
-            Edit::Prepend(with) => Operation::Prepend(self.add(pieces(with))),
-            Edit::Append(with) => Operation::Append(self.add(pieces(with))),
-            Edit::Inner(with) => Operation::Inner(self.add(pieces(with))),
-            Edit::Replace(with) => Operation::Replace(self.add(pieces(with))),
-            Edit::Remove => Operation::Replace(self.add(vec![])),
-            Edit::Set { name, value } => {
+            SelectorEdit::Before(with) => Operation::Before(self.add(pieces(with))),
+            SelectorEdit::After(with) => Operation::After(self.add(pieces(with))),
+            SelectorEdit::Prepend(with) => Operation::Prepend(self.add(pieces(with))),
+            SelectorEdit::Append(with) => Operation::Append(self.add(pieces(with))),
+            SelectorEdit::Inner(with) => Operation::Inner(self.add(pieces(with))),
+            SelectorEdit::Replace(with) => Operation::Replace(self.add(pieces(with))),
+            SelectorEdit::Remove => Operation::Replace(self.add(vec![])),
+            SelectorEdit::Set { name, value } => {
                 let name = attribute(name)?;
                 check_attribute(&name, value)?;
                 Operation::Set {
@@ -284,7 +284,7 @@ impl Compiled {
                     insert: self.add(quoted(value)),
                 }
             }
-            Edit::Unset(name) => Operation::Unset {
+            SelectorEdit::Unset(name) => Operation::Unset {
                 name: attribute(name)?,
                 insert: self.add(vec![]),
             },
@@ -297,14 +297,14 @@ impl Compiled {
     }
 }
 
-fn pieces(template: &Template) -> Vec<Piece> {
-    let piece = |part: &Part| match part {
-        Part::Text(text) => Piece::Text(text.as_slice().into()),
-        Part::Value(number) => Piece::Value {
+fn pieces(template: &ChangeTemplate) -> Vec<ReplacementPiece> {
+    let piece = |part: &TemplatePart| match part {
+        TemplatePart::Text(text) => ReplacementPiece::Text(text.as_slice().into()),
+        TemplatePart::Value(number) => ReplacementPiece::Value {
             number: *number,
             raw: false,
         },
-        Part::Raw(number) => Piece::Value {
+        TemplatePart::Raw(number) => ReplacementPiece::Value {
             number: *number,
             raw: true,
         },
@@ -313,14 +313,14 @@ fn pieces(template: &Template) -> Vec<Piece> {
 }
 
 /// The pieces of an attribute value in double quotes.
-fn quoted(template: &Template) -> Vec<Piece> {
+fn quoted(template: &ChangeTemplate) -> Vec<ReplacementPiece> {
     let quoted = |piece| match piece {
-        Piece::Text(text) => {
+        ReplacementPiece::Text(text) => {
             let text = text
                 .split(|byte| *byte == b'"')
                 .collect::<Vec<_>>()
                 .join(&b"&quot;"[..]);
-            Piece::Text(text.into())
+            ReplacementPiece::Text(text.into())
         }
         other => other,
     };
@@ -329,13 +329,13 @@ fn quoted(template: &Template) -> Vec<Piece> {
 
 /// The pieces of a template with the groups `$1`, `${name}` and `$$` in its texts.
 fn pieces_with_groups(
-    template: &Template,
+    template: &ChangeTemplate,
     regex: &Regex,
     pattern: usize,
-) -> Result<Vec<Piece>, RuleFault> {
+) -> Result<Vec<ReplacementPiece>, RuleFault> {
     let mut all = vec![];
     for piece in pieces(template) {
-        let Piece::Text(text) = piece else {
+        let ReplacementPiece::Text(text) = piece else {
             all.push(piece);
             continue;
         };
@@ -367,9 +367,9 @@ fn pieces_with_groups(
                 continue;
             };
             if !plain.is_empty() {
-                all.push(Piece::Text(std::mem::take(&mut plain).into()));
+                all.push(ReplacementPiece::Text(std::mem::take(&mut plain).into()));
             }
-            all.push(Piece::Group(group(
+            all.push(ReplacementPiece::Group(group(
                 &String::from_utf8_lossy(name),
                 regex,
                 pattern,
@@ -377,7 +377,7 @@ fn pieces_with_groups(
             rest = &rest[len..];
         }
         if !plain.is_empty() {
-            all.push(Piece::Text(plain.into()));
+            all.push(ReplacementPiece::Text(plain.into()));
         }
     }
     Ok(all)

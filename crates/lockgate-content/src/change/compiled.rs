@@ -9,7 +9,7 @@ use super::output::Piece;
 /// The compiled rules.
 pub(super) struct Compiled {
     /// Replacements of all rules.
-    pub(super) inserts: Vec<Vec<Piece>>,
+    pub(super) inserts: Vec<Vec<ReplacementPiece>>,
     pub(super) selects: Vec<Select>,
     pub(super) matcher: Matcher,
     /// One more than the highest index of a value.

@@ -5,8 +5,8 @@ use regex_automata::{Anchored, Input, PatternID};
 use super::ChangeError;
 use super::compiled::{Compiled, Matcher};
 use super::escape::Escape;
-use super::output::{Output, put};
-use crate::Progress;
+use super::output::{ChangeOutput, put};
+use crate::StepProgress;
 
 /// The longest match, in bytes, that is found wherever it is.
 pub const LONGEST_MATCH: usize = 8 * 1024;
@@ -23,14 +23,14 @@ const TILE: u64 = LONGEST_MATCH as u64;
 const LOOK: usize = 4;
 
 /// A match in the buffer.
-struct Found {
+struct TextMatch {
     begin: usize,
     end: usize,
     pattern: usize,
 }
 
 /// The part of the text that can be decided with the bytes so far.
-struct Window {
+struct SearchWindow {
     /// The latest end of a match.
     end: usize,
     /// The end of the bytes that assertions see.
@@ -41,7 +41,7 @@ struct Window {
 
 impl Matcher {
     /// The window at the current position in `texts`.
-    fn window(&self, texts: &Texts, ended: bool) -> Option<Window> {
+    fn window(&self, texts: &Texts, ended: bool) -> Option<SearchWindow> {
         let (len, at) = (texts.buffer.len(), texts.at);
         let longest = match self {
             Self::Nothing => 1,
@@ -53,7 +53,7 @@ impl Matcher {
             Self::Patterns { longest: None, .. } => return texts.tile(ended),
         };
         if ended {
-            return (at < len).then_some(Window {
+            return (at < len).then_some(SearchWindow {
                 end: len,
                 looked: len,
                 decided: len,
@@ -64,21 +64,21 @@ impl Matcher {
         // match is long.
         let decided = (len + 1).saturating_sub(longest);
         let worth = decided > at && decided - at >= (longest / 4).max(1);
-        worth.then_some(Window {
+        worth.then_some(SearchWindow {
             end: len,
             looked: len,
             decided,
         })
     }
 
-    fn find(&self, buffer: &[u8], at: usize, window: &Window) -> Option<Found> {
+    fn find(&self, buffer: &[u8], at: usize, window: &SearchWindow) -> Option<TextMatch> {
         let buffer = &buffer[..window.looked];
         match self {
             Self::Nothing => None,
             Self::Texts { automaton, .. } => {
                 let found =
                     automaton.find(aho_corasick::Input::new(buffer).range(at..window.end))?;
-                Some(Found {
+                Some(TextMatch {
                     begin: found.start(),
                     end: found.end(),
                     pattern: found.pattern().as_usize(),
@@ -86,7 +86,7 @@ impl Matcher {
             }
             Self::Patterns { regex, .. } => {
                 let found = regex.search(&Input::new(buffer).range(at..window.end))?;
-                Some(Found {
+                Some(TextMatch {
                     begin: found.start(),
                     end: found.end(),
                     pattern: found.pattern().as_usize(),
@@ -99,10 +99,10 @@ impl Matcher {
     fn replace(
         &self,
         buffer: &[u8],
-        found: &Found,
+        found: &TextMatch,
         compiled: &Compiled,
         escape: Escape,
-        out: &mut impl Output,
+        out: &mut impl ChangeOutput,
     ) -> Result<(), ChangeError> {
         match self {
             Self::Nothing => Ok(()),
@@ -192,7 +192,7 @@ impl Texts {
     ///
     /// A search for a match may look through both tiles and find a short one. To bound that cost,
     /// each match of a tile shortens how far the next search in it looks.
-    fn tile(&self, ended: bool) -> Option<Window> {
+    fn tile(&self, ended: bool) -> Option<SearchWindow> {
         let (len, at) = (self.buffer.len(), self.at);
         let next = usize::try_from(self.next_tile - self.base).unwrap_or(usize::MAX);
         if at >= len || !ended && len < next + LONGEST_MATCH + LOOK {
@@ -200,7 +200,7 @@ impl Texts {
         }
         let reach = (2 * LONGEST_MATCH / (1 + self.matches)).max(SHORT_MATCH);
         let end = (next + LONGEST_MATCH).min(at + reach).min(len);
-        Some(Window {
+        Some(SearchWindow {
             end,
             looked: (end + LOOK).min(len),
             decided: next.min(at + reach / 2).min(len),
@@ -223,12 +223,12 @@ impl Texts {
         compiled: &Compiled,
         escape: Escape,
         ended: bool,
-        out: &mut impl Output,
-    ) -> Result<Progress, ChangeError> {
+        out: &mut impl ChangeOutput,
+    ) -> Result<StepProgress, ChangeError> {
         let matcher = &compiled.matcher;
         while let Some(window) = matcher.window(self, ended) {
             if out.is_full() {
-                return Ok(Progress::Full);
+                return Ok(StepProgress::Full);
             }
             let found = matcher.find(&self.buffer, self.at, &window);
             let Some(found) = found.filter(|found| found.begin < window.decided) else {
@@ -245,9 +245,9 @@ impl Texts {
             self.go_on(found.end);
         }
         Ok(if out.is_full() {
-            Progress::Full
+            StepProgress::Full
         } else {
-            Progress::Done
+            StepProgress::Done
         })
     }
 }

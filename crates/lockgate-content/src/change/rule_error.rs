@@ -5,7 +5,7 @@ use super::matches::LONGEST_MATCH;
 /// A rule that does not compile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{fault}")]
-pub struct RuleError {
+pub struct ChangeRuleError {
     /// The index of the rule, from 0.
     pub rule: usize,
     /// The rule's fault.

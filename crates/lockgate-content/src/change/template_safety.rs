@@ -5,7 +5,7 @@
 
 use super::attributes::check_value_behind;
 use super::rule_error::RuleFault;
-use super::{Part, Template};
+use super::{TemplatePart, ChangeTemplate};
 
 /// Elements with content that has no tags.
 const WITHOUT_TAGS: [&str; 8] = [
@@ -13,22 +13,22 @@ const WITHOUT_TAGS: [&str; 8] = [
 ];
 
 /// Checks that no value stands where escaping cannot make it harmless.
-pub(super) fn check(template: &Template) -> Result<(), RuleFault> {
-    let mut reader = Reader::default();
+pub(super) fn check(template: &ChangeTemplate) -> Result<(), RuleFault> {
+    let mut reader = TemplateTokenizer::default();
     for part in &template.0 {
         match part {
-            Part::Text(text) => text.iter().for_each(|byte| reader.read(*byte)),
-            Part::Value(_) => reader.value()?,
+            TemplatePart::Text(text) => text.iter().for_each(|byte| reader.read(*byte)),
+            TemplatePart::Value(_) => reader.value()?,
             // The value is unknown; it has a letter at least.
-            Part::Raw(_) => reader.raw(),
+            TemplatePart::Raw(_) => reader.raw(),
         }
     }
     Ok(())
 }
 
 #[derive(Default)]
-struct Reader {
-    place: Place,
+struct TemplateTokenizer {
+    place: TokenizerState,
     /// The current tag or the last one, in lower case, with a slash if it is an end.
     tag: String,
     attribute: String,
@@ -37,7 +37,7 @@ struct Reader {
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum TokenizerState {
     #[default]
     Text,
     /// Behind `<` or `</`.
@@ -62,135 +62,135 @@ enum Place {
 /// The count of dashes that stands for `--!`.
 const BANG: u8 = 3;
 
-impl Reader {
+impl TemplateTokenizer {
     fn read(&mut self, byte: u8) {
         let low = byte.to_ascii_lowercase();
         let space = byte.is_ascii_whitespace();
         self.place = match self.place {
-            Place::Text if byte == b'<' => {
+            TokenizerState::Text if byte == b'<' => {
                 self.tag.clear();
-                Place::Open
+                TokenizerState::Open
             }
-            Place::Text => Place::Text,
-            Place::Open if byte.is_ascii_alphabetic() => {
+            TokenizerState::Text => TokenizerState::Text,
+            TokenizerState::Open if byte.is_ascii_alphabetic() => {
                 self.tag.push(char::from(low));
-                Place::TagName
+                TokenizerState::TagName
             }
-            Place::Open if byte == b'/' && self.tag.is_empty() => {
+            TokenizerState::Open if byte == b'/' && self.tag.is_empty() => {
                 self.tag.push('/');
-                Place::Open
+                TokenizerState::Open
             }
-            Place::Open if matches!(byte, b'!' | b'?') || byte != b'>' && self.tag == "/" => {
-                Place::Declaration(if byte == b'!' && self.tag.is_empty() {
+            TokenizerState::Open if matches!(byte, b'!' | b'?') || byte != b'>' && self.tag == "/" => {
+                TokenizerState::Declaration(if byte == b'!' && self.tag.is_empty() {
                     0
                 } else {
                     BANG
                 })
             }
-            Place::Open if byte == b'<' => {
+            TokenizerState::Open if byte == b'<' => {
                 self.tag.clear();
-                Place::Open
+                TokenizerState::Open
             }
-            Place::Open => Place::Text,
-            Place::TagName if !space && !matches!(byte, b'/' | b'>') => {
+            TokenizerState::Open => TokenizerState::Text,
+            TokenizerState::TagName if !space && !matches!(byte, b'/' | b'>') => {
                 self.tag.push(char::from(low));
-                Place::TagName
+                TokenizerState::TagName
             }
-            Place::Quoted(quote) if byte == quote => self.attribute_ends(),
-            Place::Quoted(quote) => {
+            TokenizerState::Quoted(quote) if byte == quote => self.attribute_ends(),
+            TokenizerState::Quoted(quote) => {
                 self.before.push(byte);
-                Place::Quoted(quote)
+                TokenizerState::Quoted(quote)
             }
-            Place::BeforeValue if matches!(byte, b'"' | b'\'') => {
+            TokenizerState::BeforeValue if matches!(byte, b'"' | b'\'') => {
                 self.before.clear();
-                Place::Quoted(byte)
+                TokenizerState::Quoted(byte)
             }
-            Place::BeforeValue if space => Place::BeforeValue,
-            Place::TagName
-            | Place::Attribute
-            | Place::BehindName
-            | Place::BeforeValue
-            | Place::Unquoted
+            TokenizerState::BeforeValue if space => TokenizerState::BeforeValue,
+            TokenizerState::TagName
+            | TokenizerState::Attribute
+            | TokenizerState::BehindName
+            | TokenizerState::BeforeValue
+            | TokenizerState::Unquoted
                 if byte == b'>' =>
             {
                 self.attribute.clear();
                 let without_tags = WITHOUT_TAGS.contains(&self.tag.as_str());
                 if without_tags {
-                    Place::Raw(0)
+                    TokenizerState::Raw(0)
                 } else {
-                    Place::Text
+                    TokenizerState::Text
                 }
             }
-            Place::BeforeValue => Place::Unquoted,
-            Place::Unquoted if !space => Place::Unquoted,
-            Place::TagName | Place::Unquoted => self.attribute_ends(),
-            Place::Attribute | Place::BehindName if byte == b'=' && !self.attribute.is_empty() => {
-                Place::BeforeValue
+            TokenizerState::BeforeValue => TokenizerState::Unquoted,
+            TokenizerState::Unquoted if !space => TokenizerState::Unquoted,
+            TokenizerState::TagName | TokenizerState::Unquoted => self.attribute_ends(),
+            TokenizerState::Attribute | TokenizerState::BehindName if byte == b'=' && !self.attribute.is_empty() => {
+                TokenizerState::BeforeValue
             }
-            Place::Attribute | Place::BehindName if byte == b'/' => self.attribute_ends(),
-            Place::Attribute if space && self.attribute.is_empty() => Place::Attribute,
-            Place::Attribute | Place::BehindName if space => Place::BehindName,
-            Place::BehindName => {
+            TokenizerState::Attribute | TokenizerState::BehindName if byte == b'/' => self.attribute_ends(),
+            TokenizerState::Attribute if space && self.attribute.is_empty() => TokenizerState::Attribute,
+            TokenizerState::Attribute | TokenizerState::BehindName if space => TokenizerState::BehindName,
+            TokenizerState::BehindName => {
                 self.attribute.clear();
                 self.attribute.push(char::from(low));
-                Place::Attribute
+                TokenizerState::Attribute
             }
-            Place::Attribute => {
+            TokenizerState::Attribute => {
                 self.attribute.push(char::from(low));
-                Place::Attribute
+                TokenizerState::Attribute
             }
-            Place::Declaration(1) if byte == b'-' => Place::Comment(2),
-            Place::Declaration(0) if byte == b'-' => Place::Declaration(1),
-            Place::Declaration(_) | Place::Comment(2 | BANG) if byte == b'>' => Place::Text,
-            Place::Declaration(_) => Place::Declaration(BANG),
-            Place::Comment(1 | 2) if byte == b'-' => Place::Comment(2),
-            Place::Comment(_) if byte == b'-' => Place::Comment(1),
-            Place::Comment(2) if byte == b'!' => Place::Comment(BANG),
-            Place::Comment(_) => Place::Comment(0),
-            Place::Raw(seen) => self.raw_text(seen, byte),
+            TokenizerState::Declaration(1) if byte == b'-' => TokenizerState::Comment(2),
+            TokenizerState::Declaration(0) if byte == b'-' => TokenizerState::Declaration(1),
+            TokenizerState::Declaration(_) | TokenizerState::Comment(2 | BANG) if byte == b'>' => TokenizerState::Text,
+            TokenizerState::Declaration(_) => TokenizerState::Declaration(BANG),
+            TokenizerState::Comment(1 | 2) if byte == b'-' => TokenizerState::Comment(2),
+            TokenizerState::Comment(_) if byte == b'-' => TokenizerState::Comment(1),
+            TokenizerState::Comment(2) if byte == b'!' => TokenizerState::Comment(BANG),
+            TokenizerState::Comment(_) => TokenizerState::Comment(0),
+            TokenizerState::Raw(seen) => self.raw_text(seen, byte),
         };
     }
 
-    fn attribute_ends(&mut self) -> Place {
+    fn attribute_ends(&mut self) -> TokenizerState {
         self.attribute.clear();
-        Place::Attribute
+        TokenizerState::Attribute
     }
 
     /// In `<script>` and similar elements, until the end tag.
-    fn raw_text(&mut self, seen: usize, byte: u8) -> Place {
+    fn raw_text(&mut self, seen: usize, byte: u8) -> TokenizerState {
         let end = [b"</", self.tag.as_bytes()].concat();
         if end
             .get(seen)
             .is_some_and(|wanted| *wanted == byte.to_ascii_lowercase())
         {
-            return Place::Raw(seen + 1);
+            return TokenizerState::Raw(seen + 1);
         }
         if seen == end.len() && (byte.is_ascii_whitespace() || matches!(byte, b'/' | b'>')) {
             self.tag.insert(0, '/');
             return if byte == b'>' {
-                Place::Text
+                TokenizerState::Text
             } else {
-                Place::Attribute
+                TokenizerState::Attribute
             };
         }
-        Place::Raw(usize::from(byte == b'<'))
+        TokenizerState::Raw(usize::from(byte == b'<'))
     }
 
     fn value(&mut self) -> Result<(), RuleFault> {
         match self.place {
-            Place::Text | Place::Declaration(_) | Place::Comment(_) => Ok(()),
-            Place::Quoted(_) => check_value_behind(&self.attribute, &self.before),
-            Place::Raw(_) if matches!(self.tag.as_str(), "script" | "style") => {
+            TokenizerState::Text | TokenizerState::Declaration(_) | TokenizerState::Comment(_) => Ok(()),
+            TokenizerState::Quoted(_) => check_value_behind(&self.attribute, &self.before),
+            TokenizerState::Raw(_) if matches!(self.tag.as_str(), "script" | "style") => {
                 Err(RuleFault::Inside(self.tag.clone()))
             }
             // A value may break the end tag; it begins none, since `<` is escaped.
-            Place::Raw(_) => Ok(()),
+            TokenizerState::Raw(_) => Ok(()),
             _ => Err(RuleFault::Unquoted),
         }
     }
 
     fn raw(&mut self) {
-        if !matches!(self.place, Place::Quoted(_)) {
+        if !matches!(self.place, TokenizerState::Quoted(_)) {
             self.read(b'x');
         }
     }

@@ -15,6 +15,6 @@ pub(crate) mod reader;
 mod tests;
 
 pub use error::{HelloError, fatal_alert};
-pub use first::{First, first};
-pub use message::{Hello, Version};
+pub use first::{FirstProtocol, first};
+pub use message::{ClientHello, HelloVersion};
 pub use peek::{HELLO_MAX, Peek, peek};

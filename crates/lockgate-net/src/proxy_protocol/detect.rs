@@ -1,7 +1,7 @@
 //! Detection of the version, from the first byte on.
 
 use super::prefix::PrefixMatch;
-use super::{Parsed, ProxyError, v1, v2};
+use super::{ParsedHeader, ProxyError, v1, v2};
 
 /// Parses a header of either version from the first bytes of a connection.
 ///
@@ -12,7 +12,7 @@ use super::{Parsed, ProxyError, v1, v2};
 ///
 /// # Errors
 /// [`ProxyError`]: close the connection.
-pub fn parse(bytes: &[u8]) -> Result<Option<Parsed>, ProxyError> {
+pub fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyError> {
     match bytes.first() {
         None => Ok(None),
         Some(b'P') => v1::parse(bytes),

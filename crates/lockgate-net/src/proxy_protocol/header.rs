@@ -6,9 +6,9 @@ use super::Tlvs;
 
 /// A complete header and its length.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedHeader {
     /// The header.
-    pub header: Header,
+    pub header: ProxyHeader,
     /// The length of the header in bytes; the client's data begins right after. Never more than was
     /// parsed.
     pub len: usize,
@@ -16,18 +16,18 @@ pub struct Parsed {
 
 /// The proxy's information about a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
+pub struct ProxyHeader {
     /// The format of the header.
-    pub version: Version,
+    pub version: HeaderVersion,
     /// The two ends of the connection that the proxy accepted.
-    pub addresses: Addresses,
-    /// Further fields; always empty in version 1 and for [`Addresses::Local`].
+    pub addresses: ProxiedAddresses,
+    /// Further fields; always empty in version 1 and for [`ProxiedAddresses::Local`].
     pub tlvs: Tlvs<'static>,
 }
 
 /// The format of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
+pub enum HeaderVersion {
     /// One line of text (§2.1).
     V1,
     /// Binary (§2.2).
@@ -36,7 +36,7 @@ pub enum Version {
 
 /// The two ends of the connection that a proxy forwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Addresses {
+pub enum ProxiedAddresses {
     /// The proxy's own connection, such as a health check: the socket's own addresses hold.
     Local,
     /// A client with an unknown address: the socket's own addresses hold.
@@ -60,9 +60,9 @@ pub enum Addresses {
     },
 }
 
-impl Addresses {
+impl ProxiedAddresses {
     /// The ends of a connection by its sockets' addresses; a `None`, which is no IP socket, makes
-    /// the whole [`Addresses::Unknown`].
+    /// the whole [`ProxiedAddresses::Unknown`].
     pub fn of(source: Option<SocketAddr>, destination: Option<SocketAddr>) -> Self {
         match (source, destination) {
             (Some(source), Some(destination)) => Self::inet(source, destination),
@@ -81,12 +81,12 @@ impl Addresses {
 
 /// Two addresses of one family, as both formats require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pair {
+pub(super) enum AddressPair {
     V4(SocketAddrV4, SocketAddrV4),
     V6(SocketAddrV6, SocketAddrV6),
 }
 
-impl Pair {
+impl AddressPair {
     /// IPv4 where both are (IPv4-mapped counts), else both as IPv6.
     pub(super) fn of(source: SocketAddr, destination: SocketAddr) -> Self {
         match (canonical(source), canonical(destination)) {

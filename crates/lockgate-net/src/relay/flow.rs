@@ -6,13 +6,13 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::bulk::Bulk;
+use super::bulk::BulkReads;
 use super::meter::Meter;
 use super::read_size::ReadSize;
-use super::{Buffers, Side, Tap};
-use crate::acknowledge::{EarlyAck, Habits, Pauses};
-use crate::shape::{Line, Shaper};
-use crate::socket::Family;
+use super::{CopyBuffers, RelayEnd, ByteObserver};
+use crate::acknowledge::{EarlyAck, EndpointStalls, ReadPauses};
+use crate::shape::{ShapingQueue, Shaper};
+use crate::socket::SocketFamily;
 use crate::splice::{self, Pipe, Pipes};
 use crate::stream::StreamError;
 
@@ -30,7 +30,7 @@ const SMALL_SPLICE: usize = 16 * 1024;
 const SMALL_SPLICES: u8 = 4;
 
 /// The side that ended a direction by a failure.
-pub(super) enum Fault {
+pub(super) enum FlowError {
     /// The side that it reads from.
     Source(StreamError),
     /// The side that it writes to.
@@ -38,26 +38,26 @@ pub(super) enum Fault {
 }
 
 /// The context of one direction during one poll.
-pub(super) struct Lane<'a> {
-    pub(super) from: &'a mut Side,
-    pub(super) to: &'a mut Side,
-    pub(super) buffers: &'a mut Buffers,
+pub(super) struct FlowContext<'a> {
+    pub(super) from: &'a mut RelayEnd,
+    pub(super) to: &'a mut RelayEnd,
+    pub(super) buffers: &'a mut CopyBuffers,
     pub(super) pipes: &'a Rc<Pipes>,
-    pub(super) line: &'a Line,
+    pub(super) line: &'a ShapingQueue,
     pub(super) meter: &'a Meter,
     /// The bytes moved this way.
     pub(super) moved: &'a Cell<u64>,
     /// The bytes moved the other way.
     pub(super) answered: u64,
     /// The habits of the endpoint, if it is the source.
-    pub(super) habits: Option<&'a Habits>,
+    pub(super) habits: Option<&'a EndpointStalls>,
     /// Whether the other direction has ended.
     pub(super) last: bool,
     /// Whether the source has failed already, so that its end may be a truncation.
     pub(super) cut: bool,
 }
 
-impl Lane<'_> {
+impl FlowContext<'_> {
     fn count(&self, bytes: usize) {
         self.moved.set(self.moved.get() + bytes as u64);
     }
@@ -65,12 +65,12 @@ impl Lane<'_> {
 
 /// The stage of a direction.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum FlowStage {
     /// The source may send more.
     #[default]
     Open,
     /// The source has ended; pending bytes are sent before the end.
-    Ending,
+    SourceEnd,
     /// The sink accepts no more; further bytes of the source are discarded, so that it can receive
     /// the response.
     Refused,
@@ -81,7 +81,7 @@ pub(super) enum Stage {
 /// One direction.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    pub(super) stage: Stage,
+    pub(super) stage: FlowStage,
     /// Bytes from the source, sealed for the sink if it uses TLS, and sent up to `sent`.
     pub(super) pending: Vec<u8>,
     pub(super) sent: usize,
@@ -96,13 +96,13 @@ pub(super) struct Flow {
     /// The rate limit of reads, if any.
     pub(super) shaper: Option<Box<Shaper>>,
     /// The observer of the first bytes; a splice begins only after more bytes than it needs.
-    pub(super) tap: Option<Box<dyn Tap>>,
+    pub(super) tap: Option<Box<dyn ByteObserver>>,
     read_size: ReadSize,
-    bulk: Bulk,
+    bulk: BulkReads,
     full_reads: u8,
     small_splices: u8,
     no_splice: bool,
-    pauses: Pauses,
+    pauses: ReadPauses,
     early_ack: EarlyAck,
 }
 
@@ -124,7 +124,7 @@ impl Flow {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        !matches!(self.stage, Stage::Open | Stage::Refused)
+        !matches!(self.stage, FlowStage::Open | FlowStage::Refused)
     }
 
     /// The size of the next read.
@@ -135,13 +135,13 @@ impl Flow {
 
     /// The bulk state.
     #[cfg(test)]
-    pub(super) fn bulk(&self) -> &Bulk {
+    pub(super) fn bulk(&self) -> &BulkReads {
         &self.bulk
     }
 
     /// Whether the next poll would read, not flush.
     pub(super) fn is_idle(&self) -> bool {
-        self.stage == Stage::Open && self.pending.is_empty() && self.pipe.is_none()
+        self.stage == FlowStage::Open && self.pending.is_empty() && self.pipe.is_none()
     }
 
     /// Whether only its shaper holds it.
@@ -154,8 +154,8 @@ impl Flow {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut Lane<'_>,
-    ) -> Poll<Result<(), Fault>> {
+        lane: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
         let polled = self.poll_turns(cx, lane);
         if let Some(shaper) = &mut self.shaper {
             // Nothing more can be moved now: the rest is for others.
@@ -164,16 +164,16 @@ impl Flow {
         polled
     }
 
-    fn poll_turns(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_turns(&mut self, cx: &mut Context<'_>, lane: &mut FlowContext<'_>) -> Poll<Result<(), FlowError>> {
         for _ in 0..TURNS {
             ready!(self.poll_flush(cx, lane))?;
             match self.stage {
                 // Only after all pending bytes: a peer that asks and does not read must not fill
                 // our memory.
-                Stage::Open if lane.to.owes() && !self.holds_bytes() => self.append_owed(lane)?,
-                Stage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
-                Stage::Open => ready!(self.poll_copy(cx, lane))?,
-                Stage::Ending => {
+                FlowStage::Open if lane.to.owes() && !self.holds_bytes() => self.append_owed(lane)?,
+                FlowStage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
+                FlowStage::Open => ready!(self.poll_copy(cx, lane))?,
+                FlowStage::Ending => {
                     // If the other direction has ended too, the close that follows suffices.
                     if !lane.last {
                         lane.to
@@ -182,10 +182,10 @@ impl Flow {
                             .or_else(already_gone)
                             .map_err(sink)?;
                     }
-                    self.stage = Stage::Ended;
+                    self.stage = FlowStage::Ended;
                 }
-                Stage::Refused => ready!(self.poll_discard(cx, lane))?,
-                Stage::Ended => return Poll::Ready(Ok(())),
+                FlowStage::Refused => ready!(self.poll_discard(cx, lane))?,
+                FlowStage::Ended => return Poll::Ready(Ok(())),
             }
         }
         cx.waker().wake_by_ref();
@@ -195,7 +195,7 @@ impl Flow {
     /// Continues without its failed sink: the opposite direction may still have a response to
     /// deliver.
     pub(super) fn refuse(&mut self) {
-        self.stage = Stage::Refused;
+        self.stage = FlowStage::Refused;
         self.pending = Vec::new();
         self.sent = 0;
         self.pipe = None;
@@ -206,8 +206,8 @@ impl Flow {
     fn poll_allowed(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &Lane<'_>,
-    ) -> Poll<Result<usize, Fault>> {
+        lane: &FlowContext<'_>,
+    ) -> Poll<Result<usize, FlowError>> {
         let left = usize::try_from(lane.meter.left()).unwrap_or(usize::MAX);
         if left == 0 {
             // The side that failed ends it.
@@ -223,7 +223,7 @@ impl Flow {
             .is_some_and(|session| session.has_waiting() || session.is_closed());
         if !shaper.is_asked() && !read {
             let readable = ready!(lane.from.socket.poll_readable(cx));
-            readable.map_err(|error| Fault::Source(error.into()))?;
+            readable.map_err(|error| FlowError::Source(error.into()))?;
         }
         let allowed = ready!(shaper.poll(cx));
         let held_for = shaper.take_waited();
@@ -253,21 +253,21 @@ impl Flow {
     fn poll_discard(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut Lane<'_>,
-    ) -> Poll<Result<(), Fault>> {
-        match ready!(poll_read(cx, lane, self.read_size, usize::MAX)).map_err(Fault::Source)? {
-            Read::Data { len, .. } => self.discarded += len,
-            Read::Nothing => {}
-            Read::End(_) => self.stage = Stage::Ended,
+        lane: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
+        match ready!(poll_read(cx, lane, self.read_size, usize::MAX)).map_err(FlowError::Source)? {
+            SourceRead::Data { len, .. } => self.discarded += len,
+            SourceRead::Nothing => {}
+            SourceRead::End(_) => self.stage = FlowStage::Ended,
         }
         if lane.last && self.discarded > DISCARDED {
-            self.stage = Stage::Ended;
+            self.stage = FlowStage::Ended;
         }
         Poll::Ready(Ok(()))
     }
 
     /// Reads once and writes the bytes.
-    fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut FlowContext<'_>) -> Poll<Result<(), FlowError>> {
         let Poll::Ready(allowed) = self.poll_allowed(cx, lane) else {
             self.poll_early_ack(cx, lane);
             return Poll::Pending;
@@ -281,8 +281,8 @@ impl Flow {
             self.bulk.poll_pending(cx, &lane.from.socket, lane.line);
             self.poll_early_ack(cx, lane);
         }
-        match ready!(read).map_err(Fault::Source)? {
-            Read::Data { len, full } => {
+        match ready!(read).map_err(FlowError::Source)? {
+            SourceRead::Data { len, full } => {
                 lane.count(len);
                 self.spend(len);
                 // A limited rate sleeps enough, and plain TCP is spliced.
@@ -304,8 +304,8 @@ impl Flow {
                 }
                 sent
             }
-            Read::Nothing => Poll::Ready(Ok(())),
-            Read::End(ending) => {
+            SourceRead::Nothing => Poll::Ready(Ok(())),
+            SourceRead::End(ending) => {
                 self.end(lane, ending);
                 Poll::Ready(Ok(()))
             }
@@ -314,7 +314,7 @@ impl Flow {
 
     /// Waits for the rest of the client's message. The kernel delays nothing before something was
     /// sent to it; endpoints are known by their habits.
-    fn poll_early_ack(&mut self, cx: &mut Context<'_>, lane: &Lane<'_>) {
+    fn poll_early_ack(&mut self, cx: &mut Context<'_>, lane: &FlowContext<'_>) {
         if lane.habits.is_none() && (lane.answered > 0 || lane.from.session.is_some()) {
             self.early_ack
                 .poll_pending(cx, &lane.from.socket, lane.line);
@@ -326,13 +326,13 @@ impl Flow {
     fn send(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut Lane<'_>,
+        lane: &mut FlowContext<'_>,
         len: usize,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), FlowError>> {
         // The end travels with the last bytes: one packet less, and the peer is woken once. Without
         // a shutdown(2) the end of the relay could become a reset that destroys them.
         let last = lane.from.is_over() && !lane.last && self.held.is_empty();
-        let Buffers { plain, sealed, .. } = lane.buffers;
+        let CopyBuffers { plain, sealed, .. } = lane.buffers;
         let out = match &mut lane.to.session {
             Some(session) => {
                 let used = session.seal(&plain[..len], sealed).map_err(sink)?;
@@ -359,17 +359,17 @@ impl Flow {
             self.pending = out[sent..].to_vec();
         }
         if last {
-            self.end(lane, Ending::Clean);
+            self.end(lane, SourceEnd::Clean);
         }
         Poll::Ready(Ok(()))
     }
 
     /// Sends pending bytes, from memory or from the pipe.
-    fn poll_flush(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_flush(&mut self, cx: &mut Context<'_>, lane: &mut FlowContext<'_>) -> Poll<Result<(), FlowError>> {
         while self.sent < self.pending.len() {
             let (socket, rest) = (&lane.to.socket, &self.pending[self.sent..]);
             // The shutdown follows at once.
-            let last = self.stage == Stage::Ending && !lane.last;
+            let last = self.stage == FlowStage::Ending && !lane.last;
             let sent = if last {
                 socket.poll_send_more(cx, rest)
             } else {
@@ -400,8 +400,8 @@ impl Flow {
     fn poll_splice(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut Lane<'_>,
-    ) -> Poll<Result<(), Fault>> {
+        lane: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
         let allowed = ready!(self.poll_allowed(cx, lane))?;
         let Some(pipe) = &mut self.pipe else {
             return Poll::Ready(Ok(()));
@@ -416,7 +416,7 @@ impl Flow {
         match ready!(filled) {
             Ok(0) => {
                 self.pipe = None;
-                self.end(lane, Ending::Clean);
+                self.end(lane, SourceEnd::Clean);
             }
             Ok(moved) => {
                 lane.count(moved);
@@ -435,7 +435,7 @@ impl Flow {
                 self.stop_splicing();
                 self.no_splice = true;
             }
-            Err(error) => return Poll::Ready(Err(Fault::Source(error.into()))),
+            Err(error) => return Poll::Ready(Err(FlowError::Source(error.into()))),
         }
         Poll::Ready(Ok(()))
     }
@@ -447,7 +447,7 @@ impl Flow {
     }
 
     /// Decides after a read whether to splice, and whether the source waits for acknowledgements.
-    fn note_read(&mut self, full: bool, lane: &Lane<'_>) {
+    fn note_read(&mut self, full: bool, lane: &FlowContext<'_>) {
         if full {
             self.full_reads = self.full_reads.saturating_add(1);
             if self.full_reads == FULL_READS
@@ -462,7 +462,7 @@ impl Flow {
             return;
         }
         self.full_reads = 0;
-        if lane.from.socket.family() == Family::Tcp {
+        if lane.from.socket.family() == SocketFamily::Tcp {
             self.early_ack
                 .note(&lane.from.socket, lane.line, &mut self.pauses);
             self.pauses.note(&lane.from.socket, lane.habits);
@@ -471,13 +471,13 @@ impl Flow {
 
     /// Handles the end of the source: a TLS sink gets close_notify, unless the source was
     /// truncated.
-    fn end(&mut self, lane: &mut Lane<'_>, ending: Ending) {
-        self.stage = Stage::Ending;
+    fn end(&mut self, lane: &mut FlowContext<'_>, ending: SourceEnd) {
+        self.stage = FlowStage::Ending;
         self.pending.append(&mut self.held);
         match ending {
-            Ending::Truncated => self.truncated = true,
-            Ending::Clean if lane.cut => {}
-            Ending::Clean => {
+            SourceEnd::Truncated => self.truncated = true,
+            SourceEnd::Clean if lane.cut => {}
+            SourceEnd::Clean => {
                 if let Some(session) = &mut lane.to.session {
                     session.seal_close(&mut self.pending);
                 }
@@ -485,7 +485,7 @@ impl Flow {
         }
     }
 
-    fn append_owed(&mut self, lane: &mut Lane<'_>) -> Result<(), Fault> {
+    fn append_owed(&mut self, lane: &mut FlowContext<'_>) -> Result<(), FlowError> {
         if let Some(session) = &mut lane.to.session {
             // Records are sent in the order in which they were sealed.
             self.pending.append(&mut self.held);
@@ -496,18 +496,18 @@ impl Flow {
 }
 
 /// The result of one read of a source.
-enum Read {
+enum SourceRead {
     /// This many bytes at the front of the plain buffer; `full` if the source gave all that was
     /// asked for, and a rate allowed much.
     Data { len: usize, full: bool },
     /// No data: TLS's own bytes, or an incomplete record.
     Nothing,
     /// The source has ended.
-    End(Ending),
+    End(SourceEnd),
 }
 
 #[derive(Clone, Copy)]
-enum Ending {
+enum SourceEnd {
     Clean,
     /// A TLS source that ended without a close_notify.
     Truncated,
@@ -516,18 +516,18 @@ enum Ending {
 /// Reads once, at most `allowed` bytes: under TLS those of its records.
 fn poll_read(
     cx: &mut Context<'_>,
-    lane: &mut Lane<'_>,
+    lane: &mut FlowContext<'_>,
     size: ReadSize,
     allowed: usize,
-) -> Poll<Result<Read, StreamError>> {
-    let Buffers { wire, plain, .. } = lane.buffers;
-    let Side { socket, session } = lane.from;
+) -> Poll<Result<SourceRead, StreamError>> {
+    let CopyBuffers { wire, plain, .. } = lane.buffers;
+    let RelayEnd { socket, session } = lane.from;
     let Some(session) = session else {
         let asked = size.plain().min(allowed);
         let len = ready!(socket.poll_recv(cx, &mut plain[..asked]))?;
         return Poll::Ready(Ok(match len {
-            0 => Read::End(Ending::Clean),
-            len => Read::Data {
+            0 => SourceRead::End(SourceEnd::Clean),
+            len => SourceRead::Data {
                 len,
                 full: len == asked && asked >= size.plain().min(BULK),
             },
@@ -538,19 +538,19 @@ fn poll_read(
         if session.is_closed() {
             // Bytes behind it are dropped.
             session.take_partial();
-            return Poll::Ready(Ok(Read::End(Ending::Clean)));
+            return Poll::Ready(Ok(SourceRead::End(SourceEnd::Clean)));
         }
         let end = size.wire().min(filled.saturating_add(allowed));
         let received = ready!(socket.poll_recv(cx, &mut wire[filled..end]))?;
         if received == 0 {
-            return Poll::Ready(Ok(Read::End(Ending::Truncated)));
+            return Poll::Ready(Ok(SourceRead::End(SourceEnd::Truncated)));
         }
         filled += received;
     }
     let early = session.take_early();
     if !early.is_empty() {
         plain[..early.len()].copy_from_slice(&early);
-        return Poll::Ready(Ok(Read::Data {
+        return Poll::Ready(Ok(SourceRead::Data {
             len: early.len(),
             full: false,
         }));
@@ -562,8 +562,8 @@ fn poll_read(
         session.keep_partial(&wire[done.consumed..filled]);
     }
     Poll::Ready(Ok(match done.produced {
-        0 => Read::Nothing,
-        len => Read::Data {
+        0 => SourceRead::Nothing,
+        len => SourceRead::Data {
             len,
             full: filled == size.wire(),
         },
@@ -579,6 +579,6 @@ fn already_gone(error: io::Error) -> io::Result<()> {
     }
 }
 
-fn sink(error: impl Into<StreamError>) -> Fault {
-    Fault::Sink(error.into())
+fn sink(error: impl Into<StreamError>) -> FlowError {
+    FlowError::Sink(error.into())
 }

@@ -20,16 +20,16 @@ pub struct Meter {
     /// The time that directions have waited for their shapers, together, in nanoseconds.
     pub held_for: Cell<u64>,
     /// The times of the client's bytes.
-    pub received_at: Times,
+    pub received_at: DirectionTimes,
     /// The times of the origin's bytes.
-    pub sent_at: Times,
+    pub sent_at: DirectionTimes,
     /// Whether relaying has begun: before, neither direction has times.
     pub relayed: Cell<bool>,
 }
 
 /// The times of one direction.
 #[derive(Debug, Default)]
-pub struct Times {
+pub struct DirectionTimes {
     /// The time of its first byte.
     pub first: Cell<Option<Instant>>,
     /// The time of its end.
@@ -54,7 +54,7 @@ impl Meter {
     }
 }
 
-impl Times {
+impl DirectionTimes {
     fn note(&self, moved: bool, ended: bool) {
         for (happened, when) in [(moved, &self.first), (ended, &self.end)] {
             if happened && when.get().is_none() {

@@ -30,11 +30,11 @@ pub fn now() -> Moment {
 
 /// The waits for tokens in one worker.
 #[derive(Debug)]
-pub struct Line {
+pub struct ShapingQueue {
     alarm: Timer,
     /// The time that the alarm is set for.
     set_for: Cell<Moment>,
-    waiting: RefCell<BTreeMap<Place, Waker>>,
+    waiting: RefCell<BTreeMap<QueuedWait, Waker>>,
     places: Cell<u64>,
     /// A clock that stands still until a test advances it.
     #[cfg(test)]
@@ -43,9 +43,9 @@ pub struct Line {
 
 /// A wait: its time, and a number that distinguishes it from others of the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(Moment, u64);
+pub(crate) struct QueuedWait(Moment, u64);
 
-impl Line {
+impl ShapingQueue {
     /// An empty line. It uses a descriptor.
     ///
     /// # Errors
@@ -93,17 +93,17 @@ impl Line {
     }
 
     /// Whether a wait is due.
-    pub(crate) fn is_due(&self, place: Place) -> bool {
+    pub(crate) fn is_due(&self, place: QueuedWait) -> bool {
         place.0 <= self.now()
     }
 
     /// Wakes `waker` at `due`, or up to 4 ms later.
-    pub(crate) fn enter(&self, due: Moment, waker: &Waker) -> Place {
+    pub(crate) fn enter(&self, due: Moment, waker: &Waker) -> QueuedWait {
         self.enter_at(due.checked_next_multiple_of(GRAIN).unwrap_or(NEVER), waker)
     }
 
     /// Wakes `waker` after one to two milliseconds, together with others that wait for that.
-    pub(crate) fn enter_soon(&self, waker: &Waker) -> Place {
+    pub(crate) fn enter_soon(&self, waker: &Waker) -> QueuedWait {
         self.enter_at(
             (self.now() + SOON)
                 .checked_next_multiple_of(SOON)
@@ -112,8 +112,8 @@ impl Line {
         )
     }
 
-    fn enter_at(&self, due: Moment, waker: &Waker) -> Place {
-        let place = Place(due, self.places.get());
+    fn enter_at(&self, due: Moment, waker: &Waker) -> QueuedWait {
+        let place = QueuedWait(due, self.places.get());
         self.places.set(place.1 + 1);
         self.waiting.borrow_mut().insert(place, waker.clone());
         self.set(place.0);
@@ -121,7 +121,7 @@ impl Line {
     }
 
     /// Replaces the waker of a wait.
-    pub(crate) fn stay(&self, place: Place, waker: &Waker) {
+    pub(crate) fn stay(&self, place: QueuedWait, waker: &Waker) {
         if let Some(held) = self.waiting.borrow_mut().get_mut(&place)
             && !held.will_wake(waker)
         {
@@ -130,7 +130,7 @@ impl Line {
     }
 
     /// Cancels a wait.
-    pub(super) fn leave(&self, place: Place) {
+    pub(super) fn leave(&self, place: QueuedWait) {
         self.waiting.borrow_mut().remove(&place);
     }
 
@@ -163,7 +163,7 @@ impl Line {
 }
 
 #[cfg(test)]
-impl Line {
+impl ShapingQueue {
     /// A line with a stopped clock.
     pub(crate) fn stopped() -> Rc<Self> {
         let line = Self::new().unwrap();

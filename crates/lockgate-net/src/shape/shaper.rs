@@ -4,15 +4,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::line::Place;
-use super::{Bucket, Line, Moment, piece};
+use super::line::QueuedWait;
+use super::{SharedRate, ShapingQueue, Moment, piece};
 
 /// The tokens of one direction, from a chain of buckets. They are reserved when there is something
 /// to move, spent as that moves, and given back on drop.
 #[derive(Debug)]
 pub struct Shaper {
-    buckets: Box<[Arc<Bucket>]>,
-    line: Rc<Line>,
+    buckets: Box<[Arc<SharedRate>]>,
+    line: Rc<ShapingQueue>,
     state: State,
     waited: Moment,
 }
@@ -27,7 +27,7 @@ enum State {
         bucket: usize,
         earned: Moment,
         since: Moment,
-        place: Place,
+        place: QueuedWait,
     },
     /// This much may be moved, at least 1.
     Granted(u64),
@@ -36,7 +36,7 @@ enum State {
 impl Shaper {
     /// A shaper with all of `buckets`, each shared by more directions than the one before; it waits
     /// in `line`, which is its worker's.
-    pub fn new(buckets: impl Into<Box<[Arc<Bucket>]>>, line: &Rc<Line>) -> Self {
+    pub fn new(buckets: impl Into<Box<[Arc<SharedRate>]>>, line: &Rc<ShapingQueue>) -> Self {
         Self {
             buckets: buckets.into(),
             line: Rc::clone(line),
@@ -165,6 +165,6 @@ impl Drop for Shaper {
     }
 }
 
-fn give_back(buckets: &[Arc<Bucket>], bytes: u64) {
+fn give_back(buckets: &[Arc<SharedRate>], bytes: u64) {
     buckets.iter().for_each(|bucket| bucket.give_back(bytes));
 }

@@ -15,14 +15,14 @@ fn rate(bytes: u64) -> NonZeroU64 {
 }
 
 /// A piece, and the time when it is earned.
-fn reserve(bucket: &Arc<Bucket>, now: Moment) -> (u64, Moment) {
+fn reserve(bucket: &Arc<SharedRate>, now: Moment) -> (u64, Moment) {
     let piece = bucket.piece(now);
     (piece, bucket.reserve(piece, now))
 }
 
 /// The bytes that takers have moved within `time`, each by its chain of buckets. They wake only at
 /// multiples of 4 ms, some of them later than that, and always want more.
-fn moved(chains: &[Vec<Arc<Bucket>>], time: Moment) -> Vec<u64> {
+fn moved(chains: &[Vec<Arc<SharedRate>>], time: Moment) -> Vec<u64> {
     let mut moved = vec![0; chains.len()];
     let mut late = (1..).map(|n: u64| n * 7_919 % 5_000_000);
     // (when it wakes, which taker, what it waits for, of how many buckets that is earned then)
@@ -69,7 +69,7 @@ fn a_rate_holds_for_any_number_of_takers() {
         10_000_000_000,
     ] {
         for takers in [1, 2, 7, 100] {
-            let bucket = Bucket::new(rate(bytes));
+            let bucket = SharedRate::new(rate(bytes));
             let chains = vec![vec![Arc::clone(&bucket)]; takers];
             within(moved(&chains, 10 * SECOND).iter().sum(), 10 * bytes, 2);
         }
@@ -80,7 +80,7 @@ fn a_rate_holds_for_any_number_of_takers() {
 fn a_token_bucket_is_shared_fairly() {
     for bytes in [1_000_000, 100_000_000] {
         for takers in [2, 10, 100] {
-            let bucket = Bucket::new(rate(bytes));
+            let bucket = SharedRate::new(rate(bytes));
             let chains = vec![vec![bucket]; takers];
             let moved = moved(&chains, 20 * SECOND);
             let fair = 20 * bytes / takers as u64;
@@ -98,8 +98,8 @@ fn a_token_bucket_is_shared_fairly() {
 
 #[test]
 fn a_chain_of_buckets_runs_at_its_slowest() {
-    let total = Bucket::new(rate(10_000_000));
-    let chain = |own: u64| vec![Bucket::new(rate(own)), Arc::clone(&total)];
+    let total = SharedRate::new(rate(10_000_000));
+    let chain = |own: u64| vec![SharedRate::new(rate(own)), Arc::clone(&total)];
     // The first three may have 1 MB/s each, and the fourth the rest of ten.
     let chains: Vec<_> = [1_000_000, 1_000_000, 1_000_000, 50_000_000]
         .map(chain)
@@ -113,7 +113,7 @@ fn a_chain_of_buckets_runs_at_its_slowest() {
 
 #[test]
 fn the_burst_is_a_twentieth_of_a_second() {
-    let bucket = Bucket::new(rate(1_000_000));
+    let bucket = SharedRate::new(rate(1_000_000));
     let mut now = 0;
     for _ in 0..2 {
         now += 3_600 * SECOND;
@@ -126,14 +126,14 @@ fn the_burst_is_a_twentieth_of_a_second() {
 
 #[test]
 fn a_slow_rate_grants_one_packet_at_a_time() {
-    let bucket = Bucket::new(rate(1_000));
+    let bucket = SharedRate::new(rate(1_000));
     assert_eq!(reserve(&bucket, BEGIN), (LEAST, BEGIN));
     assert_eq!(reserve(&bucket, BEGIN), (LEAST, BEGIN + 1_500 * MS));
 }
 
 #[test]
 fn with_many_waiting_connections_grants_are_smaller() {
-    let bucket = Bucket::new(rate(100_000_000));
+    let bucket = SharedRate::new(rate(100_000_000));
     let pieces: Vec<_> = (0..1_000).map(|_| reserve(&bucket, BEGIN)).collect();
     assert_eq!(pieces[0].0, 2_000_000);
     let (last, earned) = pieces[999];
@@ -143,7 +143,7 @@ fn with_many_waiting_connections_grants_are_smaller() {
 
 #[test]
 fn two_workers_taking_tokens_at_once_both_pay() {
-    let bucket = Bucket::new(rate(1_000_000));
+    let bucket = SharedRate::new(rate(1_000_000));
     let take = || {
         for _ in 0..10_000 {
             bucket.reserve(100, BEGIN);
@@ -159,7 +159,7 @@ fn two_workers_taking_tokens_at_once_both_pay() {
 #[test]
 fn extreme_rates_and_times_do_not_overflow() {
     for bytes in [1, u64::MAX] {
-        let bucket = Bucket::new(rate(bytes));
+        let bucket = SharedRate::new(rate(bytes));
         for now in [0, BEGIN, Moment::MAX] {
             let (piece, earned) = reserve(&bucket, now);
             assert!(piece >= LEAST && earned > 0);
@@ -171,12 +171,12 @@ fn extreme_rates_and_times_do_not_overflow() {
 }
 
 /// A runtime, since a line has an alarm.
-fn with_line(test: impl FnOnce(Rc<Line>)) {
+fn with_line(test: impl FnOnce(Rc<ShapingQueue>)) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
         .unwrap();
-    runtime.block_on(async { test(Line::stopped()) });
+    runtime.block_on(async { test(ShapingQueue::stopped()) });
 }
 
 fn poll(shaper: &mut Shaper) -> Option<usize> {
@@ -189,7 +189,7 @@ fn poll(shaper: &mut Shaper) -> Option<usize> {
 #[test]
 fn an_exhausted_bucket_makes_the_shaper_wait() {
     with_line(|line| {
-        let mut one = Shaper::new([Bucket::new(rate(1_000_000))], &line);
+        let mut one = Shaper::new([SharedRate::new(rate(1_000_000))], &line);
         assert!(!one.is_asked());
         assert_eq!(one.piece(), 20_000);
         for _ in 0..2 {
@@ -211,7 +211,7 @@ fn an_exhausted_bucket_makes_the_shaper_wait() {
 #[test]
 fn unspent_tokens_are_given_back() {
     with_line(|line| {
-        let bucket = Bucket::new(rate(1_000_000));
+        let bucket = SharedRate::new(rate(1_000_000));
         let chain = [Arc::clone(&bucket)];
         for _ in 0..100 {
             let mut one = Shaper::new(chain.clone(), &line);
@@ -228,7 +228,7 @@ fn unspent_tokens_are_given_back() {
 #[test]
 fn a_dropped_waiter_gives_its_reservation_back() {
     with_line(|line| {
-        let bucket = Bucket::new(rate(1_000_000));
+        let bucket = SharedRate::new(rate(1_000_000));
         bucket.reserve(50_000, line.now());
         let waiting: Vec<_> = (0..10)
             .map(|_| {
@@ -248,7 +248,7 @@ fn a_dropped_waiter_gives_its_reservation_back() {
 #[test]
 fn bytes_moved_beyond_the_grant_are_owed() {
     with_line(|line| {
-        let mut one = Shaper::new([Bucket::new(rate(1_000_000))], &line);
+        let mut one = Shaper::new([SharedRate::new(rate(1_000_000))], &line);
         assert_eq!(poll(&mut one), Some(20_000));
         one.spend(80_000);
         assert_eq!(poll(&mut one), None);
@@ -268,10 +268,10 @@ fn the_timer_wakes_waiting_shapers_in_turn() {
         .build_local(Default::default())
         .unwrap();
     runtime.block_on(async {
-        let line = Line::new().unwrap();
+        let line = ShapingQueue::new().unwrap();
         let running = Rc::clone(&line);
         tokio::task::spawn_local(async move { running.run().await });
-        let bucket = Bucket::new(rate(100_000_000));
+        let bucket = SharedRate::new(rate(100_000_000));
         let takers: Vec<_> = (0..3)
             .map(|_| {
                 let mut one = Shaper::new([Arc::clone(&bucket)], &line);
@@ -293,7 +293,7 @@ fn the_timer_wakes_waiting_shapers_in_turn() {
 #[test]
 fn waiting_on_an_own_rate_takes_no_shared_tokens() {
     with_line(|line| {
-        let (own, total) = (Bucket::new(rate(2_000)), Bucket::new(rate(100_000)));
+        let (own, total) = (SharedRate::new(rate(2_000)), SharedRate::new(rate(100_000)));
         let mut waiting: Vec<_> = (0..1_000)
             .map(|_| Shaper::new([Arc::clone(&own), Arc::clone(&total)], &line))
             .collect();

@@ -5,13 +5,13 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::dial::{Target, dial};
+use crate::dial::{EndpointAddress, dial};
 use crate::tls::handshake::tests::run;
 
 /// A dialled connection, and its other end.
 async fn dialled() -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = dial(&Target::Tcp(listener.local_addr().unwrap()))
+    let near = dial(&EndpointAddress::Tcp(listener.local_addr().unwrap()))
         .await
         .unwrap();
     (near, listener.accept().unwrap().0)
@@ -24,7 +24,7 @@ fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     far.write_all(words).unwrap();
     let (near, _) = listener.accept().unwrap();
     near.set_nonblocking(true).unwrap();
-    (Socket::accepted(near.into(), Family::Tcp).unwrap(), far)
+    (Socket::accepted(near.into(), SocketFamily::Tcp).unwrap(), far)
 }
 
 /// Waits until the runtime has seen the end.

@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::{READ, Sealing};
-use crate::memory::{self, Level};
+use super::{READ, SealBuffers};
+use crate::memory::{self, MemoryLevel};
 
 /// The least free room behind the held bytes before a read: the longest TLS record, and more.
 const ROOM: usize = 32 * 1024;
@@ -24,22 +24,22 @@ const KEPT: usize = 64;
 const TEXT: usize = 16 * 1024;
 
 /// The blocks of one worker, and buffers for text that is to be sent.
-pub struct Blocks {
+pub struct BufferPool {
     free: RefCell<Vec<Box<[u8]>>>,
     /// The fewest free blocks since the last eviction: these were not needed.
     unused: Cell<usize>,
     texts: RefCell<Vec<Vec<u8>>>,
-    pub(crate) sealing: RefCell<Sealing>,
+    pub(crate) sealing: RefCell<SealBuffers>,
 }
 
-impl Blocks {
+impl BufferPool {
     /// An empty set; blocks are created on demand.
     pub fn new() -> Rc<Self> {
         Rc::new(Self {
             free: RefCell::default(),
             unused: Cell::new(0),
             texts: RefCell::default(),
-            sealing: Sealing::new(),
+            sealing: SealBuffers::new(),
         })
     }
 
@@ -70,7 +70,7 @@ impl Blocks {
 
     fn give(&self, block: Box<[u8]>) {
         let mut free = self.free.borrow_mut();
-        let kept = if memory::level() == Level::Easy {
+        let kept = if memory::level() == MemoryLevel::Easy {
             KEPT
         } else {
             1
@@ -97,9 +97,9 @@ impl Blocks {
     }
 }
 
-impl fmt::Debug for Blocks {
+impl fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blocks")
+        f.debug_struct("BufferPool")
             .field("free", &self.free.borrow().len())
             .finish()
     }
@@ -107,17 +107,17 @@ impl fmt::Debug for Blocks {
 
 /// Received bytes, in order.
 #[derive(Debug)]
-pub struct Inbox {
-    blocks: Rc<Blocks>,
+pub struct ReadBuffer {
+    blocks: Rc<BufferPool>,
     /// A block, or memory of the size of the held bytes.
     memory: Box<[u8]>,
     is_block: bool,
     held: Range<usize>,
 }
 
-impl Inbox {
+impl ReadBuffer {
     /// An empty inbox.
-    pub fn new(blocks: &Rc<Blocks>) -> Self {
+    pub fn new(blocks: &Rc<BufferPool>) -> Self {
         Self {
             blocks: Rc::clone(blocks),
             memory: Box::default(),
@@ -127,7 +127,7 @@ impl Inbox {
     }
 
     /// The source of its blocks.
-    pub fn blocks(&self) -> Rc<Blocks> {
+    pub fn blocks(&self) -> Rc<BufferPool> {
         Rc::clone(&self.blocks)
     }
 
@@ -234,7 +234,7 @@ impl Inbox {
     }
 }
 
-impl Drop for Inbox {
+impl Drop for ReadBuffer {
     fn drop(&mut self) {
         self.release();
     }

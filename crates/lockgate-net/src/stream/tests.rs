@@ -13,7 +13,7 @@ use crate::tls::handshake::tests::{
 struct Ends {
     near: Stream,
     far: Stream,
-    blocks: Rc<Blocks>,
+    blocks: Rc<BufferPool>,
 }
 
 fn plain() -> Ends {
@@ -22,7 +22,7 @@ fn plain() -> Ends {
     Ends {
         near: stream(near),
         far: stream(far),
-        blocks: Blocks::new(),
+        blocks: BufferPool::new(),
     }
 }
 
@@ -36,7 +36,7 @@ fn tls(terms: Terms) -> Ends {
     Ends {
         near,
         far,
-        blocks: Blocks::new(),
+        blocks: BufferPool::new(),
     }
 }
 
@@ -48,7 +48,7 @@ fn bytes(len: usize) -> Vec<u8> {
 }
 
 /// Writes all of `parts` and flushes.
-async fn write(stream: &mut Stream, blocks: &Blocks, parts: &[&[u8]]) -> Result<(), StreamError> {
+async fn write(stream: &mut Stream, blocks: &BufferPool, parts: &[&[u8]]) -> Result<(), StreamError> {
     let whole = parts.concat();
     let mut at = 0;
     poll_fn(|cx| {
@@ -64,7 +64,7 @@ async fn write(stream: &mut Stream, blocks: &Blocks, parts: &[&[u8]]) -> Result<
 }
 
 /// Reads until this much is held, or to the end.
-async fn read(stream: &mut Stream, inbox: &mut Inbox, until: usize) -> Result<bool, StreamError> {
+async fn read(stream: &mut Stream, inbox: &mut ReadBuffer, until: usize) -> Result<bool, StreamError> {
     let mut goes_on = true;
     while goes_on && inbox.bytes().len() < until {
         goes_on = poll_fn(|cx| stream.poll_read(cx, inbox)).await?;
@@ -81,7 +81,7 @@ fn a_vectored_write_is_read_as_one_message() {
                 mut far,
                 blocks,
             } = ends();
-            let mut inbox = Inbox::new(&blocks);
+            let mut inbox = ReadBuffer::new(&blocks);
             write(&mut near, &blocks, &[b"head ", b"and ", b"body"])
                 .await
                 .unwrap();
@@ -113,7 +113,7 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
                 poll_fn(|cx| near.poll_finish(cx)).await.unwrap();
                 near
             });
-            let (mut inbox, mut received) = (Inbox::new(&blocks), Vec::new());
+            let (mut inbox, mut received) = (ReadBuffer::new(&blocks), Vec::new());
             let mut turn = 0;
             loop {
                 let more = poll_fn(|cx| far.poll_read(cx, &mut inbox)).await.unwrap();
@@ -152,7 +152,7 @@ fn a_full_read_buffer_is_an_error() {
                 mut far,
                 blocks,
             } = ends();
-            let mut inbox = Inbox::new(&blocks);
+            let mut inbox = ReadBuffer::new(&blocks);
             inbox.extend(&bytes(READ + 1));
             write(&mut near, &blocks, &[b"more"]).await.unwrap();
             let read = poll_fn(|cx| far.poll_read(cx, &mut inbox)).await;
@@ -168,7 +168,7 @@ fn session_tickets_are_sent_with_the_first_data() {
     run(async {
         let (near, far) = unix_sockets();
         let mut pair = pair(TLS13_TERMS);
-        let blocks = Blocks::new();
+        let blocks = BufferPool::new();
         assert!(!pair.unsent.is_empty());
         let mut stream = Stream::new(near, Some(pair.session), pair.unsent);
         poll_fn(|cx| stream.poll_flush(cx)).await.unwrap();
@@ -197,7 +197,7 @@ fn an_end_without_close_notify_is_a_truncation() {
                 blocks,
             } = ends();
             drop(near);
-            let read = poll_fn(|cx| far.poll_read(cx, &mut Inbox::new(&blocks))).await;
+            let read = poll_fn(|cx| far.poll_read(cx, &mut ReadBuffer::new(&blocks))).await;
             assert!(matches!(read, Err(StreamError::Truncated)));
         });
     }
@@ -210,7 +210,7 @@ fn an_end_without_close_notify_is_a_truncation() {
             } = ends();
             poll_fn(|cx| near.poll_finish(cx)).await.unwrap();
             assert!(
-                !poll_fn(|cx| far.poll_read(cx, &mut Inbox::new(&blocks)))
+                !poll_fn(|cx| far.poll_read(cx, &mut ReadBuffer::new(&blocks)))
                     .await
                     .unwrap()
             );
@@ -227,7 +227,7 @@ fn an_idle_connection_is_quiet_until_data_arrives() {
                 mut far,
                 blocks,
             } = ends();
-            let mut inbox = Inbox::new(&blocks);
+            let mut inbox = ReadBuffer::new(&blocks);
             assert!(far.is_quiet() && far.is_quiet_now());
             write(&mut near, &blocks, &[b"surplus"]).await.unwrap();
             assert!(!far.is_quiet_now());
@@ -272,7 +272,7 @@ fn a_worker_lends_the_same_block_again() {
             blocks,
             near,
         } = plain();
-        let mut inbox = Inbox::new(&blocks);
+        let mut inbox = ReadBuffer::new(&blocks);
         for _ in 0..3 {
             send_all(near.socket(), b"word").await;
             assert!(read(&mut far, &mut inbox, 4).await.unwrap());
@@ -292,7 +292,7 @@ fn data_beyond_the_buffer_is_read_without_another_event() {
             mut far,
             blocks,
         } = plain();
-        let mut inbox = Inbox::new(&blocks);
+        let mut inbox = ReadBuffer::new(&blocks);
         let sent = bytes(60_000 + 80_000);
         write(&mut near, &blocks, &[&sent[..60_000]]).await.unwrap();
         assert!(read(&mut far, &mut inbox, 60_000).await.unwrap());
@@ -320,7 +320,7 @@ fn no_more_is_read_from_the_socket_than_allowed() {
                 mut far,
                 blocks,
             } = ends();
-            let mut inbox = Inbox::new(&blocks);
+            let mut inbox = ReadBuffer::new(&blocks);
             let sent = bytes(5000);
             write(&mut near, &blocks, &[&sent]).await.unwrap();
             let (mut taken, mut idle) = (0, 0);
@@ -354,10 +354,10 @@ fn no_more_is_read_from_the_socket_than_allowed() {
 
 #[test]
 fn unused_blocks_are_freed_after_a_while() {
-    let blocks = Blocks::new();
+    let blocks = BufferPool::new();
     let use_at_once = |count: usize| {
         let filled = |_| {
-            let mut inbox = Inbox::new(&blocks);
+            let mut inbox = ReadBuffer::new(&blocks);
             inbox.extend(b"held");
             inbox
         };

@@ -10,7 +10,7 @@ use super::store::Lowercase;
 
 /// A host with its own rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Name {
+pub enum SniPattern {
     /// This one.
     Exact(String),
     /// Every name below this one, however many labels deeper.
@@ -38,14 +38,14 @@ impl Acceptors {
     /// with an unknown name. The last of equal names counts.
     pub fn new(
         all: Vec<Arc<Acceptor>>,
-        names: impl IntoIterator<Item = (Name, usize)>,
+        names: impl IntoIterator<Item = (SniPattern, usize)>,
         default: usize,
     ) -> Self {
         let (mut exact, mut under) = (HashMap::new(), HashMap::new());
         for (name, place) in names {
             match name {
-                Name::Exact(name) => exact.insert(name.to_ascii_lowercase().into(), place),
-                Name::Under(name) => under.insert(name.to_ascii_lowercase().into(), place),
+                SniPattern::Exact(name) => exact.insert(name.to_ascii_lowercase().into(), place),
+                SniPattern::Under(name) => under.insert(name.to_ascii_lowercase().into(), place),
             };
         }
         Self {

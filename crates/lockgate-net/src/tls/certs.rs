@@ -15,8 +15,8 @@ use super::error::{CertError, Warning};
 use super::ocsp;
 use super::pem::{self, PemFile};
 use super::private_key::{self, KeyKind, public_half};
-use super::stamp::{Stamp, stamp};
-use super::x509::{self, Facts, system_time};
+use super::stamp::{FileStamp, stamp};
+use super::x509::{self, CertFacts, system_time};
 
 impl CertFiles {
     /// Whether the file has only certificates of authorities, and no key is in it or beside it: a
@@ -35,16 +35,16 @@ impl CertFiles {
 pub struct Certificate {
     files: CertFiles,
     key_path: PathBuf,
-    facts: Facts,
+    facts: CertFacts,
     plain: Arc<CertifiedKey>,
-    staple: Option<Staple>,
+    staple: Option<StapledKey>,
     warnings: Vec<Warning>,
-    stamps: Vec<(PathBuf, Option<Stamp>)>,
+    stamps: Vec<(PathBuf, Option<FileStamp>)>,
 }
 
 /// The same certificate with an OCSP response, and the second since 1970 when that expires.
 #[derive(Debug)]
-struct Staple {
+struct StapledKey {
     key: Arc<CertifiedKey>,
     until: Option<i64>,
 }
@@ -57,7 +57,7 @@ impl Certificate {
     pub fn load(files: &CertFiles) -> Result<Self, CertError> {
         let first =
             |errors: Vec<CertError>| errors.into_iter().next().expect("a failure has an error");
-        Parts::read(files).map_err(first)?.join(|_| None)
+        UnmatchedCert::read(files).map_err(first)?.join(|_| None)
     }
 
     /// The chain and its key.
@@ -180,7 +180,7 @@ impl Certificate {
     }
 }
 
-impl Staple {
+impl StapledKey {
     fn is_current(&self, now: SystemTime) -> bool {
         self.until.is_none_or(|until| now < system_time(until))
     }
@@ -188,19 +188,19 @@ impl Staple {
 
 /// A certificate and a key that are not matched yet: the store reads all certificates first, so
 /// that an error can name the owner of a stray key.
-pub(super) struct Parts {
+pub(super) struct UnmatchedCert {
     files: CertFiles,
     chain: Vec<CertificateDer<'static>>,
-    facts: Facts,
+    facts: CertFacts,
     chain_keys: Vec<Vec<u8>>,
     keys: Vec<Arc<dyn SigningKey>>,
     key_path: PathBuf,
-    ocsp: Option<(Vec<u8>, Vec<ocsp::Answer>)>,
+    ocsp: Option<(Vec<u8>, Vec<ocsp::SingleResponse>)>,
     warnings: Vec<Warning>,
-    stamps: Vec<(PathBuf, Option<Stamp>)>,
+    stamps: Vec<(PathBuf, Option<FileStamp>)>,
 }
 
-impl Parts {
+impl UnmatchedCert {
     /// Reads all files of a certificate.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Parts {
             // The key may be in the file that cannot be read.
             (None, Err(_)) => Ok(None),
         };
-        let shown = file.and_then(|file| Shown::of(file, &files.cert));
+        let shown = file.and_then(|file| ParsedChain::of(file, &files.cert));
         let ocsp = files.ocsp.as_deref().map(read_ocsp).transpose();
         let (shown, (key_path, keys), ocsp) = match (shown, keys, ocsp) {
             (Ok(shown), Ok(Some(keys)), Ok(ocsp)) => (shown, keys, ocsp),
@@ -227,7 +227,7 @@ impl Parts {
                     .collect());
             }
         };
-        let Shown {
+        let ParsedChain {
             chain,
             facts,
             chain_keys,
@@ -279,7 +279,7 @@ impl Parts {
                         ocsp: Some(bytes),
                         ..plain.clone()
                     });
-                    Some(Staple {
+                    Some(StapledKey {
                         key,
                         until: answer.next_update,
                     })
@@ -327,19 +327,19 @@ impl Parts {
 }
 
 /// The part for clients, before a key is known.
-struct Shown {
+struct ParsedChain {
     chain: Vec<CertificateDer<'static>>,
-    facts: Facts,
+    facts: CertFacts,
     chain_keys: Vec<Vec<u8>>,
     warnings: Vec<Warning>,
 }
 
-impl Shown {
+impl ParsedChain {
     fn of(file: PemFile, path: &Path) -> Result<Self, CertError> {
         let chain = file.require_certificates(path)?.to_vec();
         let parsed = x509::parse_chain(&chain, path)?;
         let (facts, warnings) = (
-            Facts::of(&parsed[0], path)?,
+            CertFacts::of(&parsed[0], path)?,
             x509::chain_warnings(&parsed, path),
         );
         let chain_keys = parsed
@@ -355,7 +355,7 @@ impl Shown {
     }
 }
 
-fn read_ocsp(path: &Path) -> Result<(Vec<u8>, Vec<ocsp::Answer>), CertError> {
+fn read_ocsp(path: &Path) -> Result<(Vec<u8>, Vec<ocsp::SingleResponse>), CertError> {
     let bytes = pem::read_bytes(path)?;
     let answers = ocsp::parse(&bytes).map_err(|reason| CertError::BadOcsp {
         path: path.to_owned(),
@@ -364,7 +364,7 @@ fn read_ocsp(path: &Path) -> Result<(Vec<u8>, Vec<ocsp::Answer>), CertError> {
     Ok((bytes, answers))
 }
 
-fn stamped(path: &Path) -> (PathBuf, Option<Stamp>) {
+fn stamped(path: &Path) -> (PathBuf, Option<FileStamp>) {
     (path.to_owned(), stamp(path).ok())
 }
 

@@ -18,7 +18,7 @@ use super::certs::Certificate;
 use super::error::CertError;
 use super::pem;
 use super::policy::Policy;
-use super::stamp::{Stamp, stamp};
+use super::stamp::{FileStamp, stamp};
 
 /// The CAs that are trusted to sign an endpoint's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,16 +95,16 @@ pub enum ConnectorError {
 /// TLS to the endpoints of one pool, shared by the workers, which resume each other's sessions.
 #[derive(Debug)]
 pub struct Connector {
-    running: ArcSwap<Running>,
+    running: ArcSwap<ActiveClientConfig>,
     settings: ClientSettings,
     name: Option<ServerName<'static>>,
 }
 
 /// The settings of new handshakes, and the CA file's stamp when they were built.
 #[derive(Debug)]
-struct Running {
+struct ActiveClientConfig {
     config: Arc<ClientConfig>,
-    read: Option<Stamp>,
+    read: Option<FileStamp>,
 }
 
 impl Connector {
@@ -122,7 +122,7 @@ impl Connector {
             return Err(ConnectorError::AlpnLength { length });
         }
         let name = settings.name.as_deref().map(server_name).transpose()?;
-        let running = ArcSwap::from_pointee(Running::new(&settings)?);
+        let running = ArcSwap::from_pointee(ActiveClientConfig::new(&settings)?);
         Ok(Self {
             running,
             settings,
@@ -155,7 +155,7 @@ impl Connector {
         if stamp(path).ok() == self.running.load().read {
             return Ok(false);
         }
-        self.running.store(Arc::new(Running::new(&self.settings)?));
+        self.running.store(Arc::new(ActiveClientConfig::new(&self.settings)?));
         Ok(true)
     }
 
@@ -175,7 +175,7 @@ impl Connector {
     }
 }
 
-impl Running {
+impl ActiveClientConfig {
     fn new(settings: &ClientSettings) -> Result<Self, ConnectorError> {
         let refused = |error: rustls::Error| ConnectorError::Refused(error.to_string());
         let policy = &settings.policy;

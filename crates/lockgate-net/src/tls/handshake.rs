@@ -1,7 +1,7 @@
 //! TLS handshakes over a socket, as the server and as the client.
 //!
 //! Drives rustls' unbuffered connections, which read from and write to buffers of ours, and turns
-//! the result into a [`Session`]. Has no deadline: that is the caller's.
+//! the result into a [`TlsSession`]. Has no deadline: that is the caller's.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,7 +16,7 @@ use rustls::{
 
 use super::client::{Connector, ConnectorError};
 use super::server::Acceptor;
-use super::session::{Keys, Rest, Session};
+use super::session::{SessionRole, HandshakeRest, TlsSession};
 use super::verify;
 use crate::socket::Socket;
 
@@ -48,7 +48,7 @@ pub struct Negotiated {
 #[derive(Debug)]
 pub struct Established {
     /// The session.
-    pub session: Box<Session>,
+    pub session: Box<TlsSession>,
     /// The result of the negotiation.
     pub negotiated: Negotiated,
     /// Bytes to send before any data: the session tickets of TLS 1.3, which may wait for the first
@@ -163,7 +163,7 @@ pub async fn accept_in_turn<P>(
     place: impl AsyncFn() -> P,
 ) -> Result<Established, HandshakeError> {
     let mut connection = UnbufferedServerConnection::new(acceptor.config())?;
-    let mut wire = Wire::new(socket, received);
+    let mut wire = HandshakeIo::new(socket, received);
     let mut held = Some(place().await);
     loop {
         // After a failure rustls returns its pending output, the alert at its end, and must not
@@ -173,11 +173,11 @@ pub async fn accept_in_turn<P>(
         }
         let status = connection.process_tls_records(&mut wire.incoming);
         let (used, step) = absorb(status, &mut wire.outgoing, &mut wire.rest);
-        let waits = matches!(step, Step::NeedMore);
+        let waits = matches!(step, HandshakeStep::NeedMore);
         if waits {
             held = None;
         }
-        if let Turn::Finished = wire.turn(used, step).await? {
+        if let HandshakeTurn::Finished = wire.turn(used, step).await? {
             break;
         }
         if waits {
@@ -191,7 +191,7 @@ pub async fn accept_in_turn<P>(
         wire.flush().await?;
     }
     let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
-    Ok(wire.establish(Keys::Server(kernel), secrets, negotiated))
+    Ok(wire.establish(SessionRole::Server(kernel), secrets, negotiated))
 }
 
 /// Starts TLS on a connected `socket` to an endpoint that was dialled by the name or address
@@ -207,7 +207,7 @@ pub async fn connect(
 ) -> Result<Established, HandshakeError> {
     let name = connector.server_name(host)?;
     let mut connection = UnbufferedClientConnection::new(connector.config(), name)?;
-    let mut wire = Wire::new(socket, Vec::new());
+    let mut wire = HandshakeIo::new(socket, Vec::new());
     wire.outgoing = preface;
     loop {
         // After a failure rustls returns its pending output, the alert at its end, and must not
@@ -217,24 +217,24 @@ pub async fn connect(
         }
         let status = connection.process_tls_records(&mut wire.incoming);
         let (used, step) = absorb(status, &mut wire.outgoing, &mut wire.rest);
-        if let Turn::Finished = wire.turn(used, step).await? {
+        if let HandshakeTurn::Finished = wire.turn(used, step).await? {
             break;
         }
     }
     wire.flush().await?;
     let negotiated = negotiated(&connection)?;
     let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
-    Ok(wire.establish(Keys::Client(kernel), secrets, negotiated))
+    Ok(wire.establish(SessionRole::Client(kernel), secrets, negotiated))
 }
 
 /// The next action after one step of rustls.
-enum Turn {
+enum HandshakeTurn {
     Again,
     Finished,
 }
 
 /// The result of one step of rustls.
-enum Step {
+enum HandshakeStep {
     Again,
     NeedMore,
     Finished,
@@ -245,10 +245,10 @@ enum Step {
 fn absorb<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     outgoing: &mut Vec<u8>,
-    rest: &mut Rest,
-) -> (usize, Step) {
+    rest: &mut HandshakeRest,
+) -> (usize, HandshakeStep) {
     let step = match status.state {
-        Err(error) => Step::Failed(error),
+        Err(error) => HandshakeStep::Failed(error),
         Ok(ConnectionState::EncodeTlsData(mut message)) => {
             let start = outgoing.len();
             // Without room, rustls returns the size that it needs.
@@ -257,67 +257,67 @@ fn absorb<Data>(
                 let encoded = message.encode(&mut outgoing[start..]);
                 outgoing.truncate(start + encoded.unwrap_or(0));
             }
-            Step::Again
+            HandshakeStep::Again
         }
         // It is sent before we wait, in one write with the bytes that follow.
         Ok(ConnectionState::TransmitTlsData(sent)) => {
             sent.done();
-            Step::Again
+            HandshakeStep::Again
         }
         Ok(ConnectionState::ReadTraffic(mut traffic)) => {
             while let Some(Ok(record)) = traffic.next_record() {
                 rest.early.extend_from_slice(record.payload);
             }
-            Step::Again
+            HandshakeStep::Again
         }
         Ok(ConnectionState::PeerClosed) => {
             rest.closed = true;
-            Step::Again
+            HandshakeStep::Again
         }
-        Ok(ConnectionState::WriteTraffic(_)) => Step::Finished,
+        Ok(ConnectionState::WriteTraffic(_)) => HandshakeStep::Finished,
         // Early data is not offered, and a handshake that ends by close_notify from both sides is
         // no handshake.
-        Ok(ConnectionState::BlockedHandshake) => Step::NeedMore,
-        Ok(_) => Step::Failed(Error::HandshakeNotComplete),
+        Ok(ConnectionState::BlockedHandshake) => HandshakeStep::NeedMore,
+        Ok(_) => HandshakeStep::Failed(Error::HandshakeNotComplete),
     };
     (status.discard, step)
 }
 
 /// Both directions of a connection during the handshake.
-struct Wire<'a> {
+struct HandshakeIo<'a> {
     socket: &'a Socket,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    rest: Rest,
+    rest: HandshakeRest,
     failed: Option<Error>,
     received: u64,
 }
 
-impl<'a> Wire<'a> {
+impl<'a> HandshakeIo<'a> {
     fn new(socket: &'a Socket, incoming: Vec<u8>) -> Self {
         Self {
             socket,
             incoming,
             outgoing: Vec::new(),
-            rest: Rest::default(),
+            rest: HandshakeRest::default(),
             failed: None,
             received: 0,
         }
     }
 
-    async fn turn(&mut self, used: usize, step: Step) -> Result<Turn, HandshakeError> {
+    async fn turn(&mut self, used: usize, step: HandshakeStep) -> Result<HandshakeTurn, HandshakeError> {
         self.incoming.drain(..used);
         match step {
-            Step::Again => {}
-            Step::Finished => return Ok(Turn::Finished),
-            Step::Failed(error) => self.failed = Some(error),
-            Step::NeedMore if self.rest.closed => return Err(HandshakeError::Closed),
-            Step::NeedMore => {
+            HandshakeStep::Again => {}
+            HandshakeStep::Finished => return Ok(HandshakeTurn::Finished),
+            HandshakeStep::Failed(error) => self.failed = Some(error),
+            HandshakeStep::NeedMore if self.rest.closed => return Err(HandshakeError::Closed),
+            HandshakeStep::NeedMore => {
                 self.flush().await?;
                 self.receive().await?;
             }
         }
-        Ok(Turn::Again)
+        Ok(HandshakeTurn::Again)
     }
 
     /// Sends the alert and returns the error.
@@ -365,12 +365,12 @@ impl<'a> Wire<'a> {
 
     fn establish(
         mut self,
-        keys: Keys,
+        keys: SessionRole,
         secrets: ExtractedSecrets,
         negotiated: Negotiated,
     ) -> Established {
         self.rest.partial = self.incoming;
-        let session = Session::new(keys, secrets, self.rest);
+        let session = TlsSession::new(keys, secrets, self.rest);
         Established {
             session,
             negotiated,

@@ -96,7 +96,7 @@ macro_rules! named {
             }
         }
 
-        impl Named for $kind {
+        impl NamedSetting for $kind {
             fn name(self) -> &'static str {
                 Self::name(self)
             }
@@ -104,7 +104,7 @@ macro_rules! named {
     };
 }
 
-trait Named: Copy + PartialEq {
+trait NamedSetting: Copy + PartialEq {
     fn name(self) -> &'static str;
 }
 
@@ -294,7 +294,7 @@ impl Policy {
     }
 }
 
-fn parse<T: Named>(
+fn parse<T: NamedSetting>(
     names: &[&str],
     parse: impl Fn(&str) -> Option<T>,
     unknown: impl Fn(&str) -> PolicyError,
@@ -310,7 +310,7 @@ fn parse<T: Named>(
     Ok(all)
 }
 
-fn names_of<T: Named>(all: &[T]) -> String {
+fn names_of<T: NamedSetting>(all: &[T]) -> String {
     all.iter()
         .map(|one| one.name())
         .collect::<Vec<_>>()

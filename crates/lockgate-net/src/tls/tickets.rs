@@ -23,7 +23,7 @@ use rustls::server::ProducesTickets;
 use super::error::{CertError, Warning};
 use super::pem::read_bytes;
 use super::private_key::readable_by_others;
-use super::stamp::{Stamp, stamp};
+use super::stamp::{FileStamp, stamp};
 
 /// The reason why there are no ticket keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,7 +58,7 @@ pub enum TicketError {
 
 /// The result of [`TicketRing::rotate_if_due`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rotation {
+pub enum KeyRotation {
     /// No rotation was due.
     NotDue,
     /// A new key encrypts; the oldest is gone if there were too many.
@@ -78,26 +78,26 @@ pub enum KeysReloaded {
 
 /// The ticket keys, shared by all workers and listeners.
 pub struct TicketRing {
-    source: Source,
+    source: TicketKeySource,
     lifetime: Duration,
-    keys: ArcSwap<Keys>,
+    keys: ArcSwap<TicketKeys>,
 }
 
-enum Source {
+enum TicketKeySource {
     Rotating { rotate: Duration, keep: usize },
     File(PathBuf),
 }
 
 /// The keys for handshakes; never changed, only replaced.
-struct Keys {
+struct TicketKeys {
     /// The first encrypts, all decrypt.
-    ring: Vec<Arc<Key>>,
+    ring: Vec<Arc<TicketKey>>,
     since: Instant,
     /// The stamp of their file when it was read.
-    read: Option<Stamp>,
+    read: Option<FileStamp>,
 }
 
-struct Key {
+struct TicketKey {
     name: KeyName,
     aead: RandomizedNonceKey,
 }
@@ -105,7 +105,7 @@ struct Key {
 type KeyName = [u8; 16];
 
 /// The scope of a ticket: SHA-256 over all settings that must be equal to resume.
-pub(super) type Scope = [u8; 32];
+pub(super) type TicketScope = [u8; 32];
 
 impl TicketRing {
     /// Random keys: a new one every `rotate`, of which the newest `keep` open tickets. A ticket is
@@ -117,8 +117,8 @@ impl TicketRing {
         if rotate.is_zero() || keep == 0 {
             return Err(TicketError::Zero);
         }
-        let keys = Keys {
-            ring: vec![Arc::new(Key::random()?)],
+        let keys = TicketKeys {
+            ring: vec![Arc::new(TicketKey::random()?)],
             since: now,
             read: None,
         };
@@ -126,7 +126,7 @@ impl TicketRing {
             .saturating_mul(u32::try_from(keep).unwrap_or(u32::MAX))
             .min(MAX_LIFETIME);
         Ok(Arc::new(Self {
-            source: Source::Rotating { rotate, keep },
+            source: TicketKeySource::Rotating { rotate, keep },
             lifetime,
             keys: ArcSwap::from_pointee(keys),
         }))
@@ -146,13 +146,13 @@ impl TicketRing {
     pub fn from_file(path: &Path, now: Instant) -> Result<(Arc<Self>, Vec<Warning>), TicketError> {
         // Before reading, so that a change in between is noticed later.
         let read = stamp(path).ok();
-        let keys = Keys {
+        let keys = TicketKeys {
             ring: read_keys(path)?,
             since: now,
             read,
         };
         let warnings = readable_by_others(path).into_iter().collect();
-        let source = Source::File(path.to_owned());
+        let source = TicketKeySource::File(path.to_owned());
         let ring = Self {
             source,
             lifetime: FILE_LIFETIME,
@@ -169,8 +169,8 @@ impl TicketRing {
     /// The key file, for watching.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
-            Source::Rotating { .. } => None,
-            Source::File(path) => Some(path),
+            TicketKeySource::Rotating { .. } => None,
+            TicketKeySource::File(path) => Some(path),
         }
     }
 
@@ -179,27 +179,27 @@ impl TicketRing {
     ///
     /// # Errors
     /// No randomness; the current keys stay.
-    pub fn rotate_if_due(&self, now: Instant) -> Result<Rotation, TicketError> {
-        let Source::Rotating { rotate, keep } = self.source else {
-            return Ok(Rotation::NotDue);
+    pub fn rotate_if_due(&self, now: Instant) -> Result<KeyRotation, TicketError> {
+        let TicketKeySource::Rotating { rotate, keep } = self.source else {
+            return Ok(KeyRotation::NotDue);
         };
         let before = self.keys.load();
         if now.saturating_duration_since(before.since) < rotate {
-            return Ok(Rotation::NotDue);
+            return Ok(KeyRotation::NotDue);
         }
-        let mut ring = vec![Arc::new(Key::random()?)];
+        let mut ring = vec![Arc::new(TicketKey::random()?)];
         ring.extend(before.ring.iter().take(keep - 1).cloned());
         // Of two concurrent callers only one rotates.
-        let after = Arc::new(Keys {
+        let after = Arc::new(TicketKeys {
             ring,
             since: now,
             read: None,
         });
         let found = self.keys.compare_and_swap(&*before, after);
         Ok(if Arc::ptr_eq(&found, &before) {
-            Rotation::Rotated
+            KeyRotation::Rotated
         } else {
-            Rotation::NotDue
+            KeyRotation::NotDue
         })
     }
 
@@ -208,7 +208,7 @@ impl TicketRing {
     /// # Errors
     /// Those of [`TicketRing::from_file`]; the current keys stay.
     pub fn reload(&self) -> Result<KeysReloaded, TicketError> {
-        let Source::File(path) = &self.source else {
+        let TicketKeySource::File(path) = &self.source else {
             return Ok(KeysReloaded::NoFile);
         };
         let (before, read) = (self.keys.load(), stamp(path).ok());
@@ -216,7 +216,7 @@ impl TicketRing {
             return Ok(KeysReloaded::Unchanged);
         }
         let ring = read_keys(path)?;
-        self.keys.store(Arc::new(Keys {
+        self.keys.store(Arc::new(TicketKeys {
             ring,
             since: before.since,
             read,
@@ -226,14 +226,14 @@ impl TicketRing {
         ))
     }
 
-    pub(super) fn for_scope(self: &Arc<Self>, scope: Scope) -> Arc<dyn ProducesTickets> {
+    pub(super) fn for_scope(self: &Arc<Self>, scope: TicketScope) -> Arc<dyn ProducesTickets> {
         Arc::new(ScopedTickets {
             ring: self.clone(),
             scope,
         })
     }
 
-    fn seal(&self, state: &[u8], scope: &Scope, now: u64) -> Option<Vec<u8>> {
+    fn seal(&self, state: &[u8], scope: &TicketScope, now: u64) -> Option<Vec<u8>> {
         let keys = self.keys.load();
         let key = keys.ring.first()?;
         let mut ticket = Vec::with_capacity(HEAD + ISSUED + state.len() + TAG);
@@ -251,7 +251,7 @@ impl TicketRing {
         Some(ticket)
     }
 
-    fn open(&self, ticket: &[u8], scope: &Scope, now: u64) -> Option<Vec<u8>> {
+    fn open(&self, ticket: &[u8], scope: &TicketScope, now: u64) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_first_chunk::<KEY_NAME>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let keys = self.keys.load();
@@ -282,7 +282,7 @@ impl fmt::Debug for TicketRing {
 #[derive(Debug)]
 struct ScopedTickets {
     ring: Arc<TicketRing>,
-    scope: Scope,
+    scope: TicketScope,
 }
 
 impl ProducesTickets for ScopedTickets {
@@ -306,7 +306,7 @@ impl ProducesTickets for ScopedTickets {
 /// The scope of a listener, from all settings that must be equal wherever its tickets are valid.
 ///
 /// Lengths are hashed too, so that no two lists of parts have the same hash.
-pub(super) fn scope<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Scope {
+pub(super) fn scope<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> TicketScope {
     let mut hash = digest::Context::new(&digest::SHA256);
     hash.update(b"lockgate ticket scope 1");
     for part in parts {
@@ -319,7 +319,7 @@ pub(super) fn scope<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Scope {
         .expect("SHA-256 has 32 bytes")
 }
 
-impl Key {
+impl TicketKey {
     fn random() -> Result<Self, TicketError> {
         let (mut name, mut secret) = ([0; KEY_NAME], [0; 32]);
         aws_lc_rs::rand::fill(&mut name).map_err(|_| TicketError::NoRandomness)?;
@@ -351,15 +351,15 @@ impl Key {
     }
 }
 
-fn read_keys(path: &Path) -> Result<Vec<Arc<Key>>, TicketError> {
+fn read_keys(path: &Path) -> Result<Vec<Arc<TicketKey>>, TicketError> {
     parse_keys(&read_bytes(path).map_err(TicketError::File)?, path)
 }
 
-fn parse_keys(bytes: &[u8], path: &Path) -> Result<Vec<Arc<Key>>, TicketError> {
-    if let Some(key) = Key::from_material(bytes) {
+fn parse_keys(bytes: &[u8], path: &Path) -> Result<Vec<Arc<TicketKey>>, TicketError> {
+    if let Some(key) = TicketKey::from_material(bytes) {
         return Ok(vec![Arc::new(key)]);
     }
-    let mut keys: Vec<Arc<Key>> = Vec::new();
+    let mut keys: Vec<Arc<TicketKey>> = Vec::new();
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let line = line
             .split(|byte| *byte == b'#')
@@ -370,7 +370,7 @@ fn parse_keys(bytes: &[u8], path: &Path) -> Result<Vec<Arc<Key>>, TicketError> {
             continue;
         }
         let position = index + 1;
-        let key = decode(line).and_then(|material| Key::from_material(&material));
+        let key = decode(line).and_then(|material| TicketKey::from_material(&material));
         let key = key.ok_or_else(|| TicketError::BadLine {
             path: path.to_owned(),
             line: position,
@@ -430,8 +430,8 @@ const FILE_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 mod tests {
     use super::*;
 
-    const HERE: Scope = [1; 32];
-    const THERE: Scope = [2; 32];
+    const HERE: TicketScope = [1; 32];
+    const THERE: TicketScope = [2; 32];
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn ring(keep: usize, now: Instant) -> Arc<TicketRing> {
@@ -455,14 +455,14 @@ mod tests {
             ring.open(&ticket, &HERE, 1000).as_deref(),
             Some(&b"state"[..])
         );
-        assert_eq!(ring.rotate_if_due(start + HOUR / 2), Ok(Rotation::NotDue));
-        assert_eq!(ring.rotate_if_due(start + HOUR), Ok(Rotation::Rotated));
-        assert_eq!(ring.rotate_if_due(start + HOUR), Ok(Rotation::NotDue));
+        assert_eq!(ring.rotate_if_due(start + HOUR / 2), Ok(KeyRotation::NotDue));
+        assert_eq!(ring.rotate_if_due(start + HOUR), Ok(KeyRotation::Rotated));
+        assert_eq!(ring.rotate_if_due(start + HOUR), Ok(KeyRotation::NotDue));
         assert_eq!(
             ring.open(&ticket, &HERE, 1000).as_deref(),
             Some(&b"state"[..])
         );
-        assert_eq!(ring.rotate_if_due(start + 2 * HOUR), Ok(Rotation::Rotated));
+        assert_eq!(ring.rotate_if_due(start + 2 * HOUR), Ok(KeyRotation::Rotated));
         assert_eq!(ring.open(&ticket, &HERE, 1000), None);
     }
 

@@ -16,7 +16,7 @@ use super::private_key::KeyKind;
 
 /// The contents of a certificate.
 #[derive(Clone, Debug)]
-pub(super) struct Facts {
+pub(super) struct CertFacts {
     pub(super) names: Vec<String>,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) not_before: SystemTime,
@@ -28,7 +28,7 @@ pub(super) struct Facts {
     pub(super) public_key: Vec<u8>,
 }
 
-impl Facts {
+impl CertFacts {
     pub(super) fn of(leaf: &X509Certificate<'_>, path: &Path) -> Result<Self, CertError> {
         let kind = KeyKind::of(leaf).map_err(|kind| CertError::UnsupportedKey {
             path: path.to_owned(),

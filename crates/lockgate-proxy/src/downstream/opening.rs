@@ -9,8 +9,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-use lockgate_net::client_hello::{self, First, Hello, HelloError, Peek};
-use lockgate_net::proxy_protocol::{self, Addresses, PrefixMatch, ProxyError};
+use lockgate_net::client_hello::{self, FirstProtocol, ClientHello, HelloError, Peek};
+use lockgate_net::proxy_protocol::{self, ProxiedAddresses, PrefixMatch, ProxyError};
 use lockgate_net::socket::Socket;
 
 /// What one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
@@ -49,7 +49,7 @@ pub(super) enum OpeningError {
     #[error("PROXY header from an address that is not trusted")]
     Stranger,
     #[error("{0}")]
-    Hello(#[from] HelloError),
+    ClientHello(#[from] HelloError),
     #[error("plain HTTP on a TLS port")]
     PlainHttp,
     #[error("neither TLS nor HTTP")]
@@ -147,11 +147,11 @@ pub(super) async fn proxy_header(
                 header.extend(taken);
             }
             return Ok(match parsed.header.addresses {
-                Addresses::Inet {
+                ProxiedAddresses::Inet {
                     source,
                     destination,
                 } => Some((source, destination)),
-                Addresses::Local | Addresses::Unknown | Addresses::Unix { .. } => None,
+                ProxiedAddresses::Local | ProxiedAddresses::Unknown | ProxiedAddresses::Unix { .. } => None,
             });
         }
     }
@@ -188,7 +188,7 @@ pub(super) async fn client_hello<T>(
     socket: &Socket,
     received: &mut Vec<u8>,
     begins: impl Fn(),
-    look: impl FnOnce(&Hello<'_>) -> T,
+    look: impl FnOnce(&ClientHello<'_>) -> T,
 ) -> Result<(ServerName, T), OpeningError> {
     let mut at_least = 1;
     loop {
@@ -197,13 +197,13 @@ pub(super) async fn client_hello<T>(
             begins();
         }
         match client_hello::first(received) {
-            First::Tls => {}
-            First::Undecided => {
+            FirstProtocol::Tls => {}
+            FirstProtocol::Undecided => {
                 at_least = received.len() + 1;
                 continue;
             }
-            First::Http => return Err(OpeningError::PlainHttp),
-            First::Other => return Err(OpeningError::NotTls),
+            FirstProtocol::Http => return Err(OpeningError::PlainHttp),
+            FirstProtocol::Other => return Err(OpeningError::NotTls),
         }
         match client_hello::peek(received)? {
             Peek::NeedMore { at_least: more } => at_least = more,

@@ -18,10 +18,10 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use lockgate_http::asked::{Asked, AskedError, asked};
+use lockgate_http::asked::{RequestTarget, RequestTargetError, asked};
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding::{self, Recipient};
-use lockgate_http::head::{BodyLength, RequestHead, Version};
+use lockgate_http::head::{BodyLength, RequestHead, HttpVersion};
 use lockgate_http::trace::TraceId;
 
 use super::client_context::ClientContext;
@@ -83,7 +83,7 @@ struct Exchange<'e, 's, D> {
     /// The head as it was received.
     head: &'e RequestHead,
     /// What the client asks for, if that can be read.
-    target: &'e Result<Asked<'e>, AskedError>,
+    target: &'e Result<RequestTarget<'e>, RequestTargetError>,
     /// Where the body comes from and the response goes.
     down: &'e mut D,
     /// What is known of it for the log and the counters.
@@ -210,7 +210,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
         let last = client.requests() >= sites.requests || worker.is_stopping();
         // Another client waits for a place: this one is told that it gets its next response on a
         // new connection.
-        let gives_way = head.version < Version::Http2 && worker.shared.connections.is_to_give_way();
+        let gives_way = head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();
         let keeps_alive = forwarding::keeps_alive(head.version, &head.fields);
         self.persistence = Persistence::when(keeps_alive && !last && !gives_way);
         Ok(Received {
@@ -294,7 +294,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
 
     /// The name for templates. A request without one has come to a site for any host: then it is
     /// the address that it came to.
-    fn host<'a>(&self, target: &Asked<'a>) -> Cow<'a, str> {
+    fn host<'a>(&self, target: &RequestTarget<'a>) -> Cow<'a, str> {
         if let Some(authority) = &target.authority {
             return authority.name();
         }
@@ -307,7 +307,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
     }
 
     /// What templates may name.
-    fn values<'a>(&self, target: &Asked<'a>, host: &'a str, id: &'a RequestId) -> Values<'a>
+    fn values<'a>(&self, target: &RequestTarget<'a>, host: &'a str, id: &'a RequestId) -> Values<'a>
     where
         'e: 'a,
     {

@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use lockgate_http::h2::HeadError;
-use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
+use lockgate_http::h2::SectionError;
+use lockgate_http::h2::frames::{self, Frame, FrameScanner, FrameEvent};
 use lockgate_http::priority::{self, Priority};
 
 use super::sections::{Sections, Use, Verdict};
@@ -132,7 +132,7 @@ impl Bucket {
 #[derive(Debug)]
 pub struct Gate {
     clock: Rc<Clock>,
-    scanner: Scanner,
+    scanner: FrameScanner,
     resets: Bucket,
     control: Bucket,
     updates: u64,
@@ -148,7 +148,7 @@ pub struct Gate {
     unfinished: Unfinished,
     sections: Sections,
     /// What we send.
-    sent: Scanner,
+    sent: FrameScanner,
     /// Whether the client has acknowledged our SETTINGS.
     acknowledged: bool,
     /// Streams that may still be refused before it has.
@@ -171,7 +171,7 @@ impl Gate {
         let now = clock.now();
         Self {
             clock: Rc::clone(clock),
-            scanner: Scanner::of_client(),
+            scanner: FrameScanner::of_client(),
             resets: Bucket::new(resets, now),
             control: Bucket::new(control, now),
             updates: UPDATES,
@@ -182,7 +182,7 @@ impl Gate {
             over: VecDeque::new(),
             unfinished: Unfinished::default(),
             sections: Sections::new(longest, streams),
-            sent: Scanner::of_server(),
+            sent: FrameScanner::of_server(),
             acknowledged: false,
             unseen: UNSEEN,
             refused: 0,
@@ -216,7 +216,7 @@ impl Gate {
     }
 
     /// What is wrong with the trailers of an open stream and not told by the crate.
-    pub fn wrong(&mut self, stream: u32) -> Option<HeadError> {
+    pub fn wrong(&mut self, stream: u32) -> Option<SectionError> {
         self.sections.wrong(stream)
     }
 
@@ -261,16 +261,16 @@ impl Gate {
         self.told += fresh * BYTES_A_FRAME;
         self.explained = (self.explained + fresh).min(SAVED);
         // It is lent out for as long as it calls back.
-        let mut scanner = std::mem::replace(&mut self.scanner, Scanner::of_client());
+        let mut scanner = std::mem::replace(&mut self.scanner, FrameScanner::of_client());
         scanner.follow(bytes, |seen| match seen {
-            Seen::Frame(frame) => {
+            FrameEvent::Frame(frame) => {
                 self.unfinished.see(&frame);
                 let found = self.frame(frame, now);
                 self.violation = self.violation.or(found);
             }
-            Seen::Block(piece) => self.sections.see(piece),
-            Seen::Whole => self.sections.whole(),
-            Seen::DependsOnItself => self.sections.lose(),
+            FrameEvent::Block(piece) => self.sections.see(piece),
+            FrameEvent::Whole => self.sections.whole(),
+            FrameEvent::DependsOnItself => self.sections.lose(),
         });
         self.scanner = scanner;
     }

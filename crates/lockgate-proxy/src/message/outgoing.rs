@@ -1,6 +1,6 @@
 //! The head of a request as it goes to an endpoint.
 
-use lockgate_http::asked::AskedError;
+use lockgate_http::asked::RequestTargetError;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::RequestHead;
@@ -65,9 +65,9 @@ impl<'a> OutgoingHead<'a> {
     ///
     /// # Errors
     /// When it is no host and port.
-    pub fn check_host(&self) -> Result<(), AskedError> {
+    pub fn check_host(&self) -> Result<(), RequestTargetError> {
         match self.other_host().map(Authority::parse) {
-            Some(Err(_)) => Err(AskedError::BadHost),
+            Some(Err(_)) => Err(RequestTargetError::BadHost),
             Some(Ok(_)) | None => Ok(()),
         }
     }
@@ -109,7 +109,7 @@ mod tests {
         let received = received(&[("Connection", "x-user, x-mine"), ("X-Mine", "1")]);
         let mut outgoing = OutgoingHead::of(&received, b"");
         outgoing.change().append(b"X-User", b"ann");
-        let onward = forwarding::Onward::of(outgoing.fields());
+        let onward = forwarding::EndToEndFields::of(outgoing.fields());
         let fields = outgoing
             .fields()
             .iter()
@@ -138,6 +138,6 @@ mod tests {
         );
         assert_eq!(outgoing.check_host(), Ok(()));
         outgoing.change().set(Known::Host, b"b example");
-        assert_eq!(outgoing.check_host(), Err(AskedError::BadHost));
+        assert_eq!(outgoing.check_host(), Err(RequestTargetError::BadHost));
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
-use lockgate_http::h1::Limits;
-use lockgate_net::threads::Threads;
+use lockgate_http::h1::HeadLimits;
+use lockgate_net::threads::ThreadPool;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
@@ -42,11 +42,11 @@ pub(super) struct Sites {
 #[derive(Clone)]
 struct FileThreads {
     /// That wait for a disk.
-    disk: Arc<Threads>,
+    disk: Arc<ThreadPool>,
     /// That lists directories.
-    lister: Arc<Threads>,
+    lister: Arc<ThreadPool>,
     /// That compress.
-    compressors: Arc<Threads>,
+    compressors: Arc<ThreadPool>,
 }
 
 /// For a service that is asked about requests, where answers have no limit.
@@ -423,9 +423,9 @@ impl Assembler<'_> {
         let place = self.sites.files;
         self.sites.files += 1;
         let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
-            disk: Threads::new("disk", DISK_THREADS),
-            lister: Threads::new("listings", NonZeroUsize::MIN),
-            compressors: Threads::new("compress", DISK_THREADS),
+            disk: ThreadPool::new("disk", DISK_THREADS),
+            lister: ThreadPool::new("listings", NonZeroUsize::MIN),
+            compressors: ThreadPool::new("compress", DISK_THREADS),
         });
         let (attempts, types, threads) = (attempts?, types?, threads.clone());
         there.then(|| {
@@ -604,8 +604,8 @@ pub(super) fn served(
 }
 
 /// Limits of heads.
-fn heads(written: &config::Limits) -> Limits {
-    Limits {
+fn heads(written: &config::Limits) -> HeadLimits {
+    HeadLimits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,
     }

@@ -120,10 +120,10 @@ impl Rings {
                 match host {
                     config::Host::Any => default = place,
                     config::Host::Exact(name) => {
-                        names.push((tls::Name::Exact(name.clone()), place))
+                        names.push((tls::SniPattern::Exact(name.clone()), place))
                     }
                     config::Host::Under(name) => {
-                        names.push((tls::Name::Under(name.clone()), place))
+                        names.push((tls::SniPattern::Under(name.clone()), place))
                     }
                 }
             }

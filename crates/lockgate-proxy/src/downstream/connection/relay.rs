@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
-use lockgate_net::proxy_protocol::Version;
-use lockgate_net::relay::{End, Relay, Tap};
+use lockgate_net::proxy_protocol::HeaderVersion;
+use lockgate_net::relay::{RelayOutcome, Relay, ByteObserver};
 
 use super::Connection;
 use crate::access_log::{Cause, Side};
@@ -110,7 +110,7 @@ impl Connection {
             Some(SentHeader::Pass) if !self.header.is_empty() => {
                 return std::mem::take(&mut self.header);
             }
-            Some(SentHeader::Pass) => Version::V2,
+            Some(SentHeader::Pass) => HeaderVersion::V2,
             Some(SentHeader::Own(version)) => version,
         };
         let introduction = Introduction {
@@ -156,7 +156,7 @@ impl Connection {
         let habits = &hold.endpoint().habits;
         let meter = &self.guard.watch().meter;
         self.guard.idle(idle);
-        let outlived = |outcome: &Result<End, Cut>| matches!(outcome, Err(Cut::Deadline));
+        let outlived = |outcome: &Result<RelayOutcome, Cut>| matches!(outcome, Err(Cut::Deadline));
         let mut outcome = Err(Cut::Deadline);
         if relay.holds() {
             self.guard.phase(MOMENT);
@@ -209,7 +209,7 @@ struct Learner {
     answer: Answer,
 }
 
-impl Tap for Learner {
+impl ByteObserver for Learner {
     fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let Some(session) = self.answer.session(bytes) else {
             return ControlFlow::Continue(());

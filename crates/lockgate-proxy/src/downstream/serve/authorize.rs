@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use lockgate_http::asked::Asked;
+use lockgate_http::asked::RequestTarget;
 use lockgate_http::head::BodyLength;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
@@ -29,7 +29,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     pub(super) async fn authorize(
         &mut self,
         (auth, pattern): (&'s ForwardAuth, &Pattern),
-        target: &Asked<'_>,
+        target: &RequestTarget<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Denial> {
         let Serving {

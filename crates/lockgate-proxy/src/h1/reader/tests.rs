@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{Method, ResponseHead};
 use lockgate_net::socket::ACKS_PER_MESSAGE;
-use lockgate_net::socket::{Family, Socket};
+use lockgate_net::socket::{SocketFamily, Socket};
 
 use super::*;
 
@@ -25,7 +25,7 @@ impl Asked {
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         socket.set_nonblocking(true).unwrap();
         let stream = Stream::new(
-            Socket::new(socket.into(), Family::Tcp).unwrap(),
+            Socket::new(socket.into(), SocketFamily::Tcp).unwrap(),
             None,
             Vec::new(),
         );

@@ -375,7 +375,7 @@ fn a_page_with_wrong_content_encoding_is_cut_off() {
 /// A megabyte of a coding may stand for gigabytes.
 fn bomb(coding: Coding) -> Vec<u8> {
     let mut encoder =
-        lockgate_content::coding::Encoder::new(coding, if coding == Coding::Gzip { 6 } else { 2 });
+        lockgate_content::coding::ContentEncoder::new(coding, if coding == Coding::Gzip { 6 } else { 2 });
     let (zeros, mut out) = (vec![b'<'; 1 << 20], Vec::new());
     for _ in 0..200 {
         encoder.write(&zeros, &mut out);
