@@ -2,7 +2,8 @@
 
 use lockgate_content::StepProgress;
 use lockgate_content::change::{
-    ChangeError, Changer, Changes, DocumentKind, SelectorEdit, TemplatePart, ChangePlan, ChangeRule, ChangeTemplate,
+    ChangeError, ChangePlan, ChangeRule, ChangeTemplate, Changer, Changes, DocumentKind,
+    SelectorEdit, TemplatePart,
 };
 
 const MAX: usize = 1 << 22;

@@ -3,13 +3,15 @@
 
 use std::io;
 
-use lockgate_net::client_hello::{FirstProtocol, HELLO_MAX, ClientHello, HelloError, Peek, first, peek};
+use lockgate_net::client_hello::{
+    ClientHello, FirstProtocol, HELLO_MAX, HelloError, Peek, first_protocol, peek,
+};
 use rustls::server::Acceptor;
 
 /// Any bytes as the beginning of a connection.
 pub fn client_hello(data: &[u8]) {
     let result = peek(data);
-    let kind = first(data);
+    let kind = first_protocol(data);
     match &result {
         Ok(Peek::Hello(hello)) => {
             assert_eq!(kind, FirstProtocol::Tls);
@@ -20,7 +22,9 @@ pub fn client_hello(data: &[u8]) {
         }
         Ok(Peek::NeedMore { at_least }) => {
             assert!(*at_least > data.len() && *at_least <= HELLO_MAX);
-            assert!(data.is_empty() || kind == FirstProtocol::Tls || kind == FirstProtocol::Undecided);
+            assert!(
+                data.is_empty() || kind == FirstProtocol::Tls || kind == FirstProtocol::Undecided
+            );
         }
         Err(HelloError::NotTls) => assert_ne!(kind, FirstProtocol::Tls),
         Err(_) => assert_eq!(kind, FirstProtocol::Tls),

@@ -1,7 +1,9 @@
 //! Content codings: what comes in coded is bounded and means the same however it arrives, and what goes out comes back.
 
 use lockgate_content::StepProgress;
-use lockgate_content::coding::{Coded, Coding, DecodeError, ContentDecoder, ContentEncoder, decode_all};
+use lockgate_content::coding::{
+    Coded, Coding, ContentDecoder, ContentEncoder, DecodeError, decode_all,
+};
 
 const CODED: [Coded; 4] = [Coded::Zstd, Coded::Brotli, Coded::Gzip, Coded::Deflate];
 
@@ -21,7 +23,10 @@ pub fn decode(data: &[u8]) {
         }
     }
     let coding = Coding::ALL[usize::from(which / 4 % 3)];
-    let (mut encoder, mut out) = (ContentEncoder::new(coding, *coding.levels().start()), Vec::new());
+    let (mut encoder, mut out) = (
+        ContentEncoder::new(coding, *coding.levels().start()),
+        Vec::new(),
+    );
     for piece in coded.chunks(1 + usize::from(*exponent)) {
         encoder.write(piece, &mut out);
         if exponent % 2 == 0 {

@@ -1,6 +1,6 @@
 //! Answers of name servers: whatever they are, what is read of them can be a host.
 
-use lockgate_net::dns::{SrvResponse, DnsError, parse_response, encode_query};
+use lockgate_net::dns::{DnsError, SrvResponse, encode_query, parse_response};
 
 /// Any bytes as the answer to a question.
 pub fn dns_answer(data: &[u8]) {

@@ -8,7 +8,7 @@ use lockgate_http::conditional::{self, ConditionOutcome, Validators};
 use lockgate_http::date;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::head::Method;
-use lockgate_http::range::{self, Boundary, MAX_RANGES, Multipart, ByteRange, Selection};
+use lockgate_http::range::{self, Boundary, ByteRange, MAX_RANGES, Multipart, Selection};
 
 const CONDITIONS: [Known; 5] = [
     Known::IfMatch,
@@ -52,7 +52,10 @@ pub fn conditional(data: &[u8]) {
     );
     assert_ne!(put, ConditionOutcome::NotModified);
     if !fields.may_have(&CONDITIONS[..4]) {
-        assert_eq!((get, put), (ConditionOutcome::Proceed, ConditionOutcome::Proceed));
+        assert_eq!(
+            (get, put),
+            (ConditionOutcome::Proceed, ConditionOutcome::Proceed)
+        );
     }
     if get == ConditionOutcome::PreconditionFailed {
         assert!(fields.may_have(&[Known::IfMatch, Known::IfUnmodifiedSince]));

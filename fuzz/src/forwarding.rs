@@ -3,13 +3,13 @@
 
 use std::net::IpAddr;
 
-use lockgate_http::asked::asked;
 use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::forwarded_for as element;
-use lockgate_http::forwarding::{self, ForwardedClient, EndToEndFields};
+use lockgate_http::forwarding::{self, EndToEndFields, ForwardedClient};
 use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::h1::{HeadLimits, encode, framing};
 use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_http::request_target::RequestTarget;
 
 const LIMITS: HeadLimits = HeadLimits {
     head: 1 << 20,
@@ -114,7 +114,7 @@ pub fn h1_exchange(data: &[u8]) {
     let Some(head) = read(data, &LIMITS) else {
         return;
     };
-    let (Ok(asked), Ok(length)) = (asked(&head), framing::request(&head)) else {
+    let (Ok(asked), Ok(length)) = (RequestTarget::of(&head), framing::request(&head)) else {
         return;
     };
     if asked.path.is_empty() {
@@ -152,7 +152,7 @@ pub fn h1_exchange(data: &[u8]) {
         Ok(length),
         "it is as long for the origin"
     );
-    let read_again = lockgate_http::asked::asked(&again).expect("it has one host");
+    let read_again = RequestTarget::of(&again).expect("it has one host");
     assert_eq!(
         (read_again.host, read_again.path, read_again.query),
         (asked.host, asked.path, asked.query)

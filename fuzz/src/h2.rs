@@ -1,15 +1,15 @@
 //! HTTP/2: what is made of a field section is one message to whoever reads it in HTTP/1, us and a second parser, and
 //! says nothing that was not sent. Frames are the same however their bytes arrive.
 
-use lockgate_http::asked::asked;
 use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::h1::body::{BodyDecoder, BodyPart};
 use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::h1::{HeadLimits, encode, framing};
-use lockgate_http::h2::frames::{self, FrameScanner, FrameEvent as Told};
+use lockgate_http::h2::frames::{self, FrameEvent as Told, FrameScanner};
 use lockgate_http::h2::request::{self, PseudoFields};
 use lockgate_http::h2::{response, section};
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, HttpVersion};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
+use lockgate_http::request_target::RequestTarget;
 
 const LIMITS: HeadLimits = HeadLimits {
     head: 4096,
@@ -54,7 +54,7 @@ fn one_request(pseudo: &PseudoFields<'_>, fields: &Lines<'_>) {
         return;
     }
     let (host, target) = (
-        asked(&head).expect("it is certain whom it is for"),
+        RequestTarget::of(&head).expect("it is certain whom it is for"),
         head.target(),
     );
     assert_eq!(head.version, HttpVersion::Http2);
@@ -71,7 +71,7 @@ fn one_request(pseudo: &PseudoFields<'_>, fields: &Lines<'_>) {
         (head.method, head.method_name(), target)
     );
     assert_eq!(lines(&again.fields), lines(&head.fields));
-    let asked_again = asked(&again).expect("it is certain in HTTP/1, too");
+    let asked_again = RequestTarget::of(&again).expect("it is certain in HTTP/1, too");
     assert_eq!(asked_again, host);
     second_opinion(&out, &head);
     nothing_else_is_said(pseudo, fields, &head);
@@ -284,7 +284,8 @@ pub fn h2_frames(data: &[u8]) {
 /// Field sections are the same in any pieces, and no longer than their frames. So are streams that depend on themselves.
 fn blocks(step: usize, data: &[u8]) {
     let sections = |size: usize| {
-        let (mut scanner, mut sections, mut left) = (FrameScanner::of_server(), vec![Vec::new()], 0);
+        let (mut scanner, mut sections, mut left) =
+            (FrameScanner::of_server(), vec![Vec::new()], 0);
         let (mut stream, mut dependent) = (0, Vec::new());
         for piece in data.chunks(size) {
             scanner.follow(piece, |seen| match seen {

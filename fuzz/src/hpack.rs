@@ -1,7 +1,9 @@
 //! HPACK: any bytes cost no more than was allowed, fields come back as they were encoded, and an account of a block agrees
 //! with what it decodes to.
 
-use lockgate_http::hpack::{BlockAccount, HpackDecoder, HpackEncoder, HpackError, SectionSummary, TABLE_SIZE};
+use lockgate_http::hpack::{
+    BlockAccount, HpackDecoder, HpackEncoder, HpackError, SectionSummary, TABLE_SIZE,
+};
 
 /// All fields of a block together, as RFC 9113 §6.5.2 counts them.
 const MOST: usize = 16 * 1024;

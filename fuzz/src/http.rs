@@ -3,7 +3,7 @@
 
 use lockgate_http::fields::Fields;
 use lockgate_http::forwarding::EndToEndFields;
-use lockgate_http::h1::body::{BodyError, BodyDecoder, BodyPart};
+use lockgate_http::h1::body::{BodyDecoder, BodyError, BodyPart};
 use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::h1::{HeadError, HeadLimits, encode, framing};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};

@@ -1,15 +1,17 @@
 //! PROXY headers: how bytes arrive does not matter, and what was read can be written and read again.
 
 use lockgate_net::proxy_protocol::{
-    ProxiedAddresses, HEADER_MAX, ProxyHeader, ParsedHeader, PrefixMatch, ProxyError, Tlvs, VALUE_MAX, encode_v1,
-    encode_v2, may_begin, parse,
+    HEADER_MAX, ParsedHeader, PrefixMatch, ProxiedAddresses, ProxyError, ProxyHeader, Tlvs,
+    VALUE_MAX, encode_v1, encode_v2, may_begin, parse,
 };
 
 /// Any bytes as the beginning of a connection.
 pub fn proxy_protocol(data: &[u8]) {
     let result = parse(data);
     match (&result, may_begin(data)) {
-        (Ok(Some(_)), begins) => assert_eq!(begins, PrefixMatch::Yes, "a header that was not detected"),
+        (Ok(Some(_)), begins) => {
+            assert_eq!(begins, PrefixMatch::Yes, "a header that was not detected")
+        }
         (_, PrefixMatch::No) => assert_eq!(result, Err(ProxyError::NotProxy)),
         (Ok(None), begins) => assert!(
             begins == PrefixMatch::Undecided || data.len() < HEADER_MAX,

@@ -7,7 +7,7 @@ mod ends;
 mod script;
 
 use lockgate_net::tls::record::{ContentType, RecordOpener, RecordSealer};
-use lockgate_net::tls::session::{TlsSession, SessionError};
+use lockgate_net::tls::session::{SessionError, TlsSession};
 
 use ends::Ends;
 use script::{Script, Step};

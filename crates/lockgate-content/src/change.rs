@@ -74,7 +74,7 @@ pub use changer::Changer;
 pub use compile::Changes;
 pub use html::LONGEST_TAG;
 pub use matches::LONGEST_MATCH;
-pub use plan::{FilledPlan, ChangePlan};
+pub use plan::{ChangePlan, FilledPlan};
 pub use rule_error::{ChangeRuleError, RuleFault};
 
 /// A text with placeholders for values.

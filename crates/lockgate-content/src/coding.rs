@@ -7,7 +7,7 @@ mod encode;
 
 use std::ops::RangeInclusive;
 
-pub use decode::{Coded, DecodeError, ContentDecoder, decode_all};
+pub use decode::{Coded, ContentDecoder, DecodeError, decode_all};
 pub use encode::{ContentEncoder, Encoders, KEPT, encode_all};
 
 /// A coding that we can produce.

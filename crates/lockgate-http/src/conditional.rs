@@ -35,7 +35,12 @@ pub enum ConditionOutcome {
 /// since 1970.
 ///
 /// Only for requests with a 2xx response if they had no conditions (§13.2.1).
-pub fn evaluate(method: Method, fields: &Fields, current: &Validators<'_>, now: u64) -> ConditionOutcome {
+pub fn evaluate(
+    method: Method,
+    fields: &Fields,
+    current: &Validators<'_>,
+    now: u64,
+) -> ConditionOutcome {
     const CONDITIONS: [Known; 4] = [
         Known::IfMatch,
         Known::IfModifiedSince,

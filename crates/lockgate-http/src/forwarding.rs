@@ -2,7 +2,7 @@
 //! client (RFC 7239).
 
 use crate::fields::{Field, Fields, Known, alike};
-use crate::head::{Method, RequestHead, HttpVersion};
+use crate::head::{HttpVersion, Method, RequestHead};
 
 /// The fields of a message that are forwarded: all but those for this connection only (RFC 9110
 /// §7.6.1).
@@ -431,7 +431,11 @@ mod tests {
                 Ok((Recipient::Next, Some(u64::MAX - 1)))
             );
             for malformed in [&[""][..], &["-1"], &["1.0"], &["1, 2"], &["1", "1"], &["x"]] {
-                assert_eq!(counted(method, malformed), Err(MaxForwardsError), "{malformed:?}");
+                assert_eq!(
+                    counted(method, malformed),
+                    Err(MaxForwardsError),
+                    "{malformed:?}"
+                );
             }
         }
         assert_eq!(counted(Method::Get, &["0"]), Ok((Recipient::Next, None)));

@@ -119,7 +119,10 @@ mod tests {
             Interface::towards(&EndpointAddress::Tcp("127.0.0.1:80".parse().unwrap())),
             None
         );
-        assert_eq!(Interface::towards(&EndpointAddress::Unix("/x".into())), None);
+        assert_eq!(
+            Interface::towards(&EndpointAddress::Unix("/x".into())),
+            None
+        );
     }
 
     #[test]

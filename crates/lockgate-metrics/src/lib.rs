@@ -22,6 +22,6 @@ mod top;
 pub use cell::{Counter, Gauge};
 pub use histogram::{Bounds, Histogram, HistogramSnapshot};
 pub use shards::{Padded, Shard, Shards};
-pub use text::{CONTENT_TYPE, MetricFamily, HistogramFamily, SampleValue, ExpositionText};
+pub use text::{CONTENT_TYPE, ExpositionText, HistogramFamily, MetricFamily, SampleValue};
 pub use throughput::WINDOW;
-pub use top::{TopListing, TopOrder, Top, TopEntry, TopSnapshot, Traffic};
+pub use top::{Top, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic};

@@ -97,7 +97,13 @@ impl ExpositionText {
     }
 
     /// Writes one line; `suffix` belongs to the name, `le` is the bound of a histogram's bucket.
-    fn sample(&mut self, name: [&str; 2], labels: &[(&str, &str)], le: Option<f64>, value: SampleValue) {
+    fn sample(
+        &mut self,
+        name: [&str; 2],
+        labels: &[(&str, &str)],
+        le: Option<f64>,
+        value: SampleValue,
+    ) {
         self.out.extend(name);
         if !labels.is_empty() || le.is_some() {
             self.out.push('{');

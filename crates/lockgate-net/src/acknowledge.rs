@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use crate::shape::{ShapingQueue, Moment, QueuedWait};
 use crate::socket::{ACKS_PER_MESSAGE, Socket};
+use crate::traffic_shaping::{Moment, QueuedWait, ShapingQueue};
 
 /// A pause of about 40 ms, as long as Linux delays an acknowledgement, is probably caused by that.
 const STALL: std::ops::Range<Duration> = Duration::from_millis(36)..Duration::from_millis(60);
@@ -118,7 +118,12 @@ impl Default for EarlyAck {
 
 impl EarlyAck {
     /// Polls while the socket has no data.
-    pub(crate) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &ShapingQueue) {
+    pub(crate) fn poll_pending(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &Socket,
+        line: &ShapingQueue,
+    ) {
         if !socket.owes_acknowledgement() {
             return;
         }
@@ -158,7 +163,12 @@ impl EarlyAck {
 mod tests {
     use super::*;
 
-    fn paused(pauses: &mut ReadPauses, milliseconds: &[u64], again: bool, habits: Option<&EndpointStalls>) {
+    fn paused(
+        pauses: &mut ReadPauses,
+        milliseconds: &[u64],
+        again: bool,
+        habits: Option<&EndpointStalls>,
+    ) {
         let mut now = Instant::now();
         pauses.note_at(now, again, habits);
         for pause in milliseconds {
@@ -171,7 +181,12 @@ mod tests {
     fn a_stalling_endpoint_is_known_by_pauses_like_delayed_acknowledgements() {
         let stalls = |milliseconds: &[u64], again: bool| {
             let habits = EndpointStalls::default();
-            paused(&mut ReadPauses::default(), milliseconds, again, Some(&habits));
+            paused(
+                &mut ReadPauses::default(),
+                milliseconds,
+                again,
+                Some(&habits),
+            );
             habits.stalls()
         };
         assert!(stalls(&[40; 8], true));

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-use crate::socket::{SocketFamily, Socket};
+use crate::socket::{Socket, SocketFamily};
 
 /// The address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -48,7 +48,10 @@ pub async fn dial(target: &EndpointAddress) -> io::Result<Socket> {
 ///
 /// # Errors
 /// As [`dial`].
-pub async fn dial_with_buffer(target: &EndpointAddress, receive: Option<usize>) -> io::Result<Socket> {
+pub async fn dial_with_buffer(
+    target: &EndpointAddress,
+    receive: Option<usize>,
+) -> io::Result<Socket> {
     match target {
         EndpointAddress::Tcp(address) => dial_tcp(*address, receive).await,
         EndpointAddress::Unix(path) => dial_unix(path),

@@ -80,7 +80,11 @@ pub struct BoundListener {
 /// # Errors
 /// When the address is in use, not local, or not permitted; a Unix socket file without a listener
 /// is replaced.
-pub fn bind(address: &ListenAddress, options: &ListenOptions, workers: usize) -> io::Result<BoundListener> {
+pub fn bind(
+    address: &ListenAddress,
+    options: &ListenOptions,
+    workers: usize,
+) -> io::Result<BoundListener> {
     match address {
         ListenAddress::Ip(ip) => bind_tcp(*ip, options, workers, address),
         ListenAddress::All(port) => {
@@ -131,7 +135,9 @@ pub fn try_bind(address: &ListenAddress, trial: BindCheck) -> io::Result<()> {
                 tried => tried,
             }
         }
-        (ListenAddress::Ip(ip), BindCheck::Address) => try_bind_tcp(SocketAddr::new(ip.ip(), 0), address),
+        (ListenAddress::Ip(ip), BindCheck::Address) => {
+            try_bind_tcp(SocketAddr::new(ip.ip(), 0), address)
+        }
         (ListenAddress::Ip(ip), BindCheck::Port) => try_bind_tcp(*ip, address),
     }
 }
@@ -198,7 +204,11 @@ fn bind_tcp(
     })
 }
 
-fn tcp_socket(ip: SocketAddr, options: &ListenOptions, address: &ListenAddress) -> io::Result<socket2::Socket> {
+fn tcp_socket(
+    ip: SocketAddr,
+    options: &ListenOptions,
+    address: &ListenAddress,
+) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(ip), Type::STREAM.nonblocking(), None)?;
     socket.set_reuse_address(true)?;
     if ip.is_ipv6() {

@@ -237,9 +237,11 @@ impl Budget {
 
     /// All memory.
     pub fn total(&self) -> usize {
-        MemoryKind::ALL.iter().fold(self.surplus(), |sum, (kind, _)| {
-            sum.saturating_add(self.used(*kind))
-        })
+        MemoryKind::ALL
+            .iter()
+            .fold(self.surplus(), |sum, (kind, _)| {
+                sum.saturating_add(self.used(*kind))
+            })
     }
 
     /// Bytes that must be given back for the level to fall below [`MemoryLevel::Full`].

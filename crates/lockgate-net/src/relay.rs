@@ -5,7 +5,7 @@
 //! more is read until they are sent: that bounds the memory of a direction. Plain TCP in bulk is
 //! spliced. Has no deadlines and does not log.
 
-mod bulk;
+mod bulk_reads;
 mod flow;
 mod meter;
 mod read_size;
@@ -22,15 +22,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::acknowledge::EndpointStalls;
-use crate::shape::{ShapingQueue, Shaper};
-use crate::socket::{SocketFamily, Socket};
+use crate::socket::{Socket, SocketFamily};
 use crate::splice::Pipes;
 use crate::stream::StreamError;
-use crate::tls::session::{TlsSession, SessionError};
+use crate::tls::session::{SessionError, TlsSession};
+use crate::traffic_shaping::{Shaper, ShapingQueue};
 
-pub use meter::{Meter, DirectionTimes};
+pub use meter::{DirectionTimes, Meter};
 
-use flow::{FlowError, Flow, FlowContext, FlowStage};
+use flow::{Flow, FlowContext, FlowError, FlowStage};
 use read_size::ReadSize;
 
 /// The alert that ends a peer's data.
@@ -149,7 +149,7 @@ pub struct RelayPreface {
 pub trait ByteObserver: fmt::Debug {
     /// Receives the bytes of a direction from its beginning, in the pieces in which they are read,
     /// each before it is sent; returns whether it needs more. The bytes wait for it.
-    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()>;
+    fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()>;
 }
 
 /// A relay between two connected sides.
@@ -169,7 +169,11 @@ impl Relay {
     ///
     /// # Errors
     /// When the preface cannot be sealed.
-    pub fn new(down: RelayEnd, mut up: RelayEnd, preface: RelayPreface) -> Result<Self, SessionError> {
+    pub fn new(
+        down: RelayEnd,
+        mut up: RelayEnd,
+        preface: RelayPreface,
+    ) -> Result<Self, SessionError> {
         let pending = match &mut up.session {
             Some(session) if !preface.upstream.is_empty() => {
                 let mut sealed = vec![0; TlsSession::sealed_len(preface.upstream.len())];
@@ -196,7 +200,12 @@ impl Relay {
     ///
     /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both
     /// connections.
-    pub async fn run(&mut self, scratch: &RelayBuffers, meter: &Meter, habits: &EndpointStalls) -> RelayOutcome {
+    pub async fn run(
+        &mut self,
+        scratch: &RelayBuffers,
+        meter: &Meter,
+        habits: &EndpointStalls,
+    ) -> RelayOutcome {
         poll_fn(|cx| {
             let end = self.poll(cx, scratch, meter, habits);
             meter
@@ -216,8 +225,8 @@ impl Relay {
     }
 
     /// Sets an observer of the origin's bytes.
-    pub fn tap(&mut self, tap: Box<dyn ByteObserver>) {
-        self.downward.tap = Some(tap);
+    pub fn observe_upstream(&mut self, observer: Box<dyn ByteObserver>) {
+        self.downward.observer = Some(observer);
     }
 
     /// Enables keep-alive probes of silent peers: not at once, since most connections do not live
@@ -328,7 +337,10 @@ impl Relay {
                 // Clients often close without close_notify; an endpoint that does may have been cut
                 // off.
                 (Poll::Ready(_), Poll::Ready(_), Some(_)) if self.downward.truncated => {
-                    return Poll::Ready(RelayOutcome::Failed(RelaySide::Upstream, StreamError::Truncated));
+                    return Poll::Ready(RelayOutcome::Failed(
+                        RelaySide::Upstream,
+                        StreamError::Truncated,
+                    ));
                 }
                 (Poll::Ready(_), Poll::Ready(_), Some(first)) => {
                     let refused = self

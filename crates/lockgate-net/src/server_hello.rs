@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::client_hello::HelloVersion;
 use crate::client_hello::message::{RANDOM, SESSION_ID_MAX, SUPPORTED_VERSIONS};
 use crate::client_hello::peek::{HANDSHAKE, MESSAGE_HEADER, RECORD_MAX};
-use crate::client_hello::reader::VectorReader;
+use crate::client_hello::vector_reader::VectorReader;
 
 /// The most bytes, records' headers included, that are examined. A ServerHello of TLS 1.2 has a
 /// hundred, and a few hundred more with certificate timestamps (RFC 6962 §3.3.1).

@@ -4,7 +4,7 @@
 //! Each call is at most one system call. The relay moves bytes unread; this is for code that reads
 //! them.
 
-mod inbox;
+mod read_buffer;
 #[cfg(test)]
 mod tests;
 
@@ -15,9 +15,9 @@ use std::task::{Context, Poll, ready};
 
 use crate::memory::{self, MemoryLevel};
 use crate::socket::Socket;
-use crate::tls::session::{TlsSession, SessionError};
+use crate::tls::session::{SessionError, TlsSession};
 
-pub use inbox::{BufferPool, ReadBuffer};
+pub use read_buffer::{BufferPool, ReadBuffer};
 
 /// The size of one read.
 const READ: usize = 64 * 1024;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use lockgate_http::coding::Coding;
 use lockgate_http::media_type;
-use lockgate_net::files::{Errno, Root, FileVersion, DiskWait};
-use lockgate_net::threads::ThreadPool;
+use lockgate_net::files::{DiskWait, Errno, FileVersion, Root};
+use lockgate_net::thread_pool::ThreadPool;
 
 pub use cache::{Cache, DESCRIPTORS};
 pub use lockgate_net::files::Symlinks;

@@ -312,7 +312,10 @@ mod tests {
         let clock = Clock::new(Pulse::new());
         let held_after = |exchanges: usize| {
             let guard = clock.watch();
-            let (own, mut pool) = (memory::Charge::new(memory::MemoryKind::Coding, 1_000), Vec::new());
+            let (own, mut pool) = (
+                memory::Charge::new(memory::MemoryKind::Coding, 1_000),
+                Vec::new(),
+            );
             let mut within = true;
             // Each takes something for itself, dials, and leaves the connection to its endpoint
             // with the worker.

@@ -9,7 +9,7 @@ pub mod relay;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, Shards, ExpositionText};
+use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards};
 use lockgate_net::tls::handshake::Negotiated;
 
 use crate::access_log::Cause;

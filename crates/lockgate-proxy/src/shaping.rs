@@ -2,7 +2,7 @@
 //! user, of all.
 //!
 //! Buckets of clients and users are in tables that workers share. Does not wait and does not move
-//! bytes: see `lockgate_net::shape`.
+//! bytes: see `lockgate_net::traffic_shaping`.
 
 mod held;
 
@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
-use lockgate_net::shape::{self, SharedRate, ShapingQueue, Moment, Shaper};
+use lockgate_net::traffic_shaping::{self, Moment, Shaper, ShapingQueue, SharedRate};
 
 use crate::limits;
 
@@ -91,7 +91,7 @@ impl Shape {
         user: Option<&Arc<str>>,
         line: &Rc<ShapingQueue>,
     ) -> Shapers {
-        let now = shape::now();
+        let now = traffic_shaping::now();
         let client = self.clients.as_ref().zip(client);
         let client = client.map(|(clients, client)| clients.of(limits::client(client), now));
         let user = self
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn accounts_of_departed_clients_are_forgotten_once_full() {
-        let now = shape::now();
+        let now = traffic_shaping::now();
         let shares = Table::new(rate(1_000_000));
         let used = shares.of(0_u32, now);
         for client in 1..100_000 {
@@ -350,7 +350,7 @@ mod tests {
     #[test]
     fn a_flood_of_indebted_clients_is_bounded() {
         run(|line| {
-            let now = shape::now();
+            let now = traffic_shaping::now();
             let shares = Table::new(rate(1));
             for client in 0..3 * SHARDS * KEPT {
                 let sent = shares

@@ -18,9 +18,9 @@ use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::relay::RelayBuffers;
-use lockgate_net::shape::ShapingQueue;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
+use lockgate_net::traffic_shaping::ShapingQueue;
 use tokio::sync::Notify;
 
 use crate::access_log::{Log, MaskIp};

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Protocol, Report};
-use lockgate_net::listen::{self, ListenAddress, BoundListener};
+use lockgate_net::listen::{self, BoundListener, ListenAddress};
 use lockgate_net::tls::{Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::downstream::{AcceptProxy, Listener, Service};

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockgate_metrics::{TopListing, TopOrder, Shards, ExpositionText, TopEntry, TopSnapshot, Traffic};
+use lockgate_metrics::{
+    ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
+};
 use lockgate_net::memory::{self as counted, MemoryKind};
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::clock;

@@ -157,8 +157,10 @@ impl Measuring {
                 .unwrap_or(usize::MAX)
                 .saturating_sub(counted)
         };
-        let surplus = beyond(anonymous, counted(MemoryKind::Heap) + counted(MemoryKind::Coding))
-            + beyond(kernel, counted(MemoryKind::Kernel));
+        let surplus = beyond(
+            anonymous,
+            counted(MemoryKind::Heap) + counted(MemoryKind::Coding),
+        ) + beyond(kernel, counted(MemoryKind::Kernel));
         self.surpluses[self.next] = surplus;
         self.next = (self.next + 1) % WINDOW;
         self.budget

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::thread;
 
 use lockgate_config::{Action, Code, Config, Loaded, Report, Workers};
-use lockgate_net::listen::{ListenAddress, BoundListener, BindCheck};
+use lockgate_net::listen::{BindCheck, BoundListener, ListenAddress};
 use rustix::fs::{Access, access};
 
 use crate::assemble::{self, Assembly, Sight};

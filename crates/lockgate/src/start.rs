@@ -9,7 +9,7 @@ use std::thread;
 
 use lockgate_config::{AccessFormat, AccessLog};
 use lockgate_metrics::{Counter, Shards};
-use lockgate_net::listen::{ListenAddress, BoundListener, SocketOwner};
+use lockgate_net::listen::{BoundListener, ListenAddress, SocketOwner};
 use lockgate_net::socket::SocketFamily;
 use lockgate_proxy::access_log::{Format, Log, MaskIp, Sample, Style};
 use lockgate_proxy::clients::Clients;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_config::{Config, Loaded, Report};
 use lockgate_net::listen::ListenAddress;
-use lockgate_net::tls::{Acceptor, KeysReloaded, KeyRotation, TicketRing, TlsSetupError};
+use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::clock::{Pulse, TICK};
 use lockgate_proxy::downstream::Service;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use lockgate_net::listen::{self, SocketOwner};
-use lockgate_net::shape::ShapingQueue;
 use lockgate_net::socket::SocketFamily;
+use lockgate_net::traffic_shaping::ShapingQueue;
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::downstream::{Listener, accept};
 use lockgate_proxy::worker::{Setup, Worker};

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use lockgate_net::socket::{SocketFamily, Socket};
+use lockgate_net::socket::{Socket, SocketFamily};
 use lockgate_net::tls::handshake::accept;
 use lockgate_net::tls::record::{RecordOpener, RecordSealer};
 use lockgate_net::tls::session::TlsSession;

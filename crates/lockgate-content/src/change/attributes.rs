@@ -1,7 +1,7 @@
 //! Attributes that a rule may set, and attributes in which a value is safe.
 
 use super::rule_error::RuleFault;
-use super::{TemplatePart, ChangeTemplate};
+use super::{ChangeTemplate, TemplatePart};
 
 /// A valid name of an attribute, in lower case.
 pub(super) fn attribute(name: &str) -> Result<String, RuleFault> {

@@ -3,7 +3,7 @@
 use super::compile::Changes;
 use super::compiled::Compiled;
 use super::escape::Escape;
-use super::html::{HtmlEvent, Html};
+use super::html::{Html, HtmlEvent};
 use super::matches::Texts;
 use super::output::{ChangeOutput, put};
 use super::{ChangeError, DocumentKind};
@@ -72,7 +72,11 @@ impl Changer {
         machine.finish(&mut sink)
     }
 
-    fn parts<'a>(&'a mut self, out: &'a mut Vec<u8>, room: usize) -> (&'a mut Machine, ChangerOutput<'a>) {
+    fn parts<'a>(
+        &'a mut self,
+        out: &'a mut Vec<u8>,
+        room: usize,
+    ) -> (&'a mut Machine, ChangerOutput<'a>) {
         let full = out.len().saturating_add(room);
         let sink = ChangerOutput {
             values: &self.values,
@@ -200,7 +204,10 @@ impl Machine {
         }
     }
 
-    pub(super) fn finish(&mut self, out: &mut impl ChangeOutput) -> Result<StepProgress, ChangeError> {
+    pub(super) fn finish(
+        &mut self,
+        out: &mut impl ChangeOutput,
+    ) -> Result<StepProgress, ChangeError> {
         if self.drain(out)? == StepProgress::Full {
             return Ok(StepProgress::Full);
         }

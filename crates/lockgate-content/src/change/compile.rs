@@ -12,7 +12,7 @@ use super::compiled::{Compiled, Matcher, Operation, Select};
 use super::matches::{LONGEST_MATCH, SHORT_MATCH};
 use super::output::Piece;
 use super::rule_error::{ChangeRuleError, RuleFault};
-use super::{SelectorEdit, TemplatePart, ChangeRule, ChangeTemplate, template_safety};
+use super::{ChangeRule, ChangeTemplate, SelectorEdit, TemplatePart, template_safety};
 
 /// The size limit of the automaton of all patterns, in bytes.
 const PATTERNS_SIZE: usize = 4 << 20;
@@ -86,8 +86,12 @@ fn inserted(rule: &ChangeRule) -> Option<&ChangeTemplate> {
     match rule {
         ChangeRule::Text { with, .. } | ChangeRule::Pattern { with, .. } => Some(with),
         ChangeRule::Select { edit, .. } => match edit {
-            SelectorEdit::Before(with) | SelectorEdit::After(with) | SelectorEdit::Prepend(with) => Some(with),
-            SelectorEdit::Append(with) | SelectorEdit::Inner(with) | SelectorEdit::Replace(with) => Some(with),
+            SelectorEdit::Before(with)
+            | SelectorEdit::After(with)
+            | SelectorEdit::Prepend(with) => Some(with),
+            SelectorEdit::Append(with)
+            | SelectorEdit::Inner(with)
+            | SelectorEdit::Replace(with) => Some(with),
             SelectorEdit::Remove | SelectorEdit::Set { .. } | SelectorEdit::Unset(_) => None,
         },
     }
@@ -230,16 +234,18 @@ impl Compiled {
         let regex = regex.map_err(|_| too_large.clone())?;
         let mut inserts = vec![];
         for (pattern, search) in searches.iter().enumerate() {
-            let pieces = match search.what {
-                Needle::Text(_) => pieces(search.with),
-                Needle::Pattern(_) => {
-                    pieces_with_groups(search.with, &regex, pattern).map_err(|fault| ChangeRuleError {
-                        rule: search.rule,
-                        fault,
-                    })?
-                }
-            };
-            let groups = pieces.iter().any(|piece| matches!(piece, ReplacementPiece::Group(_)));
+            let pieces =
+                match search.what {
+                    Needle::Text(_) => pieces(search.with),
+                    Needle::Pattern(_) => pieces_with_groups(search.with, &regex, pattern)
+                        .map_err(|fault| ChangeRuleError {
+                            rule: search.rule,
+                            fault,
+                        })?,
+                };
+            let groups = pieces
+                .iter()
+                .any(|piece| matches!(piece, ReplacementPiece::Group(_)));
             inserts.push((self.add(pieces), groups));
         }
         let lengths = patterns.iter().map(|pattern| {

@@ -241,7 +241,12 @@ fn start_tag(element: &mut Element<'_, '_>, tape: &Tape) -> Arc<Mutex<StartTag>>
     }
     let attributes = element.attributes().iter();
     let attributes = attributes
-        .map(|one| (one.name_preserve_case(), AttributeValue::Document(one.value())))
+        .map(|one| {
+            (
+                one.name_preserve_case(),
+                AttributeValue::Document(one.value()),
+            )
+        })
         .collect();
     let name = element.tag_name_preserve_case();
     let self_closing = element.is_self_closing();

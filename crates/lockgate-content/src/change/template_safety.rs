@@ -5,7 +5,7 @@
 
 use super::attributes::check_value_behind;
 use super::rule_error::RuleFault;
-use super::{TemplatePart, ChangeTemplate};
+use super::{ChangeTemplate, TemplatePart};
 
 /// Elements with content that has no tags.
 const WITHOUT_TAGS: [&str; 8] = [
@@ -80,7 +80,9 @@ impl TemplateTokenizer {
                 self.tag.push('/');
                 TokenizerState::Open
             }
-            TokenizerState::Open if matches!(byte, b'!' | b'?') || byte != b'>' && self.tag == "/" => {
+            TokenizerState::Open
+                if matches!(byte, b'!' | b'?') || byte != b'>' && self.tag == "/" =>
+            {
                 TokenizerState::Declaration(if byte == b'!' && self.tag.is_empty() {
                     0
                 } else {
@@ -124,12 +126,20 @@ impl TemplateTokenizer {
             TokenizerState::BeforeValue => TokenizerState::Unquoted,
             TokenizerState::Unquoted if !space => TokenizerState::Unquoted,
             TokenizerState::TagName | TokenizerState::Unquoted => self.attribute_ends(),
-            TokenizerState::Attribute | TokenizerState::BehindName if byte == b'=' && !self.attribute.is_empty() => {
+            TokenizerState::Attribute | TokenizerState::BehindName
+                if byte == b'=' && !self.attribute.is_empty() =>
+            {
                 TokenizerState::BeforeValue
             }
-            TokenizerState::Attribute | TokenizerState::BehindName if byte == b'/' => self.attribute_ends(),
-            TokenizerState::Attribute if space && self.attribute.is_empty() => TokenizerState::Attribute,
-            TokenizerState::Attribute | TokenizerState::BehindName if space => TokenizerState::BehindName,
+            TokenizerState::Attribute | TokenizerState::BehindName if byte == b'/' => {
+                self.attribute_ends()
+            }
+            TokenizerState::Attribute if space && self.attribute.is_empty() => {
+                TokenizerState::Attribute
+            }
+            TokenizerState::Attribute | TokenizerState::BehindName if space => {
+                TokenizerState::BehindName
+            }
             TokenizerState::BehindName => {
                 self.attribute.clear();
                 self.attribute.push(char::from(low));
@@ -141,7 +151,9 @@ impl TemplateTokenizer {
             }
             TokenizerState::Declaration(1) if byte == b'-' => TokenizerState::Comment(2),
             TokenizerState::Declaration(0) if byte == b'-' => TokenizerState::Declaration(1),
-            TokenizerState::Declaration(_) | TokenizerState::Comment(2 | BANG) if byte == b'>' => TokenizerState::Text,
+            TokenizerState::Declaration(_) | TokenizerState::Comment(2 | BANG) if byte == b'>' => {
+                TokenizerState::Text
+            }
             TokenizerState::Declaration(_) => TokenizerState::Declaration(BANG),
             TokenizerState::Comment(1 | 2) if byte == b'-' => TokenizerState::Comment(2),
             TokenizerState::Comment(_) if byte == b'-' => TokenizerState::Comment(1),
@@ -178,7 +190,9 @@ impl TemplateTokenizer {
 
     fn value(&mut self) -> Result<(), RuleFault> {
         match self.place {
-            TokenizerState::Text | TokenizerState::Declaration(_) | TokenizerState::Comment(_) => Ok(()),
+            TokenizerState::Text | TokenizerState::Declaration(_) | TokenizerState::Comment(_) => {
+                Ok(())
+            }
             TokenizerState::Quoted(_) => check_value_behind(&self.attribute, &self.before),
             TokenizerState::Raw(_) if matches!(self.tag.as_str(), "script" | "style") => {
                 Err(RuleFault::Inside(self.tag.clone()))

@@ -74,7 +74,12 @@ fn streamed<'a>(
 }
 
 /// The result of rules on a document, by plan and by stream alike.
-fn changed(rules: &[ChangeRule], document: DocumentKind, content: &[u8], values: &[&[u8]]) -> String {
+fn changed(
+    rules: &[ChangeRule],
+    document: DocumentKind,
+    content: &[u8],
+    values: &[&[u8]],
+) -> String {
     let changes = compiled(rules);
     let plan = planned(&changes, document, content, values);
     let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -147,7 +152,10 @@ fn replaced_text_is_never_matched_again() {
     );
     assert_eq!(
         html(
-            &[select("p", SelectorEdit::Append("word".into())), text("word", "W")],
+            &[
+                select("p", SelectorEdit::Append("word".into())),
+                text("word", "W")
+            ],
             "<p>word</p>"
         ),
         "<p>Wword</p>"
@@ -242,7 +250,12 @@ fn html_elements_are_edited_by_css_selectors() {
             "<img src=i><hr>",
         ),
         ("img", SelectorEdit::Append("<hr>".into()), "", ""),
-        ("title", SelectorEdit::Inner("other".into()), ">t<", ">other<"),
+        (
+            "title",
+            SelectorEdit::Inner("other".into()),
+            ">t<",
+            ">other<",
+        ),
         (
             "p",
             SelectorEdit::Replace("<q></q>".into()),
@@ -305,27 +318,45 @@ fn rules_on_one_element_apply_in_order() {
     };
     let (a, b) = (ChangeTemplate::from("a"), ChangeTemplate::from("b"));
     assert_eq!(
-        of(&[SelectorEdit::Append(a.clone()), SelectorEdit::Append(b.clone())]),
+        of(&[
+            SelectorEdit::Append(a.clone()),
+            SelectorEdit::Append(b.clone())
+        ]),
         "-<p class=c>xab</p>-"
     );
     assert_eq!(
-        of(&[SelectorEdit::Prepend(a.clone()), SelectorEdit::Prepend(b.clone())]),
+        of(&[
+            SelectorEdit::Prepend(a.clone()),
+            SelectorEdit::Prepend(b.clone())
+        ]),
         "-<p class=c>bax</p>-"
     );
     assert_eq!(
-        of(&[SelectorEdit::Before(a.clone()), SelectorEdit::Before(b.clone())]),
+        of(&[
+            SelectorEdit::Before(a.clone()),
+            SelectorEdit::Before(b.clone())
+        ]),
         "-ab<p class=c>x</p>-"
     );
     assert_eq!(
-        of(&[SelectorEdit::After(a.clone()), SelectorEdit::After(b.clone())]),
+        of(&[
+            SelectorEdit::After(a.clone()),
+            SelectorEdit::After(b.clone())
+        ]),
         "-<p class=c>x</p>ba-"
     );
     assert_eq!(
-        of(&[SelectorEdit::Append(a.clone()), SelectorEdit::Inner(b.clone())]),
+        of(&[
+            SelectorEdit::Append(a.clone()),
+            SelectorEdit::Inner(b.clone())
+        ]),
         "-<p class=c>b</p>-"
     );
     assert_eq!(
-        of(&[SelectorEdit::Inner(a.clone()), SelectorEdit::Append(b.clone())]),
+        of(&[
+            SelectorEdit::Inner(a.clone()),
+            SelectorEdit::Append(b.clone())
+        ]),
         "-<p class=c>ab</p>-"
     );
     assert_eq!(
@@ -348,7 +379,10 @@ fn rules_on_one_element_apply_in_order() {
         of(&[set("id", &a), SelectorEdit::Unset("id".into())]),
         "-<p class=\"c\">x</p>-"
     );
-    assert_eq!(of(&[set("id", &a), SelectorEdit::Replace(b.clone())]), "-b-");
+    assert_eq!(
+        of(&[set("id", &a), SelectorEdit::Replace(b.clone())]),
+        "-b-"
+    );
     assert_eq!(of(&[SelectorEdit::Remove, set("id", &a)]), "--");
     assert_eq!(
         of(&[set("id", &a), SelectorEdit::Prepend(b)]),
@@ -463,7 +497,10 @@ fn media_types_select_the_document_type() {
 #[test]
 fn css_selectors_apply_to_html_only() {
     let rules = [select("p", SelectorEdit::Remove), text("a", "b")];
-    assert_eq!(changed(&rules, DocumentKind::Xml, b"<p>a</p>", &[]), "<p>b</p>");
+    assert_eq!(
+        changed(&rules, DocumentKind::Xml, b"<p>a</p>", &[]),
+        "<p>b</p>"
+    );
     assert_eq!(changed(&rules, DocumentKind::Html, b"<p>a</p>a", &[]), "b");
 }
 
@@ -561,7 +598,12 @@ fn a_faulty_rule_is_refused_with_its_number() {
     for (rule, fault) in table {
         let rules = [text("fine", "x"), rule];
         let error = Changes::compile(&rules).err();
-        assert_eq!(error, Some(ChangeRuleError { rule: 1, fault }), "{:?}", rules[1]);
+        assert_eq!(
+            error,
+            Some(ChangeRuleError { rule: 1, fault }),
+            "{:?}",
+            rules[1]
+        );
     }
     for rule in [
         pattern("(", ""),
@@ -759,7 +801,10 @@ fn a_match_beyond_the_bound_is_cut_independently_of_chunks() {
 #[test]
 fn a_stream_holds_back_few_bytes() {
     let changes = compiled(&[text("</head>", "!</head>")]);
-    let (mut changer, mut out) = (Changer::new(&changes, DocumentKind::Html, &[], 100), Vec::new());
+    let (mut changer, mut out) = (
+        Changer::new(&changes, DocumentKind::Html, &[], 100),
+        Vec::new(),
+    );
     changer
         .step(&mut &b"some text, </hea"[..], &mut out, 100)
         .unwrap();
@@ -772,7 +817,10 @@ fn a_stream_holds_back_few_bytes() {
 #[test]
 fn output_beyond_the_limit_is_refused_in_bounded_steps() {
     let content = "a".repeat(100_000);
-    let long = ChangeTemplate(vec![TemplatePart::Text(vec![b'b'; 1000]), TemplatePart::Value(0)]);
+    let long = ChangeTemplate(vec![
+        TemplatePart::Text(vec![b'b'; 1000]),
+        TemplatePart::Value(0),
+    ]);
     for rules in [
         vec![text("a", long.clone())],
         vec![pattern("[a]", long.clone())],
@@ -861,8 +909,9 @@ fn a_plan_knows_the_values_it_needs() {
         text("c", "d"),
     ];
     let changes = compiled(&rules);
-    let plan =
-        |content: &str| ChangePlan::new(&changes, DocumentKind::Html, content.as_bytes(), 1000).unwrap();
+    let plan = |content: &str| {
+        ChangePlan::new(&changes, DocumentKind::Html, content.as_bytes(), 1000).unwrap()
+    };
     let none = plan("xyz");
     assert!(!none.is_changed() && none.is_fixed() && none.fill(&[]).count() == 1);
     let fixed = plan("xcz");

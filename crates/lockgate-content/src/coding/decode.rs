@@ -134,7 +134,10 @@ impl ContentDecoder {
     pub fn native_bytes(&self) -> usize {
         match &self.engine {
             DecodeEngine::Zstd(_) => ZSTD_BYTES,
-            DecodeEngine::Brotli(_) | DecodeEngine::Gzip(_) | DecodeEngine::Unknown(_) | DecodeEngine::Deflate(_) => 0,
+            DecodeEngine::Brotli(_)
+            | DecodeEngine::Gzip(_)
+            | DecodeEngine::Unknown(_)
+            | DecodeEngine::Deflate(_) => 0,
         }
     }
 

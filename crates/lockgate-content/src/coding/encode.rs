@@ -141,7 +141,9 @@ impl ContentEncoder {
     /// come in pieces, such as server-sent events. Costs a few bytes each time, and compression.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         match &mut self.engine {
-            EncodeEngine::Zstd(context) => while zstd_step(out, |out| context.flush_stream(out)) > 0 {},
+            EncodeEngine::Zstd(context) => {
+                while zstd_step(out, |out| context.flush_stream(out)) > 0 {}
+            }
             EncodeEngine::Brotli(state) => brotli_run(
                 state,
                 BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
@@ -162,7 +164,9 @@ impl ContentEncoder {
     /// unknown length.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         match &mut self.engine {
-            EncodeEngine::Zstd(context) => while zstd_step(out, |out| context.end_stream(out)) > 0 {},
+            EncodeEngine::Zstd(context) => {
+                while zstd_step(out, |out| context.end_stream(out)) > 0 {}
+            }
             EncodeEngine::Brotli(state) => brotli_run(
                 state,
                 BrotliEncoderOperation::BROTLI_OPERATION_FINISH,

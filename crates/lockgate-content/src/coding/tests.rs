@@ -96,7 +96,10 @@ fn after_a_flush_the_decoder_has_everything_so_far() {
             }
             encoder.finish(&mut written);
             let mut coded = &written[..];
-            assert_eq!(decoder.step(&mut coded, &mut read, 1), Ok(StepProgress::Done));
+            assert_eq!(
+                decoder.step(&mut coded, &mut read, 1),
+                Ok(StepProgress::Done)
+            );
             assert_eq!((decoder.end(), read), (Ok(()), said));
         }
     }
@@ -174,7 +177,10 @@ fn gzip_headers_contain_neither_file_name_nor_time() {
 #[test]
 fn compression_levels_are_clamped_to_the_valid_range() {
     for coding in Coding::ALL {
-        assert_eq!(ContentEncoder::new(coding, 200).level(), *coding.levels().end());
+        assert_eq!(
+            ContentEncoder::new(coding, 200).level(),
+            *coding.levels().end()
+        );
         assert!(
             coding.levels().contains(&coding.fast_level())
                 && coding.levels().contains(&coding.kept_level())

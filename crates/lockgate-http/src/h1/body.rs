@@ -372,7 +372,8 @@ mod tests {
     /// length.
     #[test]
     fn a_trailer_section_is_parsed_once() {
-        let (mut decoder, mut trailers) = (BodyDecoder::new(BodyLength::Chunked), Fields::default());
+        let (mut decoder, mut trailers) =
+            (BodyDecoder::new(BodyLength::Chunked), Fields::default());
         let input = b"0\r\nA: 1\r\nB: 2\r\nC: 3";
         let more = decoder.decode(input, &LIMITS, &mut trailers);
         assert_eq!(more, Ok(BodyPart::More(3)));

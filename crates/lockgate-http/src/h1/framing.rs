@@ -6,7 +6,7 @@
 //! (CVE-2019-18277, CVE-2021-40346, "HTTP Desync Attacks", Kettle 2019).
 
 use crate::fields::{Fields, Known};
-use crate::head::{BodyLength, Method, RequestHead, ResponseHead, HttpVersion};
+use crate::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 
 /// The reason why a message's framing is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

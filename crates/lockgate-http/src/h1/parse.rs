@@ -8,7 +8,7 @@ use memchr::memchr;
 
 use super::{HeadError, HeadLimits, NOMINATED};
 use crate::fields::{Fields, Known, TextSpan};
-use crate::head::{Method, RequestHead, ResponseHead, HttpVersion};
+use crate::head::{HttpVersion, Method, RequestHead, ResponseHead};
 
 /// The progress in an incomplete head or trailer section.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

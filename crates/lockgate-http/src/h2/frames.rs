@@ -501,7 +501,11 @@ mod tests {
         .into();
         for size in [1, 2, 3, 5, 8, 9, 10, 14, 1_000] {
             let pieces: Vec<_> = bytes.chunks(size).collect();
-            assert_eq!(sections(FrameScanner::of_server(), &pieces), expected, "{size}");
+            assert_eq!(
+                sections(FrameScanner::of_server(), &pieces),
+                expected,
+                "{size}"
+            );
         }
     }
 
@@ -554,7 +558,10 @@ mod tests {
             seen(FrameScanner::of_server(), &[&reset]),
             [(RST_STREAM, 0, 5, 4, vec![0, 0, 0, 7])]
         );
-        assert_eq!(seen(FrameScanner::of_client(), &[PREFACE_TEXT, &reset])[0].4, []);
+        assert_eq!(
+            seen(FrameScanner::of_client(), &[PREFACE_TEXT, &reset])[0].4,
+            []
+        );
         let update = frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=0");
         assert_eq!(
             seen(FrameScanner::of_server(), &[&update[..update.len() - 1]]),

@@ -6,7 +6,7 @@ use super::SectionError;
 use super::section::{SectionBudget, add, check};
 use crate::fields::{Known, alike};
 use crate::h1::{HeadLimits, framing, parse};
-use crate::head::{BodyLength, Method, RequestHead, HttpVersion};
+use crate::head::{BodyLength, HttpVersion, Method, RequestHead};
 use crate::target::{self, Authority, TargetForm};
 
 /// The pseudo-header fields of a request, as decoded.

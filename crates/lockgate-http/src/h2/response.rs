@@ -5,7 +5,7 @@ use super::SectionError;
 use super::section::{self, SectionBudget};
 use crate::fields::{Field, Known};
 use crate::h1::{HeadLimits, framing};
-use crate::head::{BodyLength, Method, ResponseHead, HttpVersion};
+use crate::head::{BodyLength, HttpVersion, Method, ResponseHead};
 
 /// Whether a field of a response is allowed in HTTP/2. [`Onward`](crate::forwarding::EndToEndFields)
 /// removes those that Connection names. The caller lowers the case of names.
@@ -44,7 +44,11 @@ pub fn response<'a>(
 /// # Errors
 /// When a body is announced and the stream has ended (RFC 9113 §8.1.1). The response to a HEAD and
 /// a 304 announce none, even with a Content-Length.
-pub fn length(method: Method, head: &ResponseHead, ended: bool) -> Result<BodyLength, SectionError> {
+pub fn length(
+    method: Method,
+    head: &ResponseHead,
+    ended: bool,
+) -> Result<BodyLength, SectionError> {
     match (framing::response(method, head)?, ended) {
         (BodyLength::UntilClose, true) => Ok(BodyLength::Empty),
         (BodyLength::UntilClose, false) => Ok(BodyLength::Chunked),
@@ -163,7 +167,13 @@ mod tests {
             (Method::Get, 200, None, false, Ok(Chunked)),
             (Method::Get, 200, None, true, Ok(Empty)),
             (Method::Get, 200, Some(&b"3"[..]), false, Ok(Known(3))),
-            (Method::Get, 200, Some(b"3"), true, Err(SectionError::NoBody)),
+            (
+                Method::Get,
+                200,
+                Some(b"3"),
+                true,
+                Err(SectionError::NoBody),
+            ),
             (Method::Get, 200, Some(b"0"), true, Ok(Empty)),
             (Method::Get, 200, Some(b"0"), false, Ok(Empty)),
             (Method::Head, 200, Some(b"3"), true, Ok(Empty)),

@@ -1,6 +1,6 @@
 //! A decoder of field blocks.
 
-use super::table::{OVERHEAD, STATIC, DynamicTable};
+use super::table::{DynamicTable, OVERHEAD, STATIC};
 use super::{HpackError, huffman, integer};
 
 /// Decodes the blocks of one connection, in the order of arrival.

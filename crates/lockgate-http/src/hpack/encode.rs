@@ -1,7 +1,7 @@
 //! An encoder of field blocks, for senders that repeat themselves: a field stays in the dynamic
 //! table from its first use on.
 
-use super::table::{STATIC, DynamicTable};
+use super::table::{DynamicTable, STATIC};
 use super::{TABLE_SIZE, huffman, integer};
 
 /// Encodes the blocks of one connection, in the order in which they are sent.

@@ -133,7 +133,9 @@ impl<'a> DictionaryReader<'a> {
                 },
                 b'"' => self.string(),
                 b':' => self.bytes(),
-                b'@' => matches!(self.number()?, MemberValue::Integer(_)).then_some(MemberValue::Other),
+                b'@' => {
+                    matches!(self.number()?, MemberValue::Integer(_)).then_some(MemberValue::Other)
+                }
                 b'%' => self.display_string(),
                 _ => None,
             },
@@ -155,7 +157,11 @@ impl<'a> DictionaryReader<'a> {
         let number = digits
             .iter()
             .fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
-        Some(MemberValue::Integer(if negative { -number } else { number }))
+        Some(MemberValue::Integer(if negative {
+            -number
+        } else {
+            number
+        }))
     }
 
     /// RFC 9651 §4.2.5, behind its quote.
@@ -185,7 +191,11 @@ impl<'a> DictionaryReader<'a> {
         let mut decoded = Vec::new();
         loop {
             match self.next()? {
-                b'"' => return std::str::from_utf8(&decoded).is_ok().then_some(MemberValue::Other),
+                b'"' => {
+                    return std::str::from_utf8(&decoded)
+                        .is_ok()
+                        .then_some(MemberValue::Other);
+                }
                 b'%' => decoded.push(self.hex()? << 4 | self.hex()?),
                 byte @ b' '..=b'~' => decoded.push(byte),
                 _ => return None,
@@ -220,7 +230,10 @@ mod tests {
         for (text, item) in [
             ("a=1", MemberValue::Integer(1)),
             ("a=-0", MemberValue::Integer(0)),
-            ("a=-999999999999999", MemberValue::Integer(-999_999_999_999_999)),
+            (
+                "a=-999999999999999",
+                MemberValue::Integer(-999_999_999_999_999),
+            ),
             ("a=007", MemberValue::Integer(7)),
             ("a", MemberValue::Boolean(true)),
             ("a;b", MemberValue::Boolean(true)),

@@ -8,7 +8,7 @@ use lockgate_http::fields::{Fields, Known};
 use lockgate_http::h1::body::{BodyDecoder, BodyPart};
 use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::h1::{HeadLimits, framing};
-use lockgate_http::head::{Method, ResponseHead, HttpVersion};
+use lockgate_http::head::{HttpVersion, Method, ResponseHead};
 
 use super::upload::Upload;
 use super::{ExchangeStats, Fault, Scratch, Transport};

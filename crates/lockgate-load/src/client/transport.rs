@@ -11,7 +11,7 @@ use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::h1::{HeadLimits, encode};
 use lockgate_http::head::ResponseHead;
 use lockgate_net::dial;
-use lockgate_net::proxy_protocol::{ProxiedAddresses, Tlvs, HeaderVersion, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
 use lockgate_net::tls::handshake::{self, Established, Negotiated};
@@ -181,8 +181,8 @@ pub(super) async fn open(
 }
 
 fn refused(address: &dial::EndpointAddress, error: &io::Error) -> Fault {
-    let again =
-        matches!(address, dial::EndpointAddress::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
+    let again = matches!(address, dial::EndpointAddress::Unix(_))
+        && error.kind() == io::ErrorKind::WouldBlock;
     // The latter is of ports, where the address of this side is not written down.
     let ours = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
     let whose = if ours {

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use super::HelloError::{self, Malformed};
-use super::name;
-use super::reader::VectorReader;
+use super::server_name;
+use super::vector_reader::VectorReader;
 
 pub(crate) const RANDOM: usize = 32;
 pub(crate) const SESSION_ID_MAX: usize = 32;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{FirstProtocol, HELLO_MAX, ClientHello, HelloError, Peek, HelloVersion, fatal_alert, first, peek};
+use super::{
+    ClientHello, FirstProtocol, HELLO_MAX, HelloError, HelloVersion, Peek, fatal_alert,
+    first_protocol, peek,
+};
 
 const UNEXPECTED_MESSAGE: u8 = 10;
 const RECORD_OVERFLOW: u8 = 22;
@@ -783,7 +786,7 @@ fn a_rustls_client_hello_is_read() {
         "h2 http/1.1".to_owned(),
         Some(HelloVersion::Tls13),
     );
-    assert_eq!(first(&bytes[..1]), FirstProtocol::Tls);
+    assert_eq!(first_protocol(&bytes[..1]), FirstProtocol::Tls);
     assert_eq!(seen(&feed(&bytes).0.unwrap()), expected);
 }
 
@@ -830,12 +833,12 @@ fn the_first_bytes_distinguish_tls_from_http() {
         (b"\r\n", Other),
     ];
     for (bytes, what) in table {
-        assert_eq!(first(bytes), *what, "{}", bytes.escape_ascii());
+        assert_eq!(first_protocol(bytes), *what, "{}", bytes.escape_ascii());
     }
     for undecided in 0..10 {
-        assert_ne!(first(&b"PROPPATCHES"[..undecided]), Other);
+        assert_ne!(first_protocol(&b"PROPPATCHES"[..undecided]), Other);
     }
-    assert_eq!(first(b"PROPPATCHE"), Other);
+    assert_eq!(first_protocol(b"PROPPATCHE"), Other);
 }
 
 #[test]

@@ -78,7 +78,10 @@ fn a_port_of_another_listener_is_refused_despite_reuseport() {
         foreign.listen(1).unwrap();
         let ip = foreign.local_addr().unwrap().as_socket().unwrap();
         assert_eq!(refusal(&ListenAddress::Ip(ip)), io::ErrorKind::AddrInUse);
-        assert_eq!(refusal(&ListenAddress::All(ip.port())), io::ErrorKind::AddrInUse);
+        assert_eq!(
+            refusal(&ListenAddress::All(ip.port())),
+            io::ErrorKind::AddrInUse
+        );
         drop(foreign);
         bind(&ListenAddress::Ip(ip), &PLAIN, 2).unwrap();
     }
@@ -289,7 +292,10 @@ fn a_datagram_socket_is_not_replaced() {
 fn a_path_that_cannot_be_a_socket_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing").join("lockgate.sock");
-    assert_eq!(refusal(&ListenAddress::Unix(missing)), io::ErrorKind::NotFound);
+    assert_eq!(
+        refusal(&ListenAddress::Unix(missing)),
+        io::ErrorKind::NotFound
+    );
     assert_eq!(
         refusal(&ListenAddress::Unix(folder.path().join("x".repeat(120)))),
         io::ErrorKind::InvalidInput
@@ -301,7 +307,10 @@ fn addresses_are_displayed_as_in_the_configuration() {
     for (address, written) in [
         (ListenAddress::All(443), ":443"),
         (ListenAddress::Ip("[::1]:443".parse().unwrap()), "[::1]:443"),
-        (ListenAddress::Unix("/run/a.sock".into()), "unix:/run/a.sock"),
+        (
+            ListenAddress::Unix("/run/a.sock".into()),
+            "unix:/run/a.sock",
+        ),
     ] {
         assert_eq!(address.to_string(), written);
     }
@@ -331,11 +340,15 @@ fn a_foreign_ipv4_listener_keeps_its_port_from_our_wildcard() {
 
 #[test]
 fn a_trial_bind_finds_errors_and_leaves_no_socket() {
-    let tried = |address: &ListenAddress, trial| try_bind(address, trial).map_err(|error| error.kind());
+    let tried =
+        |address: &ListenAddress, trial| try_bind(address, trial).map_err(|error| error.kind());
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = ListenAddress::Ip(other.local_addr().unwrap());
     assert_eq!(tried(&taken, BindCheck::Address), Ok(()));
-    assert_eq!(tried(&taken, BindCheck::Port), Err(io::ErrorKind::AddrInUse));
+    assert_eq!(
+        tried(&taken, BindCheck::Port),
+        Err(io::ErrorKind::AddrInUse)
+    );
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| ListenAddress::Unix(folder.path().join(name));
     let bound = bind(&any_port(), &PLAIN, 2).unwrap();

@@ -42,7 +42,10 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        charge(MemoryKind::Heap, size.cast_signed() - layout.size().cast_signed());
+        charge(
+            MemoryKind::Heap,
+            size.cast_signed() - layout.size().cast_signed(),
+        );
         // SAFETY: as above.
         unsafe { self.0.realloc(pointer, layout, size) }
     }

@@ -39,7 +39,10 @@ fn every_kind_and_the_surplus_count_against_the_limit() {
         budget.add(kind, (20 * MB).cast_signed());
     }
     budget.tell_surplus(30 * MB);
-    assert_eq!((budget.total(), budget.level()), (90 * MB, MemoryLevel::Full));
+    assert_eq!(
+        (budget.total(), budget.level()),
+        (90 * MB, MemoryLevel::Full)
+    );
     assert_eq!(budget.excess() / MB, 15);
     budget.tell_surplus(0);
     assert_eq!(budget.level(), MemoryLevel::Lean);
@@ -49,7 +52,10 @@ fn every_kind_and_the_surplus_count_against_the_limit() {
 fn the_surplus_alone_never_makes_memory_scarce() {
     let budget = with_limit(100 * MB);
     budget.tell_surplus(200 * MB);
-    assert_eq!((budget.surplus() / MB, budget.level()), (40, MemoryLevel::Easy));
+    assert_eq!(
+        (budget.surplus() / MB, budget.level()),
+        (40, MemoryLevel::Easy)
+    );
     budget.add(MemoryKind::Heap, (46 * MB).cast_signed());
     assert_eq!(budget.level(), MemoryLevel::Full);
     budget.add(MemoryKind::Heap, -(12 * MB).cast_signed());

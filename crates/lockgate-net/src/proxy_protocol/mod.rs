@@ -21,7 +21,7 @@ mod tests;
 
 pub use detect::{may_begin, parse};
 pub use error::ProxyError;
-pub use header::{ProxiedAddresses, ProxyHeader, ParsedHeader, HeaderVersion};
+pub use header::{HeaderVersion, ParsedHeader, ProxiedAddresses, ProxyHeader};
 pub use prefix::PrefixMatch;
 pub use tlv::{Ssl, Tlvs, VALUE_MAX};
 pub use v1::{LINE_MAX, encode_v1};

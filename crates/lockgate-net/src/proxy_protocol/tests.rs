@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use super::{
-    ProxiedAddresses, HEADER_MAX, ProxyHeader, ParsedHeader, PrefixMatch, ProxyError, Ssl, Tlvs, VALUE_MAX, HeaderVersion,
-    crc32c, encode_v1, encode_v2, may_begin, parse,
+    HEADER_MAX, HeaderVersion, ParsedHeader, PrefixMatch, ProxiedAddresses, ProxyError,
+    ProxyHeader, Ssl, Tlvs, VALUE_MAX, crc32c, encode_v1, encode_v2, may_begin, parse,
 };
 
 fn socket(text: &str) -> SocketAddr {
@@ -231,8 +231,8 @@ fn the_longest_v1_lines_of_the_specification_are_read() {
 #[test]
 fn malformed_v2_headers_are_refused() {
     use ProxyError::{
-        AddressBlock, Checksum, Command, Datagram, Family, NotProxy, TlvLength, TlvText,
-        TlvTooLong, TlvTwice, TooLong, HeaderVersion,
+        AddressBlock, Checksum, Command, Datagram, Family, HeaderVersion, NotProxy, TlvLength,
+        TlvText, TlvTooLong, TlvTwice, TooLong,
     };
     let too_long = u16::try_from(HEADER_MAX - 15).unwrap().to_be_bytes();
     let announces_too_much = [&raw(0x21, 0x11, b"")[..14], &too_long[..]].concat();
@@ -469,7 +469,10 @@ fn an_endpoint_without_an_address_makes_the_header_unknown() {
         v2(&ProxiedAddresses::Unknown, &Tlvs::default()),
         raw(0x21, 0x00, b"")
     );
-    assert_eq!(v2(&ProxiedAddresses::Local, &full_tlvs()), raw(0x20, 0x00, b""));
+    assert_eq!(
+        v2(&ProxiedAddresses::Local, &full_tlvs()),
+        raw(0x20, 0x00, b"")
+    );
 }
 
 #[test]

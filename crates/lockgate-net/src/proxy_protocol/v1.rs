@@ -6,7 +6,7 @@ use std::str::{self, FromStr};
 
 use super::header::AddressPair;
 use super::prefix::PrefixMatch;
-use super::{ProxiedAddresses, ProxyHeader, ParsedHeader, ProxyError, Tlvs, HeaderVersion};
+use super::{HeaderVersion, ParsedHeader, ProxiedAddresses, ProxyError, ProxyHeader, Tlvs};
 
 /// The longest line, CRLF included (§2.1: "worst case").
 pub const LINE_MAX: usize = 107;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::header::AddressPair;
 use super::prefix::PrefixMatch;
-use super::{ProxiedAddresses, ProxyHeader, ParsedHeader, ProxyError, Tlvs, HeaderVersion, tlv};
+use super::{HeaderVersion, ParsedHeader, ProxiedAddresses, ProxyError, ProxyHeader, Tlvs, tlv};
 
 /// The longest accepted header. The specification allows 65,551 bytes, but wants a header to fit
 /// into 536; the largest in practice (client certificates in TLVs) are below 4 KB.

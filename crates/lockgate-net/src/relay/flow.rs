@@ -6,15 +6,15 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::bulk::BulkReads;
+use super::bulk_reads::BulkReads;
 use super::meter::Meter;
 use super::read_size::ReadSize;
-use super::{CopyBuffers, RelayEnd, ByteObserver};
+use super::{ByteObserver, CopyBuffers, RelayEnd};
 use crate::acknowledge::{EarlyAck, EndpointStalls, ReadPauses};
-use crate::shape::{ShapingQueue, Shaper};
 use crate::socket::SocketFamily;
 use crate::splice::{self, Pipe, Pipes};
 use crate::stream::StreamError;
+use crate::traffic_shaping::{Shaper, ShapingQueue};
 
 /// The most reads of one direction per turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;
@@ -96,7 +96,7 @@ pub(super) struct Flow {
     /// The rate limit of reads, if any.
     pub(super) shaper: Option<Box<Shaper>>,
     /// The observer of the first bytes; a splice begins only after more bytes than it needs.
-    pub(super) tap: Option<Box<dyn ByteObserver>>,
+    pub(super) observer: Option<Box<dyn ByteObserver>>,
     read_size: ReadSize,
     bulk: BulkReads,
     full_reads: u8,
@@ -164,13 +164,19 @@ impl Flow {
         polled
     }
 
-    fn poll_turns(&mut self, cx: &mut Context<'_>, lane: &mut FlowContext<'_>) -> Poll<Result<(), FlowError>> {
+    fn poll_turns(
+        &mut self,
+        cx: &mut Context<'_>,
+        lane: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
         for _ in 0..TURNS {
             ready!(self.poll_flush(cx, lane))?;
             match self.stage {
                 // Only after all pending bytes: a peer that asks and does not read must not fill
                 // our memory.
-                FlowStage::Open if lane.to.owes() && !self.holds_bytes() => self.append_owed(lane)?,
+                FlowStage::Open if lane.to.owes() && !self.holds_bytes() => {
+                    self.append_owed(lane)?
+                }
                 FlowStage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
                 FlowStage::Open => ready!(self.poll_copy(cx, lane))?,
                 FlowStage::Ending => {
@@ -267,7 +273,11 @@ impl Flow {
     }
 
     /// Reads once and writes the bytes.
-    fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut FlowContext<'_>) -> Poll<Result<(), FlowError>> {
+    fn poll_copy(
+        &mut self,
+        cx: &mut Context<'_>,
+        lane: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
         let Poll::Ready(allowed) = self.poll_allowed(cx, lane) else {
             self.poll_early_ack(cx, lane);
             return Poll::Pending;
@@ -291,10 +301,10 @@ impl Flow {
                         .note(&lane.from.socket, len, self.read_size.wire(), lane.answered);
                 }
                 self.note_read(full, lane);
-                if let Some(tap) = &mut self.tap
-                    && tap.hear(&lane.buffers.plain[..len]).is_break()
+                if let Some(observer) = &mut self.observer
+                    && observer.observe(&lane.buffers.plain[..len]).is_break()
                 {
-                    self.tap = None;
+                    self.observer = None;
                 }
                 let sent = self.send(cx, lane, len);
                 match (self.pending.is_empty(), full) {
@@ -365,7 +375,11 @@ impl Flow {
     }
 
     /// Sends pending bytes, from memory or from the pipe.
-    fn poll_flush(&mut self, cx: &mut Context<'_>, lane: &mut FlowContext<'_>) -> Poll<Result<(), FlowError>> {
+    fn poll_flush(
+        &mut self,
+        cx: &mut Context<'_>,
+        lane: &mut FlowContext<'_>,
+    ) -> Poll<Result<(), FlowError>> {
         while self.sent < self.pending.len() {
             let (socket, rest) = (&lane.to.socket, &self.pending[self.sent..]);
             // The shutdown follows at once.

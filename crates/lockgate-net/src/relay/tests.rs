@@ -92,7 +92,7 @@ fn side(socket: Socket, session: Option<Box<TlsSession>>) -> RelayEnd {
     }
 }
 
-const MS: crate::shape::Moment = 1_000_000;
+const MS: crate::traffic_shaping::Moment = 1_000_000;
 const SOCKETS: [fn() -> (Socket, Socket); 2] = [unix_sockets, tcp_sockets];
 
 fn bytes(len: usize) -> Vec<u8> {
@@ -298,7 +298,7 @@ fn plain_tcp_bulk_is_spliced_unchanged() {
 struct Hears(usize, Rc<RefCell<Vec<u8>>>);
 
 impl ByteObserver for Hears {
-    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+    fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let mut heard = self.1.borrow_mut();
         heard.extend_from_slice(bytes);
         if heard.len() < self.0 {
@@ -314,7 +314,9 @@ fn a_tap_sees_the_first_bytes_before_bulk_is_spliced() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
         let heard = Rc::default();
-        bench.relay.tap(Box::new(Hears(5, Rc::clone(&heard))));
+        bench
+            .relay
+            .observe_upstream(Box::new(Hears(5, Rc::clone(&heard))));
         for (piece, after) in [
             ("he", "he"),
             ("l", "hel"),
@@ -331,7 +333,9 @@ fn a_tap_sees_the_first_bytes_before_bulk_is_spliced() {
             assert_eq!(receive_some(&bench.origin).await.unwrap(), b"client");
         }
         for enough in [1, usize::MAX] {
-            bench.relay.tap(Box::new(Hears(enough, Rc::default())));
+            bench
+                .relay
+                .observe_upstream(Box::new(Hears(enough, Rc::default())));
             let data = bytes(5_000_000);
             let (spliced, received) = carry(&mut bench, &data).await;
             assert!(spliced && received == data, "{enough}");
@@ -810,7 +814,10 @@ fn a_downstream_tls_error_sends_an_alert_and_resets_upstream() {
             send_all(&client, &wire).await;
             let (end, relay) = task.await.unwrap();
             assert!(
-                matches!(end, RelayOutcome::Failed(RelaySide::Downstream, StreamError::Tls(_))),
+                matches!(
+                    end,
+                    RelayOutcome::Failed(RelaySide::Downstream, StreamError::Tls(_))
+                ),
                 "{end:?}"
             );
             drop(relay);
@@ -836,11 +843,20 @@ fn an_upstream_tls_error_resets_the_client() {
             origin,
             task,
             ..
-        } = Bench::new(tcp_sockets, None, Some(up.session()), RelayPreface::default()).start();
+        } = Bench::new(
+            tcp_sockets,
+            None,
+            Some(up.session()),
+            RelayPreface::default(),
+        )
+        .start();
         send_all(&origin, b"HTTP/1.1 200 OK\r\n\r\n").await;
         let (end, relay) = task.await.unwrap();
         assert!(
-            matches!(end, RelayOutcome::Failed(RelaySide::Upstream, StreamError::Tls(_))),
+            matches!(
+                end,
+                RelayOutcome::Failed(RelaySide::Upstream, StreamError::Tls(_))
+            ),
             "{end:?}"
         );
         drop(relay);

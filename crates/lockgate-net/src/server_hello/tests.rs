@@ -176,7 +176,10 @@ fn no_server_hello_is_read_beyond_the_limit() {
         ))
     };
     let fits = SERVER_HELLO_MAX - filled(0).len();
-    assert_eq!(peek(&filled(fits)), Ok(hello(HelloVersion::Tls12, &[9; 32])));
+    assert_eq!(
+        peek(&filled(fits)),
+        Ok(hello(HelloVersion::Tls12, &[9; 32]))
+    );
     let longer = filled(fits + 1);
     assert_eq!(peek(&longer), Err(NoServerHello));
     assert_eq!(peek(&longer[..SERVER_HELLO_MAX - 1]), Ok(None));

@@ -24,7 +24,10 @@ fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     far.write_all(words).unwrap();
     let (near, _) = listener.accept().unwrap();
     near.set_nonblocking(true).unwrap();
-    (Socket::accepted(near.into(), SocketFamily::Tcp).unwrap(), far)
+    (
+        Socket::accepted(near.into(), SocketFamily::Tcp).unwrap(),
+        far,
+    )
 }
 
 /// Waits until the runtime has seen the end.

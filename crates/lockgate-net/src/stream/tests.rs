@@ -48,7 +48,11 @@ fn bytes(len: usize) -> Vec<u8> {
 }
 
 /// Writes all of `parts` and flushes.
-async fn write(stream: &mut Stream, blocks: &BufferPool, parts: &[&[u8]]) -> Result<(), StreamError> {
+async fn write(
+    stream: &mut Stream,
+    blocks: &BufferPool,
+    parts: &[&[u8]],
+) -> Result<(), StreamError> {
     let whole = parts.concat();
     let mut at = 0;
     poll_fn(|cx| {
@@ -64,7 +68,11 @@ async fn write(stream: &mut Stream, blocks: &BufferPool, parts: &[&[u8]]) -> Res
 }
 
 /// Reads until this much is held, or to the end.
-async fn read(stream: &mut Stream, inbox: &mut ReadBuffer, until: usize) -> Result<bool, StreamError> {
+async fn read(
+    stream: &mut Stream,
+    inbox: &mut ReadBuffer,
+    until: usize,
+) -> Result<bool, StreamError> {
     let mut goes_on = true;
     while goes_on && inbox.bytes().len() < until {
         goes_on = poll_fn(|cx| stream.poll_read(cx, inbox)).await?;

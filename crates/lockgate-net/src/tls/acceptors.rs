@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::cert_store::Lowercase;
 use super::server::Acceptor;
-use super::store::Lowercase;
 
 /// A host with its own rules.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! One certificate: loaded from its files, matched with its key, described for the operator.
 //!
-//! Does not choose between certificates: see `store`.
+//! Does not choose between certificates: see `cert_store`.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use rustls::sign::{CertifiedKey, SigningKey};
 
 use super::cert_files::CertFiles;
 use super::error::{CertError, Warning};
+use super::file_stamp::{FileStamp, stamp};
 use super::ocsp;
 use super::pem::{self, PemFile};
 use super::private_key::{self, KeyKind, public_half};
-use super::stamp::{FileStamp, stamp};
 use super::x509::{self, CertFacts, system_time};
 
 impl CertFiles {

@@ -16,9 +16,9 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use super::cert_files::CertFiles;
 use super::certs::Certificate;
 use super::error::CertError;
+use super::file_stamp::{FileStamp, stamp};
 use super::pem;
 use super::policy::Policy;
-use super::stamp::{FileStamp, stamp};
 
 /// The CAs that are trusted to sign an endpoint's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +155,8 @@ impl Connector {
         if stamp(path).ok() == self.running.load().read {
             return Ok(false);
         }
-        self.running.store(Arc::new(ActiveClientConfig::new(&self.settings)?));
+        self.running
+            .store(Arc::new(ActiveClientConfig::new(&self.settings)?));
         Ok(true)
     }
 

@@ -16,7 +16,7 @@ use rustls::{
 
 use super::client::{Connector, ConnectorError};
 use super::server::Acceptor;
-use super::session::{SessionRole, HandshakeRest, TlsSession};
+use super::session::{HandshakeRest, SessionRole, TlsSession};
 use super::verify;
 use crate::socket::Socket;
 
@@ -305,7 +305,11 @@ impl<'a> HandshakeIo<'a> {
         }
     }
 
-    async fn turn(&mut self, used: usize, step: HandshakeStep) -> Result<HandshakeTurn, HandshakeError> {
+    async fn turn(
+        &mut self,
+        used: usize,
+        step: HandshakeStep,
+    ) -> Result<HandshakeTurn, HandshakeError> {
         self.incoming.drain(..used);
         match step {
             HandshakeStep::Again => {}

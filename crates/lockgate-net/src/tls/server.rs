@@ -10,11 +10,11 @@ use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 
 use super::cert_files::CertFiles;
+use super::cert_store::{CertStore, ReloadReport};
 use super::error::{TlsSetupError, Warning};
+use super::file_stamp::{FileStamp, stamp};
 use super::policy::Policy;
-use super::stamp::{FileStamp, stamp};
-use super::store::{ReloadReport, CertStore};
-use super::tickets::{self, TicketScope, TicketRing};
+use super::tickets::{self, TicketRing, TicketScope};
 use super::verify::{ClientAuthSettings, ClientRules};
 
 /// The TLS settings of one listener.

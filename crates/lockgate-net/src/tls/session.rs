@@ -9,7 +9,7 @@ use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{ExtractedSecrets, ProtocolVersion};
 
-use super::record::{ContentType, RecordOpener, RecordError, RecordSealer};
+use super::record::{ContentType, RecordError, RecordOpener, RecordSealer};
 
 /// The longest post-handshake message of a peer: a ticket.
 const MAX_MESSAGE: usize = 64 * 1024;
@@ -107,7 +107,11 @@ pub struct TlsSession {
 }
 
 impl TlsSession {
-    pub(super) fn new(keys: SessionRole, secrets: ExtractedSecrets, rest: HandshakeRest) -> Box<Self> {
+    pub(super) fn new(
+        keys: SessionRole,
+        secrets: ExtractedSecrets,
+        rest: HandshakeRest,
+    ) -> Box<Self> {
         let version = match &keys {
             SessionRole::Server(kernel) => kernel.protocol_version(),
             SessionRole::Client(kernel) => kernel.protocol_version(),

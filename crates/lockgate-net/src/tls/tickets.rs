@@ -21,9 +21,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::server::ProducesTickets;
 
 use super::error::{CertError, Warning};
+use super::file_stamp::{FileStamp, stamp};
 use super::pem::read_bytes;
 use super::private_key::readable_by_others;
-use super::stamp::{FileStamp, stamp};
 
 /// The reason why there are no ticket keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -455,14 +455,20 @@ mod tests {
             ring.open(&ticket, &HERE, 1000).as_deref(),
             Some(&b"state"[..])
         );
-        assert_eq!(ring.rotate_if_due(start + HOUR / 2), Ok(KeyRotation::NotDue));
+        assert_eq!(
+            ring.rotate_if_due(start + HOUR / 2),
+            Ok(KeyRotation::NotDue)
+        );
         assert_eq!(ring.rotate_if_due(start + HOUR), Ok(KeyRotation::Rotated));
         assert_eq!(ring.rotate_if_due(start + HOUR), Ok(KeyRotation::NotDue));
         assert_eq!(
             ring.open(&ticket, &HERE, 1000).as_deref(),
             Some(&b"state"[..])
         );
-        assert_eq!(ring.rotate_if_due(start + 2 * HOUR), Ok(KeyRotation::Rotated));
+        assert_eq!(
+            ring.rotate_if_due(start + 2 * HOUR),
+            Ok(KeyRotation::Rotated)
+        );
         assert_eq!(ring.open(&ticket, &HERE, 1000), None);
     }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_net::dial::{self, interleave, is_exhaustion};
-use lockgate_net::names::{Addresses, NameError, NameCache};
+use lockgate_net::name_cache::{Addresses, NameCache, NameError};
 use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;

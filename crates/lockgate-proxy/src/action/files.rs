@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use lockgate_http::target;
-use lockgate_net::files::{Errno, DiskWait, would_wait};
+use lockgate_net::files::{DiskWait, Errno, would_wait};
 
 use crate::answer::Fault;
 use crate::exchange::{Dispatch, Failure, Request};

@@ -3,10 +3,10 @@
 //!
 //! Without IO: it is asked as any endpoint is.
 
-use lockgate_http::asked::RequestTarget;
 use lockgate_http::fields::{Field, Fields, Known, alike};
 use lockgate_http::forwarding::EndToEndFields;
 use lockgate_http::head::RequestHead;
+use lockgate_http::request_target::RequestTarget;
 
 use super::proxy::Proxy;
 use crate::message::OutgoingHead;
@@ -37,7 +37,12 @@ impl ForwardAuth {
     /// that go on. What others say about where a request came from is left out, but for what
     /// [`Client`](lockgate_http::forwarding::ForwardedClient) replaces or adds to. Neither is it asked
     /// whether it has something newer, or a part of something: that is about what was asked for.
-    pub fn question(&self, head: &RequestHead, fields: &Fields, asked: &RequestTarget<'_>) -> RequestHead {
+    pub fn question(
+        &self,
+        head: &RequestHead,
+        fields: &Fields,
+        asked: &RequestTarget<'_>,
+    ) -> RequestHead {
         let mut question = RequestHead::of(head.version, b"GET", self.target.as_bytes());
         let onward = EndToEndFields::of(fields);
         for field in fields

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use lockgate_net::proxy_protocol::{self, ProxiedAddresses, Ssl, Tlvs, HeaderVersion};
-use lockgate_net::relay::{RelayPreface, Relay, RelayEnd};
+use lockgate_net::proxy_protocol::{self, HeaderVersion, ProxiedAddresses, Ssl, Tlvs};
+use lockgate_net::relay::{Relay, RelayEnd, RelayPreface};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
-use lockgate_net::tls::session::{TlsSession, SessionError};
+use lockgate_net::tls::session::{SessionError, TlsSession};
 
 use crate::upstream::{Dialled, Hold};
 

@@ -2,7 +2,7 @@
 //! that have nothing but a head ("Trailers-Only", gRPC over HTTP2).
 
 use lockgate_http::fields::Fields;
-use lockgate_http::head::{RequestHead, ResponseHead, HttpVersion};
+use lockgate_http::head::{HttpVersion, RequestHead, ResponseHead};
 use lockgate_http::status::reason;
 
 /// The statuses that there are, and as many counters and one for what is none of them.

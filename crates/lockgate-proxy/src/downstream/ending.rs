@@ -65,15 +65,20 @@ pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
 
 pub(super) fn ending(end: RelayOutcome) -> Ending {
     match end {
-        RelayOutcome::Finished(RelaySide::Downstream) => Ending::new(Cause::ClientClosed, Side::Downstream),
-        RelayOutcome::Finished(RelaySide::Upstream) => Ending::new(Cause::UpstreamClosed, Side::Upstream),
-        RelayOutcome::Failed(RelaySide::Downstream, StreamError::Tls(SessionError::Alerted(alert))) => {
-            Ending::because(
-                Cause::ClientClosed,
-                Side::Downstream,
-                format_args!("alert {alert}"),
-            )
+        RelayOutcome::Finished(RelaySide::Downstream) => {
+            Ending::new(Cause::ClientClosed, Side::Downstream)
         }
+        RelayOutcome::Finished(RelaySide::Upstream) => {
+            Ending::new(Cause::UpstreamClosed, Side::Upstream)
+        }
+        RelayOutcome::Failed(
+            RelaySide::Downstream,
+            StreamError::Tls(SessionError::Alerted(alert)),
+        ) => Ending::because(
+            Cause::ClientClosed,
+            Side::Downstream,
+            format_args!("alert {alert}"),
+        ),
         RelayOutcome::Failed(RelaySide::Downstream, error) => {
             Ending::because(Cause::ClientReset, Side::Downstream, error)
         }

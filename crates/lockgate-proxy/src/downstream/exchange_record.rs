@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use lockgate_http::asked::RequestTarget;
-use lockgate_http::head::{Method, RequestHead, HttpVersion};
+use lockgate_http::head::{HttpVersion, Method, RequestHead};
+use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
 

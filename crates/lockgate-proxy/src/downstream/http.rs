@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lockgate_http::forwarding;
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{BodyLength, Method, RequestHead};
-use lockgate_net::relay::{RelayPreface, Relay, RelayEnd as RelaySide};
+use lockgate_net::relay::{Relay, RelayEnd as RelaySide, RelayPreface};
 use lockgate_net::stream::Stream;
 
 use super::client_context::ClientContext;

@@ -9,8 +9,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-use lockgate_net::client_hello::{self, FirstProtocol, ClientHello, HelloError, Peek};
-use lockgate_net::proxy_protocol::{self, ProxiedAddresses, PrefixMatch, ProxyError};
+use lockgate_net::client_hello::{self, ClientHello, FirstProtocol, HelloError, Peek};
+use lockgate_net::proxy_protocol::{self, PrefixMatch, ProxiedAddresses, ProxyError};
 use lockgate_net::socket::Socket;
 
 /// What one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
@@ -151,7 +151,9 @@ pub(super) async fn proxy_header(
                     source,
                     destination,
                 } => Some((source, destination)),
-                ProxiedAddresses::Local | ProxiedAddresses::Unknown | ProxiedAddresses::Unix { .. } => None,
+                ProxiedAddresses::Local
+                | ProxiedAddresses::Unknown
+                | ProxiedAddresses::Unix { .. } => None,
             });
         }
     }
@@ -196,7 +198,7 @@ pub(super) async fn client_hello<T>(
             receive(socket, received).await?;
             begins();
         }
-        match client_hello::first(received) {
+        match client_hello::first_protocol(received) {
             FirstProtocol::Tls => {}
             FirstProtocol::Undecided => {
                 at_least = received.len() + 1;

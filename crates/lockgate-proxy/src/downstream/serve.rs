@@ -18,10 +18,10 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use lockgate_http::asked::{RequestTarget, RequestTargetError, asked};
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding::{self, Recipient};
-use lockgate_http::head::{BodyLength, RequestHead, HttpVersion};
+use lockgate_http::head::{BodyLength, HttpVersion, RequestHead};
+use lockgate_http::request_target::{RequestTarget, RequestTargetError};
 use lockgate_http::trace::TraceId;
 
 use super::client_context::ClientContext;
@@ -120,7 +120,7 @@ impl<'s> Serving<'s> {
             .address_of(self.connection, self.sites, &head.fields);
         let mut record = ExchangeRecord::new(self.request_id(head), began, address);
         (record.number, record.trace) = (number, TraceId::of(&head.fields));
-        let target = asked(head);
+        let target = RequestTarget::of(head);
         let exchange = Exchange {
             serving: &self,
             head,
@@ -210,7 +210,8 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
         let last = client.requests() >= sites.requests || worker.is_stopping();
         // Another client waits for a place: this one is told that it gets its next response on a
         // new connection.
-        let gives_way = head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();
+        let gives_way =
+            head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();
         let keeps_alive = forwarding::keeps_alive(head.version, &head.fields);
         self.persistence = Persistence::when(keeps_alive && !last && !gives_way);
         Ok(Received {

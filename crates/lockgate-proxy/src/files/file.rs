@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_content::change::{DocumentKind, ChangePlan};
+use lockgate_content::change::{ChangePlan, DocumentKind};
 use lockgate_content::coding;
 use lockgate_http::coding::{Accepted, Coding};
 use lockgate_http::date;
 use lockgate_http::fields::Fields;
-use lockgate_net::files::{Errno, Root, DiskWait};
-use lockgate_net::threads::ThreadPool;
+use lockgate_net::files::{DiskWait, Errno, Root};
+use lockgate_net::thread_pool::ThreadPool;
 use tokio::sync::OnceCell as AsyncOnce;
 
 use super::load::{self, Content, Copies, Form};

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_http::coding::Coding;
-use lockgate_net::files::{self, Errno, Root, FileVersion, DiskWait};
+use lockgate_net::files::{self, DiskWait, Errno, FileVersion, Root};
 use lockgate_net::memory::{self, MemoryLevel};
 
 /// Files up to this size are held in memory, and leave with their heads in one write. Of larger

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use lockgate_net::files::{Errno, FileKind, Root, FileVersion};
+use lockgate_net::files::{Errno, FileKind, FileVersion, Root};
 
 use super::Files;
 

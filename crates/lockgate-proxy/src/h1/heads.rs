@@ -3,7 +3,7 @@
 use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::forwarding::EndToEndFields;
 use lockgate_http::h1::encode;
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, HttpVersion};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 use lockgate_http::status;
 
 use super::websocket;

@@ -3,7 +3,7 @@
 //! pseudo-fields where they must not be.
 
 use lockgate_http::h2::SectionError;
-use lockgate_http::h2::frames::{self, Frame, FrameScanner, FrameEvent};
+use lockgate_http::h2::frames::{self, Frame, FrameEvent, FrameScanner};
 use lockgate_http::hpack::{BlockAccount, SectionSummary, TABLE_SIZE};
 
 use super::unfinished::Unfinished;

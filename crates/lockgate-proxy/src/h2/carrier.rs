@@ -54,7 +54,12 @@ pub struct Carrier {
 
 impl Carrier {
     /// Over a connection of which `received` was read already.
-    pub fn new(stream: Stream, blocks: &Rc<BufferPool>, received: &[u8], gate: Option<Gate>) -> Self {
+    pub fn new(
+        stream: Stream,
+        blocks: &Rc<BufferPool>,
+        received: &[u8],
+        gate: Option<Gate>,
+    ) -> Self {
         let mut inbox = ReadBuffer::new(blocks);
         inbox.extend(received);
         let mut carrier = Self {
@@ -316,7 +321,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use lockgate_http::h2::frames;
-    use lockgate_net::socket::{SocketFamily, Socket};
+    use lockgate_net::socket::{Socket, SocketFamily};
 
     use super::*;
 

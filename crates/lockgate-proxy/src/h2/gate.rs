@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use lockgate_http::h2::SectionError;
-use lockgate_http::h2::frames::{self, Frame, FrameScanner, FrameEvent};
+use lockgate_http::h2::frames::{self, Frame, FrameEvent, FrameScanner};
 use lockgate_http::priority::{self, Priority};
 
 use super::sections::{Sections, Use, Verdict};

@@ -78,7 +78,8 @@ impl Target {
     /// When HTTP/2 has no such method, path or host.
     pub fn of(request: &OutgoingRequest<'_>) -> Result<Self, SectionError> {
         let (head, host) = (request.received, request.host());
-        let method = http::Method::from_bytes(head.method_name()).map_err(|_| SectionError::Method)?;
+        let method =
+            http::Method::from_bytes(head.method_name()).map_err(|_| SectionError::Method)?;
         let host = (!host.is_empty()).then(|| Bytes::copy_from_slice(host));
         let authority = host.map(Authority::from_maybe_shared).transpose();
         let authority = authority.map_err(|_| SectionError::Authority)?;

@@ -440,7 +440,10 @@ mod tests {
             ),
             (&[0x82, 0x83, 0x86, 0x84], SectionError::PseudoFields),
             (&[0x82, 0x86, 0x90, 0x84], SectionError::PseudoFields),
-            (&[0x82, 0x86, 0x84, 0x80 | 57], SectionError::ConnectionField),
+            (
+                &[0x82, 0x86, 0x84, 0x80 | 57],
+                SectionError::ConnectionField,
+            ),
             (
                 &[0x82, 0x86, 0x84, 0, 2, b't', b'e', 1, b'x'],
                 SectionError::ConnectionField,

@@ -44,7 +44,9 @@ impl Unfinished {
     }
 
     pub(super) fn is_waited_for(&self) -> bool {
-        self.0.as_ref().is_some_and(|message| message.told < ACKS_PER_MESSAGE)
+        self.0
+            .as_ref()
+            .is_some_and(|message| message.told < ACKS_PER_MESSAGE)
     }
 
     /// What has come of it was acknowledged at once.

@@ -1,9 +1,9 @@
 //! The head of a request as it goes to an endpoint.
 
-use lockgate_http::asked::RequestTargetError;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::RequestHead;
+use lockgate_http::request_target::RequestTargetError;
 use lockgate_http::target::Authority;
 
 /// What was received, with what the route's rules, its auth service and a trace have made of it.

@@ -1,10 +1,10 @@
 //! A request as it goes to an endpoint: the one place that decides which fields go on, which are
 //! ours, and what is asked for.
 
-use lockgate_http::asked::RequestTarget;
 use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::forwarding::{ForwardedClient, EndToEndFields};
-use lockgate_http::head::{BodyLength, RequestHead, HttpVersion};
+use lockgate_http::forwarding::{EndToEndFields, ForwardedClient};
+use lockgate_http::head::{BodyLength, HttpVersion, RequestHead};
+use lockgate_http::request_target::RequestTarget;
 
 use super::OutgoingHead;
 

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockgate_http::head::Method;
-use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, HistogramSnapshot, Shards, ExpositionText};
+use lockgate_metrics::{
+    Bounds, Counter, ExpositionText, Gauge, Histogram, HistogramSnapshot, Shards,
+};
 
 use super::WorkerCells;
 use crate::access_log::Cause;

@@ -1,6 +1,6 @@
 //! What is counted of relays, by listener and pool.
 
-use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, Shards, ExpositionText};
+use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards};
 
 use super::WorkerCells;
 use crate::access_log::Cause;

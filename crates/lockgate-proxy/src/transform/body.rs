@@ -31,7 +31,11 @@ pub enum Stage {
 impl Stage {
     /// Takes from the front of `input`, which is shortened by that, and appends what is ready to
     /// `out`.
-    fn step(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<StepProgress, TransformError> {
+    fn step(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<StepProgress, TransformError> {
         Ok(match self {
             Self::Decode(decoder) => decoder.step(input, out, PIECE)?,
             Self::Change(changer) => changer.step(input, out, PIECE)?,
@@ -364,7 +368,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::task::Waker;
 
-    use lockgate_content::change::{ChangeError, Changes, DocumentKind, ChangeRule};
+    use lockgate_content::change::{ChangeError, ChangeRule, Changes, DocumentKind};
     use lockgate_content::coding::{Coded, Coding, DecodeError, decode_all, encode_all};
 
     use super::*;
@@ -487,7 +491,8 @@ mod tests {
             let mut decoder = ContentDecoder::new(coding.into(), 100);
             let read = out.iter().map(|bytes| {
                 let mut read = Vec::new();
-                while decoder.step(&mut &bytes[..], &mut read, 100).unwrap() == StepProgress::Full {}
+                while decoder.step(&mut &bytes[..], &mut read, 100).unwrap() == StepProgress::Full {
+                }
                 String::from_utf8(read).unwrap()
             });
             let read: Vec<_> = read.filter(|read| !read.is_empty()).collect();
@@ -571,7 +576,10 @@ mod tests {
 
     #[test]
     fn an_empty_body_is_still_decodable_after_compression() {
-        let stages = vec![changer(), Stage::Encode(ContentEncoder::new(Coding::Zstd, 3))];
+        let stages = vec![
+            changer(),
+            Stage::Encode(ContentEncoder::new(Coding::Zstd, 3)),
+        ];
         let (out, _) = run(stages, Pieces::new([])).unwrap();
         assert_eq!(decode_all(Coded::Zstd, &out.concat(), 0).unwrap(), b"");
     }

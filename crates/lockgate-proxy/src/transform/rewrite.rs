@@ -113,7 +113,12 @@ impl Rewrite {
         }
         let values = self.fill(request);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
-        let changer = Changer::new(&self.changes, DocumentKind::of(content_type), &values, self.max);
+        let changer = Changer::new(
+            &self.changes,
+            DocumentKind::of(content_type),
+            &values,
+            self.max,
+        );
         stages.extend(coding.map(|coded| Stage::Decode(ContentDecoder::new(coded, self.max))));
         stages.push(Stage::Change(changer));
         body::became_another(fields);

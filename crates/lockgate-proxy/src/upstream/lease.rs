@@ -85,7 +85,12 @@ pub struct Lease {
 
 impl Upstream {
     /// A pool without connections, whose first member has this place among the process's.
-    pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<BufferPool>, slots: &Rc<Slots>) -> Rc<Self> {
+    pub fn new(
+        pool: Arc<Pool>,
+        first: usize,
+        blocks: &Rc<BufferPool>,
+        slots: &Rc<Slots>,
+    ) -> Rc<Self> {
         let upstream = Self::at(Some(first), pool, blocks, slots);
         let keeper = Rc::downgrade(&upstream) as Weak<dyn Keeper>;
         slots.register(keeper);

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use lockgate_metrics::{Bounds, Histogram, HistogramSnapshot, ExpositionText};
+use lockgate_metrics::{Bounds, ExpositionText, Histogram, HistogramSnapshot};
 
 use lockgate_load::result::{Failure, Nanoseconds, StageCounts};
 

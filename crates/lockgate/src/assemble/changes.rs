@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
-use lockgate_content::change::{Changes, SelectorEdit, TemplatePart, ChangeRule, ChangeTemplate};
+use lockgate_content::change::{ChangeRule, ChangeTemplate, Changes, SelectorEdit, TemplatePart};
 use lockgate_proxy::route::Pattern;
 use lockgate_proxy::transform::rewrite::Value;
 use lockgate_proxy::transform::{self, Purpose, Rewrite};
@@ -71,7 +71,11 @@ impl Values<'_> {
     fn part(&mut self, name: &str) -> Option<TemplatePart> {
         // What the operator has others write is theirs to choose; what a request brings is not.
         let ours = name.starts_with("value:") || matches!(name, "time" | "counter");
-        let part = if ours { TemplatePart::Raw } else { TemplatePart::Value };
+        let part = if ours {
+            TemplatePart::Raw
+        } else {
+            TemplatePart::Value
+        };
         if let Some(number) = self.names.iter().position(|known| known == name) {
             return Some(part(number));
         }

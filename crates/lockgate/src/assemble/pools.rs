@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::Config;
-use lockgate_net::proxy_protocol::{ProxiedAddresses, Tlvs, HeaderVersion, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
@@ -187,7 +187,9 @@ impl Pools {
         match pool.proxy_protocol.map(version) {
             None => {}
             Some(HeaderVersion::V1) => encode_v1(&mut preface, &ProxiedAddresses::Local),
-            Some(HeaderVersion::V2) => encode_v2(&mut preface, &ProxiedAddresses::Local, &Tlvs::default()),
+            Some(HeaderVersion::V2) => {
+                encode_v2(&mut preface, &ProxiedAddresses::Local, &Tlvs::default())
+            }
         }
         Some(Check {
             ask,

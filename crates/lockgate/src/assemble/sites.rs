@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
 use lockgate_http::h1::HeadLimits;
-use lockgate_net::threads::ThreadPool;
+use lockgate_net::thread_pool::ThreadPool;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockgate_config as config;
 use lockgate_config::{Host, TargetName, TargetRule};
 use lockgate_http::forwarding::ForwardedClient;
-use lockgate_net::names::NameCache;
+use lockgate_net::name_cache::NameCache;
 use lockgate_proxy::action::connect::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
 use lockgate_config::{At, Code, Config};
-use lockgate_net::listen::{self, ListenAddress, BoundListener, SocketOwner, BindCheck};
+use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress, SocketOwner};
 
 use super::{Mode, Opening, parent};
 use crate::assemble::{self, Assembly, Planned, Sight};
@@ -15,7 +15,11 @@ use crate::{metrics_server, systemd};
 
 impl Opening<'_> {
     /// The listeners, in their order; none where they are only tried.
-    pub(super) fn listeners(&mut self, assembly: Option<&Assembly>, workers: usize) -> Vec<BoundListener> {
+    pub(super) fn listeners(
+        &mut self,
+        assembly: Option<&Assembly>,
+        workers: usize,
+    ) -> Vec<BoundListener> {
         match (assembly, self.mode) {
             (Some(assembly), Mode::Start) if self.is_real() => {
                 self.bind(&assembly.listeners, workers)
@@ -117,7 +121,9 @@ impl Opening<'_> {
                 } = bound?;
                 let socket = sockets.into_iter().next()?;
                 let listener = match &address {
-                    ListenAddress::Unix(_) => metrics_server::Listener::Unix(UnixListener::from(socket)),
+                    ListenAddress::Unix(_) => {
+                        metrics_server::Listener::Unix(UnixListener::from(socket))
+                    }
                     _ => metrics_server::Listener::Tcp(TcpListener::from(socket)),
                 };
                 Some((listener, address))

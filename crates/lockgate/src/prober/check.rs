@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http::fields::Fields;
-use lockgate_http::h1::body::{BodyError, BodyDecoder, BodyPart};
+use lockgate_http::h1::body::{BodyDecoder, BodyError, BodyPart};
 use lockgate_http::h1::framing::{self, FramingError};
 use lockgate_http::h1::{HeadError, HeadLimits, encode, parse};
 use lockgate_http::head::{Method, ResponseHead};
@@ -204,7 +204,11 @@ impl Check {
 
     /// A connection on which what goes before everything else has gone: under TLS it went before
     /// that.
-    async fn begin(&self, socket: Socket, session: Option<Box<TlsSession>>) -> Result<Channel, Wrong> {
+    async fn begin(
+        &self,
+        socket: Socket,
+        session: Option<Box<TlsSession>>,
+    ) -> Result<Channel, Wrong> {
         let mut channel = Channel::new(socket, session);
         if self.tls.is_none() {
             channel.send(&self.preface).await?;

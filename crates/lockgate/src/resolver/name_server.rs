@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use lockgate_net::dns::{SrvResponse, DATAGRAM, DnsError, Srv, parse_response, encode_query};
+use lockgate_net::dns::{DATAGRAM, DnsError, Srv, SrvResponse, encode_query, parse_response};
 use lockgate_proxy::upstream::Random;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};

@@ -1,11 +1,11 @@
 //! Requests: field sections in, heads out. Each refusal names the section that requires it.
 
 use super::*;
-use crate::asked::asked;
 use crate::forwarding::ForwardedClient;
 use crate::h1::encode;
 use crate::h1::framing::FramingError;
 use crate::h1::parse::HeadProgress;
+use crate::request_target::RequestTarget;
 
 const LIMITS: HeadLimits = HeadLimits {
     head: 1024,
@@ -100,7 +100,7 @@ fn an_h2_request_becomes_an_http_1_head() {
         b"GET /a?b HTTP/1.1\r\nHost: a.example\r\nx-b: 1\r\naccept: \r\nx-a: z\tz \xff\r\n"
             .as_slice()
     );
-    assert_eq!(asked(&head).unwrap().host, b"a.example");
+    assert_eq!(RequestTarget::of(&head).unwrap().host, b"a.example");
 }
 
 #[test]
@@ -112,7 +112,10 @@ fn a_request_head_may_be_reused() {
         .unwrap();
     request(&GET, [(&b"x"[..], &b"1"[..])], &LIMITS, &mut head).unwrap();
     assert_eq!(written(&head), "GET /a?b HTTP/1.1\nHost: a.example\nx: 1\n");
-    assert_eq!((head.method, head.version), (Method::Get, HttpVersion::Http2));
+    assert_eq!(
+        (head.method, head.version),
+        (Method::Get, HttpVersion::Http2)
+    );
     assert_eq!(head.fields.first(Known::Connection), None);
 }
 
@@ -121,7 +124,10 @@ fn a_request_head_may_be_reused() {
 #[test]
 fn pseudo_header_fields_are_complete() {
     for (pseudo, error) in [
-        (PseudoFields { method: b"", ..GET }, SectionError::PseudoFields),
+        (
+            PseudoFields { method: b"", ..GET },
+            SectionError::PseudoFields,
+        ),
         (
             PseudoFields {
                 scheme: None,
@@ -129,7 +135,10 @@ fn pseudo_header_fields_are_complete() {
             },
             SectionError::PseudoFields,
         ),
-        (PseudoFields { path: None, ..GET }, SectionError::PseudoFields),
+        (
+            PseudoFields { path: None, ..GET },
+            SectionError::PseudoFields,
+        ),
         // RFC 9112 §3.2: HTTP/1.1 requires Host.
         (
             PseudoFields {
@@ -325,7 +334,10 @@ fn crlf_in_pseudo_header_fields_is_refused() {
             &host,
         );
         assert!(
-            matches!(refused, Err(SectionError::Authority | SectionError::FieldValue)),
+            matches!(
+                refused,
+                Err(SectionError::Authority | SectionError::FieldValue)
+            ),
             "{}",
             authority.escape_ascii()
         );
@@ -704,7 +716,10 @@ fn extended_connect_becomes_a_websocket_get() {
         &[],
     )
     .unwrap_err();
-    assert_eq!((other, other.status()), (SectionError::UnknownProtocol, 501));
+    assert_eq!(
+        (other, other.status()),
+        (SectionError::UnknownProtocol, 501)
+    );
     // Without it, the key is an ordinary field.
     assert!(
         read(&GET, &fields)

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::*;
-use crate::shape::{BURST, SharedRate, ShapingQueue, Moment};
+use crate::traffic_shaping::{BURST, Moment, ShapingQueue, SharedRate};
 
 /// A rate of 10 MB/s.
 const TEN: u64 = 10_000_000;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::ready;
 
 use bytes::Bytes;
-use lockgate_content::change::{FilledPlan, ChangePlan};
+use lockgate_content::change::{ChangePlan, FilledPlan};
 use lockgate_content::coding::{self, Coding as Made, ContentEncoder};
 use lockgate_http::coding::Coding;
 use lockgate_http::conditional::{self, ConditionOutcome, Validators};
 use lockgate_http::fields::Known;
-use lockgate_http::head::{BodyLength, Method, ResponseHead, HttpVersion};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
 use lockgate_net::memory::{self, MemoryLevel};
 

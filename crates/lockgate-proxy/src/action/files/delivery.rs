@@ -11,10 +11,10 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use lockgate_content::coding::ContentEncoder;
 use lockgate_http::coding::Coding;
-use lockgate_net::files::{self as disk, Errno, DiskWait};
+use lockgate_net::files::{self as disk, DiskWait, Errno};
 use lockgate_net::memory::{self, MemoryLevel};
-use lockgate_net::shape::Shaper;
-use lockgate_net::threads::ThreadPool;
+use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::traffic_shaping::Shaper;
 use tokio::sync::oneshot;
 
 use crate::body::WriteError;

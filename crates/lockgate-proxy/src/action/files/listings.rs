@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lockgate_net::files::{DirectoryEntry, Errno, Root, FileVersion, Symlinks, DiskWait};
+use lockgate_net::files::{DirectoryEntry, DiskWait, Errno, FileVersion, Root, Symlinks};
 
 use super::listing::{Listing, MOST, Order};
 use crate::answer::Form;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
-use lockgate_http::head::{BodyLength, Method, ResponseHead, HttpVersion};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::target::{self, Authority};
 use lockgate_net::memory::{self, Charge, MemoryKind, MemoryLevel};
 
@@ -256,7 +256,10 @@ fn transformed(
     }
     let asked = &request.received().fields;
     // Encoders are large: while memory is scarce answers go as they are.
-    if let Some(compress) = compress.as_ref().filter(|_| memory::level() == MemoryLevel::Easy) {
+    if let Some(compress) = compress
+        .as_ref()
+        .filter(|_| memory::level() == MemoryLevel::Easy)
+    {
         compress.recall(asked, answer.status, &mut answer.fields);
         if let Some((coding, level)) = compress.begin(asked, answer.status, &mut answer.fields)
             && !bodiless

@@ -102,7 +102,7 @@ async fn hear_head(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<(), St
 /// Whether what comes begins like a request of HTTP/1: ten bytes say it at most.
 async fn speaks_http(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<bool, StreamError> {
     loop {
-        match client_hello::first(inbox.bytes()) {
+        match client_hello::first_protocol(inbox.bytes()) {
             FirstProtocol::Http => return Ok(!inbox.bytes().starts_with(b"PRI ")),
             FirstProtocol::Tls | FirstProtocol::Other => return Ok(false),
             FirstProtocol::Undecided => {}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
 use lockgate_net::proxy_protocol::HeaderVersion;
-use lockgate_net::relay::{RelayOutcome, Relay, ByteObserver};
+use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
 
 use super::Connection;
 use crate::access_log::{Cause, Side};
@@ -69,7 +69,7 @@ impl Connection {
                 self.endpoint = Some(hold);
                 if relaying.pool.settings.sessions().is_some() {
                     let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
-                    relay.tap(Box::new(Learner {
+                    relay.observe_upstream(Box::new(Learner {
                         pool,
                         member,
                         now,
@@ -210,7 +210,7 @@ struct Learner {
 }
 
 impl ByteObserver for Learner {
-    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+    fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let Some(session) = self.answer.session(bytes) else {
             return ControlFlow::Continue(());
         };

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use lockgate_http::asked::RequestTarget;
 use lockgate_http::head::BodyLength;
+use lockgate_http::request_target::RequestTarget;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
 use super::{Exchange, Serving};

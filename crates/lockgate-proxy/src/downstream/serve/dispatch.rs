@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use lockgate_http::asked::RequestTarget;
 use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
+use lockgate_http::request_target::RequestTarget;
 
 use super::respond::Answerer;
 use super::{Exchange, NextStep, Serving, pace};

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use lockgate_http::asked::RequestTarget;
 use lockgate_http::head::Method;
-use lockgate_http::readings::{interpretations, without_parameters};
+use lockgate_http::path_interpretations::{interpretations, without_parameters};
+use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::{Authority, TargetError, decode};
 
 use super::refusal::Refusal;

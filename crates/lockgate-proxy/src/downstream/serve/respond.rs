@@ -6,7 +6,7 @@ use std::task::ready;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, HttpVersion};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{Method, ResponseHead};
 use lockgate_net::socket::ACKS_PER_MESSAGE;
-use lockgate_net::socket::{SocketFamily, Socket};
+use lockgate_net::socket::{Socket, SocketFamily};
 
 use super::*;
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 
-use crate::threads::ThreadPool;
+use crate::thread_pool::ThreadPool;
 
 /// A silent name server takes up to half a minute (resolv.conf(5)), and getaddrinfo cannot be
 /// interrupted: this many names may hang before others have to wait. A waiting thread costs some 20
@@ -141,7 +141,12 @@ impl NameCache {
         }
     }
 
-    fn begin<P: Send + 'static>(self: &Arc<Self>, host: &str, fresh: Duration, place: P) -> StartedLookup {
+    fn begin<P: Send + 'static>(
+        self: &Arc<Self>,
+        host: &str,
+        fresh: Duration,
+        place: P,
+    ) -> StartedLookup {
         let mut kept = self.kept();
         if let Some(found) = kept.known(host, fresh) {
             return StartedLookup::Known(found);
@@ -213,7 +218,8 @@ impl NameGenerations {
         if self.young.len() >= KEPT && !self.young.contains_key(&host) {
             let forgotten = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
             // Pending look-ups are kept, and there are never many of them.
-            let asked = |(_, entry): &(Box<str>, NameEntry)| matches!(entry, NameEntry::Asked { .. });
+            let asked =
+                |(_, entry): &(Box<str>, NameEntry)| matches!(entry, NameEntry::Asked { .. });
             self.young = forgotten.into_iter().filter(asked).collect();
         }
         self.old.remove(&host);

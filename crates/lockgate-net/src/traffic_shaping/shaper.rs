@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::line::QueuedWait;
-use super::{SharedRate, ShapingQueue, Moment, piece};
+use super::shaping_queue::QueuedWait;
+use super::{Moment, ShapingQueue, SharedRate, piece};
 
 /// The tokens of one direction, from a chain of buckets. They are reserved when there is something
 /// to move, spent as that moves, and given back on drop.

@@ -167,7 +167,10 @@ fn a_pending_lookup_is_not_evicted_from_the_cache() {
             },
         );
     }
-    assert!(matches!(kept.find("slow.test"), Some(NameEntry::Asked { .. })));
+    assert!(matches!(
+        kept.find("slow.test"),
+        Some(NameEntry::Asked { .. })
+    ));
 }
 
 #[test]
@@ -183,7 +186,10 @@ fn resolved_addresses_are_deduplicated_and_bounded() {
 #[test]
 fn the_system_resolver_knows_localhost() {
     block_on(async {
-        let found = NameCache::new().look_up("localhost", HOUR, ()).await.unwrap();
+        let found = NameCache::new()
+            .look_up("localhost", HOUR, ())
+            .await
+            .unwrap();
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
     });
 }

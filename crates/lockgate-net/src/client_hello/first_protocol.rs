@@ -39,7 +39,7 @@ pub enum FirstProtocol {
 }
 
 /// Tells TLS from plain HTTP and from the rest. One byte is enough for TLS.
-pub fn first(bytes: &[u8]) -> FirstProtocol {
+pub fn first_protocol(bytes: &[u8]) -> FirstProtocol {
     match bytes {
         [peek::HANDSHAKE, ..] => FirstProtocol::Tls,
         [0x80..=0xFF, ..] if bytes.len() < peek::RECORD_HEADER => FirstProtocol::Undecided,

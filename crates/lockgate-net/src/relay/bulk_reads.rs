@@ -6,8 +6,8 @@
 
 use std::task::Context;
 
-use crate::shape::{ShapingQueue, QueuedWait};
-use crate::socket::{SocketFamily, Socket};
+use crate::socket::{Socket, SocketFamily};
+use crate::traffic_shaping::{QueuedWait, ShapingQueue};
 
 /// The data after which a direction is bulk, if nothing moved the other way. A sender of ten
 /// gigabits a second takes 6 ms for it.
@@ -61,7 +61,12 @@ impl BulkReads {
 
     /// Waits for the source, and stops waiting for a full read if nothing was read for a whole
     /// grain of the line's time, four to eight milliseconds: then any data wakes us.
-    pub(super) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &ShapingQueue) {
+    pub(super) fn poll_pending(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &Socket,
+        line: &ShapingQueue,
+    ) {
         let Some(wait) = &mut self.wait else { return };
         match wait.due {
             Some(place) if !line.is_due(place) => line.stay(place, cx.waker()),

@@ -9,8 +9,8 @@
 //!
 //! Does not wait: see [`Shaper`] and [`ShapingQueue`].
 
-mod line;
 mod shaper;
+mod shaping_queue;
 #[cfg(test)]
 mod tests;
 
@@ -18,9 +18,9 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use line::QueuedWait;
-pub use line::{ShapingQueue, now};
 pub use shaper::Shaper;
+pub(crate) use shaping_queue::QueuedWait;
+pub use shaping_queue::{ShapingQueue, now};
 
 /// Nanoseconds since a fixed moment before the process began, the same for all of its threads.
 pub type Moment = u64;

@@ -1,8 +1,8 @@
 //! The target and the Host of a request, taken together (RFC 9112 §3.2, §3.3).
 
 use crate::fields::Known;
-use crate::head::{Method, RequestHead, HttpVersion};
-use crate::target::{self, Authority, TargetForm, TargetError};
+use crate::head::{HttpVersion, Method, RequestHead};
+use crate::target::{self, Authority, TargetError, TargetForm};
 
 /// The resource that a request asks for, and its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,69 +37,71 @@ pub enum RequestTargetError {
     BadHost,
 }
 
-/// Parses a request's target and Host.
-///
-/// # Errors
-/// When either is malformed, or a required Host is missing.
-pub fn asked(head: &RequestHead) -> Result<RequestTarget<'_>, RequestTargetError> {
-    let mut hosts = head.fields.values(Known::Host);
-    let host = hosts.next();
-    if hosts.next().is_some() {
-        return Err(RequestTargetError::Hosts);
-    }
-    let named = match host {
-        None if head.version >= HttpVersion::Http11 => return Err(RequestTargetError::NoHost),
-        // RFC 9110 §7.2: empty where the target has no authority.
-        None | Some(b"") => None,
-        Some(host) => Some(Authority::parse(host).map_err(|_| RequestTargetError::BadHost)?),
-    };
-    let host = host.unwrap_or_default();
-    let whole = head.target();
-    Ok(match target::parse(head.method, whole)? {
-        TargetForm::Origin { path, query } => RequestTarget {
-            host,
-            authority: named,
-            path,
-            query,
-            secure: None,
-        },
-        TargetForm::Asterisk => RequestTarget {
-            host,
-            authority: named,
-            path: whole,
-            query: None,
-            secure: None,
-        },
-        TargetForm::Authority(authority) => RequestTarget {
-            host: whole,
-            authority: Some(authority),
-            path: b"",
-            query: None,
-            secure: None,
-        },
-        // RFC 9112 §3.2.2: then Host is ignored and replaced by the target's.
-        TargetForm::Absolute {
-            secure,
-            authority,
-            path,
-            query,
-        } => {
-            let (host, rest) = split(whole);
-            // RFC 9112 §3.2.4: the request is for the server as a whole.
-            let path = if head.method == Method::Options && rest.is_empty() {
-                b"*"
-            } else {
-                path
-            };
-            RequestTarget {
+impl<'a> RequestTarget<'a> {
+    /// Parses a request's target and Host.
+    ///
+    /// # Errors
+    /// When either is malformed, or a required Host is missing.
+    pub fn of(head: &'a RequestHead) -> Result<Self, RequestTargetError> {
+        let mut hosts = head.fields.values(Known::Host);
+        let host = hosts.next();
+        if hosts.next().is_some() {
+            return Err(RequestTargetError::Hosts);
+        }
+        let named = match host {
+            None if head.version >= HttpVersion::Http11 => return Err(RequestTargetError::NoHost),
+            // RFC 9110 §7.2: empty where the target has no authority.
+            None | Some(b"") => None,
+            Some(host) => Some(Authority::parse(host).map_err(|_| RequestTargetError::BadHost)?),
+        };
+        let host = host.unwrap_or_default();
+        let whole = head.target();
+        Ok(match target::parse(head.method, whole)? {
+            TargetForm::Origin { path, query } => Self {
                 host,
-                authority: Some(authority),
+                authority: named,
                 path,
                 query,
-                secure: Some(secure),
+                secure: None,
+            },
+            TargetForm::Asterisk => Self {
+                host,
+                authority: named,
+                path: whole,
+                query: None,
+                secure: None,
+            },
+            TargetForm::Authority(authority) => Self {
+                host: whole,
+                authority: Some(authority),
+                path: b"",
+                query: None,
+                secure: None,
+            },
+            // RFC 9112 §3.2.2: then Host is ignored and replaced by the target's.
+            TargetForm::Absolute {
+                secure,
+                authority,
+                path,
+                query,
+            } => {
+                let (host, rest) = split(whole);
+                // RFC 9112 §3.2.4: the request is for the server as a whole.
+                let path = if head.method == Method::Options && rest.is_empty() {
+                    b"*"
+                } else {
+                    path
+                };
+                Self {
+                    host,
+                    authority: Some(authority),
+                    path,
+                    query,
+                    secure: Some(secure),
+                }
             }
-        }
-    })
+        })
+    }
 }
 
 /// The text between `//` and the next slash or question mark, and the rest.
@@ -128,7 +130,8 @@ mod tests {
         .unwrap()
         .unwrap();
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
-        asked(&head).map(|asked| (text(asked.host), text(asked.path), asked.query.map(text)))
+        RequestTarget::of(&head)
+            .map(|asked| (text(asked.host), text(asked.path), asked.query.map(text)))
     }
 
     fn is(
@@ -175,7 +178,7 @@ mod tests {
             version: HttpVersion::Http2,
             ..RequestHead::default()
         };
-        assert_eq!(asked(&head), Err(RequestTargetError::NoHost));
+        assert_eq!(RequestTarget::of(&head), Err(RequestTargetError::NoHost));
     }
 
     #[test]
