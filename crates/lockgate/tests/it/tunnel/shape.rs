@@ -7,7 +7,7 @@ use lockgate_testkit::{Folder, Http, Origin, Serving, bytes};
 
 use super::{connect, opened, tunnels};
 use crate::scene::{lockgate, text};
-use crate::traffic_shaping::{held_for, least};
+use crate::shape::{held_for, least};
 
 /// The password is "open sesame".
 const HASH: &str = "$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m";
