@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Context;
 use std::time::{Duration, Instant};
 
+use crate::nanos::Nanos;
 use crate::socket::{ACKS_PER_MESSAGE, Socket};
-use crate::traffic_shaping::{Moment, QueuedWait, ShapingQueue};
+use crate::traffic_shaping::{QueuedWait, ShapingQueue};
 
 /// A pause of about 40 ms, as long as Linux delays an acknowledgement, is probably caused by that.
 const STALL: std::ops::Range<Duration> = Duration::from_millis(36)..Duration::from_millis(60);
@@ -25,7 +26,7 @@ const REMEMBERED: u8 = u8::MAX;
 /// comes then.
 const EARLY: u8 = 8;
 /// The longest time until it comes then: a round trip.
-const SOON: Moment = 250_000_000;
+const SOON: Nanos = Nanos::from_millis(250);
 /// The sending behaviour of an endpoint on all its connections: whether it pauses as if it waited
 /// for acknowledgements. A few pauses are needed, since one may be the application's own.
 #[derive(Debug, Default)]
@@ -103,7 +104,7 @@ impl ReadPauses {
 pub(crate) struct EarlyAck {
     left: u8,
     due: Option<QueuedWait>,
-    acknowledged: Option<Moment>,
+    acknowledged: Option<Nanos>,
 }
 
 impl Default for EarlyAck {
@@ -122,34 +123,34 @@ impl EarlyAck {
         &mut self,
         cx: &mut Context<'_>,
         socket: &Socket,
-        line: &ShapingQueue,
+        queue: &ShapingQueue,
     ) {
         if !socket.owes_acknowledgement() {
             return;
         }
         match self.due {
-            Some(place) if !line.is_due(place) => line.stay(place, cx.waker()),
+            Some(wait) if !queue.is_due(wait) => queue.set_waker(wait, cx.waker()),
             Some(_) => {
                 socket.acknowledge_now();
-                (self.due, self.acknowledged) = (None, Some(line.now()));
+                (self.due, self.acknowledged) = (None, Some(queue.now()));
             }
             None if self.left > 0 => {
                 self.left -= 1;
-                self.due = Some(line.enter_soon(cx.waker()));
+                self.due = Some(queue.wait_soon(cx.waker()));
             }
             None => {}
         }
     }
 
     /// Notes a read, before `pauses` does.
-    pub(crate) fn note(&mut self, socket: &Socket, line: &ShapingQueue, pauses: &mut ReadPauses) {
+    pub(crate) fn note(&mut self, socket: &Socket, queue: &ShapingQueue, pauses: &mut ReadPauses) {
         // The wait was for the last message, or for the data so far.
         self.due = None;
         let acknowledged = self.acknowledged.take();
         if !socket.reads_again() {
             return;
         }
-        let soon = acknowledged.is_some_and(|since| line.now() < since + SOON);
+        let soon = acknowledged.is_some_and(|since| queue.now() < since + SOON);
         // Or the client is known to wait, and its messages still come in pieces: a bulk stream
         // without a response does not count.
         let again = pauses.left > 0 && (1..=ACKS_PER_MESSAGE).contains(&socket.acknowledged());

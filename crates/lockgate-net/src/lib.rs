@@ -19,9 +19,11 @@
 //! | [`relay`] | bytes from one side to the other, both ways, with half-close |
 //! | [`splice`] | pipes through which the kernel moves bytes |
 //! | [`traffic_shaping`] | rate limits of the process |
+//! | [`token_bucket`] | the arithmetic of rate limits |
 //! | [`files`] | files below a root, by descriptors |
 //! | [`memory`] | the memory of the process |
 //! | [`thread_pool`] | a few threads for long work |
+//! | [`nanos`] | time in nanoseconds |
 //! | [`timer`] | an alarm of a worker |
 
 #![deny(unsafe_code)]
@@ -34,6 +36,7 @@ pub mod files;
 pub mod listen;
 pub mod memory;
 pub mod name_cache;
+pub mod nanos;
 pub mod proxy_protocol;
 pub mod relay;
 pub mod server_hello;
@@ -44,4 +47,5 @@ mod syscall;
 pub mod thread_pool;
 pub mod timer;
 pub mod tls;
+pub mod token_bucket;
 pub mod traffic_shaping;

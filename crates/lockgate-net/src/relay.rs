@@ -41,7 +41,7 @@ const CLOSE_NOTIFY: u8 = 0;
 pub struct RelayBuffers {
     buffers: RefCell<CopyBuffers>,
     pipes: Rc<Pipes>,
-    line: Rc<ShapingQueue>,
+    queue: Rc<ShapingQueue>,
 }
 
 #[derive(Debug)]
@@ -55,8 +55,8 @@ struct CopyBuffers {
 }
 
 impl RelayBuffers {
-    /// Buffers with the `pipes` and the `line` of the same worker.
-    pub fn new(pipes: Rc<Pipes>, line: Rc<ShapingQueue>) -> Rc<Self> {
+    /// Buffers with the `pipes` and the `queue` of the same worker.
+    pub fn new(pipes: Rc<Pipes>, queue: Rc<ShapingQueue>) -> Rc<Self> {
         let wire = vec![0; ReadSize::MOST_WIRE].into();
         let plain: Box<[u8]> = vec![0; ReadSize::MOST_WIRE].into();
         let sealed = vec![0; TlsSession::sealed_len(plain.len())].into();
@@ -67,7 +67,7 @@ impl RelayBuffers {
                 sealed,
             }),
             pipes,
-            line,
+            queue,
         })
     }
 }
@@ -282,7 +282,7 @@ impl Relay {
                 to: &mut self.up,
                 buffers: &mut buffers,
                 pipes: &scratch.pipes,
-                line: &scratch.line,
+                queue: &scratch.queue,
                 meter,
                 moved: &meter.received,
                 answered: meter.sent.get(),
@@ -311,7 +311,7 @@ impl Relay {
                 to: &mut self.down,
                 buffers: &mut buffers,
                 pipes: &scratch.pipes,
-                line: &scratch.line,
+                queue: &scratch.queue,
                 meter,
                 moved: &meter.sent,
                 answered: meter.received.get(),

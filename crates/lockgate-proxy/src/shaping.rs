@@ -15,7 +15,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
-use lockgate_net::traffic_shaping::{self, Moment, Shaper, ShapingQueue, SharedRate};
+use lockgate_net::nanos::Nanos;
+use lockgate_net::traffic_shaping::{self, Shaper, ShapingQueue, SharedRate};
 
 use crate::limits;
 
@@ -151,7 +152,7 @@ impl Pair {
     }
 
     /// Whether it is as good as a new one.
-    fn is_full(&self, now: Moment) -> bool {
+    fn is_full(&self, now: Nanos) -> bool {
         self.each().all(|bucket| bucket.is_full(now))
     }
 
@@ -193,7 +194,7 @@ impl<K: Hash + Eq> Table<K> {
         }
     }
 
-    fn of(&self, key: K, now: Moment) -> Pair {
+    fn of(&self, key: K, now: Nanos) -> Pair {
         // Held for one look-up, or for one look through a shard that has doubled; never over a
         // wait.
         let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
@@ -210,7 +211,7 @@ impl<K: Hash + Eq> Table<K> {
 }
 
 impl<K> Shard<K> {
-    fn forget(&mut self, now: Moment) {
+    fn forget(&mut self, now: Nanos) {
         let mut kept = 0;
         self.pairs.retain(|_, pair| {
             let used = pair.is_used();

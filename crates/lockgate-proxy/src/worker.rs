@@ -446,7 +446,7 @@ impl Worker {
         let moved = (
             watch.meter.received.get(),
             watch.meter.sent.get(),
-            watch.meter.held_for.get(),
+            watch.meter.held_for.get().as_u64(),
         );
         let before = watch.accounted.replace(moved);
         let (received, sent, held_for) =

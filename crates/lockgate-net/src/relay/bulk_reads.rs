@@ -6,6 +6,7 @@
 
 use std::task::Context;
 
+use crate::nanos::Nanos;
 use crate::socket::{Socket, SocketFamily};
 use crate::traffic_shaping::{QueuedWait, ShapingQueue};
 
@@ -60,20 +61,20 @@ impl BulkReads {
     }
 
     /// Waits for the source, and stops waiting for a full read if nothing was read for a whole
-    /// grain of the line's time, four to eight milliseconds: then any data wakes us.
+    /// grain of the queue's time, four to eight milliseconds: then any data wakes us.
     pub(super) fn poll_pending(
         &mut self,
         cx: &mut Context<'_>,
         socket: &Socket,
-        line: &ShapingQueue,
+        queue: &ShapingQueue,
     ) {
         let Some(wait) = &mut self.wait else { return };
         match wait.due {
-            Some(place) if !line.is_due(place) => line.stay(place, cx.waker()),
+            Some(wait) if !queue.is_due(wait) => queue.set_waker(wait, cx.waker()),
             Some(_) if !wait.moves => self.stop(socket),
             _ => {
                 wait.moves = false;
-                wait.due = Some(line.enter(line.now() + 1, cx.waker()));
+                wait.due = Some(queue.wait_until(queue.now() + Nanos::new(1), cx.waker()));
             }
         }
     }

@@ -11,6 +11,7 @@ use super::meter::Meter;
 use super::read_size::ReadSize;
 use super::{ByteObserver, CopyBuffers, RelayEnd};
 use crate::acknowledge::{EarlyAck, EndpointStalls, ReadPauses};
+use crate::nanos::Nanos;
 use crate::socket::SocketFamily;
 use crate::splice::{self, Pipe, Pipes};
 use crate::stream::StreamError;
@@ -43,7 +44,7 @@ pub(super) struct FlowContext<'a> {
     pub(super) to: &'a mut RelayEnd,
     pub(super) buffers: &'a mut CopyBuffers,
     pub(super) pipes: &'a Rc<Pipes>,
-    pub(super) line: &'a ShapingQueue,
+    pub(super) queue: &'a ShapingQueue,
     pub(super) meter: &'a Meter,
     /// The bytes moved this way.
     pub(super) moved: &'a Cell<u64>,
@@ -233,7 +234,7 @@ impl Flow {
         }
         let allowed = ready!(shaper.poll(cx));
         let held_for = shaper.take_waited();
-        if held_for > 0 {
+        if held_for > Nanos::ZERO {
             lane.meter
                 .held_for
                 .set(lane.meter.held_for.get() + held_for);
@@ -288,7 +289,7 @@ impl Flow {
                 // So far there were TLS's own records: the next one may be delayed.
                 lane.from.socket.await_rest();
             }
-            self.bulk.poll_pending(cx, &lane.from.socket, lane.line);
+            self.bulk.poll_pending(cx, &lane.from.socket, lane.queue);
             self.poll_early_ack(cx, lane);
         }
         match ready!(read).map_err(FlowError::Source)? {
@@ -327,7 +328,7 @@ impl Flow {
     fn poll_early_ack(&mut self, cx: &mut Context<'_>, lane: &FlowContext<'_>) {
         if lane.habits.is_none() && (lane.answered > 0 || lane.from.session.is_some()) {
             self.early_ack
-                .poll_pending(cx, &lane.from.socket, lane.line);
+                .poll_pending(cx, &lane.from.socket, lane.queue);
         }
     }
 
@@ -478,7 +479,7 @@ impl Flow {
         self.full_reads = 0;
         if lane.from.socket.family() == SocketFamily::Tcp {
             self.early_ack
-                .note(&lane.from.socket, lane.line, &mut self.pauses);
+                .note(&lane.from.socket, lane.queue, &mut self.pauses);
             self.pauses.note(&lane.from.socket, lane.habits);
         }
     }

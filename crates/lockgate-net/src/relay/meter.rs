@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::time::Instant;
 
+use crate::nanos::Nanos;
+
 /// Bytes moved so far, application data only; read by others while the relay runs.
 #[derive(Debug, Default)]
 pub struct Meter {
@@ -17,8 +19,8 @@ pub struct Meter {
     pub flushed: Cell<u64>,
     /// Whether a direction waits for its shaper now, and not for a peer.
     pub held: Cell<bool>,
-    /// The time that directions have waited for their shapers, together, in nanoseconds.
-    pub held_for: Cell<u64>,
+    /// The time that directions have waited for their shapers, together.
+    pub held_for: Cell<Nanos>,
     /// The times of the client's bytes.
     pub received_at: DirectionTimes,
     /// The times of the origin's bytes.

@@ -92,7 +92,7 @@ fn side(socket: Socket, session: Option<Box<TlsSession>>) -> RelayEnd {
     }
 }
 
-const MS: crate::traffic_shaping::Moment = 1_000_000;
+const MS: crate::nanos::Nanos = crate::nanos::Nanos::from_millis(1);
 const SOCKETS: [fn() -> (Socket, Socket); 2] = [unix_sockets, tcp_sockets];
 
 fn bytes(len: usize) -> Vec<u8> {

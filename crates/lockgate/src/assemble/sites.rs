@@ -2,7 +2,7 @@
 //! paths.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
 use lockgate_http::h1::HeadLimits;
 use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, SecureSites, Service};
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::h2::Allowance;
 use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
@@ -613,10 +613,10 @@ fn heads(written: &config::Limits) -> HeadLimits {
 
 /// What one connection may ask for over HTTP/2.
 fn http2(written: &config::Http2) -> site::Http2 {
-    let allowance = |written: config::Allowance| Allowance {
-        count: written.count,
-        every: u64::try_from(written.every.as_millis()).unwrap_or(u64::MAX),
-        burst: written.burst,
+    let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let allowance = |written: config::Allowance| {
+        let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
+        TokenRate::new(count, written.every, burst)
     };
     site::Http2 {
         streams: written.streams,
