@@ -99,14 +99,14 @@ impl From<&str> for ChangeTemplate {
     }
 }
 
-/// One replacement.
+/// A replacement in documents, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeRule {
     /// Replaces these bytes everywhere; case-sensitive.
     Text {
         /// At least one byte, at most [`LONGEST_MATCH`].
         find: Vec<u8>,
-        /// The replacement.
+        /// The text in place of it.
         with: ChangeTemplate,
     },
     /// Replaces the matches of a pattern: the syntax of the `regex` crate, on bytes. `.` does not
@@ -138,11 +138,11 @@ pub enum SelectorEdit {
     Prepend(ChangeTemplate),
     /// Inserts right before the end tag.
     Append(ChangeTemplate),
-    /// Replaces the content.
+    /// Replaces everything between its tags.
     Inner(ChangeTemplate),
-    /// Replaces the element.
+    /// Replaces it, with its tags.
     Replace(ChangeTemplate),
-    /// Removes the element.
+    /// Removes it, with its tags and content.
     Remove,
     /// Sets an attribute, in double quotes.
     Set {
@@ -151,20 +151,20 @@ pub enum SelectorEdit {
         /// The attribute's value as HTML writes it: with character references.
         value: ChangeTemplate,
     },
-    /// Removes an attribute.
+    /// Removes the attribute of this name, in any case.
     Unset(String),
 }
 
 /// The kind of a document. Decides whether selectors apply and how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentKind {
-    /// HTML: selectors apply.
+    /// HTML, the only kind that selectors apply to.
     Html,
-    /// XML, SVG too.
+    /// XML, with XHTML and SVG.
     Xml,
-    /// JavaScript or JSON.
+    /// JavaScript or JSON: values stand in strings.
     Script,
-    /// Anything else.
+    /// Anything else: values are not escaped.
     Other,
 }
 

@@ -27,7 +27,7 @@ pub enum ConditionOutcome {
     /// 304, with the validators and the other fields that RFC 9110 §15.4.5 asks for, without a
     /// body.
     NotModified,
-    /// 412.
+    /// 412: the request must not be performed.
     PreconditionFailed,
 }
 

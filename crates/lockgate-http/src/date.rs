@@ -2,7 +2,7 @@
 //!
 //! Knows no clock: times are seconds since 1970 without leap seconds, up to the year 9999.
 
-/// Length of [`imf_fixdate`].
+/// The length of an [`imf_fixdate`] in bytes.
 pub const LENGTH: usize = 29;
 
 const WEEKDAYS: &[u8; 21] = b"SunMonTueWedThuFriSat";
@@ -65,12 +65,12 @@ impl Calendar {
         }
     }
 
-    /// `Sun`
+    /// The first three letters, as in `Sun`.
     pub fn weekday_name(&self) -> &'static [u8] {
         third(WEEKDAYS, usize::from(self.weekday))
     }
 
-    /// `Nov`
+    /// The first three letters, as in `Nov`.
     pub fn month_name(&self) -> &'static [u8] {
         third(MONTHS, usize::from(self.month).saturating_sub(1))
     }
@@ -210,7 +210,7 @@ impl DateReader<'_> {
         names.chunks_exact(3).position(|other| other == name)
     }
 
-    /// Seconds since midnight.
+    /// The time of day, in seconds since midnight.
     fn time(&mut self) -> Option<u64> {
         let hour = self.number(2)?;
         let minute = self.between(b":", |text| text.number(2), b":")?;

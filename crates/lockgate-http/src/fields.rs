@@ -159,7 +159,7 @@ impl FieldLine {
     }
 }
 
-/// One field line.
+/// A field line: name and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
     /// The name as it was written.
@@ -235,7 +235,7 @@ impl Fields {
         self.lines.push(line);
     }
 
-    /// The number of lines.
+    /// The number of field lines, repeated names included.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
@@ -245,7 +245,7 @@ impl Fields {
         self.lines.is_empty()
     }
 
-    /// All lines in order.
+    /// All field lines, in the received order.
     pub fn iter(&self) -> impl Iterator<Item = Field<'_>> {
         self.lines.iter().map(|line| Field {
             name: line.name.of(&self.text),

@@ -60,14 +60,14 @@ impl Method {
 /// A request's head. Parsing into a used one allocates nothing.
 #[derive(Debug, Clone)]
 pub struct RequestHead {
-    /// The method.
+    /// The method, if it is a known one.
     pub method: Method,
-    /// The client's HTTP version.
+    /// The version in which the client sent it.
     pub version: HttpVersion,
     /// Whether its `:scheme` is https; `None` in HTTP/1 and for CONNECT, which have none (RFC 9113
     /// §8.3.1, §8.5).
     pub secure: Option<bool>,
-    /// The fields.
+    /// The field lines, Host included.
     pub fields: Fields,
     pub(crate) method_name: TextSpan,
     pub(crate) target: TextSpan,
@@ -123,9 +123,9 @@ impl Default for RequestHead {
 pub struct ResponseHead {
     /// Three digits, 100 to 999.
     pub status: u16,
-    /// The origin's HTTP version.
+    /// The version in which the origin sent it.
     pub version: HttpVersion,
-    /// The fields.
+    /// The field lines in their order.
     pub fields: Fields,
     pub(crate) reason: TextSpan,
 }
@@ -192,7 +192,7 @@ impl Default for ResponseHead {
 /// The length of a message's body by its head (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyLength {
-    /// No body.
+    /// No body: the message ends with its head.
     Empty,
     /// This many bytes, at least one.
     Known(u64),

@@ -18,9 +18,9 @@ pub const MAX_RANGES: usize = 32;
 /// One part of a representation: at least one byte, all within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteRange {
-    /// Bytes before it.
+    /// The number of bytes before it.
     pub offset: u64,
-    /// Bytes in it.
+    /// The number of bytes in it.
     pub length: u64,
 }
 
@@ -34,7 +34,7 @@ pub enum Selection {
     /// 206, as a [`Multipart`]: two to [`MAX_RANGES`] parts in the requested order, together no
     /// longer than the whole.
     Several(Vec<ByteRange>),
-    /// 416, with [`unsatisfied_range`].
+    /// 416, with [`unsatisfied_range`]: no range overlaps the representation.
     Unsatisfiable,
 }
 

@@ -9,7 +9,7 @@ use crate::target::{self, Authority, TargetError, TargetForm};
 pub struct RequestTarget<'a> {
     /// Host and port as they were written, if any: those of the target, else of Host.
     pub host: &'a [u8],
-    /// The same, parsed.
+    /// The same host and port, parsed.
     pub authority: Option<Authority<'a>>,
     /// The path from its first slash on, as it was sent; `*` for the server as a whole, empty for
     /// CONNECT.
@@ -23,9 +23,9 @@ pub struct RequestTarget<'a> {
 /// The reason why a request's host is invalid or ambiguous: always 400 (RFC 9112 §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RequestTargetError {
-    /// An invalid target.
+    /// The target has none of its forms.
     #[error(transparent)]
-    TargetForm(#[from] TargetError),
+    Target(#[from] TargetError),
     /// No Host, which HTTP/1.1 requires.
     #[error("Host is missing")]
     NoHost,

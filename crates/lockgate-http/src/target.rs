@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 
 use crate::head::Method;
 
-/// A request-target.
+/// A request-target, by its form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetForm<'a> {
     /// `/path?query`: the usual form.
@@ -21,14 +21,14 @@ pub enum TargetForm<'a> {
     Absolute {
         /// Whether the scheme is https.
         secure: bool,
-        /// The host and port.
+        /// The host and port of the URL.
         authority: Authority<'a>,
         /// From its first slash; `/` if there is none.
         path: &'a [u8],
         /// Behind the first question mark.
         query: Option<&'a [u8]>,
     },
-    /// `host:port`: CONNECT's.
+    /// `host:port`, the only form of CONNECT.
     Authority(Authority<'a>),
     /// `*`: OPTIONS for the server as a whole.
     Asterisk,

@@ -11,14 +11,14 @@ use crate::HistogramSnapshot;
 /// The Content-Type of what [`ExpositionText`] writes.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A sample's value.
+/// The value of a sample, printed without loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SampleValue {
-    /// A count.
+    /// A count, or bytes.
     Unsigned(u64),
     /// A gauge in whole units.
     Signed(i64),
-    /// Seconds, ratios.
+    /// Seconds, ratios, bounds of buckets.
     Float(f64),
 }
 
@@ -52,7 +52,7 @@ pub struct ExpositionText {
 }
 
 impl ExpositionText {
-    /// An empty exposition.
+    /// An exposition without families.
     pub fn new() -> Self {
         Self::default()
     }
@@ -163,7 +163,7 @@ impl MetricFamily<'_> {
     }
 }
 
-/// A family of histograms.
+/// A metric family whose samples are histograms.
 #[derive(Debug)]
 pub struct HistogramFamily<'a> {
     text: &'a mut ExpositionText,

@@ -197,9 +197,9 @@ pub struct Traffic {
     pub received: u64,
     /// Bytes sent since the start.
     pub sent: u64,
-    /// Bytes received per second.
+    /// Bytes received per second, over the window.
     pub received_per_second: u64,
-    /// Bytes sent per second.
+    /// Bytes sent per second, over the window.
     pub sent_per_second: u64,
 }
 
@@ -331,7 +331,7 @@ impl<K: Eq + Hash + Clone> TopSnapshot<K> {
 /// The largest keys, the rest and the total: `total` = entries + `other`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopListing<K> {
-    /// The largest, sorted.
+    /// The largest keys, the first one largest.
     pub entries: Vec<TopEntry<K>>,
     /// The traffic of all other keys, with an entry or without.
     pub other: Traffic,

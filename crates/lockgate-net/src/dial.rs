@@ -18,7 +18,7 @@ use crate::socket::{Socket, SocketFamily};
 /// The address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EndpointAddress {
-    /// Over TCP.
+    /// An IP address and a port, for TCP.
     Tcp(SocketAddr),
     /// A Unix socket, looked up by its path at every dial: the file may be replaced at any time.
     Unix(PathBuf),

@@ -23,7 +23,7 @@ pub struct Srv {
     pub priority: u16,
     /// The share among records of the same priority.
     pub weight: u16,
-    /// The port.
+    /// The port that the service listens on.
     pub port: u16,
     /// The host, without the dot at the end.
     pub target: String,
@@ -45,7 +45,7 @@ pub enum DnsError {
     /// The response to another question, perhaps from another sender: the right one may still come.
     #[error("this is no answer to what was asked")]
     NotOurs,
-    /// A malformed response.
+    /// A response that does not follow RFC 1035.
     #[error("the answer is malformed")]
     Malformed,
     /// The name does not exist.

@@ -28,16 +28,16 @@ pub enum DiskWait {
 pub enum Symlinks {
     /// Only below the root, by relative targets (`RESOLVE_BENEATH`, openat2(2)).
     Inside,
-    /// Anywhere.
+    /// Anywhere, also outside of the root.
     Follow,
 }
 
 /// The type of a file system entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A file.
+    /// A regular file.
     File,
-    /// A directory.
+    /// A directory, which can be listed.
     Directory,
     /// A device, a socket or a FIFO: never read.
     Other,
@@ -47,9 +47,9 @@ pub enum FileKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileVersion {
     device: u64,
-    /// The inode's number.
+    /// The number of the inode on its device.
     pub inode: u64,
-    /// The size in bytes.
+    /// The size of the content in bytes.
     pub size: u64,
     /// The time of the last change of the bytes: seconds since 1970 …
     pub modified: i64,

@@ -26,9 +26,9 @@ use crate::syscall::{self, set_defer_accept, set_fast_open, set_least_ttl};
 pub enum ListenAddress {
     /// This port on all addresses, IPv6 and IPv4.
     All(u16),
-    /// One address.
+    /// One local address and a port.
     Ip(SocketAddr),
-    /// A Unix socket.
+    /// A Unix socket at this path.
     Unix(PathBuf),
 }
 
@@ -69,7 +69,7 @@ pub enum SocketOwner {
 pub struct BoundListener {
     /// The bound address, with the port that the kernel chose for port 0.
     pub address: ListenAddress,
-    /// One socket per worker.
+    /// A listening socket for each worker.
     pub sockets: Vec<OwnedFd>,
     /// The owner of the sockets.
     pub owner: SocketOwner,
@@ -110,7 +110,7 @@ pub fn bind(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindCheck {
     /// Whether the address is local; the port may be in use.
-    ListenAddress,
+    Address,
     /// Whether the port is free, too.
     Port,
 }

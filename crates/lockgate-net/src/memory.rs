@@ -95,7 +95,6 @@ const MOST_SURPLUS: usize = 40;
 #[derive(Debug)]
 pub struct Budget {
     used: [AtomicIsize; MemoryKind::ALL.len()],
-    /// Uncounted memory, as measured.
     surplus: AtomicUsize,
     /// 0 is none.
     limit: AtomicUsize,
@@ -206,7 +205,7 @@ impl Budget {
         }
     }
 
-    /// Sets the limit.
+    /// Sets the limit of all memory; `None` is no limit.
     pub fn set_limit(&self, bytes: Option<u64>) {
         let bytes = bytes.map_or(0, |bytes| {
             usize::try_from(bytes).unwrap_or(usize::MAX).max(1)
@@ -220,7 +219,7 @@ impl Budget {
         Some(self.limit.load(Relaxed)).filter(|&limit| limit > 0)
     }
 
-    /// The level.
+    /// The level, as of the last step of any thread.
     pub fn level(&self) -> MemoryLevel {
         MemoryLevel::of(self.level.0.load(Relaxed))
     }
@@ -230,12 +229,12 @@ impl Budget {
         usize::try_from(self.used[kind as usize].load(Relaxed)).unwrap_or(0)
     }
 
-    /// Uncounted memory.
+    /// The memory that counting cannot see, as last measured.
     pub fn surplus(&self) -> usize {
         self.surplus.load(Relaxed)
     }
 
-    /// All memory.
+    /// All memory: the counted kinds and the surplus.
     pub fn total(&self) -> usize {
         MemoryKind::ALL
             .iter()

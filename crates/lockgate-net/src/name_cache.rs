@@ -67,7 +67,6 @@ enum NameEntry {
     /// The look-up is under way.
     Asked {
         answer: watch::Receiver<Option<LookupResult>>,
-        /// Keeps the job alive.
         _job: oneshot::Receiver<()>,
     },
     Known {

@@ -46,11 +46,11 @@ pub struct RelayBuffers {
 
 #[derive(Debug)]
 struct CopyBuffers {
-    /// Bytes received over TLS.
+    /// Received records.
     wire: Box<[u8]>,
     /// Bytes received in plain, or opened from `wire`.
     plain: Box<[u8]>,
-    /// Bytes sealed for TLS.
+    /// Records to send.
     sealed: Box<[u8]>,
 }
 
@@ -80,7 +80,7 @@ pub struct RelayEnd {
 }
 
 impl RelayEnd {
-    /// A side without TLS.
+    /// An end without TLS on this socket.
     pub fn plain(socket: Socket) -> Self {
         Self {
             socket,
@@ -88,7 +88,7 @@ impl RelayEnd {
         }
     }
 
-    /// A side with TLS.
+    /// An end with TLS on this socket.
     pub fn tls(socket: Socket, session: Box<TlsSession>) -> Self {
         Self {
             socket,
@@ -96,7 +96,7 @@ impl RelayEnd {
         }
     }
 
-    /// The socket.
+    /// The socket, for its options.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -121,9 +121,9 @@ impl RelayEnd {
 /// A side of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RelaySide {
-    /// The client's.
+    /// The client's side of the proxy.
     Downstream,
-    /// The origin's.
+    /// The origin's side of the proxy.
     Upstream,
 }
 
@@ -132,7 +132,7 @@ pub enum RelaySide {
 pub enum RelayOutcome {
     /// Both sides have finished; this one did so first.
     Finished(RelaySide),
-    /// This side failed.
+    /// This side failed, with this error.
     Failed(RelaySide, StreamError),
 }
 
@@ -394,7 +394,7 @@ impl Relay {
 }
 
 impl RelaySide {
-    /// The opposite side.
+    /// The side that is not this one.
     pub fn other(self) -> Self {
         match self {
             Self::Downstream => Self::Upstream,

@@ -21,7 +21,7 @@ const RECORD: [u8; 2] = [HANDSHAKE, 3];
 /// The server's choice (RFC 5246 §7.4.1.3, RFC 8446 §4.1.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerHello {
-    /// The version.
+    /// The version that the server has chosen.
     pub version: HelloVersion,
     /// The session id, at most 32 bytes; empty if it cannot be resumed. In TLS 1.3 it echoes the
     /// client's and means nothing.

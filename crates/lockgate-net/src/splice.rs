@@ -34,7 +34,6 @@ pub struct Pipes {
 struct PipeEnds {
     read: OwnedFd,
     write: OwnedFd,
-    /// The requested capacity.
     capacity: usize,
 }
 

@@ -30,10 +30,10 @@ const LEAN: usize = 16 * 1024;
 /// The reason why a connection broke.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The socket failed.
+    /// The socket failed: a reset, mostly.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// TLS failed.
+    /// TLS failed: a refused record, or an alert.
     #[error(transparent)]
     Tls(#[from] SessionError),
     /// The connection ended without the close_notify of TLS: the received data was delivered, but
@@ -45,11 +45,11 @@ pub enum StreamError {
 /// The buffers for TLS that all streams of one worker share; empty between two calls.
 #[derive(Debug)]
 pub(crate) struct SealBuffers {
-    /// Received bytes.
+    /// Received records.
     wire: Box<[u8]>,
     /// Gathered bytes, when several slices are sealed together.
     plain: Vec<u8>,
-    /// Sealed bytes.
+    /// Records to send.
     sealed: Box<[u8]>,
 }
 
@@ -90,9 +90,9 @@ fn within(usual: usize) -> usize {
 /// The parts of a stream, for a relay.
 #[derive(Debug)]
 pub struct StreamParts {
-    /// The socket.
+    /// The connected socket.
     pub socket: Socket,
-    /// The TLS session.
+    /// The TLS session, if it uses TLS.
     pub session: Option<Box<TlsSession>>,
     /// Bytes to send before anything else, sealed.
     pub unsent: Vec<u8>,
@@ -112,12 +112,12 @@ impl Stream {
         }
     }
 
-    /// The socket.
+    /// The socket below TLS.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    /// Whether it uses TLS.
+    /// Whether its bytes are protected by TLS.
     pub fn is_secure(&self) -> bool {
         self.session.is_some()
     }

@@ -158,7 +158,7 @@ enum State {
     PutIn { insert: usize, values: bool },
     /// The end of the input.
     Ending,
-    /// The document is complete.
+    /// All output has been written.
     Over,
 }
 

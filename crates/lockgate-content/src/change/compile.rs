@@ -158,7 +158,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// The pattern's source.
+    /// The source of a pattern that matches the same.
     fn as_pattern(&self) -> String {
         match self.what {
             Needle::Pattern(pattern) => pattern.to_owned(),

@@ -6,9 +6,9 @@ use regex_automata::meta::Regex;
 
 use super::output::Piece;
 
-/// The compiled rules.
+/// The rules of one configuration, compiled for all documents.
 pub(super) struct Compiled {
-    /// Replacements of all rules.
+    /// The replacements of all rules: others refer to them by index.
     pub(super) inserts: Vec<Vec<ReplacementPiece>>,
     pub(super) selects: Vec<Select>,
     pub(super) matcher: Matcher,

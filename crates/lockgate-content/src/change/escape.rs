@@ -7,7 +7,6 @@ use super::DocumentKind;
 /// The escape of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escape {
-    /// None.
     None,
     /// Character references, for HTML and XML: text and quoted attributes.
     Markup,

@@ -26,7 +26,6 @@ const STEP: usize = 16 * 1024;
 
 /// The next part of the document.
 pub(super) enum HtmlEvent<'a> {
-    /// Unchanged text.
     Text(&'a [u8]),
     /// The insertion of a replacement, with its values or without.
     PutIn { insert: usize, values: bool },

@@ -167,7 +167,7 @@ impl Texts {
         self.found
     }
 
-    /// Appends text.
+    /// Appends text to the buffer's end.
     pub(super) fn feed(&mut self, text: &[u8]) {
         let gone = self.at.saturating_sub(LOOK);
         if gone >= LONGEST_MATCH || gone > 0 && self.buffer.len() == self.at {
@@ -207,7 +207,7 @@ impl Texts {
         })
     }
 
-    /// Continues at `at`.
+    /// Moves on to `at`: the bytes before it are decided.
     fn go_on(&mut self, at: usize) {
         self.at = at;
         let place = self.base + at as u64;

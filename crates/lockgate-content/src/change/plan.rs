@@ -15,7 +15,6 @@ use crate::StepProgress;
 pub struct ChangePlan {
     /// The text that all requests share.
     text: Box<[u8]>,
-    /// The placeholders, in order.
     marks: Box<[Placeholder]>,
     /// The values with their escapes: a value that is escaped in two ways has two slots.
     slots: Box<[ValueSlot]>,

@@ -8,7 +8,7 @@ use super::matches::LONGEST_MATCH;
 pub struct ChangeRuleError {
     /// The index of the rule, from 0.
     pub rule: usize,
-    /// The rule's fault.
+    /// The fault, in words that say how to write it instead.
     pub fault: RuleFault,
 }
 

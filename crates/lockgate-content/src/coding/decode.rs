@@ -69,12 +69,12 @@ pub enum DecodeError {
     /// Not of this coding, damaged, or with a window beyond the limit.
     #[error("the content is not what its coding says")]
     Invalid,
-    /// The content is truncated.
+    /// The content ends before its coding does.
     #[error("the coded content ends too early")]
     Truncated,
 }
 
-/// Decodes one message.
+/// A decoder of one message.
 pub struct ContentDecoder {
     engine: DecodeEngine,
     left: u64,

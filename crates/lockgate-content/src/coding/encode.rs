@@ -75,7 +75,7 @@ impl ContentEncoder {
         }
     }
 
-    /// The coding.
+    /// The coding that it was made for.
     pub fn coding(&self) -> Coding {
         self.coding
     }
@@ -218,7 +218,7 @@ pub struct Encoders {
 pub const KEPT: usize = 4;
 
 impl Encoders {
-    /// An empty set.
+    /// A set without encoders: they are made on demand.
     pub fn new() -> Self {
         Self::default()
     }

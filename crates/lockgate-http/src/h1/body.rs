@@ -27,7 +27,7 @@ pub enum BodyError {
     /// A chunk extension with control characters, or too many bytes of extensions.
     #[error("chunk extensions are malformed or too long")]
     Extension,
-    /// An invalid trailer section.
+    /// The trailer section is malformed or too long.
     #[error("the trailer section is refused: {0}")]
     Trailer(HeadError),
 }
@@ -44,7 +44,7 @@ pub enum BodyPart {
     End(usize),
 }
 
-/// Decodes one body.
+/// A decoder of one body.
 #[derive(Debug, Clone)]
 pub struct BodyDecoder {
     state: State,
@@ -75,11 +75,9 @@ enum State {
     },
     /// The remaining bytes of a chunk.
     Chunk(u64),
-    /// Behind a chunk's data.
     ChunkEnd,
     /// Behind the CR after it.
     ChunkEndLf,
-    /// In the trailer section.
     Trailers(HeadProgress),
     Ended,
 }

@@ -48,7 +48,7 @@ pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes `Content-Length`.
+/// Writes the field line of Content-Length.
 pub fn content_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"Content-Length: ");
     out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());

@@ -33,7 +33,7 @@ pub enum HeadError {
     FirstLine,
     /// A version other than 1.0 and 1.1 (RFC 9110 §2.5).
     #[error("the version of HTTP is not supported")]
-    HttpVersion,
+    Version,
     /// A line that ends by LF alone, or has a CR within (RFC 9112 §2.2).
     #[error("a line does not end with CR LF")]
     LineEnd,
@@ -54,7 +54,7 @@ pub enum HeadError {
     /// A request's first line longer than that (RFC 9112 §3).
     #[error("the request-target is too long")]
     TargetTooLong,
-    /// More fields than [`HeadLimits::fields`].
+    /// More field lines than [`HeadLimits::fields`] allows.
     #[error("there are too many fields")]
     TooManyFields,
     /// More than [`NOMINATED`] elements in Connection.

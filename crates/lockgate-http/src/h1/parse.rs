@@ -302,7 +302,7 @@ fn fields(
     }
 }
 
-/// Checks [`NOMINATED`].
+/// Refuses a Connection with more than [`NOMINATED`] elements.
 fn nominated(fields: &Fields) -> Result<(), HeadError> {
     // That many elements need that many bytes: most values are shorter.
     let elements = |value: &[u8]| match value.len() < NOMINATED {
@@ -375,7 +375,7 @@ fn may_be_controls(word: u64) -> u64 {
     below(word, 0x20) | below(word ^ (ONES * 0x7f), 1)
 }
 
-/// The bytes of tokens.
+/// The bytes that a token may have (RFC 9110 §5.6.2).
 pub(crate) const TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;

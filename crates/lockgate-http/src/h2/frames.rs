@@ -108,7 +108,7 @@ pub struct FrameScanner {
 enum ScanState {
     /// This many bytes are skipped, at least one.
     Skip(u32),
-    ScannedHeader,
+    Header,
     /// The payload of a frame with this header, which is kept.
     Payload(ScannedHeader),
     /// This many bytes before the field section of a frame with this header.

@@ -57,7 +57,7 @@ pub enum SectionError {
     /// A connection-specific field, or a TE other than `trailers` (RFC 9113 §8.2.2).
     #[error("a field is specific to connections")]
     ConnectionField,
-    /// An invalid body length.
+    /// Content-Length is no length, or several differ.
     #[error(transparent)]
     Framing(#[from] FramingError),
     /// Content-Length promises a body, and there is none (RFC 9113 §8.1.1).
@@ -69,7 +69,7 @@ pub enum SectionError {
     /// The same, by the pseudo-header fields alone.
     #[error("the request-target is too long")]
     TargetTooLong,
-    /// More fields than [`HeadLimits::fields`](crate::h1::HeadLimits::fields).
+    /// More field lines than [`HeadLimits::fields`](crate::h1::HeadLimits::fields) allows.
     #[error("there are too many fields")]
     TooManyFields,
 }

@@ -14,13 +14,13 @@ use crate::target::{self, Authority, TargetForm};
 pub struct PseudoFields<'a> {
     /// `:method`; empty if missing.
     pub method: &'a [u8],
-    /// `:scheme`.
+    /// `:scheme`, absent in a plain CONNECT.
     pub scheme: Option<&'a [u8]>,
-    /// `:authority`.
+    /// `:authority`: host and port.
     pub authority: Option<&'a [u8]>,
-    /// `:path`, with its query.
+    /// `:path`, with its query; absent in a plain CONNECT.
     pub path: Option<&'a [u8]>,
-    /// `:protocol` (RFC 8441).
+    /// `:protocol` of an extended CONNECT (RFC 8441).
     pub protocol: Option<&'a [u8]>,
 }
 

@@ -72,9 +72,8 @@ const PROTOCOL: u16 = 1 << 4;
 const STATUS: u16 = 1 << 5;
 /// An unknown name with a colon.
 const UNKNOWN: u16 = 1 << 6;
-/// All pseudo-fields.
 const PSEUDO: u16 = (1 << 7) - 1;
-/// Any other field.
+/// A field without a colon in front.
 const REGULAR: u16 = 1 << 7;
 /// A connection-specific field (RFC 9113 §8.2.2).
 const CONNECTION: u16 = 1 << 8;
@@ -464,7 +463,7 @@ const fn names(name: &[u8]) -> u16 {
     }
 }
 
-/// The static table.
+/// The sizes and marks of the static table.
 static FIXED: [EntrySize; STATIC.len()] = {
     let mut fixed = [EntrySize {
         name: 0,

@@ -46,7 +46,7 @@ impl HpackEncoder {
         self.changes += 1;
     }
 
-    /// Begins a block.
+    /// Begins a block: announces changed table sizes.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         for size in self.updates.drain(..) {
             integer::encode(out, 0x20, 5, size);

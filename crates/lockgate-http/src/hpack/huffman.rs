@@ -281,7 +281,7 @@ pub(super) fn encoded_len(text: &[u8]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Encodes a string.
+/// Appends the code of a string, padded to whole bytes.
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut have) = (0_u64, 0_u32);
     for byte in text {

@@ -39,7 +39,7 @@ pub(super) fn parse(text: &[u8], mut each: impl FnMut(&[u8], MemberValue)) -> Op
     }
 }
 
-/// The unread text.
+/// The part of the text that is not parsed yet.
 struct DictionaryReader<'a>(&'a [u8]);
 
 impl<'a> DictionaryReader<'a> {

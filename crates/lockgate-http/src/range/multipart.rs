@@ -42,7 +42,7 @@ impl<'a> Multipart<'a> {
         }
     }
 
-    /// The parts in order.
+    /// The parts, in the order of the request.
     pub fn parts(&self) -> &[ByteRange] {
         &self.parts
     }

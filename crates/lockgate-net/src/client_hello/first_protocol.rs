@@ -34,7 +34,7 @@ pub enum FirstProtocol {
     Tls,
     /// Plain HTTP: respond in plain HTTP.
     Http,
-    /// Neither.
+    /// Neither TLS nor HTTP.
     Other,
 }
 

@@ -32,7 +32,7 @@ pub struct ClientHello<'a> {
     alpn: Cow<'a, [u8]>,
 }
 
-/// A version of TLS.
+/// A version of TLS, as hellos name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HelloVersion {
     /// TLS 1.0

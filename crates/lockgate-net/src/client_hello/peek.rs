@@ -21,8 +21,8 @@ pub enum Peek<'a> {
         /// Bytes since the beginning of the connection.
         at_least: usize,
     },
-    /// The hello is complete.
-    ClientHello(ClientHello<'a>),
+    /// The hello is complete, and was parsed.
+    Hello(ClientHello<'a>),
 }
 
 /// Parses a ClientHello at the beginning of `bytes`, which may be longer.

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout};
 
 use super::{MemoryKind, charge};
 
-/// Counts what `A` allocates.
+/// An allocator that counts the allocations of `A`.
 #[derive(Debug)]
 pub struct CountingAllocator<A>(pub A);
 

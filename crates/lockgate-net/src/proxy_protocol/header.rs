@@ -7,7 +7,7 @@ use super::Tlvs;
 /// A complete header and its length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedHeader {
-    /// The header.
+    /// The fields of the header.
     pub header: ProxyHeader,
     /// The length of the header in bytes; the client's data begins right after. Never more than was
     /// parsed.
@@ -30,7 +30,7 @@ pub struct ProxyHeader {
 pub enum HeaderVersion {
     /// One line of text (§2.1).
     V1,
-    /// Binary (§2.2).
+    /// Bytes behind a signature (§2.2).
     V2,
 }
 
@@ -44,7 +44,7 @@ pub enum ProxiedAddresses {
     /// TCP. IPv4-mapped IPv6 addresses are given as IPv4 by `parse`, so that one client has one
     /// address; the two families may therefore differ.
     Inet {
-        /// The client.
+        /// The address of the client.
         source: SocketAddr,
         /// The address that the client connected to.
         destination: SocketAddr,
@@ -53,7 +53,7 @@ pub enum ProxiedAddresses {
     /// begin with a zero byte; an unnamed socket is empty. At most 108 bytes each: longer ones are
     /// not written.
     Unix {
-        /// The client.
+        /// The name of the client's socket.
         source: Box<[u8]>,
         /// The address that the client connected to.
         destination: Box<[u8]>,

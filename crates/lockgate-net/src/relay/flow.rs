@@ -71,7 +71,7 @@ pub(super) enum FlowStage {
     #[default]
     Open,
     /// The source has ended; pending bytes are sent before the end.
-    SourceEnd,
+    Ending,
     /// The sink accepts no more; further bytes of the source are discarded, so that it can receive
     /// the response.
     Refused,
@@ -79,7 +79,7 @@ pub(super) enum FlowStage {
     Ended,
 }
 
-/// One direction.
+/// One direction of a relay.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     pub(super) stage: FlowStage,
@@ -517,7 +517,6 @@ enum SourceRead {
     Data { len: usize, full: bool },
     /// No data: TLS's own bytes, or an incomplete record.
     Nothing,
-    /// The source has ended.
     End(SourceEnd),
 }
 

@@ -48,7 +48,7 @@ impl BufferPool {
         self.texts.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes a buffer back.
+    /// Takes back a buffer that was lent for text.
     pub fn take_back(&self, mut text: Vec<u8>) {
         let mut texts = self.texts.borrow_mut();
         if texts.len() < KEPT && text.capacity() <= TEXT {
@@ -105,7 +105,7 @@ impl fmt::Debug for BufferPool {
     }
 }
 
-/// Received bytes, in order.
+/// Received bytes of one connection that are not consumed yet.
 #[derive(Debug)]
 pub struct ReadBuffer {
     blocks: Rc<BufferPool>,
@@ -116,7 +116,7 @@ pub struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// An empty inbox.
+    /// An empty buffer that takes blocks from this pool.
     pub fn new(blocks: &Rc<BufferPool>) -> Self {
         Self {
             blocks: Rc::clone(blocks),
@@ -131,12 +131,12 @@ impl ReadBuffer {
         Rc::clone(&self.blocks)
     }
 
-    /// The held bytes.
+    /// The received bytes that are not consumed.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.held.clone()]
     }
 
-    /// The held bytes, mutable.
+    /// The same, to be changed in place.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.held.clone()]
     }
@@ -183,7 +183,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Appends bytes.
+    /// Appends a copy of `bytes`, as if they had been read.
     pub fn extend(&mut self, bytes: &[u8]) {
         let mut left = bytes;
         while !left.is_empty() {

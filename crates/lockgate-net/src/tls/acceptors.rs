@@ -11,7 +11,7 @@ use super::server::Acceptor;
 /// A host with its own rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SniPattern {
-    /// This one.
+    /// This name and no other.
     Exact(String),
     /// Every name below this one, however many labels deeper.
     Under(String),
@@ -69,7 +69,7 @@ impl Acceptors {
         chosen.serves(name).then_some((place, chosen))
     }
 
-    /// All of them.
+    /// Every acceptor of the address, by index.
     pub fn all(&self) -> &[Arc<Acceptor>] {
         &self.all
     }

@@ -45,15 +45,15 @@ pub struct CertSummary {
     pub names: Vec<String>,
     /// IP addresses in the certificate.
     pub addresses: Vec<IpAddr>,
-    /// Start of its validity.
+    /// The start of its validity.
     pub not_before: SystemTime,
-    /// End of its validity.
+    /// The end of its validity.
     pub not_after: SystemTime,
-    /// Kind of its key.
+    /// The kind of its public key.
     pub key: KeyKind,
-    /// The subject.
+    /// The distinguished name of the subject.
     pub subject: String,
-    /// The issuer.
+    /// The distinguished name of the issuer.
     pub issuer: String,
     /// Whether an OCSP response is stapled now.
     pub stapled: bool,

@@ -91,22 +91,22 @@ impl Certificate {
         &self.facts.addresses
     }
 
-    /// Start of its validity.
+    /// The start of its validity.
     pub fn not_before(&self) -> SystemTime {
         self.facts.not_before
     }
 
-    /// End of its validity.
+    /// The end of its validity.
     pub fn not_after(&self) -> SystemTime {
         self.facts.not_after
     }
 
-    /// The subject, as text.
+    /// The distinguished name of the subject.
     pub fn subject(&self) -> &str {
         &self.facts.subject
     }
 
-    /// The issuer, as text.
+    /// The distinguished name of the issuer.
     pub fn issuer(&self) -> &str {
         &self.facts.issuer
     }

@@ -35,7 +35,7 @@ pub enum CaSource {
 /// The TLS settings of one pool.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// The trusted CAs.
+    /// The CAs that may sign its certificate.
     pub ca: CaSource,
     /// The offered protocol names, the preferred one first; may be empty.
     pub alpn: Vec<Vec<u8>>,
@@ -43,7 +43,7 @@ pub struct ClientSettings {
     pub name: Option<String>,
     /// The offered versions, suites and groups.
     pub policy: Policy,
-    /// Whether sessions are resumed.
+    /// Whether tickets of earlier sessions are used.
     pub resume: bool,
     /// The client certificate, for endpoints that request one.
     pub identity: Option<CertFiles>,
@@ -78,13 +78,13 @@ pub enum ConnectorError {
     /// A name that is neither a host name nor an IP address, or is empty.
     #[error("no certificate can be for the name {name:?}; name the endpoint's certificate")]
     BadName {
-        /// The name as written.
+        /// The name as the configuration has it.
         name: String,
     },
     /// A protocol name for ALPN must have 1 to 255 bytes (RFC 7301 §3.1).
     #[error("an ALPN protocol name has {length} bytes; 1 to 255 are allowed")]
     AlpnLength {
-        /// The length in bytes.
+        /// The length of the name in bytes.
         length: usize,
     },
     /// The TLS library refused the settings.

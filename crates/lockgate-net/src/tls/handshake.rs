@@ -30,7 +30,7 @@ const TLS13: &str = "TLSv1.3";
 /// The result of the negotiation, for logs and for the PROXY header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
-    /// `TLSv1.2` or `TLSv1.3`.
+    /// The version: `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,
     /// The cipher suite by its IANA name.
     pub cipher: &'static str,
@@ -44,10 +44,10 @@ pub struct Negotiated {
     pub peer_verified: bool,
 }
 
-/// A finished handshake.
+/// The result of a handshake: a connection over TLS.
 #[derive(Debug)]
 pub struct Established {
-    /// The session.
+    /// The session that continues the connection.
     pub session: Box<TlsSession>,
     /// The result of the negotiation.
     pub negotiated: Negotiated,
@@ -61,7 +61,7 @@ pub struct Established {
 /// The reason why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    /// The connection broke.
+    /// The connection broke before the end.
     #[error("connection broke: {0}")]
     Io(#[from] io::Error),
     /// The peer closed before the handshake was over.

@@ -30,13 +30,13 @@ const GCM_RECORDS: u64 = 1 << 24;
 /// The content types of RFC 8446 §5.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentType {
-    /// Meaningless after the handshake.
+    /// Meaningless after the handshake: refused.
     ChangeCipherSpec,
     /// A close or an error.
     Alert,
     /// Tickets, key updates; a renegotiation in TLS 1.2.
     Handshake,
-    /// Data of the application.
+    /// Data of the application, such as HTTP.
     ApplicationData,
 }
 
@@ -252,9 +252,9 @@ impl RecordSealer {
 /// The content of an opened record: its plaintext is at the front of the caller's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenedRecord {
-    /// The content type.
+    /// The content type of the record.
     pub kind: ContentType,
-    /// The bytes of plaintext.
+    /// The number of bytes of plaintext.
     pub len: usize,
 }
 

@@ -114,12 +114,12 @@ impl Acceptor {
         self.running.load().config.clone()
     }
 
-    /// The certificates.
+    /// The certificates that it chooses from.
     pub fn store(&self) -> &Arc<CertStore> {
         &self.fixed.store
     }
 
-    /// See [`CertStore::serves`].
+    /// As [`CertStore::serves`], with its own certificates.
     pub fn serves(&self, sni: Option<&str>) -> bool {
         self.fixed.store.serves(sni)
     }

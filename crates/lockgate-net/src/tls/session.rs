@@ -35,7 +35,7 @@ const KEY_UPDATE_NOT_REQUESTED: [u8; 5] = [KEY_UPDATE, 0, 0, 1, 0];
 /// The reason why a session cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// A refused record.
+    /// A record that does not authenticate or is malformed.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The peer ended with this fatal alert (RFC 8446 §6.2).
@@ -44,7 +44,7 @@ pub enum SessionError {
     /// The peer violated the protocol; this alert is for it.
     #[error("peer broke the protocol (alert {0})")]
     Misbehaved(u8),
-    /// The peer requested renegotiation.
+    /// The peer requested renegotiation, which TLS 1.2 allows.
     #[error("peer asked to renegotiate")]
     Renegotiation,
 }
@@ -61,7 +61,7 @@ impl SessionError {
     }
 }
 
-/// The result of [`TlsSession::open`].
+/// The bytes that one [`TlsSession::open`] has handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenedBytes {
     /// The bytes of records that are done.
@@ -72,9 +72,7 @@ pub struct OpenedBytes {
 
 /// Our role in the connection, with the state that rustls needs for the next keys.
 pub(super) enum SessionRole {
-    /// We accepted.
     Server(KernelConnection<ServerConnectionData>),
-    /// We connected.
     Client(KernelConnection<ClientConnectionData>),
 }
 
@@ -89,7 +87,7 @@ pub(super) struct HandshakeRest {
     pub(super) closed: bool,
 }
 
-/// An established TLS connection.
+/// A TLS connection after its handshake.
 pub struct TlsSession {
     opener: RecordOpener,
     sealer: RecordSealer,

@@ -35,17 +35,17 @@ pub enum TicketError {
     /// secret.
     #[error("{}: line {line} is no ticket key: 48 or 80 bytes in base64 or hexadecimal are expected", .path.display())]
     BadLine {
-        /// The key file.
+        /// The file of the keys.
         path: PathBuf,
-        /// Counted from 1.
+        /// The number of the line, from 1.
         line: usize,
     },
     /// Two lines with the same first 16 bytes, which are the name of a key.
     #[error("{}: line {line} has the name (the first 16 bytes) of an earlier key", .path.display())]
     SameName {
-        /// The key file.
+        /// The file of the keys.
         path: PathBuf,
-        /// Counted from 1.
+        /// The number of the line, from 1.
         line: usize,
     },
     /// `rotate` or `keep` is zero.
@@ -56,16 +56,16 @@ pub enum TicketError {
     NoRandomness,
 }
 
-/// The result of [`TicketRing::rotate_if_due`].
+/// Whether [`TicketRing::rotate_if_due`] has rotated the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRotation {
-    /// No rotation was due.
+    /// The current key is young enough.
     NotDue,
     /// A new key encrypts; the oldest is gone if there were too many.
     Rotated,
 }
 
-/// The result of [`TicketRing::reload`].
+/// Whether [`TicketRing::reload`] has read keys.
 #[derive(Debug, PartialEq, Eq)]
 pub enum KeysReloaded {
     /// The keys are random: there is no file.

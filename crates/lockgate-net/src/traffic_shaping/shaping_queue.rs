@@ -83,7 +83,7 @@ impl ShapingQueue {
         now()
     }
 
-    /// The number of waits.
+    /// The number of waits of the worker.
     pub fn len(&self) -> usize {
         self.waiting.borrow().len()
     }
@@ -125,7 +125,7 @@ impl ShapingQueue {
         }
     }
 
-    /// Cancels a wait.
+    /// Removes a wait that is no longer needed.
     pub(super) fn cancel(&self, wait: QueuedWait) {
         self.waiting.borrow_mut().remove(&wait);
     }

@@ -49,7 +49,7 @@ pub(super) enum OpeningError {
     #[error("PROXY header from an address that is not trusted")]
     Stranger,
     #[error("{0}")]
-    ClientHello(#[from] HelloError),
+    Hello(#[from] HelloError),
     #[error("plain HTTP on a TLS port")]
     PlainHttp,
     #[error("neither TLS nor HTTP")]
