@@ -2,9 +2,9 @@
 //! documents.
 //!
 //! There are two ways to run them, which give the same bytes:
-//! - A [`ChangePlan`] is a whole document with all changes made and placeholders for values. A request
-//!   only fills those in: nothing is searched and no text is copied. For files that are held in
-//!   memory.
+//! - A [`ChangePlan`] is a whole document with all changes made and placeholders for values. A
+//!   request only fills those in: nothing is searched and no text is copied. For files that are
+//!   held in memory.
 //! - A [`Changer`] changes a document in a stream, however it is cut, in bounded memory. For
 //!   proxied responses, and for files that are too long to be held.
 //!
@@ -35,8 +35,8 @@
 //!   looks at each byte some hundred times at most.
 //!
 //! # Escaping of values
-//! Values come from requests, so clients choose them. [`TemplatePart::Value`] is escaped for the kind of
-//! the [`DocumentKind`]:
+//! Values come from requests, so clients choose them. [`TemplatePart::Value`] is escaped for the
+//! kind of the [`DocumentKind`]:
 //! - HTML and XML: `& < > " '` as character references, so a value can neither be a tag nor end a
 //!   quoted attribute.
 //! - JSON and JavaScript: as `\uXXXX` all characters that could end a string or a script. A value
@@ -49,8 +49,8 @@
 //! are the same places in the tags of a template, its own `<script>` and `<style>`, and a value in
 //! a tag without quotes. A text or a pattern does not know where in the page it matches: in an
 //! unquoted attribute, in a script or right behind `href="`, escaping is not enough, and rules must
-//! avoid such places. [`TemplatePart::Raw`] is a value without escapes: for values that clients do not
-//! choose.
+//! avoid such places. [`TemplatePart::Raw`] is a value without escapes: for values that clients do
+//! not choose.
 //!
 //! # Elements that selectors see
 //! Tags as they are written: an element without an end tag has no end, so `append` and `after` do

@@ -5,8 +5,8 @@
 //! and waits for its acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of
 //! data to send it with (RFC 1122 §4.2.3.2), unless TCP_QUICKACK says otherwise, which holds until
 //! something is sent. Readers of messages know when they wait for the rest of one:
-//! [`Socket::await_rest`]. For readers of mere bytes there are [`EndpointStalls`] and [`ReadPauses`], and for
-//! relays early acknowledgements.
+//! [`Socket::await_rest`]. For readers of mere bytes there are [`EndpointStalls`] and
+//! [`ReadPauses`], and for relays early acknowledgements.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Context;

@@ -1,5 +1,5 @@
-//! A connected socket with or without TLS, for readers of messages: bytes come into an [`ReadBuffer`]
-//! and leave from slices.
+//! A connected socket with or without TLS, for readers of messages: bytes come into a
+//! [`ReadBuffer`] and leave from slices.
 //!
 //! Each call is at most one system call. The relay moves bytes unread; this is for code that reads
 //! them.

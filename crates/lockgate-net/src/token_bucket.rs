@@ -1,8 +1,8 @@
 //! Token buckets: the arithmetic of all rate limits, on time that the caller gives.
 //!
 //! A bucket is GCRA (the virtual scheduling of ITU-T I.371): one number, the time when it is full
-//! again if nothing more is taken. A token costs the time in which it is earned, so nothing is added
-//! as time passes, and taking one needs no division.
+//! again if nothing more is taken. A token costs the time in which it is earned, so nothing is
+//! added as time passes, and taking one needs no division.
 //!
 //! Does not know what the tokens are for, and does not wait.
 

@@ -1,7 +1,7 @@
 //! Encoders of content, piece by piece or whole.
 //!
-//! An [`ContentEncoder`] encodes one message after the other; [`Encoders`] keeps idle ones. The same calls
-//! give the same bytes with a used encoder as with a new one.
+//! A [`ContentEncoder`] encodes one message after the other; [`Encoders`] keeps idle ones. The
+//! same calls give the same bytes with a used encoder as with a new one.
 //!
 //! # Memory of an encoder
 //! Bounded by the level: windows reach back 1 MB with zstd, 256 KB with br and 32 KB with gzip,

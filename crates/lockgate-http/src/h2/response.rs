@@ -7,8 +7,9 @@ use crate::fields::{Field, Known};
 use crate::h1::{HeadLimits, framing};
 use crate::head::{BodyLength, HttpVersion, Method, ResponseHead};
 
-/// Whether a field of a response is allowed in HTTP/2. [`Onward`](crate::forwarding::EndToEndFields)
-/// removes those that Connection names. The caller lowers the case of names.
+/// Whether a field of a response is allowed in HTTP/2.
+/// [`EndToEndFields`](crate::forwarding::EndToEndFields) removes those that Connection names. The
+/// caller lowers the case of names.
 pub fn passes(field: &Field<'_>) -> bool {
     field.known != Some(Known::Te) && !section::is_of_connections(field.known, field.name)
 }

@@ -36,8 +36,8 @@ pub(super) fn fill<'a>(
     Ok(())
 }
 
-/// The unused part of [`HeadLimits::head`]. A field counts as in HPACK's tables (RFC 9113 §6.5.2): 32
-/// bytes more than its own, however short it was on the wire.
+/// The unused part of [`HeadLimits::head`]. A field counts as in HPACK's tables (RFC 9113 §6.5.2):
+/// 32 bytes more than its own, however short it was on the wire.
 pub(super) struct SectionBudget(usize);
 
 impl SectionBudget {

@@ -1,8 +1,8 @@
 //! HPACK (RFC 7541): compression of HTTP/2 heads, both ways, without IO.
 //!
-//! [`HpackDecoder`] decodes a peer's blocks: the cost is bounded by the length of the block and the size
-//! of the dynamic table. [`BlockAccount`] measures blocks without decoding. [`HpackEncoder`] encodes blocks
-//! for senders that repeat themselves. None of them interprets a field.
+//! [`HpackDecoder`] decodes a peer's blocks: the cost is bounded by the length of the block and the
+//! size of the dynamic table. [`BlockAccount`] measures blocks without decoding. [`HpackEncoder`]
+//! encodes blocks for senders that repeat themselves. None of them interprets a field.
 
 mod account;
 mod decode;

@@ -78,10 +78,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<ParsedHeader>, ProxyError> {
 
 /// Appends a header to `out`.
 ///
-/// Families as in [`encode_v1`](super::encode_v1). [`ProxiedAddresses::Unknown`] becomes the PROXY command
-/// with an unspecified family, so that the receiver still reads `tlvs`; [`ProxiedAddresses::Local`] the
-/// LOCAL command, without them (§2.2: the receiver would discard them). Values longer than
-/// [`VALUE_MAX`](super::VALUE_MAX) are left out rather than truncated.
+/// Families as in [`encode_v1`](super::encode_v1). [`ProxiedAddresses::Unknown`] becomes the PROXY
+/// command with an unspecified family, so that the receiver still reads `tlvs`;
+/// [`ProxiedAddresses::Local`] the LOCAL command, without them (§2.2: the receiver would discard
+/// them). Values longer than [`VALUE_MAX`](super::VALUE_MAX) are left out rather than truncated.
 pub fn encode_v2(out: &mut Vec<u8>, addresses: &ProxiedAddresses, tlvs: &Tlvs<'_>) {
     let mut block = Vec::with_capacity(256);
     let (command, family) = encode_addresses(&mut block, addresses);

@@ -5,8 +5,9 @@
 //!
 //! - `server`: [`Acceptor`], TLS to clients · `acceptors`: the choice of one by SNI · `client`:
 //!   [`Connector`], TLS to endpoints
-//! - `cert_store`: certificates by SNI · `certs`: one certificate from its files (`cert_files`) · `pem`,
-//!   `x509`, `private_key`, `ocsp`: the contents of these · `file_stamp`: whether they changed
+//! - `cert_store`: certificates by SNI · `certs`: one certificate from its files (`cert_files`) ·
+//!   `pem`, `x509`, `private_key`, `ocsp`: the contents of these · `file_stamp`: whether they
+//!   changed
 //! - `tickets`: session tickets · `policy`: versions, suites, groups · `verify`: client
 //!   certificates
 

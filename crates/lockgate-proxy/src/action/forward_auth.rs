@@ -35,8 +35,9 @@ pub struct ForwardAuth {
 impl ForwardAuth {
     /// What it is asked about a request: a GET without a body, with those of the request's `fields`
     /// that go on. What others say about where a request came from is left out, but for what
-    /// [`Client`](lockgate_http::forwarding::ForwardedClient) replaces or adds to. Neither is it asked
-    /// whether it has something newer, or a part of something: that is about what was asked for.
+    /// [`ForwardedClient`](lockgate_http::forwarding::ForwardedClient) replaces or adds to. Neither
+    /// is it asked whether it has something newer, or a part of something: that is about what was
+    /// asked for.
     pub fn question(
         &self,
         head: &RequestHead,

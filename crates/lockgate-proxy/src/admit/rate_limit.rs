@@ -1,14 +1,14 @@
-//! Rate limits that hold for the process: one bounded table of token buckets for all limits, clients
-//! and workers. A bucket that is full again is as good as one that was never there, so it is
-//! forgotten first.
+//! Rate limits that hold for the process: one bounded table of token buckets for all limits,
+//! clients and workers. A bucket that is full again is as good as one that was never there, so it
+//! is forgotten first.
 //!
 //! **At the cap** (many more clients, or made-up header values, than there is room for) a shard
 //! gives up an eighth of its buckets: those that are full again; if that is not enough, the least
 //! used ones *of the limit that has the most*. So a flood under one limit makes the buckets of
 //! another one go only where that has more of them than the flood; and under its own limit it drops
-//! its own once-used buckets before one that is exhausted. Who wants an exhausted bucket
-//! forgotten must exhaust as many others as there is room for, and had more requests from those
-//! than he regains by it. Nobody is ever refused because the table is full.
+//! its own once-used buckets before one that is exhausted. Who wants an exhausted bucket forgotten
+//! must exhaust as many others as there is room for, and had more requests from those than he
+//! regains by it. Nobody is ever refused because the table is full.
 //!
 //! Knows no clock: the caller says what time it is.
 
