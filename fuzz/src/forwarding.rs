@@ -93,7 +93,7 @@ pub fn fields(data: &[u8]) {
         );
     }
     detached(&head.fields, &kept);
-    for field in head.fields.iter().filter(forwarding::passes_behind) {
+    for field in head.fields.iter().filter(forwarding::passes_in_trailers) {
         let usual: Vec<u8> = field
             .name
             .iter()
@@ -130,7 +130,7 @@ pub fn h1_exchange(data: &[u8]) {
     encode::request_line(&mut out, head.method_name(), asked.path, asked.query);
     encode::field(&mut out, b"Host", asked.host);
     head.fields.write(&mut out, passes);
-    client.tell(asked.host, &head.fields, |name, parts| {
+    client.write_fields(asked.host, &head.fields, |name, parts| {
         encode::field_of(&mut out, name.as_bytes(), parts);
     });
     match length {
@@ -237,7 +237,7 @@ fn named(fields: &Fields) -> Vec<Vec<u8>> {
 /// Then nothing goes on that would not have, and what is added cannot be named any more.
 fn detached(fields: &Fields, kept: &[Field<'_>]) {
     let mut detached = fields.clone();
-    forwarding::detach(&mut detached);
+    forwarding::remove_connection_fields(&mut detached);
     let names: Vec<_> = fields
         .tokens(Known::Connection)
         .map(<[u8]>::to_vec)

@@ -1,6 +1,9 @@
 //! The calendar, and the date as HTTP writes and reads it.
 //!
 //! Knows no clock: times are seconds since 1970 without leap seconds, up to the year 9999.
+//!
+//! Own code, because the `httpdate` crate (1.0.3) refuses a leap second and a date with another
+//! weekday, takes spaces around a date, and gives a two-digit year a fixed century.
 
 /// The length of an [`imf_fixdate`] in bytes.
 pub const LENGTH: usize = 29;

@@ -36,7 +36,7 @@ impl<'a> EndToEndFields<'a> {
     /// Transfer-Encoding.
     pub fn passes(&self, field: &Field<'_>) -> bool {
         match field.known {
-            Some(known) if ends_here(known) => false,
+            Some(known) if is_hop_by_hop(known) => false,
             Some(Known::Host) => true,
             _ => !self
                 .named
@@ -48,7 +48,7 @@ impl<'a> EndToEndFields<'a> {
 
 /// Removes Connection and the fields that it names: fields that we add afterwards cannot be removed
 /// by a peer (CVE-2022-1388, CVE-2022-31813).
-pub fn detach(fields: &mut Fields) {
+pub fn remove_connection_fields(fields: &mut Fields) {
     let ours = |token: &[u8]| {
         [&b"close"[..], b"keep-alive", b"te", b"upgrade"]
             .iter()
@@ -63,14 +63,14 @@ pub fn detach(fields: &mut Fields) {
         .collect();
     let (kept, named) = (kept.join(&b", "[..]), fields.clone());
     let onward = EndToEndFields::of(&named);
-    fields.retain(|field| field.known.is_some_and(ends_here) || onward.passes(&field));
+    fields.retain(|field| field.known.is_some_and(is_hop_by_hop) || onward.passes(&field));
     fields.set(Known::Connection, &kept);
 }
 
 /// Whether a trailer is forwarded. Fields of framing, routing, credentials or the client are not
 /// (RFC 9110 §6.5.1): a recipient that merges trailers into the head would take a peer's value for
 /// ours.
-pub fn passes_behind(field: &Field<'_>) -> bool {
+pub fn passes_in_trailers(field: &Field<'_>) -> bool {
     const NEVER: [&[u8]; 34] = [
         b"accept-encoding",
         b"age",
@@ -129,7 +129,7 @@ pub enum Recipient {
 ///
 /// # Errors
 /// When it is no number, or there are several.
-pub fn count_hop(head: &RequestHead) -> Result<(Recipient, Option<u64>), MaxForwardsError> {
+pub fn decrement_max_forwards(head: &RequestHead) -> Result<(Recipient, Option<u64>), MaxForwardsError> {
     if !matches!(head.method, Method::Options | Method::Trace) {
         return Ok((Recipient::Next, None));
     }
@@ -141,7 +141,7 @@ pub fn count_hop(head: &RequestHead) -> Result<(Recipient, Option<u64>), MaxForw
 }
 
 /// Writes the Max-Forwards for the next hop.
-pub fn set_hops(left: u64, fields: &mut Fields) {
+pub fn set_max_forwards(left: u64, fields: &mut Fields) {
     fields.set(
         Known::MaxForwards,
         itoa::Buffer::new().format(left).as_bytes(),
@@ -168,7 +168,7 @@ fn max_forwards(fields: &Fields) -> Result<Option<u64>, MaxForwardsError> {
 pub struct MaxForwardsError;
 
 /// Whether a field is hop-by-hop, even if Connection does not name it.
-fn ends_here(known: Known) -> bool {
+fn is_hop_by_hop(known: Known) -> bool {
     matches!(
         known,
         Known::Connection
@@ -199,7 +199,7 @@ pub struct ForwardedClient {
     secure: bool,
     trusted: bool,
     /// Whether no forwarding fields are written.
-    unnamed: bool,
+    anonymous: bool,
     /// The client's element of `Forwarded`, without the host (RFC 7239 §4).
     element: String,
 }
@@ -214,23 +214,23 @@ impl ForwardedClient {
             address,
             secure,
             trusted,
-            unnamed: false,
+            anonymous: false,
             element,
         }
     }
 
     /// A client without forwarding fields: it asked for a forward proxy, and its own such fields
     /// are forwarded unchanged.
-    pub fn unnamed() -> Self {
+    pub fn anonymous() -> Self {
         Self {
-            unnamed: true,
+            anonymous: true,
             ..Self::new(String::new(), false, false)
         }
     }
 
     /// Whether no forwarding fields are written.
-    pub fn is_unnamed(&self) -> bool {
-        self.unnamed
+    pub fn is_anonymous(&self) -> bool {
+        self.anonymous
     }
 
     /// Whether the client uses TLS.
@@ -243,11 +243,11 @@ impl ForwardedClient {
         self.trusted
     }
 
-    /// Whether a field must not be forwarded beside those of [`tell`](Self::tell): any client could
+    /// Whether a field must not be forwarded beside those of [`write_fields`](Self::write_fields): any client could
     /// have sent it.
     pub fn replaces(&self, field: &Field<'_>) -> bool {
         match field.known {
-            _ if self.unnamed => false,
+            _ if self.anonymous => false,
             Some(Known::XForwardedFor | Known::Forwarded) => true,
             // The first hop knows the user's request best.
             Some(Known::XForwardedProto | Known::XForwardedHost) => !self.trusted,
@@ -261,8 +261,8 @@ impl ForwardedClient {
     /// Passes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4) to `add`, each
     /// with the parts of its value. `sent` are the request's fields; `host` is its host as it was
     /// written, with its port.
-    pub fn tell(&self, host: &[u8], sent: &Fields, mut add: impl FnMut(&'static str, &[&[u8]])) {
-        if self.unnamed {
+    pub fn write_fields(&self, host: &[u8], sent: &Fields, mut add: impl FnMut(&'static str, &[&[u8]])) {
+        if self.anonymous {
             return;
         }
         let (address, proto) = (self.address.as_bytes(), proto(self.secure).as_bytes());
@@ -324,12 +324,12 @@ fn is_like_ours(name: &[u8]) -> bool {
     for (usual, byte) in usual.iter_mut().zip(name) {
         *usual = if *byte == b'_' { b'-' } else { *byte };
     }
-    Known::of(usual).is_some_and(|known| !is_for_the_end(known))
+    Known::of(usual).is_some_and(|known| !is_for_recipient(known))
 }
 
 /// Whether a field is known only because the final recipient looks it up: for forwarding it is like
 /// any other.
-fn is_for_the_end(known: Known) -> bool {
+fn is_for_recipient(known: Known) -> bool {
     matches!(
         known,
         Known::AcceptEncoding
@@ -387,7 +387,7 @@ mod tests {
             ("Content-Length", "3"),
             ("X-Other", "2"),
         ]);
-        detach(&mut sent);
+        remove_connection_fields(&mut sent);
         sent.append(b"X-Added", b"3");
         assert_eq!(
             shown(&sent, |_| true),
@@ -415,7 +415,7 @@ mod tests {
                 .iter()
                 .map(|value| ("max-forwards", *value))
                 .collect();
-            count_hop(&RequestHead {
+            decrement_max_forwards(&RequestHead {
                 method,
                 fields: fields(&lines),
                 ..RequestHead::default()
@@ -444,7 +444,7 @@ mod tests {
             Ok((Recipient::Next, None))
         );
         let mut some = fields(&[("max-forwards", "7"), ("x", "y")]);
-        set_hops(6, &mut some);
+        set_max_forwards(6, &mut some);
         assert_eq!(shown(&some, |_| true), ["x: y", "Max-Forwards: 6"]);
     }
 
@@ -465,7 +465,7 @@ mod tests {
             ("if_match", "*"),
             ("Accept_Encoding", "gzip"),
         ]);
-        assert_eq!(shown(&sent, passes_behind), ["X-Sum: 1", "grpc-status: 0"]);
+        assert_eq!(shown(&sent, passes_in_trailers), ["X-Sum: 1", "grpc-status: 0"]);
     }
 
     /// RFC 9112 §9.3.
@@ -489,7 +489,7 @@ mod tests {
         let sent = fields(sent);
         let mut out = Vec::new();
         sent.write(&mut out, |field| !client.replaces(field));
-        client.tell(host.as_bytes(), &sent, |name, parts| {
+        client.write_fields(host.as_bytes(), &sent, |name, parts| {
             encode::field_of(&mut out, name.as_bytes(), parts);
         });
         String::from_utf8(out)

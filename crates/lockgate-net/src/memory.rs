@@ -3,7 +3,7 @@
 //!
 //! Counted at each change, by thread, and added to the process's sums in steps of 64 KB: a thousand
 //! connections may come between two ticks, and a reading of /proc would come too late. Memory that
-//! this cannot see, such as fragments between allocations, is [reported](Budget::tell_surplus) from
+//! this cannot see, such as fragments between allocations, is [reported](Budget::set_surplus) from
 //! measurements. Does not decide what to free.
 
 mod allocator;
@@ -252,7 +252,7 @@ impl Budget {
     /// Sets the measured memory beyond the counted one. It counts for less of the limit than the
     /// lowest level ends at: it cannot be freed, and with more of it memory would be scarce for the
     /// life of the process.
-    pub fn tell_surplus(&self, bytes: usize) {
+    pub fn set_surplus(&self, bytes: usize) {
         self.surplus.store(
             bytes.min(self.limit.load(Relaxed) / 100 * MOST_SURPLUS),
             Relaxed,

@@ -128,7 +128,7 @@ impl NameCache {
 
     /// Marks the addresses of `host` as unreachable: the next caller looks it up again, unless it
     /// was just looked up.
-    pub fn doubt(&self, host: &str) {
+    pub fn mark_unreachable(&self, host: &str) {
         let mut kept = self.kept();
         let NameGenerations { young, old } = &mut *kept;
         for generation in [young, old] {

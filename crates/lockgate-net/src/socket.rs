@@ -236,7 +236,7 @@ impl Socket {
         let mut tries = self.readable.take() || forgotten;
         loop {
             let mut guard = if std::mem::take(&mut tries) {
-                heard(self.fd.poll_read_ready(&mut nobody()))?
+                last_event(self.fd.poll_read_ready(&mut noop_context()))?
             } else {
                 Some(ready!(self.fd.poll_read_ready(cx))?)
             };
@@ -267,7 +267,7 @@ impl Socket {
     fn note_end(&self) {
         let all = Interest::READABLE | Interest::PRIORITY | Interest::ERROR;
         if let (SocketFamily::Tcp, Poll::Ready(Ok(guard))) =
-            (self.family, pin!(self.fd.ready(all)).poll(&mut nobody()))
+            (self.family, pin!(self.fd.ready(all)).poll(&mut noop_context()))
         {
             self.ended
                 .set(!guard.ready().is_priority() && !guard.ready().is_error());
@@ -286,7 +286,7 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         loop {
             let mut guard = if self.writable.take() {
-                heard(self.fd.poll_write_ready(&mut nobody()))?
+                last_event(self.fd.poll_write_ready(&mut noop_context()))?
             } else {
                 Some(ready!(self.fd.poll_write_ready(cx))?)
             };
@@ -303,12 +303,12 @@ impl Socket {
                     if let Some(guard) = guard.as_mut().filter(|_| moved < wanted) {
                         guard.clear_ready();
                     }
-                    self.wrote(moved, wanted);
+                    self.note_write(moved, wanted);
                     return Poll::Ready(Ok(moved));
                 }
                 Err(Errno::AGAIN) => {
                     guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready);
-                    self.fills();
+                    self.note_full();
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Poll::Ready(Err(errno.into())),
@@ -318,25 +318,25 @@ impl Socket {
 
     /// Notes a write: after much data the socket's limit is set, and a short write means that it is
     /// full.
-    fn wrote(&self, moved: usize, wanted: usize) {
+    fn note_write(&self, moved: usize, wanted: usize) {
         let written = self.written.get();
         if written < FEW {
             self.written.set(written + moved);
             if written + moved >= FEW {
-                self.bound(memory::unsent());
+                self.limit_to_share(memory::unsent());
             }
         }
         if moved < wanted {
-            self.fills();
+            self.note_full();
         } else if self.full.get() > 0 {
             memory::charge(MemoryKind::Kernel, -self.full.take().cast_signed());
         }
     }
 
     /// Counts the memory of a full socket.
-    fn fills(&self) {
+    fn note_full(&self) {
         if self.full.get() == 0 {
-            self.bound(memory::unsent());
+            self.limit_to_share(memory::unsent());
             // An estimate: most slow peers have a smaller window. The difference shows in
             // measurements.
             let holds = self.unsent.get().min(FEW * 4);
@@ -348,7 +348,7 @@ impl Socket {
     /// Limits the unsent bytes to the socket's share of the process's memory. By default the kernel
     /// keeps megabytes for a peer that was fast once, or is on this host. A limit that was lowered
     /// while memory was scarce is raised again later.
-    fn bound(&self, share: usize) {
+    fn limit_to_share(&self, share: usize) {
         let most = share.min(self.allowed.get());
         if most != self.unsent.get() {
             self.set_unsent(i32::try_from(most).unwrap_or(i32::MAX));
@@ -429,7 +429,7 @@ impl Socket {
     /// Whether there is neither data nor an end, by the runtime's events; one system call if there
     /// was an event.
     pub fn is_quiet(&self) -> bool {
-        self.poll_read_with(&mut nobody(), 1, peek).is_pending()
+        self.poll_read_with(&mut noop_context(), 1, peek).is_pending()
     }
 
     /// The same, by the kernel.
@@ -553,15 +553,15 @@ impl Socket {
 }
 
 /// The runtime's last event for a socket, if any.
-fn heard<T>(polled: Poll<io::Result<T>>) -> io::Result<Option<T>> {
+fn last_event<T>(polled: Poll<io::Result<T>>) -> io::Result<Option<T>> {
     match polled {
-        Poll::Ready(heard) => heard.map(Some),
+        Poll::Ready(event) => event.map(Some),
         Poll::Pending => Ok(None),
     }
 }
 
 /// A context without a task to wake.
-fn nobody() -> Context<'static> {
+fn noop_context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 

@@ -50,7 +50,7 @@ impl ThreadPool {
         if self.waiting.load(Ordering::Relaxed) >= WAITING {
             Err(Busy)
         } else {
-            self.go_on(job)
+            self.submit_continuation(job)
         }
     }
 
@@ -59,7 +59,7 @@ impl ThreadPool {
     ///
     /// # Errors
     /// When there are no threads.
-    pub fn go_on<T: Send + 'static>(
+    pub fn submit_continuation<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<oneshot::Receiver<T>, Busy> {
@@ -144,7 +144,7 @@ mod tests {
             "too much waits for a thread",
             "whatever it would do"
         );
-        others.push(threads.go_on(|| WAITING).unwrap());
+        others.push(threads.submit_continuation(|| WAITING).unwrap());
         go.send(()).unwrap();
         assert_eq!(first.blocking_recv(), Ok(1));
         assert_eq!(others.pop().unwrap().blocking_recv(), Ok(WAITING));

@@ -264,7 +264,7 @@ impl Worker {
         self.site_logs.borrow_mut().iter_mut().for_each(Log::flush);
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
-            self.blocks.tidy();
+            self.blocks.evict_unused();
             self.tidy();
         }
         if self.is_stopping() {

@@ -164,7 +164,7 @@ impl Measuring {
         self.surpluses[self.next] = surplus;
         self.next = (self.next + 1) % WINDOW;
         self.budget
-            .tell_surplus(self.surpluses.iter().copied().min().unwrap_or(0));
+            .set_surplus(self.surpluses.iter().copied().min().unwrap_or(0));
     }
 
     /// Says that a level was entered or left, seldom enough that a log is not filled by it.

@@ -208,7 +208,7 @@ impl Texts {
     }
 
     /// Moves on to `at`: the bytes before it are decided.
-    fn go_on(&mut self, at: usize) {
+    fn move_to(&mut self, at: usize) {
         self.at = at;
         let place = self.base + at as u64;
         if place >= self.next_tile {
@@ -233,7 +233,7 @@ impl Texts {
             let found = matcher.find(&self.buffer, self.at, &window);
             let Some(found) = found.filter(|found| found.begin < window.decided) else {
                 out.text(&self.buffer[self.at..window.decided])?;
-                self.go_on(window.decided);
+                self.move_to(window.decided);
                 continue;
             };
             if found.begin > self.at {
@@ -242,7 +242,7 @@ impl Texts {
             matcher.replace(&self.buffer[..window.looked], &found, compiled, escape, out)?;
             self.found = true;
             self.matches += 1;
-            self.go_on(found.end);
+            self.move_to(found.end);
         }
         Ok(if out.is_full() {
             StepProgress::Full

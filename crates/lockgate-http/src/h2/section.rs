@@ -5,7 +5,7 @@ use crate::fields::{Fields, Known};
 use crate::h1::{HeadLimits, parse};
 
 /// Builds a trailer section from the fields behind a body (RFC 9113 §8.1), checked like those of a
-/// head. [`passes_behind`](crate::forwarding::passes_behind) decides which are forwarded.
+/// head. [`passes_in_trailers`](crate::forwarding::passes_in_trailers) decides which are forwarded.
 ///
 /// # Errors
 /// When it is malformed, has pseudo-header fields, or exceeds `limits`.

@@ -83,7 +83,7 @@ impl Transport {
         stats.received += come;
         match read {
             Poll::Pending => {
-                self.inbox.settle();
+                self.inbox.release_block();
                 None
             }
             Poll::Ready(read) => {
@@ -114,7 +114,7 @@ impl Transport {
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::broken(&error))),
             Poll::Pending => {
-                self.inbox.settle();
+                self.inbox.release_block();
                 Poll::Pending
             }
         }

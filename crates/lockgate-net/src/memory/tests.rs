@@ -38,20 +38,20 @@ fn every_kind_and_the_surplus_count_against_the_limit() {
     for (kind, _) in MemoryKind::ALL {
         budget.add(kind, (20 * MB).cast_signed());
     }
-    budget.tell_surplus(30 * MB);
+    budget.set_surplus(30 * MB);
     assert_eq!(
         (budget.total(), budget.level()),
         (90 * MB, MemoryLevel::Full)
     );
     assert_eq!(budget.excess() / MB, 15);
-    budget.tell_surplus(0);
+    budget.set_surplus(0);
     assert_eq!(budget.level(), MemoryLevel::Lean);
 }
 
 #[test]
 fn the_surplus_alone_never_makes_memory_scarce() {
     let budget = with_limit(100 * MB);
-    budget.tell_surplus(200 * MB);
+    budget.set_surplus(200 * MB);
     assert_eq!(
         (budget.surplus() / MB, budget.level()),
         (40, MemoryLevel::Easy)

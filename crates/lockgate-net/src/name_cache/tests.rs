@@ -125,12 +125,12 @@ fn an_unreachable_name_is_looked_up_again() {
         let first = names.look_up("a.test", HOUR, ()).await.unwrap();
         // A fresh answer is not doubted: a client that retries again and again would otherwise send
         // as many queries to the name server.
-        names.doubt("a.test");
+        names.mark_unreachable("a.test");
         assert_eq!(names.known("a.test", HOUR), Some(Ok(first)));
         if let Some(NameEntry::Known { at, .. }) = names.kept().young.get_mut("a.test") {
             *at = at.checked_sub(AGAIN).expect("the host was started before");
         }
-        names.doubt("a.test");
+        names.mark_unreachable("a.test");
         assert_eq!(names.known("a.test", HOUR), None);
         names.look_up("a.test", HOUR, ()).await.unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), 2);

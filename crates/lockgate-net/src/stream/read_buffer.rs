@@ -88,7 +88,7 @@ impl BufferPool {
     }
 
     /// Keeps only the blocks that were used since the last call.
-    pub fn tidy(&self) {
+    pub fn evict_unused(&self) {
         let mut free = self.free.borrow_mut();
         // Those at the front were used longest ago.
         let unused = self.unused.get().min(free.len().saturating_sub(1));
@@ -174,7 +174,7 @@ impl ReadBuffer {
     }
 
     /// Gives the block back while the held bytes cannot be processed, if that saves memory.
-    pub fn settle(&mut self) {
+    pub fn release_block(&mut self) {
         if self.is_block && self.held.len() <= WORTH_KEEPING {
             let kept = self.bytes().into();
             self.release();

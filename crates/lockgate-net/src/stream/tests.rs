@@ -96,7 +96,7 @@ fn a_vectored_write_is_read_as_one_message() {
             assert!(read(&mut far, &mut inbox, 13).await.unwrap());
             assert_eq!(inbox.bytes(), b"head and body");
             inbox.consume(5);
-            inbox.settle();
+            inbox.release_block();
             assert_eq!(inbox.bytes(), b"and body");
             write(&mut near, &blocks, &[b"!"]).await.unwrap();
             assert!(read(&mut far, &mut inbox, 9).await.unwrap());
@@ -134,7 +134,7 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
                 received.extend_from_slice(&inbox.bytes()[..taken]);
                 inbox.consume(taken);
                 if turn % 3 == 0 {
-                    inbox.settle();
+                    inbox.release_block();
                 }
                 if !more {
                     break;
@@ -372,7 +372,7 @@ fn unused_blocks_are_freed_after_a_while() {
         drop((0..count).map(filled).collect::<Vec<_>>());
     };
     let left = || {
-        blocks.tidy();
+        blocks.evict_unused();
         format!("{blocks:?}")
     };
     use_at_once(10);

@@ -335,7 +335,7 @@ impl Connect {
         };
         if unreachable {
             // Perhaps it has moved.
-            self.names.doubt(host);
+            self.names.mark_unreachable(host);
         }
         dialled?.map_err(|error| {
             let fault = match error.kind() {

@@ -206,7 +206,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             return Err(Refusal::because(Fault::NotImplemented, why));
         }
         let (recipient, hops) =
-            forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
+            forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
         let last = client.requests() >= sites.requests || worker.is_stopping();
         // Another client waits for a place: this one is told that it gets its next response on a
         // new connection.
@@ -247,7 +247,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             let values = self.values(&target, &host, &id);
             let mut outgoing = OutgoingHead::of(self.head, target.host);
             if let Some(hops) = received.hops {
-                forwarding::set_hops(hops, outgoing.change());
+                forwarding::set_max_forwards(hops, outgoing.change());
             }
             self.begin_trace(route, &mut outgoing);
             let is_authorized = match &route.admission.auth {

@@ -124,7 +124,7 @@ impl Reader {
                     // Behind what is less than a head, or what came before it: a handshake, a PROXY
                     // header.
                     stream.await_rest();
-                    self.inbox.settle();
+                    self.inbox.release_block();
                     return Poll::Pending;
                 }
             }
@@ -185,7 +185,7 @@ impl Reader {
                     if self.tunnel.is_none() {
                         stream.await_rest();
                     }
-                    self.inbox.settle();
+                    self.inbox.release_block();
                     return Poll::Pending;
                 }
             }
@@ -219,7 +219,7 @@ impl Reader {
 
     /// Gives memory back while whoever takes the data is waited for.
     pub fn settle(&mut self) {
-        self.inbox.settle();
+        self.inbox.release_block();
     }
 
     /// Takes apart what has come.
@@ -246,7 +246,7 @@ impl Reader {
                 }
                 BodyPart::End(used) => {
                     self.trailers
-                        .retain(|field| forwarding::passes_behind(&field));
+                        .retain(|field| forwarding::passes_in_trailers(&field));
                     self.behind += used;
                     self.ended = true;
                     break;

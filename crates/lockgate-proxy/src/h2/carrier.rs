@@ -228,7 +228,7 @@ impl Carrier {
                     return Poll::Ready(Err(self.breaks(error)));
                 }
                 Poll::Pending => {
-                    self.inbox.settle();
+                    self.inbox.release_block();
                     return Poll::Pending;
                 }
             }

@@ -315,6 +315,6 @@ pub(super) fn received(
         .iter()
         .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     words::section::trailers(lines, limits, fields)?;
-    fields.retain(|field| forwarding::passes_behind(&field));
+    fields.retain(|field| forwarding::passes_in_trailers(&field));
     Ok(())
 }

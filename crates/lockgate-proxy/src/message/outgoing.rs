@@ -40,7 +40,7 @@ impl<'a> OutgoingHead<'a> {
     pub fn change(&mut self) -> &mut Fields {
         self.changed.get_or_insert_with(|| {
             let mut fields = Box::new(self.received.fields.clone());
-            forwarding::detach(&mut fields);
+            forwarding::remove_connection_fields(&mut fields);
             // Not the client's line beside an absolute target: it would pass for what a rule has
             // set (RFC 9112 §3.2.2).
             fields.set(Known::Host, self.asked_host);

@@ -43,7 +43,7 @@ impl OutgoingRequest<'_> {
     fn hands_on(&self, onward: &EndToEndFields<'_>, field: &Field<'_>) -> bool {
         let ours = match field.known {
             Some(Known::Host) => true,
-            Some(Known::XRequestId) => !self.client.is_unnamed(),
+            Some(Known::XRequestId) => !self.client.is_anonymous(),
             _ => self.client.replaces(field),
         };
         // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in
@@ -135,10 +135,10 @@ impl OutgoingRequest<'_> {
         if let Some(cookies) = self.other_cookies() {
             sink.add("Cookie", &[cookies]);
         }
-        self.client.tell(self.target.host, fields, |name, parts| {
+        self.client.write_fields(self.target.host, fields, |name, parts| {
             sink.add(name, parts)
         });
-        if !self.client.is_unnamed() {
+        if !self.client.is_anonymous() {
             sink.add("X-Request-Id", &[self.id]);
         }
         sink.add("Via", &[self.via().as_bytes()]);

@@ -179,7 +179,7 @@ impl Assembler<'_> {
                     whole: None,
                     tunnel_idle: tunnel.timeouts.tunnel_idle,
                 },
-                client: ForwardedClient::unnamed(),
+                client: ForwardedClient::anonymous(),
             }),
         }
     }

@@ -338,7 +338,7 @@ impl Delivery {
                 encoder: Some(encoder),
             })
         };
-        self.reading = Some(files.compressors.go_on(job).map_err(|_| Broken::Busy)?);
+        self.reading = Some(files.compressors.submit_continuation(job).map_err(|_| Broken::Busy)?);
         Poll::Ready(Ok(()))
     }
 }
@@ -372,7 +372,7 @@ fn order(
             ..Read::default()
         })
     };
-    threads.go_on(job).map_err(|_| Broken::Busy)
+    threads.submit_continuation(job).map_err(|_| Broken::Busy)
 }
 
 /// Whether the kernel has a part of a file in memory, as far as its first and last bytes tell.

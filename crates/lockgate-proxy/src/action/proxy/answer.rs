@@ -244,7 +244,7 @@ fn transformed(
     if (rewrite.is_none() && compress.is_none()) || (bodiless && !is_head && answer.status != 304) {
         return None;
     }
-    forwarding::detach(&mut answer.fields);
+    forwarding::remove_connection_fields(&mut answer.fields);
     let mut stages = Vec::new();
     if let Some(rewrite) = rewrite {
         rewrite.begin(
@@ -319,11 +319,11 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
         public.restore(&mut answer.fields);
     }
     if rules.cors.is_some() {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         Cors::clear(&mut answer.fields);
     }
     if !rules.headers.is_empty() {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         let mut scratch = worker.blocks.text();
         rules
             .headers
@@ -348,7 +348,7 @@ fn stick<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead
     if let Some(sticky) = lease.settings().sticky()
         && exchange.wish != Wish::Member(lease.member())
     {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         sticky.say(
             lease.member(),
             exchange.request.outgoing.client.is_secure(),

@@ -333,7 +333,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     async fn respond_with(self, response: AuthResponse) -> NextStep {
         let AuthResponse { mut head, body, .. } = response;
         // What is added here is ours: no Connection may name it.
-        forwarding::detach(&mut head.fields);
+        forwarding::remove_connection_fields(&mut head.fields);
         self.apply_response_rules(&mut head.fields);
         if let Some(cors) = self.cors() {
             Cors::clear(&mut head.fields);
