@@ -163,7 +163,7 @@ impl MetricFamily<'_> {
     }
 }
 
-/// A metric family whose samples are histograms.
+/// A metric family of histograms, each a sample.
 #[derive(Debug)]
 pub struct HistogramFamily<'a> {
     text: &'a mut ExpositionText,

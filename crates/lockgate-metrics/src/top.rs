@@ -18,7 +18,7 @@ use crate::throughput::{Bytes, Throughput};
 ///
 /// The paper keeps entries in a list of buckets, which suits increments of one. Bytes come by the
 /// thousand, so this is a heap that is sorted only when the smallest entry is needed: counts only
-/// grow, so a stale weight is a lower bound, and a root whose weight is up to date is the smallest.
+/// grow, so a stale weight is a lower bound, and a root with an up-to-date weight is the smallest.
 /// A known key costs one look-up.
 #[derive(Debug)]
 pub struct Top<K, S = RandomState> {
@@ -125,7 +125,7 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
         }
     }
 
-    /// Gives a new key an entry: a fresh one, or the smallest one, whose weight becomes the error.
+    /// Gives a new key an entry: a fresh one, or the smallest one, with its weight as the error.
     fn admit(&mut self, key: K) -> usize {
         if self.entries.len() < self.capacity {
             let slot = self.entries.len();

@@ -363,14 +363,15 @@ impl Exposition {
         for (listener, acceptor) in &self.acceptors {
             for certificate in acceptor.store().describe() {
                 let name = certificate
+                    .facts
                     .names
                     .first()
                     .cloned()
-                    .unwrap_or_else(|| certificate.subject.clone());
+                    .unwrap_or_else(|| certificate.facts.subject.clone());
                 let path = certificate.path.display().to_string();
                 expiries.insert(
                     (listener.clone(), path, name),
-                    seconds(certificate.not_after),
+                    seconds(certificate.facts.not_after),
                 );
             }
         }

@@ -5,7 +5,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,7 +17,7 @@ use rustls::sign::CertifiedKey;
 use super::cert_files::CertFiles;
 use super::certs::{Certificate, UnmatchedCert};
 use super::error::{CertError, TlsSetupError, Warning};
-use super::private_key::KeyKind;
+use super::x509::CertFacts;
 
 /// Certificates by SNI: exact names before wildcards of one label, then a default or none.
 pub struct CertStore {
@@ -41,20 +40,8 @@ pub struct ReloadReport {
 pub struct CertSummary {
     /// The file of the certificate.
     pub path: PathBuf,
-    /// DNS names in lower case, wildcards included.
-    pub names: Vec<String>,
-    /// IP addresses in the certificate.
-    pub addresses: Vec<IpAddr>,
-    /// The start of its validity.
-    pub not_before: SystemTime,
-    /// The end of its validity.
-    pub not_after: SystemTime,
-    /// The kind of its public key.
-    pub key: KeyKind,
-    /// The distinguished name of the subject.
-    pub subject: String,
-    /// The distinguished name of the issuer.
-    pub issuer: String,
+    /// The contents of the certificate itself.
+    pub facts: CertFacts,
     /// Whether an OCSP response is stapled now.
     pub stapled: bool,
     /// Whether it is for clients without SNI or with an unknown name.
@@ -154,13 +141,7 @@ impl CertStore {
         };
         let summary = |cert: &Arc<Certificate>| CertSummary {
             path: cert.files().cert.clone(),
-            names: cert.names().to_vec(),
-            addresses: cert.addresses().to_vec(),
-            not_before: cert.not_before(),
-            not_after: cert.not_after(),
-            key: cert.key_kind(),
-            subject: cert.subject().to_owned(),
-            issuer: cert.issuer().to_owned(),
+            facts: cert.facts.clone(),
             stapled: cert.is_stapled(now),
             default: is_default(cert),
         };
@@ -173,14 +154,14 @@ impl CertStore {
         let mut names: Vec<_> = table
             .all
             .iter()
-            .flat_map(|cert| cert.names())
+            .flat_map(|cert| &cert.facts.names)
             .cloned()
             .collect();
         names.extend(
             table
                 .default
                 .iter()
-                .flat_map(|cert| cert.names())
+                .flat_map(|cert| &cert.facts.names)
                 .map(|name| format!("default {name}")),
         );
         names.sort();
@@ -246,7 +227,7 @@ impl CertTable {
         let now = SystemTime::now();
         for cert in &all {
             warnings.extend(cert.warnings(now));
-            if cert.names().is_empty()
+            if cert.facts.names.is_empty()
                 && default
                     .as_ref()
                     .is_none_or(|default| !Arc::ptr_eq(default, cert))
@@ -255,7 +236,7 @@ impl CertTable {
                     cert: cert.files().cert.clone(),
                 });
             }
-            for name in cert.names() {
+            for name in &cert.facts.names {
                 let list = match name.strip_prefix("*.") {
                     Some(parent) => wildcard.entry(parent.into()).or_default(),
                     None => exact.entry(name.as_str().into()).or_default(),
@@ -300,7 +281,7 @@ impl CertTable {
         // A certificate that the client cannot verify is better than none: the handshake's error
         // then shows the reason.
         all()
-            .find(|cert| cert.key_kind().suits(offered))
+            .find(|cert| cert.facts.key.suits(offered))
             .or_else(|| all().next())
             .or(self.default.as_ref())
     }
@@ -323,15 +304,15 @@ fn insert(
     cert: &Arc<Certificate>,
     name: &str,
 ) -> Option<Warning> {
-    let kind = cert.key_kind();
-    if let Some(used) = list.iter().find(|other| other.key_kind().same_family(kind)) {
+    let kind = cert.facts.key;
+    if let Some(used) = list.iter().find(|other| other.facts.key.same_family(kind)) {
         return (!Arc::ptr_eq(used, cert)).then(|| Warning::DuplicateName {
             name: name.to_owned(),
             used: used.files().cert.clone(),
             unused: cert.files().cert.clone(),
         });
     }
-    let place = list.partition_point(|other| other.key_kind() < kind);
+    let place = list.partition_point(|other| other.facts.key < kind);
     list.insert(place, cert.clone());
     None
 }
@@ -358,7 +339,7 @@ fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFile
     let mut owners: HashMap<Vec<u8>, PathBuf> = HashMap::new();
     for (files, read) in &all {
         let public = match read {
-            Ok(CertRead::Kept(cert)) => cert.public_key(),
+            Ok(CertRead::Kept(cert)) => &cert.facts.public_key,
             Ok(CertRead::Fresh(parts)) => parts.public_key(),
             Err(_) => continue,
         };

@@ -2,7 +2,6 @@
 //!
 //! Does not choose between certificates: see `cert_store`.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,7 +14,7 @@ use super::error::{CertError, Warning};
 use super::file_stamp::{FileStamp, stamp};
 use super::ocsp;
 use super::pem::{self, PemFile};
-use super::private_key::{self, KeyKind, public_half};
+use super::private_key::{self, public_half};
 use super::x509::{self, CertFacts, system_time};
 
 impl CertFiles {
@@ -32,10 +31,9 @@ impl CertFiles {
 
 /// A certificate with its chain and key, ready for clients.
 #[derive(Debug)]
-pub struct Certificate {
+pub(super) struct Certificate {
     files: CertFiles,
-    key_path: PathBuf,
-    facts: CertFacts,
+    pub(super) facts: CertFacts,
     plain: Arc<CertifiedKey>,
     staple: Option<StapledKey>,
     warnings: Vec<Warning>,
@@ -54,7 +52,7 @@ impl Certificate {
     ///
     /// # Errors
     /// See [`CertError`]. An expired certificate is no error: see [`Certificate::warnings`].
-    pub fn load(files: &CertFiles) -> Result<Self, CertError> {
+    pub(super) fn load(files: &CertFiles) -> Result<Self, CertError> {
         let first =
             |errors: Vec<CertError>| errors.into_iter().next().expect("a failure has an error");
         UnmatchedCert::read(files).map_err(first)?.join(|_| None)
@@ -66,58 +64,17 @@ impl Certificate {
     }
 
     /// The entry of the settings it was read from.
-    pub fn files(&self) -> &CertFiles {
+    pub(super) fn files(&self) -> &CertFiles {
         &self.files
     }
 
-    /// All files of the certificate: certificate, key, OCSP response.
-    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+    /// All files of the certificate: certificate, OCSP response, key if it has its own.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.stamps.iter().map(|(path, _)| path.as_path())
     }
 
-    /// The file of the private key.
-    pub fn key_path(&self) -> &Path {
-        &self.key_path
-    }
-
-    /// The DNS names in lower case, wildcards as `*.example.com`: the subject alternative names, or
-    /// the common name if there are none.
-    pub fn names(&self) -> &[String] {
-        &self.facts.names
-    }
-
-    /// The IP addresses among the subject alternative names. SNI has no addresses (RFC 6066 §3).
-    pub fn addresses(&self) -> &[IpAddr] {
-        &self.facts.addresses
-    }
-
-    /// The start of its validity.
-    pub fn not_before(&self) -> SystemTime {
-        self.facts.not_before
-    }
-
-    /// The end of its validity.
-    pub fn not_after(&self) -> SystemTime {
-        self.facts.not_after
-    }
-
-    /// The distinguished name of the subject.
-    pub fn subject(&self) -> &str {
-        &self.facts.subject
-    }
-
-    /// The distinguished name of the issuer.
-    pub fn issuer(&self) -> &str {
-        &self.facts.issuer
-    }
-
-    /// The kind of its key.
-    pub fn key_kind(&self) -> KeyKind {
-        self.facts.kind
-    }
-
     /// The warnings at the time `now`.
-    pub fn warnings(&self, now: SystemTime) -> Vec<Warning> {
+    pub(super) fn warnings(&self, now: SystemTime) -> Vec<Warning> {
         let mut warnings: Vec<_> = self.validity_warning(now).into_iter().collect();
         warnings.extend(self.warnings.iter().cloned());
         if let (Some(staple), Some(ocsp)) = (&self.staple, &self.files.ocsp)
@@ -153,7 +110,7 @@ impl Certificate {
     }
 
     /// Whether an OCSP response is stapled at the time `now`.
-    pub fn is_stapled(&self, now: SystemTime) -> bool {
+    pub(super) fn is_stapled(&self, now: SystemTime) -> bool {
         self.staple
             .as_ref()
             .is_some_and(|staple| staple.is_current(now))
@@ -166,10 +123,6 @@ impl Certificate {
             Some(staple) if staple.is_current(SystemTime::now()) => &staple.key,
             _ => &self.plain,
         }
-    }
-
-    pub(super) fn public_key(&self) -> &[u8] {
-        &self.facts.public_key
     }
 
     /// Whether any of its files has changed since it was loaded.
@@ -190,13 +143,10 @@ impl StapledKey {
 /// that an error can name the owner of a stray key.
 pub(super) struct UnmatchedCert {
     files: CertFiles,
-    chain: Vec<CertificateDer<'static>>,
-    facts: CertFacts,
-    chain_keys: Vec<Vec<u8>>,
+    chain: ParsedChain,
     keys: Vec<Arc<dyn SigningKey>>,
     key_path: PathBuf,
     ocsp: Option<(Vec<u8>, Vec<ocsp::SingleResponse>)>,
-    warnings: Vec<Warning>,
     stamps: Vec<(PathBuf, Option<FileStamp>)>,
 }
 
@@ -216,42 +166,32 @@ impl UnmatchedCert {
             // The key may be in the file that cannot be read.
             (None, Err(_)) => Ok(None),
         };
-        let shown = file.and_then(|file| ParsedChain::of(file, &files.cert));
+        let chain = file.and_then(|file| ParsedChain::of(file, &files.cert));
         let ocsp = files.ocsp.as_deref().map(read_ocsp).transpose();
-        let (shown, (key_path, keys), ocsp) = match (shown, keys, ocsp) {
-            (Ok(shown), Ok(Some(keys)), Ok(ocsp)) => (shown, keys, ocsp),
-            (shown, keys, ocsp) => {
-                return Err([shown.err(), keys.err(), ocsp.err()]
-                    .into_iter()
-                    .flatten()
-                    .collect());
+        let (mut chain, (key_path, keys), ocsp) = match (chain, keys, ocsp) {
+            (Ok(chain), Ok(Some(keys)), Ok(ocsp)) => (chain, keys, ocsp),
+            (chain, keys, ocsp) => {
+                let errors = [chain.err(), keys.err(), ocsp.err()];
+                return Err(errors.into_iter().flatten().collect());
             }
         };
-        let ParsedChain {
-            chain,
-            facts,
-            chain_keys,
-            mut warnings,
-        } = shown;
         if key_path != files.cert {
             stamps.push(stamped(&key_path));
         }
-        warnings.extend(private_key::readable_by_others(&key_path));
+        let warning = private_key::readable_by_others(&key_path);
+        chain.warnings.extend(warning);
         Ok(Self {
             files: files.clone(),
             chain,
-            facts,
-            chain_keys,
             keys,
             key_path,
             ocsp,
-            warnings,
             stamps,
         })
     }
 
     pub(super) fn public_key(&self) -> &[u8] {
-        &self.facts.public_key
+        &self.chain.facts.public_key
     }
 
     /// Matches certificate and key; `owner_of` names the certificate that has a public key.
@@ -264,16 +204,18 @@ impl UnmatchedCert {
                 .iter()
                 .find(|key| public_half(key).as_deref() == Some(public))
         };
-        let Some(key) = belongs(&self.facts.public_key).cloned() else {
+        let Some(key) = belongs(self.public_key()).cloned() else {
             return Err(self.mismatch(owner_of));
         };
-        let plain = CertifiedKey::new(self.chain, key);
-        let mut warnings = self.warnings;
+        let ParsedChain {
+            chain,
+            facts,
+            mut warnings,
+            ..
+        } = self.chain;
+        let plain = CertifiedKey::new(chain, key);
         let staple = self.ocsp.and_then(|(bytes, answers)| {
-            match answers
-                .iter()
-                .find(|answer| answer.serial == self.facts.serial)
-            {
+            match answers.iter().find(|answer| answer.serial == facts.serial) {
                 Some(answer) => {
                     let key = Arc::new(CertifiedKey {
                         ocsp: Some(bytes),
@@ -296,8 +238,7 @@ impl UnmatchedCert {
         });
         Ok(Certificate {
             files: self.files,
-            key_path: self.key_path,
-            facts: self.facts,
+            facts,
             plain: Arc::new(plain),
             staple,
             warnings,
@@ -308,7 +249,8 @@ impl UnmatchedCert {
     fn mismatch(&self, owner_of: impl Fn(&[u8]) -> Option<PathBuf>) -> CertError {
         let publics: Vec<_> = self.keys.iter().filter_map(public_half).collect();
         let inside = self
-            .chain_keys
+            .chain
+            .keys
             .iter()
             .position(|public| publics.contains(public));
         if let Some(index) = inside {
@@ -326,11 +268,12 @@ impl UnmatchedCert {
     }
 }
 
-/// The part for clients, before a key is known.
+/// A certificate with its chain, before its key is known.
 struct ParsedChain {
     chain: Vec<CertificateDer<'static>>,
     facts: CertFacts,
-    chain_keys: Vec<Vec<u8>>,
+    /// The public keys of the chain.
+    keys: Vec<Vec<u8>>,
     warnings: Vec<Warning>,
 }
 
@@ -342,13 +285,13 @@ impl ParsedChain {
             CertFacts::of(&parsed[0], path)?,
             x509::chain_warnings(&parsed, path),
         );
-        let chain_keys = parsed
+        let keys = parsed
             .iter()
             .map(|parsed| parsed.public_key().raw.to_vec())
             .collect();
         Ok(Self {
             facts,
-            chain_keys,
+            keys,
             warnings,
             chain,
         })
