@@ -31,17 +31,17 @@ const SOON: Nanos = Nanos::from_millis(250);
 /// for acknowledgements. A few pauses are needed, since one may be the application's own.
 #[derive(Debug, Default)]
 pub struct EndpointStalls {
-    stalls: AtomicU8,
+    count: AtomicU8,
 }
 
 impl EndpointStalls {
-    fn stalls(&self) -> bool {
-        self.stalls.load(Ordering::Relaxed) >= STALLS
+    fn is_stalling(&self) -> bool {
+        self.count.load(Ordering::Relaxed) >= STALLS
     }
 
-    pub(crate) fn stalled(&self) {
-        let seen = self.stalls.load(Ordering::Relaxed);
-        self.stalls.store(seen.saturating_add(1), Ordering::Relaxed);
+    pub(crate) fn note(&self) {
+        let seen = self.count.load(Ordering::Relaxed);
+        self.count.store(seen.saturating_add(1), Ordering::Relaxed);
     }
 }
 
@@ -56,17 +56,17 @@ pub struct ReadPauses {
 
 impl ReadPauses {
     /// Notes a read that emptied the socket, and acknowledges it at once if the peer waits for
-    /// that: by `habits`, if its other connections have some, or by a pause of this one.
-    pub fn note(&mut self, socket: &Socket, habits: Option<&EndpointStalls>) {
-        if self.is_known(habits) {
+    /// that: by `stalls`, if its other connections have some, or by a pause of this one.
+    pub fn note(&mut self, socket: &Socket, stalls: Option<&EndpointStalls>) {
+        if self.is_known(stalls) {
             socket.acknowledge_now();
         } else {
-            self.note_at(Instant::now(), socket.reads_again(), habits);
+            self.note_at(Instant::now(), socket.reads_again(), stalls);
         }
     }
 
-    fn is_known(&mut self, habits: Option<&EndpointStalls>) -> bool {
-        if habits.is_some_and(EndpointStalls::stalls) {
+    fn is_known(&mut self, stalls: Option<&EndpointStalls>) -> bool {
+        if stalls.is_some_and(EndpointStalls::is_stalling) {
             return true;
         }
         let known = self.left > 0;
@@ -75,11 +75,11 @@ impl ReadPauses {
     }
 
     /// A pause before which we sent something is the peer's own, not that of an acknowledgement.
-    fn note_at(&mut self, now: Instant, again: bool, habits: Option<&EndpointStalls>) {
+    fn note_at(&mut self, now: Instant, again: bool, stalls: Option<&EndpointStalls>) {
         let last = self.last.replace(now);
         if last.is_some_and(|last| again && STALL.contains(&now.duration_since(last))) {
-            match habits {
-                Some(habits) => habits.stalled(),
+            match stalls {
+                Some(stalls) => stalls.note(),
                 None => self.remember(),
             }
         }
@@ -168,34 +168,37 @@ mod tests {
         pauses: &mut ReadPauses,
         milliseconds: &[u64],
         again: bool,
-        habits: Option<&EndpointStalls>,
+        stalls: Option<&EndpointStalls>,
     ) {
         let mut now = Instant::now();
-        pauses.note_at(now, again, habits);
+        pauses.note_at(now, again, stalls);
         for pause in milliseconds {
             now += Duration::from_millis(*pause);
-            pauses.note_at(now, again, habits);
+            pauses.note_at(now, again, stalls);
         }
     }
 
     #[test]
     fn a_stalling_endpoint_is_known_by_pauses_like_delayed_acknowledgements() {
-        let stalls = |milliseconds: &[u64], again: bool| {
-            let habits = EndpointStalls::default();
+        let is_stalling = |milliseconds: &[u64], again: bool| {
+            let stalls = EndpointStalls::default();
             paused(
                 &mut ReadPauses::default(),
                 milliseconds,
                 again,
-                Some(&habits),
+                Some(&stalls),
             );
-            habits.stalls()
+            stalls.is_stalling()
         };
-        assert!(stalls(&[40; 8], true));
-        assert!(stalls(&[44; 300], true), "the count stays at its end");
-        assert!(!stalls(&[40; 7], true), "not often enough");
-        assert!(!stalls(&[40; 8], false), "something was sent in between");
+        assert!(is_stalling(&[40; 8], true));
+        assert!(is_stalling(&[44; 300], true), "the count stays at its end");
+        assert!(!is_stalling(&[40; 7], true), "not often enough");
         assert!(
-            !stalls(&[10, 100, 30, 61, 1, 200, 35, 80, 5], true),
+            !is_stalling(&[40; 8], false),
+            "something was sent in between"
+        );
+        assert!(
+            !is_stalling(&[10, 100, 30, 61, 1, 200, 35, 80, 5], true),
             "of other lengths"
         );
     }

@@ -195,19 +195,19 @@ impl Relay {
         })
     }
 
-    /// Moves bytes until both sides have ended or one has failed; `habits` are those of the
+    /// Moves bytes until both sides have ended or one has failed; `stalls` are those of the
     /// endpoint.
     ///
     /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both
     /// connections.
     pub async fn run(
         &mut self,
-        scratch: &RelayBuffers,
+        shared: &RelayBuffers,
         meter: &Meter,
-        habits: &EndpointStalls,
+        stalls: &EndpointStalls,
     ) -> RelayOutcome {
         poll_fn(|cx| {
-            let end = self.poll(cx, scratch, meter, habits);
+            let end = self.poll(cx, shared, meter, stalls);
             meter
                 .held
                 .set(self.upward.is_held() || self.downward.is_held());
@@ -271,26 +271,26 @@ impl Relay {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        scratch: &RelayBuffers,
+        shared: &RelayBuffers,
         meter: &Meter,
-        habits: &EndpointStalls,
+        stalls: &EndpointStalls,
     ) -> Poll<RelayOutcome> {
-        let mut buffers = scratch.buffers.borrow_mut();
+        let mut buffers = shared.buffers.borrow_mut();
         loop {
-            let mut lane = FlowContext {
+            let mut context = FlowContext {
                 from: &mut self.down,
                 to: &mut self.up,
                 buffers: &mut buffers,
-                pipes: &scratch.pipes,
-                queue: &scratch.queue,
+                pipes: &shared.pipes,
+                queue: &shared.queue,
                 meter,
                 moved: &meter.received,
                 answered: meter.sent.get(),
-                habits: None,
+                stalls: None,
                 last: self.downward.stage == FlowStage::Ended,
                 cut: false,
             };
-            let upward = self.upward.poll(cx, &mut lane);
+            let upward = self.upward.poll(cx, &mut context);
             let upward = match upward {
                 // An origin that has begun its response and accepts no more may have sent the
                 // reason: that is delivered first.
@@ -306,20 +306,20 @@ impl Relay {
                 }
                 upward => upward,
             };
-            let mut lane = FlowContext {
+            let mut context = FlowContext {
                 from: &mut self.up,
                 to: &mut self.down,
                 buffers: &mut buffers,
-                pipes: &scratch.pipes,
-                queue: &scratch.queue,
+                pipes: &shared.pipes,
+                queue: &shared.queue,
                 meter,
                 moved: &meter.sent,
                 answered: meter.received.get(),
-                habits: Some(habits),
+                stalls: Some(stalls),
                 last: self.upward.stage == FlowStage::Ended,
                 cut: self.refused.is_some(),
             };
-            let downward = self.downward.poll(cx, &mut lane);
+            let downward = self.downward.poll(cx, &mut context);
             if let Poll::Ready(Err(fault)) = downward {
                 if let Some(error) = self.refused.take() {
                     return Poll::Ready(RelayOutcome::Failed(RelaySide::Upstream, error));

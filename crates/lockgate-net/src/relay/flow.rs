@@ -50,8 +50,8 @@ pub(super) struct FlowContext<'a> {
     pub(super) moved: &'a Cell<u64>,
     /// The bytes moved the other way.
     pub(super) answered: u64,
-    /// The habits of the endpoint, if it is the source.
-    pub(super) habits: Option<&'a EndpointStalls>,
+    /// The stalls of the endpoint, if it is the source.
+    pub(super) stalls: Option<&'a EndpointStalls>,
     /// Whether the other direction has ended.
     pub(super) last: bool,
     /// Whether the source has failed already, so that its end may be a truncation.
@@ -155,9 +155,9 @@ impl Flow {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut FlowContext<'_>,
+        context: &mut FlowContext<'_>,
     ) -> Poll<Result<(), FlowError>> {
-        let polled = self.poll_turns(cx, lane);
+        let polled = self.poll_turns(cx, context);
         if let Some(shaper) = &mut self.shaper {
             // Nothing more can be moved now: the rest is for others.
             shaper.give_back();
@@ -168,22 +168,23 @@ impl Flow {
     fn poll_turns(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut FlowContext<'_>,
+        context: &mut FlowContext<'_>,
     ) -> Poll<Result<(), FlowError>> {
         for _ in 0..TURNS {
-            ready!(self.poll_flush(cx, lane))?;
+            ready!(self.poll_flush(cx, context))?;
             match self.stage {
                 // Only after all pending bytes: a peer that asks and does not read must not fill
                 // our memory.
-                FlowStage::Open if lane.to.owes() && !self.holds_bytes() => {
-                    self.append_owed(lane)?
+                FlowStage::Open if context.to.owes() && !self.holds_bytes() => {
+                    self.append_owed(context)?
                 }
-                FlowStage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
-                FlowStage::Open => ready!(self.poll_copy(cx, lane))?,
+                FlowStage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, context))?,
+                FlowStage::Open => ready!(self.poll_copy(cx, context))?,
                 FlowStage::Ending => {
                     // If the other direction has ended too, the close that follows suffices.
-                    if !lane.last {
-                        lane.to
+                    if !context.last {
+                        context
+                            .to
                             .socket
                             .shutdown_write()
                             .or_else(already_gone)
@@ -191,7 +192,7 @@ impl Flow {
                     }
                     self.stage = FlowStage::Ended;
                 }
-                FlowStage::Refused => ready!(self.poll_discard(cx, lane))?,
+                FlowStage::Refused => ready!(self.poll_discard(cx, context))?,
                 FlowStage::Ended => return Poll::Ready(Ok(())),
             }
         }
@@ -213,9 +214,9 @@ impl Flow {
     fn poll_allowed(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &FlowContext<'_>,
+        context: &FlowContext<'_>,
     ) -> Poll<Result<usize, FlowError>> {
-        let left = usize::try_from(lane.meter.left()).unwrap_or(usize::MAX);
+        let left = usize::try_from(context.meter.left()).unwrap_or(usize::MAX);
         if left == 0 {
             // The side that failed ends it.
             return Poll::Pending;
@@ -223,21 +224,22 @@ impl Flow {
         let Some(shaper) = &mut self.shaper else {
             return Poll::Ready(Ok(left));
         };
-        let read = lane
+        let read = context
             .from
             .session
             .as_ref()
             .is_some_and(|session| session.has_waiting() || session.is_closed());
         if !shaper.is_asked() && !read {
-            let readable = ready!(lane.from.socket.poll_readable(cx));
+            let readable = ready!(context.from.socket.poll_readable(cx));
             readable.map_err(|error| FlowError::Source(error.into()))?;
         }
         let allowed = ready!(shaper.poll(cx));
         let held_for = shaper.take_waited();
         if held_for > Nanos::ZERO {
-            lane.meter
+            context
+                .meter
                 .held_for
-                .set(lane.meter.held_for.get() + held_for);
+                .set(context.meter.held_for.get() + held_for);
             // A pause of ours is no pause of the source.
             self.pauses.forget();
         }
@@ -260,14 +262,16 @@ impl Flow {
     fn poll_discard(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut FlowContext<'_>,
+        context: &mut FlowContext<'_>,
     ) -> Poll<Result<(), FlowError>> {
-        match ready!(poll_read(cx, lane, self.read_size, usize::MAX)).map_err(FlowError::Source)? {
+        match ready!(poll_read(cx, context, self.read_size, usize::MAX))
+            .map_err(FlowError::Source)?
+        {
             SourceRead::Data { len, .. } => self.discarded += len,
             SourceRead::Nothing => {}
             SourceRead::End(_) => self.stage = FlowStage::Ended,
         }
-        if lane.last && self.discarded > DISCARDED {
+        if context.last && self.discarded > DISCARDED {
             self.stage = FlowStage::Ended;
         }
         Poll::Ready(Ok(()))
@@ -277,37 +281,42 @@ impl Flow {
     fn poll_copy(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut FlowContext<'_>,
+        context: &mut FlowContext<'_>,
     ) -> Poll<Result<(), FlowError>> {
-        let Poll::Ready(allowed) = self.poll_allowed(cx, lane) else {
-            self.poll_early_ack(cx, lane);
+        let Poll::Ready(allowed) = self.poll_allowed(cx, context) else {
+            self.poll_early_ack(cx, context);
             return Poll::Pending;
         };
-        let read = poll_read(cx, lane, self.read_size.as_memory_allows(), allowed?);
+        let read = poll_read(cx, context, self.read_size.as_memory_allows(), allowed?);
         if read.is_pending() {
-            if lane.from.session.is_some() && lane.moved.get() == 0 {
+            if context.from.session.is_some() && context.moved.get() == 0 {
                 // So far there were TLS's own records: the next one may be delayed.
-                lane.from.socket.await_rest();
+                context.from.socket.await_rest();
             }
-            self.bulk.poll_pending(cx, &lane.from.socket, lane.queue);
-            self.poll_early_ack(cx, lane);
+            self.bulk
+                .poll_pending(cx, &context.from.socket, context.queue);
+            self.poll_early_ack(cx, context);
         }
         match ready!(read).map_err(FlowError::Source)? {
             SourceRead::Data { len, full } => {
-                lane.count(len);
+                context.count(len);
                 self.spend(len);
                 // A limited rate sleeps enough, and plain TCP is spliced.
-                if lane.from.session.is_some() && self.shaper.is_none() {
-                    self.bulk
-                        .note(&lane.from.socket, len, self.read_size.wire(), lane.answered);
+                if context.from.session.is_some() && self.shaper.is_none() {
+                    self.bulk.note(
+                        &context.from.socket,
+                        len,
+                        self.read_size.wire(),
+                        context.answered,
+                    );
                 }
-                self.note_read(full, lane);
+                self.note_read(full, context);
                 if let Some(observer) = &mut self.observer
-                    && observer.observe(&lane.buffers.plain[..len]).is_break()
+                    && observer.observe(&context.buffers.plain[..len]).is_break()
                 {
                     self.observer = None;
                 }
-                let sent = self.send(cx, lane, len);
+                let sent = self.send(cx, context, len);
                 match (self.pending.is_empty(), full) {
                     (true, true) => self.read_size.grow(),
                     (true, false) => {}
@@ -317,18 +326,18 @@ impl Flow {
             }
             SourceRead::Nothing => Poll::Ready(Ok(())),
             SourceRead::End(ending) => {
-                self.end(lane, ending);
+                self.end(context, ending);
                 Poll::Ready(Ok(()))
             }
         }
     }
 
     /// Waits for the rest of the client's message. The kernel delays nothing before something was
-    /// sent to it; endpoints are known by their habits.
-    fn poll_early_ack(&mut self, cx: &mut Context<'_>, lane: &FlowContext<'_>) {
-        if lane.habits.is_none() && (lane.answered > 0 || lane.from.session.is_some()) {
+    /// sent to it; endpoints are known by their stalls.
+    fn poll_early_ack(&mut self, cx: &mut Context<'_>, context: &FlowContext<'_>) {
+        if context.stalls.is_none() && (context.answered > 0 || context.from.session.is_some()) {
             self.early_ack
-                .poll_pending(cx, &lane.from.socket, lane.queue);
+                .poll_pending(cx, &context.from.socket, context.queue);
         }
     }
 
@@ -337,14 +346,14 @@ impl Flow {
     fn send(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut FlowContext<'_>,
+        context: &mut FlowContext<'_>,
         len: usize,
     ) -> Poll<Result<(), FlowError>> {
         // The end travels with the last bytes: one packet less, and the peer is woken once. Without
         // a shutdown(2) the end of the relay could become a reset that destroys them.
-        let last = lane.from.is_over() && !lane.last && self.held.is_empty();
-        let CopyBuffers { plain, sealed, .. } = lane.buffers;
-        let out = match &mut lane.to.session {
+        let last = context.from.is_over() && !context.last && self.held.is_empty();
+        let CopyBuffers { plain, sealed, .. } = context.buffers;
+        let out = match &mut context.to.session {
             Some(session) => {
                 let used = session.seal(&plain[..len], sealed).map_err(sink)?;
                 &sealed[..used]
@@ -354,9 +363,9 @@ impl Flow {
         if !self.held.is_empty() {
             self.pending = std::mem::take(&mut self.held);
             self.pending.extend_from_slice(out);
-            return self.poll_flush(cx, lane);
+            return self.poll_flush(cx, context);
         }
-        let socket = &lane.to.socket;
+        let socket = &context.to.socket;
         let sent = if last {
             socket.poll_send_more(cx, out)
         } else {
@@ -370,7 +379,7 @@ impl Flow {
             self.pending = out[sent..].to_vec();
         }
         if last {
-            self.end(lane, SourceEnd::Clean);
+            self.end(context, SourceEnd::Clean);
         }
         Poll::Ready(Ok(()))
     }
@@ -379,12 +388,12 @@ impl Flow {
     fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut FlowContext<'_>,
+        context: &mut FlowContext<'_>,
     ) -> Poll<Result<(), FlowError>> {
         while self.sent < self.pending.len() {
-            let (socket, rest) = (&lane.to.socket, &self.pending[self.sent..]);
+            let (socket, rest) = (&context.to.socket, &self.pending[self.sent..]);
             // The shutdown follows at once.
-            let last = self.stage == FlowStage::Ending && !lane.last;
+            let last = self.stage == FlowStage::Ending && !context.last;
             let sent = if last {
                 socket.poll_send_more(cx, rest)
             } else {
@@ -392,9 +401,10 @@ impl Flow {
             };
             let sent = ready!(sent).map_err(sink)?;
             self.sent += sent;
-            lane.meter
+            context
+                .meter
                 .flushed
-                .set(lane.meter.flushed.get() + sent as u64);
+                .set(context.meter.flushed.get() + sent as u64);
         }
         if self.sent > 0 {
             // Freed rather than kept: idle connections are most of the memory.
@@ -402,11 +412,17 @@ impl Flow {
             self.sent = 0;
         }
         while let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.holds() > 0) {
-            let sent =
-                ready!(lane.to.socket.poll_write_with(cx, 1, |fd| pipe.drain(fd))).map_err(sink)?;
-            lane.meter
+            let sent = ready!(
+                context
+                    .to
+                    .socket
+                    .poll_write_with(cx, 1, |fd| pipe.drain(fd))
+            )
+            .map_err(sink)?;
+            context
+                .meter
                 .flushed
-                .set(lane.meter.flushed.get() + sent as u64);
+                .set(context.meter.flushed.get() + sent as u64);
         }
         Poll::Ready(Ok(()))
     }
@@ -415,26 +431,26 @@ impl Flow {
     fn poll_splice(
         &mut self,
         cx: &mut Context<'_>,
-        lane: &mut FlowContext<'_>,
+        context: &mut FlowContext<'_>,
     ) -> Poll<Result<(), FlowError>> {
-        let allowed = ready!(self.poll_allowed(cx, lane))?;
+        let allowed = ready!(self.poll_allowed(cx, context))?;
         let Some(pipe) = &mut self.pipe else {
             return Poll::Ready(Ok(()));
         };
         let mut unsupported = false;
         // A short splice does not mean that the source is empty, so it must not clear the
         // readiness: hence "1".
-        let filled = lane.from.socket.poll_read_with(cx, 1, |fd| {
+        let filled = context.from.socket.poll_read_with(cx, 1, |fd| {
             pipe.fill(fd, allowed)
                 .inspect_err(|&errno| unsupported = splice::is_unsupported(errno))
         });
         match ready!(filled) {
             Ok(0) => {
                 self.pipe = None;
-                self.end(lane, SourceEnd::Clean);
+                self.end(context, SourceEnd::Clean);
             }
             Ok(moved) => {
-                lane.count(moved);
+                context.count(moved);
                 self.spend(moved);
                 self.small_splices = if moved < SMALL_SPLICE {
                     self.small_splices.saturating_add(1)
@@ -442,7 +458,7 @@ impl Flow {
                     0
                 };
                 if self.small_splices >= SMALL_SPLICES {
-                    ready!(self.poll_flush(cx, lane))?;
+                    ready!(self.poll_flush(cx, context))?;
                     self.stop_splicing();
                 }
             }
@@ -462,46 +478,46 @@ impl Flow {
     }
 
     /// Decides after a read whether to splice, and whether the source waits for acknowledgements.
-    fn note_read(&mut self, full: bool, lane: &FlowContext<'_>) {
+    fn note_read(&mut self, full: bool, context: &FlowContext<'_>) {
         if full {
             self.full_reads = self.full_reads.saturating_add(1);
             if self.full_reads == FULL_READS
                 && !self.no_splice
-                && lane.from.is_plain_tcp()
-                && lane.to.is_plain_tcp()
+                && context.from.is_plain_tcp()
+                && context.to.is_plain_tcp()
             {
                 // A piece of a limited rate is read in as few calls as possible.
                 let room = self.shaper.as_ref().map_or(0, |shaper| shaper.piece());
-                self.pipe = lane.pipes.take(room);
+                self.pipe = context.pipes.take(room);
             }
             return;
         }
         self.full_reads = 0;
-        if lane.from.socket.family() == SocketFamily::Tcp {
+        if context.from.socket.family() == SocketFamily::Tcp {
             self.early_ack
-                .note(&lane.from.socket, lane.queue, &mut self.pauses);
-            self.pauses.note(&lane.from.socket, lane.habits);
+                .note(&context.from.socket, context.queue, &mut self.pauses);
+            self.pauses.note(&context.from.socket, context.stalls);
         }
     }
 
     /// Handles the end of the source: a TLS sink gets close_notify, unless the source was
     /// truncated.
-    fn end(&mut self, lane: &mut FlowContext<'_>, ending: SourceEnd) {
+    fn end(&mut self, context: &mut FlowContext<'_>, ending: SourceEnd) {
         self.stage = FlowStage::Ending;
         self.pending.append(&mut self.held);
         match ending {
             SourceEnd::Truncated => self.truncated = true,
-            SourceEnd::Clean if lane.cut => {}
+            SourceEnd::Clean if context.cut => {}
             SourceEnd::Clean => {
-                if let Some(session) = &mut lane.to.session {
+                if let Some(session) = &mut context.to.session {
                     session.seal_close(&mut self.pending);
                 }
             }
         }
     }
 
-    fn append_owed(&mut self, lane: &mut FlowContext<'_>) -> Result<(), FlowError> {
-        if let Some(session) = &mut lane.to.session {
+    fn append_owed(&mut self, context: &mut FlowContext<'_>) -> Result<(), FlowError> {
+        if let Some(session) = &mut context.to.session {
             // Records are sent in the order in which they were sealed.
             self.pending.append(&mut self.held);
             session.seal_owed(&mut self.pending).map_err(sink)?;
@@ -514,7 +530,10 @@ impl Flow {
 enum SourceRead {
     /// This many bytes at the front of the plain buffer; `full` if the source gave all that was
     /// asked for, and a rate allowed much.
-    Data { len: usize, full: bool },
+    Data {
+        len: usize,
+        full: bool,
+    },
     /// No data: TLS's own bytes, or an incomplete record.
     Nothing,
     End(SourceEnd),
@@ -530,12 +549,12 @@ enum SourceEnd {
 /// Reads once, at most `allowed` bytes: under TLS those of its records.
 fn poll_read(
     cx: &mut Context<'_>,
-    lane: &mut FlowContext<'_>,
+    context: &mut FlowContext<'_>,
     size: ReadSize,
     allowed: usize,
 ) -> Poll<Result<SourceRead, StreamError>> {
-    let CopyBuffers { wire, plain, .. } = lane.buffers;
-    let RelayEnd { socket, session } = lane.from;
+    let CopyBuffers { wire, plain, .. } = context.buffers;
+    let RelayEnd { socket, session } = context.from;
     let Some(session) = session else {
         let asked = size.plain().min(allowed);
         let len = ready!(socket.poll_recv(cx, &mut plain[..asked]))?;

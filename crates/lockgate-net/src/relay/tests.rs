@@ -19,7 +19,7 @@ struct Bench {
     relay: Relay,
     scratch: Rc<RelayBuffers>,
     meter: Rc<Meter>,
-    habits: Rc<EndpointStalls>,
+    stalls: Rc<EndpointStalls>,
 }
 
 impl Bench {
@@ -35,14 +35,14 @@ impl Bench {
     ) -> Self {
         let ((client, near), (far, origin)) = (sockets(), sockets());
         let relay = Relay::new(side(near, down), side(far, up), preface).unwrap();
-        let (meter, habits) = (Rc::default(), Rc::default());
+        let (meter, stalls) = (Rc::default(), Rc::default());
         Self {
             client,
             origin,
             relay,
             scratch: RelayBuffers::new(Pipes::new(8), ShapingQueue::new().unwrap()),
             meter,
-            habits,
+            stalls,
         }
     }
 
@@ -52,7 +52,7 @@ impl Bench {
         let task = tokio::task::spawn_local(async move {
             let end = self
                 .relay
-                .run(&self.scratch, &self.meter, &self.habits)
+                .run(&self.scratch, &self.meter, &self.stalls)
                 .await;
             (end, self.relay)
         });
@@ -69,7 +69,7 @@ impl Bench {
         for _ in 0..turns {
             // Lets the runtime check which sockets are ready.
             tokio::task::yield_now().await;
-            let mut run = std::pin::pin!(self.relay.run(&self.scratch, &self.meter, &self.habits));
+            let mut run = std::pin::pin!(self.relay.run(&self.scratch, &self.meter, &self.stalls));
             if let Poll::Ready(end) = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await {
                 return Some(end);
             }
@@ -692,7 +692,7 @@ fn the_read_size_follows_the_speed_of_the_sink() {
             relay,
             scratch,
             meter: Rc::default(),
-            habits: Rc::default(),
+            stalls: Rc::default(),
         };
         let (data, mut sink) = (bytes(1 << 20), vec![0; 1 << 20]);
         let mut turns = async |bench: &mut Bench| {
@@ -1065,7 +1065,7 @@ fn data_is_acknowledged_at_once_where_the_endpoint_stalls() {
             bench.relay.up.socket.acknowledged() == 0
                 && bench.relay.down.socket.acknowledged() == 0
         );
-        (0..8).for_each(|_| bench.habits.stalled());
+        (0..8).for_each(|_| bench.stalls.note());
         send_all(&bench.origin, b" in two").await;
         assert!(bench.poll_until_idle(5).await.is_none());
         assert_eq!(receive_some(&bench.client).await.unwrap(), b" in two");

@@ -54,7 +54,7 @@ pub struct Endpoint {
     /// What its certificate is checked against.
     pub host: String,
     /// What it has shown of how it sends.
-    pub habits: EndpointStalls,
+    pub stalls: EndpointStalls,
     place: Place,
     max: Option<Limit>,
     connections: AtomicUsize,
@@ -86,7 +86,7 @@ impl Endpoint {
         Self {
             label,
             host,
-            habits: EndpointStalls::default(),
+            stalls: EndpointStalls::default(),
             place,
             max: max.map(Limit::new),
             connections: AtomicUsize::new(0),

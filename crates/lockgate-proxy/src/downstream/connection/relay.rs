@@ -153,7 +153,7 @@ impl Connection {
         let Some(hold) = &self.endpoint else {
             return Ending::new(Cause::Internal, Side::Lockgate);
         };
-        let habits = &hold.endpoint().habits;
+        let stalls = &hold.endpoint().stalls;
         let meter = &self.guard.watch().meter;
         self.guard.idle(idle);
         let outlived = |outcome: &Result<RelayOutcome, Cut>| matches!(outcome, Err(Cut::Deadline));
@@ -162,7 +162,7 @@ impl Connection {
             self.guard.phase(MOMENT);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
@@ -170,7 +170,7 @@ impl Connection {
             self.guard.phase(YOUTH);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
@@ -181,7 +181,7 @@ impl Connection {
             }
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         match outcome {
