@@ -9,6 +9,7 @@ mod bulk_reads;
 mod flow;
 mod meter;
 mod read_size;
+mod source;
 #[cfg(test)]
 mod tests;
 

@@ -5,11 +5,13 @@
 //! table by the sizes of its entries, so that a reference to a large field costs as little as one
 //! to a small field, and nothing is copied.
 
-use std::borrow::Cow;
+mod literal;
+
 use std::collections::VecDeque;
 
 use super::table::{OVERHEAD, STATIC};
-use super::{HpackError, huffman, integer};
+use super::{HpackError, integer};
+use literal::{LiteralName, StringLiteral};
 
 /// Follows the blocks of one direction of a connection, in the order of arrival.
 #[derive(Debug)]
@@ -47,21 +49,6 @@ struct EntrySize {
     name: u16,
     value: u16,
     marks: u16,
-}
-
-/// A string in a block, coded or not.
-#[derive(Clone, Copy)]
-struct StringLiteral<'a> {
-    bytes: &'a [u8],
-    coded: bool,
-}
-
-/// The name of a literal.
-#[derive(Clone, Copy)]
-enum LiteralName<'a> {
-    /// The name of another field.
-    Of(usize),
-    Literal(StringLiteral<'a>),
 }
 
 const METHOD: u16 = 1;
@@ -369,53 +356,7 @@ impl EntrySize {
     }
 }
 
-impl<'a> LiteralName<'a> {
-    /// The name at the front of a literal (§6.2), if complete.
-    fn take(rest: &mut &'a [u8], is_kept: bool) -> Result<Self, HpackError> {
-        match integer::decode(rest, if is_kept { 6 } else { 4 })? {
-            0 => StringLiteral::take(rest).map(Self::Literal),
-            index => Ok(Self::Of(index)),
-        }
-    }
-}
-
-impl<'a> StringLiteral<'a> {
-    /// The string at the front (§5.2), if complete.
-    fn take(rest: &mut &'a [u8]) -> Result<Self, HpackError> {
-        let coded = rest.first().is_some_and(|first| first & 0x80 != 0);
-        let length = integer::decode(rest, 7)?;
-        let (bytes, behind) = rest.split_at_checked(length).ok_or(HpackError::Cut)?;
-        *rest = behind;
-        Ok(Self { bytes, coded })
-    }
-
-    /// The decoded length, and whether it has a `#`.
-    fn measure(self) -> Result<(usize, bool), HpackError> {
-        if self.coded {
-            huffman::measure(self.bytes)
-        } else {
-            Ok((self.bytes.len(), memchr::memchr(b'#', self.bytes).is_some()))
-        }
-    }
-
-    /// The longest possible decoded length: the shortest code has 5 bits.
-    fn most(self) -> usize {
-        if self.coded {
-            self.bytes.len() * 8 / 5
-        } else {
-            self.bytes.len()
-        }
-    }
-
-    fn decode(self) -> Result<Cow<'a, [u8]>, HpackError> {
-        if !self.coded {
-            return Ok(self.bytes.into());
-        }
-        let mut text = Vec::new();
-        huffman::decode(self.bytes, &mut text)?;
-        Ok(text.into())
-    }
-
+impl StringLiteral<'_> {
     /// The decoded length, and the marks.
     fn as_name(self) -> Result<(usize, u16), HpackError> {
         if self.coded {
@@ -428,17 +369,6 @@ impl<'a> StringLiteral<'a> {
         }
         let name = self.decode()?;
         Ok((name.len(), names(&name)))
-    }
-
-    /// Whether it begins with a 1, which is coded as 00001.
-    fn begins_with_one(self) -> bool {
-        self.bytes.first().is_some_and(|first| {
-            if self.coded {
-                first >> 3 == 1
-            } else {
-                *first == b'1'
-            }
-        })
     }
 }
 

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use super::bulk_reads::BulkReads;
 use super::meter::Meter;
 use super::read_size::ReadSize;
+use super::source::{SourceEnd, SourceRead, poll_read};
 use super::{ByteObserver, CopyBuffers, RelayEnd};
 use crate::acknowledge::{EarlyAck, EndpointStalls, ReadPauses};
 use crate::nanos::Nanos;
@@ -23,8 +24,6 @@ const TURNS: usize = 16;
 const DISCARDED: usize = 1024 * 1024;
 /// The number of full reads in a row, of 64 and 128 KB, after which plain TCP is spliced.
 const FULL_READS: u8 = 2;
-/// Rates with smaller pieces are not bulk, even if reads are full.
-const BULK: usize = 64 * 1024;
 /// A splice that moves less than this does not pay...
 const SMALL_SPLICE: usize = 16 * 1024;
 /// ...when it happens this often in a row.
@@ -264,8 +263,14 @@ impl Flow {
         cx: &mut Context<'_>,
         context: &mut FlowContext<'_>,
     ) -> Poll<Result<(), FlowError>> {
-        match ready!(poll_read(cx, context, self.read_size, usize::MAX))
-            .map_err(FlowError::Source)?
+        match ready!(poll_read(
+            cx,
+            context.from,
+            context.buffers,
+            self.read_size,
+            usize::MAX
+        ))
+        .map_err(FlowError::Source)?
         {
             SourceRead::Data { len, .. } => self.discarded += len,
             SourceRead::Nothing => {}
@@ -287,7 +292,13 @@ impl Flow {
             self.poll_early_ack(cx, context);
             return Poll::Pending;
         };
-        let read = poll_read(cx, context, self.read_size.as_memory_allows(), allowed?);
+        let read = poll_read(
+            cx,
+            context.from,
+            context.buffers,
+            self.read_size.as_memory_allows(),
+            allowed?,
+        );
         if read.is_pending() {
             if context.from.session.is_some() && context.moved.get() == 0 {
                 // So far there were TLS's own records: the next one may be delayed.
@@ -524,83 +535,6 @@ impl Flow {
         }
         Ok(())
     }
-}
-
-/// The result of one read of a source.
-enum SourceRead {
-    /// This many bytes at the front of the plain buffer; `full` if the source gave all that was
-    /// asked for, and a rate allowed much.
-    Data {
-        len: usize,
-        full: bool,
-    },
-    /// No data: TLS's own bytes, or an incomplete record.
-    Nothing,
-    End(SourceEnd),
-}
-
-#[derive(Clone, Copy)]
-enum SourceEnd {
-    Clean,
-    /// A TLS source that ended without a close_notify.
-    Truncated,
-}
-
-/// Reads once, at most `allowed` bytes: under TLS those of its records.
-fn poll_read(
-    cx: &mut Context<'_>,
-    context: &mut FlowContext<'_>,
-    size: ReadSize,
-    allowed: usize,
-) -> Poll<Result<SourceRead, StreamError>> {
-    let CopyBuffers { wire, plain, .. } = context.buffers;
-    let RelayEnd { socket, session } = context.from;
-    let Some(session) = session else {
-        let asked = size.plain().min(allowed);
-        let len = ready!(socket.poll_recv(cx, &mut plain[..asked]))?;
-        return Poll::Ready(Ok(match len {
-            0 => SourceRead::End(SourceEnd::Clean),
-            len => SourceRead::Data {
-                len,
-                full: len == asked && asked >= size.plain().min(BULK),
-            },
-        }));
-    };
-    let mut filled = session.partial_len();
-    if !session.has_waiting() {
-        if session.is_closed() {
-            // Bytes behind it are dropped.
-            session.take_partial();
-            return Poll::Ready(Ok(SourceRead::End(SourceEnd::Clean)));
-        }
-        let end = size.wire().min(filled.saturating_add(allowed));
-        let received = ready!(socket.poll_recv(cx, &mut wire[filled..end]))?;
-        if received == 0 {
-            return Poll::Ready(Ok(SourceRead::End(SourceEnd::Truncated)));
-        }
-        filled += received;
-    }
-    let early = session.take_early();
-    if !early.is_empty() {
-        plain[..early.len()].copy_from_slice(&early);
-        return Poll::Ready(Ok(SourceRead::Data {
-            len: early.len(),
-            full: false,
-        }));
-    }
-    let partial = session.take_partial();
-    wire[..partial.len()].copy_from_slice(&partial);
-    let done = session.open(&wire[..filled], plain)?;
-    if done.consumed < filled {
-        session.keep_partial(&wire[done.consumed..filled]);
-    }
-    Poll::Ready(Ok(match done.produced {
-        0 => SourceRead::Nothing,
-        len => SourceRead::Data {
-            len,
-            full: filled == size.wire(),
-        },
-    }))
 }
 
 /// A gone peer needs no shutdown: the reading direction finds out.

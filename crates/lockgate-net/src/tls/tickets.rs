@@ -8,53 +8,24 @@
 //! (16), with the scope as associated data. Nonces are random: keep to fewer than 2^32 tickets a
 //! key (NIST SP 800-38D §8.3), which a site with 10,000 handshakes a second reaches in 2.5 days.
 
+mod key;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
-use aws_lc_rs::{digest, hkdf};
-use rustls::pki_types::PrivatePkcs8KeyDer;
-use rustls::pki_types::pem::PemObject;
+use aws_lc_rs::aead::{Aad, NONCE_LEN, Nonce};
+use aws_lc_rs::digest;
 use rustls::server::ProducesTickets;
 
-use super::error::{CertError, Warning};
+use super::error::Warning;
 use super::file_stamp::{FileStamp, stamp};
-use super::pem::read_bytes;
 use super::private_key::readable_by_others;
+use key::{KEY_NAME, TicketKey, read_keys};
 
-/// The reason why there are no ticket keys.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TicketError {
-    /// The key file could not be read.
-    #[error("{0}")]
-    File(CertError),
-    /// A line that is neither 48 nor 80 bytes in base64 or hexadecimal. The line itself is a
-    /// secret.
-    #[error("{}: line {line} is no ticket key: 48 or 80 bytes in base64 or hexadecimal are expected", .path.display())]
-    BadLine {
-        /// The file of the keys.
-        path: PathBuf,
-        /// The number of the line, from 1.
-        line: usize,
-    },
-    /// Two lines with the same first 16 bytes, which are the name of a key.
-    #[error("{}: line {line} has the name (the first 16 bytes) of an earlier key", .path.display())]
-    SameName {
-        /// The file of the keys.
-        path: PathBuf,
-        /// The number of the line, from 1.
-        line: usize,
-    },
-    /// `rotate` or `keep` is zero.
-    #[error("tickets need a rotation period and at least one key")]
-    Zero,
-    /// The system has no random bytes.
-    #[error("no random bytes for a ticket key")]
-    NoRandomness,
-}
+pub use key::TicketError;
 
 /// Whether [`TicketRing::rotate_if_due`] has rotated the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,13 +67,6 @@ struct TicketKeys {
     /// The stamp of their file when it was read.
     read: Option<FileStamp>,
 }
-
-struct TicketKey {
-    name: KeyName,
-    aead: RandomizedNonceKey,
-}
-
-type KeyName = [u8; 16];
 
 /// The scope of a ticket: SHA-256 over all settings that must be equal to resume.
 pub(super) type TicketScope = [u8; 32];
@@ -319,107 +283,12 @@ pub(super) fn scope<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> TicketScop
         .expect("SHA-256 has 32 bytes")
 }
 
-impl TicketKey {
-    fn random() -> Result<Self, TicketError> {
-        let (mut name, mut secret) = ([0; KEY_NAME], [0; 32]);
-        aws_lc_rs::rand::fill(&mut name).map_err(|_| TicketError::NoRandomness)?;
-        aws_lc_rs::rand::fill(&mut secret).map_err(|_| TicketError::NoRandomness)?;
-        Ok(Self::new(name, &secret))
-    }
-
-    /// A key from the 48 or 80 bytes that nginx, HAProxy and hitch use: a name and 32 or 64 bytes
-    /// of secret.
-    fn from_material(material: &[u8]) -> Option<Self> {
-        let (name, secret) = material.split_first_chunk::<KEY_NAME>()?;
-        if !matches!(secret.len(), 32 | 64) {
-            return None;
-        }
-        let mut derived = [0; 32];
-        let extracted =
-            hkdf::Salt::new(hkdf::HKDF_SHA256, b"lockgate ticket key 1").extract(secret);
-        extracted
-            .expand(&[b"AES-256-GCM"], hkdf::HKDF_SHA256)
-            .ok()?
-            .fill(&mut derived)
-            .ok()?;
-        Some(Self::new(*name, &derived))
-    }
-
-    fn new(name: KeyName, secret: &[u8; 32]) -> Self {
-        let aead = RandomizedNonceKey::new(&AES_256_GCM, secret).expect("the key has 32 bytes");
-        Self { name, aead }
-    }
-}
-
-fn read_keys(path: &Path) -> Result<Vec<Arc<TicketKey>>, TicketError> {
-    parse_keys(&read_bytes(path).map_err(TicketError::File)?, path)
-}
-
-fn parse_keys(bytes: &[u8], path: &Path) -> Result<Vec<Arc<TicketKey>>, TicketError> {
-    if let Some(key) = TicketKey::from_material(bytes) {
-        return Ok(vec![Arc::new(key)]);
-    }
-    let mut keys: Vec<Arc<TicketKey>> = Vec::new();
-    for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-        let line = line
-            .split(|byte| *byte == b'#')
-            .next()
-            .unwrap_or_default()
-            .trim_ascii();
-        if line.is_empty() {
-            continue;
-        }
-        let position = index + 1;
-        let key = decode(line).and_then(|material| TicketKey::from_material(&material));
-        let key = key.ok_or_else(|| TicketError::BadLine {
-            path: path.to_owned(),
-            line: position,
-        })?;
-        if keys.iter().any(|earlier| earlier.name == key.name) {
-            return Err(TicketError::SameName {
-                path: path.to_owned(),
-                line: position,
-            });
-        }
-        keys.push(Arc::new(key));
-    }
-    match keys.is_empty() {
-        true => Err(TicketError::File(CertError::Empty {
-            path: path.to_owned(),
-        })),
-        false => Ok(keys),
-    }
-}
-
-fn decode(line: &[u8]) -> Option<Vec<u8>> {
-    // 96 and 160 digits are 48 and 80 bytes; as base64 they would be 72 and 120, which are no keys.
-    if matches!(line.len(), 96 | 160) {
-        let text = std::str::from_utf8(line).ok()?;
-        let byte = |at| {
-            text.get(at..at + 2)
-                .and_then(|pair| u8::from_str_radix(pair, 16).ok())
-        };
-        return (0..line.len()).step_by(2).map(byte).collect();
-    }
-    // PEM is the only base64 decoder among our dependencies, and its timing does not leak the key.
-    let pem = [
-        b"-----BEGIN PRIVATE KEY-----\n",
-        line,
-        b"\n-----END PRIVATE KEY-----\n",
-    ]
-    .concat();
-    PrivatePkcs8KeyDer::from_pem_slice(&pem)
-        .ok()
-        .map(|key| key.secret_pkcs8_der().to_vec())
-}
-
 fn now_in_seconds() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
 }
 
-const KEY_NAME: usize = 16;
 const HEAD: usize = KEY_NAME + NONCE_LEN;
 const ISSUED: usize = 8;
 const TAG: usize = 16;
@@ -428,7 +297,9 @@ const FILE_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]
 mod tests {
+    use super::key::parse_keys;
     use super::*;
+    use crate::tls::error::CertError;
 
     const HERE: TicketScope = [1; 32];
     const THERE: TicketScope = [2; 32];
