@@ -132,17 +132,17 @@ impl Stream {
         }
     }
 
-    /// Reads once, behind the bytes in `inbox`; `false` at the end.
+    /// Reads once, behind the bytes in `buffer`; `false` at the end.
     ///
     /// # Errors
     /// When the connection or its TLS has broken.
     pub fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        inbox: &mut ReadBuffer,
+        buffer: &mut ReadBuffer,
     ) -> Poll<Result<bool, StreamError>> {
         let mut allowed = usize::MAX;
-        self.poll_read_within(cx, inbox, &mut allowed)
+        self.poll_read_within(cx, buffer, &mut allowed)
     }
 
     /// The same with at most `allowed` bytes from the socket, which are subtracted from it: under
@@ -154,20 +154,20 @@ impl Stream {
     pub fn poll_read_within(
         &mut self,
         cx: &mut Context<'_>,
-        inbox: &mut ReadBuffer,
+        buffer: &mut ReadBuffer,
         allowed: &mut usize,
     ) -> Poll<Result<bool, StreamError>> {
         if self.session.is_some() {
-            return self.poll_open(cx, inbox, allowed);
+            return self.poll_open(cx, buffer, allowed);
         }
         // A read that fills the room may have left data: only a shorter one has emptied the socket.
-        let wanted = inbox.room().min(within(READ)).min(*allowed);
+        let wanted = buffer.room().min(within(READ)).min(*allowed);
         if *allowed == 0 {
             return Poll::Ready(Ok(true));
         }
         let read = self.socket.poll_read_with(cx, wanted, |fd| {
             // Taken only now: a waiting connection holds no block.
-            inbox.fill(|room| {
+            buffer.fill(|room| {
                 rustix::net::recv(fd, &mut room[..wanted], rustix::net::RecvFlags::empty())
                     .map(|(read, _)| read)
             })
@@ -184,25 +184,25 @@ impl Stream {
     fn poll_open(
         &mut self,
         cx: &mut Context<'_>,
-        inbox: &mut ReadBuffer,
+        buffer: &mut ReadBuffer,
         allowed: &mut usize,
     ) -> Poll<Result<bool, StreamError>> {
         let Some(session) = &mut self.session else {
             return Poll::Ready(Ok(false));
         };
         // If no record fits, no read could ever help.
-        if inbox.is_full() {
+        if buffer.is_full() {
             return Poll::Ready(Err(io::Error::from(io::ErrorKind::StorageFull).into()));
         }
         loop {
             let early = session.take_early();
             if !early.is_empty() {
-                inbox.extend(&early);
+                buffer.extend(&early);
                 return Poll::Ready(Ok(true));
             }
             let mut filled = session.partial_len();
-            let blocks = inbox.blocks();
-            let SealBuffers { wire, .. } = &mut *blocks.sealing.borrow_mut();
+            let pool = buffer.pool();
+            let SealBuffers { wire, .. } = &mut *pool.sealing.borrow_mut();
             if !session.has_waiting() {
                 if session.is_closed() {
                     return Poll::Ready(Ok(false));
@@ -223,7 +223,7 @@ impl Stream {
             let partial = session.take_partial();
             wire[..partial.len()].copy_from_slice(&partial);
             let mut consumed = 0;
-            let opened = inbox.fill(|room| {
+            let opened = buffer.fill(|room| {
                 // Records never grow by being opened: if they fit sealed, they fit opened.
                 let wire = &wire[..filled.min(room.len())];
                 session.open(wire, room).map(|done| {
@@ -254,11 +254,11 @@ impl Stream {
     pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
-        blocks: &BufferPool,
+        pool: &BufferPool,
         parts: &[&[u8]],
     ) -> Poll<Result<usize, StreamError>> {
         if self.session.is_some() {
-            return self.poll_seal(cx, blocks, parts);
+            return self.poll_seal(cx, pool, parts);
         }
         let sent = match parts {
             [one] => ready!(self.socket.poll_send(cx, one)),
@@ -304,7 +304,7 @@ impl Stream {
     fn poll_seal(
         &mut self,
         cx: &mut Context<'_>,
-        blocks: &BufferPool,
+        pool: &BufferPool,
         parts: &[&[u8]],
     ) -> Poll<Result<usize, StreamError>> {
         // Bytes that wait for room go first; held ones are taken along.
@@ -317,7 +317,7 @@ impl Stream {
             session.seal_owed(&mut self.unsent)?;
         }
         let most = within(SEALED);
-        let SealBuffers { plain, sealed, .. } = &mut *blocks.sealing.borrow_mut();
+        let SealBuffers { plain, sealed, .. } = &mut *pool.sealing.borrow_mut();
         let text = match parts {
             [one] => &one[..one.len().min(most)],
             _ => {

@@ -108,7 +108,7 @@ impl fmt::Debug for BufferPool {
 /// Received bytes of one connection that are not consumed yet.
 #[derive(Debug)]
 pub struct ReadBuffer {
-    blocks: Rc<BufferPool>,
+    pool: Rc<BufferPool>,
     /// A block, or memory of the size of the held bytes.
     memory: Box<[u8]>,
     is_block: bool,
@@ -116,19 +116,19 @@ pub struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// An empty buffer that takes blocks from this pool.
-    pub fn new(blocks: &Rc<BufferPool>) -> Self {
+    /// An empty buffer that takes its blocks from `pool`.
+    pub fn new(pool: &Rc<BufferPool>) -> Self {
         Self {
-            blocks: Rc::clone(blocks),
+            pool: Rc::clone(pool),
             memory: Box::default(),
             is_block: false,
             held: 0..0,
         }
     }
 
-    /// The source of its blocks.
-    pub fn blocks(&self) -> Rc<BufferPool> {
-        Rc::clone(&self.blocks)
+    /// The pool that its blocks come from.
+    pub fn pool(&self) -> Rc<BufferPool> {
+        Rc::clone(&self.pool)
     }
 
     /// The received bytes that are not consumed.
@@ -206,7 +206,7 @@ impl ReadBuffer {
         read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
         if !self.is_block {
-            let mut block = self.blocks.take();
+            let mut block = self.pool.take();
             block[..self.held.len()].copy_from_slice(self.bytes());
             self.memory = block;
             self.is_block = true;
@@ -229,7 +229,7 @@ impl ReadBuffer {
         self.held = 0..0;
         let memory = std::mem::take(&mut self.memory);
         if std::mem::take(&mut self.is_block) {
-            self.blocks.give(memory);
+            self.pool.give(memory);
         }
     }
 }

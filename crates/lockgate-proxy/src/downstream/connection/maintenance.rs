@@ -114,7 +114,7 @@ async fn speaks_http(stream: &mut Stream, inbox: &mut ReadBuffer) -> Result<bool
 }
 
 async fn tell(stream: &mut Stream, inbox: &ReadBuffer, words: &[u8]) -> Result<(), StreamError> {
-    let blocks = inbox.blocks();
+    let blocks = inbox.pool();
     let mut sent = 0;
     while sent < words.len() {
         sent += poll_fn(|cx| stream.poll_write(cx, &blocks, &[&words[sent..]])).await?;
