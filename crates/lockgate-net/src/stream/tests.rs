@@ -372,9 +372,9 @@ fn unused_blocks_are_freed_after_a_while() {
         format!("{pool:?}")
     };
     use_at_once(10);
-    assert_eq!(left(), "Blocks { free: 10 }");
+    assert_eq!(left(), "BufferPool { free: 10 }");
     use_at_once(4);
-    assert_eq!(left(), "Blocks { free: 4 }");
+    assert_eq!(left(), "BufferPool { free: 4 }");
     assert_eq!(
         [left(), left()],
         ["BufferPool { free: 1 }"; 2],

@@ -346,6 +346,6 @@ fn debug_output_of_sealer_and_opener_hides_keys() {
     let (sealer, opener) = ends(TLS13_TERMS);
     assert_eq!(
         format!("{sealer:?} {opener:?}"),
-        "Sealer { sequence: 0, .. } Opener { sequence: 0, .. }"
+        "RecordSealer { sequence: 0, .. } RecordOpener { sequence: 0, .. }"
     );
 }

@@ -628,7 +628,7 @@ fn an_idle_session_holds_no_buffer() {
 #[test]
 fn debug_output_of_a_session_hides_keys() {
     let (server, _) = sessions(TLS13_TERMS);
-    assert_eq!(format!("{server:?}"), "Session { version: TLSv1_3, .. }");
+    assert_eq!(format!("{server:?}"), "TlsSession { version: TLSv1_3, .. }");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::*;
 struct Asked {
     stream: Stream,
     reader: Reader,
-    blocks: Rc<Blocks>,
+    blocks: Rc<BufferPool>,
     endpoint: TcpStream,
 }
 
@@ -29,7 +29,7 @@ impl Asked {
             None,
             Vec::new(),
         );
-        let blocks = Blocks::new();
+        let blocks = BufferPool::new();
         let reader = Reader::new(&blocks, b"");
         let mut asked = Self {
             stream,
