@@ -75,7 +75,7 @@ pub(crate) struct ExchangeStats {
 /// When none comes about, or it does not become what is spoken.
 pub(crate) async fn open(
     target: &Target,
-    address: &dial::Target,
+    address: &dial::EndpointAddress,
     scratch: &mut Scratch,
     stats: &mut ExchangeStats,
 ) -> Result<Transport, Fault> {
@@ -96,7 +96,7 @@ pub(crate) async fn open(
 /// When no connection comes about.
 pub(crate) async fn connect(
     peer: &Peer,
-    address: &dial::Target,
+    address: &dial::EndpointAddress,
     scratch: &Scratch,
 ) -> Result<Transport, Fault> {
     transport::open(peer, address, &scratch.blocks, scratch.link_queue.as_ref()).await

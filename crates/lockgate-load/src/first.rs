@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 
 use crate::client::{self, ExchangeStats, Fault, Scratch, Transport};
@@ -43,7 +43,7 @@ async fn request(
     target: &Target,
     stop: &Stop,
 ) -> Result<Option<FirstResponse>, StartError> {
-    let mut scratch = Scratch::new(Blocks::new(), Rng::new());
+    let mut scratch = Scratch::new(BufferPool::new(), Rng::new());
     let timer = Timer::new()?;
     timer.set(Duration::ZERO)?;
     let begun = Instant::now();

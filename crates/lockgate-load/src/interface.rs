@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use lockgate_net::dial::Target;
+use lockgate_net::dial::EndpointAddress;
 
 /// An interface whose speed is known.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub(crate) struct Moved {
 
 impl Interface {
     /// That which packets to `target` leave by.
-    pub(crate) fn towards(target: &Target) -> Option<Self> {
-        let Target::Tcp(address) = target else {
+    pub(crate) fn towards(target: &EndpointAddress) -> Option<Self> {
+        let EndpointAddress::Tcp(address) = target else {
             return None;
         };
         let IpAddr::V4(ip) = address.ip() else {
@@ -116,10 +116,13 @@ mod tests {
     #[test]
     fn what_stays_here_has_no_interface() {
         assert_eq!(
-            Interface::towards(&Target::Tcp("127.0.0.1:80".parse().unwrap())),
+            Interface::towards(&EndpointAddress::Tcp("127.0.0.1:80".parse().unwrap())),
             None
         );
-        assert_eq!(Interface::towards(&Target::Unix("/x".into())), None);
+        assert_eq!(
+            Interface::towards(&EndpointAddress::Unix("/x".into())),
+            None
+        );
     }
 
     #[test]

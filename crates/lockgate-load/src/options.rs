@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_net::proxy_protocol::Version;
+use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::{CaSource, CertFiles, ConnectorError, PolicyError};
 
 use crate::expect::Expect;
@@ -82,7 +82,7 @@ pub struct Connections {
     /// `user:password` for the proxy.
     pub proxy_user: Option<String>,
     /// Version of the PROXY header that connections begin with.
-    pub proxy_protocol: Option<Version>,
+    pub proxy_protocol: Option<HeaderVersion>,
     /// Rate of the link that all connections share.
     pub link: Option<LinkRate>,
 }

@@ -18,17 +18,18 @@ use std::time::{Duration, Instant};
 
 pub(crate) use queue::{LinkQueue, LinkSlot};
 
-use crate::moment::{Moment, nanoseconds};
+use lockgate_net::nanos::Nanos;
+use lockgate_net::token_bucket::SharedTokenBucket;
 
 /// What one read takes at the least: a packet.
 const PACKET: u64 = 1500;
 /// What one read takes where that is more: so much time's worth, since alarms are not for free.
-const PIECE: Moment = 1_000_000;
+const PIECE: Nanos = Nanos::from_millis(1);
 /// The depth of the bucket, in time: what late alarms may make up for, and no more than that.
-const DEPTH: Moment = 2_000_000;
+const DEPTH: Nanos = Nanos::from_millis(2);
 /// From this share of the time on a busy link is what the figures show.
 const LIMITING: f64 = 0.5;
-const SECOND: u64 = 1_000_000_000;
+const SECOND: Nanos = Nanos::from_secs(1);
 
 /// How fast a link is, in bits a second: from 1 kbit/s to 100 Gbit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,14 +100,15 @@ impl fmt::Display for LinkRate {
 
 impl LinkRate {
     /// What so many bytes take, to the next nanosecond.
-    fn time_of(self, bytes: u64) -> Moment {
-        let bits = u128::from(bytes) * 8 * u128::from(SECOND);
-        u64::try_from(bits.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX)
+    fn time_of(self, bytes: u64) -> Nanos {
+        let bits = u128::from(bytes) * 8 * u128::from(SECOND.as_u64());
+        Nanos::new(u64::try_from(bits.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 
     /// What one read may take.
     fn piece(self) -> usize {
-        let worth = u128::from(self.0) * u128::from(PIECE) / 8 / u128::from(SECOND);
+        let worth =
+            u128::from(self.0) * u128::from(PIECE.as_u64()) / 8 / u128::from(SECOND.as_u64());
         usize::try_from(worth)
             .unwrap_or(usize::MAX)
             .clamp(PACKET as usize, 64 * 1024)
@@ -125,7 +127,7 @@ impl LinkRate {
     }
 }
 
-/// The bucket: when the link has delivered everything that was taken from it.
+/// The link of one run, and its bucket.
 ///
 /// A read is paid for when its length is known, so that the link is at most one piece ahead for
 /// each thread, and never faster in the long run.
@@ -133,8 +135,7 @@ impl LinkRate {
 pub struct SharedLink {
     rate: LinkRate,
     zero: Instant,
-    /// The moment from which on it has tokens again.
-    free: AtomicU64,
+    bucket: SharedTokenBucket,
     passed: AtomicU64,
 }
 
@@ -144,7 +145,7 @@ impl SharedLink {
         Self {
             rate,
             zero: Instant::now(),
-            free: AtomicU64::new(0),
+            bucket: SharedTokenBucket::new(DEPTH),
             passed: AtomicU64::new(0),
         }
     }
@@ -154,14 +155,14 @@ impl SharedLink {
     }
 
     /// What all reads so far take on it.
-    pub(crate) fn busy(&self) -> Moment {
+    pub(crate) fn busy(&self) -> Nanos {
         self.rate.time_of(self.passed.load(Ordering::Relaxed))
     }
 
     /// What to say of it when it was `busy` for most of `elapsed`; nothing otherwise.
-    pub(crate) fn note(&self, busy: Moment, elapsed: Duration) -> Option<String> {
+    pub(crate) fn note(&self, busy: Nanos, elapsed: Duration) -> Option<String> {
         // The first piece is there at once, and what is paid last is not waited for.
-        let share = (busy as f64 / elapsed.as_nanos().max(1) as f64).min(1.0);
+        let share = (busy.as_u64() as f64 / elapsed.as_nanos().max(1) as f64).min(1.0);
         (share > LIMITING).then(|| {
             format!(
                 "the link of {} was busy {:.0} % of the time: it was the limit",
@@ -171,27 +172,22 @@ impl SharedLink {
         })
     }
 
-    fn now(&self) -> Moment {
-        nanoseconds(self.zero.elapsed())
+    fn now(&self) -> Nanos {
+        self.zero.elapsed().into()
     }
 
     /// How long until something may be read; 0 is now.
-    fn wait(&self, now: Moment) -> Moment {
-        self.free.load(Ordering::Relaxed).saturating_sub(now)
+    fn wait(&self, now: Nanos) -> Nanos {
+        self.bucket.debt(now)
     }
 
     /// Takes tokens for so many bytes that were read.
-    fn pay(&self, bytes: u64, now: Moment) {
+    fn pay(&self, bytes: u64, now: Nanos) {
         if bytes == 0 {
             return;
         }
         self.passed.fetch_add(bytes, Ordering::Relaxed);
-        let cost = self.rate.time_of(bytes);
-        let next = |free: Moment| Some(free.max(now.saturating_sub(DEPTH)).saturating_add(cost));
-        // It always has a next value.
-        let _ = self
-            .free
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        self.bucket.reserve(self.rate.time_of(bytes), now);
     }
 }
 
@@ -199,7 +195,8 @@ impl SharedLink {
 mod tests {
     use super::*;
 
-    const MS: Moment = 1_000_000;
+    const BEGIN: Nanos = Nanos::from_secs(1);
+    const MS: Nanos = Nanos::from_millis(1);
 
     fn rate(text: &str) -> LinkRate {
         text.parse().unwrap()
@@ -260,12 +257,12 @@ mod tests {
     fn what_was_read_must_be_delivered_before_more_is() {
         let link = SharedLink::new(rate("1024kbit/s"));
         let begin = 1000 * MS;
-        assert_eq!(link.wait(begin), 0);
+        assert_eq!(link.wait(begin), Nanos::ZERO);
         link.pay(128 * 10, begin);
         // An idle link has saved the depth of the bucket, however long it was idle.
         assert_eq!(link.wait(begin), 8 * MS);
         assert_eq!(link.wait(begin + 7 * MS), MS);
-        assert_eq!(link.wait(begin + 8 * MS), 0);
+        assert_eq!(link.wait(begin + 8 * MS), Nanos::ZERO);
         // An alarm that was late is made up for,
         link.pay(128 * 10, begin + 9 * MS);
         assert_eq!(link.wait(begin + 9 * MS), 9 * MS);
@@ -274,7 +271,10 @@ mod tests {
         assert_eq!(link.wait(begin + 100 * MS), 8 * MS);
         assert_eq!(link.busy(), 30 * MS);
         link.pay(0, begin + 200 * MS);
-        assert_eq!((link.wait(begin + 200 * MS), link.busy()), (0, 30 * MS));
+        assert_eq!(
+            (link.wait(begin + 200 * MS), link.busy()),
+            (Nanos::ZERO, 30 * MS)
+        );
     }
 
     #[test]
@@ -301,14 +301,17 @@ mod tests {
     #[test]
     fn the_rate_holds_in_the_long_run_whatever_the_pieces() {
         let link = SharedLink::new(rate("1024kbit/s"));
-        let (mut now, mut bytes, mut piece) = (0, 0, 1);
+        let (mut now, mut bytes, mut piece) = (BEGIN, 0, 1);
         while bytes < 1_280_000 {
-            now += link.wait(now) + 10_000;
+            now += link.wait(now) + Nanos::new(10_000);
             link.pay(piece, now);
             bytes += piece;
             piece = 1 + piece * 7 % 1500;
         }
         let least = 10_000 * MS - DEPTH - link.rate().time_of(1500);
-        assert!((least..least + 100 * MS).contains(&now), "{now}");
+        assert!(
+            (least..least + 100 * MS).contains(&(now - BEGIN)),
+            "{now:?}"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use lockgate_http::head::Method;
 use lockgate_http::target::Authority;
 use lockgate_net::dial;
-use lockgate_net::proxy_protocol::Version;
+use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::Connector;
 
 use crate::expect::{Expect, ObservedResponse};
@@ -45,7 +45,7 @@ impl Target {
 #[derive(Debug)]
 pub struct Peer {
     /// Addresses in the order in which they are tried; at least one.
-    pub addresses: Vec<dial::Target>,
+    pub addresses: Vec<dial::EndpointAddress>,
     /// The name that certificates are held against, and that a proxy between is told.
     pub host: String,
     /// And the port.
@@ -55,14 +55,14 @@ pub struct Peer {
     /// A proxy between, which is asked to connect: `addresses` are its own.
     pub proxy: Option<ConnectProxy>,
     /// A header of the PROXY protocol goes before everything else.
-    pub proxy_protocol: Option<Version>,
+    pub proxy_protocol: Option<HeaderVersion>,
     /// Which of the addresses answered.
     pub chosen: OnceLock<usize>,
 }
 
 impl Peer {
     /// The address that answered; the first before one was asked.
-    pub(crate) fn address(&self) -> &dial::Target {
+    pub(crate) fn address(&self) -> &dial::EndpointAddress {
         &self.addresses[self.chosen.get().copied().unwrap_or(0)]
     }
 
@@ -72,7 +72,7 @@ impl Peer {
     }
 
     pub(crate) fn is_tcp(&self) -> bool {
-        matches!(self.address(), dial::Target::Tcp(_))
+        matches!(self.address(), dial::EndpointAddress::Tcp(_))
     }
 }
 

@@ -14,7 +14,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -97,7 +97,7 @@ struct Worker {
     plan: Arc<Plan>,
     stop: Arc<Stop>,
     scheduler: LoadScheduler,
-    blocks: Rc<Blocks>,
+    blocks: Rc<BufferPool>,
     counts: RefCell<Box<StageCounts>>,
     /// The second that is counted now, and when it ends.
     second: Cell<(usize, Moment)>,
@@ -163,7 +163,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
     };
     let worker = Rc::new(Worker {
         scheduler: LoadScheduler::new(clients * plan.streams.unwrap_or(1))?,
-        blocks: Blocks::new(),
+        blocks: BufferPool::new(),
         counts: RefCell::default(),
         second: Cell::new((0, 0)),
         at_end: Cell::new(None),

@@ -13,7 +13,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
-use lockgate_http::h2::{HeadError as SectionError, frames};
+use lockgate_http::h2::{SectionError, frames};
 use lockgate_net::stream::StreamError;
 
 /// Why a stream of HTTP/2 ended before its time, or the connection that it was on (RFC 9113 §7).

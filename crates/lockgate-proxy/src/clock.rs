@@ -16,6 +16,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use lockgate_net::nanos::Nanos;
 use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
@@ -238,9 +239,9 @@ impl Clock {
         self.now.get()
     }
 
-    /// Nanoseconds on the same scale, as of now.
-    pub fn nanos(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(NEVER)
+    /// The time on the same scale, as of now.
+    pub fn nanos(&self) -> Nanos {
+        self.start.elapsed().into()
     }
 
     /// Connections that are watched.

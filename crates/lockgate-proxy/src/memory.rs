@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use lockgate_net::memory::{self, Level};
+use lockgate_net::memory::{self, MemoryLevel};
 
 use crate::clock::{Clock, Cut, Guard, Waiting, Watch};
 use crate::limits;
@@ -59,7 +59,7 @@ impl<F> Drop for Weighed<F> {
 /// # Errors
 /// When the connection is cut first.
 pub async fn room(guard: &Guard, mut settle: impl FnMut(&mut Context<'_>)) -> Result<(), Cut> {
-    while memory::level() == Level::Full {
+    while memory::level() == MemoryLevel::Full {
         poll_fn(|cx| {
             settle(cx);
             Poll::Ready(())
@@ -312,7 +312,10 @@ mod tests {
         let clock = Clock::new(Pulse::new());
         let held_after = |exchanges: usize| {
             let guard = clock.watch();
-            let (own, mut pool) = (memory::Charge::new(memory::Kind::Coding, 1_000), Vec::new());
+            let (own, mut pool) = (
+                memory::Charge::new(memory::MemoryKind::Coding, 1_000),
+                Vec::new(),
+            );
             let mut within = true;
             // Each takes something for itself, dials, and leaves the connection to its endpoint
             // with the worker.
@@ -322,7 +325,7 @@ mod tests {
                 if within {
                     guard.watch().rests();
                 } else {
-                    pool.push(memory::Charge::new(memory::Kind::Kernel, 5_000));
+                    pool.push(memory::Charge::new(memory::MemoryKind::Kernel, 5_000));
                 }
                 Poll::<()>::Pending
             });
@@ -341,7 +344,7 @@ mod tests {
         let mut kept = None;
         let task = poll_fn(|_| match kept.take() {
             None => {
-                kept = Some(memory::Charge::new(memory::Kind::Coding, 1_000));
+                kept = Some(memory::Charge::new(memory::MemoryKind::Coding, 1_000));
                 Poll::Pending
             }
             Some(charge) => {

@@ -2,7 +2,7 @@
 //! user, of all.
 //!
 //! Buckets of clients and users are in tables that workers share. Does not wait and does not move
-//! bytes: see `lockgate_net::shape`.
+//! bytes: see `lockgate_net::traffic_shaping`.
 
 mod held;
 
@@ -15,7 +15,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
-use lockgate_net::shape::{self, Bucket, Line, Moment, Shaper};
+use lockgate_net::nanos::Nanos;
+use lockgate_net::traffic_shaping::{self, Shaper, ShapingQueue, SharedRate};
 
 use crate::limits;
 
@@ -89,9 +90,9 @@ impl Shape {
         connection: &Shaped,
         client: Option<IpAddr>,
         user: Option<&Arc<str>>,
-        line: &Rc<Line>,
+        line: &Rc<ShapingQueue>,
     ) -> Shapers {
-        let now = shape::now();
+        let now = traffic_shaping::now();
         let client = self.clients.as_ref().zip(client);
         let client = client.map(|(clients, client)| clients.of(limits::client(client), now));
         let user = self
@@ -105,7 +106,7 @@ impl Shape {
             user.as_ref(),
             Some(&self.total),
         ];
-        let shaper = |bucket: fn(&Pair) -> Option<&Arc<Bucket>>| {
+        let shaper = |bucket: fn(&Pair) -> Option<&Arc<SharedRate>>| {
             let buckets: Box<[_]> = chain
                 .iter()
                 .flatten()
@@ -134,15 +135,15 @@ impl Shapers {
 /// A bucket for each direction that is limited.
 #[derive(Debug, Clone)]
 struct Pair {
-    received: Option<Arc<Bucket>>,
-    sent: Option<Arc<Bucket>>,
+    received: Option<Arc<SharedRate>>,
+    sent: Option<Arc<SharedRate>>,
 }
 
 impl Pair {
     fn new(rates: Directions) -> Self {
         Self {
-            received: rates.received.map(Bucket::new),
-            sent: rates.sent.map(Bucket::new),
+            received: rates.received.map(SharedRate::new),
+            sent: rates.sent.map(SharedRate::new),
         }
     }
 
@@ -151,11 +152,11 @@ impl Pair {
     }
 
     /// Whether it is as good as a new one.
-    fn is_full(&self, now: Moment) -> bool {
+    fn is_full(&self, now: Nanos) -> bool {
         self.each().all(|bucket| bucket.is_full(now))
     }
 
-    fn each(&self) -> impl Iterator<Item = &Arc<Bucket>> {
+    fn each(&self) -> impl Iterator<Item = &Arc<SharedRate>> {
         self.received.iter().chain(&self.sent)
     }
 }
@@ -193,7 +194,7 @@ impl<K: Hash + Eq> Table<K> {
         }
     }
 
-    fn of(&self, key: K, now: Moment) -> Pair {
+    fn of(&self, key: K, now: Nanos) -> Pair {
         // Held for one look-up, or for one look through a shard that has doubled; never over a
         // wait.
         let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
@@ -210,7 +211,7 @@ impl<K: Hash + Eq> Table<K> {
 }
 
 impl<K> Shard<K> {
-    fn forget(&mut self, now: Moment) {
+    fn forget(&mut self, now: Nanos) {
         let mut kept = 0;
         self.pairs.retain(|_, pair| {
             let used = pair.is_used();
@@ -244,7 +245,7 @@ mod tests {
         }
     }
 
-    fn carried(shape: &Shape, client: Option<&str>, line: &Rc<Line>) -> Shapers {
+    fn carried(shape: &Shape, client: Option<&str>, line: &Rc<ShapingQueue>) -> Shapers {
         shape.shapers(
             &shape.connection(),
             client.and_then(|ip| ip.parse().ok()),
@@ -264,12 +265,12 @@ mod tests {
         bytes
     }
 
-    fn run(test: impl FnOnce(&Rc<Line>)) {
+    fn run(test: impl FnOnce(&Rc<ShapingQueue>)) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
             .unwrap();
-        runtime.block_on(async { test(&Line::new().unwrap()) });
+        runtime.block_on(async { test(&ShapingQueue::new().unwrap()) });
     }
 
     const NONE: Directions = Directions {
@@ -327,7 +328,7 @@ mod tests {
 
     #[test]
     fn accounts_of_departed_clients_are_forgotten_once_full() {
-        let now = shape::now();
+        let now = traffic_shaping::now();
         let shares = Table::new(rate(1_000_000));
         let used = shares.of(0_u32, now);
         for client in 1..100_000 {
@@ -350,7 +351,7 @@ mod tests {
     #[test]
     fn a_flood_of_indebted_clients_is_bounded() {
         run(|line| {
-            let now = shape::now();
+            let now = traffic_shaping::now();
             let shares = Table::new(rate(1));
             for client in 0..3 * SHARDS * KEPT {
                 let sent = shares

@@ -16,11 +16,11 @@ use lockgate_content::coding::Encoders;
 use lockgate_http::date;
 use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
-use lockgate_net::memory::{self, Level};
-use lockgate_net::relay::Scratch;
-use lockgate_net::shape::Line;
+use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
+use lockgate_net::traffic_shaping::ShapingQueue;
 use tokio::sync::Notify;
 
 use crate::access_log::{Log, MaskIp};
@@ -127,11 +127,11 @@ pub struct Worker {
     /// Time and deadlines.
     pub clock: Rc<Clock>,
     /// Who waits for rates.
-    pub line: Rc<Line>,
+    pub line: Rc<ShapingQueue>,
     /// Buffers of the relays.
-    pub scratch: Rc<Scratch>,
+    pub scratch: Rc<RelayBuffers>,
     /// Buffers of what is read and looked at.
-    pub blocks: Rc<Blocks>,
+    pub blocks: Rc<BufferPool>,
     /// Counters.
     pub cells: Shard<WorkerCells>,
     /// The access log, unless it is off.
@@ -201,8 +201,8 @@ impl<T: Default> Spare<T> {
 
 impl Worker {
     /// A worker without connections, whose time for rates is that of `line`.
-    pub fn new(setup: Setup, line: Rc<Line>) -> Rc<Self> {
-        let blocks = Blocks::new();
+    pub fn new(setup: Setup, line: Rc<ShapingQueue>) -> Rc<Self> {
+        let blocks = BufferPool::new();
         let slots = Slots::new(Arc::clone(&setup.shared.sockets), setup.number);
         let mut first = 0;
         let upstream = |pool: Arc<Pool>| {
@@ -222,7 +222,7 @@ impl Worker {
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.pulse),
-            scratch: Scratch::new(Pipes::new(setup.pipes), Rc::clone(&line)),
+            scratch: RelayBuffers::new(Pipes::new(setup.pipes), Rc::clone(&line)),
             line,
             cells: setup.cells,
             log: RefCell::new(setup.log),
@@ -264,7 +264,7 @@ impl Worker {
         self.site_logs.borrow_mut().iter_mut().for_each(Log::flush);
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
-            self.blocks.tidy();
+            self.blocks.evict_unused();
             self.tidy();
         }
         if self.is_stopping() {
@@ -275,15 +275,15 @@ impl Worker {
     /// Gives memory back where it is scarce, and once when it is no longer.
     fn mind_memory(&self) {
         let level = memory::level();
-        if level > Level::Easy {
+        if level > MemoryLevel::Easy {
             self.relieve();
         }
         let now = self.clock.now();
         let since = self.collected_at.get();
-        if level > Level::Easy && since.is_none_or(|since| now >= since + COLLECTED_EVERY) {
+        if level > MemoryLevel::Easy && since.is_none_or(|since| now >= since + COLLECTED_EVERY) {
             self.collected_at.set(Some(now));
             memory::collect();
-        } else if level == Level::Easy && since.is_some() {
+        } else if level == MemoryLevel::Easy && since.is_some() {
             self.collected_at.set(None);
             memory::collect();
         }
@@ -297,7 +297,7 @@ impl Worker {
         self.requests.clear();
         self.answers.clear();
         self.encoders.take();
-        if memory::level() == Level::Full {
+        if memory::level() == MemoryLevel::Full {
             let share = memory::process()
                 .excess()
                 .div_ceil(self.shared.workers.max(1));
@@ -446,7 +446,7 @@ impl Worker {
         let moved = (
             watch.meter.received.get(),
             watch.meter.sent.get(),
-            watch.meter.held_for.get(),
+            watch.meter.held_for.get().as_u64(),
         );
         let before = watch.accounted.replace(moved);
         let (received, sent, held_for) =

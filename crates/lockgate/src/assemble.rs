@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Protocol, Report};
-use lockgate_net::listen::{self, Address, Bound};
+use lockgate_net::listen::{self, BoundListener, ListenAddress};
 use lockgate_net::tls::{Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::downstream::{AcceptProxy, Listener, Service};
@@ -72,7 +72,7 @@ pub(crate) struct Assembly {
 impl Assembly {
     /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their
     /// address; `bound` is in the order of the listeners.
-    pub(crate) fn redirect_to(&mut self, bound: &[Bound]) {
+    pub(crate) fn redirect_to(&mut self, bound: &[BoundListener]) {
         let is_secure = |planned: &Planned| planned.listener.tls_of_sites().is_some();
         let secure = self
             .listeners
@@ -154,9 +154,9 @@ pub(crate) struct Planned {
     /// What it does.
     pub(crate) listener: Arc<Listener>,
     /// Where it listens.
-    pub(crate) address: Address,
+    pub(crate) address: ListenAddress,
     /// How.
-    pub(crate) options: listen::Options,
+    pub(crate) options: listen::ListenOptions,
     /// The protocols that its TLS can choose, for metrics.
     pub(crate) alpn: Vec<String>,
     /// What sites speak there without TLS; empty for all others.
@@ -336,8 +336,8 @@ fn shape(written: &config::Shape) -> Arc<Shape> {
 /// Deadlines begin afterwards: it must be short beside them.
 const DEFERRED: Duration = Duration::from_secs(1);
 
-fn options(socket: &config::Socket, defer_accept: Option<Duration>) -> listen::Options {
-    listen::Options {
+fn options(socket: &config::Socket, defer_accept: Option<Duration>) -> listen::ListenOptions {
+    listen::ListenOptions {
         backlog: socket.backlog,
         fast_open: socket.fast_open,
         defer_accept,
@@ -345,27 +345,27 @@ fn options(socket: &config::Socket, defer_accept: Option<Duration>) -> listen::O
 }
 
 /// The address of a listener as the wire knows it.
-pub(crate) fn address(written: &config::ListenAddr) -> Address {
+pub(crate) fn address(written: &config::ListenAddr) -> ListenAddress {
     match written {
-        config::ListenAddr::All(port) => Address::All(*port),
-        config::ListenAddr::Ip(address) => Address::Ip(*address),
-        config::ListenAddr::Unix(path) => Address::Unix(path.clone()),
+        config::ListenAddr::All(port) => ListenAddress::All(*port),
+        config::ListenAddr::Ip(address) => ListenAddress::Ip(*address),
+        config::ListenAddr::Unix(path) => ListenAddress::Unix(path.clone()),
     }
 }
 
-fn port(address: &Address) -> Option<u16> {
+fn port(address: &ListenAddress) -> Option<u16> {
     match address {
-        Address::All(port) => Some(*port),
-        Address::Ip(address) => Some(address.port()),
-        Address::Unix(_) => None,
+        ListenAddress::All(port) => Some(*port),
+        ListenAddress::Ip(address) => Some(address.port()),
+        ListenAddress::Unix(_) => None,
     }
 }
 
-fn with_port(address: &Address, port: u16) -> Address {
+fn with_port(address: &ListenAddress, port: u16) -> ListenAddress {
     match address {
-        Address::All(_) => Address::All(port),
-        Address::Ip(address) => Address::Ip(SocketAddr::new(address.ip(), port)),
-        Address::Unix(path) => Address::Unix(path.clone()),
+        ListenAddress::All(_) => ListenAddress::All(port),
+        ListenAddress::Ip(address) => ListenAddress::Ip(SocketAddr::new(address.ip(), port)),
+        ListenAddress::Unix(path) => ListenAddress::Unix(path.clone()),
     }
 }
 

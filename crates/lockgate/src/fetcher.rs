@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use lockgate_http::h1::body::Decoder;
+use lockgate_http::h1::body::BodyDecoder;
 use lockgate_http::h1::framing;
 use lockgate_http::head::Method;
 use lockgate_proxy::transform::rewrite::Fetched;
@@ -234,7 +234,7 @@ impl Url {
         }
         let length = framing::response(Method::Get, &head)?;
         read_body(
-            Decoder::new(length),
+            BodyDecoder::new(length),
             received,
             &mut channel,
             LONGEST + 1,

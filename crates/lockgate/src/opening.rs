@@ -14,7 +14,7 @@ use std::path::Path;
 use std::thread;
 
 use lockgate_config::{Action, Code, Config, Loaded, Report, Workers};
-use lockgate_net::listen::{Address, Bound, Trial};
+use lockgate_net::listen::{BindCheck, BoundListener, ListenAddress};
 use rustix::fs::{Access, access};
 
 use crate::assemble::{self, Assembly, Sight};
@@ -29,7 +29,7 @@ pub(crate) enum Mode {
     /// Everything is opened, and stays open.
     Start,
     /// Nothing is opened; the process becomes the user, to see what that user may.
-    Check(Trial),
+    Check(BindCheck),
     /// Nothing is opened, and the process stays what it is: it serves.
     Serving,
 }
@@ -38,8 +38,8 @@ pub(crate) enum Mode {
 pub(crate) struct Prepared {
     pub(crate) config: Config,
     pub(crate) assembly: Assembly,
-    pub(crate) bound: Vec<Bound>,
-    pub(crate) metrics: Option<(metrics_server::Listener, Address)>,
+    pub(crate) bound: Vec<BoundListener>,
+    pub(crate) metrics: Option<(metrics_server::Listener, ListenAddress)>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
 }
@@ -102,8 +102,8 @@ pub(crate) fn rehearse(loaded: &Loaded, mode: Mode, report: &mut Report) -> Opti
 /// What the steps have opened; nothing of it where it was not to be opened.
 struct Opened {
     assembly: Option<Assembly>,
-    bound: Vec<Bound>,
-    metrics: Option<(metrics_server::Listener, Address)>,
+    bound: Vec<BoundListener>,
+    metrics: Option<(metrics_server::Listener, ListenAddress)>,
     logs: Option<Logs>,
 }
 

@@ -9,8 +9,8 @@ use std::thread;
 
 use lockgate_config::{AccessFormat, AccessLog};
 use lockgate_metrics::{Counter, Shards};
-use lockgate_net::listen::{Address, Bound, Owner};
-use lockgate_net::socket::Family;
+use lockgate_net::listen::{BoundListener, ListenAddress, SocketOwner};
+use lockgate_net::socket::SocketFamily;
 use lockgate_proxy::access_log::{Format, Log, MaskIp, Sample, Style};
 use lockgate_proxy::clients::Clients;
 use lockgate_proxy::clock::Pulse;
@@ -173,10 +173,10 @@ pub(crate) fn start_workers(
         };
         let own = assembly.listeners.iter().zip(&mut sockets).filter_map(
             |(planned, (sockets, owner))| {
-                let family = if matches!(planned.address, Address::Unix(_)) {
-                    Family::Unix
+                let family = if matches!(planned.address, ListenAddress::Unix(_)) {
+                    SocketFamily::Unix
                 } else {
-                    Family::Tcp
+                    SocketFamily::Tcp
                 };
                 Some(Own {
                     fd: sockets.next()?,
@@ -247,13 +247,13 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    fn of(bound: &[Bound], metrics: Option<&Address>) -> Vec<Self> {
+    fn of(bound: &[BoundListener], metrics: Option<&ListenAddress>) -> Vec<Self> {
         let ours = bound
             .iter()
-            .filter(|bound| bound.owner == Owner::Us)
+            .filter(|bound| bound.owner == SocketOwner::Us)
             .map(|bound| &bound.address);
         let paths = ours.chain(metrics).filter_map(|address| match address {
-            Address::Unix(path) => Some(path.clone()),
+            ListenAddress::Unix(path) => Some(path.clone()),
             _ => None,
         });
         paths

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use lockgate_config::{Config, Loaded, Report};
-use lockgate_net::listen::Address;
-use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing, TlsSetupError};
+use lockgate_net::listen::ListenAddress;
+use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::clock::{Pulse, TICK};
 use lockgate_proxy::downstream::Service;
@@ -130,10 +130,10 @@ pub(crate) struct Running {
     /// Where that was read from, if it was a file.
     pub(crate) file: Option<Arc<Configuration>>,
     pub(crate) assembly: Assembly,
-    pub(crate) bound: Vec<Address>,
+    pub(crate) bound: Vec<ListenAddress>,
     pub(crate) socket_files: Vec<SocketFile>,
     pub(crate) metrics: Option<metrics_server::Listener>,
-    pub(crate) metrics_at: Option<Address>,
+    pub(crate) metrics_at: Option<ListenAddress>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) exposition: Arc<Exposition>,
     /// How much memory there may be.
@@ -325,8 +325,8 @@ impl Running {
     fn rotate(&self) {
         for ring in &self.assembly.rings {
             match ring.rotate_if_due(Instant::now()) {
-                Ok(Rotation::NotDue) => {}
-                Ok(Rotation::Rotated) => tracing::info!("session tickets have a new key"),
+                Ok(KeyRotation::NotDue) => {}
+                Ok(KeyRotation::Rotated) => tracing::info!("session tickets have a new key"),
                 Err(error) => tracing::error!(%error, "session tickets keep their key"),
             }
         }

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use lockgate_net::listen::{self, Owner};
-use lockgate_net::shape::Line;
-use lockgate_net::socket::Family;
+use lockgate_net::listen::{self, SocketOwner};
+use lockgate_net::socket::SocketFamily;
+use lockgate_net::traffic_shaping::ShapingQueue;
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::downstream::{Listener, accept};
 use lockgate_proxy::worker::{Setup, Worker};
@@ -52,8 +52,8 @@ impl Orders {
 /// A listening socket of one worker, and what is done with its connections.
 pub(crate) struct Own {
     pub(crate) fd: OwnedFd,
-    pub(crate) family: Family,
-    pub(crate) owner: Owner,
+    pub(crate) family: SocketFamily,
+    pub(crate) owner: SocketOwner,
     pub(crate) listener: Arc<Listener>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn run(task: Task) -> io::Result<usize> {
 
 async fn serve(task: Task) -> io::Result<usize> {
     let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
-    let line = Line::new()?;
+    let line = ShapingQueue::new()?;
     let worker = Worker::new(task.setup, Rc::clone(&line));
     // It ends with the runtime.
     tokio::task::spawn_local(async move { line.run().await });

@@ -5,10 +5,10 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use lockgate_http::fields::{Fields, Known};
-use lockgate_http::h1::body::{Decoder, Part};
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, framing};
-use lockgate_http::head::{Method, ResponseHead, Version};
+use lockgate_http::h1::body::{BodyDecoder, BodyPart};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, framing};
+use lockgate_http::head::{HttpVersion, Method, ResponseHead};
 
 use super::upload::Upload;
 use super::{ExchangeStats, Fault, Scratch, Transport};
@@ -92,9 +92,9 @@ pub(crate) async fn fetch(
 /// What has come of a response.
 struct ResponseReader<F> {
     method: Method,
-    progress: Progress,
+    progress: HeadProgress,
     /// Of the final response, once its head is there.
-    body: Option<Decoder>,
+    body: Option<BodyDecoder>,
     trailers: Fields,
     length: u64,
     take: F,
@@ -106,7 +106,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
     fn new(method: Method, take: F) -> Self {
         Self {
             method,
-            progress: Progress::default(),
+            progress: HeadProgress::default(),
             body: None,
             trailers: Fields::default(),
             length: 0,
@@ -144,7 +144,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
             if transport.inbox.is_empty() {
                 return Ok(false);
             }
-            let limits = Limits::default();
+            let limits = HeadLimits::default();
             let parsed =
                 parse::response(transport.inbox.bytes(), &mut self.progress, &limits, head);
             let Some(used) = parsed.map_err(|error| garbage(error.to_string()))? else {
@@ -161,7 +161,7 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
                 framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
             stats.response.status = Some(head.status);
             self.keep = keeps(head);
-            self.body = Some(Decoder::new(length));
+            self.body = Some(BodyDecoder::new(length));
             (self.take)(Piece::Head(head))?;
         }
         let Some(decoder) = &mut self.body else {
@@ -170,18 +170,18 @@ impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> ResponseReader<F> {
         let mut at = 0;
         let ended = loop {
             let coming = &transport.inbox.bytes()[at..];
-            let part = decoder.decode(coming, &Limits::default(), &mut self.trailers);
+            let part = decoder.decode(coming, &HeadLimits::default(), &mut self.trailers);
             match part.map_err(|error| garbage(error.to_string()))? {
-                Part::Data(range) => {
+                BodyPart::Data(range) => {
                     self.length += range.len() as u64;
                     (self.take)(Piece::Data(&coming[range.clone()]))?;
                     at += range.end;
                 }
-                Part::More(used) => {
+                BodyPart::More(used) => {
                     at += used;
                     break false;
                 }
-                Part::End(used) => {
+                BodyPart::End(used) => {
                     at += used;
                     break true;
                 }
@@ -212,5 +212,5 @@ fn keeps(head: &ResponseHead) -> bool {
             .tokens(Known::Connection)
             .any(|token| token.eq_ignore_ascii_case(word))
     };
-    !says(b"close") && (head.version == Version::Http11 || says(b"keep-alive"))
+    !says(b"close") && (head.version == HttpVersion::Http11 || says(b"keep-alive"))
 }

@@ -4,9 +4,9 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use fastrand::Rng;
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, encode};
-use lockgate_net::stream::{Blocks, StreamError};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, encode};
+use lockgate_net::stream::{BufferPool, StreamError};
 
 use super::returned::Returned;
 use super::upload::Upload;
@@ -35,7 +35,7 @@ pub(super) async fn upgrade(
     handshake.write(&mut scratch.fields);
     encode::end(&mut scratch.fields);
     let mut upload = Upload::new([head, &scratch.fields, &[]]);
-    let mut progress = Progress::default();
+    let mut progress = HeadProgress::default();
     let answer = &mut scratch.head;
     poll_fn(|cx| {
         // Who takes no more may have answered all the same.
@@ -46,7 +46,7 @@ pub(super) async fn upgrade(
                 let parsed = parse::response(
                     transport.inbox.bytes(),
                     &mut progress,
-                    &Limits::default(),
+                    &HeadLimits::default(),
                     answer,
                 );
                 let garbage = |error: lockgate_http::h1::HeadError| {
@@ -211,7 +211,7 @@ impl Pong {
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut Transport,
-        blocks: &Blocks,
+        blocks: &BufferPool,
         rng: &mut Rng,
     ) -> Poll<Result<(), StreamError>> {
         loop {

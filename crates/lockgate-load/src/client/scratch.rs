@@ -4,14 +4,14 @@ use std::rc::Rc;
 
 use fastrand::Rng;
 use lockgate_http::head::ResponseHead;
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 
 use crate::shared_link::LinkQueue;
 use crate::target::{Body, Http1Request};
 
 /// Buffers of one client, and its dice.
 pub(crate) struct Scratch {
-    pub(crate) blocks: Rc<Blocks>,
+    pub(crate) blocks: Rc<BufferPool>,
     pub(crate) rng: Rng,
     /// The slow link that new connections are behind, if they are.
     pub(crate) link_queue: Option<Rc<LinkQueue>>,
@@ -24,7 +24,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(crate) fn new(blocks: Rc<Blocks>, rng: Rng) -> Self {
+    pub(crate) fn new(blocks: Rc<BufferPool>, rng: Rng) -> Self {
         Self {
             blocks,
             rng,

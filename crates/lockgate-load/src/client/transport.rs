@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, encode};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, encode};
 use lockgate_http::head::ResponseHead;
 use lockgate_net::dial;
-use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::socket::Socket;
-use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
+use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
 use lockgate_net::tls::handshake::{self, Established, Negotiated};
 
 use super::{ExchangeStats, Fault};
@@ -27,7 +27,7 @@ use crate::websocket::frame::Decoder;
 pub(crate) struct Transport {
     pub(crate) stream: Stream,
     /// What was received and not used.
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: ReadBuffer,
     /// Exchanges that it has had.
     pub(crate) exchanges: u64,
     /// What was agreed on, if it is under TLS.
@@ -44,10 +44,10 @@ impl Transport {
     fn new(
         socket: Socket,
         established: Option<Established>,
-        blocks: &Rc<Blocks>,
+        blocks: &Rc<BufferPool>,
         link_queue: Option<&Rc<LinkQueue>>,
     ) -> Self {
-        let inbox = Inbox::new(blocks);
+        let inbox = ReadBuffer::new(blocks);
         let link_slot = link_queue.map(LinkQueue::slot);
         if let (Some(link_slot), Some(made)) = (&link_slot, &established) {
             link_slot.pay(made.received);
@@ -83,7 +83,7 @@ impl Transport {
         stats.received += come;
         match read {
             Poll::Pending => {
-                self.inbox.settle();
+                self.inbox.release_block();
                 None
             }
             Poll::Ready(read) => {
@@ -114,7 +114,7 @@ impl Transport {
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::broken(&error))),
             Poll::Pending => {
-                self.inbox.settle();
+                self.inbox.release_block();
                 Poll::Pending
             }
         }
@@ -152,8 +152,8 @@ impl Transport {
 /// Of the kinds connect, proxy and TLS.
 pub(super) async fn open(
     peer: &Peer,
-    address: &dial::Target,
-    blocks: &Rc<Blocks>,
+    address: &dial::EndpointAddress,
+    blocks: &Rc<BufferPool>,
     link_queue: Option<&Rc<LinkQueue>>,
 ) -> Result<Transport, Fault> {
     let buffer = link_queue.map(|link_queue| link_queue.buffer());
@@ -164,8 +164,8 @@ pub(super) async fn open(
     if let Some(version) = peer.proxy_protocol {
         let ends = ends(&socket);
         match version {
-            Version::V1 => encode_v1(&mut preface, &ends),
-            Version::V2 => encode_v2(&mut preface, &ends, &Tlvs::default()),
+            HeaderVersion::V1 => encode_v1(&mut preface, &ends),
+            HeaderVersion::V2 => encode_v2(&mut preface, &ends, &Tlvs::default()),
         }
     }
     if let Some(proxy) = &peer.proxy {
@@ -180,9 +180,9 @@ pub(super) async fn open(
     under_tls(socket, peer, preface, blocks, link_queue).await
 }
 
-fn refused(address: &dial::Target, error: &io::Error) -> Fault {
-    let again =
-        matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
+fn refused(address: &dial::EndpointAddress, error: &io::Error) -> Fault {
+    let again = matches!(address, dial::EndpointAddress::Unix(_))
+        && error.kind() == io::ErrorKind::WouldBlock;
     // The latter is of ports, where the address of this side is not written down.
     let ours = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
     let whose = if ours {
@@ -201,7 +201,7 @@ async fn under_tls(
     socket: Socket,
     peer: &Peer,
     preface: Vec<u8>,
-    blocks: &Rc<Blocks>,
+    blocks: &Rc<BufferPool>,
     link_queue: Option<&Rc<LinkQueue>>,
 ) -> Result<Transport, Fault> {
     let Some(connector) = &peer.tls else {
@@ -232,7 +232,7 @@ async fn tunnel(
     socket: Socket,
     peer: &Peer,
     proxy: &ConnectProxy,
-    blocks: &Rc<Blocks>,
+    blocks: &Rc<BufferPool>,
 ) -> Result<Socket, Fault> {
     let fault = |text: String| Fault::new(Failure::Proxy, format!("{}: {text}", proxy.written));
     let authority = format!("{}:{}", peer.host, peer.port);
@@ -246,15 +246,15 @@ async fn tunnel(
     send(&socket, &head).await?;
     let mut stream = Stream::new(socket, None, Vec::new());
     let (mut inbox, mut progress, mut answer) = (
-        Inbox::new(blocks),
-        Progress::default(),
+        ReadBuffer::new(blocks),
+        HeadProgress::default(),
         ResponseHead::default(),
     );
     loop {
         let parsed = parse::response(
             inbox.bytes(),
             &mut progress,
-            &Limits::default(),
+            &HeadLimits::default(),
             &mut answer,
         );
         match parsed.map_err(|error| fault(error.to_string()))? {
@@ -291,7 +291,7 @@ async fn send(socket: &Socket, bytes: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn ends(socket: &Socket) -> Addresses {
+fn ends(socket: &Socket) -> ProxiedAddresses {
     let local = rustix::net::getsockname(socket)
         .ok()
         .and_then(|name| SocketAddr::try_from(name).ok());
@@ -299,7 +299,7 @@ fn ends(socket: &Socket) -> Addresses {
         .ok()
         .flatten()
         .and_then(|name| SocketAddr::try_from(name).ok());
-    Addresses::of(local, remote)
+    ProxiedAddresses::of(local, remote)
 }
 
 #[cfg(test)]
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_this_side_has_run_out_of_is_its_own_failure() {
-        let address = dial::Target::Tcp("127.0.0.1:1".parse().unwrap());
+        let address = dial::EndpointAddress::Tcp("127.0.0.1:1".parse().unwrap());
         for (errno, ours) in [
             (Errno::MFILE, true),
             (Errno::NOBUFS, true),

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use lockgate_net::stream::{Blocks, Stream, StreamError};
+use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
 /// What is sent, and how far it has gone.
 pub(super) struct Upload<'a> {
@@ -29,7 +29,7 @@ impl<'a> Upload<'a> {
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
-        blocks: &Blocks,
+        blocks: &BufferPool,
     ) -> Poll<Result<(), StreamError>> {
         if self.over {
             return Poll::Ready(Ok(()));

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 
 use super::plan::PagePlan;
@@ -35,7 +35,7 @@ const MOST: usize = 2000;
 pub(super) struct Tools<'a> {
     pub(super) plan: &'a PagePlan,
     pub(super) stop: &'a Stop,
-    pub(super) blocks: Rc<Blocks>,
+    pub(super) blocks: Rc<BufferPool>,
     pub(super) link_queue: Option<Rc<LinkQueue>>,
     pub(super) timer: Timer,
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 
 use super::load::{Tools, load};
@@ -54,7 +54,7 @@ pub fn run(
         let tools = Tools {
             plan,
             stop,
-            blocks: Blocks::new(),
+            blocks: BufferPool::new(),
             link_queue,
             timer: Timer::new()?,
         };

@@ -6,12 +6,13 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockgate_net::nanos::Nanos;
+
 use super::Progress;
 use super::stage_sum::StageSum;
 use super::validity;
 use super::watched::WatchedTree;
 use crate::interface::{Interface, Moved};
-use crate::moment::Moment;
 use crate::plan::{Plan, Stage, Until};
 use crate::result::{Generator, Invalid, StageResult};
 use crate::shared_link::SharedLink;
@@ -41,7 +42,7 @@ struct Baseline {
     moved: Vec<Moved>,
     own: Cpu,
     ticks: Ticks,
-    link_busy: Moment,
+    link_busy: Nanos,
 }
 
 impl Workers {
@@ -149,7 +150,7 @@ impl Workers {
         let moved = self.interfaces.iter().map(Interface::moved).collect();
         let own = self.own.cpu().unwrap_or_default();
         let ticks = Ticks::now();
-        let link_busy = self.link.as_ref().map_or(0, |link| link.busy());
+        let link_busy = self.link.as_ref().map_or(Nanos::ZERO, |link| link.busy());
         Baseline {
             begin: Instant::now(),
             watched,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use lockgate_net::nanos::Nanos;
 use lockgate_net::timer::Timer;
 
 use super::SharedLink;
@@ -81,11 +82,11 @@ impl LinkQueue {
     /// Whether something may be read now; if not, the alarm is set for when it may.
     fn is_free(&self) -> bool {
         let wait = self.link.wait(self.link.now());
-        if wait > 0 {
+        if wait > Nanos::ZERO {
             // It has a descriptor, and takes any time.
-            let _ = self.alarm.set(Duration::from_nanos(wait));
+            let _ = self.alarm.set(Duration::from(wait));
         }
-        wait == 0
+        wait == Nanos::ZERO
     }
 }
 

@@ -115,8 +115,8 @@ fn base64<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockgate_http::h1::Limits;
-    use lockgate_http::h1::parse::{self, Progress};
+    use lockgate_http::h1::HeadLimits;
+    use lockgate_http::h1::parse::{self, HeadProgress};
 
     /// That of §1.3.
     fn handshake() -> Handshake {
@@ -124,11 +124,11 @@ mod tests {
     }
 
     fn check(answer: &str) -> Result<(), HandshakeError> {
-        let (mut progress, mut head) = (Progress::default(), ResponseHead::default());
+        let (mut progress, mut head) = (HeadProgress::default(), ResponseHead::default());
         let taken = parse::response(
             answer.as_bytes(),
             &mut progress,
-            &Limits::default(),
+            &HeadLimits::default(),
             &mut head,
         );
         assert_eq!(taken, Ok(Some(answer.len())));

@@ -5,13 +5,13 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::dial::{Target, dial};
+use crate::dial::{EndpointAddress, dial};
 use crate::tls::handshake::tests::run;
 
 /// A dialled connection, and its other end.
 async fn dialled() -> (Socket, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let near = dial(&Target::Tcp(listener.local_addr().unwrap()))
+    let near = dial(&EndpointAddress::Tcp(listener.local_addr().unwrap()))
         .await
         .unwrap();
     (near, listener.accept().unwrap().0)
@@ -24,7 +24,10 @@ fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     far.write_all(words).unwrap();
     let (near, _) = listener.accept().unwrap();
     near.set_nonblocking(true).unwrap();
-    (Socket::accepted(near.into(), Family::Tcp).unwrap(), far)
+    (
+        Socket::accepted(near.into(), SocketFamily::Tcp).unwrap(),
+        far,
+    )
 }
 
 /// Waits until the runtime has seen the end.
@@ -124,14 +127,14 @@ fn nodelay_is_set_on_the_second_write() {
 fn a_new_socket_reads_and_writes_without_waiting_for_readiness() {
     run(async {
         let (near, _far) = dialled().await;
-        assert!(near.poll_send(&mut nobody(), b"at once").is_ready());
+        assert!(near.poll_send(&mut noop_context(), b"at once").is_ready());
         let (near, _far) = accepted(b"at once");
         let mut room = [0; 64];
         assert!(matches!(
-            near.poll_recv(&mut nobody(), &mut room),
+            near.poll_recv(&mut noop_context(), &mut room),
             Poll::Ready(Ok(7))
         ));
-        assert!(near.poll_send(&mut nobody(), b"at once, too").is_ready());
+        assert!(near.poll_send(&mut noop_context(), b"at once, too").is_ready());
     });
 }
 
@@ -140,7 +143,7 @@ fn an_accepted_socket_without_data_waits_for_readability() {
     run(async {
         let (near, mut far) = accepted(b"");
         let mut room = [0; 64];
-        assert!(near.poll_recv(&mut nobody(), &mut room).is_pending());
+        assert!(near.poll_recv(&mut noop_context(), &mut room).is_pending());
         far.write_all(b"word").unwrap();
         assert_eq!(
             poll_fn(|cx| near.poll_recv(cx, &mut room)).await.unwrap(),
@@ -195,8 +198,8 @@ fn waiting_for_a_reset_keeps_unread_data() {
         let (near, mut far) = dialled().await;
         far.write_all(b"unread").unwrap();
         near.readable().await.unwrap();
-        assert!(near.poll_gone(&mut nobody()).is_pending());
-        assert!(near.poll_readable(&mut nobody()).is_ready() && !near.is_quiet());
+        assert!(near.poll_gone(&mut noop_context()).is_pending());
+        assert!(near.poll_readable(&mut noop_context()).is_ready() && !near.is_quiet());
         let mut room = [0; 3];
         for part in [b"unr", b"ead"] {
             assert_eq!(

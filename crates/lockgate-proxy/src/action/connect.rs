@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use lockgate_http::forwarding::Client;
+use lockgate_http::forwarding::ForwardedClient;
 use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_net::dial::{self, interleave, is_exhaustion};
-use lockgate_net::names::{Addresses, NameError, Names};
-use lockgate_net::proxy_protocol::Version as ProxyVersion;
+use lockgate_net::name_cache::{Addresses, NameCache, NameError};
+use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
 
@@ -46,7 +46,7 @@ pub struct Connect {
     /// Where they may lead.
     pub targets: Targets,
     /// What is known of names; all listeners share it.
-    pub names: Arc<Names>,
+    pub names: Arc<NameCache>,
     /// How old may be what is known.
     pub fresh: Duration,
     /// For the look-up of a name, and again for connecting to its addresses.
@@ -72,7 +72,7 @@ pub struct Forward {
     /// The deadlines; it has no pool.
     pub proxy: Proxy,
     /// Whom targets are told of: nobody.
-    pub client: Client,
+    pub client: ForwardedClient,
 }
 
 impl Connect {
@@ -335,7 +335,7 @@ impl Connect {
         };
         if unreachable {
             // Perhaps it has moved.
-            self.names.doubt(host);
+            self.names.mark_unreachable(host);
         }
         dialled?.map_err(|error| {
             let fault = match error.kind() {

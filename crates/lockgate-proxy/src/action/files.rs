@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use lockgate_http::target;
-use lockgate_net::files::{Errno, Wait, would_wait};
+use lockgate_net::files::{DiskWait, Errno, would_wait};
 
 use crate::answer::Fault;
 use crate::exchange::{Dispatch, Failure, Request};
@@ -155,13 +155,13 @@ impl Files {
         before: Option<&Before>,
     ) -> Result<Result<Brought, Errno>, Failure> {
         let rewrite = exchange.request.rules.rewrite.as_ref();
-        let brought = self.bring(wanted, before, rewrite, Wait::No);
+        let brought = self.bring(wanted, before, rewrite, DiskWait::No);
         if !brought.as_ref().is_err_and(|error| would_wait(*error)) {
             return Ok(brought);
         }
         let (files, wanted, before) = (Arc::clone(self), wanted.clone(), before.cloned());
         let rewrite = rewrite.cloned();
-        let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), Wait::Yes);
+        let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), DiskWait::Yes);
         let brought = self.threads.submit(job).map_err(|_| busy())?;
         let brought = exchange.guard.within(brought).await;
         brought

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use lockgate_net::listen::{self, Owner, Peer};
-use lockgate_net::memory::{self, Level};
+use lockgate_net::listen::{self, Peer, SocketOwner};
+use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::socket::{PeerState, Socket};
 
 use super::Listener;
@@ -52,7 +52,7 @@ pub async fn accept(
         .and_then(Result::ok)
     {
         // What has no place in memory waits in the backlog, where it costs nothing.
-        if memory::level() == Level::Full {
+        if memory::level() == MemoryLevel::Full {
             match unless_stopped(&worker, worker.clock.next_tick()).await {
                 Some(()) => continue,
                 None => break,
@@ -92,7 +92,7 @@ pub async fn accept(
             turn = Turn::after(others.elapsed());
         }
     }
-    if socket.owner() == Owner::Us {
+    if socket.owner() == SocketOwner::Us {
         empty(&worker, &socket, place, &listener).await;
     }
 }
@@ -126,7 +126,7 @@ impl Turn {
     fn is_over(&mut self) -> bool {
         self.accepted += 1;
         self.accepted.is_multiple_of(BATCH)
-            && (self.began.elapsed() >= self.length || memory::level() > Level::Easy)
+            && (self.began.elapsed() >= self.length || memory::level() > MemoryLevel::Easy)
     }
 }
 

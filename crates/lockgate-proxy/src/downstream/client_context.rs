@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarded_for;
-use lockgate_http::forwarding::Client;
+use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::listen::Peer;
 
 use super::connection::Connection;
@@ -28,7 +28,7 @@ pub(super) struct ClientContext {
     /// The other end, or the client that a PROXY header named.
     address: ClientAddress,
     /// The client, as endpoints are told of it.
-    pub(super) told: Client,
+    pub(super) told: ForwardedClient,
     /// The client's address and the one that it has connected to, once they were needed: a system
     /// call that few connections make.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
@@ -51,7 +51,7 @@ impl ClientContext {
         };
         Self {
             address,
-            told: Client::new(
+            told: ForwardedClient::new(
                 text_of(connection.client),
                 connection.negotiated.is_some(),
                 trusted,

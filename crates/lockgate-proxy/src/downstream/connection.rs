@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_http::head::Version;
+use lockgate_http::head::HttpVersion;
 use lockgate_net::listen::Peer;
-use lockgate_net::proxy_protocol::Version as ProxyVersion;
-use lockgate_net::relay::{Meter, Times};
+use lockgate_net::proxy_protocol::HeaderVersion as ProxyVersion;
+use lockgate_net::relay::{DirectionTimes, Meter};
 use lockgate_net::tls::handshake::Negotiated;
 
 use super::ending::Ending;
@@ -152,8 +152,8 @@ impl Connection {
     }
 
     /// The account whose share of sockets a request uses that came by this version of HTTP.
-    pub(super) fn share_of(&self, version: Version) -> Option<&Arc<Account>> {
-        self.account().filter(|_| version >= Version::Http2)
+    pub(super) fn share_of(&self, version: HttpVersion) -> Option<&Arc<Account>> {
+        self.account().filter(|_| version >= HttpVersion::Http2)
     }
 
     fn cells(&self) -> Option<&ListenerCells> {
@@ -253,7 +253,7 @@ impl Connection {
 
 /// When the directions of what was relayed were open.
 fn spans(meter: &Meter, began: Instant) -> Option<[Span; 2]> {
-    let since = |when: &Times| {
+    let since = |when: &DirectionTimes| {
         let after = |at: Instant| at.saturating_duration_since(began);
         Span {
             first: when.first.get().map(after),

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use lockgate_http::asked::Asked;
-use lockgate_http::head::{Method, RequestHead, Version};
+use lockgate_http::head::{HttpVersion, Method, RequestHead};
+use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
 
@@ -79,7 +79,7 @@ impl Connection {
     /// that could be read.
     pub(super) fn note(
         &self,
-        (head, target): (&RequestHead, Option<&Asked<'_>>),
+        (head, target): (&RequestHead, Option<&RequestTarget<'_>>),
         sites: &Sites,
         record: &ExchangeRecord<'_>,
     ) {
@@ -168,9 +168,9 @@ impl Connection {
                 host: target.map_or(b"", |target| target.host),
                 target: &without_userinfo(head.target()),
                 protocol: match head.version {
-                    Version::Http10 => "HTTP/1.0",
-                    Version::Http11 => "HTTP/1.1",
-                    Version::Http2 => "HTTP/2.0",
+                    HttpVersion::Http10 => "HTTP/1.0",
+                    HttpVersion::Http11 => "HTTP/1.1",
+                    HttpVersion::Http2 => "HTTP/2.0",
                 },
                 user: record.user.as_deref().map(str::as_bytes),
                 referer: head.fields.named(b"referer").next(),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use lockgate_http::forwarding;
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{BodyLength, Method, RequestHead};
-use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
+use lockgate_net::relay::{Relay, RelayEnd as RelaySide, RelayPreface};
 use lockgate_net::stream::Stream;
 
 use super::client_context::ClientContext;
@@ -305,7 +305,7 @@ impl Connection {
 
     /// Both connections as a relay of whatever they have agreed to speak.
     async fn switch(&mut self, mut down: Link, mut up: Link) -> Result<Box<Relay>, Ending> {
-        let preface = Preface {
+        let preface = RelayPreface {
             upstream: down.reader.take_received(),
             downstream: Vec::new(),
         };

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::Reason;
 use h2::server::{Builder, SendResponse};
-use lockgate_http::h2::HeadError;
+use lockgate_http::h2::SectionError;
 use lockgate_http::head::{Method, RequestHead};
-use lockgate_net::memory::{Level, level};
+use lockgate_net::memory::{MemoryLevel, level};
 use lockgate_net::stream::Stream as Connected;
 
 use super::client_context::ClientContext;
@@ -110,7 +110,7 @@ impl Windows {
 
     /// Grow when endpoints have taken a few times what one body may have.
     fn grow(&mut self, requests: &mut Requests, used: u64, limits: &Http2) {
-        if Level::Easy < level() {
+        if MemoryLevel::Easy < level() {
             return;
         }
         if self.stream >= limits.window || used - self.since < 4 * u64::from(self.stream) {
@@ -425,7 +425,7 @@ impl Streams {
         if verdict == Verdict::Lost {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
-        if level() == Level::Full && self.open.get() >= WAITING {
+        if level() == MemoryLevel::Full && self.open.get() >= WAITING {
             // It may be asked again, whatever it is (RFC 9113 §8.7).
             if let Some(gate) = self.carrier.borrow_mut().gate() {
                 gate.ends(respond.stream_id().as_u32(), true);
@@ -489,7 +489,7 @@ impl Streams {
     /// A block and not a function that is async: that would keep room for its arguments twice.
     fn exchange(
         self: Rc<Self>,
-        read: Result<(), (HeadError, Method)>,
+        read: Result<(), (SectionError, Method)>,
         head: Box<RequestHead>,
         mut stream: Stream,
         began: Instant,
@@ -588,7 +588,7 @@ impl Streams {
         &self,
         stream: &mut Stream,
         guard: &Guard,
-        (error, method): (HeadError, Method),
+        (error, method): (SectionError, Method),
         began: Instant,
     ) {
         let fault = match error.status() {

@@ -18,10 +18,10 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use lockgate_http::asked::{Asked, AskedError, asked};
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding::{self, Recipient};
-use lockgate_http::head::{BodyLength, RequestHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, RequestHead};
+use lockgate_http::request_target::{RequestTarget, RequestTargetError};
 use lockgate_http::trace::TraceId;
 
 use super::client_context::ClientContext;
@@ -83,7 +83,7 @@ struct Exchange<'e, 's, D> {
     /// The head as it was received.
     head: &'e RequestHead,
     /// What the client asks for, if that can be read.
-    target: &'e Result<Asked<'e>, AskedError>,
+    target: &'e Result<RequestTarget<'e>, RequestTargetError>,
     /// Where the body comes from and the response goes.
     down: &'e mut D,
     /// What is known of it for the log and the counters.
@@ -120,7 +120,7 @@ impl<'s> Serving<'s> {
             .address_of(self.connection, self.sites, &head.fields);
         let mut record = ExchangeRecord::new(self.request_id(head), began, address);
         (record.number, record.trace) = (number, TraceId::of(&head.fields));
-        let target = asked(head);
+        let target = RequestTarget::of(head);
         let exchange = Exchange {
             serving: &self,
             head,
@@ -206,11 +206,12 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             return Err(Refusal::because(Fault::NotImplemented, why));
         }
         let (recipient, hops) =
-            forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
+            forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
         let last = client.requests() >= sites.requests || worker.is_stopping();
         // Another client waits for a place: this one is told that it gets its next response on a
         // new connection.
-        let gives_way = head.version < Version::Http2 && worker.shared.connections.is_to_give_way();
+        let gives_way =
+            head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();
         let keeps_alive = forwarding::keeps_alive(head.version, &head.fields);
         self.persistence = Persistence::when(keeps_alive && !last && !gives_way);
         Ok(Received {
@@ -246,7 +247,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
             let values = self.values(&target, &host, &id);
             let mut outgoing = OutgoingHead::of(self.head, target.host);
             if let Some(hops) = received.hops {
-                forwarding::set_hops(hops, outgoing.change());
+                forwarding::set_max_forwards(hops, outgoing.change());
             }
             self.begin_trace(route, &mut outgoing);
             let is_authorized = match &route.admission.auth {
@@ -294,7 +295,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
 
     /// The name for templates. A request without one has come to a site for any host: then it is
     /// the address that it came to.
-    fn host<'a>(&self, target: &Asked<'a>) -> Cow<'a, str> {
+    fn host<'a>(&self, target: &RequestTarget<'a>) -> Cow<'a, str> {
         if let Some(authority) = &target.authority {
             return authority.name();
         }
@@ -307,7 +308,7 @@ impl<'e, 's, D: Downstream> Exchange<'e, 's, D> {
     }
 
     /// What templates may name.
-    fn values<'a>(&self, target: &Asked<'a>, host: &'a str, id: &'a RequestId) -> Values<'a>
+    fn values<'a>(&self, target: &RequestTarget<'a>, host: &'a str, id: &'a RequestId) -> Values<'a>
     where
         'e: 'a,
     {

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use lockgate_net::relay::Meter;
-use lockgate_net::shape::Shaper;
+use lockgate_net::traffic_shaping::Shaper;
 
 use crate::body::Tunnel;
 use crate::clock::{Cut, Guard, Waiting};

@@ -1,9 +1,9 @@
 //! The heads that we send: what an intermediary changes of those that it got (RFC 9110 §7.6).
 
 use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::forwarding::Onward;
+use lockgate_http::forwarding::EndToEndFields;
 use lockgate_http::h1::encode;
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 use lockgate_http::status;
 
 use super::websocket;
@@ -90,7 +90,7 @@ pub(super) fn response(
     persistence: Persistence,
     out: &mut Vec<u8>,
 ) {
-    let old = request.version == Version::Http10;
+    let old = request.version == HttpVersion::Http10;
     let fields = &answer.fields;
     encode::status_line(out, answer.status, reason(answer));
     end_to_end(fields, out);
@@ -139,7 +139,7 @@ fn without_body(method: Method, answer: &ResponseHead, out: &mut Vec<u8>) {
 /// An answer before the answer.
 pub(super) fn interim(request: &RequestHead, answer: &ResponseHead, out: &mut Vec<u8>) {
     // HTTP/1.0 has none.
-    if request.version == Version::Http10 {
+    if request.version == HttpVersion::Http10 {
         return;
     }
     encode::status_line(out, answer.status, reason(answer));
@@ -157,7 +157,7 @@ pub(super) fn switched(answer: &ResponseHead, out: &mut Vec<u8>) {
 
 /// The reason phrase; an answer of HTTP/2 has none, and gets the usual one.
 fn reason(answer: &ResponseHead) -> &[u8] {
-    if answer.version == Version::Http2 {
+    if answer.version == HttpVersion::Http2 {
         status::reason(answer.status).as_bytes()
     } else {
         answer.reason()
@@ -165,6 +165,6 @@ fn reason(answer: &ResponseHead) -> &[u8] {
 }
 
 fn end_to_end(fields: &Fields, out: &mut Vec<u8>) {
-    let onward = Onward::of(fields);
+    let onward = EndToEndFields::of(fields);
     fields.write(out, |field| onward.passes(field));
 }

@@ -9,7 +9,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 use lockgate_net::listen;
-use lockgate_net::stream::{Blocks, Stream};
+use lockgate_net::stream::{BufferPool, Stream};
 
 use super::{Reader, Writer, heads};
 use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
@@ -28,7 +28,7 @@ pub struct Link {
 
 impl Link {
     /// A connection on which nothing was said; `received` was read already.
-    pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8]) -> Self {
+    pub fn new(stream: Stream, blocks: &Rc<BufferPool>, received: &[u8]) -> Self {
         Self {
             stream,
             reader: Reader::new(blocks, received),

@@ -12,49 +12,49 @@ use std::task::{Context, Poll};
 
 use lockgate_http::fields::Fields;
 use lockgate_http::forwarding;
-use lockgate_http::h1::body::{Decoder, Part};
-use lockgate_http::h1::parse::Progress;
-use lockgate_http::h1::{HeadError, Limits};
+use lockgate_http::h1::body::{BodyDecoder, BodyPart};
+use lockgate_http::h1::parse::HeadProgress;
+use lockgate_http::h1::{HeadError, HeadLimits};
 use lockgate_http::head::BodyLength;
-use lockgate_net::acknowledge::Pauses;
-use lockgate_net::stream::{Blocks, Inbox, Stream};
+use lockgate_net::acknowledge::ReadPauses;
+use lockgate_net::stream::{BufferPool, ReadBuffer, Stream};
 
 use crate::body::ReadError;
 
 /// What one connection sends us.
 #[derive(Debug)]
 pub struct Reader {
-    inbox: Inbox,
-    progress: Progress,
-    decoder: Decoder,
+    inbox: ReadBuffer,
+    progress: HeadProgress,
+    decoder: BodyDecoder,
     /// Data of the body that was taken apart and not used; from the front of the inbox on.
     data: Range<usize>,
     /// Where in the inbox that follows which was not looked at.
     behind: usize,
     ended: bool,
     trailers: Fields,
-    limits: Limits,
+    limits: HeadLimits,
     taken: u64,
     /// What the body may have of data.
     most: u64,
     /// How the peer sends, where the body is not one message but a tunnel.
-    tunnel: Option<Box<Pauses>>,
+    tunnel: Option<Box<ReadPauses>>,
 }
 
 impl Reader {
     /// Nothing was read yet but `received`.
-    pub fn new(blocks: &Rc<Blocks>, received: &[u8]) -> Self {
-        let mut inbox = Inbox::new(blocks);
+    pub fn new(blocks: &Rc<BufferPool>, received: &[u8]) -> Self {
+        let mut inbox = ReadBuffer::new(blocks);
         inbox.extend(received);
         Self {
             inbox,
-            progress: Progress::default(),
-            decoder: Decoder::new(BodyLength::Empty),
+            progress: HeadProgress::default(),
+            decoder: BodyDecoder::new(BodyLength::Empty),
             data: 0..0,
             behind: 0,
             ended: true,
             trailers: Fields::default(),
-            limits: Limits::default(),
+            limits: HeadLimits::default(),
             taken: 0,
             most: u64::MAX,
             tunnel: None,
@@ -62,7 +62,7 @@ impl Reader {
     }
 
     /// Limits for what follows.
-    pub fn limit(&mut self, limits: Limits) {
+    pub fn limit(&mut self, limits: HeadLimits) {
         self.limits = limits;
     }
 
@@ -106,7 +106,7 @@ impl Reader {
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
-        mut parse: impl FnMut(&[u8], &mut Progress, &Limits) -> Result<Option<usize>, HeadError>,
+        mut parse: impl FnMut(&[u8], &mut HeadProgress, &HeadLimits) -> Result<Option<usize>, HeadError>,
     ) -> Poll<Result<bool, ReadError>> {
         loop {
             if !self.inbox.is_empty()
@@ -124,7 +124,7 @@ impl Reader {
                     // Behind what is less than a head, or what came before it: a handshake, a PROXY
                     // header.
                     stream.await_rest();
-                    self.inbox.settle();
+                    self.inbox.release_block();
                     return Poll::Pending;
                 }
             }
@@ -136,7 +136,7 @@ impl Reader {
     /// # Errors
     /// When what has come is no such body.
     pub fn begin_body(&mut self, length: BodyLength) -> Result<(), ReadError> {
-        self.decoder = Decoder::new(length);
+        self.decoder = BodyDecoder::new(length);
         self.data = 0..0;
         self.behind = 0;
         self.ended = self.decoder.has_ended();
@@ -185,7 +185,7 @@ impl Reader {
                     if self.tunnel.is_none() {
                         stream.await_rest();
                     }
-                    self.inbox.settle();
+                    self.inbox.release_block();
                     return Poll::Pending;
                 }
             }
@@ -219,7 +219,7 @@ impl Reader {
 
     /// Gives memory back while whoever takes the data is waited for.
     pub fn settle(&mut self) {
-        self.inbox.settle();
+        self.inbox.release_block();
     }
 
     /// Takes apart what has come.
@@ -230,7 +230,7 @@ impl Reader {
                 .decoder
                 .decode(coming, &self.limits, &mut self.trailers)?;
             match part {
-                Part::Data(range) => {
+                BodyPart::Data(range) => {
                     let (from, to) = (self.behind + range.start, self.behind + range.end);
                     if self.data.is_empty() {
                         self.data = from..to;
@@ -240,13 +240,13 @@ impl Reader {
                     }
                     self.behind = to;
                 }
-                Part::More(used) => {
+                BodyPart::More(used) => {
                     self.behind += used;
                     break;
                 }
-                Part::End(used) => {
+                BodyPart::End(used) => {
                     self.trailers
-                        .retain(|field| forwarding::passes_behind(&field));
+                        .retain(|field| forwarding::passes_in_trailers(&field));
                     self.behind += used;
                     self.ended = true;
                     break;

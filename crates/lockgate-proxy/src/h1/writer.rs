@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::encode;
 use lockgate_http::head::BodyLength;
-use lockgate_net::stream::{Blocks, Stream, StreamError};
+use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
 /// Data up to this size is copied behind what it follows: cheaper than one more slice in the system
 /// call.
@@ -19,7 +19,7 @@ const GATHERED: usize = 16 * 1024;
 /// What we send over one connection.
 #[derive(Debug)]
 pub struct Writer {
-    blocks: Rc<Blocks>,
+    blocks: Rc<BufferPool>,
     /// Heads, small data, and what is around chunks; sent up to `sent`.
     out: Vec<u8>,
     sent: usize,
@@ -35,7 +35,7 @@ pub struct Writer {
 
 impl Writer {
     /// Nothing was written yet.
-    pub fn new(blocks: &Rc<Blocks>) -> Self {
+    pub fn new(blocks: &Rc<BufferPool>) -> Self {
         Self {
             blocks: Rc::clone(blocks),
             out: Vec::new(),

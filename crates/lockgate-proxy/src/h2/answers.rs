@@ -2,9 +2,9 @@
 //! does not tell of them: field sections that nobody has taken yet, DATA that carries nothing,
 //! pseudo-fields where they must not be.
 
-use lockgate_http::h2::HeadError;
-use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
-use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
+use lockgate_http::h2::SectionError;
+use lockgate_http::h2::frames::{self, Frame, FrameEvent, FrameScanner};
+use lockgate_http::hpack::{BlockAccount, SectionSummary, TABLE_SIZE};
 
 use super::unfinished::Unfinished;
 
@@ -18,8 +18,8 @@ const EMPTY: u32 = 64;
 /// Counts the frames of an endpoint.
 #[derive(Debug)]
 pub(super) struct Answers {
-    scanner: Scanner,
-    account: Account,
+    scanner: FrameScanner,
+    account: BlockAccount,
     /// The stream of the section that comes now, and whether that ends it.
     of: Option<(u32, bool)>,
     /// The requests that run. Of others the crate keeps nothing.
@@ -44,15 +44,15 @@ struct Running {
     answered: bool,
     /// Whether the endpoint has ended it: what still comes is the crate's to refuse.
     ended: bool,
-    wrong: Option<HeadError>,
+    wrong: Option<SectionError>,
 }
 
 impl Answers {
     /// Of an endpoint that sends fields of up to `longest` bytes.
     pub(super) fn new(longest: usize) -> Self {
         Self {
-            scanner: Scanner::of_server(),
-            account: Account::new(TABLE_SIZE as u16, longest),
+            scanner: FrameScanner::of_server(),
+            account: BlockAccount::new(TABLE_SIZE as u16, longest),
             of: None,
             streams: Vec::new(),
             empty: 0,
@@ -116,7 +116,7 @@ impl Answers {
     /// What is wrong with a field section of this answer: it has pseudo-fields or fields of
     /// connections that it must not have, or lacks the pseudo-field that it must have (RFC 9113
     /// §8.1, §8.2.2, §8.3, §8.3.2).
-    pub(super) fn wrong(&self, stream: u32) -> Option<HeadError> {
+    pub(super) fn wrong(&self, stream: u32) -> Option<SectionError> {
         if self.malformed == 0 {
             return None;
         }
@@ -126,15 +126,15 @@ impl Answers {
     /// Looks at bytes that have come.
     pub(super) fn see(&mut self, bytes: &[u8]) {
         // It is lent out for as long as it calls back.
-        let mut scanner = std::mem::replace(&mut self.scanner, Scanner::of_server());
+        let mut scanner = std::mem::replace(&mut self.scanner, FrameScanner::of_server());
         scanner.follow(bytes, |seen| match seen {
-            Seen::Frame(frame) => self.frame(frame),
-            Seen::Block(piece) if self.of.is_some() && !self.lost => {
+            FrameEvent::Frame(frame) => self.frame(frame),
+            FrameEvent::Block(piece) if self.of.is_some() && !self.lost => {
                 self.lost = self.account.see(piece).is_err();
             }
-            Seen::Block(_) => {}
-            Seen::Whole => self.whole(),
-            Seen::DependsOnItself => self.lost = true,
+            FrameEvent::Block(_) => {}
+            FrameEvent::Whole => self.whole(),
+            FrameEvent::DependsOnItself => self.lost = true,
         });
         self.scanner = scanner;
     }
@@ -190,7 +190,7 @@ impl Answers {
 
 impl Running {
     /// Looks at its next section; says whether that is the first that is malformed.
-    fn takes(&mut self, section: Section) -> bool {
+    fn takes(&mut self, section: SectionSummary) -> bool {
         let right = if self.answered {
             !section.has_pseudo_fields()
         } else {
@@ -198,8 +198,8 @@ impl Running {
         };
         self.answered |= !section.is_interim();
         let wrong = match () {
-            () if !right || section.has_misplaced_pseudo_fields() => HeadError::PseudoFields,
-            () if section.has_connection_fields() => HeadError::ConnectionField,
+            () if !right || section.has_misplaced_pseudo_fields() => SectionError::PseudoFields,
+            () if section.has_connection_fields() => SectionError::ConnectionField,
             () => return false,
         };
         self.wrong.replace(wrong).is_none()

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use h2::Reason;
 use h2::client::ResponseFuture;
 use lockgate_http::fields::{Field, Fields};
-use lockgate_http::h1::Limits;
-use lockgate_http::h2::{self as words, HeadError};
+use lockgate_http::h1::HeadLimits;
+use lockgate_http::h2::{self as words, SectionError};
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
 use super::heads::{self, Target};
@@ -109,7 +109,7 @@ impl Call {
         cx: &mut Context<'_>,
         answer: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
-        let limits = Limits::default();
+        let limits = HeadLimits::default();
         let coming = match &mut self.state {
             State::Asked(coming) => coming,
             State::Refused(reset) => return Poll::Ready(Err((*reset).into())),
@@ -150,7 +150,7 @@ impl Call {
     }
 
     /// The answer has pseudo-fields that it must not have: a stream error (RFC 9113 §8.1.1).
-    fn malformed(&mut self, wrong: HeadError) -> ReadError {
+    fn malformed(&mut self, wrong: SectionError) -> ReadError {
         self.outgoing.reset(Reason::PROTOCOL_ERROR);
         self.state = State::Over;
         wrong.into()

@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use lockgate_net::acknowledge::Pauses;
-use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
+use lockgate_net::acknowledge::ReadPauses;
+use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::answers::Answers;
@@ -29,8 +29,8 @@ const READS: usize = 8;
 #[derive(Debug)]
 pub struct Carrier {
     stream: Stream,
-    inbox: Inbox,
-    blocks: Rc<Blocks>,
+    inbox: ReadBuffer,
+    blocks: Rc<BufferPool>,
     /// Frames that wait to leave, from `sent` on.
     out: Vec<u8>,
     sent: usize,
@@ -47,15 +47,20 @@ pub struct Carrier {
     /// The same at what endpoints answer.
     answers: Option<Answers>,
     /// How the peer sends.
-    pauses: Pauses,
+    pauses: ReadPauses,
     /// Why it broke, which the crate is told only in the words of input and output.
     broken: Option<StreamError>,
 }
 
 impl Carrier {
     /// Over a connection of which `received` was read already.
-    pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8], gate: Option<Gate>) -> Self {
-        let mut inbox = Inbox::new(blocks);
+    pub fn new(
+        stream: Stream,
+        blocks: &Rc<BufferPool>,
+        received: &[u8],
+        gate: Option<Gate>,
+    ) -> Self {
+        let mut inbox = ReadBuffer::new(blocks);
         inbox.extend(received);
         let mut carrier = Self {
             stream,
@@ -69,7 +74,7 @@ impl Carrier {
             moved: (0, 0),
             gate,
             answers: None,
-            pauses: Pauses::default(),
+            pauses: ReadPauses::default(),
             broken: None,
         };
         if let Some(gate) = &mut carrier.gate {
@@ -80,7 +85,7 @@ impl Carrier {
 
     /// Over a connection to an endpoint on which nothing was said, and whose fields have up to
     /// `longest` bytes.
-    pub fn to_endpoint(stream: Stream, blocks: &Rc<Blocks>, longest: usize) -> Self {
+    pub fn to_endpoint(stream: Stream, blocks: &Rc<BufferPool>, longest: usize) -> Self {
         Self {
             answers: Some(Answers::new(longest)),
             ..Self::new(stream, blocks, &[], None)
@@ -223,7 +228,7 @@ impl Carrier {
                     return Poll::Ready(Err(self.breaks(error)));
                 }
                 Poll::Pending => {
-                    self.inbox.settle();
+                    self.inbox.release_block();
                     return Poll::Pending;
                 }
             }
@@ -316,7 +321,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use lockgate_http::h2::frames;
-    use lockgate_net::socket::{Family, Socket};
+    use lockgate_net::socket::{Socket, SocketFamily};
 
     use super::*;
 
@@ -336,13 +341,13 @@ mod tests {
         socket.set_nonblocking(true).unwrap();
         let (mut endpoint, _) = listener.accept().unwrap();
         let stream = Stream::new(
-            Socket::new(socket.into(), Family::Tcp).unwrap(),
+            Socket::new(socket.into(), SocketFamily::Tcp).unwrap(),
             None,
             Vec::new(),
         );
         let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(
             stream,
-            &Blocks::new(),
+            &BufferPool::new(),
             1_024,
         )));
         let mut io = Io(Rc::clone(&carrier));

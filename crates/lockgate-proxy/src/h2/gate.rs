@@ -10,9 +10,11 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use lockgate_http::h2::HeadError;
-use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
+use lockgate_http::h2::SectionError;
+use lockgate_http::h2::frames::{self, Frame, FrameEvent, FrameScanner};
 use lockgate_http::priority::{self, Priority};
+use lockgate_net::nanos::Nanos;
+use lockgate_net::token_bucket::{TokenBucket, TokenRate};
 
 use super::sections::{Sections, Use, Verdict};
 use super::unfinished::Unfinished;
@@ -42,18 +44,6 @@ const FRAME_SIZE_ERROR: u32 = 6;
 const REFUSED_STREAM: u32 = 7;
 /// Priorities that are remembered until somebody asks for them.
 const PRIORITIES: usize = 128;
-
-/// How often something may happen: a bucket of `burst` that is filled with `count` in `every`
-/// milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
-    /// So often, …
-    pub count: u32,
-    /// … in each such time, in milliseconds.
-    pub every: u64,
-    /// How often at once.
-    pub burst: u32,
-}
 
 /// What a client did too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,41 +80,23 @@ impl Violation {
     }
 }
 
+/// The rate of some frames, and the bucket of one connection.
 #[derive(Debug)]
-struct Bucket {
-    allowance: Allowance,
-    /// Thousandths that are left.
-    left: u64,
-    filled_at: u64,
+struct FrameAllowance {
+    rate: TokenRate,
+    bucket: TokenBucket,
 }
 
-impl Bucket {
-    fn new(allowance: Allowance, now: u64) -> Self {
+impl FrameAllowance {
+    fn new(rate: TokenRate) -> Self {
         Self {
-            allowance,
-            left: u64::from(allowance.burst) * 1_000,
-            filled_at: now,
+            rate,
+            bucket: TokenBucket::default(),
         }
     }
 
-    fn take(&mut self, now: u64) -> bool {
-        let Allowance {
-            count,
-            every,
-            burst,
-        } = self.allowance;
-        let passed = now.saturating_sub(self.filled_at);
-        let fresh = passed.saturating_mul(u64::from(count) * 1_000) / every.max(1);
-        if fresh > 0 {
-            self.left = self
-                .left
-                .saturating_add(fresh)
-                .min(u64::from(burst) * 1_000);
-            self.filled_at = now;
-        }
-        let after = self.left.checked_sub(1_000);
-        self.left = after.unwrap_or(self.left);
-        after.is_some()
+    fn take(&mut self, now: Nanos) -> bool {
+        self.bucket.take(self.rate, now).is_ok()
     }
 }
 
@@ -132,9 +104,9 @@ impl Bucket {
 #[derive(Debug)]
 pub struct Gate {
     clock: Rc<Clock>,
-    scanner: Scanner,
-    resets: Bucket,
-    control: Bucket,
+    scanner: FrameScanner,
+    resets: FrameAllowance,
+    control: FrameAllowance,
     updates: u64,
     /// Updates and PINGs that are explained by what we sent.
     explained: u64,
@@ -148,7 +120,7 @@ pub struct Gate {
     unfinished: Unfinished,
     sections: Sections,
     /// What we send.
-    sent: Scanner,
+    sent: FrameScanner,
     /// Whether the client has acknowledged our SETTINGS.
     acknowledged: bool,
     /// Streams that may still be refused before it has.
@@ -163,17 +135,16 @@ impl Gate {
     /// bytes, and that has up to `streams` requests open.
     pub fn new(
         clock: &Rc<Clock>,
-        resets: Allowance,
-        control: Allowance,
+        resets: TokenRate,
+        control: TokenRate,
         longest: usize,
         streams: u32,
     ) -> Self {
-        let now = clock.now();
         Self {
             clock: Rc::clone(clock),
-            scanner: Scanner::of_client(),
-            resets: Bucket::new(resets, now),
-            control: Bucket::new(control, now),
+            scanner: FrameScanner::of_client(),
+            resets: FrameAllowance::new(resets),
+            control: FrameAllowance::new(control),
             updates: UPDATES,
             explained: 0,
             told: 0,
@@ -182,7 +153,7 @@ impl Gate {
             over: VecDeque::new(),
             unfinished: Unfinished::default(),
             sections: Sections::new(longest, streams),
-            sent: Scanner::of_server(),
+            sent: FrameScanner::of_server(),
             acknowledged: false,
             unseen: UNSEEN,
             refused: 0,
@@ -216,7 +187,7 @@ impl Gate {
     }
 
     /// What is wrong with the trailers of an open stream and not told by the crate.
-    pub fn wrong(&mut self, stream: u32) -> Option<HeadError> {
+    pub fn wrong(&mut self, stream: u32) -> Option<SectionError> {
         self.sections.wrong(stream)
     }
 
@@ -256,26 +227,26 @@ impl Gate {
 
     /// Looks at bytes that have come, when so many were sent.
     pub(super) fn see(&mut self, bytes: &[u8], sent: u64) {
-        let now = self.clock.now();
+        let now = Nanos::from_millis(self.clock.now());
         let fresh = sent.saturating_sub(self.answers).saturating_sub(self.told) / BYTES_A_FRAME;
         self.told += fresh * BYTES_A_FRAME;
         self.explained = (self.explained + fresh).min(SAVED);
         // It is lent out for as long as it calls back.
-        let mut scanner = std::mem::replace(&mut self.scanner, Scanner::of_client());
+        let mut scanner = std::mem::replace(&mut self.scanner, FrameScanner::of_client());
         scanner.follow(bytes, |seen| match seen {
-            Seen::Frame(frame) => {
+            FrameEvent::Frame(frame) => {
                 self.unfinished.see(&frame);
                 let found = self.frame(frame, now);
                 self.violation = self.violation.or(found);
             }
-            Seen::Block(piece) => self.sections.see(piece),
-            Seen::Whole => self.sections.whole(),
-            Seen::DependsOnItself => self.sections.lose(),
+            FrameEvent::Block(piece) => self.sections.see(piece),
+            FrameEvent::Whole => self.sections.whole(),
+            FrameEvent::DependsOnItself => self.sections.lose(),
         });
         self.scanner = scanner;
     }
 
-    fn frame(&mut self, frame: Frame<'_>, now: u64) -> Option<Violation> {
+    fn frame(&mut self, frame: Frame<'_>, now: Nanos) -> Option<Violation> {
         let Self {
             resets,
             control,
@@ -355,7 +326,7 @@ impl Gate {
                 // Those are for reasons of ours, or of an endpoint.
                 _ => false,
             };
-            if counts && !resets.take(clock.now()) {
+            if counts && !resets.take(Nanos::from_millis(clock.now())) {
                 *violation = violation.or(Some(Violation::Resets));
             }
         });
@@ -371,6 +342,9 @@ fn take(left: &mut u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
     use super::*;
     use crate::clock::Pulse;
 
@@ -383,11 +357,8 @@ mod tests {
     }
 
     fn gate() -> Gate {
-        let few = Allowance {
-            count: 1,
-            every: 1_000,
-            burst: 10,
-        };
+        let some = |number| NonZeroU32::new(number).unwrap();
+        let few = TokenRate::new(some(1), Duration::from_secs(1), some(10));
         let mut gate = Gate::new(&Clock::new(Pulse::new()), few, few, 1_024, 128);
         gate.see(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
         gate

@@ -8,10 +8,10 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Response, StatusCode, Uri};
 use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::forwarding::{self, Onward};
-use lockgate_http::h1::Limits;
-use lockgate_http::h2::request::Pseudo;
-use lockgate_http::h2::{self as words, HeadError};
+use lockgate_http::forwarding::{self, EndToEndFields};
+use lockgate_http::h1::HeadLimits;
+use lockgate_http::h2::request::PseudoFields;
+use lockgate_http::h2::{self as words, SectionError};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
 
 use crate::message::{FieldSink, OutgoingRequest};
@@ -27,9 +27,9 @@ const NO_HOST: &str = "localhost";
 /// When it is malformed, or longer than `limits` say.
 pub(super) fn request(
     parts: &http::request::Parts,
-    limits: &Limits,
+    limits: &HeadLimits,
     head: &mut RequestHead,
-) -> Result<(), HeadError> {
+) -> Result<(), SectionError> {
     let scheme = parts.uri.scheme_str().map(str::as_bytes);
     let path = parts
         .uri
@@ -38,7 +38,7 @@ pub(super) fn request(
     let connects = parts.method == http::Method::CONNECT;
     let protocol = parts.extensions.get::<Protocol>();
     let plain = connects && protocol.is_none();
-    let pseudo = Pseudo {
+    let pseudo = PseudoFields {
         method: parts.method.as_str().as_bytes(),
         // The crate has seen to it that there is one, and has no place for it beside a path without
         // an authority.
@@ -76,12 +76,13 @@ impl Target {
     ///
     /// # Errors
     /// When HTTP/2 has no such method, path or host.
-    pub fn of(request: &OutgoingRequest<'_>) -> Result<Self, HeadError> {
+    pub fn of(request: &OutgoingRequest<'_>) -> Result<Self, SectionError> {
         let (head, host) = (request.received, request.host());
-        let method = http::Method::from_bytes(head.method_name()).map_err(|_| HeadError::Method)?;
+        let method =
+            http::Method::from_bytes(head.method_name()).map_err(|_| SectionError::Method)?;
         let host = (!host.is_empty()).then(|| Bytes::copy_from_slice(host));
         let authority = host.map(Authority::from_maybe_shared).transpose();
-        let authority = authority.map_err(|_| HeadError::Authority)?;
+        let authority = authority.map_err(|_| SectionError::Authority)?;
         Ok(Self {
             method,
             path: path(request)?,
@@ -189,7 +190,7 @@ impl FieldSink for RequestMap<'_> {
 }
 
 /// The path that is asked for (RFC 9113 §8.3.1).
-fn path(request: &OutgoingRequest<'_>) -> Result<PathAndQuery, HeadError> {
+fn path(request: &OutgoingRequest<'_>) -> Result<PathAndQuery, SectionError> {
     let (path, query) = request.path_and_query();
     let whole = match query {
         Some(query) => Cow::Owned([path, query].join(&b'?')),
@@ -198,9 +199,9 @@ fn path(request: &OutgoingRequest<'_>) -> Result<PathAndQuery, HeadError> {
     PathAndQuery::try_from(&whole[..]).or_else(|_| {
         let escaped = escaped(&whole);
         let error = if escaped.len() > LONGEST_PATH {
-            HeadError::TargetTooLong
+            SectionError::TargetTooLong
         } else {
-            HeadError::Path
+            SectionError::Path
         };
         PathAndQuery::try_from(escaped).map_err(|_| error)
     })
@@ -226,9 +227,9 @@ fn escaped(target: &[u8]) -> Vec<u8> {
 /// When it is malformed, or longer than `limits` say.
 pub(super) fn answer<T>(
     answer: &Response<T>,
-    limits: &Limits,
+    limits: &HeadLimits,
     head: &mut ResponseHead,
-) -> Result<(), HeadError> {
+) -> Result<(), SectionError> {
     let fields = answer
         .headers()
         .iter()
@@ -279,7 +280,7 @@ pub(super) fn response(
 pub(super) fn interim(answer: &ResponseHead) -> Response<()> {
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let onward = Onward::of(&answer.fields);
+    let onward = EndToEndFields::of(&answer.fields);
     let map = response.headers_mut();
     map.reserve(answer.fields.len() + 1);
     for field in answer.fields.iter() {
@@ -307,13 +308,13 @@ pub(super) fn trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bo
 /// When they are malformed, or longer than `limits` say.
 pub(super) fn received(
     trailers: &HeaderMap,
-    limits: &Limits,
+    limits: &HeadLimits,
     fields: &mut Fields,
-) -> Result<(), HeadError> {
+) -> Result<(), SectionError> {
     let lines = trailers
         .iter()
         .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     words::section::trailers(lines, limits, fields)?;
-    fields.retain(|field| forwarding::passes_behind(&field));
+    fields.retain(|field| forwarding::passes_in_trailers(&field));
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use h2::RecvStream;
 use lockgate_http::fields::Fields;
-use lockgate_http::h1::Limits;
+use lockgate_http::h1::HeadLimits;
 
 use super::heads;
 use crate::body::{ReadError, Reset};
@@ -31,7 +31,7 @@ pub struct Incoming {
     /// protocol.
     held: bool,
     trailers: Fields,
-    limits: Limits,
+    limits: HeadLimits,
     taken: u64,
     /// What the body may have of data.
     most: u64,
@@ -39,7 +39,7 @@ pub struct Incoming {
 
 impl Incoming {
     /// The body behind a head that was just received, with trailers up to `limits`.
-    pub fn new(stream: RecvStream, limits: Limits) -> Self {
+    pub fn new(stream: RecvStream, limits: HeadLimits) -> Self {
         let ended = stream.is_end_stream();
         let (data, more, short, trailers) = Default::default();
         Self {

@@ -9,8 +9,8 @@
 
 use std::collections::VecDeque;
 
-use lockgate_http::h2::HeadError;
-use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
+use lockgate_http::h2::SectionError;
+use lockgate_http::hpack::{BlockAccount, SectionSummary, TABLE_SIZE};
 
 /// What the heads of a connection's streams may take together while they are open, by the streams
 /// that it may have: 8 KB each, which is what other servers take of one head. More is refused, and
@@ -31,7 +31,7 @@ pub enum Verdict {
     /// It is read.
     Read,
     /// Its head or its trailers are malformed in a way that the crate does not tell.
-    Malformed(HeadError),
+    Malformed(SectionError),
     /// There is no room for its head: it is refused, and nothing was done with it.
     Refuse,
     /// Its head was not followed, and the connection ends for that: nothing is certain of it.
@@ -50,7 +50,7 @@ pub(super) enum Use {
 /// The field sections of a connection.
 #[derive(Debug)]
 pub(super) struct Sections {
-    account: Account,
+    account: BlockAccount,
     /// By their numbers.
     streams: VecDeque<Known>,
     /// The highest that has come.
@@ -83,10 +83,10 @@ struct Known {
     size: usize,
     state: State,
     /// What is wrong with its head.
-    head: Option<HeadError>,
+    head: Option<SectionError>,
     has_trailers: bool,
     /// What is wrong with its trailers.
-    trailers: Option<HeadError>,
+    trailers: Option<SectionError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Sections {
     /// Of a client that sends fields of up to `longest` bytes, longer ones in vain, and has up to
     /// `most` streams open.
     pub(super) fn new(longest: usize, most: u32) -> Self {
-        let account = Account::new(TABLE_SIZE as u16, longest);
+        let account = BlockAccount::new(TABLE_SIZE as u16, longest);
         let most = most as usize;
         let (most_held, most_streams) = (HELD.max(most * HELD_EACH), STREAMS.max(2 * most));
         let (streams, highest, of, held, waiting, malformed, lost) = Default::default();
@@ -187,7 +187,7 @@ impl Sections {
         }
     }
 
-    fn head(&mut self, stream: u32, section: Section) {
+    fn head(&mut self, stream: u32, section: SectionSummary) {
         let Some(known) = self.known(stream) else {
             return;
         };
@@ -264,7 +264,7 @@ impl Sections {
     }
 
     /// What is wrong with the trailers of this stream.
-    pub(super) fn wrong(&mut self, stream: u32) -> Option<HeadError> {
+    pub(super) fn wrong(&mut self, stream: u32) -> Option<SectionError> {
         if self.malformed > 0 {
             self.known(stream)?.trailers
         } else {
@@ -292,21 +292,21 @@ impl Sections {
 
 /// What is wrong with a request's head and not told by the crate (RFC 9113 §8.2.2, §8.3, §8.3.1,
 /// RFC 6585 §5).
-fn wrong_head(section: Section) -> Option<HeadError> {
+fn wrong_head(section: SectionSummary) -> Option<SectionError> {
     match () {
-        () if section.has_long_fields() => Some(HeadError::TooLong),
-        () if section.has_misplaced_pseudo_fields() => Some(HeadError::PseudoFields),
-        () if section.has_connection_fields() => Some(HeadError::ConnectionField),
-        () if section.has_fragment() => Some(HeadError::Path),
+        () if section.has_long_fields() => Some(SectionError::TooLong),
+        () if section.has_misplaced_pseudo_fields() => Some(SectionError::PseudoFields),
+        () if section.has_connection_fields() => Some(SectionError::ConnectionField),
+        () if section.has_fragment() => Some(SectionError::Path),
         () => None,
     }
 }
 
 /// The same of trailers (RFC 9113 §8.1).
-fn wrong_trailers(section: Section) -> Option<HeadError> {
+fn wrong_trailers(section: SectionSummary) -> Option<SectionError> {
     match () {
-        () if section.has_pseudo_fields() => Some(HeadError::PseudoFields),
-        () if section.has_connection_fields() => Some(HeadError::ConnectionField),
+        () if section.has_pseudo_fields() => Some(SectionError::PseudoFields),
+        () if section.has_connection_fields() => Some(SectionError::ConnectionField),
         () => None,
     }
 }
@@ -407,9 +407,9 @@ mod tests {
     #[test]
     fn pseudo_fields_in_trailers_are_malformed() {
         for (trailers, wrong) in [
-            (&[0x84][..], Some(HeadError::PseudoFields)),
-            (&[0x88], Some(HeadError::PseudoFields)),
-            (&[0x80 | 57], Some(HeadError::ConnectionField)),
+            (&[0x84][..], Some(SectionError::PseudoFields)),
+            (&[0x88], Some(SectionError::PseudoFields)),
+            (&[0x80 | 57], Some(SectionError::ConnectionField)),
             (&[0x80 | 20], None),
         ] {
             let mut sections = Sections::new(1_024, 128);
@@ -426,7 +426,7 @@ mod tests {
         come(&mut sections, 1, &[0x84]);
         assert_eq!(
             sections.accept(1),
-            Verdict::Malformed(HeadError::PseudoFields)
+            Verdict::Malformed(SectionError::PseudoFields)
         );
     }
 
@@ -436,14 +436,17 @@ mod tests {
         for (head, wrong) in [
             (
                 &[0x82, 0x86, 0x04, 3, b'/', b'#', b'x'][..],
-                HeadError::Path,
+                SectionError::Path,
             ),
-            (&[0x82, 0x83, 0x86, 0x84], HeadError::PseudoFields),
-            (&[0x82, 0x86, 0x90, 0x84], HeadError::PseudoFields),
-            (&[0x82, 0x86, 0x84, 0x80 | 57], HeadError::ConnectionField),
+            (&[0x82, 0x83, 0x86, 0x84], SectionError::PseudoFields),
+            (&[0x82, 0x86, 0x90, 0x84], SectionError::PseudoFields),
+            (
+                &[0x82, 0x86, 0x84, 0x80 | 57],
+                SectionError::ConnectionField,
+            ),
             (
                 &[0x82, 0x86, 0x84, 0, 2, b't', b'e', 1, b'x'],
-                HeadError::ConnectionField,
+                SectionError::ConnectionField,
             ),
         ] {
             let mut sections = Sections::new(1_024, 128);

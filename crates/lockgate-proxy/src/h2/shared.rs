@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, SendStream};
-use lockgate_http::h2::HeadError;
-use lockgate_net::stream::{Blocks, Stream, StreamError};
+use lockgate_http::h2::SectionError;
+use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
 use super::life::{Life, Order, Seen};
 use super::unwanted::Unwanted;
@@ -82,7 +82,7 @@ impl Shared {
     ///
     /// # Errors
     /// When it does not speak HTTP/2, or has gone.
-    pub async fn begin(stream: Stream, blocks: &Rc<Blocks>) -> io::Result<(Rc<Self>, Driver)> {
+    pub async fn begin(stream: Stream, blocks: &Rc<BufferPool>) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
         let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(
             stream,
@@ -303,7 +303,7 @@ impl Shared {
     }
 
     /// What is wrong with the answer on this stream and not told by the crate.
-    pub(super) fn wrong(&self, stream: u32) -> Option<HeadError> {
+    pub(super) fn wrong(&self, stream: u32) -> Option<SectionError> {
         self.carrier.borrow_mut().answers()?.wrong(stream)
     }
 

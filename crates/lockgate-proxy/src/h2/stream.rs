@@ -10,8 +10,8 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use lockgate_http::fields::{Field, Fields};
-use lockgate_http::h1::Limits;
-use lockgate_http::h2::{self as words, HeadError};
+use lockgate_http::h1::HeadLimits;
+use lockgate_http::h2::{self as words, SectionError};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 use lockgate_http::priority::Priority;
 use lockgate_net::listen;
@@ -40,7 +40,7 @@ impl Stream {
     pub fn new(
         body: RecvStream,
         respond: SendResponse<Bytes>,
-        limits: Limits,
+        limits: HeadLimits,
         carrier: &Rc<RefCell<Carrier>>,
         turns: &Rc<Turns>,
     ) -> Self {
@@ -61,9 +61,9 @@ impl Stream {
     /// When it is malformed, or longer than `limits` say.
     pub fn read(
         parts: &http::request::Parts,
-        limits: &Limits,
+        limits: &HeadLimits,
         head: &mut RequestHead,
-    ) -> Result<(), HeadError> {
+    ) -> Result<(), SectionError> {
         heads::request(parts, limits, head)
     }
 

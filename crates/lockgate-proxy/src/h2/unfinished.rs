@@ -3,7 +3,7 @@
 //! (`lockgate_net::acknowledge`).
 
 use lockgate_http::h2::frames::{self, Frame};
-use lockgate_net::acknowledge::PIECES;
+use lockgate_net::socket::ACKS_PER_MESSAGE;
 
 /// The stream whose head came last, unless it came with the end of its message.
 ///
@@ -44,7 +44,9 @@ impl Unfinished {
     }
 
     pub(super) fn is_waited_for(&self) -> bool {
-        self.0.as_ref().is_some_and(|message| message.told < PIECES)
+        self.0
+            .as_ref()
+            .is_some_and(|message| message.told < ACKS_PER_MESSAGE)
     }
 
     /// What has come of it was acknowledged at once.
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn only_the_first_pieces_of_an_unfinished_message_are_acknowledged() {
         let mut unfinished = seen(&[(frames::HEADERS, frames::END_HEADERS, 1)]);
-        for _ in 0..PIECES {
+        for _ in 0..ACKS_PER_MESSAGE {
             assert!(unfinished.is_waited_for());
             unfinished.told();
             unfinished.see(&Frame {

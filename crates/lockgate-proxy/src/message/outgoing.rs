@@ -1,9 +1,9 @@
 //! The head of a request as it goes to an endpoint.
 
-use lockgate_http::asked::AskedError;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::RequestHead;
+use lockgate_http::request_target::RequestTargetError;
 use lockgate_http::target::Authority;
 
 /// What was received, with what the route's rules, its auth service and a trace have made of it.
@@ -40,7 +40,7 @@ impl<'a> OutgoingHead<'a> {
     pub fn change(&mut self) -> &mut Fields {
         self.changed.get_or_insert_with(|| {
             let mut fields = Box::new(self.received.fields.clone());
-            forwarding::detach(&mut fields);
+            forwarding::remove_connection_fields(&mut fields);
             // Not the client's line beside an absolute target: it would pass for what a rule has
             // set (RFC 9112 §3.2.2).
             fields.set(Known::Host, self.asked_host);
@@ -65,9 +65,9 @@ impl<'a> OutgoingHead<'a> {
     ///
     /// # Errors
     /// When it is no host and port.
-    pub fn check_host(&self) -> Result<(), AskedError> {
+    pub fn check_host(&self) -> Result<(), RequestTargetError> {
         match self.other_host().map(Authority::parse) {
-            Some(Err(_)) => Err(AskedError::BadHost),
+            Some(Err(_)) => Err(RequestTargetError::BadHost),
             Some(Ok(_)) | None => Ok(()),
         }
     }
@@ -109,7 +109,7 @@ mod tests {
         let received = received(&[("Connection", "x-user, x-mine"), ("X-Mine", "1")]);
         let mut outgoing = OutgoingHead::of(&received, b"");
         outgoing.change().append(b"X-User", b"ann");
-        let onward = forwarding::Onward::of(outgoing.fields());
+        let onward = forwarding::EndToEndFields::of(outgoing.fields());
         let fields = outgoing
             .fields()
             .iter()
@@ -138,6 +138,6 @@ mod tests {
         );
         assert_eq!(outgoing.check_host(), Ok(()));
         outgoing.change().set(Known::Host, b"b example");
-        assert_eq!(outgoing.check_host(), Err(AskedError::BadHost));
+        assert_eq!(outgoing.check_host(), Err(RequestTargetError::BadHost));
     }
 }

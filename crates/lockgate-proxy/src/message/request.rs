@@ -1,10 +1,10 @@
 //! A request as it goes to an endpoint: the one place that decides which fields go on, which are
 //! ours, and what is asked for.
 
-use lockgate_http::asked::Asked;
 use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::forwarding::{Client, Onward};
-use lockgate_http::head::{BodyLength, RequestHead, Version};
+use lockgate_http::forwarding::{EndToEndFields, ForwardedClient};
+use lockgate_http::head::{BodyLength, HttpVersion, RequestHead};
+use lockgate_http::request_target::RequestTarget;
 
 use super::OutgoingHead;
 
@@ -15,13 +15,13 @@ pub struct OutgoingRequest<'a> {
     /// The head as the route's rules have changed it.
     pub head: &'a OutgoingHead<'a>,
     /// The target that the client has asked for.
-    pub target: Asked<'a>,
+    pub target: RequestTarget<'a>,
     /// Path and query in its place, where the route rewrites them.
     pub rewritten: Option<Vec<u8>>,
     /// The length of its body.
     pub length: BodyLength,
     /// The client, as endpoints are told of it.
-    pub client: &'a Client,
+    pub client: &'a ForwardedClient,
     /// The id of the request.
     pub id: &'a [u8],
     /// The cookies that the endpoint sees, where they are fewer than came.
@@ -40,16 +40,16 @@ pub trait FieldSink {
 impl OutgoingRequest<'_> {
     /// Whether a field of the head goes to the endpoint as it came. Those that say where the
     /// request is for, who asks and how it is named are ours.
-    fn hands_on(&self, onward: &Onward<'_>, field: &Field<'_>) -> bool {
+    fn hands_on(&self, onward: &EndToEndFields<'_>, field: &Field<'_>) -> bool {
         let ours = match field.known {
             Some(Known::Host) => true,
-            Some(Known::XRequestId) => !self.client.is_unnamed(),
+            Some(Known::XRequestId) => !self.client.is_anonymous(),
             _ => self.client.replaces(field),
         };
         // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in
         // HTTP/1.1.
         let unknown =
-            self.received.version == Version::Http10 && field.known == Some(Known::Expect);
+            self.received.version == HttpVersion::Http10 && field.known == Some(Known::Expect);
         let cookie = self.cookies.is_some() && field.name.eq_ignore_ascii_case(b"cookie");
         // To CGI it is HTTP_PROXY, which libraries take for the way out ("httpoxy", CVE-2016-5385).
         // No standard has it.
@@ -70,9 +70,9 @@ impl OutgoingRequest<'_> {
     /// By which HTTP it came to us (RFC 9110 §7.6.3: a gateway must say so).
     fn via(&self) -> &'static str {
         match self.received.version {
-            Version::Http2 => "2.0 lockgate",
-            Version::Http11 => "1.1 lockgate",
-            Version::Http10 => "1.0 lockgate",
+            HttpVersion::Http2 => "2.0 lockgate",
+            HttpVersion::Http11 => "1.1 lockgate",
+            HttpVersion::Http10 => "1.0 lockgate",
         }
     }
 
@@ -106,13 +106,13 @@ impl OutgoingRequest<'_> {
             && offered
                 .iter()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
-        (asks && one && !is_http && self.received.version >= Version::Http11).then_some(offered)
+        (asks && one && !is_http && self.received.version >= HttpVersion::Http11).then_some(offered)
     }
 
     /// Whether it is a WebSocket's handshake that has no key, as those of HTTP/2 have none (RFC
     /// 8441 §5).
     pub fn is_websocket_without_key(&self) -> bool {
-        self.received.version == Version::Http2 && self.upgrade().is_some()
+        self.received.version == HttpVersion::Http2 && self.upgrade().is_some()
     }
 
     /// The Content-Length that the endpoint gets, if it gets one. RFC 9110 §8.6: a method that may
@@ -130,15 +130,15 @@ impl OutgoingRequest<'_> {
     /// and go on, then ours. Host, framing and the connection are the encoder's.
     pub fn write_fields(&self, sink: &mut impl FieldSink) {
         let fields = self.head.fields();
-        let onward = Onward::of(fields);
+        let onward = EndToEndFields::of(fields);
         sink.copy(fields, |field| self.hands_on(&onward, field));
         if let Some(cookies) = self.other_cookies() {
             sink.add("Cookie", &[cookies]);
         }
-        self.client.tell(self.target.host, fields, |name, parts| {
+        self.client.write_fields(self.target.host, fields, |name, parts| {
             sink.add(name, parts)
         });
-        if !self.client.is_unnamed() {
+        if !self.client.is_anonymous() {
             sink.add("X-Request-Id", &[self.id]);
         }
         sink.add("Via", &[self.via().as_bytes()]);

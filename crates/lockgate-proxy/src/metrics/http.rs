@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockgate_http::head::Method;
-use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, HistogramSnapshot, Shards, Text};
+use lockgate_metrics::{
+    Bounds, Counter, ExpositionText, Gauge, Histogram, HistogramSnapshot, Shards,
+};
 
 use super::WorkerCells;
 use crate::access_log::Cause;
@@ -208,7 +210,7 @@ pub struct EndpointState {
 /// Writes everything that the workers count of HTTP: `sites` and `endpoints` in the order of the
 /// cells.
 pub fn write(
-    text: &mut Text,
+    text: &mut ExpositionText,
     shards: &Shards<WorkerCells>,
     sites: &[String],
     endpoints: &[EndpointState],
@@ -235,7 +237,7 @@ struct Sites<'a> {
 }
 
 impl Sites<'_> {
-    fn write(&self, text: &mut Text) {
+    fn write(&self, text: &mut ExpositionText) {
         let mut family = text.counter("lockgate_requests_total", "Exchanges that are over.");
         for (site, name) in self.each() {
             for (method, method_name) in METHODS.iter().enumerate() {
@@ -352,7 +354,7 @@ impl Sites<'_> {
 
     fn counters(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&SiteCells) -> &Counter,
@@ -365,7 +367,7 @@ impl Sites<'_> {
 
     fn gauges(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&SiteCells) -> &Gauge,
@@ -381,7 +383,7 @@ impl Sites<'_> {
 
     fn histograms(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&SiteCells) -> &Histogram,
@@ -401,7 +403,7 @@ struct Endpoints<'a> {
 }
 
 impl Endpoints<'_> {
-    fn write(&self, text: &mut Text) {
+    fn write(&self, text: &mut ExpositionText) {
         let mut family = text.gauge(
             "lockgate_upstream_latency_ewma_seconds",
             "The moving average of an endpoint's response times.",
@@ -474,7 +476,7 @@ impl Endpoints<'_> {
         }
     }
 
-    fn failures(&self, text: &mut Text) {
+    fn failures(&self, text: &mut ExpositionText) {
         let mut family = text.counter(
             "lockgate_upstream_failures_total",
             "What went wrong at an endpoint, by RFC 9209's types.",
@@ -523,7 +525,7 @@ impl Endpoints<'_> {
 
     fn counters(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&EndpointCells) -> &Counter,
@@ -536,7 +538,7 @@ impl Endpoints<'_> {
 
     fn gauges(
         &self,
-        text: &mut Text,
+        text: &mut ExpositionText,
         name: &'static str,
         help: &str,
         cell: fn(&EndpointCells) -> &Gauge,
@@ -566,7 +568,7 @@ mod tests {
     }
 
     fn written(shards: &Shards<WorkerCells>) -> String {
-        let mut text = Text::new();
+        let mut text = ExpositionText::new();
         let sites = ["a.example".to_owned(), "*.b.example".to_owned()];
         let endpoints = [EndpointState {
             pool: "app".to_owned(),
@@ -656,7 +658,7 @@ mod tests {
 
     #[test]
     fn without_sites_no_http_metrics_are_written() {
-        let mut text = Text::new();
+        let mut text = ExpositionText::new();
         write(&mut text, &shards(1), &[], &[]);
         assert_eq!(text.finish(), "");
     }

@@ -4,7 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use lockgate_http::fields::Fields;
 use lockgate_net::relay::Meter;
-use lockgate_net::shape::Shaper;
+use lockgate_net::traffic_shaping::Shaper;
 
 use crate::body::{ReadError, Source};
 

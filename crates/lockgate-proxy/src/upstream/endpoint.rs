@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockgate_net::acknowledge::Habits;
-use lockgate_net::dial::Target;
+use lockgate_net::acknowledge::EndpointStalls;
+use lockgate_net::dial::EndpointAddress;
 
 use super::avoidance::{Avoidance, Condition, Eject, Failure};
 use super::latency::Latency;
@@ -33,14 +33,14 @@ pub enum Place {
 
 impl Place {
     /// Where to connect now, best first; empty for a name that does not resolve.
-    pub fn targets(&self) -> Vec<Target> {
+    pub fn targets(&self) -> Vec<EndpointAddress> {
         match self {
-            Self::Ip(address) => vec![Target::Tcp(*address)],
-            Self::Unix(path) => vec![Target::Unix(path.clone())],
+            Self::Ip(address) => vec![EndpointAddress::Tcp(*address)],
+            Self::Unix(path) => vec![EndpointAddress::Unix(path.clone())],
             Self::Name(name) => name
                 .addresses()
                 .iter()
-                .map(|address| Target::Tcp(*address))
+                .map(|address| EndpointAddress::Tcp(*address))
                 .collect(),
         }
     }
@@ -54,7 +54,7 @@ pub struct Endpoint {
     /// What its certificate is checked against.
     pub host: String,
     /// What it has shown of how it sends.
-    pub habits: Habits,
+    pub stalls: EndpointStalls,
     place: Place,
     max: Option<Limit>,
     connections: AtomicUsize,
@@ -86,7 +86,7 @@ impl Endpoint {
         Self {
             label,
             host,
-            habits: Habits::default(),
+            stalls: EndpointStalls::default(),
             place,
             max: max.map(Limit::new),
             connections: AtomicUsize::new(0),

@@ -8,7 +8,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_net::stream::{Blocks, Stream};
+use lockgate_net::stream::{BufferPool, Stream};
 
 use super::sharing::{Place, Sharing};
 use super::slots::Keeper;
@@ -37,7 +37,7 @@ pub struct Upstream {
     /// The place of its first member among the process's, for counters; none where nothing is
     /// counted by endpoint.
     first: Option<usize>,
-    blocks: Rc<Blocks>,
+    blocks: Rc<BufferPool>,
     slots: Rc<Slots>,
     random: Random,
     /// Hundredths of a retry. Each worker's own: what is a share of the requests of each is one of
@@ -85,7 +85,12 @@ pub struct Lease {
 
 impl Upstream {
     /// A pool without connections, whose first member has this place among the process's.
-    pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<Blocks>, slots: &Rc<Slots>) -> Rc<Self> {
+    pub fn new(
+        pool: Arc<Pool>,
+        first: usize,
+        blocks: &Rc<BufferPool>,
+        slots: &Rc<Slots>,
+    ) -> Rc<Self> {
         let upstream = Self::at(Some(first), pool, blocks, slots);
         let keeper = Rc::downgrade(&upstream) as Weak<dyn Keeper>;
         slots.register(keeper);
@@ -95,7 +100,7 @@ impl Upstream {
     fn at(
         first: Option<usize>,
         pool: Arc<Pool>,
-        blocks: &Rc<Blocks>,
+        blocks: &Rc<BufferPool>,
         slots: &Rc<Slots>,
     ) -> Rc<Self> {
         let idle = pool.members().iter().map(|_| RefCell::default()).collect();
@@ -124,7 +129,7 @@ impl Upstream {
     pub fn once(
         (link, slot): (Box<Link>, Slot),
         endpoint: Arc<Endpoint>,
-        blocks: &Rc<Blocks>,
+        blocks: &Rc<BufferPool>,
         now: u64,
     ) -> Rc<Self> {
         let keeping = Keeping {

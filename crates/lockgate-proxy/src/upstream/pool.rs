@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockgate_net::dial::{Target, dial, is_exhaustion};
+use lockgate_net::dial::{EndpointAddress, dial, is_exhaustion};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake;
-use lockgate_net::tls::session::Session;
+use lockgate_net::tls::session::TlsSession;
 
 use super::affinity::Asker;
 use super::avoidance::{Condition, Failure};
@@ -55,7 +55,7 @@ pub struct Dialled {
     /// The connection.
     pub socket: Socket,
     /// Its TLS, if the pool has any.
-    pub session: Option<Box<Session>>,
+    pub session: Option<Box<TlsSession>>,
     /// Its place among the endpoint's.
     pub hold: Hold,
 }
@@ -355,7 +355,7 @@ impl Pool {
         guard: &Guard,
         limit: Duration,
         header: &[u8],
-    ) -> Result<io::Result<(Socket, Option<Box<Session>>)>, Cut> {
+    ) -> Result<io::Result<(Socket, Option<Box<TlsSession>>)>, Cut> {
         let socket = match reach(endpoint, guard, limit).await? {
             Ok(socket) => socket,
             Err(error) => return Ok(Err(error)),
@@ -427,7 +427,7 @@ async fn reach(
 
 /// A Unix socket whose backlog is full says so at once and cannot be waited for: it is asked again
 /// with every tick.
-async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
+async fn dial_target(target: &EndpointAddress, clock: &Clock) -> io::Result<Socket> {
     loop {
         match dial(target).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => clock.next_tick().await,

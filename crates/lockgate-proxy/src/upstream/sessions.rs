@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockgate_net::client_hello::Version;
+use lockgate_net::client_hello::HelloVersion;
 use lockgate_net::server_hello::{self, SERVER_HELLO_MAX, ServerHello};
 
 /// Sessions that are kept at most, in half a megabyte.
@@ -109,7 +109,7 @@ impl Answer {
             // RFC 8446 §4.1.3: of TLS 1.3, and so of a HelloRetryRequest, it is an echo that says
             // nothing.
             Ok(Some(ServerHello {
-                version: Version::Tls13,
+                version: HelloVersion::Tls13,
                 ..
             }))
             | Err(_) => Some(Box::default()),

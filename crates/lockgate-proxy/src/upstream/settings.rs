@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockgate_net::proxy_protocol::Version;
+use lockgate_net::proxy_protocol::HeaderVersion;
 
 use super::affinity::Affinity;
 use super::avoidance::Eject;
@@ -32,7 +32,7 @@ pub struct Settings {
     pub queue: Queue,
     /// The PROXY header that endpoints are sent; a connection then belongs to one client's
     /// connection.
-    pub proxy_protocol: Option<Version>,
+    pub proxy_protocol: Option<HeaderVersion>,
     /// What is answered, by which status, while no endpoint is up.
     pub maintenance: Option<(u16, Page)>,
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_net::stream::{Blocks, Stream};
+use lockgate_net::stream::{BufferPool, Stream};
 use tokio::sync::Notify;
 
 use super::{DialError, Endpoint, Failure, Keeping, Pool, Slots};
@@ -115,7 +115,7 @@ impl Sharing {
         self: &Rc<Self>,
         pool: &Arc<Pool>,
         endpoint: &Arc<Endpoint>,
-        (blocks, slots): (&Rc<Blocks>, &Rc<Slots>),
+        (blocks, slots): (&Rc<BufferPool>, &Rc<Slots>),
         guard: &Guard,
         connect: Duration,
     ) -> Result<bool, DialError> {
@@ -158,7 +158,7 @@ impl Sharing {
         self: Rc<Self>,
         pool: Arc<Pool>,
         endpoint: Arc<Endpoint>,
-        (blocks, slots): (Rc<Blocks>, Rc<Slots>),
+        (blocks, slots): (Rc<BufferPool>, Rc<Slots>),
         guard: Guard,
         connect: Duration,
         dial: Rc<Dialling>,

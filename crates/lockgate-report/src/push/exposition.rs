@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use lockgate_metrics::{Bounds, Histogram, HistogramSnapshot, Text};
+use lockgate_metrics::{Bounds, ExpositionText, Histogram, HistogramSnapshot};
 
 use lockgate_load::result::{Failure, Nanoseconds, StageCounts};
 
@@ -120,7 +120,7 @@ impl Counters {
 
     /// As Prometheus text. There is no sample of stages that have not begun.
     pub(super) fn text(&self) -> String {
-        let mut text = Text::new();
+        let mut text = ExpositionText::new();
         let stages = || {
             self.stages
                 .iter()

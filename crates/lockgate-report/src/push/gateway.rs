@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
 use lockgate_http::fields::Fields;
-use lockgate_http::h1::body::{Decoder, Part};
-use lockgate_http::h1::parse::{self, Progress};
-use lockgate_http::h1::{Limits, encode, framing};
+use lockgate_http::h1::body::{BodyDecoder, BodyPart};
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::h1::{HeadLimits, encode, framing};
 use lockgate_http::head::{Method, ResponseHead};
 use lockgate_http::target::Authority;
 use lockgate_metrics::CONTENT_TYPE;
@@ -172,16 +172,16 @@ impl Gateway {
             error,
         };
         let mut input = Vec::new();
-        let (mut progress, mut head) = (Progress::default(), ResponseHead::default());
+        let (mut progress, mut head) = (HeadProgress::default(), ResponseHead::default());
         loop {
-            let parsed = parse::response(&input, &mut progress, &Limits::default(), &mut head);
+            let parsed = parse::response(&input, &mut progress, &HeadLimits::default(), &mut head);
             match parsed.map_err(|error| garbage(error.to_string()))? {
                 Some(end) => {
                     input.drain(..end);
                     if !head.is_interim() {
                         break;
                     }
-                    progress = Progress::default();
+                    progress = HeadProgress::default();
                 }
                 None if !wire.read_more(&mut input).map_err(lost)? => {
                     return Err(lost(io::ErrorKind::UnexpectedEof.into()));
@@ -194,7 +194,7 @@ impl Gateway {
         let said = if (200..300).contains(&head.status) {
             Vec::new()
         } else {
-            wire.body(input, Decoder::new(length))
+            wire.body(input, BodyDecoder::new(length))
         };
         Ok((head.status, first_line(&said)))
     }
@@ -261,21 +261,21 @@ impl Wire {
     }
 
     /// What comes of a body of which `input` is there: what is left of it does not matter.
-    fn body(&mut self, mut input: Vec<u8>, mut decoder: Decoder) -> Vec<u8> {
+    fn body(&mut self, mut input: Vec<u8>, mut decoder: BodyDecoder) -> Vec<u8> {
         let (mut body, mut trailers) = (Vec::new(), Fields::default());
         while body.len() < MOST && input.len() < MOST {
-            match decoder.decode(&input, &Limits::default(), &mut trailers) {
-                Ok(Part::Data(data)) => {
+            match decoder.decode(&input, &HeadLimits::default(), &mut trailers) {
+                Ok(BodyPart::Data(data)) => {
                     body.extend_from_slice(&input[data.clone()]);
                     input.drain(..data.end);
                 }
-                Ok(Part::More(used)) => {
+                Ok(BodyPart::More(used)) => {
                     input.drain(..used);
                     if !self.read_more(&mut input).unwrap_or(false) {
                         break;
                     }
                 }
-                Ok(Part::End(_)) | Err(_) => break,
+                Ok(BodyPart::End(_)) | Err(_) => break,
             }
         }
         body

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::Config;
-use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
+use lockgate_net::proxy_protocol::{HeaderVersion, ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
@@ -186,8 +186,10 @@ impl Pools {
         let mut preface = Vec::new();
         match pool.proxy_protocol.map(version) {
             None => {}
-            Some(Version::V1) => encode_v1(&mut preface, &Addresses::Local),
-            Some(Version::V2) => encode_v2(&mut preface, &Addresses::Local, &Tlvs::default()),
+            Some(HeaderVersion::V1) => encode_v1(&mut preface, &ProxiedAddresses::Local),
+            Some(HeaderVersion::V2) => {
+                encode_v2(&mut preface, &ProxiedAddresses::Local, &Tlvs::default())
+            }
         }
         Some(Check {
             ask,
@@ -294,9 +296,9 @@ fn hash_key(written: &config::HashKey) -> Key {
 }
 
 /// A version of the PROXY protocol.
-pub(super) fn version(written: config::ProxyVersion) -> Version {
+pub(super) fn version(written: config::ProxyVersion) -> HeaderVersion {
     match written {
-        config::ProxyVersion::V1 => Version::V1,
-        config::ProxyVersion::V2 => Version::V2,
+        config::ProxyVersion::V1 => HeaderVersion::V1,
+        config::ProxyVersion::V2 => HeaderVersion::V2,
     }
 }

@@ -11,9 +11,10 @@ use std::thread;
 
 use lockgate_config as config;
 use lockgate_config::{At, Cidr, Code, Segment};
+use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::networks::Networks;
-use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
+use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, RateLimit};
 use lockgate_proxy::admit::verifier::Verifier;
 use lockgate_proxy::answer::{Page, Pages};
 use lockgate_proxy::route::Pattern;
@@ -153,7 +154,7 @@ impl Guards {
             .or_insert_with(|| {
                 let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
                 let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
-                buckets.limit(Rate::new(count, written.every, burst))
+                buckets.limit(TokenRate::new(count, written.every, burst))
             });
         let by = match &written.per {
             config::LimitKey::Client => By::Client,

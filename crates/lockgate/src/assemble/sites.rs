@@ -2,21 +2,21 @@
 //! paths.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
-use lockgate_http::h1::Limits;
-use lockgate_net::threads::Threads;
+use lockgate_http::h1::HeadLimits;
+use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, SecureSites, Service};
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::h2::Allowance;
 use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_proxy::upstream::Pool;
@@ -42,11 +42,11 @@ pub(super) struct Sites {
 #[derive(Clone)]
 struct FileThreads {
     /// That wait for a disk.
-    disk: Arc<Threads>,
+    disk: Arc<ThreadPool>,
     /// That lists directories.
-    lister: Arc<Threads>,
+    lister: Arc<ThreadPool>,
     /// That compress.
-    compressors: Arc<Threads>,
+    compressors: Arc<ThreadPool>,
 }
 
 /// For a service that is asked about requests, where answers have no limit.
@@ -423,9 +423,9 @@ impl Assembler<'_> {
         let place = self.sites.files;
         self.sites.files += 1;
         let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
-            disk: Threads::new("disk", DISK_THREADS),
-            lister: Threads::new("listings", NonZeroUsize::MIN),
-            compressors: Threads::new("compress", DISK_THREADS),
+            disk: ThreadPool::new("disk", DISK_THREADS),
+            lister: ThreadPool::new("listings", NonZeroUsize::MIN),
+            compressors: ThreadPool::new("compress", DISK_THREADS),
         });
         let (attempts, types, threads) = (attempts?, types?, threads.clone());
         there.then(|| {
@@ -604,8 +604,8 @@ pub(super) fn served(
 }
 
 /// Limits of heads.
-fn heads(written: &config::Limits) -> Limits {
-    Limits {
+fn heads(written: &config::Limits) -> HeadLimits {
+    HeadLimits {
         head: usize::try_from(written.head).unwrap_or(usize::MAX),
         fields: written.fields,
     }
@@ -613,10 +613,10 @@ fn heads(written: &config::Limits) -> Limits {
 
 /// What one connection may ask for over HTTP/2.
 fn http2(written: &config::Http2) -> site::Http2 {
-    let allowance = |written: config::Allowance| Allowance {
-        count: written.count,
-        every: u64::try_from(written.every.as_millis()).unwrap_or(u64::MAX),
-        burst: written.burst,
+    let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+    let allowance = |written: config::Allowance| {
+        let (count, burst) = (at_least_one(written.count), at_least_one(written.burst));
+        TokenRate::new(count, written.every, burst)
     };
     site::Http2 {
         streams: written.streams,

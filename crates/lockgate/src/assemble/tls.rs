@@ -120,10 +120,10 @@ impl Rings {
                 match host {
                     config::Host::Any => default = place,
                     config::Host::Exact(name) => {
-                        names.push((tls::Name::Exact(name.clone()), place))
+                        names.push((tls::SniPattern::Exact(name.clone()), place))
                     }
                     config::Host::Under(name) => {
-                        names.push((tls::Name::Under(name.clone()), place))
+                        names.push((tls::SniPattern::Under(name.clone()), place))
                     }
                 }
             }
@@ -240,7 +240,7 @@ fn uncovered(
     let has = |wanted: &str| {
         certs
             .iter()
-            .any(|cert| cert.names.iter().any(|name| name == wanted))
+            .any(|cert| cert.facts.names.iter().any(|name| name == wanted))
     };
     let (covered, shown) = match host {
         config::Host::Any => return,
@@ -250,7 +250,7 @@ fn uncovered(
                 .trim_end_matches(']')
                 .parse::<IpAddr>();
             let by_address =
-                address.is_ok_and(|ip| certs.iter().any(|cert| cert.addresses.contains(&ip)));
+                address.is_ok_and(|ip| certs.iter().any(|cert| cert.facts.addresses.contains(&ip)));
             let parent = host
                 .split_once('.')
                 .map(|(_, parent)| format!("*.{parent}"));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::{Host, TargetName, TargetRule};
-use lockgate_http::forwarding::Client;
-use lockgate_net::names::Names;
+use lockgate_http::forwarding::ForwardedClient;
+use lockgate_net::name_cache::NameCache;
 use lockgate_proxy::action::connect::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
@@ -28,14 +28,14 @@ const LOOK_UPS: usize = 32;
 /// What tunnels of all listeners share.
 #[derive(Clone)]
 pub(super) struct Shared {
-    names: Arc<Names>,
+    names: Arc<NameCache>,
     look_ups: Arc<PerClient>,
 }
 
 impl Default for Shared {
     fn default() -> Self {
         Self {
-            names: Names::new(),
+            names: NameCache::new(),
             look_ups: PerClient::new(LOOK_UPS),
         }
     }
@@ -179,7 +179,7 @@ impl Assembler<'_> {
                     whole: None,
                     tunnel_idle: tunnel.timeouts.tunnel_idle,
                 },
-                client: Client::unnamed(),
+                client: ForwardedClient::anonymous(),
             }),
         }
     }

@@ -441,13 +441,14 @@ fn tls(written: &Tls, acceptor: &Acceptor) -> Value {
         .into_iter()
         .map(|certificate| {
             let left = certificate
+                .facts
                 .not_after
                 .duration_since(SystemTime::now())
                 .unwrap_or(Duration::ZERO);
             json!({
                 "path": certificate.path.display().to_string(),
-                "names": certificate.names,
-                "key": certificate.key.to_string(),
+                "names": certificate.facts.names,
+                "key": certificate.facts.key.to_string(),
                 "days_left": left.as_secs() / 86_400,
                 "default": certificate.default,
                 "stapled": certificate.stapled,

@@ -12,7 +12,7 @@ use lockgate_load::profile::{Profile, Rates, Spike, duration};
 use lockgate_load::schedule::Rate;
 use lockgate_load::shared_link::LinkRate;
 use lockgate_load::target::{Body, Varying};
-use lockgate_net::proxy_protocol::Version;
+use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_report::push::Gateway;
 use lockgate_report::threshold::Threshold;
@@ -218,7 +218,7 @@ pub(super) struct LoadTyped {
     link: Option<LinkRate>,
     /// Begin connections with a PROXY header: v1 or v2
     #[arg(long, value_name = "v1|v2", value_parser = proxy_version, help_heading = "The way there")]
-    proxy_protocol: Option<Version>,
+    proxy_protocol: Option<HeaderVersion>,
 
     /// Take any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
@@ -597,10 +597,10 @@ fn hash(written: &str) -> Result<BodyCheck, String> {
     }
 }
 
-fn proxy_version(written: &str) -> Result<Version, String> {
+fn proxy_version(written: &str) -> Result<HeaderVersion, String> {
     match written {
-        "v1" => Ok(Version::V1),
-        "v2" => Ok(Version::V2),
+        "v1" => Ok(HeaderVersion::V1),
+        "v2" => Ok(HeaderVersion::V2),
         _ => Err("write v1 or v2".into()),
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use fastrand::Rng;
-use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
+use lockgate_http::hpack::{HpackDecoder, HpackEncoder, TABLE_SIZE};
 
 use super::super::{ExchangeStats, Fault};
 use super::frame::{self, Frame, FrameType};
@@ -94,8 +94,8 @@ pub(crate) struct Connection {
     sent: usize,
     /// Whether nobody takes anything any more.
     is_deaf: bool,
-    pub(super) encoder: Encoder,
-    pub(super) decoder: Decoder,
+    pub(super) encoder: HpackEncoder,
+    pub(super) decoder: HpackDecoder,
     /// Of each target, if it was asked for.
     heads: Vec<HeaderState>,
     pub(super) streams: Streams,
@@ -145,8 +145,8 @@ impl Connection {
             out,
             sent: 0,
             is_deaf: false,
-            encoder: Encoder::new(),
-            decoder: Decoder::new(TABLE_SIZE),
+            encoder: HpackEncoder::new(),
+            decoder: HpackDecoder::new(TABLE_SIZE),
             heads: Vec::new(),
             streams: Streams::new(places),
             uploads: VecDeque::new(),

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
-use lockgate_net::stream::Blocks;
+use lockgate_net::stream::BufferPool;
 
 use super::super::{ExchangeStats, Fault, Scratch, Transport};
 use super::{BodyUse, Connection, Outcome, Windows};
@@ -59,7 +59,7 @@ impl Connection {
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut Transport,
-        blocks: &Blocks,
+        blocks: &BufferPool,
     ) {
         loop {
             self.pump();

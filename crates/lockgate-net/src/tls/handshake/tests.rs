@@ -14,7 +14,7 @@ use rustls::{
 };
 
 use super::*;
-use crate::socket::Family;
+use crate::socket::SocketFamily;
 use crate::tls::fixtures::*;
 use crate::tls::{
     CaSource, CertFiles, ClientAuthMode, ClientAuthSettings, ClientSettings, Policy,
@@ -185,7 +185,7 @@ rustls_end!(ServerConnection);
 /// A client of rustls and our end of its connection.
 pub(crate) struct Pair {
     pub(crate) client: ClientConnection,
-    pub(crate) session: Box<Session>,
+    pub(crate) session: Box<TlsSession>,
     /// Bytes that the client has not been sent yet: the tickets of TLS 1.3.
     pub(crate) unsent: Vec<u8>,
 }
@@ -202,7 +202,7 @@ pub(crate) fn pair(terms: Terms) -> Pair {
     assert!(!client.is_handshaking());
     Pair {
         client,
-        session: Session::new(keys, secrets, Rest::default()),
+        session: TlsSession::new(keys, secrets, Rest::default()),
         unsent,
     }
 }
@@ -220,7 +220,7 @@ pub(crate) fn settled_pair(terms: Terms) -> Pair {
 pub(crate) fn client_pair(
     client: &Arc<ClientConfig>,
     server: &Arc<ServerConfig>,
-) -> (Box<Session>, ServerConnection) {
+) -> (Box<TlsSession>, ServerConnection) {
     let mut server = ServerConnection::new(server.clone()).unwrap();
     let (keys, secrets) = ask(client.clone(), |question| {
         server.receive(question).unwrap();
@@ -232,7 +232,7 @@ pub(crate) fn client_pair(
         }
     });
     assert!(!server.is_handshaking());
-    (Session::new(keys, secrets, Rest::default()), server)
+    (TlsSession::new(keys, secrets, Rest::default()), server)
 }
 
 /// One end's keys, and its secrets of both directions.
@@ -242,8 +242,8 @@ pub(crate) struct Twin {
 }
 
 impl Twin {
-    pub(crate) fn session(self) -> Box<Session> {
-        Session::new(self.keys, self.secrets, Rest::default())
+    pub(crate) fn session(self) -> Box<TlsSession> {
+        TlsSession::new(self.keys, self.secrets, Rest::default())
     }
 }
 
@@ -363,8 +363,8 @@ pub(crate) fn unix_sockets() -> (Socket, Socket) {
     one.set_nonblocking(true).unwrap();
     other.set_nonblocking(true).unwrap();
     (
-        Socket::new(one.into(), Family::Unix).unwrap(),
-        Socket::new(other.into(), Family::Unix).unwrap(),
+        Socket::new(one.into(), SocketFamily::Unix).unwrap(),
+        Socket::new(other.into(), SocketFamily::Unix).unwrap(),
     )
 }
 
@@ -376,8 +376,8 @@ pub(crate) fn tcp_sockets() -> (Socket, Socket) {
     one.set_nonblocking(true).unwrap();
     other.set_nonblocking(true).unwrap();
     (
-        Socket::new(one.into(), Family::Tcp).unwrap(),
-        Socket::new(other.into(), Family::Tcp).unwrap(),
+        Socket::new(one.into(), SocketFamily::Tcp).unwrap(),
+        Socket::new(other.into(), SocketFamily::Tcp).unwrap(),
     )
 }
 
@@ -510,15 +510,15 @@ fn our_client_and_server_handshake_and_resume_over_a_socket() {
     });
 }
 
-fn sealed(session: &mut Session, data: &[u8]) -> Vec<u8> {
-    let mut wire = vec![0; Session::sealed_len(data.len())];
+fn sealed(session: &mut TlsSession, data: &[u8]) -> Vec<u8> {
+    let mut wire = vec![0; TlsSession::sealed_len(data.len())];
     let used = session.seal(data, &mut wire).unwrap();
     wire.truncate(used);
     wire
 }
 
 /// The next data, from the handshake's rest or from the socket.
-async fn read_data(session: &mut Session, socket: &Socket) -> Vec<u8> {
+async fn read_data(session: &mut TlsSession, socket: &Socket) -> Vec<u8> {
     loop {
         let early = session.take_early();
         if !early.is_empty() {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::task::ready;
 
 use bytes::Bytes;
-use lockgate_content::change::{Filled, Plan};
-use lockgate_content::coding::{self, Coding as Made, Encoder};
+use lockgate_content::change::{ChangePlan, FilledPlan};
+use lockgate_content::coding::{self, Coding as Made, ContentEncoder};
 use lockgate_http::coding::Coding;
-use lockgate_http::conditional::{self, Outcome, Validators};
+use lockgate_http::conditional::{self, ConditionOutcome, Validators};
 use lockgate_http::fields::Known;
-use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
-use lockgate_net::memory::{self, Level};
+use lockgate_net::memory::{self, MemoryLevel};
 
 use super::delivery::{Broken, Delivery, Part};
 use super::listing::Order;
@@ -90,9 +90,9 @@ impl Files {
                 now(),
             );
             said.status = match conditional::evaluate(method, asked, &validators, now) {
-                Outcome::Proceed => 200,
-                Outcome::NotModified => 304,
-                Outcome::PreconditionFailed => 412,
+                ConditionOutcome::Proceed => 200,
+                ConditionOutcome::NotModified => 304,
+                ConditionOutcome::PreconditionFailed => 412,
             };
             let ranges = said.status == 200 && asked.may_have(&[Known::Range]);
             if ranges && conditional::range_applies(asked, &validators, now) {
@@ -155,7 +155,7 @@ impl Files {
         &self,
         exchange: &mut Dispatch<'_, D>,
         hit: &Hit,
-        plan: &Arc<Plan>,
+        plan: &Arc<ChangePlan>,
     ) -> Result<(), Failure> {
         let request = &exchange.request;
         let Some(rewrite) = &request.rules.rewrite else {
@@ -233,7 +233,7 @@ impl Files {
             .as_ref()
             .filter(|_| file.compressible && !asked.may_have(&[Known::Range]));
         // What is there already is sent; encoders are large.
-        let compress = compress.filter(|_| memory::level() == Level::Easy);
+        let compress = compress.filter(|_| memory::level() == MemoryLevel::Easy);
         let coding = file.wanted(asked, compress);
         let Some(compress) = compress.filter(|_| !file.has(coding) && file.is_kept(coding)) else {
             return Ok(coding);
@@ -301,7 +301,7 @@ impl Files {
         let compress = exchange.request.rules.compress.as_ref();
         let level = compress.map_or(made.fast_level(), |compress| compress.fast_level(made));
         let len = file.loaded.own.len();
-        let mut encoder = Box::new(Encoder::new(made, level));
+        let mut encoder = Box::new(ContentEncoder::new(made, level));
         encoder.begin(Some(len));
         Part::Encoded {
             file: Rc::clone(file),
@@ -464,7 +464,7 @@ impl Files {
         let length = match delivery.len() {
             Some(0) => BodyLength::Empty,
             Some(len) => BodyLength::Known(len),
-            None if request.received().version >= Version::Http11 => BodyLength::Chunked,
+            None if request.received().version >= HttpVersion::Http11 => BodyLength::Chunked,
             None => BodyLength::UntilClose,
         };
         // What a client still sends when it has an answer is not waited for.
@@ -517,7 +517,7 @@ impl Files {
 
 /// The pieces of a document, without a copy of what is always the same, unless these are many and
 /// small.
-fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<Part> {
+fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<Part> {
     if filled.count() > SEVERAL {
         let mut whole = Vec::new();
         filled.copy_to(&mut whole);
@@ -538,7 +538,7 @@ fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<Part> {
 }
 
 /// The text of a plan, for who sends parts of it.
-struct Text(Arc<Plan>);
+struct Text(Arc<ChangePlan>);
 
 impl AsRef<[u8]> for Text {
     fn as_ref(&self) -> &[u8] {

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use lockgate_content::coding::Encoder;
+use lockgate_content::coding::ContentEncoder;
 use lockgate_http::coding::Coding;
-use lockgate_net::files::{self as disk, Errno, Wait};
-use lockgate_net::memory::{self, Level};
-use lockgate_net::shape::Shaper;
-use lockgate_net::threads::Threads;
+use lockgate_net::files::{self as disk, DiskWait, Errno};
+use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::traffic_shaping::Shaper;
 use tokio::sync::oneshot;
 
 use crate::body::WriteError;
@@ -64,7 +64,7 @@ pub(super) enum Part {
     /// All of a file, compressed as it is read; the encoder is away while a thread has it.
     Encoded {
         file: Rc<File>,
-        encoder: Option<Box<Encoder>>,
+        encoder: Option<Box<ContentEncoder>>,
         offset: u64,
         len: u64,
     },
@@ -89,7 +89,7 @@ struct Read {
     bytes: Bytes,
     /// How much of the file that is.
     taken: u64,
-    encoder: Option<Box<Encoder>>,
+    encoder: Option<Box<ContentEncoder>>,
 }
 
 /// A body on its way.
@@ -244,7 +244,7 @@ impl Delivery {
                             descriptor,
                             *offset,
                             wanted.min(at_once(self.step)),
-                            Wait::No,
+                            DiskWait::No,
                         ) {
                             // It may have been written over since it was looked at.
                             Ok(_) if !form.is_unchanged() => {
@@ -326,7 +326,7 @@ impl Delivery {
             *len <= COPIED,
         );
         let job = move || {
-            let bytes = read(&descriptor, offset, wanted, Wait::Yes)?;
+            let bytes = read(&descriptor, offset, wanted, DiskWait::Yes)?;
             let mut encoded = Vec::new();
             encoder.write(&bytes, &mut encoded);
             if last {
@@ -338,14 +338,14 @@ impl Delivery {
                 encoder: Some(encoder),
             })
         };
-        self.reading = Some(files.compressors.go_on(job).map_err(|_| Broken::Busy)?);
+        self.reading = Some(files.compressors.submit_continuation(job).map_err(|_| Broken::Busy)?);
         Poll::Ready(Ok(()))
     }
 }
 
 /// How much is read at once, where usually it is `step`: what a client does not take is held.
 fn at_once(step: u64) -> u64 {
-    if memory::level() == Level::Easy {
+    if memory::level() == MemoryLevel::Easy {
         step
     } else {
         FIRST
@@ -360,28 +360,28 @@ fn spend(shaper: Option<&mut Shaper>, bytes: usize) {
 
 /// Has a thread read a piece.
 fn order(
-    threads: &Threads,
+    threads: &ThreadPool,
     file: &Arc<OwnedFd>,
     offset: u64,
     wanted: u64,
 ) -> Result<Reading, Broken> {
     let (file, len) = (Arc::clone(file), wanted.min(at_once(COPIED)));
     let job = move || {
-        read(&file, offset, len, Wait::Yes).map(|bytes| Read {
+        read(&file, offset, len, DiskWait::Yes).map(|bytes| Read {
             bytes,
             ..Read::default()
         })
     };
-    threads.go_on(job).map_err(|_| Broken::Busy)
+    threads.submit_continuation(job).map_err(|_| Broken::Busy)
 }
 
 /// Whether the kernel has a part of a file in memory, as far as its first and last bytes tell.
 fn is_resident(file: &OwnedFd, offset: u64, len: u64) -> bool {
-    let at = |offset| disk::read_at(file, &mut [0], offset, Wait::No).is_ok();
+    let at = |offset| disk::read_at(file, &mut [0], offset, DiskWait::No).is_ok();
     at(offset) && at(offset + len - 1)
 }
 
-fn read(file: &OwnedFd, offset: u64, len: u64, wait: Wait) -> Result<Bytes, Errno> {
+fn read(file: &OwnedFd, offset: u64, len: u64, wait: DiskWait) -> Result<Bytes, Errno> {
     let mut bytes = vec![0; usize::try_from(len).map_err(|_| Errno::FBIG)?];
     let read = disk::read_at(file, &mut bytes, offset, wait)?;
     bytes.truncate(read);

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
-use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
 use lockgate_http::target::{self, Authority};
-use lockgate_net::memory::{self, Charge, Kind, Level};
+use lockgate_net::memory::{self, Charge, MemoryKind, MemoryLevel};
 
 use super::Proxy;
 use super::ask::is_end;
@@ -60,7 +60,7 @@ impl Proxy {
         let native = transformation
             .as_ref()
             .map_or(0, Transformation::native_bytes);
-        let _native = (native > 0).then(|| Charge::new(Kind::Coding, native));
+        let _native = (native > 0).then(|| Charge::new(MemoryKind::Coding, native));
         let length = if transformation.is_some() {
             BodyLength::Chunked
         } else {
@@ -68,7 +68,7 @@ impl Proxy {
         };
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
-                if exchange.request.received().version >= Version::Http11 =>
+                if exchange.request.received().version >= HttpVersion::Http11 =>
             {
                 BodyLength::Chunked
             }
@@ -244,7 +244,7 @@ fn transformed(
     if (rewrite.is_none() && compress.is_none()) || (bodiless && !is_head && answer.status != 304) {
         return None;
     }
-    forwarding::detach(&mut answer.fields);
+    forwarding::remove_connection_fields(&mut answer.fields);
     let mut stages = Vec::new();
     if let Some(rewrite) = rewrite {
         rewrite.begin(
@@ -256,7 +256,10 @@ fn transformed(
     }
     let asked = &request.received().fields;
     // Encoders are large: while memory is scarce answers go as they are.
-    if let Some(compress) = compress.as_ref().filter(|_| memory::level() == Level::Easy) {
+    if let Some(compress) = compress
+        .as_ref()
+        .filter(|_| memory::level() == MemoryLevel::Easy)
+    {
         compress.recall(asked, answer.status, &mut answer.fields);
         if let Some((coding, level)) = compress.begin(asked, answer.status, &mut answer.fields)
             && !bodiless
@@ -316,11 +319,11 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
         public.restore(&mut answer.fields);
     }
     if rules.cors.is_some() {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         Cors::clear(&mut answer.fields);
     }
     if !rules.headers.is_empty() {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         let mut scratch = worker.blocks.text();
         rules
             .headers
@@ -345,7 +348,7 @@ fn stick<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead
     if let Some(sticky) = lease.settings().sticky()
         && exchange.wish != Wish::Member(lease.member())
     {
-        forwarding::detach(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut answer.fields);
         sticky.say(
             lease.member(),
             exchange.request.outgoing.client.is_secure(),

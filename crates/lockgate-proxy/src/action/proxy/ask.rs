@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use lockgate_http::fields::Known;
 use lockgate_http::h1::HeadError;
 use lockgate_http::head::{BodyLength, ResponseHead};
-use lockgate_net::shape::Shaper;
 use lockgate_net::stream::StreamError;
+use lockgate_net::traffic_shaping::Shaper;
 
 use super::Proxy;
 use super::replay::Replay;

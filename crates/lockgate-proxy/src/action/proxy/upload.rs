@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use lockgate_net::shape::Shaper;
+use lockgate_net::traffic_shaping::Shaper;
 
 use super::replay::Replay;
 use crate::body::{Sink, Source, WriteError};

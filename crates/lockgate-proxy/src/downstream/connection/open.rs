@@ -6,11 +6,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_net::client_hello::Hello;
+use lockgate_net::client_hello::ClientHello;
 use lockgate_net::listen::Peer;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::{self, HandshakeError};
-use lockgate_net::tls::session::Session;
+use lockgate_net::tls::session::TlsSession;
 use lockgate_net::tls::{Acceptor, Acceptors};
 
 use super::{Connection, Purpose};
@@ -112,7 +112,7 @@ impl Connection {
         let Some(acceptors) = acceptors else {
             return Ok(None);
         };
-        let choose = |hello: &Hello<'_>| chosen(acceptors, hello.server_name.as_deref());
+        let choose = |hello: &ClientHello<'_>| chosen(acceptors, hello.server_name.as_deref());
         self.hello(socket, received, choose, unknown)
             .await
             .map(Some)
@@ -126,7 +126,7 @@ impl Connection {
         received: &mut Vec<u8>,
     ) -> Result<(Purpose<'l>, Option<Rules>), Ending> {
         let mut session = None;
-        let choose = |hello: &Hello<'_>| {
+        let choose = |hello: &ClientHello<'_>| {
             let chosen = by_hello.choose(hello)?;
             if let Chosen::Relay(Way {
                 tls: None,
@@ -162,7 +162,7 @@ impl Connection {
     /// endpoint's to judge: where there is no ClientHello, or none in time, they are relayed
     /// all the same.
     async fn overhear(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
-        let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
+        let look = |hello: &ClientHello<'_>| Box::from(&*hello.session_id);
         let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), look);
         let hello = self.guard.within(hello).await;
         self.guard.watch().waits(Waiting::Otherwise);
@@ -198,7 +198,7 @@ impl Connection {
         &mut self,
         socket: &Socket,
         received: &mut Vec<u8>,
-        choose: impl FnOnce(&Hello<'_>) -> Option<T>,
+        choose: impl FnOnce(&ClientHello<'_>) -> Option<T>,
         otherwise: fn(ServerName) -> OpeningError,
     ) -> Result<T, Ending> {
         let hello =
@@ -293,7 +293,7 @@ impl Connection {
         acceptor: &Acceptor,
         received: Vec<u8>,
         began: Instant,
-    ) -> Result<(Box<Session>, Vec<u8>), Ending> {
+    ) -> Result<(Box<TlsSession>, Vec<u8>), Ending> {
         if let Err(cut) = memory::room(&self.guard, |_| ()).await {
             self.worker.cells.memory_refused.inc();
             return Err(match cut {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
-use lockgate_net::proxy_protocol::Version;
-use lockgate_net::relay::{End, Relay, Tap};
+use lockgate_net::proxy_protocol::HeaderVersion;
+use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
 
 use super::Connection;
 use crate::access_log::{Cause, Side};
@@ -69,7 +69,7 @@ impl Connection {
                 self.endpoint = Some(hold);
                 if relaying.pool.settings.sessions().is_some() {
                     let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
-                    relay.tap(Box::new(Learner {
+                    relay.observe_upstream(Box::new(Learner {
                         pool,
                         member,
                         now,
@@ -110,7 +110,7 @@ impl Connection {
             Some(SentHeader::Pass) if !self.header.is_empty() => {
                 return std::mem::take(&mut self.header);
             }
-            Some(SentHeader::Pass) => Version::V2,
+            Some(SentHeader::Pass) => HeaderVersion::V2,
             Some(SentHeader::Own(version)) => version,
         };
         let introduction = Introduction {
@@ -153,16 +153,16 @@ impl Connection {
         let Some(hold) = &self.endpoint else {
             return Ending::new(Cause::Internal, Side::Lockgate);
         };
-        let habits = &hold.endpoint().habits;
+        let stalls = &hold.endpoint().stalls;
         let meter = &self.guard.watch().meter;
         self.guard.idle(idle);
-        let outlived = |outcome: &Result<End, Cut>| matches!(outcome, Err(Cut::Deadline));
+        let outlived = |outcome: &Result<RelayOutcome, Cut>| matches!(outcome, Err(Cut::Deadline));
         let mut outcome = Err(Cut::Deadline);
         if relay.holds() {
             self.guard.phase(MOMENT);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
@@ -170,7 +170,7 @@ impl Connection {
             self.guard.phase(YOUTH);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
@@ -181,7 +181,7 @@ impl Connection {
             }
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, habits))
+                .within(relay.run(&self.worker.scratch, meter, stalls))
                 .await;
         }
         match outcome {
@@ -209,8 +209,8 @@ struct Learner {
     answer: Answer,
 }
 
-impl Tap for Learner {
-    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+impl ByteObserver for Learner {
+    fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()> {
         let Some(session) = self.answer.session(bytes) else {
             return ControlFlow::Continue(());
         };

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_net::nanos::Nanos;
 
 use super::Exchange;
 use super::refusal::Refusal;
@@ -98,7 +99,7 @@ fn within<'s>(
     limited: &'s Limited,
     head: &RequestHead,
     client: IpAddr,
-    now: u64,
+    now: Nanos,
 ) -> Result<(), Refusal<'s>> {
     let key = match &limited.by {
         By::Client => Key::Client(client),

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use lockgate_http::asked::Asked;
 use lockgate_http::head::BodyLength;
+use lockgate_http::request_target::RequestTarget;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
 use super::{Exchange, Serving};
@@ -29,7 +29,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     pub(super) async fn authorize(
         &mut self,
         (auth, pattern): (&'s ForwardAuth, &Pattern),
-        target: &Asked<'_>,
+        target: &RequestTarget<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Denial> {
         let Serving {

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use lockgate_http::asked::Asked;
 use lockgate_http::forwarding::Recipient;
 use lockgate_http::head::{BodyLength, Method};
+use lockgate_http::request_target::RequestTarget;
 
 use super::respond::Answerer;
 use super::{Exchange, NextStep, Serving, pace};
@@ -57,7 +57,7 @@ impl<'s> Backend<'s> {
 pub(super) struct Parts<'a, 's> {
     pub(super) backend: Backend<'s>,
     pub(super) wish: Wish,
-    pub(super) target: Asked<'a>,
+    pub(super) target: RequestTarget<'a>,
     /// The head as the backend gets it.
     pub(super) outgoing: &'a OutgoingHead<'a>,
     pub(super) values: &'a Values<'a>,

@@ -6,7 +6,7 @@ use std::task::ready;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
@@ -196,7 +196,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
             cors.apply(&head.fields, &mut response.fields);
         }
         // Behind a CONNECT may be what is no HTTP.
-        let may_follow = head.version >= Version::Http11 && head.method != Method::Connect;
+        let may_follow = head.version >= HttpVersion::Http11 && head.method != Method::Connect;
         self.persistence = self.persistence.and(may_follow);
         self.down.discard();
         self.send(response, &body, ending).await
@@ -333,7 +333,7 @@ impl<'s, D: Downstream> Exchange<'_, 's, D> {
     async fn respond_with(self, response: AuthResponse) -> NextStep {
         let AuthResponse { mut head, body, .. } = response;
         // What is added here is ours: no Connection may name it.
-        forwarding::detach(&mut head.fields);
+        forwarding::remove_connection_fields(&mut head.fields);
         self.apply_response_rules(&mut head.fields);
         if let Some(cors) = self.cors() {
             Cors::clear(&mut head.fields);

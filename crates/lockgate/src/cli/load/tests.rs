@@ -187,7 +187,7 @@ fn words_mean_what_they_say() {
     ]);
     assert_eq!(
         (said.connections.unix, said.connections.proxy_protocol),
-        (Some("/s".into()), Some(Version::V2))
+        (Some("/s".into()), Some(HeaderVersion::V2))
     );
     assert_eq!(
         (said.stop_on, said.watch),

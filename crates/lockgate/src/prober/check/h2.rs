@@ -10,7 +10,7 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::client::{Builder, Connection, SendRequest};
 use http::{HeaderMap, Method, Uri, header};
-use lockgate_net::stream::{Blocks, Stream};
+use lockgate_net::stream::{BufferPool, Stream};
 use lockgate_proxy::h2::{Carrier, Io};
 
 use super::{AGENT, BODY_MAX, Request, Wrong, contains};
@@ -110,7 +110,7 @@ async fn converse(
     stream: Stream,
     talk: impl AsyncFnOnce(SendRequest<Bytes>) -> Result<(), Wrong>,
 ) -> Result<(), Wrong> {
-    let blocks = Blocks::new();
+    let blocks = BufferPool::new();
     let carrier = Rc::new(RefCell::new(Carrier::new(stream, &blocks, &[], None)));
     let (send, mut connection): (_, Connection<Io, Bytes>) = Builder::new()
         .enable_push(false)

@@ -6,7 +6,7 @@ use std::path::Path;
 /// The identity of a file's content, without reading it: it differs after a write and after a swap
 /// by rename or symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
+pub struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -20,9 +20,9 @@ pub struct Stamp {
 ///
 /// # Errors
 /// Those of stat(2).
-pub fn stamp(path: &Path) -> std::io::Result<Stamp> {
+pub fn stamp(path: &Path) -> std::io::Result<FileStamp> {
     let found = std::fs::metadata(path)?;
-    Ok(Stamp {
+    Ok(FileStamp {
         device: found.dev(),
         inode: found.ino(),
         size: found.size(),

@@ -1,8 +1,8 @@
 //! A reader of TLS vectors (RFC 8446 §3.4); `None` if the bytes are too short.
 
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+pub(crate) struct VectorReader<'a>(pub(crate) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> VectorReader<'a> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

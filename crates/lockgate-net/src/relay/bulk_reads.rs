@@ -6,8 +6,9 @@
 
 use std::task::Context;
 
-use crate::shape::{Line, Place};
-use crate::socket::{Family, Socket};
+use crate::nanos::Nanos;
+use crate::socket::{Socket, SocketFamily};
+use crate::traffic_shaping::{QueuedWait, ShapingQueue};
 
 /// The data after which a direction is bulk, if nothing moved the other way. A sender of ten
 /// gigabits a second takes 6 ms for it.
@@ -15,27 +16,27 @@ const BULK: u64 = 8 * 1024 * 1024;
 
 /// The waiting of one direction for its source.
 #[derive(Debug, Default)]
-pub(super) struct Bulk {
+pub(super) struct BulkReads {
     /// The bytes since the other way moved, and the bytes that had moved there by then.
     came: u64,
     answered: u64,
-    wait: Option<Box<Wait>>,
+    wait: Option<Box<FullReadWait>>,
 }
 
 /// A wait for a source until it has sent much.
 #[derive(Debug)]
-struct Wait {
+struct FullReadWait {
     /// The number of bytes from which its socket is readable.
     mark: usize,
     /// The deadline for any data, and whether data has come.
-    due: Option<Place>,
+    due: Option<QueuedWait>,
     moves: bool,
 }
 
-impl Bulk {
+impl BulkReads {
     /// Notes a read of `len` bytes before a read of `size` bytes.
     pub(super) fn note(&mut self, socket: &Socket, len: usize, size: usize, answered: u64) {
-        if socket.family() != Family::Tcp {
+        if socket.family() != SocketFamily::Tcp {
             return;
         }
         if std::mem::replace(&mut self.answered, answered) != answered {
@@ -46,7 +47,7 @@ impl Bulk {
             return;
         }
         let wait = self.wait.get_or_insert_with(|| {
-            Box::new(Wait {
+            Box::new(FullReadWait {
                 mark: 1,
                 due: None,
                 moves: true,
@@ -60,15 +61,20 @@ impl Bulk {
     }
 
     /// Waits for the source, and stops waiting for a full read if nothing was read for a whole
-    /// grain of the line's time, four to eight milliseconds: then any data wakes us.
-    pub(super) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &Line) {
+    /// grain of the queue's time, four to eight milliseconds: then any data wakes us.
+    pub(super) fn poll_pending(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &Socket,
+        queue: &ShapingQueue,
+    ) {
         let Some(wait) = &mut self.wait else { return };
         match wait.due {
-            Some(place) if !line.is_due(place) => line.stay(place, cx.waker()),
+            Some(wait) if !queue.is_due(wait) => queue.set_waker(wait, cx.waker()),
             Some(_) if !wait.moves => self.stop(socket),
             _ => {
                 wait.moves = false;
-                wait.due = Some(line.enter(line.now() + 1, cx.waker()));
+                wait.due = Some(queue.wait_until(queue.now() + Nanos::new(1), cx.waker()));
             }
         }
     }

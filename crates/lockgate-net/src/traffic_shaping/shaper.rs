@@ -4,17 +4,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::line::Place;
-use super::{Bucket, Line, Moment, piece};
+use super::shaping_queue::QueuedWait;
+use super::{ShapingQueue, SharedRate, piece};
+use crate::nanos::Nanos;
 
 /// The tokens of one direction, from a chain of buckets. They are reserved when there is something
 /// to move, spent as that moves, and given back on drop.
 #[derive(Debug)]
 pub struct Shaper {
-    buckets: Box<[Arc<Bucket>]>,
-    line: Rc<Line>,
+    buckets: Box<[Arc<SharedRate>]>,
+    queue: Rc<ShapingQueue>,
     state: State,
-    waited: Moment,
+    waited: Nanos,
 }
 
 #[derive(Debug)]
@@ -25,9 +26,9 @@ enum State {
     Waiting {
         bytes: u64,
         bucket: usize,
-        earned: Moment,
-        since: Moment,
-        place: Place,
+        earned: Nanos,
+        since: Nanos,
+        wait: QueuedWait,
     },
     /// This much may be moved, at least 1.
     Granted(u64),
@@ -35,24 +36,24 @@ enum State {
 
 impl Shaper {
     /// A shaper with all of `buckets`, each shared by more directions than the one before; it waits
-    /// in `line`, which is its worker's.
-    pub fn new(buckets: impl Into<Box<[Arc<Bucket>]>>, line: &Rc<Line>) -> Self {
+    /// in `queue`, which is its worker's.
+    pub fn new(buckets: impl Into<Box<[Arc<SharedRate>]>>, queue: &Rc<ShapingQueue>) -> Self {
         Self {
             buckets: buckets.into(),
-            line: Rc::clone(line),
+            queue: Rc::clone(queue),
             state: State::Unasked,
-            waited: 0,
+            waited: Nanos::ZERO,
         }
     }
 
     /// The size of the next piece: smaller with contention.
     pub fn piece(&self) -> usize {
-        usize::try_from(piece(&self.buckets, self.line.now())).unwrap_or(usize::MAX)
+        usize::try_from(piece(&self.buckets, self.queue.now())).unwrap_or(usize::MAX)
     }
 
     /// Completes when bytes may be moved, with the most that may: at least 1.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        let now = self.line.now();
+        let now = self.queue.now();
         let (bytes, mut next, since) = match self.state {
             State::Granted(_) => return Poll::Ready(self.left()),
             State::Waiting {
@@ -60,13 +61,13 @@ impl Shaper {
                 bucket,
                 earned,
                 since,
-                place,
+                wait,
             } => {
                 if now < earned {
-                    self.line.stay(place, cx.waker());
+                    self.queue.set_waker(wait, cx.waker());
                     return Poll::Pending;
                 }
-                self.line.leave(place);
+                self.queue.cancel(wait);
                 (bytes, bucket + 1, since)
             }
             State::Unasked => (piece(&self.buckets, now), 0, now),
@@ -75,13 +76,13 @@ impl Shaper {
         while let Some(bucket) = self.buckets.get(next) {
             let earned = bucket.reserve(bytes, now);
             if earned > now {
-                let place = self.line.enter(earned, cx.waker());
+                let wait = self.queue.wait_until(earned, cx.waker());
                 self.state = State::Waiting {
                     bytes,
                     bucket: next,
                     earned,
                     since,
-                    place,
+                    wait,
                 };
                 return Poll::Pending;
             }
@@ -119,7 +120,7 @@ impl Shaper {
             0
         };
         if bytes > left {
-            let now = self.line.now();
+            let now = self.queue.now();
             self.buckets.iter().for_each(|bucket| {
                 bucket.reserve(bytes - left, now);
             });
@@ -141,8 +142,8 @@ impl Shaper {
         }
     }
 
-    /// The time waited since the last call, in nanoseconds.
-    pub fn take_waited(&mut self) -> Moment {
+    /// The time waited since the last call.
+    pub fn take_waited(&mut self) -> Nanos {
         std::mem::take(&mut self.waited)
     }
 }
@@ -154,10 +155,10 @@ impl Drop for Shaper {
             State::Waiting {
                 bytes,
                 bucket,
-                place,
+                wait,
                 ..
             } => {
-                self.line.leave(place);
+                self.queue.cancel(wait);
                 give_back(&self.buckets[..=bucket], bytes);
             }
             State::Granted(left) => give_back(&self.buckets, left),
@@ -165,6 +166,6 @@ impl Drop for Shaper {
     }
 }
 
-fn give_back(buckets: &[Arc<Bucket>], bytes: u64) {
+fn give_back(buckets: &[Arc<SharedRate>], bytes: u64) {
     buckets.iter().for_each(|bucket| bucket.give_back(bytes));
 }

@@ -6,7 +6,7 @@
 //! Tsai 2018; CVE-2020-5902, CVE-2021-41773). The usual path has none of these.
 
 /// Every interpretation of a path with well-formed escapes; repeated slashes count as one.
-pub fn readings(path: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+pub fn interpretations(path: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     (0_u8..16).map(|habits| {
         let has = |habit: u8| habits & habit != 0;
         read(path, has(1), has(2), has(4), has(8))
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     fn all(path: &str) -> Vec<String> {
-        let mut all: Vec<_> = readings(path.as_bytes())
+        let mut all: Vec<_> = interpretations(path.as_bytes())
             .map(|reading| reading.escape_ascii().to_string())
             .collect();
         all.sort();

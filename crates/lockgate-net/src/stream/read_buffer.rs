@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::{READ, Sealing};
-use crate::memory::{self, Level};
+use super::{READ, SealBuffers};
+use crate::memory::{self, MemoryLevel};
 
 /// The least free room behind the held bytes before a read: the longest TLS record, and more.
 const ROOM: usize = 32 * 1024;
@@ -24,22 +24,22 @@ const KEPT: usize = 64;
 const TEXT: usize = 16 * 1024;
 
 /// The blocks of one worker, and buffers for text that is to be sent.
-pub struct Blocks {
+pub struct BufferPool {
     free: RefCell<Vec<Box<[u8]>>>,
     /// The fewest free blocks since the last eviction: these were not needed.
     unused: Cell<usize>,
     texts: RefCell<Vec<Vec<u8>>>,
-    pub(crate) sealing: RefCell<Sealing>,
+    pub(crate) sealing: RefCell<SealBuffers>,
 }
 
-impl Blocks {
+impl BufferPool {
     /// An empty set; blocks are created on demand.
     pub fn new() -> Rc<Self> {
         Rc::new(Self {
             free: RefCell::default(),
             unused: Cell::new(0),
             texts: RefCell::default(),
-            sealing: Sealing::new(),
+            sealing: SealBuffers::new(),
         })
     }
 
@@ -48,7 +48,7 @@ impl Blocks {
         self.texts.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes a buffer back.
+    /// Takes back a buffer that was lent for text.
     pub fn take_back(&self, mut text: Vec<u8>) {
         let mut texts = self.texts.borrow_mut();
         if texts.len() < KEPT && text.capacity() <= TEXT {
@@ -70,7 +70,7 @@ impl Blocks {
 
     fn give(&self, block: Box<[u8]>) {
         let mut free = self.free.borrow_mut();
-        let kept = if memory::level() == Level::Easy {
+        let kept = if memory::level() == MemoryLevel::Easy {
             KEPT
         } else {
             1
@@ -88,7 +88,7 @@ impl Blocks {
     }
 
     /// Keeps only the blocks that were used since the last call.
-    pub fn tidy(&self) {
+    pub fn evict_unused(&self) {
         let mut free = self.free.borrow_mut();
         // Those at the front were used longest ago.
         let unused = self.unused.get().min(free.len().saturating_sub(1));
@@ -97,46 +97,46 @@ impl Blocks {
     }
 }
 
-impl fmt::Debug for Blocks {
+impl fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blocks")
+        f.debug_struct("BufferPool")
             .field("free", &self.free.borrow().len())
             .finish()
     }
 }
 
-/// Received bytes, in order.
+/// Received bytes of one connection that are not consumed yet.
 #[derive(Debug)]
-pub struct Inbox {
-    blocks: Rc<Blocks>,
+pub struct ReadBuffer {
+    pool: Rc<BufferPool>,
     /// A block, or memory of the size of the held bytes.
     memory: Box<[u8]>,
     is_block: bool,
     held: Range<usize>,
 }
 
-impl Inbox {
-    /// An empty inbox.
-    pub fn new(blocks: &Rc<Blocks>) -> Self {
+impl ReadBuffer {
+    /// An empty buffer that takes its blocks from `pool`.
+    pub fn new(pool: &Rc<BufferPool>) -> Self {
         Self {
-            blocks: Rc::clone(blocks),
+            pool: Rc::clone(pool),
             memory: Box::default(),
             is_block: false,
             held: 0..0,
         }
     }
 
-    /// The source of its blocks.
-    pub fn blocks(&self) -> Rc<Blocks> {
-        Rc::clone(&self.blocks)
+    /// The pool that its blocks come from.
+    pub fn pool(&self) -> Rc<BufferPool> {
+        Rc::clone(&self.pool)
     }
 
-    /// The held bytes.
+    /// The received bytes that are not consumed.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.held.clone()]
     }
 
-    /// The held bytes, mutable.
+    /// The same, to be changed in place.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.held.clone()]
     }
@@ -174,7 +174,7 @@ impl Inbox {
     }
 
     /// Gives the block back while the held bytes cannot be processed, if that saves memory.
-    pub fn settle(&mut self) {
+    pub fn release_block(&mut self) {
         if self.is_block && self.held.len() <= WORTH_KEEPING {
             let kept = self.bytes().into();
             self.release();
@@ -183,7 +183,7 @@ impl Inbox {
         }
     }
 
-    /// Appends bytes.
+    /// Appends a copy of `bytes`, as if they had been read.
     pub fn extend(&mut self, bytes: &[u8]) {
         let mut left = bytes;
         while !left.is_empty() {
@@ -206,7 +206,7 @@ impl Inbox {
         read: impl FnOnce(&mut [u8]) -> Result<usize, E>,
     ) -> Result<usize, E> {
         if !self.is_block {
-            let mut block = self.blocks.take();
+            let mut block = self.pool.take();
             block[..self.held.len()].copy_from_slice(self.bytes());
             self.memory = block;
             self.is_block = true;
@@ -229,12 +229,12 @@ impl Inbox {
         self.held = 0..0;
         let memory = std::mem::take(&mut self.memory);
         if std::mem::take(&mut self.is_block) {
-            self.blocks.give(memory);
+            self.pool.give(memory);
         }
     }
 }
 
-impl Drop for Inbox {
+impl Drop for ReadBuffer {
     fn drop(&mut self) {
         self.release();
     }

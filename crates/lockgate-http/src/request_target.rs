@@ -1,15 +1,15 @@
 //! The target and the Host of a request, taken together (RFC 9112 §3.2, §3.3).
 
 use crate::fields::Known;
-use crate::head::{Method, RequestHead, Version};
-use crate::target::{self, Authority, Target, TargetError};
+use crate::head::{HttpVersion, Method, RequestHead};
+use crate::target::{self, Authority, TargetError, TargetForm};
 
 /// The resource that a request asks for, and its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked<'a> {
+pub struct RequestTarget<'a> {
     /// Host and port as they were written, if any: those of the target, else of Host.
     pub host: &'a [u8],
-    /// The same, parsed.
+    /// The same host and port, parsed.
     pub authority: Option<Authority<'a>>,
     /// The path from its first slash on, as it was sent; `*` for the server as a whole, empty for
     /// CONNECT.
@@ -22,8 +22,8 @@ pub struct Asked<'a> {
 
 /// The reason why a request's host is invalid or ambiguous: always 400 (RFC 9112 §3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AskedError {
-    /// An invalid target.
+pub enum RequestTargetError {
+    /// The target has none of its forms.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// No Host, which HTTP/1.1 requires.
@@ -37,69 +37,71 @@ pub enum AskedError {
     BadHost,
 }
 
-/// Parses a request's target and Host.
-///
-/// # Errors
-/// When either is malformed, or a required Host is missing.
-pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
-    let mut hosts = head.fields.values(Known::Host);
-    let host = hosts.next();
-    if hosts.next().is_some() {
-        return Err(AskedError::Hosts);
-    }
-    let named = match host {
-        None if head.version >= Version::Http11 => return Err(AskedError::NoHost),
-        // RFC 9110 §7.2: empty where the target has no authority.
-        None | Some(b"") => None,
-        Some(host) => Some(Authority::parse(host).map_err(|_| AskedError::BadHost)?),
-    };
-    let host = host.unwrap_or_default();
-    let whole = head.target();
-    Ok(match target::parse(head.method, whole)? {
-        Target::Origin { path, query } => Asked {
-            host,
-            authority: named,
-            path,
-            query,
-            secure: None,
-        },
-        Target::Asterisk => Asked {
-            host,
-            authority: named,
-            path: whole,
-            query: None,
-            secure: None,
-        },
-        Target::Authority(authority) => Asked {
-            host: whole,
-            authority: Some(authority),
-            path: b"",
-            query: None,
-            secure: None,
-        },
-        // RFC 9112 §3.2.2: then Host is ignored and replaced by the target's.
-        Target::Absolute {
-            secure,
-            authority,
-            path,
-            query,
-        } => {
-            let (host, rest) = split(whole);
-            // RFC 9112 §3.2.4: the request is for the server as a whole.
-            let path = if head.method == Method::Options && rest.is_empty() {
-                b"*"
-            } else {
-                path
-            };
-            Asked {
+impl<'a> RequestTarget<'a> {
+    /// Parses a request's target and Host.
+    ///
+    /// # Errors
+    /// When either is malformed, or a required Host is missing.
+    pub fn of(head: &'a RequestHead) -> Result<Self, RequestTargetError> {
+        let mut hosts = head.fields.values(Known::Host);
+        let host = hosts.next();
+        if hosts.next().is_some() {
+            return Err(RequestTargetError::Hosts);
+        }
+        let named = match host {
+            None if head.version >= HttpVersion::Http11 => return Err(RequestTargetError::NoHost),
+            // RFC 9110 §7.2: empty where the target has no authority.
+            None | Some(b"") => None,
+            Some(host) => Some(Authority::parse(host).map_err(|_| RequestTargetError::BadHost)?),
+        };
+        let host = host.unwrap_or_default();
+        let whole = head.target();
+        Ok(match target::parse(head.method, whole)? {
+            TargetForm::Origin { path, query } => Self {
                 host,
-                authority: Some(authority),
+                authority: named,
                 path,
                 query,
-                secure: Some(secure),
+                secure: None,
+            },
+            TargetForm::Asterisk => Self {
+                host,
+                authority: named,
+                path: whole,
+                query: None,
+                secure: None,
+            },
+            TargetForm::Authority(authority) => Self {
+                host: whole,
+                authority: Some(authority),
+                path: b"",
+                query: None,
+                secure: None,
+            },
+            // RFC 9112 §3.2.2: then Host is ignored and replaced by the target's.
+            TargetForm::Absolute {
+                secure,
+                authority,
+                path,
+                query,
+            } => {
+                let (host, rest) = split(whole);
+                // RFC 9112 §3.2.4: the request is for the server as a whole.
+                let path = if head.method == Method::Options && rest.is_empty() {
+                    b"*"
+                } else {
+                    path
+                };
+                Self {
+                    host,
+                    authority: Some(authority),
+                    path,
+                    query,
+                    secure: Some(secure),
+                }
             }
-        }
-    })
+        })
+    }
 }
 
 /// The text between `//` and the next slash or question mark, and the rest.
@@ -112,30 +114,31 @@ fn split(absolute: &[u8]) -> (&[u8], &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::h1::Limits;
-    use crate::h1::parse::{self, Progress};
+    use crate::h1::HeadLimits;
+    use crate::h1::parse::{self, HeadProgress};
 
-    fn of(request: &str) -> Result<(String, String, Option<String>), AskedError> {
+    fn of(request: &str) -> Result<(String, String, Option<String>), RequestTargetError> {
         let mut head = RequestHead::default();
         let input = format!("{request}\r\n\r\n");
-        let limits = Limits::default();
+        let limits = HeadLimits::default();
         parse::request(
             input.as_bytes(),
-            &mut Progress::default(),
+            &mut HeadProgress::default(),
             &limits,
             &mut head,
         )
         .unwrap()
         .unwrap();
         let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
-        asked(&head).map(|asked| (text(asked.host), text(asked.path), asked.query.map(text)))
+        RequestTarget::of(&head)
+            .map(|asked| (text(asked.host), text(asked.path), asked.query.map(text)))
     }
 
     fn is(
         host: &str,
         path: &str,
         query: Option<&str>,
-    ) -> Result<(String, String, Option<String>), AskedError> {
+    ) -> Result<(String, String, Option<String>), RequestTargetError> {
         Ok((host.to_owned(), path.to_owned(), query.map(str::to_owned)))
     }
 
@@ -145,22 +148,22 @@ mod tests {
     /// value."
     #[test]
     fn a_request_without_one_valid_host_is_refused() {
-        assert_eq!(of("GET / HTTP/1.1"), Err(AskedError::NoHost));
+        assert_eq!(of("GET / HTTP/1.1"), Err(RequestTargetError::NoHost));
         assert_eq!(of("GET / HTTP/1.0"), is("", "/", None));
         assert_eq!(
             of("GET / HTTP/1.1\r\nHost: a\r\nHost: a"),
-            Err(AskedError::Hosts)
+            Err(RequestTargetError::Hosts)
         );
         assert_eq!(
             of("GET / HTTP/1.0\r\nHost: a\r\nhost: b"),
-            Err(AskedError::Hosts)
+            Err(RequestTargetError::Hosts)
         );
         for host in [
             "a b", "a/b", "user@a", "a:b", "a:99999", "[::1", "a,b", "a..b", "http://a",
         ] {
             assert_eq!(
                 of(&format!("GET / HTTP/1.1\r\nHost: {host}")),
-                Err(AskedError::BadHost),
+                Err(RequestTargetError::BadHost),
                 "{host}"
             );
         }
@@ -172,10 +175,10 @@ mod tests {
         assert_eq!(of("OPTIONS * HTTP/1.1\r\nHost: a"), is("a", "*", None));
         // RFC 9113 §8.3.1: HTTP/2 builds it from :authority.
         let head = RequestHead {
-            version: Version::Http2,
+            version: HttpVersion::Http2,
             ..RequestHead::default()
         };
-        assert_eq!(asked(&head), Err(AskedError::NoHost));
+        assert_eq!(RequestTarget::of(&head), Err(RequestTargetError::NoHost));
     }
 
     #[test]

@@ -21,10 +21,10 @@ fn addresses(list: &[&str]) -> Vec<IpAddr> {
 }
 
 /// Answers 192.0.2.1, 192.0.2.2 and so on, one after the other; returns the number of queries.
-fn counting() -> (Arc<Names>, Arc<AtomicUsize>) {
+fn counting() -> (Arc<NameCache>, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
-    let names = Names::asking(Box::new(move |_| {
+    let names = NameCache::asking(Box::new(move |_| {
         let number = counter.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(vec![IpAddr::from([
             192,
@@ -55,7 +55,7 @@ fn an_abandoned_lookup_keeps_its_slot_until_the_resolver_answers() {
     block_on(async {
         let (go, wait) = mpsc::channel::<()>();
         let wait = Mutex::new(wait);
-        let names = Names::asking(Box::new(move |_| {
+        let names = NameCache::asking(Box::new(move |_| {
             wait.lock().unwrap().recv().unwrap();
             Ok(addresses(&["192.0.2.1"]))
         }));
@@ -74,7 +74,7 @@ fn concurrent_lookups_of_a_name_share_one_query() {
         let (go, wait) = mpsc::channel::<()>();
         let (wait, asked) = (Mutex::new(wait), Arc::new(AtomicUsize::new(0)));
         let counter = Arc::clone(&asked);
-        let names = Names::asking(Box::new(move |_| {
+        let names = NameCache::asking(Box::new(move |_| {
             counter.fetch_add(1, Ordering::Relaxed);
             wait.lock().unwrap().recv().unwrap();
             Ok(addresses(&["192.0.2.1"]))
@@ -82,7 +82,7 @@ fn concurrent_lookups_of_a_name_share_one_query() {
         let begun: Vec<_> = (0..3).map(|_| names.begin("a.test", HOUR, ())).collect();
         go.send(()).unwrap();
         for one in begun {
-            let Begun::Asked(mut answer) = one else {
+            let StartedLookup::Asked(mut answer) = one else {
                 panic!("nothing is known yet")
             };
             assert!(
@@ -102,7 +102,7 @@ fn concurrent_lookups_of_a_name_share_one_query() {
 #[test]
 fn failed_and_empty_lookups_are_cached_for_a_moment() {
     block_on(async {
-        let names = Names::asking(Box::new(|host| match host {
+        let names = NameCache::asking(Box::new(|host| match host {
             "empty.test" => Ok(Vec::new()),
             _ => Err(io::Error::other("no such host")),
         }));
@@ -125,12 +125,12 @@ fn an_unreachable_name_is_looked_up_again() {
         let first = names.look_up("a.test", HOUR, ()).await.unwrap();
         // A fresh answer is not doubted: a client that retries again and again would otherwise send
         // as many queries to the name server.
-        names.doubt("a.test");
+        names.mark_unreachable("a.test");
         assert_eq!(names.known("a.test", HOUR), Some(Ok(first)));
-        if let Some(Entry::Known { at, .. }) = names.kept().young.get_mut("a.test") {
+        if let Some(NameEntry::Known { at, .. }) = names.kept().young.get_mut("a.test") {
             *at = at.checked_sub(AGAIN).expect("the host was started before");
         }
-        names.doubt("a.test");
+        names.mark_unreachable("a.test");
         assert_eq!(names.known("a.test", HOUR), None);
         names.look_up("a.test", HOUR, ()).await.unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), 2);
@@ -139,8 +139,8 @@ fn an_unreachable_name_is_looked_up_again() {
 
 #[test]
 fn the_name_cache_is_bounded() {
-    let mut kept = Kept::default();
-    let known = || Entry::Known {
+    let mut kept = NameGenerations::default();
+    let known = || NameEntry::Known {
         found: Ok(distinct(addresses(&["192.0.2.1"]))),
         at: Instant::now(),
     };
@@ -154,20 +154,23 @@ fn the_name_cache_is_bounded() {
 
 #[test]
 fn a_pending_lookup_is_not_evicted_from_the_cache() {
-    let mut kept = Kept::default();
+    let mut kept = NameGenerations::default();
     let (_tell, answer) = watch::channel(None);
     let (_done, job) = oneshot::channel();
-    kept.keep("slow.test".into(), Entry::Asked { answer, _job: job });
+    kept.keep("slow.test".into(), NameEntry::Asked { answer, _job: job });
     for number in 0..10 * KEPT {
         kept.keep(
             number.to_string().into(),
-            Entry::Known {
+            NameEntry::Known {
                 found: Err(NameError::Busy),
                 at: Instant::now(),
             },
         );
     }
-    assert!(matches!(kept.find("slow.test"), Some(Entry::Asked { .. })));
+    assert!(matches!(
+        kept.find("slow.test"),
+        Some(NameEntry::Asked { .. })
+    ));
 }
 
 #[test]
@@ -183,7 +186,10 @@ fn resolved_addresses_are_deduplicated_and_bounded() {
 #[test]
 fn the_system_resolver_knows_localhost() {
     block_on(async {
-        let found = Names::new().look_up("localhost", HOUR, ()).await.unwrap();
+        let found = NameCache::new()
+            .look_up("localhost", HOUR, ())
+            .await
+            .unwrap();
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
     });
 }

@@ -13,13 +13,13 @@ use tokio::sync::oneshot;
 /// The most waiting jobs; continuations are not counted.
 const WAITING: usize = 1024;
 
-type Job = Box<dyn FnOnce() + Send>;
+type PoolJob = Box<dyn FnOnce() + Send>;
 
 /// A pool of threads; they start with the first job, and end with this value.
-pub struct Threads {
+pub struct ThreadPool {
     name: &'static str,
     count: NonZeroUsize,
-    jobs: OnceLock<Option<Sender<Job>>>,
+    jobs: OnceLock<Option<Sender<PoolJob>>>,
     waiting: Arc<AtomicUsize>,
 }
 
@@ -28,7 +28,7 @@ pub struct Threads {
 #[error("too much waits for a thread")]
 pub struct Busy;
 
-impl Threads {
+impl ThreadPool {
     /// A pool of `count` threads, called `name` and a number.
     pub fn new(name: &'static str, count: NonZeroUsize) -> Arc<Self> {
         Arc::new(Self {
@@ -50,7 +50,7 @@ impl Threads {
         if self.waiting.load(Ordering::Relaxed) >= WAITING {
             Err(Busy)
         } else {
-            self.go_on(job)
+            self.submit_continuation(job)
         }
     }
 
@@ -59,13 +59,13 @@ impl Threads {
     ///
     /// # Errors
     /// When there are no threads.
-    pub fn go_on<T: Send + 'static>(
+    pub fn submit_continuation<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<oneshot::Receiver<T>, Busy> {
         let (answer, answered) = oneshot::channel();
         let waiting = Arc::clone(&self.waiting);
-        let job: Job = Box::new(move || {
+        let job: PoolJob = Box::new(move || {
             waiting.fetch_sub(1, Ordering::Relaxed);
             if !answer.is_closed() {
                 // The caller may be gone.
@@ -82,7 +82,7 @@ impl Threads {
         Ok(answered)
     }
 
-    fn start(&self) -> Option<Sender<Job>> {
+    fn start(&self) -> Option<Sender<PoolJob>> {
         let (jobs, waiting) = mpsc::channel();
         let waiting = Arc::new(Mutex::new(waiting));
         let start = |number: usize| {
@@ -98,7 +98,7 @@ impl Threads {
     }
 }
 
-fn work(jobs: &Mutex<Receiver<Job>>) {
+fn work(jobs: &Mutex<Receiver<PoolJob>>) {
     loop {
         // Unlocked before the job runs, so that other threads get the next one.
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -109,9 +109,9 @@ fn work(jobs: &Mutex<Receiver<Job>>) {
     }
 }
 
-impl fmt::Debug for Threads {
+impl fmt::Debug for ThreadPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Threads")
+        f.debug_struct("ThreadPool")
             .field("name", &self.name)
             .field("count", &self.count)
             .finish_non_exhaustive()
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn jobs_beyond_the_queue_bound_are_refused() {
-        let threads = Threads::new("test", NonZeroUsize::MIN);
+        let threads = ThreadPool::new("test", NonZeroUsize::MIN);
         let (go, wait) = mpsc::channel::<()>();
         let (begun, began) = mpsc::channel();
         let first = threads
@@ -144,7 +144,7 @@ mod tests {
             "too much waits for a thread",
             "whatever it would do"
         );
-        others.push(threads.go_on(|| WAITING).unwrap());
+        others.push(threads.submit_continuation(|| WAITING).unwrap());
         go.send(()).unwrap();
         assert_eq!(first.blocking_recv(), Ok(1));
         assert_eq!(others.pop().unwrap().blocking_recv(), Ok(WAITING));

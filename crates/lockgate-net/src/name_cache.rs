@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 
-use crate::threads::Threads;
+use crate::thread_pool::ThreadPool;
 
 /// A silent name server takes up to half a minute (resolv.conf(5)), and getaddrinfo cannot be
 /// interrupted: this many names may hang before others have to wait. A waiting thread costs some 20
@@ -34,8 +34,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The addresses of a name, in the order of the system's preference (RFC 6724).
 pub type Addresses = Arc<[IpAddr]>;
 
-type Found = Result<Addresses, NameError>;
-type Lookup = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
+type LookupResult = Result<Addresses, NameError>;
+type LookupFunction = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
 /// The reason why a name has no addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,42 +49,41 @@ pub enum NameError {
 }
 
 /// The cache of names, for the process.
-pub struct Names {
-    threads: Arc<Threads>,
-    lookup: Lookup,
-    kept: Mutex<Kept>,
+pub struct NameCache {
+    threads: Arc<ThreadPool>,
+    lookup: LookupFunction,
+    kept: Mutex<NameGenerations>,
 }
 
 /// Two generations: when the younger is full the older is dropped, at a constant cost. Clients
 /// choose the names, so their hash is unpredictable (the library's SipHash).
 #[derive(Default)]
-struct Kept {
-    young: HashMap<Box<str>, Entry>,
-    old: HashMap<Box<str>, Entry>,
+struct NameGenerations {
+    young: HashMap<Box<str>, NameEntry>,
+    old: HashMap<Box<str>, NameEntry>,
 }
 
-enum Entry {
+enum NameEntry {
     /// The look-up is under way.
     Asked {
-        answer: watch::Receiver<Option<Found>>,
-        /// Keeps the job alive.
+        answer: watch::Receiver<Option<LookupResult>>,
         _job: oneshot::Receiver<()>,
     },
     Known {
-        found: Found,
+        found: LookupResult,
         at: Instant,
     },
 }
 
-impl Names {
+impl NameCache {
     /// An empty cache over the system's resolver.
     pub fn new() -> Arc<Self> {
         Self::asking(Box::new(ask_system))
     }
 
-    fn asking(lookup: Lookup) -> Arc<Self> {
+    fn asking(lookup: LookupFunction) -> Arc<Self> {
         Arc::new(Self {
-            threads: Threads::new("names", THREADS),
+            threads: ThreadPool::new("names", THREADS),
             lookup,
             kept: Mutex::default(),
         })
@@ -115,8 +114,8 @@ impl Names {
         place: P,
     ) -> Result<Addresses, NameError> {
         let mut answer = match self.begin(host, fresh, place) {
-            Begun::Known(found) => return found,
-            Begun::Asked(answer) => answer,
+            StartedLookup::Known(found) => return found,
+            StartedLookup::Asked(answer) => answer,
         };
         let found = answer
             .wait_for(Option::is_some)
@@ -129,11 +128,11 @@ impl Names {
 
     /// Marks the addresses of `host` as unreachable: the next caller looks it up again, unless it
     /// was just looked up.
-    pub fn doubt(&self, host: &str) {
+    pub fn mark_unreachable(&self, host: &str) {
         let mut kept = self.kept();
-        let Kept { young, old } = &mut *kept;
+        let NameGenerations { young, old } = &mut *kept;
         for generation in [young, old] {
-            if let Some(Entry::Known { at, .. }) = generation.get(host)
+            if let Some(NameEntry::Known { at, .. }) = generation.get(host)
                 && at.elapsed() >= AGAIN
             {
                 generation.remove(host);
@@ -141,13 +140,18 @@ impl Names {
         }
     }
 
-    fn begin<P: Send + 'static>(self: &Arc<Self>, host: &str, fresh: Duration, place: P) -> Begun {
+    fn begin<P: Send + 'static>(
+        self: &Arc<Self>,
+        host: &str,
+        fresh: Duration,
+        place: P,
+    ) -> StartedLookup {
         let mut kept = self.kept();
         if let Some(found) = kept.known(host, fresh) {
-            return Begun::Known(found);
+            return StartedLookup::Known(found);
         }
-        if let Some(Entry::Asked { answer, .. }) = kept.find(host) {
-            return Begun::Asked(answer.clone());
+        if let Some(NameEntry::Asked { answer, .. }) = kept.find(host) {
+            return StartedLookup::Asked(answer.clone());
         }
         let (tell, answer) = watch::channel(None);
         let (names, name): (_, Box<str>) = (Arc::clone(self), host.into());
@@ -160,7 +164,7 @@ impl Names {
             drop(place);
             names.kept().keep(
                 name,
-                Entry::Known {
+                NameEntry::Known {
                     found: found.clone(),
                     at: Instant::now(),
                 },
@@ -169,36 +173,36 @@ impl Names {
             let _ = tell.send(Some(found));
         };
         let Ok(job) = self.threads.submit(job) else {
-            return Begun::Known(Err(NameError::Busy));
+            return StartedLookup::Known(Err(NameError::Busy));
         };
         kept.keep(
             host.into(),
-            Entry::Asked {
+            NameEntry::Asked {
                 answer: answer.clone(),
                 _job: job,
             },
         );
-        Begun::Asked(answer)
+        StartedLookup::Asked(answer)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, NameGenerations> {
         // Held for one access to a table, never over a wait.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-enum Begun {
-    Known(Found),
-    Asked(watch::Receiver<Option<Found>>),
+enum StartedLookup {
+    Known(LookupResult),
+    Asked(watch::Receiver<Option<LookupResult>>),
 }
 
-impl Kept {
-    fn find(&self, host: &str) -> Option<&Entry> {
+impl NameGenerations {
+    fn find(&self, host: &str) -> Option<&NameEntry> {
         self.young.get(host).or_else(|| self.old.get(host))
     }
 
-    fn known(&self, host: &str, fresh: Duration) -> Option<Found> {
-        let Some(Entry::Known { found, at }) = self.find(host) else {
+    fn known(&self, host: &str, fresh: Duration) -> Option<LookupResult> {
+        let Some(NameEntry::Known { found, at }) = self.find(host) else {
             return None;
         };
         let fresh = if found.is_ok() {
@@ -209,11 +213,12 @@ impl Kept {
         (at.elapsed() < fresh).then(|| found.clone())
     }
 
-    fn keep(&mut self, host: Box<str>, entry: Entry) {
+    fn keep(&mut self, host: Box<str>, entry: NameEntry) {
         if self.young.len() >= KEPT && !self.young.contains_key(&host) {
             let forgotten = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
             // Pending look-ups are kept, and there are never many of them.
-            let asked = |(_, entry): &(Box<str>, Entry)| matches!(entry, Entry::Asked { .. });
+            let asked =
+                |(_, entry): &(Box<str>, NameEntry)| matches!(entry, NameEntry::Asked { .. });
             self.young = forgotten.into_iter().filter(asked).collect();
         }
         self.old.remove(&host);
@@ -221,10 +226,10 @@ impl Kept {
     }
 }
 
-impl fmt::Debug for Names {
+impl fmt::Debug for NameCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kept = self.kept();
-        f.debug_struct("Names")
+        f.debug_struct("NameCache")
             .field("kept", &(kept.young.len() + kept.old.len()))
             .finish_non_exhaustive()
     }

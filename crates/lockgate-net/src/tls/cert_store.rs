@@ -1,11 +1,10 @@
 //! The certificates of one listener, by SNI.
 //!
 //! Running listeners see a swap at once, because they read the table at every handshake. Does not
-//! watch files: the supervisor calls [`Store::reload`].
+//! watch files: the supervisor calls [`CertStore::reload`].
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,13 +14,14 @@ use rustls::SignatureScheme;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::certs::{CertFiles, Certificate, Parts};
+use super::cert_files::CertFiles;
+use super::certs::{Certificate, UnmatchedCert};
 use super::error::{CertError, TlsSetupError, Warning};
-use super::private_key::KeyKind;
+use super::x509::CertFacts;
 
 /// Certificates by SNI: exact names before wildcards of one label, then a default or none.
-pub struct Store {
-    table: ArcSwap<Table>,
+pub struct CertStore {
+    table: ArcSwap<CertTable>,
 }
 
 /// The result of a reload. Entries of `failed` have changed nothing.
@@ -40,33 +40,21 @@ pub struct ReloadReport {
 pub struct CertSummary {
     /// The file of the certificate.
     pub path: PathBuf,
-    /// DNS names in lower case, wildcards included.
-    pub names: Vec<String>,
-    /// IP addresses in the certificate.
-    pub addresses: Vec<IpAddr>,
-    /// Start of its validity.
-    pub not_before: SystemTime,
-    /// End of its validity.
-    pub not_after: SystemTime,
-    /// Kind of its key.
-    pub key: KeyKind,
-    /// The subject.
-    pub subject: String,
-    /// The issuer.
-    pub issuer: String,
+    /// The contents of the certificate itself.
+    pub facts: CertFacts,
     /// Whether an OCSP response is stapled now.
     pub stapled: bool,
     /// Whether it is for clients without SNI or with an unknown name.
     pub default: bool,
 }
 
-impl Store {
+impl CertStore {
     /// Loads all certificates; `default` is for clients without SNI or with an unknown name.
     pub(super) fn open(
         certs: Vec<CertFiles>,
         default: Option<CertFiles>,
     ) -> Result<(Self, Vec<Warning>), Vec<TlsSetupError>> {
-        let sources = Sources::new(certs, default);
+        let sources = CertSources::new(certs, default);
         if sources.all.is_empty() {
             return Err(vec![TlsSetupError::NoCertificates]);
         }
@@ -80,7 +68,7 @@ impl Store {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let (table, warnings) = Table::new(sources, loaded);
+        let (table, warnings) = CertTable::new(sources, loaded);
         Ok((
             Self {
                 table: ArcSwap::from_pointee(table),
@@ -121,7 +109,7 @@ impl Store {
             }
         }
         if !report.changed.is_empty() {
-            let (table, warnings) = Table::new(sources, loaded);
+            let (table, warnings) = CertTable::new(sources, loaded);
             report.warnings = warnings;
             self.table.store(Arc::new(table));
         }
@@ -153,13 +141,7 @@ impl Store {
         };
         let summary = |cert: &Arc<Certificate>| CertSummary {
             path: cert.files().cert.clone(),
-            names: cert.names().to_vec(),
-            addresses: cert.addresses().to_vec(),
-            not_before: cert.not_before(),
-            not_after: cert.not_after(),
-            key: cert.key_kind(),
-            subject: cert.subject().to_owned(),
-            issuer: cert.issuer().to_owned(),
+            facts: cert.facts.clone(),
             stapled: cert.is_stapled(now),
             default: is_default(cert),
         };
@@ -172,14 +154,14 @@ impl Store {
         let mut names: Vec<_> = table
             .all
             .iter()
-            .flat_map(|cert| cert.names())
+            .flat_map(|cert| &cert.facts.names)
             .cloned()
             .collect();
         names.extend(
             table
                 .default
                 .iter()
-                .flat_map(|cert| cert.names())
+                .flat_map(|cert| &cert.facts.names)
                 .map(|name| format!("default {name}")),
         );
         names.sort();
@@ -188,7 +170,7 @@ impl Store {
     }
 }
 
-impl ResolvesServerCert for Store {
+impl ResolvesServerCert for CertStore {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let table = self.table.load();
         table
@@ -197,22 +179,22 @@ impl ResolvesServerCert for Store {
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for CertStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
+        f.debug_struct("CertStore")
             .field("files", &self.files())
             .finish()
     }
 }
 
 #[derive(Clone, PartialEq)]
-struct Sources {
+struct CertSources {
     /// Each entry once, the default included.
     all: Vec<CertFiles>,
     default: Option<CertFiles>,
 }
 
-impl Sources {
+impl CertSources {
     fn new(certs: Vec<CertFiles>, default: Option<CertFiles>) -> Self {
         let mut seen = HashSet::new();
         let named = certs.into_iter().chain(default.clone());
@@ -222,30 +204,30 @@ impl Sources {
 }
 
 /// The table for handshakes; never changed, only replaced.
-struct Table {
-    sources: Sources,
+struct CertTable {
+    sources: CertSources,
     all: Vec<Arc<Certificate>>,
-    exact: Names,
+    exact: CertsByName,
     /// Keyed by the part behind `*.`.
-    wildcard: Names,
+    wildcard: CertsByName,
     default: Option<Arc<Certificate>>,
 }
 
 /// The certificates of one name, the preferred kind of key first, each kind once.
-type Names = HashMap<Box<str>, Vec<Arc<Certificate>>>;
+type CertsByName = HashMap<Box<str>, Vec<Arc<Certificate>>>;
 
-impl Table {
-    fn new(sources: Sources, all: Vec<Arc<Certificate>>) -> (Self, Vec<Warning>) {
+impl CertTable {
+    fn new(sources: CertSources, all: Vec<Arc<Certificate>>) -> (Self, Vec<Warning>) {
         let default = all
             .iter()
             .find(|cert| Some(cert.files()) == sources.default.as_ref())
             .map(Arc::clone);
-        let (mut exact, mut wildcard) = (Names::new(), Names::new());
+        let (mut exact, mut wildcard) = (CertsByName::new(), CertsByName::new());
         let mut warnings = Vec::new();
         let now = SystemTime::now();
         for cert in &all {
             warnings.extend(cert.warnings(now));
-            if cert.names().is_empty()
+            if cert.facts.names.is_empty()
                 && default
                     .as_ref()
                     .is_none_or(|default| !Arc::ptr_eq(default, cert))
@@ -254,7 +236,7 @@ impl Table {
                     cert: cert.files().cert.clone(),
                 });
             }
-            for name in cert.names() {
+            for name in &cert.facts.names {
                 let list = match name.strip_prefix("*.") {
                     Some(parent) => wildcard.entry(parent.into()).or_default(),
                     None => exact.entry(name.as_str().into()).or_default(),
@@ -275,16 +257,16 @@ impl Table {
     }
 
     /// The certificates that are valid for a name: those with the exact name first.
-    fn serving(&self, sni: &str) -> Serving<'_> {
+    fn serving(&self, sni: &str) -> MatchingCerts<'_> {
         let Some(name) = Lowercase::new(sni) else {
-            return Serving::default();
+            return MatchingCerts::default();
         };
         let name = name.as_str();
         let parent = name
             .split_once('.')
             .filter(|(label, _)| !label.is_empty())
             .map(|(_, parent)| parent);
-        Serving {
+        MatchingCerts {
             exact: self.exact.get(name).map(Vec::as_slice).unwrap_or_default(),
             wildcard: parent
                 .and_then(|parent| self.wildcard.get(parent))
@@ -299,19 +281,19 @@ impl Table {
         // A certificate that the client cannot verify is better than none: the handshake's error
         // then shows the reason.
         all()
-            .find(|cert| cert.key_kind().suits(offered))
+            .find(|cert| cert.facts.key.suits(offered))
             .or_else(|| all().next())
             .or(self.default.as_ref())
     }
 }
 
 #[derive(Clone, Copy, Default)]
-struct Serving<'a> {
+struct MatchingCerts<'a> {
     exact: &'a [Arc<Certificate>],
     wildcard: &'a [Arc<Certificate>],
 }
 
-impl Serving<'_> {
+impl MatchingCerts<'_> {
     fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wildcard.is_empty()
     }
@@ -322,32 +304,32 @@ fn insert(
     cert: &Arc<Certificate>,
     name: &str,
 ) -> Option<Warning> {
-    let kind = cert.key_kind();
-    if let Some(used) = list.iter().find(|other| other.key_kind().same_family(kind)) {
+    let kind = cert.facts.key;
+    if let Some(used) = list.iter().find(|other| other.facts.key.same_family(kind)) {
         return (!Arc::ptr_eq(used, cert)).then(|| Warning::DuplicateName {
             name: name.to_owned(),
             used: used.files().cert.clone(),
             unused: cert.files().cert.clone(),
         });
     }
-    let place = list.partition_point(|other| other.key_kind() < kind);
+    let place = list.partition_point(|other| other.facts.key < kind);
     list.insert(place, cert.clone());
     None
 }
 
 /// A certificate, or all errors of its files.
-type Loaded = Result<Arc<Certificate>, Vec<CertError>>;
+type LoadedCert = Result<Arc<Certificate>, Vec<CertError>>;
 
 /// Loads every entry; unchanged ones are taken from `before`.
-fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFiles, Loaded)> {
-    enum Read {
+fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFiles, LoadedCert)> {
+    enum CertRead {
         Kept(Arc<Certificate>),
-        Fresh(Box<Parts>),
+        Fresh(Box<UnmatchedCert>),
     }
     let before = by_files(before);
     let read = |files: &CertFiles| match before.get(files) {
-        Some(old) if !old.is_outdated() => Ok(Read::Kept(Arc::clone(old))),
-        _ => Parts::read(files).map(|parts| Read::Fresh(Box::new(parts))),
+        Some(old) if !old.is_outdated() => Ok(CertRead::Kept(Arc::clone(old))),
+        _ => UnmatchedCert::read(files).map(|parts| CertRead::Fresh(Box::new(parts))),
     };
     let all: Vec<_> = sources
         .iter()
@@ -357,8 +339,8 @@ fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFile
     let mut owners: HashMap<Vec<u8>, PathBuf> = HashMap::new();
     for (files, read) in &all {
         let public = match read {
-            Ok(Read::Kept(cert)) => cert.public_key(),
-            Ok(Read::Fresh(parts)) => parts.public_key(),
+            Ok(CertRead::Kept(cert)) => &cert.facts.public_key,
+            Ok(CertRead::Fresh(parts)) => parts.public_key(),
             Err(_) => continue,
         };
         owners
@@ -366,9 +348,9 @@ fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFile
             .or_insert_with(|| files.cert.clone());
     }
     let owner_of = |public: &[u8]| owners.get(public).cloned();
-    let finish = |read: Result<Read, Vec<CertError>>| match read? {
-        Read::Kept(cert) => Ok(cert),
-        Read::Fresh(parts) => parts
+    let finish = |read: Result<CertRead, Vec<CertError>>| match read? {
+        CertRead::Kept(cert) => Ok(cert),
+        CertRead::Fresh(parts) => parts
             .join(owner_of)
             .map(Arc::new)
             .map_err(|error| vec![error]),

@@ -26,7 +26,7 @@ const METHODS: [&[u8]; 16] = [
 
 /// The protocol that the first bytes of a connection show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum First {
+pub enum FirstProtocol {
     /// Too few bytes to decide; 10 always suffice.
     Undecided,
     /// A TLS handshake, or the hello of SSL 2.0: ask [`peek`](super::peek), which has an alert for
@@ -34,18 +34,18 @@ pub enum First {
     Tls,
     /// Plain HTTP: respond in plain HTTP.
     Http,
-    /// Neither.
+    /// Neither TLS nor HTTP.
     Other,
 }
 
 /// Tells TLS from plain HTTP and from the rest. One byte is enough for TLS.
-pub fn first(bytes: &[u8]) -> First {
+pub fn first_protocol(bytes: &[u8]) -> FirstProtocol {
     match bytes {
-        [peek::HANDSHAKE, ..] => First::Tls,
-        [0x80..=0xFF, ..] if bytes.len() < peek::RECORD_HEADER => First::Undecided,
-        [0x80..=0xFF, ..] if peek::is_ssl2(bytes) => First::Tls,
-        _ if METHODS.iter().any(|method| bytes.starts_with(method)) => First::Http,
-        _ if METHODS.iter().any(|method| method.starts_with(bytes)) => First::Undecided,
-        _ => First::Other,
+        [peek::HANDSHAKE, ..] => FirstProtocol::Tls,
+        [0x80..=0xFF, ..] if bytes.len() < peek::RECORD_HEADER => FirstProtocol::Undecided,
+        [0x80..=0xFF, ..] if peek::is_ssl2(bytes) => FirstProtocol::Tls,
+        _ if METHODS.iter().any(|method| bytes.starts_with(method)) => FirstProtocol::Http,
+        _ if METHODS.iter().any(|method| method.starts_with(bytes)) => FirstProtocol::Undecided,
+        _ => FirstProtocol::Other,
     }
 }
