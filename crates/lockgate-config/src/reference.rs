@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::codes::Code;
-use crate::keys::{self, Unset, Way};
+use crate::keys::{self, Way};
+use crate::language::Unset;
 
 /// The text of `docs/config.md`.
 pub fn reference() -> String {
@@ -59,15 +60,6 @@ fn section(way: &Way, name: &str) -> String {
     }
     text.push_str(&format!("\n```toml\n{}\n```\n\n", keys::example(way)));
     text
-}
-
-/// Names as code, after what they are.
-pub(crate) fn names<T: std::fmt::Display>(
-    before: &str,
-    names: impl IntoIterator<Item = T>,
-) -> String {
-    let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    format!("{before}{}", names.join(", "))
 }
 
 /// As GitHub makes them: lower case, punctuation left out.
