@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::codes::Code;
-use crate::keys::{self, Way};
+use crate::keys::{self, KeyPath};
 use crate::language::Unset;
 
 /// The text of `docs/config.md`.
@@ -30,7 +30,7 @@ pub fn reference() -> String {
 }
 
 /// A chapter begins with each key of the top level that holds others.
-fn heading(way: &Way) -> String {
+fn heading(way: &KeyPath) -> String {
     match way.as_slice() {
         [first] if first.name == keys::ROOT.first().map_or("", |key| key.name) => {
             "## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned()
@@ -43,7 +43,7 @@ fn heading(way: &Way) -> String {
     }
 }
 
-fn section(way: &Way, name: &str) -> String {
+fn section(way: &KeyPath, name: &str) -> String {
     let Some(key) = way.last() else {
         return String::new();
     };

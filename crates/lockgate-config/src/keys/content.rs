@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{HttpUrl, MediaRange};
-use crate::table::Table;
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required};
-use super::{Defaulted, Key, Names, Row};
+use super::{ConfigKey, Defaulted, KeyRow, MapKeys};
 
 const RULE_LIST: List<TableOf> = List {
     of: TableOf(rule::ALL),
@@ -18,7 +18,7 @@ const RULE_LIST: List<TableOf> = List {
 const BESIDE_WITH: &str = r#"with = "b""#;
 const BESIDE_SELECT: &str = r#"select = "head""#;
 
-pub(crate) const REWRITE_BODY: Defaulted<Form<Option<Items<Table>>>> = Key::defaulted(
+pub(crate) const REWRITE_BODY: Defaulted<ShortOrLong<Option<Items<CheckedTable>>>> = ConfigKey::defaulted(
     "rewrite_body",
     &Short { short: Unless(False, RULE_LIST), long: TableOf(rewrite_body::ALL) },
     "false",
@@ -33,7 +33,7 @@ table! {
     /// `rewrite_body`, as a table.
     mod rewrite_body;
 
-    const RULES: Key<Items<Table>> = Key::new(
+    const RULES: ConfigKey<Items<CheckedTable>> = ConfigKey::new(
         "rules",
         &RULE_LIST,
         Required,
@@ -41,7 +41,7 @@ table! {
         "The rules. Each has one of `text`, `regex` and `select`.",
     );
 
-    const TYPES: Defaulted<Items<MediaRange>> = Key::defaulted(
+    const TYPES: Defaulted<Items<MediaRange>> = ConfigKey::defaulted(
         "types",
         &List { of: Media, least: 1 },
         r#"["text/html"]"#,
@@ -51,7 +51,7 @@ table! {
          24 KB with a `regex` whose matches may be long, so such rules do not fit `text/event-stream`.",
     );
 
-    const MAX: Defaulted<u64> = Key::defaulted(
+    const MAX: Defaulted<u64> = ConfigKey::defaulted(
         "max",
         &Size { min: 1_000, max: 1 << 40 },
         r#""16MB""#,
@@ -64,7 +64,7 @@ table! {
     /// A rule of `rewrite_body`.
     mod rule;
 
-    const TEXT: Key<String> = Key::new(
+    const TEXT: ConfigKey<String> = ConfigKey::new(
         "text",
         &Body,
         Absent("`regex` or `select`"),
@@ -73,7 +73,7 @@ table! {
     )
     .with(BESIDE_WITH);
 
-    const REGEX: Key<String> = Key::new(
+    const REGEX: ConfigKey<String> = ConfigKey::new(
         "regex",
         &Body,
         Absent("`text` or `select`"),
@@ -83,7 +83,7 @@ table! {
     )
     .with(BESIDE_WITH);
 
-    const WITH: Key<String> = Key::new(
+    const WITH: ConfigKey<String> = ConfigKey::new(
         "with",
         &Body,
         Absent("an operation of `select`"),
@@ -99,7 +99,7 @@ table! {
     .with(r#"text = "@version@""#)
     .atop("values.version.file = \"/etc/version\"");
 
-    const SELECT: Key<String> = Key::new(
+    const SELECT: ConfigKey<String> = ConfigKey::new(
         "select",
         &Body,
         Absent("`text` or `regex`"),
@@ -111,7 +111,7 @@ table! {
     )
     .with("remove = true");
 
-    const APPEND: Key<String> = Key::new(
+    const APPEND: ConfigKey<String> = ConfigKey::new(
         "append",
         &Body,
         Absent("another operation"),
@@ -120,7 +120,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const PREPEND: Key<String> = Key::new(
+    const PREPEND: ConfigKey<String> = ConfigKey::new(
         "prepend",
         &Body,
         Absent("another operation"),
@@ -129,7 +129,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const BEFORE: Key<String> = Key::new(
+    const BEFORE: ConfigKey<String> = ConfigKey::new(
         "before",
         &Body,
         Absent("another operation"),
@@ -138,7 +138,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const AFTER: Key<String> = Key::new(
+    const AFTER: ConfigKey<String> = ConfigKey::new(
         "after",
         &Body,
         Absent("another operation"),
@@ -147,7 +147,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const REPLACE: Key<String> = Key::new(
+    const REPLACE: ConfigKey<String> = ConfigKey::new(
         "replace",
         &Body,
         Absent("another operation"),
@@ -156,7 +156,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const INNER: Key<String> = Key::new(
+    const INNER: ConfigKey<String> = ConfigKey::new(
         "inner",
         &Body,
         Absent("another operation"),
@@ -165,7 +165,7 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const REMOVE: Defaulted<bool> = Key::defaulted(
+    const REMOVE: Defaulted<bool> = ConfigKey::defaulted(
         "remove",
         &Flag,
         "false",
@@ -174,9 +174,9 @@ table! {
     )
     .with(BESIDE_SELECT);
 
-    const SET: Key<MapOf<Option<String>>> = Key::new(
+    const SET: ConfigKey<MapOf<Option<String>>> = ConfigKey::new(
         "set",
-        &Map { names: Names::Attributes, of: Unless(False, Body), beside: &[] },
+        &Map { names: MapKeys::Attributes, of: Unless(False, Body), beside: &[] },
         Absent("another operation"),
         r#"{ nonce = "{id}", onload = false }"#,
         "Attributes that it gets; `false` takes one away.",
@@ -188,7 +188,7 @@ table! {
     /// `[values.NAME]`.
     mod value;
 
-    const FILE: Key<PathBuf> = Key::new(
+    const FILE: ConfigKey<PathBuf> = ConfigKey::new(
         "file",
         &FilePath,
         Absent("`url`"),
@@ -196,7 +196,7 @@ table! {
         "A file whose text it is, without its last line break.",
     );
 
-    const URL: Key<HttpUrl> = Key::new(
+    const URL: ConfigKey<HttpUrl> = ConfigKey::new(
         "url",
         &PlainUrl,
         Absent("`file`"),
@@ -204,7 +204,7 @@ table! {
         "A URL of plain HTTP whose body it is, without its last line break. An answer that is not 200 changes nothing.",
     );
 
-    const EVERY: Defaulted<Duration> = Key::defaulted(
+    const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
         &Time { min: 1_000 },
         r#""10s""#,
@@ -213,9 +213,9 @@ table! {
     )
     .with(r#"file = "/etc/version""#);
 
-    const DEFAULT: Key<String> = Key::new(
+    const DEFAULT: ConfigKey<String> = ConfigKey::new(
         "default",
-        &Line,
+        &SingleLine,
         Absent("nothing"),
         r#""1.0""#,
         "What it is until it was had once.",

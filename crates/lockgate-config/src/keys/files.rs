@@ -6,12 +6,12 @@ use crate::model::Symlinks;
 use crate::values::*;
 
 use super::Unset::Absent;
-use super::{Defaulted, Key, Names};
+use super::{ConfigKey, Defaulted, MapKeys};
 
 /// A verb without which the others change nothing.
 const BESIDE: &str = r#"root = "/srv/www""#;
 
-pub(crate) const ROOT: Key<PathBuf> = Key::new(
+pub(crate) const ROOT: ConfigKey<PathBuf> = ConfigKey::new(
     "root",
     &FilePath,
     Absent("`proxy`, `redirect`, `respond`, or what the site says"),
@@ -22,7 +22,7 @@ pub(crate) const ROOT: Key<PathBuf> = Key::new(
      best written beside and renamed: a large one that is overwritten while it is sent breaks that answer off.",
 );
 
-pub(crate) const INDEX: Defaulted<Items<String>> = Key::defaulted(
+pub(crate) const INDEX: Defaulted<Items<String>> = ConfigKey::defaulted(
     "index",
     &List {
         of: FileName,
@@ -34,7 +34,7 @@ pub(crate) const INDEX: Defaulted<Items<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const CLEAN_URLS: Defaulted<bool> = Key::defaulted(
+pub(crate) const CLEAN_URLS: Defaulted<bool> = ConfigKey::defaulted(
     "clean_urls",
     &Flag,
     "false",
@@ -44,7 +44,7 @@ pub(crate) const CLEAN_URLS: Defaulted<bool> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const TRY: Key<Items<String>> = Key::new(
+pub(crate) const TRY: ConfigKey<Items<String>> = ConfigKey::new(
     "try",
     &List { of: TryPath, least: 1 },
     Absent("the path of the request"),
@@ -55,7 +55,7 @@ pub(crate) const TRY: Key<Items<String>> = Key::new(
 )
 .with(BESIDE);
 
-pub(crate) const SPA: Defaulted<Switch<String>> = Key::defaulted(
+pub(crate) const SPA: Defaulted<Switch<String>> = ConfigKey::defaulted(
     "spa",
     &OrFlag(InsidePath),
     "false",
@@ -66,7 +66,7 @@ pub(crate) const SPA: Defaulted<Switch<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const NOT_FOUND: Defaulted<Option<String>> = Key::defaulted(
+pub(crate) const NOT_FOUND: Defaulted<Option<String>> = ConfigKey::defaulted(
     "not_found",
     &Unless(False, InsidePath),
     "false",
@@ -75,7 +75,7 @@ pub(crate) const NOT_FOUND: Defaulted<Option<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const LISTING: Defaulted<bool> = Key::defaulted(
+pub(crate) const LISTING: Defaulted<bool> = ConfigKey::defaulted(
     "listing",
     &Flag,
     "false",
@@ -85,7 +85,7 @@ pub(crate) const LISTING: Defaulted<bool> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const HIDDEN: Defaulted<bool> = Key::defaulted(
+pub(crate) const HIDDEN: Defaulted<bool> = ConfigKey::defaulted(
     "hidden",
     &Flag,
     "false",
@@ -94,7 +94,7 @@ pub(crate) const HIDDEN: Defaulted<bool> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const SYMLINKS: Defaulted<Symlinks> = Key::defaulted(
+pub(crate) const SYMLINKS: Defaulted<Symlinks> = ConfigKey::defaulted(
     "symlinks",
     &Words(&[("inside", Symlinks::Inside), ("follow", Symlinks::Follow)]),
     r#""inside""#,
@@ -103,9 +103,9 @@ pub(crate) const SYMLINKS: Defaulted<Symlinks> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const TYPES: Defaulted<MapOf<String>> = Key::defaulted(
+pub(crate) const TYPES: Defaulted<MapOf<String>> = ConfigKey::defaulted(
     "types",
-    &Map { names: Names::FileTypes, of: MediaType, beside: &[] },
+    &Map { names: MapKeys::FileTypes, of: MediaType, beside: &[] },
     "{}",
     r#"{ ".wasm" = "application/wasm", "/feed/*" = "application/rss+xml" }"#,
     "Media types of files, by the ending of the name or by the path of the request, over the well-known ones. A path is \
@@ -113,7 +113,7 @@ pub(crate) const TYPES: Defaulted<MapOf<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const CHARSET: Defaulted<Option<String>> = Key::defaulted(
+pub(crate) const CHARSET: Defaulted<Option<String>> = ConfigKey::defaulted(
     "charset",
     &Unless(False, Token),
     r#""utf-8""#,
@@ -122,7 +122,7 @@ pub(crate) const CHARSET: Defaulted<Option<String>> = Key::defaulted(
 )
 .with(BESIDE);
 
-pub(crate) const PRECOMPRESSED: Defaulted<bool> = Key::defaulted(
+pub(crate) const PRECOMPRESSED: Defaulted<bool> = ConfigKey::defaulted(
     "precompressed",
     &Flag,
     "true",

@@ -4,13 +4,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::model::{EndpointAddr, HashKey, Protocol, ProxyVersion};
-use crate::table::Table;
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{AT_LEAST_1MS, Defaulted, Key, PROXY_VERSIONS, Row, tcp, tls};
+use super::{AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, PROXY_VERSIONS, tcp, tls};
 
-pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = Key::defaulted(
+pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = ConfigKey::defaulted(
     "protocol",
     &Words(&[
         ("http1", Protocol::Http1),
@@ -27,7 +27,7 @@ pub(super) const PROTOCOL_KEY: Defaulted<Protocol> = Key::defaulted(
      they are and takes no pool that speaks HTTP/2.",
 );
 
-pub(super) const PROXY_PROTOCOL_KEY: Key<ProxyVersion> = Key::new(
+pub(super) const PROXY_PROTOCOL_KEY: ConfigKey<ProxyVersion> = ConfigKey::new(
     "proxy_protocol",
     &PROXY_VERSIONS,
     Absent("none is sent"),
@@ -38,16 +38,16 @@ pub(super) const PROXY_PROTOCOL_KEY: Key<ProxyVersion> = Key::new(
 
 /// How endpoints are chosen for clients that belong to none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Order {
+pub(crate) enum BalanceMethod {
     P2c,
     Least,
     RoundRobin,
 }
 
-const ORDERS: Words<Order> = Words(&[
-    ("p2c", Order::P2c),
-    ("least", Order::Least),
-    ("round-robin", Order::RoundRobin),
+const ORDERS: Words<BalanceMethod> = Words(&[
+    ("p2c", BalanceMethod::P2c),
+    ("least", BalanceMethod::Least),
+    ("round-robin", BalanceMethod::RoundRobin),
 ]);
 
 const TCP: Words<()> = Words(&[("tcp", ())]);
@@ -65,7 +65,7 @@ const STATUSES: List<Statuses> = List {
 };
 
 table! {
-    const ENDPOINTS: Key<Items<Form<EndpointAddr>>> = Key::new(
+    const ENDPOINTS: ConfigKey<Items<ShortOrLong<EndpointAddr>>> = ConfigKey::new(
         "endpoints",
         &tcp::ENDPOINTS,
         Required,
@@ -79,7 +79,7 @@ table! {
 
     const PROTOCOL: Defaulted<Protocol> = PROTOCOL_KEY;
 
-    const BALANCE: Key<Form<Order>> = Key::new(
+    const BALANCE: ConfigKey<ShortOrLong<BalanceMethod>> = ConfigKey::new(
         "balance",
         &Short { short: ORDERS, long: TableOf(balance::ALL) },
         Absent("`\"p2c\"` for sites, `\"least\"` for `[tcp]`"),
@@ -89,7 +89,7 @@ table! {
          that is relayed is in flight from beginning to end.",
     );
 
-    const HEALTH: Defaulted<Form<Option<Option<String>>>> = Key::defaulted(
+    const HEALTH: Defaulted<ShortOrLong<Option<Option<String>>>> = ConfigKey::defaulted(
         "health",
         &Short { short: Unless(False, Unless(TCP, UrlPath)), long: TableOf(health::ALL) },
         "false",
@@ -98,7 +98,7 @@ table! {
          connection comes about.",
     );
 
-    const EJECT: Key<Form<()>> = Key::new(
+    const EJECT: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "eject",
         &Short { short: False, long: TableOf(eject::ALL) },
         Within,
@@ -112,7 +112,7 @@ table! {
          what fails meanwhile counts as one failure. That, and no ejections, is what `false` leaves.",
     );
 
-    const SLOW_START: Defaulted<Duration> = Key::defaulted(
+    const SLOW_START: Defaulted<Duration> = ConfigKey::defaulted(
         "slow_start",
         &Time { min: 0 },
         r#""0s""#,
@@ -121,7 +121,7 @@ table! {
          to its whole `weight`. Not at the start.",
     );
 
-    const QUEUE: Key<Table> = Key::new(
+    const QUEUE: ConfigKey<CheckedTable> = ConfigKey::new(
         "queue",
         &TableOf(queue::ALL),
         Within,
@@ -130,7 +130,7 @@ table! {
          as well where the process or the client has no socket left: see `limits.connections`.",
     );
 
-    const IDLE: Key<Table> = Key::new(
+    const IDLE: ConfigKey<CheckedTable> = ConfigKey::new(
         "idle",
         &TableOf(idle::ALL),
         Within,
@@ -138,7 +138,7 @@ table! {
         "Connections that are kept for the next request, until others need their sockets: see `limits.connections`.",
     );
 
-    const RETRY: Key<Form<()>> = Key::new(
+    const RETRY: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "retry",
         &Short { short: False, long: TableOf(retry::ALL) },
         Within,
@@ -148,10 +148,10 @@ table! {
          that it did not look at them. `false` never does.",
     );
 
-    const TLS: Key<Table> = tcp::TLS_TO;
-    const PROXY_PROTOCOL: Key<ProxyVersion> = PROXY_PROTOCOL_KEY;
+    const TLS: ConfigKey<CheckedTable> = tcp::TLS_TO;
+    const PROXY_PROTOCOL: ConfigKey<ProxyVersion> = PROXY_PROTOCOL_KEY;
 
-    const MAINTENANCE: Key<Table> = Key::new(
+    const MAINTENANCE: ConfigKey<CheckedTable> = ConfigKey::new(
         "maintenance",
         &TableOf(maintenance::ALL),
         Absent("a page that says so, with 503"),
@@ -165,7 +165,7 @@ table! {
     /// `health`.
     mod health;
 
-    const PATH: Key<String> = Key::new(
+    const PATH: ConfigKey<String> = ConfigKey::new(
         "path",
         &UrlPath,
         Absent("only whether a connection comes about, as `\"tcp\"`"),
@@ -173,9 +173,9 @@ table! {
         "The path, and perhaps query, of the request.",
     );
 
-    const GRPC: Defaulted<Switch<String>> = Key::defaulted(
+    const GRPC: Defaulted<Switch<String>> = ConfigKey::defaulted(
         "grpc",
-        &OrFlag(Name),
+        &OrFlag(Identifier),
         "false",
         r#""package.Service""#,
         "Asks by the gRPC health protocol (`grpc.health.v1.Health/Check`) instead, about the server (`true`) or one of \
@@ -183,7 +183,7 @@ table! {
     )
     .around(r#"protocol = "h2c""#);
 
-    const TCP: Key<bool> = Key::new(
+    const TCP: ConfigKey<bool> = ConfigKey::new(
         "tcp",
         &Flag,
         Absent("`true` without `path` and `grpc`"),
@@ -192,7 +192,7 @@ table! {
     )
     .with(r#"expect = "PONG""#);
 
-    const SEND: Key<String> = Key::new(
+    const SEND: ConfigKey<String> = ConfigKey::new(
         "send",
         &Body,
         Absent("nothing"),
@@ -201,16 +201,16 @@ table! {
     )
     .with("tcp = true");
 
-    const METHOD: Defaulted<String> = Key::defaulted(
+    const METHOD: Defaulted<String> = ConfigKey::defaulted(
         "method",
-        &Method,
+        &MethodName,
         r#""GET""#,
         r#""HEAD""#,
         "The method of the request.",
     )
     .with(r#"path = "/health""#);
 
-    const EVERY: Defaulted<Duration> = Key::defaulted(
+    const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
         &Time { min: 10 },
         r#""2s""#,
@@ -218,7 +218,7 @@ table! {
         "From one check to the next.",
     );
 
-    const TIMEOUT: Defaulted<Duration> = Key::defaulted(
+    const TIMEOUT: Defaulted<Duration> = ConfigKey::defaulted(
         "timeout",
         &AT_LEAST_1MS,
         r#""1s""#,
@@ -226,23 +226,23 @@ table! {
         "When a check has failed.",
     );
 
-    const FALL: Defaulted<u32> = Key::defaulted(
+    const FALL: Defaulted<u32> = ConfigKey::defaulted(
         "fall",
-        &Number::new(1, 1_000),
+        &WholeNumber::new(1, 1_000),
         "3",
         "2",
         "Failures in a row after which an endpoint is down.",
     );
 
-    const RISE: Defaulted<u32> = Key::defaulted(
+    const RISE: Defaulted<u32> = ConfigKey::defaulted(
         "rise",
-        &Number::new(1, 1_000),
+        &WholeNumber::new(1, 1_000),
         "2",
         "1",
         "Successes in a row after which it is up again.",
     );
 
-    const EXPECT: Key<Expected> = Key::new(
+    const EXPECT: ConfigKey<Expected> = ConfigKey::new(
         "expect",
         &Either(&[
             &As(Body, Expected::Text),
@@ -255,24 +255,24 @@ table! {
     )
     .with(r#"path = "/health""#);
 
-    const BODY: Key<String> = Key::new(
+    const BODY: ConfigKey<String> = ConfigKey::new(
         "body",
-        &Line,
+        &SingleLine,
         Absent("any"),
         r#""ready""#,
         "What the body must contain, within its first 64 KB.",
     )
     .with(r#"path = "/health""#);
 
-    const PORT: Key<u16> = Key::new(
+    const PORT: ConfigKey<u16> = ConfigKey::new(
         "port",
-        &Number::new(1, 65_535),
+        &WholeNumber::new(1, 65_535),
         Absent("that of each endpoint"),
         "8081",
         "Another port to ask.",
     );
 
-    const TLS: Key<Form<()>> = Key::new(
+    const TLS: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "tls",
         &Short { short: False, long: TableOf(tls::upstream::ALL) },
         Absent("that of the pool"),
@@ -285,7 +285,7 @@ table! {
     /// `balance`.
     mod balance;
 
-    const HASH: Key<HashKey> = Key::new(
+    const HASH: ConfigKey<HashKey> = ConfigKey::new(
         "hash",
         &HashBy,
         Absent("`sticky`"),
@@ -297,7 +297,7 @@ table! {
          passed over. For `[tcp]`: `\"client\"` and `\"sni\"`.",
     );
 
-    const STICKY: Key<Sticky> = Key::new(
+    const STICKY: ConfigKey<Sticky> = ConfigKey::new(
         "sticky",
         &StickyBy,
         Absent("`hash`"),
@@ -321,15 +321,15 @@ table! {
     /// `eject`.
     mod eject;
 
-    const ERRORS: Defaulted<u8> = Key::defaulted(
+    const ERRORS: Defaulted<u8> = ConfigKey::defaulted(
         "errors",
-        &Number::new(1, 100),
+        &WholeNumber::new(1, 100),
         "5",
         "3",
         "After how many failures in a row.",
     );
 
-    const FOR: Defaulted<Duration> = Key::defaulted(
+    const FOR: Defaulted<Duration> = ConfigKey::defaulted(
         "for",
         &AT_LEAST_1MS,
         r#""10s""#,
@@ -337,7 +337,7 @@ table! {
         "For how long.",
     );
 
-    const STATUSES: Key<Items<RangeInclusive<u16>>> = Key::new(
+    const STATUSES: ConfigKey<Items<RangeInclusive<u16>>> = ConfigKey::new(
         "statuses",
         &List { of: Statuses { from: 500 }, least: 1 },
         Absent("none"),
@@ -354,15 +354,15 @@ table! {
     /// `queue`.
     mod queue;
 
-    const MAX: Defaulted<usize> = Key::defaulted(
+    const MAX: Defaulted<usize> = ConfigKey::defaulted(
         "max",
-        &Number::new(0, 1_000_000),
+        &WholeNumber::new(0, 1_000_000),
         "1000",
         "100",
         "How many may wait, for the process; 0 refuses at once.",
     );
 
-    const WAIT: Defaulted<Duration> = Key::defaulted(
+    const WAIT: Defaulted<Duration> = ConfigKey::defaulted(
         "wait",
         &AT_LEAST_1MS,
         r#""2s""#,
@@ -376,15 +376,15 @@ table! {
     /// `idle`.
     mod idle;
 
-    const MAX: Defaulted<usize> = Key::defaulted(
+    const MAX: Defaulted<usize> = ConfigKey::defaulted(
         "max",
-        &Number::new(0, 100_000),
+        &WholeNumber::new(0, 100_000),
         "256",
         "32",
         "How many to one endpoint are kept, for each worker; 0 keeps none.",
     );
 
-    const FOR: Defaulted<Duration> = Key::defaulted(
+    const FOR: Defaulted<Duration> = ConfigKey::defaulted(
         "for",
         &AT_LEAST_1MS,
         r#""60s""#,
@@ -392,9 +392,9 @@ table! {
         "How long one may lie idle.",
     );
 
-    const REQUESTS: Defaulted<u64> = Key::defaulted(
+    const REQUESTS: Defaulted<u64> = ConfigKey::defaulted(
         "requests",
-        &Number::count(),
+        &WholeNumber::count(),
         "10000",
         "1000",
         "How many requests one may carry, over HTTP/2 too.",
@@ -405,15 +405,15 @@ table! {
     /// `retry`.
     mod retry;
 
-    const TIMES: Defaulted<u32> = Key::defaulted(
+    const TIMES: Defaulted<u32> = ConfigKey::defaulted(
         "times",
-        &Number::new(1, 10),
+        &WholeNumber::new(1, 10),
         "1",
         "2",
         "How often one request may be sent again.",
     );
 
-    const BUDGET: Defaulted<u8> = Key::defaulted(
+    const BUDGET: Defaulted<u8> = ConfigKey::defaulted(
         "budget",
         &Percent,
         r#""20%""#,
@@ -426,15 +426,15 @@ table! {
     /// `maintenance`.
     mod maintenance;
 
-    const STATUS: Defaulted<u16> = Key::defaulted(
+    const STATUS: Defaulted<u16> = ConfigKey::defaulted(
         "status",
-        &Number::new(200, 599),
+        &WholeNumber::new(200, 599),
         "503",
         "200",
         "The status.",
     );
 
-    const BODY: Defaulted<String> = Key::defaulted(
+    const BODY: Defaulted<String> = ConfigKey::defaulted(
         "body",
         &Body,
         r#""""#,
@@ -445,7 +445,7 @@ table! {
     const TYPE: Defaulted<String> = super::TYPE.with(r#"body = "<p>back soon""#);
 }
 
-pub(crate) const TYPE: Defaulted<String> = Key::defaulted(
+pub(crate) const TYPE: Defaulted<String> = ConfigKey::defaulted(
     "type",
     &FieldValue,
     r#""text/plain; charset=utf-8""#,

@@ -4,16 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{Cidr, LimitKey, Protocol, ProxyVersion};
-use crate::table::Table;
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
 use super::answers::SECURE;
 use super::tcp::{DESTINATION, Destination};
-use super::{Defaulted, Key, Names, OFF, Row, answers, content, files, pool, shape, tcp, timeouts};
+use super::{
+    ConfigKey, Defaulted, KeyRow, MapKeys, OFF, answers, content, files, pool, shape, tcp, timeouts,
+};
 
 /// The keys that a site and each of its paths can have, in the order of the reference.
-pub(crate) const ALL: &[Row] = &[
+pub(crate) const ALL: &[KeyRow] = &[
     PROXY.row(),
     files::ROOT.row(),
     REDIRECT.row(),
@@ -52,7 +54,7 @@ pub(crate) const ALL: &[Row] = &[
 ];
 
 /// A change to the fields of one name: nothing removes them, lines replace them, a table adds.
-pub(crate) type FieldChange = Form<Option<Items<String>>>;
+pub(crate) type FieldChange = ShortOrLong<Option<Items<String>>>;
 
 const LINES: OneOrMore<FieldValue> = OneOrMore(List {
     of: FieldValue,
@@ -64,7 +66,7 @@ const FIELD: Short<Unless<False, OneOrMore<FieldValue>>> = Short {
     long: TableOf(add::ALL),
 };
 
-const STATUS: Number<u16> = Number::new(200, 599);
+const STATUS: WholeNumber<u16> = WholeNumber::new(200, 599);
 
 /// A short form of `respond`.
 #[derive(Debug, Clone)]
@@ -85,7 +87,7 @@ pub(crate) enum RawPaths {
     Sent,
 }
 
-pub(crate) const PROXY: Key<Form<Destination>> = Key::new(
+pub(crate) const PROXY: ConfigKey<ShortOrLong<Destination>> = ConfigKey::new(
     "proxy",
     &Short { short: DESTINATION, long: TableOf(proxy::ALL) },
     Absent("`root`, `redirect`, `respond`, or what the site says"),
@@ -95,9 +97,9 @@ pub(crate) const PROXY: Key<Form<Destination>> = Key::new(
 )
 .inside(r#"to = "10.0.0.1:443""#);
 
-pub(crate) const REDIRECT: Key<Form<String>> = Key::new(
+pub(crate) const REDIRECT: ConfigKey<ShortOrLong<String>> = ConfigKey::new(
     "redirect",
-    &Short { short: Template, long: TableOf(redirect::ALL) },
+    &Short { short: UrlTemplate, long: TableOf(redirect::ALL) },
     Absent("`proxy`, `root`, `respond`, or what the site says"),
     r#""https://www.example.org{path}""#,
     "Requests are sent elsewhere, with 308. `{host}`, `{path}` and `{query}` stand for those of the request, `{*}` for \
@@ -105,7 +107,7 @@ pub(crate) const REDIRECT: Key<Form<String>> = Key::new(
 )
 .inside(r#"to = "https://www.example.org{path}""#);
 
-pub(crate) const RESPOND: Key<Form<ShortResponse>> = Key::new(
+pub(crate) const RESPOND: ConfigKey<ShortOrLong<ShortResponse>> = ConfigKey::new(
     "respond",
     &Short {
         short: RESPONSE_SHORT,
@@ -117,7 +119,7 @@ pub(crate) const RESPOND: Key<Form<ShortResponse>> = Key::new(
 )
 .inside(r#"body = "hello\n""#);
 
-pub(crate) const STRIP_PREFIX: Defaulted<bool> = Key::defaulted(
+pub(crate) const STRIP_PREFIX: Defaulted<bool> = ConfigKey::defaulted(
     "strip_prefix",
     &Flag,
     "false",
@@ -125,18 +127,18 @@ pub(crate) const STRIP_PREFIX: Defaulted<bool> = Key::defaulted(
     "Whether the path is sent on, or looked for in `root`, without what stands before `/*`.",
 );
 
-pub(crate) const REWRITE: Defaulted<Option<String>> = Key::defaulted(
+pub(crate) const REWRITE: Defaulted<Option<String>> = ConfigKey::defaulted(
     "rewrite",
-    &Unless(False, Template),
+    &Unless(False, UrlTemplate),
     "false",
     r#""/v1/{*}""#,
     "The path that the application sees, with the placeholders of `redirect`; without a `?` in it the query is kept.",
 );
 
-pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted(
+pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = ConfigKey::defaulted(
     "headers",
     &Map {
-        names: Names::AnswerFields,
+        names: MapKeys::AnswerFields,
         of: FIELD,
         beside: &[SECURE.row()],
     },
@@ -148,10 +150,10 @@ pub(crate) const HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted(
      `Cache-Control: no-store`, their `Content-Type`, and what belongs to their status, such as `WWW-Authenticate` and `Allow`.",
 );
 
-pub(crate) const REQUEST_HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted(
+pub(crate) const REQUEST_HEADERS: Defaulted<MapOf<FieldChange>> = ConfigKey::defaulted(
     "request_headers",
     &Map {
-        names: Names::RequestFields,
+        names: MapKeys::RequestFields,
         of: FIELD,
         beside: &[],
     },
@@ -160,7 +162,7 @@ pub(crate) const REQUEST_HEADERS: Defaulted<MapOf<FieldChange>> = Key::defaulted
     "The same for the fields of every request that is sent to an endpoint. Nothing else sees the change: access log, `X-Forwarded-Host`, `Location`, compression, CORS, limits and error pages go by what the client has sent, and so does `balance`, but for fields that `auth.copy` sets.",
 );
 
-pub(crate) const BODY: Key<Table> = Key::new(
+pub(crate) const BODY: ConfigKey<CheckedTable> = ConfigKey::new(
     "body",
     &TableOf(body::ALL),
     Within,
@@ -168,9 +170,9 @@ pub(crate) const BODY: Key<Table> = Key::new(
     "Request bodies.",
 );
 
-pub(crate) const LIMIT: Defaulted<Form<Option<WrittenLimit>>> = Key::defaulted(
+pub(crate) const LIMIT: Defaulted<ShortOrLong<Option<WrittenLimit>>> = ConfigKey::defaulted(
     "limit",
-    &Short { short: Unless(False, Limit), long: TableOf(limit::ALL) },
+    &Short { short: Unless(False, LimitText), long: TableOf(limit::ALL) },
     "false",
     r#""20/s per client burst 40""#,
     "How often requests may come; more are answered with 429. The short form is `\"RATE\"`, `\"RATE per WHO\"` or \
@@ -178,7 +180,7 @@ pub(crate) const LIMIT: Defaulted<Form<Option<WrittenLimit>>> = Key::defaulted(
 )
 .inside(r#"rate = "20/s""#);
 
-pub(crate) const AUTH: Defaulted<Form<()>> = Key::defaulted(
+pub(crate) const AUTH: Defaulted<ShortOrLong<()>> = ConfigKey::defaulted(
     "auth",
     &Short {
         short: False,
@@ -191,12 +193,12 @@ pub(crate) const AUTH: Defaulted<Form<()>> = Key::defaulted(
      (`cors`) come without either.",
 );
 
-pub(crate) const ALLOW: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
+pub(crate) const ALLOW: Defaulted<Option<Items<Cidr>>> = ConfigKey::defaulted(
     "allow",
     &Unless(
         False,
         List {
-            of: Network,
+            of: CidrNetwork,
             least: 1,
         },
     ),
@@ -205,12 +207,12 @@ pub(crate) const ALLOW: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
     "The only clients that are served; others are answered with 403.",
 );
 
-pub(crate) const DENY: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
+pub(crate) const DENY: Defaulted<Option<Items<Cidr>>> = ConfigKey::defaulted(
     "deny",
     &Unless(
         False,
         List {
-            of: Network,
+            of: CidrNetwork,
             least: 1,
         },
     ),
@@ -219,7 +221,7 @@ pub(crate) const DENY: Defaulted<Option<Items<Cidr>>> = Key::defaulted(
     "Clients that are answered with 403, also when `allow` has them.",
 );
 
-pub(crate) const TIMEOUTS: Key<Table> = Key::new(
+pub(crate) const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
     "timeouts",
     &TableOf(timeouts::route::ALL),
     Absent("the global `timeouts`"),
@@ -227,7 +229,7 @@ pub(crate) const TIMEOUTS: Key<Table> = Key::new(
     "Deadlines, merged over the global ones key by key.",
 );
 
-pub(crate) const REWRITE_LOCATION: Defaulted<bool> = Key::defaulted(
+pub(crate) const REWRITE_LOCATION: Defaulted<bool> = ConfigKey::defaulted(
     "rewrite_location",
     &Flag,
     "true",
@@ -236,7 +238,7 @@ pub(crate) const REWRITE_LOCATION: Defaulted<bool> = Key::defaulted(
      they name the endpoint.",
 );
 
-pub(crate) const TRACE: Defaulted<Switch<u8>> = Key::defaulted(
+pub(crate) const TRACE: Defaulted<Switch<u8>> = ConfigKey::defaulted(
     "trace",
     &OrFlag(Percent),
     "false",
@@ -246,10 +248,10 @@ pub(crate) const TRACE: Defaulted<Switch<u8>> = Key::defaulted(
      else it is taken out with its `tracestate`. The access log has the trace as `trace_id`.",
 );
 
-pub(crate) const ERROR_PAGES: Defaulted<MapOf<Option<PathBuf>>> = Key::defaulted(
+pub(crate) const ERROR_PAGES: Defaulted<MapOf<Option<PathBuf>>> = ConfigKey::defaulted(
     "error_pages",
     &Map {
-        names: Names::Errors,
+        names: MapKeys::Errors,
         of: Unless(False, FilePath),
         beside: &[],
     },
@@ -258,7 +260,7 @@ pub(crate) const ERROR_PAGES: Defaulted<MapOf<Option<PathBuf>>> = Key::defaulted
     "Files that are sent instead of our own pages of errors, by status; they are read when it starts.",
 );
 
-pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = Key::defaulted(
+pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = ConfigKey::defaulted(
     "redirects",
     &Unless(False, FilePath),
     "false",
@@ -270,7 +272,7 @@ pub(crate) const REDIRECTS: Defaulted<Option<PathBuf>> = Key::defaulted(
      itself is not redirected. A request that has no route is answered with 404 as ever. The file is read when it starts.",
 );
 
-pub(crate) const PATHS: Defaulted<RawPaths> = Key::defaulted(
+pub(crate) const PATHS: Defaulted<RawPaths> = ConfigKey::defaulted(
     "paths",
     &Words(&[("strict", RawPaths::Refused), ("as-is", RawPaths::Sent)]),
     r#""strict""#,
@@ -280,9 +282,9 @@ pub(crate) const PATHS: Defaulted<RawPaths> = Key::defaulted(
      of them leads to the same route.",
 );
 
-pub(super) const REALM: Defaulted<String> = Key::defaulted(
+pub(super) const REALM: Defaulted<String> = ConfigKey::defaulted(
     "realm",
-    &Line,
+    &SingleLine,
     r#""restricted""#,
     r#""api""#,
     "What the browser shows when it asks.",
@@ -296,26 +298,26 @@ table! {
     /// `proxy`, as a table.
     mod proxy;
 
-    const TO: Key<Destination> = tcp::TO;
-    const TLS: Key<Table> = tcp::TLS_TO;
+    const TO: ConfigKey<Destination> = tcp::TO;
+    const TLS: ConfigKey<CheckedTable> = tcp::TLS_TO;
 
     const PROTOCOL: Defaulted<Protocol> = pool::PROTOCOL_KEY;
-    const PROXY_PROTOCOL: Key<ProxyVersion> = pool::PROXY_PROTOCOL_KEY;
+    const PROXY_PROTOCOL: ConfigKey<ProxyVersion> = pool::PROXY_PROTOCOL_KEY;
 }
 
 table! {
     /// `redirect`, as a table.
     mod redirect;
 
-    const TO: Key<String> = Key::new(
+    const TO: ConfigKey<String> = ConfigKey::new(
         "to",
-        &Template,
+        &UrlTemplate,
         Required,
         r#""https://www.example.org{path}""#,
         "The target, as in the short form.",
     );
 
-    const STATUS: Defaulted<u16> = Key::defaulted(
+    const STATUS: Defaulted<u16> = ConfigKey::defaulted(
         "status",
         &OneOf(&[301, 302, 303, 307, 308]),
         "308",
@@ -328,7 +330,7 @@ table! {
     /// `respond`, as a table.
     mod respond;
 
-    const STATUS: Defaulted<u16> = Key::defaulted(
+    const STATUS: Defaulted<u16> = ConfigKey::defaulted(
         "status",
         &super::STATUS,
         "200",
@@ -336,7 +338,7 @@ table! {
         "The status.",
     );
 
-    const BODY: Defaulted<String> = Key::defaulted(
+    const BODY: Defaulted<String> = ConfigKey::defaulted(
         "body",
         &Body,
         r#""""#,
@@ -351,7 +353,7 @@ table! {
     /// A change that adds lines.
     mod add;
 
-    const ADD: Key<Items<String>> = Key::new(
+    const ADD: ConfigKey<Items<String>> = ConfigKey::new(
         "add",
         &LINES,
         Required,
@@ -364,7 +366,7 @@ table! {
     /// `body`.
     mod body;
 
-    const MAX: Defaulted<Option<u64>> = Key::defaulted(
+    const MAX: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "max",
         &Unless(OFF, Size { min: 0, max: u64::MAX }),
         r#""off""#,
@@ -372,9 +374,9 @@ table! {
         "The longest one. Longer ones are answered with 413.",
     );
 
-    const MIN_RATE: Key<Option<u64>> = Key::new(
+    const MIN_RATE: ConfigKey<Option<u64>> = ConfigKey::new(
         "min_rate",
-        &Unless(OFF, Rate),
+        &Unless(OFF, ByteRate),
         Absent("`rates.min_in`"),
         r#""10KB/s""#,
         "The least that must come while the body is due and read.",
@@ -385,7 +387,7 @@ table! {
     /// `limit`, as a table.
     mod limit;
 
-    const RATE: Key<(u32, Duration)> = Key::new(
+    const RATE: ConfigKey<(u32, Duration)> = ConfigKey::new(
         "rate",
         &Frequency,
         Required,
@@ -393,7 +395,7 @@ table! {
         "So many requests in a second, minute or hour.",
     );
 
-    const PER: Defaulted<LimitKey> = Key::defaulted(
+    const PER: Defaulted<LimitKey> = ConfigKey::defaulted(
         "per",
         &LimitBy,
         r#""client""#,
@@ -402,17 +404,17 @@ table! {
          nobody: the `\"route\"` as a whole.",
     );
 
-    const BURST: Key<u32> = Key::new(
+    const BURST: ConfigKey<u32> = ConfigKey::new(
         "burst",
-        &Number::new(1, 1_000_000),
+        &WholeNumber::new(1, 1_000_000),
         Absent("the number in `rate`"),
         "40",
         "How many may come at once.",
     );
 
-    const STATUS: Defaulted<u16> = Key::defaulted(
+    const STATUS: Defaulted<u16> = ConfigKey::defaulted(
         "status",
-        &Number::new(400, 599),
+        &WholeNumber::new(400, 599),
         "429",
         "503",
         "The status of a refusal.",
@@ -423,7 +425,7 @@ table! {
     /// `auth`.
     mod auth;
 
-    const BASIC: Key<PathBuf> = Key::new(
+    const BASIC: ConfigKey<PathBuf> = ConfigKey::new(
         "basic",
         &FilePath,
         Absent("`forward`"),
@@ -435,7 +437,7 @@ table! {
 
     const REALM: Defaulted<String> = super::REALM;
 
-    const FORWARD: Key<Destination> = Key::new(
+    const FORWARD: ConfigKey<Destination> = ConfigKey::new(
         "forward",
         &DESTINATION,
         Absent("`basic`"),
@@ -448,7 +450,7 @@ table! {
          `timeouts` the client gets 502, 503 or 504. Over TLS or HTTP/2 it is asked as its pool says.",
     );
 
-    const PATH: Defaulted<String> = Key::defaulted(
+    const PATH: Defaulted<String> = ConfigKey::defaulted(
         "path",
         &UrlPath,
         r#""/""#,
@@ -457,7 +459,7 @@ table! {
     )
     .with(BESIDE_FORWARD);
 
-    const COPY: Key<Items<String>> = Key::new(
+    const COPY: ConfigKey<Items<String>> = ConfigKey::new(
         "copy",
         &List { of: RequestField, least: 1 },
         Absent("none"),

@@ -4,27 +4,29 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{AcceptProxy, EndpointAddr, ProxyVersion, SentHeader};
-use crate::table::Table;
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required};
-use super::{AT_LEAST_1MS, Defaulted, Key, Names, OFF, PROXY_HEADER, Row, shape, timeouts, tls};
+use super::{
+    AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, MapKeys, OFF, PROXY_HEADER, shape, timeouts, tls,
+};
 
 /// Where requests or bytes go.
 #[derive(Debug, Clone)]
 pub(crate) enum Destination {
-    One(Upstream),
-    Many(Items<Form<EndpointAddr>>),
+    One(PoolOrEndpoint),
+    Many(Items<ShortOrLong<EndpointAddr>>),
 }
 
 pub(super) const DESTINATION: Either<Destination> = Either(&[
-    &As(Target, Destination::One),
+    &As(PoolOrAddress, Destination::One),
     &As(ENDPOINTS, Destination::Many),
 ]);
 
-pub(super) const ENDPOINTS: List<Short<Endpoint>> = List {
+pub(super) const ENDPOINTS: List<Short<UpstreamAddress>> = List {
     of: Short {
-        short: Endpoint,
+        short: UpstreamAddress,
         long: TableOf(endpoint::ALL),
     },
     least: 1,
@@ -37,12 +39,12 @@ const RELAYED: Short<Either<Destination>> = Short {
 };
 
 table! {
-    const TLS: Defaulted<Form<Option<PathBuf>>> = TLS_OFF;
-    const PROXY: Key<Form<Destination>> = WHERE_TO.or_absent("`sni`, `alpn` and `default` say where the bytes go");
+    const TLS: Defaulted<ShortOrLong<Option<PathBuf>>> = TLS_OFF;
+    const PROXY: ConfigKey<ShortOrLong<Destination>> = WHERE_TO.or_absent("`sni`, `alpn` and `default` say where the bytes go");
 
-    const SNI: Key<MapOf<Form<Destination>>> = Key::new(
+    const SNI: ConfigKey<MapOf<ShortOrLong<Destination>>> = ConfigKey::new(
         "sni",
-        &Map { names: Names::Servers, of: RELAYED, beside: &[] },
+        &Map { names: MapKeys::Servers, of: RELAYED, beside: &[] },
         Absent("names are not looked at"),
         r#"{ "mail.example.com" = "10.0.0.5:443", "*.example.net" = { proxy = "10.0.0.6:80", tls = { cert = "/etc/tls/net.pem" } } }"#,
         "Where the bytes go by the name that a client asks for in its ClientHello: exact, or `\"*.example.com\"` for \
@@ -53,9 +55,9 @@ table! {
     )
     .inside(r#"proxy = "10.0.0.6:80""#);
 
-    const ALPN: Key<MapOf<Form<Destination>>> = Key::new(
+    const ALPN: ConfigKey<MapOf<ShortOrLong<Destination>>> = ConfigKey::new(
         "alpn",
-        &Map { names: Names::Protocols, of: RELAYED, beside: &[] },
+        &Map { names: MapKeys::Protocols, of: RELAYED, beside: &[] },
         Absent("protocols are not looked at"),
         r#"{ "acme-tls/1" = "127.0.0.1:10443" }"#,
         "The same by a protocol that a client offers by ALPN (RFC 7301), whatever name it asks for: who offers one of these goes \
@@ -63,7 +65,7 @@ table! {
     )
     .inside(r#"proxy = "10.0.0.6:80""#);
 
-    const DEFAULT: Key<Form<Destination>> = Key::new(
+    const DEFAULT: ConfigKey<ShortOrLong<Destination>> = ConfigKey::new(
         "default",
         &RELAYED,
         Absent("whoever asks for another name is refused"),
@@ -73,9 +75,9 @@ table! {
     )
     .inside(r#"proxy = "10.0.0.6:80""#);
 
-    const PROXY_PROTOCOL: Key<SentHeader> = SENT_HEADER;
+    const PROXY_PROTOCOL: ConfigKey<SentHeader> = SENT_HEADER;
 
-    const ACCEPT_PROXY: Defaulted<AcceptProxy> = Key::defaulted(
+    const ACCEPT_PROXY: Defaulted<AcceptProxy> = ConfigKey::defaulted(
         "accept_proxy",
         &PROXY_HEADER,
         "false",
@@ -85,7 +87,7 @@ table! {
     )
     .atop(r#"trusted = ["10.0.0.0/8"]"#);
 
-    const TIMEOUTS: Key<Table> = Key::new(
+    const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "timeouts",
         &TableOf(timeouts::relay::ALL),
         Absent("the global `timeouts`"),
@@ -93,7 +95,7 @@ table! {
         "Deadlines of this listener, merged over the global ones key by key.",
     );
 
-    const MAX_LIFETIME: Defaulted<Option<Duration>> = Key::defaulted(
+    const MAX_LIFETIME: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "max_lifetime",
         &Unless(OFF, AT_LEAST_1MS),
         r#""off""#,
@@ -101,10 +103,10 @@ table! {
         "After how long a connection ends, whatever it carries.",
     );
 
-    const SHAPE: Defaulted<Form<Option<u64>>> = shape::SHAPE;
+    const SHAPE: Defaulted<ShortOrLong<Option<u64>>> = shape::SHAPE;
 }
 
-const TLS_OFF: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
+const TLS_OFF: Defaulted<ShortOrLong<Option<PathBuf>>> = ConfigKey::defaulted(
     "tls",
     &Short { short: Unless(False, FilePath), long: TableOf(tls::tcp::ALL) },
     "false",
@@ -114,7 +116,7 @@ const TLS_OFF: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
 )
 .inside(r#"cert = "/etc/tls/app.pem""#);
 
-const WHERE_TO: Key<Form<Destination>> = Key::new(
+const WHERE_TO: ConfigKey<ShortOrLong<Destination>> = ConfigKey::new(
     "proxy",
     &Short { short: DESTINATION, long: TableOf(proxy::ALL) },
     Required,
@@ -125,7 +127,7 @@ const WHERE_TO: Key<Form<Destination>> = Key::new(
 )
 .inside(r#"to = "10.0.0.1:443""#);
 
-const SENT_HEADER: Key<SentHeader> = Key::new(
+const SENT_HEADER: ConfigKey<SentHeader> = ConfigKey::new(
     "proxy_protocol",
     &Words(&[
         ("v1", SentHeader::Own(ProxyVersion::V1)),
@@ -140,7 +142,7 @@ const SENT_HEADER: Key<SentHeader> = Key::new(
      its `sni`, `alpn` and `default` that say nothing else.",
 );
 
-pub(super) const TO: Key<Destination> = Key::new(
+pub(super) const TO: ConfigKey<Destination> = ConfigKey::new(
     "to",
     &DESTINATION,
     Required,
@@ -148,7 +150,7 @@ pub(super) const TO: Key<Destination> = Key::new(
     "A pool, an address or a list of addresses, as in the short form. A pool says itself how it is spoken to.",
 );
 
-pub(super) const TLS_TO: Key<Table> = Key::new(
+pub(super) const TLS_TO: ConfigKey<CheckedTable> = ConfigKey::new(
     "tls",
     &TableOf(tls::upstream::ALL),
     Absent("no TLS"),
@@ -160,43 +162,43 @@ table! {
     /// An entry of `sni` and `alpn`, and `default`.
     mod relay;
 
-    const PROXY: Key<Form<Destination>> = WHERE_TO;
-    const TLS: Defaulted<Form<Option<PathBuf>>> = TLS_OFF;
+    const PROXY: ConfigKey<ShortOrLong<Destination>> = WHERE_TO;
+    const TLS: Defaulted<ShortOrLong<Option<PathBuf>>> = TLS_OFF;
 
-    const PROXY_PROTOCOL: Key<SentHeader> = SENT_HEADER;
+    const PROXY_PROTOCOL: ConfigKey<SentHeader> = SENT_HEADER;
 }
 
 table! {
     /// One endpoint.
     mod endpoint;
 
-    const ADDR: Key<EndpointAddr> = Key::new(
+    const ADDR: ConfigKey<EndpointAddr> = ConfigKey::new(
         "addr",
-        &Endpoint,
+        &UpstreamAddress,
         Required,
         r#""10.0.0.1:8080""#,
         "The address.",
     );
 
-    const WEIGHT: Defaulted<u16> = Key::defaulted(
+    const WEIGHT: Defaulted<u16> = ConfigKey::defaulted(
         "weight",
-        &Number::new(1, 256),
+        &WholeNumber::new(1, 256),
         "1",
         "2",
         "Its share beside the others.",
     )
     .with(r#"addr = "10.0.0.1:8080""#);
 
-    const MAX: Key<usize> = Key::new(
+    const MAX: ConfigKey<usize> = ConfigKey::new(
         "max",
-        &Number::count(),
+        &WholeNumber::count(),
         Absent("no limit"),
         "200",
         "Connections or requests in flight to it at once, for the process: over all tables that name it.",
     )
     .with(r#"addr = "10.0.0.1:8080""#);
 
-    const BACKUP: Defaulted<bool> = Key::defaulted(
+    const BACKUP: Defaulted<bool> = ConfigKey::defaulted(
         "backup",
         &Flag,
         "false",
@@ -211,6 +213,6 @@ table! {
     /// `proxy`, as a table.
     mod proxy;
 
-    const TO: Key<Destination> = super::TO;
-    const TLS: Key<Table> = TLS_TO;
+    const TO: ConfigKey<Destination> = super::TO;
+    const TLS: ConfigKey<CheckedTable> = TLS_TO;
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use crate::values::Unless;
 
-use super::{AT_LEAST_1MS, Defaulted, Key, OFF, Row};
+use super::{AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, OFF};
 
 table! {
-    const HANDSHAKE: Defaulted<Duration> = Key::defaulted(
+    const HANDSHAKE: Defaulted<Duration> = ConfigKey::defaulted(
         "handshake",
         &AT_LEAST_1MS,
         r#""10s""#,
@@ -16,7 +16,7 @@ table! {
          one that says nothing is accepted a second after it has connected.",
     );
 
-    const HEAD: Defaulted<Duration> = Key::defaulted(
+    const HEAD: Defaulted<Duration> = ConfigKey::defaulted(
         "head",
         &AT_LEAST_1MS,
         r#""10s""#,
@@ -24,7 +24,7 @@ table! {
         "From the first byte of a request to the end of its head.",
     );
 
-    const IDLE: Defaulted<Duration> = Key::defaulted(
+    const IDLE: Defaulted<Duration> = ConfigKey::defaulted(
         "idle",
         &AT_LEAST_1MS,
         r#""75s""#,
@@ -33,7 +33,7 @@ table! {
          place: see `limits.connections`.",
     );
 
-    const CONNECT: Defaulted<Duration> = Key::defaulted(
+    const CONNECT: Defaulted<Duration> = ConfigKey::defaulted(
         "connect",
         &AT_LEAST_1MS,
         r#""5s""#,
@@ -41,7 +41,7 @@ table! {
         "For one attempt to connect to an endpoint, again for its TLS, and for a place where all endpoints are at their `max`.",
     );
 
-    const RESPONSE: Defaulted<Option<Duration>> = Key::defaulted(
+    const RESPONSE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "response",
         &Unless(OFF, AT_LEAST_1MS),
         r#""60s""#,
@@ -49,7 +49,7 @@ table! {
         "From the end of a request to the first byte of its answer.",
     );
 
-    const TUNNEL_IDLE: Defaulted<Duration> = Key::defaulted(
+    const TUNNEL_IDLE: Defaulted<Duration> = ConfigKey::defaulted(
         "tunnel_idle",
         &AT_LEAST_1MS,
         r#""1h""#,

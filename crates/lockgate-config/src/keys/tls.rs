@@ -7,7 +7,7 @@ use crate::model::{CaSource, ClientAuthMode, Group, Suite, TlsVersion};
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
-use super::{Defaulted, Key, Row};
+use super::{ConfigKey, Defaulted, KeyRow};
 
 /// A policy that has a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ fn system(_: ()) -> CaSource {
 }
 
 table! {
-    const POLICY: Defaulted<Form<PolicyName>> = Key::defaulted(
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = ConfigKey::defaulted(
         "policy",
         &Short { short: POLICIES, long: TableOf(policy::ALL) },
         r#""intermediate""#,
@@ -37,7 +37,7 @@ table! {
          `\"modern\"` TLS 1.3 only; a table changes `\"intermediate\"` key by key.",
     );
 
-    const CERTS: Defaulted<Items<Form<PathBuf>>> = Key::defaulted(
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = ConfigKey::defaulted(
         "certs",
         &List { of: Short { short: FilePattern, long: TableOf(cert::ALL) }, least: 0 },
         "[]",
@@ -46,7 +46,7 @@ table! {
          are read when it starts.",
     );
 
-    const DEFAULT: Key<Form<PathBuf>> = Key::new(
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = ConfigKey::new(
         "default",
         &Short { short: FilePath, long: TableOf(cert::ALL) },
         Absent("such a client is refused; in a table that names exactly one certificate, that one"),
@@ -54,7 +54,7 @@ table! {
         "The certificate for a client that names no host, or one that no certificate covers.",
     );
 
-    const TICKETS: Key<Form<()>> = Key::new(
+    const TICKETS: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
         "tickets",
         &Short { short: False, long: TableOf(tickets::ALL) },
         Within,
@@ -63,7 +63,7 @@ table! {
          `keys`, `rotate` and `keep` do not apply.",
     );
 
-    const CLIENT_AUTH: Defaulted<Form<()>> = Key::defaulted(
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = ConfigKey::defaulted(
         "client_auth",
         &Short { short: False, long: TableOf(client_auth::ALL) },
         "false",
@@ -77,15 +77,15 @@ table! {
     /// `policy`.
     mod policy;
 
-    const VERSIONS: Key<Items<TlsVersion>> = Key::new(
+    const VERSIONS: ConfigKey<Items<TlsVersion>> = ConfigKey::new(
         "versions",
-        &List { of: Version, least: 1 },
+        &List { of: VersionName, least: 1 },
         Absent("both"),
         r#"["1.3"]"#,
         "TLS versions: `\"1.2\"`, `\"1.3\"`.",
     );
 
-    const SUITES: Key<Items<Suite>> = Key::new(
+    const SUITES: ConfigKey<Items<Suite>> = ConfigKey::new(
         "suites",
         &List { of: SuiteName, least: 1 },
         Absent("those of `\"intermediate\"` for these versions, AES before ChaCha20"),
@@ -93,7 +93,7 @@ table! {
         "Cipher suites, best first, by their IANA names; those of TLS 1.3 also with the prefix `TLS13_`.",
     );
 
-    const GROUPS: Key<Items<Group>> = Key::new(
+    const GROUPS: ConfigKey<Items<Group>> = ConfigKey::new(
         "groups",
         &List { of: GroupName, least: 1 },
         Absent("`X25519MLKEM768`, `X25519`, `secp256r1`, `secp384r1`"),
@@ -106,7 +106,7 @@ table! {
     /// One certificate.
     mod cert;
 
-    const CERT: Key<PathBuf> = Key::new(
+    const CERT: ConfigKey<PathBuf> = ConfigKey::new(
         "cert",
         &FilePath,
         Required,
@@ -114,7 +114,7 @@ table! {
         "The certificate and its chain, in PEM.",
     );
 
-    const KEY: Key<PathBuf> = Key::new(
+    const KEY: ConfigKey<PathBuf> = ConfigKey::new(
         "key",
         &FilePath,
         Absent("in the same file, or beside it with the ending `.key`"),
@@ -123,7 +123,7 @@ table! {
     )
     .with(r#"cert = "/etc/tls/app.pem""#);
 
-    const OCSP: Key<PathBuf> = Key::new(
+    const OCSP: ConfigKey<PathBuf> = ConfigKey::new(
         "ocsp",
         &FilePath,
         Absent("none is sent"),
@@ -137,7 +137,7 @@ table! {
     /// `tickets`.
     mod tickets;
 
-    const ROTATE: Defaulted<Duration> = Key::defaulted(
+    const ROTATE: Defaulted<Duration> = ConfigKey::defaulted(
         "rotate",
         &Time { min: 60_000 },
         r#""12h""#,
@@ -145,15 +145,15 @@ table! {
         "How long one key makes new tickets.",
     );
 
-    const KEEP: Defaulted<u8> = Key::defaulted(
+    const KEEP: Defaulted<u8> = ConfigKey::defaulted(
         "keep",
-        &Number::new(1, 16),
+        &WholeNumber::new(1, 16),
         "3",
         "2",
         "How many keys are accepted, the current one included.",
     );
 
-    const KEYS: Key<PathBuf> = Key::new(
+    const KEYS: ConfigKey<PathBuf> = ConfigKey::new(
         "keys",
         &FilePath,
         Absent("keys are made at start and never leave the process"),
@@ -166,7 +166,7 @@ table! {
     /// `client_auth`.
     mod client_auth;
 
-    const MODE: Defaulted<ClientAuthMode> = Key::defaulted(
+    const MODE: Defaulted<ClientAuthMode> = ConfigKey::defaulted(
         "mode",
         &Words(&[
             ("require", ClientAuthMode::Require),
@@ -177,7 +177,7 @@ table! {
         "`\"require\"` refuses a client without a valid certificate; `\"request\"` lets one come without any.",
     );
 
-    const CA: Key<PathBuf> = Key::new(
+    const CA: ConfigKey<PathBuf> = ConfigKey::new(
         "ca",
         &FilePath,
         Required,
@@ -191,7 +191,7 @@ table! {
     /// TLS to endpoints.
     mod upstream;
 
-    const NAME: Key<String> = Key::new(
+    const NAME: ConfigKey<String> = ConfigKey::new(
         "name",
         &HostName,
         Absent("the host or address of each endpoint; needed for a Unix socket"),
@@ -199,7 +199,7 @@ table! {
         "The name that is sent and that the certificate must carry.",
     );
 
-    const CA: Defaulted<CaSource> = Key::defaulted(
+    const CA: Defaulted<CaSource> = ConfigKey::defaulted(
         "ca",
         &Either(&[&As(SYSTEM, system), &As(FilePath, CaSource::File)]),
         r#""system""#,
@@ -207,9 +207,9 @@ table! {
         "Who signs it: the system's authorities or a PEM file.",
     );
 
-    const ALPN: Defaulted<Items<String>> = Key::defaulted(
+    const ALPN: Defaulted<Items<String>> = ConfigKey::defaulted(
         "alpn",
-        &List { of: Name, least: 0 },
+        &List { of: Identifier, least: 0 },
         "[]",
         r#"["postgresql"]"#,
         "Application protocols to offer, best first.",
@@ -220,7 +220,7 @@ table! {
     /// TLS of a site or a tunnel. HTTP says itself which protocols are offered.
     mod site;
 
-    const CERT: Key<PathBuf> = Key::new(
+    const CERT: ConfigKey<PathBuf> = ConfigKey::new(
         "cert",
         &FilePath,
         Absent("those of `certs`"),
@@ -228,7 +228,7 @@ table! {
         "The certificate of this listener and its chain, in PEM. It comes before those of `certs`.",
     );
 
-    const KEY: Key<PathBuf> = Key::new(
+    const KEY: ConfigKey<PathBuf> = ConfigKey::new(
         "key",
         &FilePath,
         Absent("in the same file, or beside it with the ending `.key`"),
@@ -236,7 +236,7 @@ table! {
         "The private key of `cert`.",
     );
 
-    const OCSP: Key<PathBuf> = Key::new(
+    const OCSP: ConfigKey<PathBuf> = ConfigKey::new(
         "ocsp",
         &FilePath,
         Absent("none is sent"),
@@ -244,38 +244,38 @@ table! {
         "An OCSP response for `cert`, in DER.",
     );
 
-    const CERTS: Defaulted<Items<Form<PathBuf>>> = super::CERTS;
-    const DEFAULT: Key<Form<PathBuf>> = super::DEFAULT;
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = super::CERTS;
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = super::DEFAULT;
 
-    const POLICY: Defaulted<Form<PolicyName>> = super::POLICY;
-    const TICKETS: Key<Form<()>> = super::TICKETS;
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
+    const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;
 
-    const CLIENT_AUTH: Defaulted<Form<()>> = super::CLIENT_AUTH;
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = super::CLIENT_AUTH;
 }
 
 table! {
     /// TLS of a `[tcp]` table.
     mod tcp;
 
-    const CERT: Key<PathBuf> = site::CERT;
-    const KEY: Key<PathBuf> = site::KEY;
+    const CERT: ConfigKey<PathBuf> = site::CERT;
+    const KEY: ConfigKey<PathBuf> = site::KEY;
 
-    const OCSP: Key<PathBuf> = site::OCSP;
-    const CERTS: Defaulted<Items<Form<PathBuf>>> = super::CERTS;
+    const OCSP: ConfigKey<PathBuf> = site::OCSP;
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = super::CERTS;
 
-    const DEFAULT: Key<Form<PathBuf>> = super::DEFAULT;
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = super::DEFAULT;
 
-    const ALPN: Defaulted<Items<String>> = Key::defaulted(
+    const ALPN: Defaulted<Items<String>> = ConfigKey::defaulted(
         "alpn",
-        &List { of: Name, least: 0 },
+        &List { of: Identifier, least: 0 },
         "[]",
         r#"["postgresql"]"#,
         "Application protocols to accept, best first; the application must then speak what was chosen. \
          Without it ALPN is not answered.",
     );
 
-    const POLICY: Defaulted<Form<PolicyName>> = super::POLICY;
-    const TICKETS: Key<Form<()>> = super::TICKETS;
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
+    const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;
 
-    const CLIENT_AUTH: Defaulted<Form<()>> = super::CLIENT_AUTH;
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = super::CLIENT_AUTH;
 }

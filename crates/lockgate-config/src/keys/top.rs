@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use crate::address::ListenAddr;
 use crate::host::SiteKey;
-use crate::model::{Cidr, EndpointAddr, Level, LogFormat, Memory};
-use crate::table::Table;
+use crate::model::{Cidr, EndpointAddr, LogFormat, LogLevel, Memory};
+use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
 use super::access_log::{self, AccessLogForm};
 use super::{
-    AUTO, Defaulted, Key, OFF, Row, content, http2, pool, ports, rates, site, tcp, timeouts, tls,
-    tunnel,
+    AUTO, ConfigKey, Defaulted, KeyRow, OFF, content, http2, pool, ports, rates, site, tcp,
+    timeouts, tls, tunnel,
 };
 
 table! {
-    const INCLUDE: Key<Items<PathBuf>> = Key::new(
+    const INCLUDE: ConfigKey<Items<PathBuf>> = ConfigKey::new(
         "include",
         &List { of: FilePattern, least: 0 },
         Absent("nothing more is read"),
@@ -26,23 +26,23 @@ table! {
          table of one listener, that is written twice is an error that names both places.",
     );
 
-    const WORKERS: Defaulted<Option<usize>> = Key::defaulted(
+    const WORKERS: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "workers",
-        &Unless(AUTO, Number::new(1, 1024)),
+        &Unless(AUTO, WholeNumber::new(1, 1024)),
         r#""auto""#,
         "4",
         "How many worker threads serve connections. `\"auto\"` is the CPU quota of the process.",
     );
 
-    const USER: Key<String> = Key::new(
+    const USER: ConfigKey<String> = ConfigKey::new(
         "user",
-        &Name,
+        &Identifier,
         Absent("the user who started it"),
         r#""lockgate""#,
         "The user to become, in every thread, after addresses are bound and keys are read. Files that are read again when they change must be readable by it; what is not is a warning.",
     );
 
-    const STATE: Key<PathBuf> = Key::new(
+    const STATE: ConfigKey<PathBuf> = ConfigKey::new(
         "state",
         &FilePath,
         Absent("nothing is kept"),
@@ -52,9 +52,9 @@ table! {
          `lockgate run -c /var/lib/lockgate/last-good.toml`, or copy it over your file.",
     );
 
-    const TRUSTED: Defaulted<Items<Cidr>> = Key::defaulted(
+    const TRUSTED: Defaulted<Items<Cidr>> = ConfigKey::defaulted(
         "trusted",
-        &List { of: Network, least: 0 },
+        &List { of: CidrNetwork, least: 0 },
         "[]",
         r#"["10.0.0.0/8"]"#,
         "The networks and addresses of proxies in front of Lockgate. What they say of their clients is believed: PROXY headers, where \
@@ -67,16 +67,16 @@ table! {
          remove or set it by `request_headers`.",
     );
 
-    const METRICS: Defaulted<Form<Option<ListenAddr>>> = Key::defaulted(
+    const METRICS: Defaulted<ShortOrLong<Option<ListenAddr>>> = ConfigKey::defaulted(
         "metrics",
-        &Short { short: Unless(False, Listener), long: TableOf(metrics::ALL) },
+        &Short { short: Unless(False, BindAddress), long: TableOf(metrics::ALL) },
         "false",
         r#""127.0.0.1:9090""#,
         "Where `/metrics`, `/top`, `/health` and `/ready` are served, in plain HTTP: `\"ADDR:PORT\"` or \
          `\"unix:PATH\"`. The short form is the value of `at`.",
     );
 
-    const ACCESS_LOG: Defaulted<AccessLogForm> = Key::defaulted(
+    const ACCESS_LOG: Defaulted<AccessLogForm> = ConfigKey::defaulted(
         "access_log",
         &access_log::FORM,
         r#""stdout""#,
@@ -85,7 +85,7 @@ table! {
          also after a format: `\"combined:/var/log/lockgate/access.log\"`; `false` writes none.",
     );
 
-    const LOG: Key<Form<Level>> = Key::new(
+    const LOG: ConfigKey<ShortOrLong<LogLevel>> = ConfigKey::new(
         "log",
         &Short { short: LEVELS, long: TableOf(log::ALL) },
         Within,
@@ -93,7 +93,7 @@ table! {
         "The operator log, on stderr. The short form is the value of `level`.",
     );
 
-    const DRAIN: Key<Table> = Key::new(
+    const DRAIN: ConfigKey<CheckedTable> = ConfigKey::new(
         "drain",
         &TableOf(drain::ALL),
         Within,
@@ -101,7 +101,7 @@ table! {
         "How it stops after TERM or INT.",
     );
 
-    const LIMITS: Key<Table> = Key::new(
+    const LIMITS: ConfigKey<CheckedTable> = ConfigKey::new(
         "limits",
         &TableOf(limits::ALL),
         Within,
@@ -110,7 +110,7 @@ table! {
          kernel's queue, and none fails.",
     );
 
-    const TIMEOUTS: Key<Table> = Key::new(
+    const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "timeouts",
         &TableOf(timeouts::ALL),
         Within,
@@ -118,7 +118,7 @@ table! {
         "Deadlines, for every listener that sets none of its own.",
     );
 
-    const RATES: Key<Table> = Key::new(
+    const RATES: ConfigKey<CheckedTable> = ConfigKey::new(
         "rates",
         &TableOf(rates::ALL),
         Within,
@@ -129,7 +129,7 @@ table! {
          keeps all of them, up to `http2.streams`.",
     );
 
-    const HTTP2: Key<Table> = Key::new(
+    const HTTP2: ConfigKey<CheckedTable> = ConfigKey::new(
         "http2",
         &TableOf(http2::ALL),
         Within,
@@ -147,7 +147,7 @@ table! {
          `timeouts.tunnel_idle`. Without requests the connection ends after `timeouts.idle`.",
     );
 
-    const DNS: Key<Table> = Key::new(
+    const DNS: ConfigKey<CheckedTable> = ConfigKey::new(
         "dns",
         &TableOf(dns::ALL),
         Within,
@@ -155,7 +155,7 @@ table! {
         "Who is asked for the records of services, endpoints written as `\"srv:NAME\"`. Names of hosts are resolved by the system.",
     );
 
-    const SOCKET: Key<Table> = Key::new(
+    const SOCKET: ConfigKey<CheckedTable> = ConfigKey::new(
         "socket",
         &TableOf(socket::ALL),
         Within,
@@ -163,7 +163,7 @@ table! {
         "Options of the sockets.",
     );
 
-    const PORTS: Key<Table> = Key::new(
+    const PORTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "ports",
         &TableOf(ports::ALL),
         Within,
@@ -171,7 +171,7 @@ table! {
         "The ports of sites whose key has none.",
     );
 
-    const TLS: Key<Table> = Key::new(
+    const TLS: ConfigKey<CheckedTable> = ConfigKey::new(
         "tls",
         &TableOf(tls::ALL),
         Within,
@@ -180,7 +180,7 @@ table! {
     )
     .inside(r#"certs = ["/etc/tls/*.pem"]"#);
 
-    const SITE: Key<Vec<Keyed<SiteKey>>> = Key::new(
+    const SITE: ConfigKey<Vec<Keyed<SiteKey>>> = ConfigKey::new(
         "site",
         &Tables::of(site::ALL),
         Absent("no HTTP is served; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
@@ -195,7 +195,7 @@ table! {
     )
     .inside(r#"proxy = "127.0.0.1:3000""#);
 
-    const POOL: Key<Vec<Keyed<TableName>>> = Key::new(
+    const POOL: ConfigKey<Vec<Keyed<TableName>>> = ConfigKey::new(
         "pool",
         &Tables::of(pool::ALL),
         Absent("addresses are written inline"),
@@ -204,7 +204,7 @@ table! {
     )
     .inside(r#"endpoints = ["10.0.0.1:8080"]"#);
 
-    const VALUES: Key<Vec<Keyed<TableName>>> = Key::new(
+    const VALUES: ConfigKey<Vec<Keyed<TableName>>> = ConfigKey::new(
         "values",
         &Tables::of(content::value::ALL),
         Absent("there are none"),
@@ -213,7 +213,7 @@ table! {
     )
     .inside(r#"file = "/etc/version""#);
 
-    const TUNNEL: Key<Vec<Keyed<ListenAddr>>> = Key::new(
+    const TUNNEL: ConfigKey<Vec<Keyed<ListenAddr>>> = ConfigKey::new(
         "tunnel",
         &Tables::of(tunnel::ALL),
         Absent("nobody has tunnels"),
@@ -222,7 +222,7 @@ table! {
          the rules say so. ADDR is as in `[tcp]` tables. Other methods are answered with 405, unless `forward` says otherwise.",
     );
 
-    const TCP: Key<Vec<Keyed<ListenAddr>>> = Key::new(
+    const TCP: ConfigKey<Vec<Keyed<ListenAddr>>> = ConfigKey::new(
         "tcp",
         &Tables::of(tcp::ALL),
         Absent("nothing is relayed unread; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
@@ -239,15 +239,15 @@ table! {
     /// `metrics`.
     mod metrics;
 
-    const AT: Key<ListenAddr> = Key::new(
+    const AT: ConfigKey<ListenAddr> = ConfigKey::new(
         "at",
-        &Listener,
+        &BindAddress,
         Required,
         r#""127.0.0.1:9090""#,
         "The address, or the path of a Unix socket.",
     );
 
-    const HOSTS: Defaulted<Items<String>> = Key::defaulted(
+    const HOSTS: Defaulted<Items<String>> = ConfigKey::defaulted(
         "hosts",
         &List { of: HostName, least: 0 },
         "[]",
@@ -259,18 +259,18 @@ table! {
     .with(r#"at = "127.0.0.1:9090""#);
 }
 
-const LEVELS: Words<Level> = Words(&[
-    ("error", Level::Error),
-    ("warn", Level::Warn),
-    ("info", Level::Info),
-    ("debug", Level::Debug),
+const LEVELS: Words<LogLevel> = Words(&[
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
 ]);
 
 table! {
     /// `log`.
     mod log;
 
-    const LEVEL: Defaulted<Level> = Key::defaulted(
+    const LEVEL: Defaulted<LogLevel> = ConfigKey::defaulted(
         "level",
         &LEVELS,
         r#""info""#,
@@ -278,7 +278,7 @@ table! {
         "The least severe level that is written.",
     );
 
-    const FORMAT: Defaulted<LogFormat> = Key::defaulted(
+    const FORMAT: Defaulted<LogFormat> = ConfigKey::defaulted(
         "format",
         &Words(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
         r#""text""#,
@@ -291,7 +291,7 @@ table! {
     /// `drain`.
     mod drain;
 
-    const DELAY: Defaulted<Duration> = Key::defaulted(
+    const DELAY: Defaulted<Duration> = ConfigKey::defaulted(
         "delay",
         &Time { min: 0 },
         r#""0s""#,
@@ -300,7 +300,7 @@ table! {
          balancer in front can look elsewhere.",
     );
 
-    const DEADLINE: Defaulted<Duration> = Key::defaulted(
+    const DEADLINE: Defaulted<Duration> = ConfigKey::defaulted(
         "deadline",
         &Time { min: 0 },
         r#""30s""#,
@@ -313,9 +313,9 @@ table! {
     /// `limits`.
     mod limits;
 
-    const CONNECTIONS: Defaulted<Option<usize>> = Key::defaulted(
+    const CONNECTIONS: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "connections",
-        &Unless(AUTO, Number::count()),
+        &Unless(AUTO, WholeNumber::count()),
         r#""auto""#,
         "20000",
         "Client connections at once. `\"auto\"` follows from the descriptor limit, which is raised at start: what is not kept \
@@ -335,9 +335,9 @@ table! {
          sockets have no share.",
     );
 
-    const PER_CLIENT: Defaulted<Option<usize>> = Key::defaulted(
+    const PER_CLIENT: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "per_client",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "100",
         "Connections at once from one client address (IPv6: one /64), whether or not places are scarce. As many more wait for a place, at most for \
@@ -345,16 +345,16 @@ table! {
          `http2.streams` says.",
     );
 
-    const HANDSHAKES: Defaulted<usize> = Key::defaulted(
+    const HANDSHAKES: Defaulted<usize> = ConfigKey::defaulted(
         "handshakes",
-        &Number::count(),
+        &WholeNumber::count(),
         "1024",
         "256",
         "TLS handshakes that are computed at once; more wait, at most for `timeouts.handshake`, and clients take turns. \
          One that waits for its client is not among them.",
     );
 
-    const MEMORY: Defaulted<Memory> = Key::defaulted(
+    const MEMORY: Defaulted<Memory> = ConfigKey::defaulted(
         "memory",
         &Either(&[
             &Words(&[("auto", Memory::Auto), ("off", Memory::Off)]),
@@ -369,7 +369,7 @@ table! {
          `memory`), but for those in `trusted`.",
     );
 
-    const HEAD: Defaulted<u64> = Key::defaulted(
+    const HEAD: Defaulted<u64> = ConfigKey::defaulted(
         "head",
         &Size { min: 1_000, max: 65_536 },
         r#""64KB""#,
@@ -377,17 +377,17 @@ table! {
         "The longest head of a request or answer. A longer one is refused.",
     );
 
-    const FIELDS: Defaulted<usize> = Key::defaulted(
+    const FIELDS: Defaulted<usize> = ConfigKey::defaulted(
         "fields",
-        &Number::new(1, 10_000),
+        &WholeNumber::new(1, 10_000),
         "128",
         "64",
         "The most fields in a head, and in the trailers of a body.",
     );
 
-    const REQUESTS: Defaulted<Option<u64>> = Key::defaulted(
+    const REQUESTS: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "requests",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "1000",
         "Requests on one client connection; it is closed after the last.",
@@ -398,9 +398,9 @@ table! {
     /// `dns`.
     mod dns;
 
-    const SERVERS: Key<Items<EndpointAddr>> = Key::new(
+    const SERVERS: ConfigKey<Items<EndpointAddr>> = ConfigKey::new(
         "servers",
-        &List { of: Endpoint, least: 1 },
+        &List { of: UpstreamAddress, least: 1 },
         Absent("those in /etc/resolv.conf"),
         r#"["10.0.0.53:53", "[fd00::53]:53"]"#,
         "Addresses of name servers, each with its port, in the order in which they are asked.",
@@ -411,15 +411,15 @@ table! {
     /// `socket`.
     mod socket;
 
-    const BACKLOG: Defaulted<u32> = Key::defaulted(
+    const BACKLOG: Defaulted<u32> = ConfigKey::defaulted(
         "backlog",
-        &Number::new(1, 65_535),
+        &WholeNumber::new(1, 65_535),
         "4096",
         "1024",
         "How many connections may wait to be accepted, for each worker; a Unix socket is shared by all. The kernel's `net.core.somaxconn` caps it.",
     );
 
-    const FAST_OPEN: Defaulted<bool> = Key::defaulted(
+    const FAST_OPEN: Defaulted<bool> = ConfigKey::defaulted(
         "fast_open",
         &Flag,
         "false",
@@ -427,7 +427,7 @@ table! {
         "TCP Fast Open on listeners. The kernel's `net.ipv4.tcp_fastopen` must allow it.",
     );
 
-    const KEEPALIVE: Defaulted<Option<Duration>> = Key::defaulted(
+    const KEEPALIVE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "keepalive",
         &Unless(OFF, Time { min: 1_000 }),
         r#""60s""#,

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{AcceptProxy, Cidr, Protocol, ProxyVersion};
-use crate::table::Table;
+use crate::table::CheckedTable;
 use crate::tunnel_rule::TunnelRule;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
 use super::{
-    AT_LEAST_1MS, Defaulted, Key, OFF, PROXY_HEADER, PROXY_VERSIONS, Row, SPOKEN, route, shape,
-    timeouts, tls,
+    AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, OFF, PROXY_HEADER, PROXY_VERSIONS, SPOKEN, route,
+    shape, timeouts, tls,
 };
 
 table! {
-    const TLS: Defaulted<Form<Option<PathBuf>>> = Key::defaulted(
+    const TLS: Defaulted<ShortOrLong<Option<PathBuf>>> = ConfigKey::defaulted(
         "tls",
         &Short { short: Unless(False, FilePath), long: TableOf(tls::site::ALL) },
         "false",
@@ -24,7 +24,7 @@ table! {
     )
     .inside(r#"cert = "/etc/tls/proxy.pem""#);
 
-    const PROTOCOLS: Key<Items<Protocol>> = Key::new(
+    const PROTOCOLS: ConfigKey<Items<Protocol>> = ConfigKey::new(
         "protocols",
         &SPOKEN,
         Absent("`[\"h2\", \"http1\"]` over TLS, `[\"http1\"]` without"),
@@ -32,7 +32,7 @@ table! {
         "What is spoken with clients, as in a `[site]` table. Over HTTP/2 one connection has up to `http2.streams` tunnels.",
     );
 
-    const ACCEPT_PROXY: Defaulted<AcceptProxy> = Key::defaulted(
+    const ACCEPT_PROXY: Defaulted<AcceptProxy> = ConfigKey::defaulted(
         "accept_proxy",
         &PROXY_HEADER,
         "false",
@@ -41,16 +41,16 @@ table! {
     )
     .atop(r#"trusted = ["10.0.0.0/8"]"#);
 
-    const CLIENTS: Key<Items<Cidr>> = Key::new(
+    const CLIENTS: ConfigKey<Items<Cidr>> = ConfigKey::new(
         "clients",
-        &List { of: Network, least: 1 },
+        &List { of: CidrNetwork, least: 1 },
         Absent("with `auth` everybody; else loopback, private and link-local addresses, and who may open the Unix socket"),
         r#"["10.0.0.0/8", "192.0.2.0/24"]"#,
         "Who may come; others are answered with 403. Whoever opens a proxy to everybody without `auth` lends out its address: that is a warning. Behind \
          what hides addresses (a NAT, a load balancer without PROXY headers) everybody looks like a neighbour: there ask for a password.",
     );
 
-    const ALLOW: Key<Items<TunnelRule>> = Key::new(
+    const ALLOW: ConfigKey<Items<TunnelRule>> = ConfigKey::new(
         "allow",
         &List { of: TunnelTarget, least: 1 },
         Absent("every host, at port 443, and 80 with `forward`"),
@@ -60,7 +60,7 @@ table! {
          Names are looked up here, and the rules are asked about each address again: the address that was asked about is the one that is dialled.",
     );
 
-    const DENY: Key<Items<TunnelRule>> = Key::new(
+    const DENY: ConfigKey<Items<TunnelRule>> = ConfigKey::new(
         "deny",
         &List { of: TunnelTarget, least: 1 },
         Absent("nothing"),
@@ -68,7 +68,7 @@ table! {
         "Where they may not, also when `allow` says so; without ports it is every port. A name does not stand for its addresses.",
     );
 
-    const PRIVATE: Defaulted<bool> = Key::defaulted(
+    const PRIVATE: Defaulted<bool> = ConfigKey::defaulted(
         "private",
         &Flag,
         "false",
@@ -78,7 +78,7 @@ table! {
          `\"10.1.0.0/16:22\"` opens itself, `\"0.0.0.0/0:22\"` does not.",
     );
 
-    const AUTH: Defaulted<Form<()>> = Key::defaulted(
+    const AUTH: Defaulted<ShortOrLong<()>> = ConfigKey::defaulted(
         "auth",
         &Short { short: False, long: TableOf(auth::ALL) },
         "false",
@@ -86,27 +86,27 @@ table! {
         "Who may use it: whoever knows a password, which clients bring as `Proxy-Authorization`; others get 407.",
     );
 
-    const LIMIT: Defaulted<Form<Option<WrittenLimit>>> = route::LIMIT;
+    const LIMIT: Defaulted<ShortOrLong<Option<WrittenLimit>>> = route::LIMIT;
 
-    const MAX_PER_CLIENT: Defaulted<Option<usize>> = Key::defaulted(
+    const MAX_PER_CLIENT: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "max_per_client",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "100",
         "Tunnels at once of one client address (IPv6: each /64), on all workers together; more are answered with 429. A request \
          that is forwarded counts once it has switched to another protocol.",
     );
 
-    const MAX_PER_USER: Defaulted<Option<usize>> = Key::defaulted(
+    const MAX_PER_USER: Defaulted<Option<usize>> = ConfigKey::defaulted(
         "max_per_user",
-        &Unless(OFF, Number::count()),
+        &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "100",
         "The same of one user of `auth`.",
     )
     .with(r#"auth = { basic = "/etc/lockgate/htpasswd" }"#);
 
-    const MAX_LIFETIME: Defaulted<Option<Duration>> = Key::defaulted(
+    const MAX_LIFETIME: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "max_lifetime",
         &Unless(OFF, AT_LEAST_1MS),
         r#""off""#,
@@ -114,7 +114,7 @@ table! {
         "After how long a tunnel ends, whatever it carries.",
     );
 
-    const MAX_BYTES: Defaulted<Option<u64>> = Key::defaulted(
+    const MAX_BYTES: Defaulted<Option<u64>> = ConfigKey::defaulted(
         "max_bytes",
         &Unless(OFF, Size { min: 1, max: u64::MAX }),
         r#""off""#,
@@ -122,9 +122,9 @@ table! {
         "After how many bytes a tunnel ends, both directions together. No more is read then, but for the rest of a record of 16 KB under TLS and up to 1 MB over HTTP/2, and the tunnel is cut within a tenth of a second, with more than 1,024 connections on a worker within one.",
     );
 
-    const SHAPE: Defaulted<Form<Option<u64>>> = shape::TUNNEL;
+    const SHAPE: Defaulted<ShortOrLong<Option<u64>>> = shape::TUNNEL;
 
-    const PROXY_PROTOCOL: Key<ProxyVersion> = Key::new(
+    const PROXY_PROTOCOL: ConfigKey<ProxyVersion> = ConfigKey::new(
         "proxy_protocol",
         &PROXY_VERSIONS,
         Absent("none is sent"),
@@ -132,7 +132,7 @@ table! {
         "The PROXY header that tells the target the client's address: for targets that expect one.",
     );
 
-    const FORWARD: Defaulted<bool> = Key::defaulted(
+    const FORWARD: Defaulted<bool> = ConfigKey::defaulted(
         "forward",
         &Flag,
         "false",
@@ -140,7 +140,7 @@ table! {
         "Whether requests for `http:` URLs are forwarded too, as clients without a tunnel ask a proxy for them. They go where tunnels may lead, over a connection of their own; rules without ports allow 80 as well. Targets are not told who asks (`X-Forwarded-For`), only by `Via` that it came through a proxy. They have the global `timeouts.response` to answer in.",
     );
 
-    const DNS: Key<Table> = Key::new(
+    const DNS: ConfigKey<CheckedTable> = ConfigKey::new(
         "dns",
         &TableOf(dns::ALL),
         Within,
@@ -148,7 +148,7 @@ table! {
         "Names of targets.",
     );
 
-    const TIMEOUTS: Key<Table> = Key::new(
+    const TIMEOUTS: ConfigKey<CheckedTable> = ConfigKey::new(
         "timeouts",
         &TableOf(timeouts::relay::ALL),
         Absent("the global `timeouts`"),
@@ -161,7 +161,7 @@ table! {
     /// `dns` of a tunnel.
     mod dns;
 
-    const TTL: Defaulted<Duration> = Key::defaulted(
+    const TTL: Defaulted<Duration> = ConfigKey::defaulted(
         "ttl",
         &Time { min: 0 },
         r#""60s""#,
@@ -175,7 +175,7 @@ table! {
     /// `auth` of a tunnel.
     mod auth;
 
-    const BASIC: Key<PathBuf> = Key::new(
+    const BASIC: ConfigKey<PathBuf> = ConfigKey::new(
         "basic",
         &FilePath,
         Required,
