@@ -6,7 +6,7 @@ use crate::codes::Code;
 use crate::keys::{self, KeyPath};
 use crate::language::Unset;
 
-/// The text of `docs/config.md`.
+/// The whole text of `docs/config.md`.
 pub fn reference() -> String {
     let mut text = INTRODUCTION.to_owned();
     let mut told: BTreeMap<(&str, &str), String> = BTreeMap::new();

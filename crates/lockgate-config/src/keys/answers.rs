@@ -106,7 +106,6 @@ pub(crate) const SECURE: Defaulted<ShortOrLong<bool>> = ConfigKey::defaulted(
 );
 
 table! {
-    /// `compress`.
     mod compress;
 
     const CODINGS: Defaulted<Items<Coding>> = ConfigKey::defaulted(
@@ -144,7 +143,6 @@ table! {
 }
 
 table! {
-    /// `compress.level`.
     mod level;
 
     const ZSTD: ConfigKey<u8> = ConfigKey::new(
@@ -173,7 +171,6 @@ table! {
 }
 
 table! {
-    /// `cors`.
     mod cors;
 
     const ORIGINS: ConfigKey<Items<Option<Origin>>> = ConfigKey::new(
@@ -226,7 +223,6 @@ table! {
 }
 
 table! {
-    /// `headers.secure`.
     mod secure;
 
     const HSTS: Defaulted<Option<Duration>> = ConfigKey::defaulted(

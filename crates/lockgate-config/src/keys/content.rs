@@ -30,7 +30,6 @@ pub(crate) const REWRITE_BODY: Defaulted<ShortOrLong<Option<Items<CheckedTable>>
 .inside(r#"rules = [{ text = "a", with = "b" }]"#);
 
 table! {
-    /// `rewrite_body`, as a table.
     mod rewrite_body;
 
     const RULES: ConfigKey<Items<CheckedTable>> = ConfigKey::new(
@@ -185,7 +184,6 @@ table! {
 }
 
 table! {
-    /// `[values.NAME]`.
     mod value;
 
     const FILE: ConfigKey<PathBuf> = ConfigKey::new(

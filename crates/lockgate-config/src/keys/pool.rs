@@ -162,7 +162,6 @@ table! {
 }
 
 table! {
-    /// `health`.
     mod health;
 
     const PATH: ConfigKey<String> = ConfigKey::new(
@@ -282,7 +281,6 @@ table! {
 }
 
 table! {
-    /// `balance`.
     mod balance;
 
     const HASH: ConfigKey<HashKey> = ConfigKey::new(
@@ -318,7 +316,6 @@ table! {
 }
 
 table! {
-    /// `eject`.
     mod eject;
 
     const ERRORS: Defaulted<u8> = ConfigKey::defaulted(
@@ -351,7 +348,6 @@ table! {
 }
 
 table! {
-    /// `queue`.
     mod queue;
 
     const MAX: Defaulted<usize> = ConfigKey::defaulted(
@@ -373,7 +369,6 @@ table! {
 }
 
 table! {
-    /// `idle`.
     mod idle;
 
     const MAX: Defaulted<usize> = ConfigKey::defaulted(
@@ -402,7 +397,6 @@ table! {
 }
 
 table! {
-    /// `retry`.
     mod retry;
 
     const TIMES: Defaulted<u32> = ConfigKey::defaulted(
@@ -423,7 +417,6 @@ table! {
 }
 
 table! {
-    /// `maintenance`.
     mod maintenance;
 
     const STATUS: Defaulted<u16> = ConfigKey::defaulted(

@@ -169,7 +169,6 @@ table! {
 }
 
 table! {
-    /// One endpoint.
     mod endpoint;
 
     const ADDR: ConfigKey<EndpointAddr> = ConfigKey::new(
@@ -210,7 +209,6 @@ table! {
 }
 
 table! {
-    /// `proxy`, as a table.
     mod proxy;
 
     const TO: ConfigKey<Destination> = super::TO;

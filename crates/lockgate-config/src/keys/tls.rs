@@ -74,7 +74,6 @@ table! {
 }
 
 table! {
-    /// `policy`.
     mod policy;
 
     const VERSIONS: ConfigKey<Items<TlsVersion>> = ConfigKey::new(
@@ -103,7 +102,6 @@ table! {
 }
 
 table! {
-    /// One certificate.
     mod cert;
 
     const CERT: ConfigKey<PathBuf> = ConfigKey::new(
@@ -134,7 +132,6 @@ table! {
 }
 
 table! {
-    /// `tickets`.
     mod tickets;
 
     const ROTATE: Defaulted<Duration> = ConfigKey::defaulted(
@@ -163,7 +160,6 @@ table! {
 }
 
 table! {
-    /// `client_auth`.
     mod client_auth;
 
     const MODE: Defaulted<ClientAuthMode> = ConfigKey::defaulted(
@@ -188,7 +184,6 @@ table! {
 }
 
 table! {
-    /// TLS to endpoints.
     mod upstream;
 
     const NAME: ConfigKey<String> = ConfigKey::new(

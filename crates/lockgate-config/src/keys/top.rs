@@ -236,7 +236,6 @@ table! {
 }
 
 table! {
-    /// `metrics`.
     mod metrics;
 
     const AT: ConfigKey<ListenAddr> = ConfigKey::new(
@@ -267,7 +266,6 @@ const LEVELS: Words<LogLevel> = Words(&[
 ]);
 
 table! {
-    /// `log`.
     mod log;
 
     const LEVEL: Defaulted<LogLevel> = ConfigKey::defaulted(
@@ -288,7 +286,6 @@ table! {
 }
 
 table! {
-    /// `drain`.
     mod drain;
 
     const DELAY: Defaulted<Duration> = ConfigKey::defaulted(
@@ -310,7 +307,6 @@ table! {
 }
 
 table! {
-    /// `limits`.
     mod limits;
 
     const CONNECTIONS: Defaulted<Option<usize>> = ConfigKey::defaulted(
@@ -395,7 +391,6 @@ table! {
 }
 
 table! {
-    /// `dns`.
     mod dns;
 
     const SERVERS: ConfigKey<Items<EndpointAddr>> = ConfigKey::new(
@@ -408,7 +403,6 @@ table! {
 }
 
 table! {
-    /// `socket`.
     mod socket;
 
     const BACKLOG: Defaulted<u32> = ConfigKey::defaulted(
