@@ -10,7 +10,7 @@ use crate::language::Unset;
 pub fn reference() -> String {
     let mut text = INTRODUCTION.to_owned();
     let mut told: BTreeMap<(&str, &str), String> = BTreeMap::new();
-    for way in keys::ways() {
+    for way in keys::key_paths() {
         let name = keys::full_name(&way);
         text.push_str(&heading(&way));
         let Some(key) = way.last() else { continue };
