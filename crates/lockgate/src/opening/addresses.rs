@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
-use lockgate_config::{At, Code, Config};
+use lockgate_config::{Code, Config, SourceSpan};
 use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress, SocketOwner};
 
 use super::{Mode, Opening, parent};
@@ -87,7 +87,7 @@ impl Opening<'_> {
         bound
     }
 
-    fn cannot_listen(&mut self, address: &ListenAddress, at: &At, error: &io::Error) {
+    fn cannot_listen(&mut self, address: &ListenAddress, at: &SourceSpan, error: &io::Error) {
         self.failed = true;
         let (code, cure) = binding_failed(address, error);
         self.report.push_at(
@@ -143,7 +143,7 @@ impl Opening<'_> {
 }
 
 /// Every address that listeners have, each once, and where it was written.
-fn addresses(config: &Config) -> Vec<(ListenAddress, At)> {
+fn addresses(config: &Config) -> Vec<(ListenAddress, SourceSpan)> {
     let relays = config.tcp.iter().map(|tcp| (&tcp.listen, &tcp.at));
     let tunnels = config
         .tunnels
@@ -153,7 +153,7 @@ fn addresses(config: &Config) -> Vec<(ListenAddress, At)> {
         .sites
         .iter()
         .flat_map(|site| site.listen.iter().map(|listen| (&listen.addr, &site.at)));
-    let mut addresses: Vec<(ListenAddress, At)> = Vec::new();
+    let mut addresses: Vec<(ListenAddress, SourceSpan)> = Vec::new();
     for (written, at) in relays.chain(tunnels).chain(sites) {
         let address = assemble::address(written);
         if !addresses.iter().any(|(known, _)| *known == address) {

@@ -2,7 +2,7 @@
 
 use Given::{Any, List, Number, Table, Text, True};
 
-/// What was written.
+/// The kind of the value that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     True,
@@ -10,7 +10,7 @@ pub(crate) enum Given {
     Text,
     List,
     Table,
-    /// Whatever it is.
+    /// A value of any kind.
     Any,
 }
 
@@ -126,7 +126,7 @@ const VALUES: &[(&str, Given, &str)] = &[
 ];
 
 /// What to write instead for `key`.
-pub(crate) fn instead(key: &str, given: Given) -> Option<&'static str> {
+pub(crate) fn other_type_cure(key: &str, given: Given) -> Option<&'static str> {
     let found = VALUES.iter().find(|(known, what, _)| {
         *known == key && matches!(what, what if *what == given || *what == Any)
     });

@@ -1,10 +1,10 @@
 //! Where keys stand, in words: for messages that send a key to its place.
 
-use crate::keys::{self, Row};
-use crate::newcomers;
+use crate::language::{KeyRow, find};
 use crate::pattern::PathKey;
+use crate::spelling::{nearest, similar};
 
-pub(super) fn join(path: &str, name: &str) -> String {
+pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() {
         name.to_owned()
     } else {
@@ -13,7 +13,7 @@ pub(super) fn join(path: &str, name: &str) -> String {
 }
 
 /// Where a table stands, in words.
-pub(super) fn reading(path: &str) -> String {
+pub(crate) fn place_name(path: &str) -> String {
     match path.rsplit_once(".*") {
         None if path.is_empty() => "at the top".to_owned(),
         None if path == "tls" => "in [tls]".to_owned(),
@@ -43,35 +43,40 @@ fn header(section: &str) -> String {
 
 /// What to write instead of a key that nothing is known about: a name that is spelt alike, the
 /// place of a key of the same name, or where all keys are told.
-pub(super) fn nearby(keys: &'static [Row], name: &str, path: &str) -> String {
+pub(crate) fn unknown_key_cure(
+    root: &'static [KeyRow],
+    keys: &'static [KeyRow],
+    name: &str,
+    path: &str,
+) -> String {
     let names = || keys.iter().map(|key| key.name);
     let is_path = PathKey::parse(name).is_ok() && name.contains('/');
     let leads = ["strip_prefix", "to"]
         .iter()
-        .any(|key| keys::find(keys, key).is_some());
+        .any(|key| find(keys, key).is_some());
     if is_path && leads {
         return format!("a path is a table of its own: [site.\"example.com\".path.{name:?}]");
     }
-    if let Some(near) = newcomers::nearest(name, names()) {
+    if let Some(near) = nearest(name, names()) {
         return format!("did you mean `{near}`?");
     }
-    if let Some(other) = elsewhere(name, path) {
+    if let Some(other) = other_places(root, name, path) {
         let below =
-            if path == "site.*.path.*" && other == reading("site.*").trim_start_matches("in ") {
+            if path == "site.*.path.*" && other == place_name("site.*").trim_start_matches("in ") {
                 ": move it above the header of the path, which begins a table of its own"
             } else {
                 ""
             };
         return format!("it belongs in {other}{below}");
     }
-    let place = reading(path);
+    let place = place_name(path);
     if keys.len() <= FEW {
         return format!(
             "the keys {place} are {}",
             names().collect::<Vec<_>>().join(", ")
         );
     }
-    match &*newcomers::similar(name, names()) {
+    match &*similar(name, names()) {
         [] => format!("docs/config.md lists the keys {place}"),
         [near] => format!("perhaps `{near}`? docs/config.md lists the keys {place}"),
         near => format!(
@@ -85,9 +90,9 @@ pub(super) fn nearby(keys: &'static [Row], name: &str, path: &str) -> String {
 pub(crate) const FEW: usize = 5;
 
 /// Where a key of that name does exist, nearest to `path` first.
-pub(super) fn elsewhere(name: &str, path: &str) -> Option<String> {
+pub(crate) fn other_places(root: &'static [KeyRow], name: &str, path: &str) -> Option<String> {
     let mut places = Vec::new();
-    collect(keys::ROOT, "", name, &mut places);
+    collect(root, "", name, &mut places);
     let section = path.split('.').next().unwrap_or_default();
     let near = places
         .iter()
@@ -102,14 +107,14 @@ pub(super) fn elsewhere(name: &str, path: &str) -> Option<String> {
             .filter(|place| depth(place) == least)
             .collect(),
     };
-    let shown = places.into_iter().map(|place| match &*reading(place) {
+    let shown = places.into_iter().map(|place| match &*place_name(place) {
         "at the top" => "the top of the file, before the first [table]".to_owned(),
         place => place.trim_start_matches("in ").to_owned(),
     });
     Some(shown.collect::<Vec<_>>().join(" or "))
 }
 
-fn collect(keys: &'static [Row], path: &str, name: &str, places: &mut Vec<String>) {
+fn collect(keys: &'static [KeyRow], path: &str, name: &str, places: &mut Vec<String>) {
     for key in keys {
         if key.name == name {
             places.push(path.to_owned());
@@ -117,7 +122,7 @@ fn collect(keys: &'static [Row], path: &str, name: &str, places: &mut Vec<String
         let Some(inner) = key.language.table() else {
             continue;
         };
-        let has_names = key.language.by().is_some() || key.language.leads().is_some();
+        let has_names = key.language.by().is_some() || key.language.tables_by().is_some();
         let inside = match has_names {
             true => join(&join(path, key.name), "*"),
             false => join(path, key.name),
@@ -127,11 +132,11 @@ fn collect(keys: &'static [Row], path: &str, name: &str, places: &mut Vec<String
 }
 
 /// The example of the key at a path.
-pub(super) fn example(path: &str) -> Option<&'static str> {
-    let mut keys = keys::ROOT;
+pub(crate) fn example(root: &'static [KeyRow], path: &str) -> Option<&'static str> {
+    let mut keys = root;
     let mut example = None;
     for name in path.split('.').filter(|name| *name != "*") {
-        let key = keys::find(keys, name)?;
+        let key = find(keys, name)?;
         example = Some(key.example);
         keys = key
             .language

@@ -6,27 +6,25 @@
 mod absent;
 mod connections;
 mod content;
-mod foreign;
+mod foreign_text;
 mod listening;
 pub(crate) mod placeholders;
 mod process;
 mod requests;
-mod spelling;
 mod tls;
 mod upstream;
 mod values;
 mod words;
 
-use crate::keys::{self, Row as KeyRow};
+use crate::spelling::LONGEST;
 
-pub(crate) use foreign::recognise;
-pub(crate) use spelling::{nearest, similar};
-pub(crate) use values::{Given, instead};
+pub(crate) use foreign_text::recognise;
+pub(crate) use values::{Given, other_type_cure};
 pub(crate) use words::{later_certificate, later_provider, later_word, other_word, table_for};
 
 /// Names that mean one thing, and what it is.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct ForeignName {
     /// Without case, with `_` between words and spaces between names.
     names: &'static str,
     /// Keys of the tables in which the names mean this; without any they mean it in every other
@@ -46,7 +44,7 @@ pub(crate) enum Meaning {
     Absent(&'static str),
 }
 
-const ROWS: [&[Row]; 8] = [
+const ROWS: [&[ForeignName]; 8] = [
     listening::ROWS,
     upstream::ROWS,
     requests::ROWS,
@@ -57,21 +55,17 @@ const ROWS: [&[Row]; 8] = [
     absent::ROWS,
 ];
 
-impl Row {
+impl ForeignName {
     /// The same, in the tables that have all of `keys`.
-    const fn beside(self, keys: &'static [&'static str]) -> Row {
-        Row {
+    const fn beside(self, keys: &'static [&'static str]) -> ForeignName {
+        ForeignName {
             beside: keys,
             ..self
         }
     }
 
-    fn is_for(&self, keys: &'static [KeyRow]) -> bool {
-        !self.beside.is_empty()
-            && self
-                .beside
-                .iter()
-                .all(|key| keys::find(keys, key).is_some())
+    fn is_for(&self, has_key: impl Fn(&str) -> bool) -> bool {
+        !self.beside.is_empty() && self.beside.iter().all(|key| has_key(key))
     }
 
     fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
@@ -89,32 +83,32 @@ impl Meaning {
     }
 }
 
-const fn write(names: &'static str, cure: &'static str) -> Row {
-    Row {
+const fn write(names: &'static str, cure: &'static str) -> ForeignName {
+    ForeignName {
         names,
         beside: &[],
         meaning: Meaning::Write(cure),
     }
 }
 
-const fn later(names: &'static str, cure: &'static str) -> Row {
-    Row {
+const fn later(names: &'static str, cure: &'static str) -> ForeignName {
+    ForeignName {
         names,
         beside: &[],
         meaning: Meaning::Later(cure),
     }
 }
 
-const fn absent(names: &'static str, cure: &'static str) -> Row {
-    Row {
+const fn absent(names: &'static str, cure: &'static str) -> ForeignName {
+    ForeignName {
         names,
         beside: &[],
         meaning: Meaning::Absent(cure),
     }
 }
 
-/// What `name` stands for in a table that has `keys`.
-pub(crate) fn meaning(keys: &'static [KeyRow], name: &str) -> Option<Meaning> {
+/// What `name` stands for in a table of which `has_key` knows the keys.
+pub(crate) fn meaning(has_key: impl Fn(&str) -> bool, name: &str) -> Option<Meaning> {
     let name = plain(name)?;
     let rows = || {
         ROWS.iter()
@@ -123,13 +117,10 @@ pub(crate) fn meaning(keys: &'static [KeyRow], name: &str) -> Option<Meaning> {
             .filter(|row| row.names().any(|one| same(one, &name)))
     };
     let near = rows()
-        .find(|row| row.is_for(keys))
+        .find(|row| row.is_for(&has_key))
         .or_else(|| rows().find(|row| row.beside.is_empty()));
     near.map(|row| row.meaning)
 }
-
-/// No name is longer.
-const LONGEST: usize = 64;
 
 /// A name without case and without what stands between its words: `proxy_pass`, `ProxyPass` and
 /// `proxy-pass` are one.
@@ -152,8 +143,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::keys::{self, ROOT};
+    use crate::language::{KeyRow, find};
 
-    fn rows() -> impl Iterator<Item = &'static Row> {
+    fn has(keys: &'static [KeyRow]) -> impl Fn(&str) -> bool {
+        move |name| find(keys, name).is_some()
+    }
+
+    fn rows() -> impl Iterator<Item = &'static ForeignName> {
         ROWS.iter().copied().flatten()
     }
 
@@ -167,12 +164,12 @@ mod tests {
             "entryPoints",
             "stick-table",
         ] {
-            assert!(meaning(keys::ROOT, name).is_some(), "{name}");
+            assert!(meaning(has(ROOT), name).is_some(), "{name}");
         }
         for name in ["banana", "", "____", "proxy_päss"] {
-            assert_eq!(meaning(keys::ROOT, name), None, "{name}");
+            assert_eq!(meaning(has(ROOT), name), None, "{name}");
         }
-        assert_eq!(meaning(keys::ROOT, &"x".repeat(1_000_000)), None);
+        assert_eq!(meaning(has(ROOT), &"x".repeat(1_000_000)), None);
     }
 
     #[test]
@@ -190,22 +187,22 @@ mod tests {
         for row in rows().filter(|row| !row.beside.is_empty()) {
             let beside: Vec<_> = tables()
                 .into_iter()
-                .filter(|keys| row.is_for(keys))
+                .filter(|keys| row.is_for(has(keys)))
                 .collect();
             assert!(!beside.is_empty(), "{:?}", row.beside);
-            let known = |name: &&str| beside.iter().all(|keys| keys::find(keys, name).is_some());
+            let known = |name: &&str| beside.iter().all(|keys| has(keys)(name));
             let keys: Vec<_> = row.names().filter(known).collect();
             assert!(keys.is_empty(), "keys beside {:?}: {keys:?}", row.beside);
         }
     }
 
     fn tables() -> Vec<&'static [KeyRow]> {
-        let ways = keys::ways();
+        let ways = keys::key_paths();
         let inner = ways.iter().filter_map(|way| {
             let language = way.last()?.language;
             language.table().or_else(|| language.listed_table())
         });
-        inner.chain([keys::ROOT]).collect()
+        inner.chain([ROOT]).collect()
     }
 
     #[test]

@@ -1,21 +1,23 @@
 //! Ways through the table of keys: to every key, to its full name, to a piece of a file that shows
 //! it.
 
-use super::{By, ROOT, Row};
+use crate::language::{KeyRow, TableNaming, find};
+
+use super::ROOT;
 
 /// The way from the top to one key.
-pub(crate) type Way = Vec<&'static Row>;
+pub(crate) type KeyPath = Vec<&'static KeyRow>;
 
 /// The way to every key, tables before what is in them.
-pub(crate) fn ways() -> Vec<Way> {
+pub(crate) fn key_paths() -> Vec<KeyPath> {
     let mut ways = Vec::new();
     descend(ROOT, &Vec::new(), &mut ways);
     ways
 }
 
-fn descend(keys: &'static [Row], to: &Way, ways: &mut Vec<Way>) {
+fn descend(keys: &'static [KeyRow], to: &KeyPath, ways: &mut Vec<KeyPath>) {
     for key in keys {
-        let way: Way = to.iter().copied().chain([key]).collect();
+        let way: KeyPath = to.iter().copied().chain([key]).collect();
         ways.push(way.clone());
         for inner in [key.language.listed_table(), key.language.table()]
             .into_iter()
@@ -27,22 +29,19 @@ fn descend(keys: &'static [Row], to: &Way, ways: &mut Vec<Way>) {
 }
 
 /// The name of a key with all that it stands in: `tls.certs[].key`, `tcp."ADDR".proxy`.
-pub(crate) fn full_name(way: &[&'static Row]) -> String {
+pub(crate) fn full_name(way: &[&'static KeyRow]) -> String {
     let mut name = String::new();
     for (index, key) in way.iter().enumerate() {
         name.push_str(key.name);
         let Some(next) = way.get(index + 1) else {
             break;
         };
-        let listed = key
-            .language
-            .listed_table()
-            .is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
-        let direct = key
-            .language
-            .table()
-            .is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
-        if let Some(names) = key.language.leads() {
+        let has_next = |keys: Option<&'static [KeyRow]>| {
+            keys.is_some_and(|keys| find(keys, next.name).is_some())
+        };
+        let listed = has_next(key.language.listed_table());
+        let direct = has_next(key.language.table());
+        if let Some(names) = key.language.tables_by() {
             name.push_str(&format!(".{}", names.placeholder()));
         }
         match key.language.by() {
@@ -55,7 +54,7 @@ pub(crate) fn full_name(way: &[&'static Row]) -> String {
 }
 
 /// A piece of a file that shows the key at the end of a way.
-pub(crate) fn example(way: &[&'static Row]) -> String {
+pub(crate) fn example(way: &[&'static KeyRow]) -> String {
     let Some((key, above)) = way.split_last() else {
         return String::new();
     };
@@ -67,19 +66,17 @@ pub(crate) fn example(way: &[&'static Row]) -> String {
     let mut below = *key;
     let mut before = String::new();
     for (depth, parent) in above.iter().enumerate().rev() {
-        let listed = parent
-            .language
-            .table()
-            .is_none_or(|keys| keys.iter().all(|one| one.name != below.name));
+        let direct = parent.language.table();
+        let listed = direct.is_none_or(|keys| find(keys, below.name).is_none());
         if !listed {
             add(&mut entries, parent.inside);
         }
-        if parent.language.by() == Some(By::Site) {
+        if parent.language.by() == Some(TableNaming::Site) {
             add(&mut entries, key.site);
         }
         let under = |header: &str| vec![format!("[{header}]\n{}", entries.join("\n"))];
         if let Some(by) = parent.language.by() {
-            if let (By::Path, [site, ..], false) = (by, way, key.site.is_empty()) {
+            if let (TableNaming::Path, [site, ..], false) = (by, way, key.site.is_empty()) {
                 before = format!("[{}]\n{}\n\n", header(&[site]), key.site);
             }
             entries = under(&header(way.get(..=depth).unwrap_or_default()));
@@ -88,7 +85,7 @@ pub(crate) fn example(way: &[&'static Row]) -> String {
         entries = match parent.name {
             "tls" if depth == 0 => under("tls"),
             name => {
-                let name = match parent.language.leads() {
+                let name = match parent.language.tables_by() {
                     Some(names) => format!("{name}.{}", names.sample()),
                     None => name.to_owned(),
                 };
@@ -110,8 +107,8 @@ pub(crate) fn example(way: &[&'static Row]) -> String {
 }
 
 /// The header of the table at the end of a way: `site."example.com:8080".path."/api/*"`.
-fn header(way: &[&'static Row]) -> String {
-    let part = |key: &&'static Row| match key.language.by() {
+fn header(way: &[&'static KeyRow]) -> String {
+    let part = |key: &&'static KeyRow| match key.language.by() {
         Some(by) => format!("{}.{}", key.name, by.sample()),
         None => key.name.to_owned(),
     };
